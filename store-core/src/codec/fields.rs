@@ -1,0 +1,200 @@
+//! Objects as ordered pairs: [`Object`] writes them, [`Fields`] reads them, [`Extra`] holds what nobody asked for.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
+
+use super::{Codec, DecodeError};
+use crate::json::Json;
+
+/// Fields of a record that this release does not know, in the order in which they stood (ID-11).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Extra(Vec<(String, Json)>);
+
+impl Extra {
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The fields.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Json)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+}
+
+/// Writes a JSON object field by field.
+#[derive(Debug)]
+pub struct Object<'a> {
+    out: &'a mut String,
+    empty: bool,
+}
+
+impl<'a> Object<'a> {
+    /// Opens an object at the end of `out`.
+    pub fn open(out: &'a mut String) -> Self {
+        out.push('{');
+        Self { out, empty: true }
+    }
+
+    /// Writes the key of a field; the caller writes its value next.
+    pub fn key(&mut self, name: &str) -> &mut String {
+        if !std::mem::replace(&mut self.empty, false) {
+            self.out.push(',');
+        }
+        super::value::write_text(self.out, name);
+        self.out.push(':');
+        self.out
+    }
+
+    /// Writes a field.
+    pub fn field<T: Codec>(&mut self, name: &str, value: &T) -> &mut Self {
+        value.write(self.key(name));
+        self
+    }
+
+    /// Writes a field if there is a value.
+    pub fn maybe<T: Codec>(&mut self, name: &str, value: Option<&T>) -> &mut Self {
+        if let Some(value) = value {
+            self.field(name, value);
+        }
+        self
+    }
+
+    /// Writes a field unless it has its default.
+    pub fn unless_default<T: Codec + Default + PartialEq>(&mut self, name: &str, value: &T) -> &mut Self {
+        if *value != T::default() {
+            self.field(name, value);
+        }
+        self
+    }
+
+    /// Writes the fields that nobody knows.
+    pub fn extra(&mut self, extra: &Extra) -> &mut Self {
+        for (name, value) in extra.iter() {
+            self.field(name, value);
+        }
+        self
+    }
+
+    /// Closes the object.
+    pub fn close(self) {
+        self.out.push('}');
+    }
+}
+
+/// The fields of a JSON object that are still to be read.
+#[derive(Debug)]
+pub struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'a> Fields<'a> {
+    /// Reads the outermost level of an object.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if `raw` is no JSON object.
+    pub fn parse(raw: &'a str) -> Result<Self, DecodeError> {
+        serde_json::from_str(raw).map_err(|_| DecodeError::new("is no JSON object"))
+    }
+
+    /// Takes a field's raw value; of a repeated field the last, as JSON readers do.
+    pub fn take_raw(&mut self, name: &str) -> Option<&'a str> {
+        let at = self.0.iter().rposition(|(key, _)| key == name)?;
+        Some(self.0.remove(at).1.get())
+    }
+
+    /// Takes a field that must be there.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if it is missing or of another type.
+    pub fn take<T: Codec>(&mut self, name: &str) -> Result<T, DecodeError> {
+        let raw = self.take_raw(name).ok_or_else(|| DecodeError::new("is missing").within(name))?;
+        T::read(raw).map_err(|e| e.within(name))
+    }
+
+    /// Takes a field that may be missing.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if it is there and of another type.
+    pub fn maybe<T: Codec>(&mut self, name: &str) -> Result<Option<T>, DecodeError> {
+        self.take_raw(name).map(T::read).transpose().map_err(|e| e.within(name))
+    }
+
+    /// The name of the first field that is left, and its raw value: of an externally tagged value its kind and data.
+    #[must_use]
+    pub fn first(&self) -> Option<(&str, &'a str)> {
+        self.0.first().map(|(name, value)| (name.as_ref(), value.get()))
+    }
+
+    /// Every field that is left, in order.
+    pub fn into_pairs(self) -> impl Iterator<Item = (String, &'a str)> {
+        self.0.into_iter().map(|(name, value)| (name.into_owned(), value.get()))
+    }
+
+    /// What was not taken.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if a value is nested too deep.
+    pub fn rest(self) -> Result<Extra, DecodeError> {
+        let keep = |(name, value): (Cow<'_, str>, &RawValue)| {
+            let json = Json::read(value.get()).map_err(|e| e.within(&name))?;
+            Ok((name.into_owned(), json))
+        };
+        self.0.into_iter().map(keep).collect::<Result<_, _>>().map(Extra)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Vec<(Cow<'de, str>, &'de RawValue)>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(Key(key)) = map.next_key()? {
+                    pairs.push((key, map.next_value()?));
+                }
+                Ok(pairs)
+            }
+        }
+
+        deserializer.deserialize_map(Pairs).map(Self)
+    }
+}
+
+/// A key, borrowed where it holds no escape.
+struct Key<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+
+        impl<'de> Visitor<'de> for Text {
+            type Value = Cow<'de, str>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Cow::Borrowed(text))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Cow::Owned(text.to_owned()))
+            }
+        }
+
+        deserializer.deserialize_str(Text).map(Key)
+    }
+}

@@ -1,0 +1,104 @@
+//! Declares codecs: `names!` for closed enums, `record!` for structs with a fixed set of named fields.
+
+/// A closed enum whose values are kept as lower snake case names (ID-12).
+macro_rules! names {
+    ($type:ident as $what:literal { $($variant:ident = $name:literal),* $(,)? }) => {
+        impl $type {
+            /// Every value.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// The name that is kept.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = crate::error::Error;
+
+            fn from_str(text: &str) -> crate::error::Result<Self> {
+                match text {
+                    $($name => Ok(Self::$variant),)*
+                    _ => Err(crate::error::Error::invalid($what, concat!("it is none of" $(, " `", $name, "`")*))),
+                }
+            }
+        }
+
+        impl crate::codec::Codec for $type {
+            fn write(&self, out: &mut String) {
+                out.push('"');
+                out.push_str(self.name());
+                out.push('"');
+            }
+
+            fn read(raw: &str) -> Result<Self, crate::codec::DecodeError> {
+                String::read(raw)?.parse().map_err(|_| crate::codec::DecodeError::new(concat!("is no ", $what)))
+            }
+        }
+
+        crate::codec::serde_by_codec!($type);
+    };
+}
+
+/// A struct that is kept as an object. A field is `req` (always written, must be there), `opt` (an `Option`, left out
+/// if it is `None`) or `def` (left out if it has its default). The struct has a field `extra` for what is unknown.
+macro_rules! record {
+    ($type:ident { $($field:ident: $mode:ident),* $(,)? }) => {
+        impl crate::codec::Codec for $type {
+            fn write(&self, out: &mut String) {
+                let mut object = crate::codec::Object::open(out);
+                $(crate::codec::record!(@write object, self.$field, $field, $mode);)*
+                object.extra(&self.extra);
+                object.close();
+            }
+
+            fn read(raw: &str) -> Result<Self, crate::codec::DecodeError> {
+                let mut fields = crate::codec::Fields::parse(raw)?;
+                $(let $field = crate::codec::record!(@read fields, $field, $mode);)*
+                Ok(Self { $($field,)* extra: fields.rest()? })
+            }
+        }
+
+        crate::codec::serde_by_codec!($type);
+    };
+    (@write $object:ident, $value:expr, $field:ident, req) => { $object.field(stringify!($field), &$value) };
+    (@write $object:ident, $value:expr, $field:ident, opt) => { $object.maybe(stringify!($field), $value.as_ref()) };
+    (@write $object:ident, $value:expr, $field:ident, def) => {
+        $object.unless_default(stringify!($field), &$value)
+    };
+    (@read $fields:ident, $field:ident, req) => { $fields.take(stringify!($field))? };
+    (@read $fields:ident, $field:ident, opt) => { $fields.maybe(stringify!($field))? };
+    (@read $fields:ident, $field:ident, def) => { $fields.maybe(stringify!($field))?.unwrap_or_default() };
+}
+
+/// serde for a type that has a codec: for callers, and for the documents that the command prints.
+macro_rules! serde_by_codec {
+    ($type:ident) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let text = crate::codec::Codec::encode(self);
+                let raw: &serde_json::value::RawValue =
+                    serde_json::from_str(&text).map_err(serde::ser::Error::custom)?;
+                serde::Serialize::serialize(raw, serializer)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let raw = <Box<serde_json::value::RawValue>>::deserialize(deserializer)?;
+                crate::codec::Codec::read(raw.get()).map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+pub(crate) use {names, record, serde_by_codec};

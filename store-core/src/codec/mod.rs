@@ -1,0 +1,64 @@
+//! How records become JSON and come back: ordered pairs of key and raw value, unknown ones kept (ID-11).
+//!
+//! serde's `flatten`, `untagged` and internally tagged enums lose unknown fields or the bytes of numbers; so records
+//! are written and read by [`Codec`], which never goes through a number type that the record does not have.
+
+mod fields;
+#[macro_use]
+mod macros;
+mod value;
+
+use std::fmt;
+
+pub use self::fields::{Extra, Fields, Object};
+pub(crate) use self::macros::{names, record, serde_by_codec};
+
+/// Something that is kept as JSON.
+pub trait Codec: Sized {
+    /// Appends the JSON of `self` to `out`.
+    fn write(&self, out: &mut String);
+
+    /// Reads the value back.
+    ///
+    /// # Errors
+    /// [`DecodeError`] if `raw` does not hold a value of this type.
+    fn read(raw: &str) -> Result<Self, DecodeError>;
+
+    /// The JSON of `self`.
+    fn encode(&self) -> String {
+        let mut out = String::new();
+        self.write(&mut out);
+        out
+    }
+}
+
+/// Why stored JSON is not the record that it should be. It names the place, never the value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DecodeError {
+    path: String,
+    reason: &'static str,
+}
+
+impl DecodeError {
+    /// An error at the place that is being read.
+    #[must_use]
+    pub const fn new(reason: &'static str) -> Self {
+        Self { path: String::new(), reason }
+    }
+
+    /// The same error, one level further out.
+    #[must_use]
+    pub fn within(mut self, name: &str) -> Self {
+        let separator = if self.path.is_empty() { "" } else { "." };
+        self.path = format!("{name}{separator}{}", self.path);
+        self
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.path.is_empty() { f.write_str(self.reason) } else { write!(f, "`{}`: {}", self.path, self.reason) }
+    }
+}
+
+impl std::error::Error for DecodeError {}

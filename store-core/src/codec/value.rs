@@ -1,0 +1,163 @@
+//! The JSON of plain values: text, numbers, lists, maps, ids.
+
+use std::{collections::BTreeMap, fmt::Write, sync::Arc};
+
+use serde_json::value::RawValue;
+
+use super::{Codec, DecodeError};
+use crate::{id, json::Json, time::Timestamp};
+
+/// Writes `text` as a JSON string.
+pub(super) fn write_text(out: &mut String, text: &str) {
+    out.push('"');
+    let mut kept = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        let escape = match byte {
+            b'"' => "\\\"",
+            b'\\' => "\\\\",
+            b'\n' => "\\n",
+            b'\r' => "\\r",
+            b'\t' => "\\t",
+            0..=0x1f => "",
+            _ => continue,
+        };
+        out.push_str(text.get(kept..at).unwrap_or_default());
+        kept = at + 1;
+        if escape.is_empty() {
+            // Writing to a `String` cannot fail.
+            let _ = write!(out, "\\u{byte:04x}");
+        } else {
+            out.push_str(escape);
+        }
+    }
+    out.push_str(text.get(kept..).unwrap_or_default());
+    out.push('"');
+}
+
+impl Codec for String {
+    fn write(&self, out: &mut String) {
+        write_text(out, self);
+    }
+
+    fn read(raw: &str) -> Result<Self, DecodeError> {
+        serde_json::from_str(raw).map_err(|_| DecodeError::new("is no text"))
+    }
+}
+
+impl Codec for Json {
+    fn write(&self, out: &mut String) {
+        out.push_str(self.as_str());
+    }
+
+    fn read(raw: &str) -> Result<Self, DecodeError> {
+        Self::parse(raw).map_err(|_| DecodeError::new("is no JSON value"))
+    }
+}
+
+macro_rules! plain {
+    ($($type:ty: $reason:literal,)*) => {$(
+        impl Codec for $type {
+            fn write(&self, out: &mut String) {
+                let _ = write!(out, "{self}");
+            }
+
+            fn read(raw: &str) -> Result<Self, DecodeError> {
+                serde_json::from_str(raw).map_err(|_| DecodeError::new($reason))
+            }
+        }
+    )*};
+}
+
+plain! {
+    bool: "is no boolean",
+    u32: "is no small number",
+    u64: "is no whole number",
+    i64: "is no whole number",
+    Timestamp: "is no timestamp",
+}
+
+macro_rules! ids {
+    ($($id:ident)*) => {$(
+        impl Codec for id::$id {
+            fn write(&self, out: &mut String) {
+                write_text(out, self.as_str());
+            }
+
+            fn read(raw: &str) -> Result<Self, DecodeError> {
+                serde_json::from_str(raw).map_err(|_| DecodeError::new(concat!("is no ", stringify!($id))))
+            }
+        }
+    )*};
+}
+
+ids! { TenantId ThreadId EntryId RunId AgentId ResourceId DispatchId CommitKey }
+
+impl<T: Codec> Codec for Vec<T> {
+    fn write(&self, out: &mut String) {
+        out.push('[');
+        for (at, item) in self.iter().enumerate() {
+            if at > 0 {
+                out.push(',');
+            }
+            item.write(out);
+        }
+        out.push(']');
+    }
+
+    fn read(raw: &str) -> Result<Self, DecodeError> {
+        let items: Vec<&RawValue> = serde_json::from_str(raw).map_err(|_| DecodeError::new("is no list"))?;
+        let read = |(at, item): (usize, &RawValue)| T::read(item.get()).map_err(|e| e.within(&at.to_string()));
+        items.into_iter().enumerate().map(read).collect()
+    }
+}
+
+impl<T: Codec> Codec for BTreeMap<String, T> {
+    fn write(&self, out: &mut String) {
+        let mut object = super::Object::open(out);
+        for (name, value) in self {
+            object.field(name, value);
+        }
+        object.close();
+    }
+
+    fn read(raw: &str) -> Result<Self, DecodeError> {
+        let read = |(name, value): (String, &str)| {
+            let value = T::read(value).map_err(|e| e.within(&name))?;
+            Ok((name, value))
+        };
+        super::Fields::parse(raw)?.into_pairs().map(read).collect()
+    }
+}
+
+impl<T: Codec> Codec for Arc<T> {
+    fn write(&self, out: &mut String) {
+        T::write(self, out);
+    }
+
+    fn read(raw: &str) -> Result<Self, DecodeError> {
+        T::read(raw).map(Self::new)
+    }
+}
+
+impl<T: Codec> Codec for Box<T> {
+    fn write(&self, out: &mut String) {
+        T::write(self, out);
+    }
+
+    fn read(raw: &str) -> Result<Self, DecodeError> {
+        T::read(raw).map(Self::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Codec;
+
+    #[test]
+    fn text_comes_back_equal() {
+        for text in ["", "a\"b\\c", "\u{0}\u{1f}\n\r\t", "\u{2028}\u{feff}é🦀", "\u{7f}"] {
+            let raw = text.to_owned().encode();
+            assert_eq!(String::read(&raw).unwrap(), text, "{raw}");
+        }
+    }
+}

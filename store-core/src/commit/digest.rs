@@ -1,0 +1,225 @@
+//! The digest of a commit's content: what a repeated key must agree with (CM-10 to CM-12).
+//!
+//! Content is everything but `expect` and `fence`, as the caller gave it. The digest carries a version, and later
+//! releases go on computing the old ones (CM-11).
+
+use sha2::{Digest, Sha256};
+
+use super::{Commit, StateChange, StateOp};
+use crate::{
+    codec::{Codec, Object},
+    json::Json,
+    log::{NewBody, NewEntry, ParentRef, RewindTo},
+    run::RunChange,
+    thread::ThreadFields,
+};
+
+const CURRENT: &str = "1";
+
+/// The digest in today's version.
+pub(super) fn current(commit: &Commit) -> String {
+    format!("{CURRENT}:{}", first(commit))
+}
+
+/// Whether `digest`, of any version, is that of `commit`.
+pub(super) fn matches(commit: &Commit, digest: &str) -> bool {
+    match digest.split_once(':') {
+        Some((CURRENT, hash)) => hash == first(commit),
+        _ => false,
+    }
+}
+
+/// Version 1: the SHA-256 of one JSON document, in which everything that was given stands once, maps by key.
+fn first(commit: &Commit) -> String {
+    let mut text = String::new();
+    let mut object = Object::open(&mut text);
+    object.field("thread", &commit.thread).maybe("at", commit.at.as_ref());
+    if let Some(create) = &commit.create {
+        fields(object.key("create"), create);
+    }
+    list(object.key("entries"), &commit.entries, entry);
+    if let Some(change) = &commit.run {
+        run(object.key("run"), change);
+    }
+    if let Some(change) = &commit.state {
+        state(object.key("state"), change);
+    }
+    object.close();
+    hex(&Sha256::digest(text))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn list<T>(out: &mut String, items: &[T], write: impl Fn(&mut String, &T)) {
+    out.push('[');
+    for (at, item) in items.iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        write(out, item);
+    }
+    out.push(']');
+}
+
+fn fields(out: &mut String, fields: &ThreadFields) {
+    let mut object = Object::open(out);
+    object
+        .maybe("resource_id", fields.resource_id.as_ref())
+        .maybe("parent_thread_id", fields.parent_thread_id.as_ref())
+        .maybe("title", fields.title.as_ref())
+        .field("metadata", &fields.metadata);
+    object.close();
+}
+
+fn entry(out: &mut String, entry: &NewEntry) {
+    let mut object = Object::open(out);
+    object.maybe("id", entry.id.as_ref());
+    match &entry.parent {
+        ParentRef::Head => {}
+        ParentRef::Root => object.key("root").push_str("true"),
+        ParentRef::Entry(parent) => {
+            object.field("parent", parent);
+        }
+    }
+    object
+        .maybe("side", entry.side.as_ref())
+        .maybe("timestamp", entry.timestamp.as_ref())
+        .maybe("run", entry.run.as_ref())
+        .maybe("step", entry.step.as_ref())
+        .maybe("origin", entry.origin.as_ref());
+    body(object.key("body"), &entry.body);
+    object.close();
+}
+
+fn body(out: &mut String, body: &NewBody) {
+    let mut object = Object::open(out);
+    match body {
+        NewBody::Message(message) => drop(object.field("message", message)),
+        NewBody::Compaction(compaction) => drop(object.field("compaction", compaction)),
+        NewBody::Checkpoint { number, label } => {
+            let mut inner = Object::open(object.key("checkpoint"));
+            inner.maybe("number", number.as_ref()).maybe("label", label.as_ref());
+            inner.close();
+        }
+        NewBody::Usage(usage) => drop(object.field("usage", usage)),
+        NewBody::Label(label) => drop(object.field("label", label)),
+        NewBody::Rewind(to) => rewind(object.key("rewind"), to),
+        NewBody::Custom(custom) => drop(object.field("custom", custom)),
+        NewBody::Unknown { kind, data } => {
+            let mut inner = Object::open(object.key("unknown"));
+            inner.field("kind", kind).field("data", data);
+            inner.close();
+        }
+    }
+    object.close();
+}
+
+fn rewind(out: &mut String, to: &RewindTo) {
+    let mut object = Object::open(out);
+    match to {
+        RewindTo::Start => object.key("start").push_str("true"),
+        RewindTo::Entry(id) => drop(object.field("entry", id)),
+        RewindTo::Checkpoint(number) => drop(object.field("checkpoint", number)),
+        RewindTo::Label(name) => drop(object.field("label", name)),
+        RewindTo::Snapshot(name) => drop(object.field("snapshot", name)),
+    }
+    object.close();
+}
+
+fn run(out: &mut String, run: &RunChange) {
+    let mut object = Object::open(out);
+    object
+        .field("id", &run.id)
+        .maybe("agent", run.agent.as_ref())
+        .maybe("parent_run", run.parent_run.as_ref())
+        .maybe("request", run.request.as_ref())
+        .maybe("manifest", run.manifest.as_ref())
+        .maybe("dispatch", run.dispatch.as_ref())
+        .field("status", &run.status)
+        .field("input", &run.input)
+        .field("output", &run.output)
+        .maybe("steps", run.steps.as_ref())
+        .maybe("usage", run.usage.as_ref());
+    let mut state = Object::open(object.key("state"));
+    for (key, value) in &run.state {
+        optional(state.key(key), value.as_ref());
+    }
+    state.close();
+    object.close();
+}
+
+/// A value that is set stands in a list, so that a removed key and a key set to `null` differ.
+fn optional(out: &mut String, value: Option<&Json>) {
+    value.into_iter().cloned().collect::<Vec<_>>().write(out);
+}
+
+fn state(out: &mut String, change: &StateChange) {
+    let mut object = Object::open(out);
+    object.maybe("expect_revision", change.expect_revision.as_ref()).field("clear", &change.clear);
+    let mut changes: Vec<_> = change.changes.iter().collect();
+    changes.sort_by(|a, b| a.0.cmp(&b.0));
+    let mut keys = Object::open(object.key("changes"));
+    for (key, op) in changes {
+        let mut inner = Object::open(keys.key(key));
+        match op {
+            StateOp::Set(value) => drop(inner.field("set", value)),
+            StateOp::Remove => inner.key("remove").push_str("true"),
+            StateOp::Add(by) => drop(inner.field("add", by)),
+            StateOp::Append(items) => drop(inner.field("append", items)),
+            StateOp::Max(other) => drop(inner.field("max", other)),
+            StateOp::Merge(object) => drop(inner.field("merge", object)),
+        }
+        inner.close();
+    }
+    keys.close();
+    object.close();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{current, matches};
+    use crate::{Commit, Expect, Json, Message, NewEntry, StateChange, ThreadId, Version};
+
+    fn commit() -> Commit {
+        Commit::new(ThreadId::new("t").unwrap()).entry(NewEntry::new(Message::user("hi")))
+    }
+
+    #[test]
+    fn the_guard_is_no_content() {
+        let guarded = commit().expecting(Expect::Version(Version::new(1, 1, 0)));
+        assert!(matches(&guarded, &current(&commit())));
+    }
+
+    #[test]
+    fn everything_else_is() {
+        let null = Json::null();
+        let others = [
+            commit().entry(NewEntry::new(Message::user("hi"))),
+            Commit::new(ThreadId::new("u").unwrap()).entry(NewEntry::new(Message::user("hi"))),
+            Commit::new(ThreadId::new("t").unwrap()).entry(NewEntry::new(Message::assistant("hi"))),
+            Commit::new(ThreadId::new("t").unwrap()).entry(NewEntry::new(Message::user("hi")).with_side(false)),
+            commit().with_state(StateChange::new().set("k", null.clone())),
+            commit().with_state(StateChange::new().remove("k")),
+            commit().at(crate::Timestamp::MIN),
+        ];
+        let mut digests: Vec<_> = others.iter().map(current).chain([current(&commit())]).collect();
+        digests.sort();
+        digests.dedup();
+        assert_eq!(digests.len(), others.len() + 1);
+    }
+
+    #[test]
+    fn the_order_of_state_keys_is_no_content() {
+        let null = Json::null;
+        let ab = commit().with_state(StateChange::new().set("a", null()).set("b", null()));
+        let ba = commit().with_state(StateChange::new().set("b", null()).set("a", null()));
+        assert_eq!(current(&ab), current(&ba));
+    }
+
+    #[test]
+    fn a_digest_of_the_first_version_stays_as_it_is() {
+        assert_eq!(current(&commit()), "1:48c078623088b847d9fd637c5f9445a6dda151ea9384963d3782d298088fe124");
+    }
+}

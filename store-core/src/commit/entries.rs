@@ -1,0 +1,310 @@
+//! New entries of a commit: where they hang, what is derived with them, and what they may refer to.
+
+use std::collections::BTreeMap;
+
+use super::view::LogView;
+use crate::{
+    codec::{Codec, Extra},
+    error::{Error, Quoted, Result},
+    id::{EntryId, IdSource},
+    limits::{Limits, check_limit, length},
+    log::{
+        Body, ChangedMarks, Checkpoint, Compaction, Cover, Entry, MarkSource, Marks, NewBody, NewEntry, Node, Nodes,
+        ParentRef, Rewind, RewindTo, node,
+    },
+    thread::StoredThread,
+    time::Timestamp,
+};
+
+/// An entry as it will be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Planned {
+    /// The entry.
+    pub entry: Entry,
+    /// What is derived with it.
+    pub node: Node,
+    /// The JSON of the entry.
+    pub text: String,
+}
+
+/// Entries of the commit over those that are stored.
+pub(super) struct Log<'a, V: ?Sized> {
+    view: &'a V,
+    first_seq: u64,
+    planned: Vec<Planned>,
+    ids: BTreeMap<EntryId, u64>,
+    pub(super) marks: ChangedMarks,
+    /// The node of the thread's head before the commit.
+    stored_head: Option<Node>,
+    /// Where the next entry without a parent hangs.
+    head: Option<Node>,
+}
+
+impl<V: LogView + ?Sized> Nodes for Log<'_, V> {
+    fn node(&self, seq: u64) -> Result<Node> {
+        match seq.checked_sub(self.first_seq).and_then(|at| usize::try_from(at).ok()) {
+            Some(at) => match self.planned.get(at) {
+                Some(planned) => Ok(planned.node.clone()),
+                None => Err(Error::corrupt(format!("entry {seq} of the log does not exist"))),
+            },
+            None => self.view.node(seq),
+        }
+    }
+}
+
+impl<'a, V: LogView + ?Sized> Log<'a, V> {
+    pub(super) fn new(view: &'a V, thread: &StoredThread) -> Result<Self> {
+        let head = thread.head_seq.map(|seq| view.node(seq)).transpose()?;
+        Ok(Self {
+            view,
+            first_seq: thread.thread.version.number() + 1,
+            planned: Vec::new(),
+            ids: BTreeMap::new(),
+            marks: ChangedMarks::default(),
+            stored_head: head.clone(),
+            head,
+        })
+    }
+
+    pub(super) fn into_parts(self) -> (Vec<Planned>, BTreeMap<u64, Marks>) {
+        (self.planned, self.marks.into_map())
+    }
+
+    /// Plans one more entry, and counts it in the thread.
+    pub(super) fn append(
+        &mut self,
+        thread: &mut StoredThread,
+        draft: &NewEntry,
+        ids: &dyn IdSource,
+        judge: (&Limits, Timestamp),
+    ) -> Result<()> {
+        let (limits, time) = judge;
+        let seq = self.first_seq + length(self.planned.len());
+        let id = match &draft.id {
+            Some(id) => id.clone(),
+            None => EntryId::new(ids.next_id())?,
+        };
+        if self.find(&id)?.is_some() {
+            return Err(Error::already_exists("entry", &id));
+        }
+        let parent = self.parent(&draft.parent)?;
+        let (body, target) = self.body(&draft.body, parent.as_ref())?;
+        let node = self.derive(seq, parent.as_ref(), draft, (&body, target))?;
+        let entry = Entry {
+            id: id.clone(),
+            seq,
+            parent: parent.map(|parent| self.id_of(parent.seq)).transpose()?,
+            side: node.side,
+            timestamp: draft.timestamp.unwrap_or(time),
+            run: draft.run.clone(),
+            step: draft.step,
+            origin: draft.origin.clone(),
+            body: body.into(),
+            extra: Extra::default(),
+        };
+        let text = entry.encode();
+        check_limit("record bytes", length(text.len()), limits.record_bytes)?;
+        self.marks.append(&Stored(self.view, self.first_seq), thread, &entry, &node)?;
+        self.head = match thread.head_seq {
+            Some(head) if head == seq => Some(node.clone()),
+            Some(head) => Some(self.node(head)?),
+            None => None,
+        };
+        self.ids.insert(id, seq);
+        self.planned.push(Planned { entry, node, text });
+        Ok(())
+    }
+
+    fn find(&self, id: &EntryId) -> Result<Option<u64>> {
+        match self.ids.get(id) {
+            Some(&seq) => Ok(Some(seq)),
+            None => self.view.entry(id),
+        }
+    }
+
+    fn id_of(&self, seq: u64) -> Result<EntryId> {
+        let planned = seq.checked_sub(self.first_seq).and_then(|at| self.planned.get(usize::try_from(at).ok()?));
+        planned.map_or_else(|| self.view.entry_id(seq), |planned| Ok(planned.entry.id.clone()))
+    }
+
+    /// The node of an entry that must exist.
+    fn named(&self, what: &'static str, id: &EntryId) -> Result<Node> {
+        match self.find(id)? {
+            Some(seq) => self.node(seq),
+            None => Err(Error::invalid(what, format!("entry {} does not exist", Quoted(id.as_str())))),
+        }
+    }
+
+    /// Where the entry hangs (EN-3, EN-4).
+    fn parent(&self, parent: &ParentRef) -> Result<Option<Node>> {
+        match parent {
+            ParentRef::Head => Ok(self.head.clone()),
+            ParentRef::Root => Ok(None),
+            ParentRef::Entry(id) => {
+                let node = self.named("parent", id)?;
+                if node.side {
+                    return Err(Error::invalid("parent", format!("entry {} is a side entry", Quoted(id.as_str()))));
+                }
+                Ok(Some(node))
+            }
+        }
+    }
+
+    /// The body as it will be stored, and the entry that it speaks about.
+    fn body(&self, draft: &NewBody, parent: Option<&Node>) -> Result<(Body, Option<u64>)> {
+        Ok(match draft {
+            NewBody::Message(message) => (Body::Message(message.clone()), None),
+            NewBody::Compaction(compaction) => (Body::Compaction(compaction.clone()), None),
+            NewBody::Checkpoint { number, label } => {
+                let number = number.map_or_else(|| next_number(parent), Ok)?;
+                (Body::Checkpoint(Checkpoint::new(number, label.clone())), None)
+            }
+            NewBody::Usage(usage) => (Body::Usage(usage.clone()), None),
+            NewBody::Label(label) => {
+                let target = self.named("label", &label.target)?;
+                (Body::Label(label.clone()), Some(target.seq))
+            }
+            NewBody::Rewind(to) => {
+                let target = self.rewind_target(to)?;
+                let to = target.map(|seq| self.id_of(seq)).transpose()?;
+                (Body::Rewind(Rewind { to, extra: Extra::default() }), target)
+            }
+            NewBody::Custom(custom) => (Body::Custom(custom.clone()), None),
+            NewBody::Unknown { kind, data } => (Body::Unknown { kind: kind.clone(), data: data.clone() }, None),
+        })
+    }
+
+    /// Where a rewind moves the head (EN-7, EN-22, EN-30).
+    fn rewind_target(&self, to: &RewindTo) -> Result<Option<u64>> {
+        let before = |checkpoint: Option<Node>, name: &str| match checkpoint {
+            Some(checkpoint) => Ok(checkpoint.parent),
+            None => Err(Error::not_found("checkpoint", name)),
+        };
+        match to {
+            RewindTo::Start => Ok(None),
+            RewindTo::Entry(id) => {
+                let node = self.named("rewind", id)?;
+                if node.side {
+                    return Err(Error::invalid("rewind", format!("entry {} is a side entry", Quoted(id.as_str()))));
+                }
+                Ok(Some(node.seq))
+            }
+            RewindTo::Checkpoint(number) => {
+                before(self.checkpoint(|node| Ok(node.checkpoint_number == Some(*number)))?, &number.to_string())
+            }
+            RewindTo::Label(name) => {
+                let is_named = |node: &Node| Ok(self.view.marks(node.seq)?.label.as_ref() == Some(name));
+                before(self.checkpoint(is_named)?, name)
+            }
+            RewindTo::Snapshot(name) => {
+                before(self.view.snapshot(name)?.map(|seq| self.view.node(seq)).transpose()?, name)
+            }
+        }
+    }
+
+    /// The nearest checkpoint on the path of the thread's head that `is_wanted`.
+    fn checkpoint(&self, is_wanted: impl Fn(&Node) -> Result<bool>) -> Result<Option<Node>> {
+        let mut next = self.stored_head.as_ref().and_then(|head| head.checkpoint);
+        while let Some(seq) = next {
+            let checkpoint = self.view.node(seq)?;
+            if is_wanted(&checkpoint)? {
+                return Ok(Some(checkpoint));
+            }
+            next = match checkpoint.parent {
+                Some(parent) => self.view.node(parent)?.checkpoint,
+                None => None,
+            };
+        }
+        Ok(None)
+    }
+
+    /// What is derived with the entry, once.
+    fn derive(&self, seq: u64, parent: Option<&Node>, draft: &NewEntry, body: (&Body, Option<u64>)) -> Result<Node> {
+        let (body, target) = body;
+        let side = draft.is_side();
+        let mut node = Node {
+            seq,
+            parent: parent.map(|parent| parent.seq),
+            side,
+            depth: parent.map_or(0, |parent| parent.depth) + u64::from(!side),
+            jump: None,
+            compaction: parent.and_then(|parent| parent.compaction),
+            checkpoint: parent.and_then(|parent| parent.checkpoint),
+            checkpoint_number: parent.and_then(|parent| parent.checkpoint_number),
+            context_size: parent.map(|parent| self.context_size(parent)).transpose()?.flatten(),
+            covers: None,
+            target,
+            extra: Extra::default(),
+        };
+        if let Body::Compaction(compaction) = body {
+            node.covers = Some(self.cover(compaction, parent)?);
+        }
+        if let Body::Usage(usage) = body {
+            // Also beside the path: whoever asks for the context there sees what was recorded there.
+            node.context_size = usage.context_size.or(node.context_size);
+        }
+        if side {
+            return Ok(node);
+        }
+        node.jump = parent.map(|parent| node::jump_below(self, parent)).transpose()?.flatten();
+        match body {
+            Body::Compaction(_) => {
+                node.compaction = Some(seq);
+                node.context_size = None;
+            }
+            Body::Checkpoint(checkpoint) => {
+                node.checkpoint = Some(seq);
+                node.checkpoint_number = Some(checkpoint.number);
+            }
+            Body::Message(message) => {
+                let size = message.usage.as_ref().map(|usage| usage.tokens.context_size()).filter(|&size| size > 0);
+                node.context_size = size.or(node.context_size);
+            }
+            _ => {}
+        }
+        Ok(node)
+    }
+
+    fn context_size(&self, node: &Node) -> Result<Option<u64>> {
+        let marks = self.marks.load(&Stored(self.view, self.first_seq), node.seq)?;
+        Ok(marks.context_size.or(node.context_size))
+    }
+
+    /// The depths that a compaction covers (EN-24).
+    fn cover(&self, compaction: &Compaction, parent: Option<&Node>) -> Result<Cover> {
+        let Some(covers) = &compaction.covers else { return Ok(Cover::new(0, 0)) };
+        let (from, to) = (self.named("compaction", &covers.from)?, self.named("compaction", &covers.to)?);
+        let refuse = |reason| Err(Error::invalid("compaction", reason));
+        let Some(parent) = parent else { return refuse("it covers entries that are not of its path") };
+        for end in [&from, &to] {
+            if end.side || !node::is_on_path(self, parent, end.seq, end.depth)? {
+                return refuse("it covers entries that are not of its path");
+            }
+        }
+        if from.depth > to.depth {
+            return refuse("`from` lies after `to`");
+        }
+        let cover = Cover::new(from.depth, to.depth);
+        let earlier = node::compactions(self, parent)?;
+        if earlier.iter().filter_map(|node| node.covers.as_ref()).any(|other| cover.cuts(other)) {
+            return refuse("it overlaps an earlier one of its path in part");
+        }
+        Ok(cover)
+    }
+}
+
+/// The number of a checkpoint below `parent` that is given none (EN-21).
+fn next_number(parent: Option<&Node>) -> Result<u64> {
+    let next = parent.and_then(|node| node.checkpoint_number).map_or(Some(0), |number| number.checked_add(1));
+    next.ok_or_else(|| Error::invalid("checkpoint", "no number follows the one before it"))
+}
+
+/// Marks of stored entries; entries of the commit have none yet.
+struct Stored<'a, V: ?Sized>(&'a V, u64);
+
+impl<V: LogView + ?Sized> MarkSource for Stored<'_, V> {
+    fn marks(&self, seq: u64) -> Result<Marks> {
+        if seq < self.1 { self.0.marks(seq) } else { Ok(Marks::default()) }
+    }
+}

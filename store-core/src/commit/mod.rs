@@ -1,0 +1,18 @@
+//! The commit: everything that a turn writes, in one atomic step.
+
+mod digest;
+mod entries;
+mod plan;
+mod record;
+mod shape;
+mod state;
+mod store;
+mod view;
+
+pub use self::{
+    plan::{Decision, Plan, Planned, Setting, plan},
+    record::{ClaimNumber, Commit, Fence, KeyRecord, Receipt, StateChange, StateOp, ThreadState},
+    state::StateWrite,
+    store::CommitCoordinator,
+    view::{CommitView, LogView, Needs, needs},
+};

@@ -1,0 +1,281 @@
+//! The plan of a commit: what is written, or why not.
+
+use std::collections::BTreeMap;
+
+pub use super::entries::Planned;
+use super::{Commit, KeyRecord, Receipt, StateWrite, digest, entries::Log, shape, state, view::CommitView};
+use crate::{
+    codec::{Codec, Extra},
+    error::{Detail, Error, Result},
+    id::{IdSource, RunId},
+    limits::{Limits, check_limit, length},
+    log::{Marks, spent},
+    run::{self, Run, RunContext},
+    thread::{self, IdRecord, NewThread, StoredThread},
+    time::Timestamp,
+    version::{Expect, Version},
+};
+
+/// What a plan is made with.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Setting<'a> {
+    /// Store time, read inside of the atomic step (PR-22).
+    pub now: Timestamp,
+    /// The limits of the store.
+    pub limits: &'a Limits,
+    /// Where ids come from that the caller does not give.
+    pub ids: &'a dyn IdSource,
+}
+
+impl<'a> Setting<'a> {
+    /// The setting of a plan.
+    #[must_use]
+    pub fn new(now: Timestamp, limits: &'a Limits, ids: &'a dyn IdSource) -> Self {
+        Self { now, limits, ids }
+    }
+}
+
+/// What is to be done about a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// It was done before: give this receipt and write nothing (CM-10).
+    Repeat(Receipt),
+    /// Write this, all or nothing (CM-1).
+    Write(Box<Plan>),
+}
+
+/// Everything that a commit writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Plan {
+    /// The thread after the commit; absent for a commit that only remembers a fence for an id without a thread.
+    pub thread: Option<StoredThread>,
+    /// Whether the commit makes the thread.
+    pub creates: bool,
+    /// What is remembered of the thread's id after the commit.
+    pub id: IdRecord,
+    /// Entries to be appended.
+    pub entries: Vec<Planned>,
+    /// Marks that changed, by sequence number.
+    pub marks: BTreeMap<u64, Marks>,
+    /// Runs after the commit; the one that the commit names is the last.
+    pub runs: Vec<Run>,
+    /// Changes of the thread's state.
+    pub state: StateWrite,
+    /// What is remembered of the commit's key.
+    pub key: Option<KeyRecord>,
+    /// What the caller gets once it is durable.
+    pub receipt: Receipt,
+}
+
+/// Decides about a commit: everything in the order of CM-43, nothing is written.
+///
+/// # Errors
+/// Those of [`CommitCoordinator::commit`](super::CommitCoordinator::commit); what the view ends with.
+pub fn plan(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting<'_>) -> Result<Decision> {
+    let limits = setting.limits;
+    shape::check(commit, limits)?;
+    let stored = view.thread()?;
+    let mut id = view.id_record()?;
+    if stored.is_none() && id.deleted_at.is_some() && commit.expect != Expect::Absent {
+        return Err(Error::not_found("thread", &commit.thread));
+    }
+    if let Some(receipt) = repeated(view, commit)? {
+        return Ok(Decision::Repeat(receipt));
+    }
+    id.check_fence(commit.fence.as_ref())?;
+    commit.expect.check("version", stored.as_ref().map(|stored| stored.thread.version))?;
+    let now = stored.as_ref().map_or(setting.now, |stored| setting.now.max(stored.last_time));
+    if commit.at.is_some_and(|at| at > now) {
+        return Err(Error::invalid("at", "it lies after the store's time"));
+    }
+    let creates = stored.is_none() && !only_fence(commit);
+    let thread = match stored {
+        Some(stored) => Some(stored),
+        None if creates => Some(make(view, commit, &id, (limits, now))?),
+        None => None,
+    };
+    match thread {
+        Some(thread) => write(view, commit, Setting { now, ..setting }, Start { thread, creates, id }),
+        None => Ok(Decision::Write(Box::new(remember(view, commit, id, now)))),
+    }
+}
+
+/// The receipt of an earlier commit with this key (CM-10 to CM-12).
+fn repeated(view: &(impl CommitView + ?Sized), commit: &Commit) -> Result<Option<Receipt>> {
+    let Some(key) = &commit.key else { return Ok(None) };
+    let Some(record) = view.key(key)? else { return Ok(None) };
+    if !digest::matches(commit, &record.digest) {
+        return Err(Error::new(Detail::IdempotencyMismatch { key: key.to_string() }));
+    }
+    Ok(Some(Receipt { deduplicated: true, ..record.receipt }))
+}
+
+fn only_fence(commit: &Commit) -> bool {
+    let changes_state = commit.state.as_ref().is_some_and(|change| !change.is_empty());
+    commit.entries.is_empty() && commit.run.is_none() && !changes_state && commit.create.is_none()
+}
+
+fn make(
+    view: &(impl CommitView + ?Sized),
+    commit: &Commit,
+    id: &IdRecord,
+    judge: (&Limits, Timestamp),
+) -> Result<StoredThread> {
+    let (limits, now) = judge;
+    let fields = commit.create.clone().unwrap_or_default();
+    if let Some(parent) = &fields.parent_thread_id {
+        let found = if view.thread_exists(parent)? { vec![parent.clone()] } else { Vec::new() };
+        thread::check_parent(&commit.thread, parent, &found).map_err(|e| e.in_part("create"))?;
+    }
+    let new = NewThread { id: commit.thread.clone(), fields, at: commit.at };
+    thread::create(None, id, &new, limits, (now, view.incarnation()))
+}
+
+/// A commit that only takes over an id that has no thread (CM-32).
+fn remember(view: &(impl CommitView + ?Sized), commit: &Commit, id: IdRecord, now: Timestamp) -> Plan {
+    let version = Version::new(0, id.generation, view.incarnation());
+    let receipt = Receipt {
+        thread: commit.thread.clone(),
+        version,
+        first_seq: None,
+        entry_ids: Vec::new(),
+        head: None,
+        state_revision: 0,
+        run_status: None,
+        time: now,
+        deduplicated: false,
+        extra: Extra::default(),
+    };
+    Plan {
+        thread: None,
+        creates: false,
+        id,
+        entries: Vec::new(),
+        marks: BTreeMap::new(),
+        runs: Vec::new(),
+        state: StateWrite::default(),
+        key: None,
+        receipt,
+    }
+}
+
+/// A thread before the commit is applied to it.
+struct Start {
+    thread: StoredThread,
+    creates: bool,
+    id: IdRecord,
+}
+
+fn write(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting<'_>, start: Start) -> Result<Decision> {
+    let Start { mut thread, creates, mut id } = start;
+    let limits = setting.limits;
+    let at = commit.at.unwrap_or(setting.now);
+    if let Some(change) = &commit.state {
+        state::check_revision(&thread, change)?;
+    }
+    let run = plan_run(view, commit, &thread, setting)?;
+    let mut log = Log::new(view, &thread)?;
+    for (index, draft) in commit.entries.iter().enumerate() {
+        log.append(&mut thread, draft, setting.ids, (limits, at))
+            .map_err(|e| e.in_part(format!("entries[{index}]")))?;
+    }
+    let (entries, marks) = log.into_parts();
+    let runs = spend(view, commit, &entries, run)?;
+    let state = match &commit.state {
+        Some(change) => state::plan(view, &mut thread, change, limits)?,
+        None => StateWrite::default(),
+    };
+    let bytes = entries.iter().map(|planned| length(planned.text.len())).sum::<u64>()
+        + runs.iter().map(|run| length(run.encode().len())).sum::<u64>()
+        + state.values.values().flatten().map(|value| length(value.as_str().len())).sum::<u64>();
+    check_limit("commit bytes", bytes, limits.commit_bytes)?;
+    if let (Some(_), Some(run)) = (&commit.run, runs.last()) {
+        thread.note_run(run);
+        check_limit("open runs", length(thread.thread.open_runs.len()), limits.open_runs)?;
+    }
+    id = IdRecord { generation: thread.thread.generation(), deleted_at: None, ..id };
+    thread.last_time = setting.now;
+    thread.thread.updated_at = thread.thread.updated_at.max(at);
+    let receipt = receipt(&thread, &entries, commit.run.as_ref().and_then(|_| runs.last()));
+    let key = commit.key.clone().map(|key| KeyRecord {
+        key,
+        digest: digest::current(commit),
+        receipt: receipt.clone(),
+        extra: Extra::default(),
+    });
+    let plan = Plan { thread: Some(thread), creates, id, entries, marks, runs, state, key, receipt };
+    Ok(Decision::Write(Box::new(plan)))
+}
+
+fn receipt(thread: &StoredThread, entries: &[Planned], run: Option<&Run>) -> Receipt {
+    let record = &thread.thread;
+    Receipt {
+        thread: record.id.clone(),
+        version: record.version,
+        first_seq: entries.first().map(|planned| planned.entry.seq),
+        entry_ids: entries.iter().map(|planned| planned.entry.id.clone()).collect(),
+        head: record.head.clone(),
+        state_revision: record.state_revision,
+        run_status: run.map(|run| run.status.clone()),
+        time: thread.last_time,
+        deduplicated: false,
+        extra: Extra::default(),
+    }
+}
+
+/// The run that the commit names, after it.
+fn plan_run(
+    view: &(impl CommitView + ?Sized),
+    commit: &Commit,
+    thread: &StoredThread,
+    setting: Setting<'_>,
+) -> Result<Option<Run>> {
+    let Some(change) = &commit.run else { return Ok(None) };
+    let stored = view.run(&change.id)?;
+    let log_length = thread.thread.version.number() + length(commit.entries.len());
+    let context = RunContext::new(&commit.thread, log_length, setting.now, setting.limits);
+    let run = run::change(stored.as_ref(), change, context).map_err(|e| e.in_part("run"))?;
+    if stored.is_none()
+        && let Some(parent) = &run.parent_run
+        && (*parent == run.id || view.run(parent)?.is_none())
+    {
+        return Err(Error::not_found("parent run", parent).in_part("run"));
+    }
+    Ok(Some(run))
+}
+
+/// Adds what entries spent to the runs that they name (EN-26). The run of the commit comes last.
+fn spend(
+    view: &(impl CommitView + ?Sized),
+    commit: &Commit,
+    entries: &[Planned],
+    run: Option<Run>,
+) -> Result<Vec<Run>> {
+    let mut written = run;
+    let mut others: BTreeMap<RunId, (Run, bool)> = BTreeMap::new();
+    for (index, planned) in entries.iter().enumerate() {
+        let Some(id) = &planned.entry.run else { continue };
+        let tokens = spent(&planned.entry);
+        if let Some(run) = written.as_mut().filter(|run| run.id == *id) {
+            run.spent = tokens.map_or_else(|| run.spent.clone(), |tokens| run.spent.plus(tokens));
+            continue;
+        }
+        let part = format!("entries[{index}]");
+        if !others.contains_key(id) {
+            let stored = view.run(id)?.filter(|run| run.thread == commit.thread);
+            let run = stored.ok_or_else(|| Error::not_found("run", id).in_part(&part))?;
+            others.insert(id.clone(), (run, false));
+        }
+        if let (Some(tokens), Some((run, changed))) = (tokens, others.get_mut(id)) {
+            if !run.is_open() {
+                return Err(Error::invalid_transition("done", "done").in_part(part));
+            }
+            run.spent = run.spent.plus(tokens);
+            *changed = true;
+        }
+    }
+    let changed = others.into_values().filter_map(|(run, changed)| changed.then_some(run));
+    Ok(changed.chain(written).collect())
+}

@@ -1,0 +1,82 @@
+//! What can be judged of a commit without looking at anything stored: shape and limits (CM-7, CM-9, CM-19, CM-25).
+
+use std::collections::BTreeSet;
+
+use super::{Commit, StateChange, StateOp};
+use crate::{
+    error::{Error, Result},
+    limits::{Limits, check_limit, length},
+    log::{Label, NewBody, NewEntry, RewindTo, check_body},
+    thread,
+    version::Expect,
+};
+
+/// Refuses what no store can accept.
+pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
+    let nothing = commit.entries.is_empty()
+        && commit.run.is_none()
+        && commit.state.as_ref().is_none_or(StateChange::is_empty)
+        && commit.create.is_none()
+        && commit.fence.is_none();
+    if nothing {
+        return Err(Error::invalid("commit", "there is nothing in it"));
+    }
+    if !commit.entries.is_empty() && commit.expect == Expect::Any && commit.key.is_none() {
+        return Err(Error::invalid("commit", "entries need a guard (`expect`) or a `key`"));
+    }
+    check_limit("entries of a commit", length(commit.entries.len()), limits.commit_entries)?;
+    if let Some(create) = &commit.create {
+        thread::check_fields(create, limits).map_err(|e| e.in_part("create"))?;
+    }
+    let mut ids = BTreeSet::new();
+    for (at, entry) in commit.entries.iter().enumerate() {
+        let part = || format!("entries[{at}]");
+        if entry.id.as_ref().is_some_and(|id| !ids.insert(id)) {
+            let id = entry.id.as_ref().map_or("", |id| id.as_str());
+            return Err(Error::already_exists("entry", id).in_part(part()));
+        }
+        check_entry(entry, limits).map_err(|e| e.in_part(part()))?;
+    }
+    if let Some(state) = &commit.state {
+        check_state(state, limits).map_err(|e| e.in_part("state"))?;
+    }
+    Ok(())
+}
+
+fn check_entry(entry: &NewEntry, limits: &Limits) -> Result<()> {
+    let text = |text: &Option<String>| match text {
+        Some(text) => check_limit("label bytes", length(text.len()), limits.text_bytes),
+        None => Ok(()),
+    };
+    check_body(&entry.body)?;
+    match &entry.body {
+        NewBody::Checkpoint { label, .. } => text(label),
+        NewBody::Label(Label { text: label, .. }) => text(label),
+        NewBody::Rewind(_) if entry.side == Some(false) => {
+            Err(Error::invalid("rewind", "it always lies beside the path"))
+        }
+        NewBody::Rewind(RewindTo::Label(name) | RewindTo::Snapshot(name)) => {
+            check_limit("label bytes", length(name.len()), limits.text_bytes)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_state(state: &StateChange, limits: &Limits) -> Result<()> {
+    check_limit("state keys of a commit", length(state.changes.len()), limits.commit_state_keys)?;
+    let mut keys = BTreeSet::new();
+    for (key, op) in &state.changes {
+        if !keys.insert(key) {
+            return Err(Error::invalid("state", "a key is named twice"));
+        }
+        let fits = match op {
+            StateOp::Set(value) => check_limit("record bytes", length(value.as_str().len()), limits.record_bytes),
+            StateOp::Merge(object) if !object.is_object() => {
+                Err(Error::invalid("state", "only an object can be merged"))
+            }
+            _ => Ok(()),
+        };
+        fits?;
+    }
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! Changes of a thread's state, key by key (CM-24 to CM-26, CM-39, CM-40).
+
+use std::collections::BTreeMap;
+
+use super::{StateChange, StateOp, view::CommitView};
+use crate::{
+    codec::{Codec, Fields, Object},
+    error::{Error, Quoted, Result},
+    json::Json,
+    limits::{Limits, check_limit, length},
+    thread::StoredThread,
+    version::{Expect, Version},
+};
+
+/// What a store writes to a thread's state.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StateWrite {
+    /// Remove everything first.
+    pub clear: bool,
+    /// Values to put, and keys to remove (`None`).
+    pub values: BTreeMap<String, Option<Json>>,
+}
+
+/// Works out the new values, and counts them in the thread.
+pub(super) fn plan(
+    view: &(impl CommitView + ?Sized),
+    thread: &mut StoredThread,
+    change: &StateChange,
+    limits: &Limits,
+) -> Result<StateWrite> {
+    let mut write = StateWrite { clear: change.clear, values: BTreeMap::new() };
+    if change.clear {
+        (thread.state_keys, thread.state_bytes) = (0, 0);
+    }
+    for (key, op) in &change.changes {
+        let stored = if change.clear { None } else { view.state(key)? };
+        let value = apply(stored.as_ref(), op, limits).map_err(|e| e.in_part(format!("state.{}", Quoted(key))))?;
+        let size = |value: &Json| length(key.len() + value.as_str().len());
+        if let Some(stored) = &stored {
+            thread.state_keys = thread.state_keys.saturating_sub(1);
+            thread.state_bytes = thread.state_bytes.saturating_sub(size(stored));
+        }
+        if let Some(value) = &value {
+            check_limit("record bytes", length(value.as_str().len()), limits.record_bytes)
+                .map_err(|e| e.in_part(format!("state.{key}")))?;
+            thread.state_keys += 1;
+            thread.state_bytes = thread.state_bytes.saturating_add(size(value));
+        }
+        write.values.insert(key.clone(), value);
+    }
+    check_limit("state keys", thread.state_keys, limits.state_keys)?;
+    check_limit("state bytes", thread.state_bytes, limits.state_bytes)?;
+    thread.thread.state_revision += u64::from(!change.is_empty());
+    Ok(write)
+}
+
+/// Judges the expected revision (CM-40).
+pub(super) fn check_revision(thread: &StoredThread, change: &StateChange) -> Result<()> {
+    let version = |number| Version::new(number, thread.thread.generation(), thread.thread.version.incarnation());
+    match change.expect_revision {
+        None => Ok(()),
+        Some(expected) => {
+            Expect::Version(version(expected)).check("state revision", Some(version(thread.thread.state_revision)))
+        }
+    }
+}
+
+/// The new value; none if the key is removed. However it came about, it is one record (ER-9).
+fn apply(stored: Option<&Json>, op: &StateOp, limits: &Limits) -> Result<Option<Json>> {
+    let value = match op {
+        StateOp::Set(value) => value.clone(),
+        StateOp::Remove => return Ok(None),
+        StateOp::Add(by) => {
+            let sum = number(stored)?.unwrap_or(0).checked_add(*by);
+            Json::of(&sum.ok_or_else(|| Error::invalid("state", "the sum overflows"))?)?
+        }
+        StateOp::Max(other) => Json::of(&number(stored)?.unwrap_or(*other).max(*other))?,
+        StateOp::Append(items) => append(stored, items)?,
+        StateOp::Merge(fields) => merge(stored, fields)?,
+    };
+    check_limit("record bytes", length(value.as_str().len()), limits.record_bytes)?;
+    Ok(Some(value))
+}
+
+/// A whole number of 64 bits, written without fraction or exponent.
+fn number(stored: Option<&Json>) -> Result<Option<i64>> {
+    let read = |json: &Json| {
+        json.as_str().parse().map_err(|_| Error::invalid("state", "the stored value is no whole number of 64 bits"))
+    };
+    stored.map(read).transpose()
+}
+
+fn append(stored: Option<&Json>, items: &[Json]) -> Result<Json> {
+    let mut text = match stored {
+        None => String::from("["),
+        // Without the bracket that closes the list.
+        Some(list) if list.is_array() => list.as_str().strip_suffix(']').unwrap_or_default().to_owned(),
+        Some(_) => return Err(Error::invalid("state", "the stored value is no list")),
+    };
+    for item in items {
+        if text.len() > 1 {
+            text.push(',');
+        }
+        text.push_str(item.as_str());
+    }
+    text.push(']');
+    Json::parse(&text)
+}
+
+fn merge(stored: Option<&Json>, new: &Json) -> Result<Json> {
+    let invalid = |_| Error::invalid("state", "the stored value is no object");
+    let empty = Json::parse("{}")?;
+    let old = stored.unwrap_or(&empty);
+    let mut values: BTreeMap<String, &str> = BTreeMap::new();
+    let mut order = Vec::new();
+    for raw in [old, new] {
+        for (name, value) in Fields::parse(raw.as_str()).map_err(invalid)?.into_pairs() {
+            if values.insert(name.clone(), value).is_none() {
+                order.push(name);
+            }
+        }
+    }
+    let mut text = String::new();
+    let mut object = Object::open(&mut text);
+    for name in order {
+        if let Some(value) = values.get(&name) {
+            object.field(&name, &Json::read(value).map_err(invalid)?);
+        }
+    }
+    object.close();
+    Json::parse(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::apply;
+    use crate::{Json, Limits, StateOp};
+
+    fn check(stored: Option<&str>, op: &StateOp, after: Result<&str, ()>) {
+        let stored = stored.map(|text| Json::parse(text).unwrap());
+        let found = apply(stored.as_ref(), op, &Limits::default())
+            .map_err(|_| ())
+            .map(|json| json.unwrap().as_str().to_owned());
+        assert_eq!(found, after.map(str::to_owned), "{stored:?} {op:?}");
+    }
+
+    #[test]
+    fn changes_are_judged_against_what_is_stored() {
+        let json = |text: &str| Json::parse(text).unwrap();
+        check(None, &StateOp::Add(5), Ok("5"));
+        check(Some("-3"), &StateOp::Add(5), Ok("2"));
+        check(Some("1.0"), &StateOp::Add(5), Err(()));
+        check(Some("1e3"), &StateOp::Add(5), Err(()));
+        check(Some("9223372036854775807"), &StateOp::Add(1), Err(()));
+        check(Some("\"1\""), &StateOp::Max(1), Err(()));
+        check(None, &StateOp::Max(-4), Ok("-4"));
+        check(Some("7"), &StateOp::Max(3), Ok("7"));
+        check(None, &StateOp::Append(vec![json("1"), json("[2]")]), Ok("[1,[2]]"));
+        check(Some("[[]]"), &StateOp::Append(vec![json("{}")]), Ok("[[],{}]"));
+        check(Some("[]"), &StateOp::Append(vec![]), Ok("[]"));
+        check(Some("{}"), &StateOp::Append(vec![]), Err(()));
+        check(None, &StateOp::Merge(json(r#"{"a":1.0}"#)), Ok(r#"{"a":1.0}"#));
+        check(Some(r#"{"b":1,"a":{"x":1}}"#), &StateOp::Merge(json(r#"{"a":{"y":2}}"#)), Ok(r#"{"b":1,"a":{"y":2}}"#));
+        check(Some("[1]"), &StateOp::Merge(json("{}")), Err(()));
+    }
+}

@@ -1,0 +1,97 @@
+//! What goes when a context is too large: the oldest whole turns (CX-19).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    Budget,
+    draft::{Draft, Part},
+};
+use crate::{
+    id::EntryId,
+    log::{Message, Role},
+};
+
+/// Leaves out the oldest turns until the rest fits, and names them. System messages, the last summary and the newest
+/// turn stay, whatever they take.
+///
+/// A turn begins with user messages and goes on to the next ones, so that no call is parted from its result; an earlier
+/// summary is one of its own.
+pub(super) fn fit(drafts: Vec<Draft>, budget: Option<&Budget>) -> (Vec<Draft>, Vec<EntryId>) {
+    let Some(budget) = budget else { return (drafts, Vec::new()) };
+    let turns = turns(&drafts);
+    let (mut sizes, mut rest) = (BTreeMap::new(), 0_u64);
+    for (draft, turn) in drafts.iter().zip(&turns) {
+        let size = budget.size(&draft.message);
+        rest = rest.saturating_add(size);
+        if let Some(turn) = *turn {
+            let sum: &mut u64 = sizes.entry(turn).or_default();
+            *sum = sum.saturating_add(size);
+        }
+    }
+    // The newest turn stays.
+    sizes.pop_last();
+    let mut last_gone = 0;
+    for (turn, size) in sizes {
+        if rest <= budget.max() {
+            break;
+        }
+        rest = rest.saturating_sub(size);
+        last_gone = turn;
+    }
+    let (mut kept, mut left_out, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for (draft, turn) in drafts.into_iter().zip(turns) {
+        if turn.is_none_or(|turn| turn > last_gone) {
+            kept.push(draft);
+            continue;
+        }
+        // The results of one entry may stand in two messages.
+        let entries = std::iter::once(draft.entry).chain(draft.merged);
+        left_out.extend(entries.filter(|entry| seen.insert(entry.clone())));
+    }
+    (kept, left_out)
+}
+
+impl Budget {
+    fn max(&self) -> u64 {
+        match self {
+            Self::Messages(max) | Self::Tokens { max, .. } => *max,
+        }
+    }
+
+    fn size(&self, message: &Message) -> u64 {
+        match self {
+            Self::Messages(_) => 1,
+            Self::Tokens { counter, .. } => counter(message),
+        }
+    }
+}
+
+/// The turn of each message, counted from 1; none for one that stays.
+fn turns(drafts: &[Draft]) -> Vec<Option<usize>> {
+    let last_summary = drafts.iter().rfind(|draft| draft.part == Part::Summary).map(|draft| &draft.entry);
+    let mut turns = Vec::with_capacity(drafts.len());
+    let mut begun = 0;
+    let mut before: Option<&Draft> = None;
+    for draft in drafts {
+        let turn = match draft.role() {
+            Role::System => None,
+            // Results stay with their calls.
+            Role::Tool => turns.last().copied().flatten(),
+            Role::User | Role::Assistant => {
+                begun += usize::from(before.is_none_or(|before| begins_turn(before, draft)));
+                before = Some(draft);
+                let stays = draft.part == Part::Summary && last_summary == Some(&draft.entry);
+                (!stays).then_some(begun)
+            }
+        };
+        turns.push(turn);
+    }
+    turns
+}
+
+/// Whether a turn begins between two messages. What stands for one summary stays together.
+fn begins_turn(before: &Draft, draft: &Draft) -> bool {
+    let summary = |draft: &Draft| (draft.part == Part::Summary).then(|| draft.entry.clone());
+    let asks_again = draft.role() == Role::User && before.role() != Role::User;
+    summary(before) != summary(draft) || (draft.part != Part::Summary && asks_again)
+}

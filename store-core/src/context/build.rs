@@ -1,0 +1,46 @@
+//! The context of a leaf, made from the pieces of its path: a pure function, the same for every backend (CX-1 to CX-10,
+//! CX-17, CX-19).
+
+use std::sync::Arc;
+
+use super::{
+    Context, ContextMessage, ContextRequest, Piece, Repair, RepairKind, budget,
+    draft::{self, Draft},
+    merge, pair,
+};
+use crate::log::{Body, Entry, Message, Origin};
+
+/// Makes the context of a leaf from its [`pieces`](super::pieces), each with its entry, in order from the root. The
+/// entry of a summary is its compaction.
+///
+/// What a model gets is selected, entries of one message are merged, results are put behind their calls, messages with
+/// nothing left are dropped, and what exceeds the budget is left out, in this order.
+#[must_use]
+pub fn build(parts: Vec<(Piece, Arc<Entry>)>, request: &ContextRequest) -> Context {
+    let mut repairs = Vec::new();
+    let origin = parts.iter().rev().find_map(|(_, entry)| last_origin(&entry.body));
+    let drafts = parts.into_iter().flat_map(|(piece, entry)| draft::drafts(piece, entry)).collect();
+    let drafts = merge::merge(drafts, &mut repairs);
+    let drafts = pair::pair(drafts, request.open_calls, &mut repairs);
+    let drafts = drop_empty(drafts, &mut repairs);
+    let (drafts, left_out) = budget::fit(drafts, request.budget.as_ref());
+    Context { messages: drafts.into_iter().map(ContextMessage::from).collect(), repairs, left_out, origin }
+}
+
+/// The provider and model that an entry says to be in effect (CX-1).
+fn last_origin(body: &Body) -> Option<Origin> {
+    let origin = |message: &Message| message.provenance.as_ref()?.origin.clone();
+    match body {
+        Body::Message(message) => origin(message),
+        Body::Compaction(compaction) => compaction.replacement.iter().flatten().rev().find_map(origin),
+        _ => None,
+    }
+}
+
+/// Leaves out messages that say nothing (CX-9).
+fn drop_empty(drafts: Vec<Draft>, repairs: &mut Vec<Repair>) -> Vec<Draft> {
+    let (kept, empty): (Vec<_>, Vec<_>) = drafts.into_iter().partition(|draft| !draft.message.blocks.is_empty());
+    let dropped = empty.into_iter().map(|draft| Repair::new(draft.entry, RepairKind::EmptyMessageDropped, None));
+    repairs.extend(dropped);
+    kept
+}

@@ -1,0 +1,96 @@
+//! When a context should be compacted, which part of it, and what a model is asked then (CX-15, CX-18).
+
+use super::{Context, ContextMessage};
+use crate::log::{Block, BlockKind, Message, Role};
+
+/// Tokens kept free for an answer, unless the caller knows better.
+pub const DEFAULT_RESERVED: u64 = 50_000;
+
+/// User and assistant messages that a compaction leaves as they are, unless the caller knows better.
+pub const DEFAULT_KEEP: usize = 2;
+
+/// What [`compaction_request`] asks for, at the end of its message.
+pub const COMPACTION_PROMPT: &str = "The messages above are the earlier part of a conversation that goes on. Write the \
+    summary that takes their place. Keep the task and what the user asked for, decisions with their reasons, facts, \
+    names and values that are still needed, what was done and how it ended, errors and how they were solved, and what \
+    is still open. Leave out what no longer matters. Answer with the summary and nothing else.";
+
+/// Whether a context of `usage` tokens leaves no room for `reserved` more in a `window` of a model.
+///
+/// ```
+/// use store_core::context::{DEFAULT_RESERVED, is_compaction_due};
+///
+/// assert!(!is_compaction_due(149_999, DEFAULT_RESERVED, 200_000));
+/// assert!(is_compaction_due(150_000, DEFAULT_RESERVED, 200_000));
+/// ```
+#[must_use]
+pub const fn is_compaction_due(usage: u64, reserved: u64, window: u64) -> bool {
+    usage.saturating_add(reserved) >= window
+}
+
+/// A context in parts: what stays at its beginning, what a summary should stand for, and what stays at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Split<'a> {
+    /// System messages at the beginning: instructions stay.
+    pub system: &'a [ContextMessage],
+    /// What a summary should stand for; empty if there is nothing to compact.
+    pub older: &'a [ContextMessage],
+    /// What stays.
+    pub kept: &'a [ContextMessage],
+}
+
+/// Keeps the last `keep` user or assistant messages with the results that belong to them, so that no call is parted
+/// from its result (CX-15). If there are fewer, or `keep` is 0, everything is kept.
+///
+/// The entries to be covered are those of [`LogReaderExt::load_interval`](crate::LogReaderExt::load_interval).
+#[must_use]
+pub fn split_for_compaction(context: &Context, keep: usize) -> Split<'_> {
+    let messages = context.messages.as_slice();
+    let role = |message: &ContextMessage| message.message.role;
+    let first = messages.iter().position(|message| role(message) != Role::System).unwrap_or(messages.len());
+    let (system, rest) = messages.split_at_checked(first).unwrap_or((messages, &[]));
+    let spoken = |(_, message): &(usize, &ContextMessage)| matches!(role(message), Role::User | Role::Assistant);
+    let kept_from = keep.checked_sub(1).and_then(|nth| rest.iter().enumerate().rev().filter(spoken).nth(nth));
+    let at = kept_from.map_or(0, |(at, _)| at);
+    let (older, kept) = rest.split_at_checked(at).unwrap_or((&[], rest));
+    Split { system, older, kept }
+}
+
+/// What a model is asked so that it summarises the older part: one user message that tells it with calls and results as
+/// text and without thinking. None if there is nothing to compact.
+#[must_use]
+pub fn compaction_request(split: &Split<'_>) -> Option<Message> {
+    if split.older.is_empty() {
+        return None;
+    }
+    let mut blocks = Vec::new();
+    for message in split.older {
+        let told: Vec<_> = message.message.blocks.iter().flat_map(told).collect();
+        if !told.is_empty() {
+            blocks.push(Block::text(format!("## {}", message.message.role)));
+            blocks.extend(told);
+        }
+    }
+    blocks.push(Block::text(COMPACTION_PROMPT));
+    Some(Message::new(Role::User, blocks))
+}
+
+/// A block as any model can read it: thinking and what is bound to a provider is left out.
+fn told(block: &Block) -> Vec<Block> {
+    let plain = |kind: &BlockKind| vec![Block::new(kind.clone())];
+    match &block.kind {
+        BlockKind::Text(_) => plain(&block.kind),
+        BlockKind::Image(_) | BlockKind::Document(_) | BlockKind::Audio(_) | BlockKind::Video(_) => plain(&block.kind),
+        BlockKind::ToolUse(call) => {
+            let input = call.raw.as_deref().unwrap_or(call.input.as_str());
+            vec![Block::text(format!("[call `{}` of `{}`: {input}]", call.id, call.name))]
+        }
+        BlockKind::ToolResult(result) => {
+            let what = if result.is_error == Some(true) { "error" } else { "result" };
+            let head = Block::text(format!("[{what} of call `{}`]", result.tool_use_id));
+            std::iter::once(head).chain(result.blocks.iter().flat_map(told)).collect()
+        }
+        BlockKind::Thinking(_) | BlockKind::Opaque(_) | BlockKind::Unknown { .. } => Vec::new(),
+    }
+}

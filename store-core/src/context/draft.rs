@@ -1,0 +1,77 @@
+//! Messages on their way into a context: which pieces of a path become messages at all (CX-2, CX-3).
+
+use std::sync::Arc;
+
+use super::{ContextMessage, Piece};
+use crate::{
+    id::EntryId,
+    log::{Block, Body, Compaction, Entry, Message, Role, Visibility},
+};
+
+/// The text that a summary's message opens with (CX-3), as a block of its own.
+pub const SUMMARY_MARKER: &str = "[summary of the earlier conversation]";
+
+/// A message on its way into a context.
+#[derive(Debug, Clone)]
+pub(super) struct Draft {
+    /// The entry that it comes from.
+    pub(super) entry: EntryId,
+    /// Entries that were merged into it (CX-17).
+    pub(super) merged: Vec<EntryId>,
+    /// What it is.
+    pub(super) part: Part,
+    /// The message so far.
+    pub(super) message: Message,
+}
+
+/// What a message of a context is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// A message of the log.
+    Logged,
+    /// A summary, or a message that stands for one.
+    Summary,
+    /// Results that nobody recorded.
+    Answer,
+}
+
+impl Draft {
+    pub(super) const fn new(entry: EntryId, part: Part, message: Message) -> Self {
+        Self { entry, merged: Vec::new(), part, message }
+    }
+
+    pub(super) const fn role(&self) -> Role {
+        self.message.role
+    }
+}
+
+impl From<Draft> for ContextMessage {
+    fn from(draft: Draft) -> Self {
+        Self::new(draft.entry, draft.part != Part::Logged, draft.message)
+    }
+}
+
+/// The messages that a piece of a path stands for: none if a model gets nothing of it (CX-2).
+pub(super) fn drafts(piece: Piece, entry: Arc<Entry>) -> Vec<Draft> {
+    let Entry { id, body, .. } = Arc::unwrap_or_clone(entry);
+    let (part, messages) = match (piece, Arc::unwrap_or_clone(body)) {
+        (Piece::Entry(_), Body::Message(message)) => (Part::Logged, vec![message]),
+        (Piece::Summary(_), Body::Compaction(compaction)) => (Part::Summary, summary(compaction)),
+        _ => return Vec::new(),
+    };
+    let sent = messages.into_iter().filter(|message| message.visibility != Visibility::Aside);
+    sent.map(|message| Draft::new(id.clone(), part, message)).collect()
+}
+
+/// What stands for the interval that a compaction covers: its replacement, else its summary. One with neither stands
+/// for nothing.
+fn summary(compaction: Compaction) -> Vec<Message> {
+    match compaction.replacement {
+        Some(messages) => messages,
+        None if compaction.summary.is_empty() => Vec::new(),
+        None => {
+            let marker = std::iter::once(Block::text(SUMMARY_MARKER));
+            vec![Message::new(Role::User, marker.chain(compaction.summary).collect())]
+        }
+    }
+}

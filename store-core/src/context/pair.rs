@@ -1,0 +1,181 @@
+//! Every call gets exactly one result, directly behind its message (CX-6 to CX-8).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    OpenCalls, Repair, RepairKind,
+    draft::{Draft, Part},
+};
+use crate::log::{Block, BlockKind, Message, Role, ToolResult};
+
+/// What stands in for a result that nobody recorded (CX-7).
+pub const NO_RESULT: &str = "no result was recorded";
+
+/// Puts results behind their calls; treats calls without a result as `open_calls` says.
+pub(super) fn pair(drafts: Vec<Draft>, open_calls: OpenCalls, repairs: &mut Vec<Repair>) -> Vec<Draft> {
+    let mut matched = Matched::of(calls_with_results(&drafts, repairs));
+    let (spoken, mut sources) = part(drafts);
+    let mut out = Vec::new();
+    for (at, mut draft) in spoken {
+        let open = matched.open.remove(&at).unwrap_or_default();
+        let made = treat_open(&mut draft, open.into_values().collect(), open_calls, repairs);
+        out.push(draft);
+        for (tool, wanted) in matched.answers.remove(&at).unwrap_or_default() {
+            out.extend(sources.get_mut(&tool).map(|source| source.take(at, &wanted, repairs)));
+        }
+        out.extend(made);
+    }
+    for source in sources.into_values().filter(|source| !source.is_used) {
+        repairs.push(Repair::new(source.shell.entry, RepairKind::EmptyMessageDropped, None));
+    }
+    out
+}
+
+/// A call, and the result that counts: the message and block where each stands.
+struct Call {
+    place: (usize, usize),
+    result: Option<(usize, usize)>,
+}
+
+/// The calls by their ids, each with its result. Ids may come again in a later message: a result belongs to the nearest
+/// call before it, and to a later one only if there is none.
+fn calls_with_results(drafts: &[Draft], repairs: &mut Vec<Repair>) -> BTreeMap<String, Vec<Call>> {
+    let mut calls: BTreeMap<String, Vec<Call>> = BTreeMap::new();
+    for (at, draft) in drafts.iter().enumerate() {
+        for (block, kind) in kinds(&draft.message) {
+            if let BlockKind::ToolUse(call) = kind {
+                calls.entry(call.id.clone()).or_default().push(Call { place: (at, block), result: None });
+            }
+        }
+    }
+    for (at, draft) in drafts.iter().enumerate() {
+        for (block, kind) in kinds(&draft.message) {
+            let BlockKind::ToolResult(result) = kind else { continue };
+            let id = &result.tool_use_id;
+            let left_out = match calls.get_mut(id).and_then(|same| owner(same, at)) {
+                None => Some((RepairKind::OrphanResultDropped, draft)),
+                Some(call) => {
+                    let earlier = call.result.replace((at, block));
+                    let earlier = earlier.and_then(|(at, _)| drafts.get(at));
+                    earlier.map(|draft| (RepairKind::EarlierResultDropped, draft))
+                }
+            };
+            if let Some((kind, draft)) = left_out {
+                repairs.push(Repair::new(draft.entry.clone(), kind, Some(id.clone())));
+            }
+        }
+    }
+    calls
+}
+
+fn kinds(message: &Message) -> impl Iterator<Item = (usize, &BlockKind)> {
+    message.blocks.iter().map(|block| &block.kind).enumerate()
+}
+
+/// The call that a result in message `at` answers.
+fn owner(same: &mut [Call], at: usize) -> Option<&mut Call> {
+    let before = same.partition_point(|call| call.place.0 < at);
+    same.get_mut(before.saturating_sub(1))
+}
+
+/// What follows each message with calls.
+#[derive(Default)]
+struct Matched {
+    /// By the message of the calls: the tool messages that answer it, and which of their blocks.
+    answers: BTreeMap<usize, BTreeMap<usize, BTreeSet<usize>>>,
+    /// By the message of the calls: the ids of those that nothing answers, by block.
+    open: BTreeMap<usize, BTreeMap<usize, String>>,
+}
+
+impl Matched {
+    fn of(calls: BTreeMap<String, Vec<Call>>) -> Self {
+        let mut matched = Self::default();
+        for (id, call) in calls.into_iter().flat_map(|(id, same)| same.into_iter().map(move |call| (id.clone(), call)))
+        {
+            let (at, block) = call.place;
+            match call.result {
+                Some((tool, block)) => {
+                    matched.answers.entry(at).or_default().entry(tool).or_default().insert(block);
+                }
+                None => {
+                    matched.open.entry(at).or_default().insert(block, id);
+                }
+            }
+        }
+        matched
+    }
+}
+
+/// Leaves the `open` calls of a message, takes them out, or gives the message that answers them.
+fn treat_open(draft: &mut Draft, open: Vec<String>, how: OpenCalls, repairs: &mut Vec<Repair>) -> Option<Draft> {
+    if open.is_empty() || how == OpenCalls::Keep {
+        return None;
+    }
+    let kind = if how == OpenCalls::Drop { RepairKind::OpenCallDropped } else { RepairKind::OpenCallAnswered };
+    repairs.extend(open.iter().map(|id| Repair::new(draft.entry.clone(), kind, Some(id.clone()))));
+    if how == OpenCalls::Drop {
+        draft
+            .message
+            .blocks
+            .retain(|block| !matches!(&block.kind, BlockKind::ToolUse(call) if open.contains(&call.id)));
+        return None;
+    }
+    let message = Message::new(Role::Tool, open.into_iter().map(failed).collect());
+    Some(Draft::new(draft.entry.clone(), Part::Answer, message))
+}
+
+/// The result of a call that has none.
+fn failed(id: String) -> Block {
+    let mut result = ToolResult::new(id, vec![Block::text(NO_RESULT)]);
+    result.is_error = Some(true);
+    Block::new(BlockKind::ToolResult(result))
+}
+
+/// A tool message, of which each result goes to its call.
+struct Source {
+    shell: Draft,
+    blocks: Vec<Option<Block>>,
+    /// The message that it stands behind.
+    behind: Option<usize>,
+    is_used: bool,
+}
+
+/// Messages that hold no results, with their places, and those that do.
+fn part(drafts: Vec<Draft>) -> (Vec<(usize, Draft)>, BTreeMap<usize, Source>) {
+    let (mut spoken, mut sources) = (Vec::new(), BTreeMap::new());
+    let mut behind = None;
+    for (at, mut shell) in drafts.into_iter().enumerate() {
+        if shell.role() == Role::Tool {
+            let blocks = std::mem::take(&mut shell.message.blocks).into_iter().map(Some).collect();
+            sources.insert(at, Source { shell, blocks, behind, is_used: false });
+        } else {
+            behind = Some(at);
+            spoken.push((at, shell));
+        }
+    }
+    (spoken, sources)
+}
+
+impl Source {
+    /// The message that brings the `wanted` results to the calls in message `call`. What is no result comes with the
+    /// first ones.
+    fn take(&mut self, call: usize, wanted: &BTreeSet<usize>, repairs: &mut Vec<Repair>) -> Draft {
+        let mut draft = self.shell.clone();
+        for (at, slot) in self.blocks.iter_mut().enumerate() {
+            let result_of = slot.as_ref().and_then(|block| match &block.kind {
+                BlockKind::ToolResult(result) => Some(result.tool_use_id.clone()),
+                _ => None,
+            });
+            let comes = if result_of.is_some() { wanted.contains(&at) } else { !self.is_used };
+            if !comes {
+                continue;
+            }
+            draft.message.blocks.extend(slot.take());
+            if result_of.is_some() && self.behind != Some(call) {
+                repairs.push(Repair::new(draft.entry.clone(), RepairKind::ResultMoved, result_of));
+            }
+        }
+        self.is_used = true;
+        draft
+    }
+}

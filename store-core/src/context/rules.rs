@@ -1,0 +1,104 @@
+//! What a context is made of: a pure function of a path (CX-1 to CX-9).
+
+use std::collections::BTreeMap;
+
+use crate::{
+    error::Result,
+    log::{
+        Marks, Nodes,
+        node::{self, Node},
+    },
+};
+
+/// A piece of a context, in the order in which it stands there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Piece {
+    /// The entry with this sequence number.
+    Entry(u64),
+    /// The summary, or the replacement, of the compaction with this sequence number.
+    Summary(u64),
+}
+
+impl Piece {
+    /// The sequence number of the entry to load.
+    #[must_use]
+    pub const fn seq(self) -> u64 {
+        match self {
+            Self::Entry(seq) | Self::Summary(seq) => seq,
+        }
+    }
+}
+
+/// The pieces of the context of `leaf`, from the beginning: the entries of its path, with summaries where intervals are
+/// covered (CX-3 to CX-5). The cost grows with the path behind the last compaction that begins at a root (CX-12).
+///
+/// # Errors
+/// What [`Nodes::node`] ends with.
+pub fn pieces(nodes: &(impl Nodes + ?Sized), leaf: &Node) -> Result<Vec<Piece>> {
+    let compactions = node::visible_compactions(nodes, leaf)?;
+    let standing = standing(&compactions);
+    let mut pieces = Vec::new();
+    let mut next = node::ancestor(nodes, leaf, leaf.depth)?;
+    while let Some(at) = next {
+        let nearest = standing.partition_point(|shown| shown.from <= at.depth);
+        let covered = nearest.checked_sub(1).and_then(|nearest| standing.get(nearest));
+        next = if let Some(shown) = covered.filter(|shown| at.depth <= shown.to) {
+            pieces.push(Piece::Summary(shown.seq));
+            node::ancestor(nodes, &at, shown.from.saturating_sub(1))?
+        } else {
+            if at.covers.is_none() {
+                pieces.push(Piece::Entry(at.seq));
+            }
+            at.parent.map(|parent| nodes.node(parent)).transpose()?
+        };
+    }
+    // One that covers nothing stands before the first message, the newest of them, unless a newer compaction covers
+    // both the root and it.
+    if let Some(first) = compactions.iter().find(|node| node.covers.as_ref().is_some_and(|cover| cover.to == 0)) {
+        pieces.push(Piece::Summary(first.seq));
+    }
+    pieces.reverse();
+    Ok(pieces)
+}
+
+/// A compaction that shows, with the depths that it covers.
+#[derive(Debug, Clone, Copy)]
+struct Shown {
+    seq: u64,
+    from: u64,
+    to: u64,
+}
+
+/// The compactions that show, in the order of what they cover: of those that begin at one entry the newest, and none
+/// that lies inside of another (CX-4). `compactions` has the newest first.
+fn standing(compactions: &[Node]) -> Vec<Shown> {
+    let mut by_start: BTreeMap<u64, Shown> = BTreeMap::new();
+    for node in compactions {
+        if let Some(cover) = node.covers.as_ref().filter(|cover| cover.to > 0) {
+            by_start.entry(cover.from).or_insert(Shown { seq: node.seq, from: cover.from, to: cover.to });
+        }
+    }
+    // They do not cut each other (EN-24): one lies inside of another exactly if it begins before that one ends.
+    let mut covered_to = 0;
+    let mut standing: Vec<_> = by_start.into_values().collect();
+    standing.retain(|shown| {
+        let stands = shown.from > covered_to;
+        covered_to = covered_to.max(shown.to);
+        stands
+    });
+    standing
+}
+
+/// The newest context size of the path of an entry since its last compaction (EN-29), for
+/// [`ThreadContext::context_size`](super::ThreadContext::context_size).
+#[must_use]
+pub fn context_size(node: &Node, marks: &Marks) -> Option<u64> {
+    marks.context_size.or(node.context_size)
+}
+
+/// The number of the next checkpoint below an entry (EN-21), for
+/// [`ThreadContext::next_checkpoint`](super::ThreadContext::next_checkpoint). Without an entry it is 0.
+#[must_use]
+pub fn next_checkpoint(node: &Node) -> u64 {
+    node.checkpoint_number.map_or(0, |number| number.saturating_add(1))
+}

@@ -1,0 +1,63 @@
+//! What goes when a context is too large (CX-19).
+
+use std::sync::Arc;
+
+use super::{parts, tell};
+use crate::context::{Budget, ContextRequest, build};
+
+#[track_caller]
+fn check(max: u64, path: &str, told: &str, left_out: &str) {
+    check_within(&Budget::Messages(max), path, told, left_out);
+}
+
+#[track_caller]
+fn check_within(budget: &Budget, path: &str, told: &str, left_out: &str) {
+    let context = build(parts(path), &ContextRequest::head().within(budget.clone()));
+    assert_eq!(tell(&context.messages), told, "{path} within {budget:?}");
+    let ids: Vec<_> = context.left_out.iter().map(ToString::to_string).collect();
+    assert_eq!(ids.join(" "), left_out, "{path} within {budget:?}");
+}
+
+#[test]
+fn the_oldest_whole_turns_go_first() {
+    let path = "u 1 | a 2 | u 3 | a 4 | u 5 | a 6";
+    check(6, path, "1:u 1 | 2:a 2 | 3:u 3 | 4:a 4 | 5:u 5 | 6:a 6", "");
+    check(5, path, "3:u 3 | 4:a 4 | 5:u 5 | 6:a 6", "1 2");
+    check(4, path, "3:u 3 | 4:a 4 | 5:u 5 | 6:a 6", "1 2");
+    check(3, path, "5:u 5 | 6:a 6", "1 2 3 4");
+    check(4, "u 1 | u 2 | a 3 | u 4 | a 5", "4:u 4 | 5:a 5", "1 2 3");
+    check(2, "a 1 | u 2 | a 3", "2:u 2 | 3:a 3", "1");
+}
+
+#[test]
+fn the_newest_turn_stays_whole() {
+    check(0, "u 1 | a 2 | u 3 | a 4", "3:u 3 | 4:a 4", "1 2");
+    check(1, "u 1 | a +x | t x=1", "1:u 1 | 2:a +x | 3:t x=1", "");
+}
+
+#[test]
+fn calls_go_with_their_results() {
+    check(2, "u 1 | a +x | t x=1 | u 4 | a 5", "4:u 4 | 5:a 5", "1 2 3");
+    check(2, "u 1 | a +x | u 3 | a 4 | t x=1", "3:u 3 | 4:a 4", "1 2 5");
+    check(2, "u 1 | a +x | u 3 | a 4", "3:u 3 | 4:a 4", "1 2");
+    check(2, "u 1 | a@m 2 | a@m 3 | u 4 | a 5", "4:u 4 | 5:a 5", "1 2 3");
+}
+
+#[test]
+fn system_messages_and_the_last_summary_stay() {
+    check(3, "s 1 | u 2 | a 3 | s 4 | u 5", "1:s 1 | 4:s 4 | 5:u 5", "2 3");
+    check(3, "C 1 | u 2 | a 3 | u 4 | a 5", "1~u [] 1 | 4:u 4 | 5:a 5", "2 3");
+    check(3, "C 1 | u 2 | C 3 | u 4 | a 5", "3~u [] 3 | 4:u 4 | 5:a 5", "1 2");
+    check(5, "C 1 | u 2 | C 3 | u 4 | a 5", "1~u [] 1 | 2:u 2 | 3~u [] 3 | 4:u 4 | 5:a 5", "");
+    check(4, "C 1 | u 2 | C 3 | u 4 | a 5", "2:u 2 | 3~u [] 3 | 4:u 4 | 5:a 5", "1");
+    check(1, "R u 1 / a +x | t x=1 | u 3 | u 4", "1~u 1 | 1~a +x | 2:t x=1 | 3:u 3 | 4:u 4", "");
+    check(5, "R u 1 / a +x | t x=1 | a 3 | u 4 | a 5", "1~u 1 | 1~a +x | 2:t x=1 | 4:u 4 | 5:a 5", "3");
+}
+
+#[test]
+fn tokens_are_those_of_the_caller() {
+    let tokens = |max| Budget::Tokens { max, counter: Arc::new(|message| message.blocks.len() as u64) };
+    let path = "u one two three | a four | u five | a six";
+    check_within(&tokens(6), path, "1:u one two three | 2:a four | 3:u five | 4:a six", "");
+    check_within(&tokens(5), path, "3:u five | 4:a six", "1 2");
+}

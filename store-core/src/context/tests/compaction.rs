@@ -1,0 +1,70 @@
+//! When and what to compact (CX-15, CX-18).
+
+use super::{parts, tell, tell_block};
+use crate::{
+    context::{
+        COMPACTION_PROMPT, Context, ContextRequest, build, compaction_request, is_compaction_due, split_for_compaction,
+    },
+    log::{Block, BlockKind, Body, Message, Role, Thinking},
+};
+
+fn context(path: &str) -> Context {
+    build(parts(path), &ContextRequest::head())
+}
+
+#[test]
+fn a_compaction_is_due_when_what_is_reserved_no_longer_fits() {
+    for (usage, reserved, window, due) in
+        [(0, 0, 1, false), (0, 0, 0, true), (50, 49, 100, false), (50, 50, 100, true), (u64::MAX, 1, 100, true)]
+    {
+        assert_eq!(is_compaction_due(usage, reserved, window), due, "{usage} + {reserved} of {window}");
+    }
+}
+
+#[track_caller]
+fn check(keep: usize, path: &str, older: &str, kept: &str) {
+    let context = context(path);
+    let split = split_for_compaction(&context, keep);
+    assert_eq!((tell(split.older), tell(split.kept)), (older.to_owned(), kept.to_owned()), "of {path}");
+    assert_eq!(compaction_request(&split).is_some(), !older.is_empty(), "of {path}");
+}
+
+#[test]
+fn the_last_messages_are_kept_with_their_results() {
+    check(2, "u 1 | a 2 | u 3 | a 4", "1:u 1 | 2:a 2", "3:u 3 | 4:a 4");
+    check(2, "u 1 | a +x | t x=1 | a 4", "1:u 1", "2:a +x | 3:t x=1 | 4:a 4");
+    check(1, "u 1 | a +x | t x=1 | a 4", "1:u 1 | 2:a +x | 3:t x=1", "4:a 4");
+    check(1, "u 1 | a +x | t x=1", "1:u 1", "2:a +x | 3:t x=1");
+    check(2, "C 1 | u 2 | a 3", "1~u [] 1", "2:u 2 | 3:a 3");
+    check(2, "s 1 | u 2 | a 3 | s 4 | u 5", "2:u 2", "3:a 3 | 4:s 4 | 5:u 5");
+}
+
+#[test]
+fn without_enough_to_leave_over_nothing_is_compacted() {
+    check(2, "u 1 | a 2", "", "1:u 1 | 2:a 2");
+    check(3, "u 1 | a 2", "", "1:u 1 | 2:a 2");
+    check(0, "u 1 | a 2", "", "1:u 1 | 2:a 2");
+    check(1, "s 1 | u 2", "", "2:u 2");
+    check(usize::MAX, "s 1", "", "");
+}
+
+#[test]
+fn system_messages_at_the_beginning_stay_out_of_it() {
+    let context = context("s 1 | s 2 | u 3 | a 4 | u 5");
+    assert_eq!(tell(split_for_compaction(&context, 1).system), "1:s 1 | 2:s 2");
+}
+
+#[test]
+fn the_request_tells_the_older_part_without_thinking() {
+    let mut path = parts("u hi | a ok +x | t x=1 | a hm | u go");
+    let thought = Message::new(Role::Assistant, vec![Block::new(BlockKind::Thinking(Thinking::new("secret")))]);
+    path[3].1 = super::entry(4, Body::Message(thought)).into();
+    let context = build(path, &ContextRequest::head());
+    let request = compaction_request(&split_for_compaction(&context, 1)).unwrap();
+    let told: Vec<_> = request.blocks.iter().map(|block| tell_block(&block.kind)).collect();
+    let call = "[call `x` of `tool`: null]";
+    assert_eq!(
+        told,
+        ["## user", "hi", "## assistant", "ok", call, "## tool", "[result of call `x`]", "1", COMPACTION_PROMPT]
+    );
+}

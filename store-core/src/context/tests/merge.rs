@@ -1,0 +1,43 @@
+//! Messages of a provider that were logged in pieces (CX-17).
+
+use super::{check, parts};
+use crate::{
+    context::{ContextRequest, Piece, build},
+    log::{Body, Entry, TokenCounts},
+};
+
+#[test]
+fn pieces_of_one_message_become_one_at_the_place_of_the_first() {
+    check("a@m one | a@m two", "1:a one two", "2 MessagesMerged");
+    check("a@m one | X | -u psst | a@m two", "1:a one two", "4 MessagesMerged");
+    check("a@m +x | t x=1 | a@m +y | t y=2", "1:a +x +y | 2:t x=1 | 4:t y=2", "3 MessagesMerged");
+    check("a@m +x | a@m +x +y | t x=1 y=2", "1:a +x +y | 3:t x=1 y=2", "2 MessagesMerged");
+    check("a@m | a@m one", "1:a one", "2 MessagesMerged");
+}
+
+#[test]
+fn other_messages_stay_apart() {
+    check("a one | a two", "1:a one | 2:a two", "");
+    check("a@m one | a@n two", "1:a one | 2:a two", "");
+    check("a@m one | u go | a@m two", "1:a one | 2:u go | 3:a two", "");
+    check("a@m one | a@n two | a@m three", "1:a one | 2:a two | 3:a three", "");
+    check("u@m one | u@m two", "1:u one | 2:u two", "");
+    check("a@m one | C mid | a@m two", "1:a one | 2~u [] mid | 3:a two", "");
+    check("R a@m one / a@m two", "1~a one | 1~a two", "");
+}
+
+#[test]
+fn the_last_word_about_the_whole_counts() {
+    let said = |(piece, entry): (Piece, std::sync::Arc<Entry>), tokens, stop: Option<&str>| {
+        let Body::Message(mut message) = (*entry.body).clone() else { panic!("no message") };
+        message.usage = Some(TokenCounts::new(tokens, 0).into());
+        message.stop = stop.map(str::to_owned);
+        (piece, std::sync::Arc::new(Entry { body: Body::Message(message).into(), ..(*entry).clone() }))
+    };
+    let words = [(1, Some("tool_use")), (5, None)];
+    let path = parts("a@m one | a@m two").into_iter().zip(words).map(|(part, (tokens, stop))| said(part, tokens, stop));
+    let context = build(path.collect(), &ContextRequest::head());
+    let message = &context.messages[0].message;
+    assert_eq!(message.usage, Some(TokenCounts::new(5, 0).into()));
+    assert_eq!(message.stop.as_deref(), Some("tool_use"));
+}

@@ -1,0 +1,156 @@
+//! Tables of contexts, in a notation that fits on a line.
+//!
+//! A path is entries with ` | ` between them, numbered from 1. An entry is a word for what it is, then its blocks.
+//! `s u a t` are messages of a role (`-u` aside, `^u` internal, `a@m` with the provider's id `m`), `C` is a
+//! compaction with its summary, `R` one with replacement messages (` / ` between them), `X` a checkpoint. A block is
+//! `+x` (a call), `x=1` (its result) or text.
+//!
+//! A context is told in the same way, behind the number of the entry and `:`, or `~` for what the log does not hold;
+//! `[]` is the marker of a summary, `x=!` the result that nobody recorded.
+
+mod budget;
+mod compaction;
+mod merge;
+mod pair;
+mod pieces;
+mod random;
+mod select;
+
+use std::sync::Arc;
+
+use super::{Context, ContextMessage, ContextRequest, NO_RESULT, Piece, SUMMARY_MARKER, build};
+use crate::{
+    EntryId, Json, Timestamp,
+    codec::Extra,
+    log::{
+        Block, BlockKind, Body, Checkpoint, Compaction, Entry, Message, Origin, Provenance, Role, ToolResult,
+        Visibility,
+    },
+};
+
+/// The context of `path` must be `told`, with these repairs.
+#[track_caller]
+fn check(path: &str, told: &str, repairs: &str) {
+    check_with(&ContextRequest::head(), path, told, repairs);
+}
+
+#[track_caller]
+fn check_with(request: &ContextRequest, path: &str, told: &str, repairs: &str) {
+    let context = build(parts(path), request);
+    assert_eq!(tell(&context.messages), told, "of {path}");
+    assert_eq!(tell_repairs(&context), repairs, "of {path}");
+}
+
+fn parts(path: &str) -> Vec<(Piece, Arc<Entry>)> {
+    path.split(" | ").zip(1..).map(|(text, seq)| part(text, seq)).collect()
+}
+
+fn part(text: &str, seq: u64) -> (Piece, Arc<Entry>) {
+    let (head, rest) = text.split_once(' ').unwrap_or((text, ""));
+    let (piece, body) = match head {
+        "X" => (Piece::Entry(seq), Body::Checkpoint(Checkpoint::new(0, None))),
+        "C" => {
+            let summary = Compaction { summary: blocks(rest), ..Compaction::default() };
+            (Piece::Summary(seq), Body::Compaction(summary))
+        }
+        "R" => {
+            let replacement = Some(rest.split(" / ").map(message).collect());
+            (Piece::Summary(seq), Body::Compaction(Compaction { replacement, ..Compaction::default() }))
+        }
+        _ => (Piece::Entry(seq), Body::Message(message(text))),
+    };
+    (piece, Arc::new(entry(seq, body)))
+}
+
+fn entry(seq: u64, body: Body) -> Entry {
+    Entry {
+        id: EntryId::new(seq.to_string()).unwrap(),
+        seq,
+        parent: None,
+        side: false,
+        timestamp: Timestamp::MIN,
+        run: None,
+        step: None,
+        origin: None,
+        body: Arc::new(body),
+        extra: Extra::default(),
+    }
+}
+
+fn message(text: &str) -> Message {
+    let (head, rest) = text.split_once(' ').unwrap_or((text, ""));
+    let (head, id) = head.split_once('@').map_or((head, None), |(head, id)| (head, Some(id)));
+    let visibility = match head.chars().next() {
+        Some('-') => Visibility::Aside,
+        Some('^') => Visibility::Internal,
+        _ => Visibility::All,
+    };
+    let role = match head.trim_start_matches(['-', '^']) {
+        "s" => Role::System,
+        "u" => Role::User,
+        "a" => Role::Assistant,
+        "t" => Role::Tool,
+        other => panic!("`{other}` is no role"),
+    };
+    let message = Message::new(role, blocks(rest)).with_visibility(visibility);
+    match id {
+        None => message,
+        Some(id) => message.with_provenance(Provenance {
+            origin: Some(Origin::new("p").with_model(format!("model-of-{id}"))),
+            message_id: Some(id.to_owned()),
+            ..Provenance::default()
+        }),
+    }
+}
+
+fn blocks(words: &str) -> Vec<Block> {
+    let block = |word: &str| match (word.strip_prefix('+'), word.split_once('=')) {
+        (Some(call), _) => Block::tool_use(call, "tool", Json::null()),
+        (None, Some((call, said))) => Block::tool_result(call, vec![Block::text(said)]),
+        (None, None) => Block::text(word),
+    };
+    words.split_whitespace().map(block).collect()
+}
+
+fn tell(messages: &[ContextMessage]) -> String {
+    messages.iter().map(tell_message).collect::<Vec<_>>().join(" | ")
+}
+
+fn tell_message(told: &ContextMessage) -> String {
+    let role = match told.message.role {
+        Role::System => "s",
+        Role::User => "u",
+        Role::Assistant => "a",
+        Role::Tool => "t",
+    };
+    let mark = if told.synthetic { "~" } else { ":" };
+    let mut text = format!("{}{mark}{role}", told.entry);
+    for block in &told.message.blocks {
+        text.push(' ');
+        text.push_str(&tell_block(&block.kind));
+    }
+    text
+}
+
+fn tell_block(kind: &BlockKind) -> String {
+    match kind {
+        BlockKind::Text(text) if text == SUMMARY_MARKER => "[]".into(),
+        BlockKind::Text(text) => text.clone(),
+        BlockKind::ToolUse(call) => format!("+{}", call.id),
+        BlockKind::ToolResult(result) => format!("{}={}", result.tool_use_id, tell_result(result)),
+        other => format!("{other:?}"),
+    }
+}
+
+fn tell_result(result: &ToolResult) -> String {
+    let said: Vec<_> = result.blocks.iter().map(|block| tell_block(&block.kind)).collect();
+    if said == [NO_RESULT] && result.is_error == Some(true) { "!".into() } else { said.concat() }
+}
+
+fn tell_repairs(context: &Context) -> String {
+    let tell = |repair: &super::Repair| match &repair.tool_use_id {
+        Some(call) => format!("{} {:?} {call}", repair.entry, repair.kind),
+        None => format!("{} {:?}", repair.entry, repair.kind),
+    };
+    context.repairs.iter().map(tell).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,47 @@
+//! What of a path a model gets at all (CX-1 to CX-3, CX-9).
+
+use super::{check, parts};
+use crate::context::{ContextRequest, build};
+
+#[test]
+fn messages_come_in_order_without_what_is_for_people() {
+    check("u hi | a hello", "1:u hi | 2:a hello", "");
+    check("s be | ^u hi | -u psst | X | a hello", "1:s be | 2:u hi | 5:a hello", "");
+    check("X", "", "");
+}
+
+#[test]
+fn a_summary_opens_with_the_marker() {
+    check("C old times | u hi", "1~u [] old times | 2:u hi", "");
+    check("u hi | C mid | a yes", "1:u hi | 2~u [] mid | 3:a yes", "");
+}
+
+#[test]
+fn a_replacement_stands_instead_of_a_summary() {
+    check("R s be / u hi / a yes | u more", "1~s be | 1~u hi | 1~a yes | 2:u more", "");
+    check("R -u psst / a +x / t x=1", "1~a +x | 1~t x=1", "");
+    check("R a +x | t x=1", "1~a +x | 2:t x=1", "");
+}
+
+#[test]
+fn what_says_nothing_is_left_out() {
+    check("u | a hi", "2:a hi", "1 EmptyMessageDropped");
+    check("-u | a hi", "2:a hi", "");
+    check("C | u hi", "2:u hi", "");
+    check("R u | u hi", "2:u hi", "1 EmptyMessageDropped");
+}
+
+#[test]
+fn the_last_origin_is_in_effect() {
+    for (path, model) in [
+        ("u hi | a hello", None),
+        ("a@1 x | u hi", Some("model-of-1")),
+        ("a@1 x | a@2 y | u hi", Some("model-of-2")),
+        ("a@1 x | u@2 y", Some("model-of-2")),
+        ("a@1 x | -a@2 failed", Some("model-of-2")),
+        ("R a@1 x / u y | u hi", Some("model-of-1")),
+    ] {
+        let origin = build(parts(path), &ContextRequest::head()).origin;
+        assert_eq!(origin.and_then(|origin| origin.model).as_deref(), model, "of {path}");
+    }
+}

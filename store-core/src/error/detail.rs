@@ -1,0 +1,189 @@
+//! The data that each kind of error carries, and how a message says it.
+
+use std::{borrow::Cow, fmt};
+
+use serde::ser::SerializeMap;
+
+use super::ErrorKind;
+use crate::{id::CommitKey, time::Timestamp, version::Version};
+
+/// The type and id of a record that an error concerns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    /// The type: `thread`, `run`.
+    pub noun: Cow<'static, str>,
+    /// The id.
+    pub id: String,
+}
+
+impl Subject {
+    /// The record of type `noun` with this id.
+    #[must_use]
+    pub fn new(noun: impl Into<Cow<'static, str>>, id: impl AsRef<str>) -> Self {
+        Self { noun: noun.into(), id: id.as_ref().to_owned() }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.noun, Quoted(&self.id))
+    }
+}
+
+/// A value in backticks, cut at 64 bytes (ER-6).
+pub(crate) struct Quoted<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MAX: usize = 64;
+        if self.0.len() <= MAX {
+            return write!(f, "`{}`", self.0);
+        }
+        let end = (0..=MAX - '…'.len_utf8()).rev().find(|&end| self.0.is_char_boundary(end)).unwrap_or(0);
+        write!(f, "`{}…`", self.0.get(..end).unwrap_or_default())
+    }
+}
+
+struct MaybeVersion<'a>(&'a Option<Version>);
+
+impl fmt::Display for MaybeVersion<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(version) => version.fmt(f),
+            None => f.write_str("none"),
+        }
+    }
+}
+
+struct MaybeKey<'a>(&'a Option<CommitKey>);
+
+impl fmt::Display for MaybeKey<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(key) => write!(f, "repeat it with its key {}", Quoted(key.as_str())),
+            None => f.write_str("read before you repeat it"),
+        }
+    }
+}
+
+/// A kind of error with its data.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the kinds are described at `ErrorKind`, and the fields are named as in the contract")]
+pub enum Detail {
+    #[error("invalid {what}: {reason}")]
+    Invalid { what: String, reason: String },
+    #[error("{limit} is limited to {max}, this is {actual}")]
+    LimitExceeded { limit: &'static str, max: u64, actual: u64 },
+    #[error("{what} does not exist")]
+    NotFound { what: Subject },
+    #[error("{what} already exists")]
+    AlreadyExists { what: Subject },
+    #[error("{what} was expected to be {}, found {}", MaybeVersion(expected), MaybeVersion(actual))]
+    Conflict { what: &'static str, expected: Option<Version>, actual: Option<Version> },
+    #[error("cannot go from {from} to {to}")]
+    InvalidTransition { from: String, to: String },
+    #[error("the thread has {count} children")]
+    HasChildren { count: u64 },
+    #[error("key {} was used with other content", Quoted(key))]
+    IdempotencyMismatch { key: String },
+    #[error("pending input {} is in the log already", Quoted(id))]
+    AlreadyConsumed { id: String },
+    #[error("the claim on dispatch {} is lost", Quoted(dispatch))]
+    ClaimLost { dispatch: String },
+    #[error("written under {expected}, but {actual} is in force")]
+    StaleEpoch { expected: String, actual: String },
+    #[error("invalid cursor: {reason}")]
+    InvalidCursor { reason: &'static str },
+    #[error("the cursor's position was removed, go on after {floor}")]
+    CursorExpired { floor: u64 },
+    #[error("{operation} is not supported by this store")]
+    Unsupported { operation: &'static str },
+    #[error("the store is not available: {reason}")]
+    Unavailable { reason: String },
+    #[error("the store is closed")]
+    Closed,
+    #[error("the commit may or may not have been applied, {}", MaybeKey(key))]
+    CommitUnknown { key: Option<CommitKey> },
+    #[error("no space left on the device")]
+    StorageFull,
+    #[error("{what} takes no more writes since a failure at {since}, open it again")]
+    Poisoned { what: String, since: Timestamp },
+    #[error("stored data is damaged: {location}")]
+    Corrupt { location: String },
+    #[error("the store has schema {found}, this release reads {supported}")]
+    SchemaMismatch { found: String, supported: String },
+    #[error("{setting} may lose acknowledged data, allow it with {option}")]
+    UnsafeDurability { setting: String, option: String },
+}
+
+impl Detail {
+    pub(super) const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Invalid { .. } => ErrorKind::Invalid,
+            Self::LimitExceeded { .. } => ErrorKind::LimitExceeded,
+            Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::AlreadyExists { .. } => ErrorKind::AlreadyExists,
+            Self::Conflict { .. } => ErrorKind::Conflict,
+            Self::InvalidTransition { .. } => ErrorKind::InvalidTransition,
+            Self::HasChildren { .. } => ErrorKind::HasChildren,
+            Self::IdempotencyMismatch { .. } => ErrorKind::IdempotencyMismatch,
+            Self::AlreadyConsumed { .. } => ErrorKind::AlreadyConsumed,
+            Self::ClaimLost { .. } => ErrorKind::ClaimLost,
+            Self::StaleEpoch { .. } => ErrorKind::StaleEpoch,
+            Self::InvalidCursor { .. } => ErrorKind::InvalidCursor,
+            Self::CursorExpired { .. } => ErrorKind::CursorExpired,
+            Self::Unsupported { .. } => ErrorKind::Unsupported,
+            Self::Unavailable { .. } => ErrorKind::Unavailable,
+            Self::Closed => ErrorKind::Closed,
+            Self::CommitUnknown { .. } => ErrorKind::CommitUnknown,
+            Self::StorageFull => ErrorKind::StorageFull,
+            Self::Poisoned { .. } => ErrorKind::Poisoned,
+            Self::Corrupt { .. } => ErrorKind::Corrupt,
+            Self::SchemaMismatch { .. } => ErrorKind::SchemaMismatch,
+            Self::UnsafeDurability { .. } => ErrorKind::UnsafeDurability,
+        }
+    }
+
+    /// Writes the fields of the kind into the error's document.
+    pub(super) fn fields<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        match self {
+            Self::Invalid { what, reason } => two(map, ("what", what), ("reason", reason)),
+            Self::LimitExceeded { limit, max, actual } => {
+                map.serialize_entry("limit", limit)?;
+                two(map, ("max", max), ("actual", actual))
+            }
+            Self::NotFound { what } | Self::AlreadyExists { what } => two(map, ("what", &what.noun), ("id", &what.id)),
+            Self::Conflict { what, expected, actual } => {
+                map.serialize_entry("what", what)?;
+                two(map, ("expected", expected), ("actual", actual))
+            }
+            Self::InvalidTransition { from, to } => two(map, ("from", from), ("to", to)),
+            Self::HasChildren { count } => map.serialize_entry("count", count),
+            Self::IdempotencyMismatch { key } => map.serialize_entry("key", key),
+            Self::AlreadyConsumed { id } => map.serialize_entry("id", id),
+            Self::ClaimLost { dispatch } => map.serialize_entry("dispatch", dispatch),
+            Self::StaleEpoch { expected, actual } => two(map, ("expected", expected), ("actual", actual)),
+            Self::InvalidCursor { reason } => map.serialize_entry("reason", reason),
+            Self::CursorExpired { floor } => map.serialize_entry("floor", floor),
+            Self::Unsupported { operation } => map.serialize_entry("operation", operation),
+            Self::Unavailable { reason } => map.serialize_entry("reason", reason),
+            Self::CommitUnknown { key } => map.serialize_entry("key", key),
+            Self::Poisoned { what, since } => two(map, ("what", what), ("since", since)),
+            Self::Corrupt { location } => map.serialize_entry("location", location),
+            Self::SchemaMismatch { found, supported } => two(map, ("found", found), ("supported", supported)),
+            Self::UnsafeDurability { setting, option } => two(map, ("setting", setting), ("option", option)),
+            Self::Closed | Self::StorageFull => Ok(()),
+        }
+    }
+}
+
+fn two<M, A, B>(map: &mut M, first: (&str, &A), second: (&str, &B)) -> Result<(), M::Error>
+where
+    M: SerializeMap,
+    A: serde::Serialize + ?Sized,
+    B: serde::Serialize + ?Sized,
+{
+    map.serialize_entry(first.0, first.1)?;
+    map.serialize_entry(second.0, second.1)
+}

@@ -1,0 +1,231 @@
+//! The one error of all contracts: what happened, whether it can have had an effect, and why.
+
+mod detail;
+mod kind;
+
+use std::{error::Error as StdError, fmt};
+
+use serde::{Serialize, Serializer, ser::SerializeMap};
+
+pub(crate) use self::detail::Quoted;
+pub use self::{
+    detail::{Detail, Subject},
+    kind::{ErrorKind, Outcome},
+};
+use crate::{id::CommitKey, version::Version};
+
+/// The result of every contract method.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+type Source = Box<dyn StdError + Send + Sync>;
+
+/// What went wrong: a kind with its data, where in the request, and the error underneath (ER-1).
+///
+/// Callers ask [`kind`](Self::kind), [`outcome`](Self::outcome) and [`is_retryable`](Self::is_retryable); nobody needs
+/// to read the message. Messages name ids, never payloads or secrets (ER-6).
+///
+/// ```
+/// use store_core::{ErrorKind, Outcome, ThreadId};
+///
+/// let error = ThreadId::new("").unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Invalid);
+/// assert_eq!(error.outcome(), Outcome::NotApplied);
+/// assert_eq!(error.to_string(), "invalid thread id: it is empty");
+/// ```
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    detail: Detail,
+    part: Option<String>,
+    source: Option<Source>,
+}
+
+impl Error {
+    /// An error of what `detail` says.
+    #[must_use]
+    pub fn new(detail: Detail) -> Self {
+        Self(Box::new(Inner { detail, part: None, source: None }))
+    }
+
+    /// The same error with the error that caused it, which is kept as its source.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Source>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// The same error naming the part of the request that it concerns, as `entries[2]` (CM-19).
+    #[must_use]
+    pub fn in_part(mut self, part: impl Into<String>) -> Self {
+        self.0.part = Some(part.into());
+        self
+    }
+
+    /// The argument can never be accepted.
+    #[must_use]
+    pub fn invalid(what: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::new(Detail::Invalid { what: what.into(), reason: reason.into() })
+    }
+
+    /// Larger or more than a limit allows.
+    #[must_use]
+    pub fn limit(limit: &'static str, max: u64, actual: u64) -> Self {
+        Self::new(Detail::LimitExceeded { limit, max, actual })
+    }
+
+    /// A record that the call needs does not exist.
+    #[must_use]
+    pub fn not_found(noun: &'static str, id: impl AsRef<str>) -> Self {
+        Self::new(Detail::NotFound { what: Subject::new(noun, id) })
+    }
+
+    /// The id is taken.
+    #[must_use]
+    pub fn already_exists(noun: &'static str, id: impl AsRef<str>) -> Self {
+        Self::new(Detail::AlreadyExists { what: Subject::new(noun, id) })
+    }
+
+    /// An expectation did not hold; `None` stands for no such record.
+    #[must_use]
+    pub fn conflict(what: &'static str, expected: Option<Version>, actual: Option<Version>) -> Self {
+        Self::new(Detail::Conflict { what, expected, actual })
+    }
+
+    /// The record's state does not allow it.
+    #[must_use]
+    pub fn invalid_transition(from: impl Into<String>, to: impl Into<String>) -> Self {
+        Self::new(Detail::InvalidTransition { from: from.into(), to: to.into() })
+    }
+
+    /// The cursor cannot be used here.
+    #[must_use]
+    pub fn invalid_cursor(reason: &'static str) -> Self {
+        Self::new(Detail::InvalidCursor { reason })
+    }
+
+    /// Surely not applied: the store cannot be reached, or is held by somebody else.
+    #[must_use]
+    pub fn unavailable(reason: impl Into<String>) -> Self {
+        Self::new(Detail::Unavailable { reason: reason.into() })
+    }
+
+    /// The store or tenant was closed.
+    #[must_use]
+    pub fn closed() -> Self {
+        Self::new(Detail::Closed)
+    }
+
+    /// The point of no return may have been passed.
+    #[must_use]
+    pub fn commit_unknown(key: Option<CommitKey>) -> Self {
+        Self::new(Detail::CommitUnknown { key })
+    }
+
+    /// Stored bytes are not what was written.
+    #[must_use]
+    pub fn corrupt(location: impl Into<String>) -> Self {
+        Self::new(Detail::Corrupt { location: location.into() })
+    }
+
+    /// What happened.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.detail.kind()
+    }
+
+    /// The data of the kind.
+    #[must_use]
+    pub fn detail(&self) -> &Detail {
+        &self.0.detail
+    }
+
+    /// The part of the request that the error concerns, if it concerns one: `entries[2]`.
+    #[must_use]
+    pub fn part(&self) -> Option<&str> {
+        self.0.part.as_deref()
+    }
+
+    /// Whether the call can have had an effect (ER-2).
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        self.kind().outcome()
+    }
+
+    /// Whether the same call, repeated unchanged, may succeed and cannot apply twice (ER-5).
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match &self.0.detail {
+            Detail::Unavailable { .. } | Detail::StorageFull => true,
+            Detail::CommitUnknown { key } => key.is_some(),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(part) = &self.0.part {
+            write!(f, "{part}: ")?;
+        }
+        self.0.detail.fmt(f)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { detail, part, source } = &*self.0;
+        f.debug_struct("Error").field("detail", detail).field("part", part).field("source", source).finish()
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+/// `{kind, outcome, retryable, message, part?, …fields}` (ER-7).
+impl Serialize for Error {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("kind", self.kind().name())?;
+        map.serialize_entry("outcome", self.outcome().name())?;
+        map.serialize_entry("retryable", &self.is_retryable())?;
+        map.serialize_entry("message", &self.to_string())?;
+        if let Some(part) = &self.0.part {
+            map.serialize_entry("part", part)?;
+        }
+        self.0.detail.fields(&mut map)?;
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Detail, Error};
+
+    #[test]
+    fn a_long_value_is_cut_in_the_message() {
+        let message = Error::not_found("thread", "é".repeat(100)).to_string();
+        assert!(message.starts_with("thread `éé") && message.ends_with("…` does not exist"), "{message}");
+        assert!(message.len() < 100, "{message}");
+    }
+
+    #[test]
+    fn an_error_becomes_a_document() {
+        let error = Error::not_found("thread", "t-1").in_part("create");
+        let text = serde_json::to_string(&error).unwrap();
+        assert_eq!(
+            text,
+            r#"{"kind":"not_found","outcome":"not_applied","retryable":false,"message":"create: thread `t-1` does not exist","part":"create","what":"thread","id":"t-1"}"#
+        );
+    }
+
+    #[test]
+    fn an_unknown_commit_can_be_repeated_only_with_its_key() {
+        let key = crate::CommitKey::new("k").unwrap();
+        assert!(Error::commit_unknown(Some(key)).is_retryable());
+        assert!(!Error::commit_unknown(None).is_retryable());
+        assert!(Error::new(Detail::StorageFull).is_retryable());
+    }
+}

@@ -1,0 +1,74 @@
+//! What two leaves share, and what each has alone (CX-16).
+
+use std::sync::Arc;
+
+use super::interval::expect;
+use crate::{
+    error::Result,
+    id::{EntryId, ThreadId},
+    log::{Direction, Entry, EntryQuery, LogReader},
+    page::PageRequest,
+};
+
+/// Two leaves of a thread, compared. What each has alone can be long: it is given as the query that lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeafComparison {
+    /// The last entry that both paths have; none if they have different roots.
+    pub shared: Option<Arc<Entry>>,
+    /// What the left path has after it.
+    pub left: EntryQuery,
+    /// What the right path has after it.
+    pub right: EntryQuery,
+}
+
+/// Looks for the last sequence number up to which the paths agree, first in growing steps from their ends, then by
+/// halves: paths agree up to where they part, and nowhere after it.
+pub(super) async fn leaves<R: LogReader + ?Sized>(
+    reader: &R,
+    thread: &ThreadId,
+    left: &EntryId,
+    right: &EntryId,
+) -> Result<LeafComparison> {
+    let (left_end, right_end) = (expect(reader, thread, left).await?, expect(reader, thread, right).await?);
+    let mut differs_from = left_end.seq.min(right_end.seq) + 1;
+    let (mut agrees_to, mut shared) = (0, None);
+    let mut step = 1;
+    while differs_from > agrees_to + 1 {
+        let half = agrees_to + (differs_from - agrees_to) / 2;
+        let at = differs_from.saturating_sub(step).max(half);
+        let left_last = last(reader, thread, (left, at)).await?;
+        let right_last = last(reader, thread, (right, at)).await?;
+        if left_last.as_ref().map(|entry| entry.seq) == right_last.as_ref().map(|entry| entry.seq) {
+            (agrees_to, shared) = (at, left_last);
+        } else {
+            // Between that entry and `at` neither path has another one.
+            differs_from = left_last.into_iter().chain(right_last).map(|entry| entry.seq).fold(1, u64::max);
+            step *= 2;
+        }
+    }
+    let after = |leaf: &EntryId| {
+        let path = EntryQuery::path_of(leaf.clone());
+        shared.as_deref().map_or_else(|| path.clone(), |shared| path.clone().behind(shared))
+    };
+    Ok(LeafComparison { left: after(left), right: after(right), shared })
+}
+
+/// The last entry of the path of `leaf` whose sequence number is at most `at`.
+async fn last<R: LogReader + ?Sized>(
+    reader: &R,
+    thread: &ThreadId,
+    (leaf, at): (&EntryId, u64),
+) -> Result<Option<Arc<Entry>>> {
+    let mut query = EntryQuery::path_of(leaf.clone()).with_direction(Direction::Backward);
+    query.to_seq = Some(at);
+    query.page = PageRequest::first(1);
+    loop {
+        let page = reader.list_entries(thread, query.clone()).await?;
+        match (page.items.into_iter().next(), page.next) {
+            (Some(entry), _) => return Ok(Some(entry)),
+            (None, Some(cursor)) => query.page = query.page.after(cursor),
+            (None, None) => return Ok(None),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Which entries a compaction of the older part of a context covers.
+
+use std::sync::Arc;
+
+use crate::{
+    context::{ContextMessage, Split},
+    error::{Error, Result},
+    id::{EntryId, ThreadId},
+    log::{Body, Entry, EntryQuery, Interval, LogReader},
+    page::PageRequest,
+};
+
+/// From where the first older message begins to the entry before the first one that is kept. Entries in between that
+/// are no messages of their own, as those merged into an earlier one, are covered with it.
+pub(super) async fn load<R: LogReader + ?Sized>(
+    reader: &R,
+    thread: &ThreadId,
+    split: &Split<'_>,
+) -> Result<Option<Interval>> {
+    let (Some(older), Some(kept)) = (split.older.first(), split.kept.first()) else { return Ok(None) };
+    let before_kept = beginning(reader, thread, kept).await?.and_then(|entry| entry.parent.clone());
+    let Some(to) = before_kept else { return Ok(None) };
+    let from = match beginning(reader, thread, older).await? {
+        Some(entry) => entry.id.clone(),
+        None => root(reader, thread, &to).await?,
+    };
+    Ok(Some(Interval::new(from, to)))
+}
+
+/// The first entry that a message stands for; none for a summary that stands before the first message.
+async fn beginning<R: LogReader + ?Sized>(
+    reader: &R,
+    thread: &ThreadId,
+    message: &ContextMessage,
+) -> Result<Option<Arc<Entry>>> {
+    let entry = expect(reader, thread, &message.entry).await?;
+    let Body::Compaction(compaction) = &*entry.body else { return Ok(Some(entry)) };
+    match &compaction.covers {
+        Some(covers) => expect(reader, thread, &covers.from).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+async fn root<R: LogReader + ?Sized>(reader: &R, thread: &ThreadId, leaf: &EntryId) -> Result<EntryId> {
+    let query = EntryQuery::path_of(leaf.clone()).with_page(PageRequest::first(1));
+    let page = reader.list_entries(thread, query).await?;
+    page.items.first().map(|entry| entry.id.clone()).ok_or_else(|| Error::not_found("entry", leaf))
+}
+
+pub(super) async fn expect<R: LogReader + ?Sized>(
+    reader: &R,
+    thread: &ThreadId,
+    entry: &EntryId,
+) -> Result<Arc<Entry>> {
+    reader.load_entry(thread, entry).await?.ok_or_else(|| Error::not_found("entry", entry))
+}

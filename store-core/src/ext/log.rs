@@ -1,0 +1,55 @@
+//! Reads over several calls: streams, comparisons, the interval of a compaction.
+
+use async_trait::async_trait;
+
+use super::{EntryStream, LeafComparison, compare, interval};
+use crate::{
+    context::Split,
+    error::Result,
+    id::{EntryId, ThreadId},
+    log::{EntryQuery, Interval, LogReader},
+};
+
+/// Reads over several calls. Each call sees its own moment: what is committed in between may show.
+#[async_trait]
+pub trait LogReaderExt: LogReader {
+    /// All entries of a query, in order, in bounded memory (EN-32). The page limit of the query says how many are read
+    /// at once. To go on from an entry, ask with [`EntryQuery::behind`] it.
+    ///
+    /// ```
+    /// use std::{future::poll_fn, pin::pin};
+    /// use futures_core::Stream;
+    /// use store_core::{EntryId, EntryQuery, LogReader, LogReaderExt, ThreadId};
+    ///
+    /// async fn path_length(log: &dyn LogReader, thread: &ThreadId, leaf: EntryId) -> store_core::Result<u64> {
+    ///     let mut entries = pin!(log.stream_entries(thread, EntryQuery::path_of(leaf)));
+    ///     let mut length = 0;
+    ///     while let Some(entry) = poll_fn(|cx| entries.as_mut().poll_next(cx)).await {
+    ///         length += u64::from(!entry?.side);
+    ///     }
+    ///     Ok(length)
+    /// }
+    /// ```
+    fn stream_entries(&self, thread: &ThreadId, query: EntryQuery) -> EntryStream<'_, Self> {
+        EntryStream::new(self, thread.clone(), query)
+    }
+
+    /// What two leaves share, and what each has alone (CX-16). The time grows with the logarithm of the distance.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown entry, naming it.
+    async fn compare_leaves(&self, thread: &ThreadId, left: &EntryId, right: &EntryId) -> Result<LeafComparison> {
+        compare::leaves(self, thread, left, right).await
+    }
+
+    /// The interval that a compaction of `split.older` covers: up to the entry before what is kept, with what an
+    /// earlier summary in there stands for. None if there is nothing to compact.
+    ///
+    /// # Errors
+    /// `NotFound` if an entry of the context is not of this thread.
+    async fn load_interval(&self, thread: &ThreadId, split: &Split<'_>) -> Result<Option<Interval>> {
+        interval::load(self, thread, split).await
+    }
+}
+
+impl<R: LogReader + ?Sized> LogReaderExt for R {}

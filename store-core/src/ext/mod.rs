@@ -1,0 +1,17 @@
+//! Convenience over the contracts: blanket traits for users, everything through the methods of the contracts.
+
+mod commit;
+mod compare;
+mod interval;
+mod log;
+mod stream;
+
+pub use self::{
+    commit::{CommitCoordinatorExt, Fork, Guard, NewCheckpoint},
+    compare::LeafComparison,
+    log::LogReaderExt,
+    stream::EntryStream,
+};
+
+#[cfg(test)]
+mod tests;

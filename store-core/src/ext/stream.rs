@@ -1,0 +1,96 @@
+//! A stream of entries over the pages of a list (EN-32).
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    vec,
+};
+
+use futures_core::Stream;
+
+use crate::{
+    error::Result,
+    id::ThreadId,
+    log::{Entry, EntryQuery, LogReader},
+    page::Page,
+};
+
+/// All entries of a query in order; at most one page of them is in memory. After an error it ends.
+///
+/// Made by [`LogReaderExt::stream_entries`](super::LogReaderExt::stream_entries).
+#[must_use = "a stream reads nothing until it is polled"]
+pub struct EntryStream<'a, R: ?Sized> {
+    reader: &'a R,
+    thread: ThreadId,
+    query: EntryQuery,
+    items: vec::IntoIter<Arc<Entry>>,
+    pages: Pages<'a>,
+}
+
+type Loading<'a> = Pin<Box<dyn Future<Output = Result<Page<Arc<Entry>>>> + Send + 'a>>;
+
+/// Where the next page comes from.
+enum Pages<'a> {
+    /// The query has its cursor.
+    Next,
+    /// On its way.
+    Loading(Loading<'a>),
+    /// There is none.
+    End,
+}
+
+impl<'a, R: LogReader + ?Sized> EntryStream<'a, R> {
+    pub(super) fn new(reader: &'a R, thread: ThreadId, query: EntryQuery) -> Self {
+        Self { reader, thread, query, items: Vec::new().into_iter(), pages: Pages::Next }
+    }
+
+    fn load(&self) -> Pages<'a> {
+        let (reader, thread, query) = (self.reader, self.thread.clone(), self.query.clone());
+        Pages::Loading(Box::pin(async move { reader.list_entries(&thread, query).await }))
+    }
+
+    /// Takes a page over.
+    fn turn(&mut self, page: Page<Arc<Entry>>) {
+        self.items = page.items.into_iter();
+        self.pages = match page.next {
+            Some(cursor) => {
+                self.query.page = self.query.page.after(cursor);
+                Pages::Next
+            }
+            None => Pages::End,
+        };
+    }
+}
+
+impl<R: LogReader + ?Sized> Stream for EntryStream<'_, R> {
+    type Item = Result<Arc<Entry>>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        loop {
+            if let Some(entry) = this.items.next() {
+                return Poll::Ready(Some(Ok(entry)));
+            }
+            match &mut this.pages {
+                Pages::Next => this.pages = this.load(),
+                Pages::Loading(page) => match ready!(page.as_mut().poll(cx)) {
+                    Ok(page) => this.turn(page),
+                    Err(error) => {
+                        this.pages = Pages::End;
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                },
+                Pages::End => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+impl<R: ?Sized> fmt::Debug for EntryStream<'_, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EntryStream").field("thread", &self.thread).field("query", &self.query).finish_non_exhaustive()
+    }
+}

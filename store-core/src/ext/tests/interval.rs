@@ -1,0 +1,38 @@
+//! What a compaction of the older part of a context covers.
+
+use super::{Log, id, thread};
+use crate::{
+    LogReaderExt, Message,
+    context::{Context, ContextMessage, split_for_compaction},
+};
+
+/// The interval to cover when the last of the messages of these entries is kept.
+async fn check(log: &str, messages: &[&str], expected: Option<(&str, &str)>) {
+    let mut context = Context::default();
+    let told = messages.iter().map(|entry| ContextMessage::new(id(entry), false, Message::user("x")));
+    context.messages = told.collect();
+    let split = split_for_compaction(&context, 1);
+    let found = Log::new(log).load_interval(&thread(), &split).await.unwrap();
+    let found = found.as_ref().map(|interval| (interval.from.as_str(), interval.to.as_str()));
+    assert_eq!(found, expected, "{messages:?} of {log}");
+}
+
+#[tokio::test]
+async fn an_interval_ends_before_what_is_kept() {
+    check("- 1 2", &["1", "2", "3"], Some(("1", "2"))).await;
+    check("- 1 2", &["2", "3"], Some(("2", "2"))).await;
+    // Entry 3 was merged into 1, or holds no message.
+    check("- 1 2 3", &["1", "2", "4"], Some(("1", "3"))).await;
+    check("- 1 2", &["3"], None).await;
+    check("- 1 2", &[], None).await;
+}
+
+#[tokio::test]
+async fn an_interval_takes_in_what_earlier_summaries_stand_for() {
+    check("- 1 2c1-2 3 4", &["3", "4", "5"], Some(("1", "4"))).await;
+    check("- 1 2 3c2-3 4 5", &["4", "5", "6"], Some(("2", "5"))).await;
+    check("- 1c 2 3", &["2", "1", "3", "4"], Some(("1", "3"))).await;
+    // A summary that is kept: what it stands for stays out.
+    check("- 1 2 3c2-3", &["1", "4"], Some(("1", "1"))).await;
+    check("- 1c", &["1", "2"], None).await;
+}

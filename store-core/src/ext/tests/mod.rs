@@ -1,0 +1,118 @@
+//! The extension traits over a log in a vector.
+
+mod compare;
+mod interval;
+mod stream;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use async_trait::async_trait;
+
+use crate::{
+    BranchPoint, ContextRequest, Cursor, EntryId, EntryQuery, Error, Leaf, LogReader, Page, PageRequest, Result,
+    Snapshot, ThreadContext, ThreadId, Timestamp,
+    codec::Extra,
+    log::{Body, Compaction, Direction, Entry, Interval, Message},
+};
+
+/// The log of the only thread, with entries named by their numbers. Its cursors are sequence numbers.
+struct Log {
+    entries: Vec<Arc<Entry>>,
+    /// How many pages were read.
+    pages: AtomicUsize,
+}
+
+impl Log {
+    /// An entry by word: its parent (`-` for a root), then `c` with the entries that it covers as a compaction (`c`
+    /// alone for nothing).
+    fn new(text: &str) -> Self {
+        let entries = text.split_whitespace().zip(1..).map(|(word, seq)| Arc::new(entry(word, seq))).collect();
+        Self { entries, pages: AtomicUsize::new(0) }
+    }
+
+    fn find(&self, id: &EntryId) -> Option<&Arc<Entry>> {
+        self.entries.iter().find(|entry| entry.id == *id)
+    }
+
+    fn path(&self, leaf: &EntryId) -> Vec<Arc<Entry>> {
+        let mut path: Vec<_> =
+            std::iter::successors(self.find(leaf), |entry| self.find(entry.parent.as_ref()?)).cloned().collect();
+        path.reverse();
+        path
+    }
+}
+
+fn entry(word: &str, seq: u64) -> Entry {
+    let (parent, covers) = word.split_once('c').map_or((word, None), |(parent, covers)| (parent, Some(covers)));
+    let body = match covers {
+        None => Body::Message(Message::user(seq.to_string())),
+        Some(covers) => {
+            let covers = covers.split_once('-').map(|(from, to)| Interval::new(id(from), id(to)));
+            Body::Compaction(Compaction { covers, ..Compaction::default() })
+        }
+    };
+    Entry {
+        id: id(&seq.to_string()),
+        seq,
+        parent: (parent != "-").then(|| id(parent)),
+        side: false,
+        timestamp: Timestamp::MIN,
+        run: None,
+        step: None,
+        origin: None,
+        body: Arc::new(body),
+        extra: Extra::default(),
+    }
+}
+
+fn id(text: &str) -> EntryId {
+    EntryId::new(text).unwrap()
+}
+
+fn thread() -> ThreadId {
+    ThreadId::new("t").unwrap()
+}
+
+#[async_trait]
+impl LogReader for Log {
+    async fn load_entry(&self, _thread: &ThreadId, entry: &EntryId) -> Result<Option<Arc<Entry>>> {
+        Ok(self.find(entry).cloned())
+    }
+
+    async fn list_entries(&self, _thread: &ThreadId, query: EntryQuery) -> Result<Page<Arc<Entry>>> {
+        self.pages.fetch_add(1, Ordering::SeqCst);
+        let mut entries = query.path_of.as_ref().map_or_else(|| self.entries.clone(), |leaf| self.path(leaf));
+        if query.direction == Direction::Backward {
+            entries.reverse();
+        }
+        entries.retain(|entry| query.admits(entry));
+        if let Some(cursor) = &query.page.cursor {
+            let left_at: u64 = cursor.as_str().parse().map_err(|_| Error::invalid_cursor("it is no number"))?;
+            let at = entries.iter().position(|entry| entry.seq == left_at).unwrap();
+            entries.drain(..=at);
+        }
+        let limit = query.page.checked_limit()?;
+        let next = (entries.len() > limit).then(|| Cursor::from_text(entries[limit - 1].seq.to_string()));
+        entries.truncate(limit);
+        Ok(Page { items: entries, next })
+    }
+
+    async fn list_leaves(&self, _thread: &ThreadId, _page: PageRequest) -> Result<Page<Leaf>> {
+        Ok(Page::empty())
+    }
+
+    async fn list_branch_points(&self, _thread: &ThreadId, _page: PageRequest) -> Result<Page<BranchPoint>> {
+        Ok(Page::empty())
+    }
+
+    async fn list_snapshots(&self, _thread: &ThreadId, _page: PageRequest) -> Result<Page<Snapshot>> {
+        Ok(Page::empty())
+    }
+
+    async fn load_context(&self, thread: &ThreadId, _request: ContextRequest) -> Result<ThreadContext> {
+        Err(Error::not_found("thread", thread))
+    }
+}

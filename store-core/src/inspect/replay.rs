@@ -1,0 +1,160 @@
+//! A log that is read once more from its beginning.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::Debug,
+};
+
+use super::{Finding, FindingKind, ThreadRecords};
+use crate::{
+    error::{Error, Result},
+    id::{EntryId, RunId},
+    limits::length,
+    log::{
+        Body, ChangedMarks, Entry, MarkSource, Marks, Node, Nodes, TokenCounts,
+        node::{ancestor, jump_depth},
+        spent,
+    },
+    thread::StoredThread,
+    version::Version,
+};
+
+/// What comes out of a log as it is read from its beginning.
+pub(super) struct Replay<'a> {
+    pub(super) records: ThreadRecords<'a>,
+    pub(super) thread: StoredThread,
+    pub(super) marks: ChangedMarks,
+    pub(super) nodes: Vec<Node>,
+    ids: HashMap<EntryId, u64>,
+    pub(super) spent: BTreeMap<RunId, TokenCounts>,
+    pub(super) findings: Vec<Finding>,
+    pub(super) has_gap: bool,
+}
+
+/// No marks are stored yet when a replay begins.
+pub(super) struct Unmarked;
+
+impl MarkSource for Unmarked {
+    fn marks(&self, _seq: u64) -> Result<Marks> {
+        Ok(Marks::default())
+    }
+}
+
+impl<'a> Replay<'a> {
+    pub(super) fn new(records: ThreadRecords<'a>) -> Self {
+        let mut thread = records.thread.clone();
+        (thread.head_seq, thread.roots) = (None, 0);
+        thread.state_keys = length(records.state.len());
+        thread.state_bytes = records.state.iter().map(|(key, value)| length(key.len() + value.as_str().len())).sum();
+        let record = &mut thread.thread;
+        record.version = Version::new(0, record.version.generation(), record.version.incarnation());
+        (record.head, record.entry_times, record.leaves) = (None, None, 0);
+        record.usage = TokenCounts::default();
+        Self {
+            records,
+            thread,
+            marks: ChangedMarks::default(),
+            nodes: Vec::new(),
+            ids: HashMap::new(),
+            spent: BTreeMap::new(),
+            findings: Vec::new(),
+            has_gap: false,
+        }
+    }
+
+    pub(super) fn find(&mut self, kind: FindingKind, place: impl Into<String>, detail: impl Into<String>) {
+        self.findings.push(Finding::new(kind, place, detail));
+    }
+
+    pub(super) fn compare<T: PartialEq + Debug>(&mut self, kind: FindingKind, place: &str, stored: &T, right: &T) {
+        if stored != right {
+            self.find(kind, place, format!("it is {stored:?}, the log gives {right:?}"));
+        }
+    }
+
+    /// Takes the next entry, and what is derived with it.
+    pub(super) fn take(&mut self, entry: &Entry, node: &Node) -> Result<()> {
+        let seq = length(self.nodes.len()) + 1;
+        let place = format!("entry {seq}");
+        if entry.seq != seq || node.seq != seq {
+            self.has_gap = true;
+            self.find(FindingKind::SequenceGap, place, format!("entry {} stands there", entry.seq));
+            return Ok(());
+        }
+        self.check_place(&place, entry, node)?;
+        self.check_references(&place, entry, node);
+        if self.ids.insert(entry.id.clone(), seq).is_some() {
+            self.find(FindingKind::Damaged, &place, format!("its id `{}` is that of an earlier entry", entry.id));
+        }
+        if let Some(run) = &entry.run {
+            if !self.records.runs.contains_key(run) {
+                self.find(FindingKind::DanglingReference, &place, format!("run `{run}` does not exist"));
+            }
+            if let Some(tokens) = spent(entry) {
+                let sum = self.spent.entry(run.clone()).or_default();
+                *sum = sum.plus(tokens);
+            }
+        }
+        self.marks.append(&Unmarked, &mut self.thread, entry, node)?;
+        self.nodes.push(node.clone());
+        Ok(())
+    }
+
+    /// Where the entry hangs, and what follows from that.
+    fn check_place(&mut self, place: &str, entry: &Entry, node: &Node) -> Result<()> {
+        let parent = entry.parent.as_ref().map(|id| self.ids.get(id).copied().ok_or(id));
+        let above = match parent {
+            Some(Err(id)) => {
+                self.find(FindingKind::MissingParent, place, format!("its parent `{id}` does not exist"));
+                return Ok(());
+            }
+            Some(Ok(seq)) => Some(self.node(seq)?),
+            None => None,
+        };
+        if let Some(above) = above.as_ref().filter(|above| above.side) {
+            self.find(FindingKind::MissingParent, place, format!("it hangs below the side entry {}", above.seq));
+        }
+        let depth = above.as_ref().map_or(0, |above| above.depth) + u64::from(!node.side);
+        let jump = match &above {
+            Some(above) if !node.side => ancestor(self, above, jump_depth(depth))?.map(|node| node.seq),
+            _ => None,
+        };
+        let kind = |is: bool, inherited: Option<u64>| if is && !node.side { Some(node.seq) } else { inherited };
+        let compaction =
+            kind(matches!(&*entry.body, Body::Compaction(_)), above.as_ref().and_then(|above| above.compaction));
+        let checkpoint =
+            kind(matches!(&*entry.body, Body::Checkpoint(_)), above.as_ref().and_then(|above| above.checkpoint));
+        let found = (node.side, node.parent, node.depth, node.jump, node.compaction, node.checkpoint);
+        let right = (entry.side, above.map(|above| above.seq), depth, jump, compaction, checkpoint);
+        self.compare(FindingKind::Damaged, place, &found, &right);
+        Ok(())
+    }
+
+    /// What the entry speaks about exists.
+    fn check_references(&mut self, place: &str, entry: &Entry, node: &Node) {
+        let (target, others) = match &*entry.body {
+            Body::Rewind(rewind) => (rewind.to.as_ref(), [None, None]),
+            Body::Label(label) => (Some(&label.target), [None, None]),
+            Body::Compaction(compaction) => {
+                let covers = compaction.covers.as_ref();
+                (None, [covers.map(|covers| &covers.from), covers.map(|covers| &covers.to)])
+            }
+            _ => (None, [None, None]),
+        };
+        for id in others.into_iter().chain([target]).flatten() {
+            if !self.ids.contains_key(id) {
+                self.find(FindingKind::DanglingReference, place, format!("entry `{id}` does not exist"));
+            }
+        }
+        let right = target.and_then(|id| self.ids.get(id).copied());
+        self.compare(FindingKind::Damaged, place, &node.target, &right);
+    }
+}
+
+impl Nodes for Replay<'_> {
+    fn node(&self, seq: u64) -> Result<Node> {
+        let at = seq.checked_sub(1).and_then(|at| usize::try_from(at).ok());
+        let missing = || Error::corrupt(format!("entry {seq} of the log does not exist"));
+        at.and_then(|at| self.nodes.get(at)).cloned().ok_or_else(missing)
+    }
+}

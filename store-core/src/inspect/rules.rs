@@ -1,0 +1,149 @@
+//! The check of one thread: its log is replayed, and everything that is kept beside it must come out the same.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
+
+use super::{
+    Finding, FindingKind,
+    replay::{Replay, Unmarked},
+};
+use crate::{
+    commit::ThreadState,
+    error::Result,
+    id::RunId,
+    limits::length,
+    log::{Entry, MarkSource, Marks, Node},
+    run::Run,
+    thread::StoredThread,
+};
+
+/// What a store keeps of a thread beside its log.
+#[derive(Clone, Copy)]
+pub struct ThreadRecords<'a> {
+    /// The thread.
+    pub thread: &'a StoredThread,
+    /// Whether the thread that it names as its parent exists; true if it names none.
+    pub has_parent: bool,
+    /// The marks of its entries.
+    pub marks: &'a dyn MarkSource,
+    /// Its runs, by id.
+    pub runs: &'a BTreeMap<RunId, Arc<Run>>,
+    /// Its state.
+    pub state: &'a ThreadState,
+}
+
+impl fmt::Debug for ThreadRecords<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThreadRecords").field("thread", &self.thread).finish_non_exhaustive()
+    }
+}
+
+/// What the check of a thread saw, and what a repair would write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Checked {
+    /// Entries read.
+    pub entries: u64,
+    /// Runs read.
+    pub runs: u64,
+    /// What is wrong; the store adds tenant and thread.
+    pub findings: Vec<Finding>,
+    /// The thread as it follows from its log, runs and state.
+    pub thread: StoredThread,
+    /// The marks as they follow from the log; an entry without any has the default.
+    pub marks: BTreeMap<u64, Marks>,
+}
+
+/// Checks a thread: its log, read in order, must be dense and whole, and give the head, counters, sums and marks that
+/// are stored.
+///
+/// It ends at the first entry that cannot be read or has the wrong number: what follows from a log with a hole in it
+/// says nothing.
+pub fn check_thread(
+    records: ThreadRecords<'_>,
+    entries: impl IntoIterator<Item = Result<(Arc<Entry>, Node)>>,
+) -> Checked {
+    let mut replay = Replay::new(records);
+    for entry in entries {
+        let taken = entry.and_then(|(entry, node)| replay.take(&entry, &node));
+        if let Err(error) = taken {
+            let place = format!("entry {}", replay.nodes.len() + 1);
+            replay.find(FindingKind::Damaged, place, error.to_string());
+            return replay.into_checked();
+        }
+        if replay.has_gap {
+            return replay.into_checked();
+        }
+    }
+    replay.check_thread();
+    replay.check_marks();
+    replay.check_runs();
+    replay.into_checked()
+}
+
+impl Replay<'_> {
+    /// The thread's own counters against those of the replay.
+    fn check_thread(&mut self) {
+        let (stored, right) = (self.records.thread.clone(), self.thread.clone());
+        let (old, new) = (&stored.thread, &right.thread);
+        self.compare(FindingKind::SequenceGap, "version", &old.version, &new.version);
+        let heads = ((&old.head, stored.head_seq), (&new.head, right.head_seq));
+        self.compare(FindingKind::WrongHead, "head", &heads.0, &heads.1);
+        self.compare(FindingKind::WrongSum, "entry times", &old.entry_times, &new.entry_times);
+        self.compare(FindingKind::WrongSum, "leaves", &(old.leaves, stored.roots), &(new.leaves, right.roots));
+        self.compare(FindingKind::WrongSum, "usage", &old.usage, &new.usage);
+        let sizes = ((stored.state_keys, stored.state_bytes), (right.state_keys, right.state_bytes));
+        self.compare(FindingKind::WrongSum, "state", &sizes.0, &sizes.1);
+        if !self.records.has_parent {
+            self.find(FindingKind::DanglingReference, "parent thread", "it does not exist");
+        }
+    }
+
+    fn check_marks(&mut self) {
+        for seq in 1..=length(self.nodes.len()) {
+            let right = self.marks.load(&Unmarked, seq).unwrap_or_default();
+            match self.records.marks.marks(seq) {
+                Ok(stored) => self.compare(FindingKind::WrongSum, &format!("marks of entry {seq}"), &stored, &right),
+                Err(error) => self.find(FindingKind::StaleIndex, format!("marks of entry {seq}"), error.to_string()),
+            }
+        }
+    }
+
+    fn check_runs(&mut self) {
+        let thread = self.records.thread.thread.clone();
+        let last = length(self.nodes.len());
+        for (id, run) in self.records.runs {
+            let place = format!("run `{id}`");
+            if run.thread != thread.id {
+                self.find(FindingKind::OrphanRun, &place, format!("it belongs to thread `{}`", run.thread));
+            }
+            let spent = self.spent.remove(id).unwrap_or_default();
+            self.compare(FindingKind::Damaged, &place, &run.spent, &spent);
+            if run.input.iter().chain(&run.output).any(|range| range.to > last) {
+                self.find(FindingKind::DanglingReference, &place, "a range lies outside of the log");
+            }
+        }
+        let mut open: Vec<_> = self.records.runs.values().filter(|run| run.is_open()).collect();
+        open.sort_by_key(|run| (run.created_at, &run.id));
+        let open: Vec<_> = open.into_iter().map(|run| run.id.clone()).collect();
+        // Those made in one millisecond stand in the order of their commits, which only the thread knows.
+        let (stored, right): (BTreeSet<_>, BTreeSet<_>) = (thread.open_runs.iter().collect(), open.iter().collect());
+        if stored != right {
+            self.compare(FindingKind::WrongSum, "open runs", &stored, &right);
+            self.thread.thread.open_runs = open;
+        }
+        let has_runs = !self.records.runs.is_empty();
+        if thread.latest_run.as_ref().map_or(has_runs, |latest| !self.records.runs.contains_key(latest)) {
+            self.find(FindingKind::DanglingReference, "latest run", "it does not exist");
+        }
+    }
+
+    fn into_checked(self) -> Checked {
+        let Self { records, thread, marks, nodes, findings, .. } = self;
+        let (entries, runs) = (length(nodes.len()), length(records.runs.len()));
+        Checked { entries, runs, findings, thread, marks: marks.into_map() }
+    }
+}

@@ -1,0 +1,188 @@
+//! JSON values that come back byte for byte.
+
+use std::{fmt, sync::Arc};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
+use serde_json::value::RawValue;
+
+use crate::error::{Error, Result};
+
+/// The deepest nesting of a JSON value.
+pub const MAX_JSON_DEPTH: usize = 128;
+
+/// A JSON value as text: syntax and depth were checked when it was made, white space outside of strings was removed,
+/// and nothing else was touched: number spelling, key order, repeated keys and escapes stay (ID-10).
+///
+/// Two values are equal if their bytes are (CM-11). Cheap to clone.
+///
+/// ```
+/// use store_core::Json;
+///
+/// let json = Json::parse(r#"{ "b": 1.0, "a": 12345678901234567890 }"#)?;
+/// assert_eq!(json.as_str(), r#"{"b":1.0,"a":12345678901234567890}"#);
+/// # Ok::<(), store_core::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Json(Arc<str>);
+
+impl Json {
+    /// Checks `text` and keeps it.
+    ///
+    /// # Errors
+    /// `Invalid` if `text` is no JSON value; `LimitExceeded` if it is nested deeper than [`MAX_JSON_DEPTH`] (ER-9).
+    pub fn parse(text: &str) -> Result<Self> {
+        let raw: &RawValue =
+            serde_json::from_str(text).map_err(|e| Error::invalid("json", "it is no JSON value").with_source(e))?;
+        compact(raw.get()).map(Self)
+    }
+
+    /// The JSON of a value.
+    ///
+    /// # Errors
+    /// `Invalid` if the value cannot be written as JSON, as a map whose keys are no text; else as [`Json::parse`].
+    pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self> {
+        let text = serde_json::to_string(value)
+            .map_err(|e| Error::invalid("json", "the value cannot be written as JSON").with_source(e))?;
+        Self::parse(&text)
+    }
+
+    /// The value `null`.
+    #[must_use]
+    pub fn null() -> Self {
+        Self(Arc::from("null"))
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Reads the value into a Rust type.
+    ///
+    /// # Errors
+    /// `Invalid` if the value has another shape.
+    pub fn to<T: DeserializeOwned>(&self) -> Result<T> {
+        // What serde says quotes the value, which may be anything: only its place is kept (ER-6).
+        let place = |e: serde_json::Error| format!("at column {}", e.column());
+        serde_json::from_str(&self.0).map_err(|e| Error::invalid("json", "it has another shape").with_source(place(e)))
+    }
+
+    /// Whether this is an object.
+    #[must_use]
+    pub fn is_object(&self) -> bool {
+        self.0.starts_with('{')
+    }
+
+    /// Whether this is an array.
+    #[must_use]
+    pub fn is_array(&self) -> bool {
+        self.0.starts_with('[')
+    }
+}
+
+/// `text`, which is JSON, without white space outside of strings.
+fn compact(text: &str) -> Result<Arc<str>> {
+    let mut out = String::with_capacity(text.len());
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    let mut kept = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        if in_string {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_string = false,
+                _ => {}
+            }
+            continue;
+        }
+        match byte {
+            b'"' => in_string = true,
+            b'{' | b'[' => {
+                depth += 1;
+                if depth > MAX_JSON_DEPTH {
+                    return Err(Error::limit("json depth", MAX_JSON_DEPTH as u64, depth as u64));
+                }
+            }
+            b'}' | b']' => depth -= 1,
+            b' ' | b'\n' | b'\r' | b'\t' => {
+                out.push_str(text.get(kept..at).unwrap_or_default());
+                kept = at + 1;
+            }
+            _ => {}
+        }
+    }
+    out.push_str(text.get(kept..).unwrap_or_default());
+    Ok(Arc::from(out))
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        compact(raw.get()).map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Json, MAX_JSON_DEPTH};
+    use crate::ErrorKind;
+
+    fn check(text: &str, kept: &str) {
+        assert_eq!(Json::parse(text).unwrap().as_str(), kept, "{text}");
+    }
+
+    #[test]
+    fn only_white_space_outside_of_strings_is_removed() {
+        check("1e2", "1e2");
+        check("-0.0", "-0.0");
+        check("12345678901234567890.10", "12345678901234567890.10");
+        check(r#" { "b" : 1 , "a" : 2 , "b" : 3 } "#, r#"{"b":1,"a":2,"b":3}"#);
+        check(r#""a \" b \\""#, r#""a \" b \\""#);
+        check(r#"["\ud800", "\u0000", " "]"#, r#"["\ud800","\u0000"," "]"#);
+        check("\"\u{2028}\u{feff}\"", "\"\u{2028}\u{feff}\"");
+        check("\n[\t1,\r\n2]", "[1,2]");
+    }
+
+    #[test]
+    fn what_is_no_json_is_refused() {
+        for text in ["", " ", "{", "nul", "{\"a\":}", "[1,]", "1 2", "\"\u{1}\"", "'a'", "NaN", "01"] {
+            assert_eq!(Json::parse(text).unwrap_err().kind(), ErrorKind::Invalid, "{text}");
+        }
+    }
+
+    #[test]
+    fn depth_is_limited() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(Json::parse(&nested(MAX_JSON_DEPTH)).is_ok());
+        for depth in [MAX_JSON_DEPTH + 1, 10_000] {
+            assert_eq!(Json::parse(&nested(depth)).unwrap_err().kind(), ErrorKind::LimitExceeded);
+        }
+    }
+
+    #[test]
+    fn a_value_passes_through_serde_unchanged() {
+        let text = r#"{"n":1.0,"n":1E5}"#;
+        let json: Json = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&json).unwrap(), text);
+    }
+}

@@ -1,0 +1,83 @@
+//! Data model, contracts and pure rules of agentstore: durable state for AI agents.
+//!
+//! A backend implements the traits of this crate; core decides, backends load and store. There is no driver, no I/O and
+//! no runtime in here.
+//!
+//! # Layout
+//! - ids, time, JSON, errors, limits, versions, pages: one file each
+//! - `thread`, `log`, `run`, `commit`, `context`: a folder for each domain, with `record` (data), `query` (filters),
+//!   `rules` (pure decisions) and `store` (the contract)
+//! - [`ext`]: what users call besides: fork, checkpoint, rewind, streams, comparisons
+//! - [`codec`]: how records become JSON and come back with everything that nobody knew
+//! - [`inspect`]: checks and repairs of what is stored
+//!
+//! ```
+//! use store_core::{Commit, CommitCoordinator, Expect, Message, NewEntry, ThreadId};
+//!
+//! async fn say(commits: &dyn CommitCoordinator, text: &str) -> store_core::Result<()> {
+//!     let thread = ThreadId::new("t-1")?;
+//!     let first = Commit::new(thread.clone())
+//!         .expecting(Expect::Absent)
+//!         .entry(NewEntry::new(Message::user(text)));
+//!     let receipt = commits.commit(first).await?;
+//!     let next = Commit::new(thread)
+//!         .expecting(Expect::Version(receipt.version))
+//!         .entry(NewEntry::new(Message::assistant("hi")));
+//!     let _receipt = commits.commit(next).await?;
+//!     Ok(())
+//! }
+//! ```
+
+pub mod codec;
+
+mod capabilities;
+mod error;
+mod id;
+mod json;
+mod limits;
+mod page;
+mod store;
+mod time;
+mod version;
+
+pub mod commit;
+pub mod context;
+pub mod ext;
+pub mod inspect;
+pub mod log;
+pub mod run;
+pub mod thread;
+
+pub use self::{
+    capabilities::{Capabilities, Processes, Survives, TimeSource},
+    commit::{ClaimNumber, Commit, CommitCoordinator, Fence, Receipt, StateChange, StateOp, ThreadState},
+    context::{Budget, Context, ContextMessage, ContextRequest, OpenCalls, Repair, RepairKind, ThreadContext},
+    error::{Detail, Error, ErrorKind, Outcome, Result, Subject},
+    ext::{CommitCoordinatorExt, EntryStream, Fork, Guard, LeafComparison, LogReaderExt, NewCheckpoint},
+    id::{
+        AgentId, CommitKey, DispatchId, EntryId, IdSource, MAX_ID_BYTES, ResourceId, RunId, TenantId, ThreadId, Uuids,
+    },
+    json::{Json, MAX_JSON_DEPTH},
+    limits::{Limits, check_limit, length},
+    log::{
+        Block, BlockKind, Body, BodyKind, BranchPoint, Checkpoint, Compaction, Custom, Direction, Entry, EntryQuery,
+        ImportOrigin, Interval, JsonMap, Label, Leaf, LogReader, Media, MediaSource, Message, NewBody, NewEntry,
+        Opaque, Origin, ParentRef, Provenance, Rewind, RewindTo, Role, Snapshot, Thinking, TokenCounts, ToolResult,
+        ToolUse, Usage, UsageRecord, Visibility,
+    },
+    page::{
+        Cursor, CursorKey, CursorScope, DEFAULT_PAGE, MAX_BYTES_READ, MAX_PAGE, MAX_RECORDS_READ, Page, PageBuilder,
+        PageRequest, Position,
+    },
+    run::{
+        Completion, EntryRange, Run, RunChange, RunFilter, RunOutcome, RunPhase, RunQuery, RunReader, RunStatus,
+        Ticket, WaitingReason, WaitingState,
+    },
+    store::{Store, TenantStores},
+    thread::{
+        ChildStrategy, DeleteRequest, Deletion, NewThread, ParentFilter, PruneRequest, Pruned, Thread, ThreadAdmin,
+        ThreadFields, ThreadFilter, ThreadOrder, ThreadPatch, ThreadQuery, ThreadReader, ThreadRunStore,
+    },
+    time::{Clock, ManualClock, SystemClock, Timestamp},
+    version::{Expect, Version},
+};

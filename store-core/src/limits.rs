@@ -1,0 +1,79 @@
+//! Limits: how large and how many. A store may be opened with smaller ones.
+
+use crate::error::{Error, Result};
+
+/// The limits of a store; the defaults are the largest that any store takes (ER-9, ER-10).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Bytes of one record: an entry, a run, one state value. 64 MiB.
+    pub record_bytes: u64,
+    /// Bytes of one commit in all. 128 MiB.
+    pub commit_bytes: u64,
+    /// Entries of one commit. 1,000.
+    pub commit_entries: u64,
+    /// Keys of thread state that one commit changes. 1,000.
+    pub commit_state_keys: u64,
+    /// Bytes of a title, a label or an error text. 1 KiB.
+    pub text_bytes: u64,
+    /// Bytes of a thread's metadata in all. 64 KiB.
+    pub metadata_bytes: u64,
+    /// Keys of a thread's state. 1,000.
+    pub state_keys: u64,
+    /// Bytes of a thread's state in all, keys and values. 1 MiB.
+    pub state_bytes: u64,
+    /// Threads that one deletion changes. 10,000.
+    pub deletion_threads: u64,
+    /// Open runs of a thread. 64.
+    pub open_runs: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            record_bytes: 64 << 20,
+            commit_bytes: 128 << 20,
+            commit_entries: 1_000,
+            commit_state_keys: 1_000,
+            text_bytes: 1 << 10,
+            metadata_bytes: 64 << 10,
+            state_keys: 1_000,
+            state_bytes: 1 << 20,
+            deletion_threads: 10_000,
+            open_runs: 64,
+        }
+    }
+}
+
+impl Limits {
+    /// These limits, none above `other`.
+    #[must_use]
+    pub fn at_most(&self, other: &Self) -> Self {
+        Self {
+            record_bytes: self.record_bytes.min(other.record_bytes),
+            commit_bytes: self.commit_bytes.min(other.commit_bytes),
+            commit_entries: self.commit_entries.min(other.commit_entries),
+            commit_state_keys: self.commit_state_keys.min(other.commit_state_keys),
+            text_bytes: self.text_bytes.min(other.text_bytes),
+            metadata_bytes: self.metadata_bytes.min(other.metadata_bytes),
+            state_keys: self.state_keys.min(other.state_keys),
+            state_bytes: self.state_bytes.min(other.state_bytes),
+            deletion_threads: self.deletion_threads.min(other.deletion_threads),
+            open_runs: self.open_runs.min(other.open_runs),
+        }
+    }
+}
+
+/// Refuses more of something than `max`.
+///
+/// # Errors
+/// `LimitExceeded` if `actual` is above `max`.
+pub fn check_limit(limit: &'static str, actual: u64, max: u64) -> Result<()> {
+    if actual > max { Err(Error::limit(limit, max, actual)) } else { Ok(()) }
+}
+
+/// The length of a text or list as the limits count it.
+#[must_use]
+pub fn length(len: usize) -> u64 {
+    u64::try_from(len).unwrap_or(u64::MAX)
+}

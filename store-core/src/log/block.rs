@@ -1,0 +1,359 @@
+//! Blocks: the pieces of a message.
+
+use crate::{
+    codec::{Codec, DecodeError, Extra, Fields, Object, record, serde_by_codec},
+    json::Json,
+};
+
+/// The provider, api, model and endpoint that something comes from and is bound to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Origin {
+    /// The provider.
+    pub provider: String,
+    /// The api of the provider.
+    pub api: Option<String>,
+    /// The model.
+    pub model: Option<String>,
+    /// The endpoint, where it is not the provider's own.
+    pub endpoint: Option<String>,
+    /// Fields of a newer release.
+    pub extra: Extra,
+}
+
+record!(Origin { provider: req, api: opt, model: opt, endpoint: opt });
+
+impl Origin {
+    /// Something of `provider`.
+    #[must_use]
+    pub fn new(provider: impl Into<String>) -> Self {
+        Self { provider: provider.into(), api: None, model: None, endpoint: None, extra: Extra::default() }
+    }
+
+    /// The same with the model.
+    #[must_use]
+    pub fn with_model(mut self, model: impl Into<String>) -> Self {
+        self.model = Some(model.into());
+        self
+    }
+
+    /// The same with the api.
+    #[must_use]
+    pub fn with_api(mut self, api: impl Into<String>) -> Self {
+        self.api = Some(api.into());
+        self
+    }
+}
+
+/// Data that only its origin understands: encrypted reasoning, item ids.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Opaque {
+    /// Who understands it.
+    pub origin: Origin,
+    /// The data.
+    pub data: Json,
+    /// Fields of a newer release.
+    pub extra: Extra,
+}
+
+record!(Opaque { origin: req, data: req });
+
+impl Opaque {
+    /// `data` that `origin` understands (EN-20).
+    #[must_use]
+    pub fn new(origin: Origin, data: Json) -> Self {
+        Self { origin, data, extra: Extra::default() }
+    }
+}
+
+/// Thinking of a model.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Thinking {
+    /// The text; may be empty where only the signature counts.
+    pub text: String,
+    /// The provider's proof of it.
+    pub signature: Option<String>,
+    /// Who accepts the signature.
+    pub origin: Option<Origin>,
+    /// Whether the text was removed and the signature holds it encrypted.
+    pub redacted: bool,
+    /// Fields of a newer release.
+    pub extra: Extra,
+}
+
+record!(Thinking { text: req, signature: opt, origin: opt, redacted: def });
+
+impl Thinking {
+    /// Thinking of this text.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+}
+
+/// Where the bytes of a medium are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MediaSource {
+    /// Here, in base64.
+    Base64(String),
+    /// Elsewhere.
+    Url(String),
+    /// In the store's blobs, by SHA-256.
+    Blob(String),
+}
+
+/// An image, a document, a sound or a film.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Media {
+    /// The media type, as `image/png`.
+    pub media_type: Option<String>,
+    /// Where the bytes are.
+    pub source: MediaSource,
+    /// A title.
+    pub title: Option<String>,
+    /// Fields of a newer release.
+    pub extra: Extra,
+}
+
+impl Media {
+    /// A medium from `source`.
+    #[must_use]
+    pub fn new(media_type: Option<String>, source: MediaSource) -> Self {
+        Self { media_type, source, title: None, extra: Extra::default() }
+    }
+}
+
+impl Codec for Media {
+    fn write(&self, out: &mut String) {
+        let mut object = Object::open(out);
+        object.maybe("media_type", self.media_type.as_ref());
+        match &self.source {
+            MediaSource::Base64(text) => object.field("base64", text),
+            MediaSource::Url(url) => object.field("url", url),
+            MediaSource::Blob(hash) => object.field("blob", hash),
+        };
+        object.maybe("title", self.title.as_ref()).extra(&self.extra);
+        object.close();
+    }
+
+    fn read(raw: &str) -> Result<Self, DecodeError> {
+        let mut fields = Fields::parse(raw)?;
+        let media_type = fields.maybe("media_type")?;
+        let source = if let Some(text) = fields.maybe("base64")? {
+            MediaSource::Base64(text)
+        } else if let Some(url) = fields.maybe("url")? {
+            MediaSource::Url(url)
+        } else {
+            MediaSource::Blob(fields.take("blob")?)
+        };
+        Ok(Self { media_type, source, title: fields.maybe("title")?, extra: fields.rest()? })
+    }
+}
+
+serde_by_codec!(Media);
+
+/// A call of a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolUse {
+    /// What the result refers to; not blank, unique in its message. Its provider's, so no id of ours.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// The arguments.
+    pub input: Json,
+    /// The arguments as text, where they came as text or are no JSON.
+    pub raw: Option<String>,
+    /// Fields of a newer release.
+    pub extra: Extra,
+}
+
+record!(ToolUse { id: req, name: req, input: req, raw: opt });
+
+impl ToolUse {
+    /// The call `id` of the tool `name`.
+    #[must_use]
+    pub fn new(id: impl Into<String>, name: impl Into<String>, input: Json) -> Self {
+        Self { id: id.into(), name: name.into(), input, raw: None, extra: Extra::default() }
+    }
+}
+
+/// The result of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolResult {
+    /// The call that it answers.
+    pub tool_use_id: String,
+    /// What the tool said.
+    pub blocks: Vec<Block>,
+    /// Whether the tool failed; absent where nobody said.
+    pub is_error: Option<bool>,
+    /// JSON for people, never sent to a model.
+    pub details: Option<Json>,
+    /// Fields of a newer release.
+    pub extra: Extra,
+}
+
+record!(ToolResult { tool_use_id: req, blocks: req, is_error: opt, details: opt });
+
+impl ToolResult {
+    /// The answer to the call `tool_use_id`.
+    #[must_use]
+    pub fn new(tool_use_id: impl Into<String>, blocks: Vec<Block>) -> Self {
+        Self { tool_use_id: tool_use_id.into(), blocks, is_error: None, details: None, extra: Extra::default() }
+    }
+}
+
+/// A piece of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Block {
+    /// What it is.
+    pub kind: BlockKind,
+    /// What its provider attached to it.
+    pub opaque: Option<Opaque>,
+    /// Fields of a newer release.
+    pub extra: Extra,
+}
+
+/// What a block is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BlockKind {
+    /// Text.
+    Text(String),
+    /// Thinking of a model.
+    Thinking(Thinking),
+    /// An image.
+    Image(Media),
+    /// A document.
+    Document(Media),
+    /// A sound.
+    Audio(Media),
+    /// A film.
+    Video(Media),
+    /// A call of a tool; in assistant messages only.
+    ToolUse(ToolUse),
+    /// The result of a call; in tool messages only.
+    ToolResult(ToolResult),
+    /// Something that only its origin understands.
+    Opaque(Opaque),
+    /// A kind that this release does not know: kept as it is (ID-11).
+    Unknown {
+        /// The name of the kind.
+        kind: String,
+        /// Its data.
+        data: Json,
+    },
+}
+
+impl BlockKind {
+    /// Whether `name` is that of a kind that this release knows.
+    #[must_use]
+    pub fn is_known(name: &str) -> bool {
+        const NAMES: [&str; 9] =
+            ["text", "thinking", "image", "document", "audio", "video", "tool_use", "tool_result", "opaque"];
+        NAMES.contains(&name)
+    }
+}
+
+impl Block {
+    /// A block of this kind.
+    #[must_use]
+    pub fn new(kind: BlockKind) -> Self {
+        Self { kind, opaque: None, extra: Extra::default() }
+    }
+
+    /// A block of text.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::new(BlockKind::Text(text.into()))
+    }
+
+    /// A call of a tool.
+    #[must_use]
+    pub fn tool_use(id: impl Into<String>, name: impl Into<String>, input: Json) -> Self {
+        Self::new(BlockKind::ToolUse(ToolUse::new(id, name, input)))
+    }
+
+    /// The result of a call.
+    #[must_use]
+    pub fn tool_result(tool_use_id: impl Into<String>, blocks: Vec<Self>) -> Self {
+        Self::new(BlockKind::ToolResult(ToolResult::new(tool_use_id, blocks)))
+    }
+}
+
+/// `{"<kind>": …, "opaque"?: …}`; a block with nothing but `opaque` is an opaque block.
+impl Codec for Block {
+    fn write(&self, out: &mut String) {
+        let mut object = Object::open(out);
+        match &self.kind {
+            BlockKind::Text(text) => object.field("text", text),
+            BlockKind::Thinking(thinking) => object.field("thinking", thinking),
+            BlockKind::Image(media) => object.field("image", media),
+            BlockKind::Document(media) => object.field("document", media),
+            BlockKind::Audio(media) => object.field("audio", media),
+            BlockKind::Video(media) => object.field("video", media),
+            BlockKind::ToolUse(call) => object.field("tool_use", call),
+            BlockKind::ToolResult(result) => object.field("tool_result", result),
+            BlockKind::Opaque(opaque) => object.field("opaque", opaque),
+            BlockKind::Unknown { kind, data } => object.field(kind, data),
+        };
+        object.maybe("opaque", self.opaque.as_ref()).extra(&self.extra);
+        object.close();
+    }
+
+    fn read(raw: &str) -> Result<Self, DecodeError> {
+        let mut fields = Fields::parse(raw)?;
+        let name = fields.first().ok_or_else(|| DecodeError::new("is an empty block"))?.0.to_owned();
+        let kind = match name.as_str() {
+            "text" => BlockKind::Text(fields.take(&name)?),
+            "thinking" => BlockKind::Thinking(fields.take(&name)?),
+            "image" => BlockKind::Image(fields.take(&name)?),
+            "document" => BlockKind::Document(fields.take(&name)?),
+            "audio" => BlockKind::Audio(fields.take(&name)?),
+            "video" => BlockKind::Video(fields.take(&name)?),
+            "tool_use" => BlockKind::ToolUse(fields.take(&name)?),
+            "tool_result" => BlockKind::ToolResult(fields.take(&name)?),
+            "opaque" => BlockKind::Opaque(fields.take(&name)?),
+            _ => BlockKind::Unknown { data: fields.take(&name)?, kind: name },
+        };
+        Ok(Self { kind, opaque: fields.maybe("opaque")?, extra: fields.rest()? })
+    }
+}
+
+serde_by_codec!(Block);
+
+#[cfg(test)]
+mod tests {
+    use super::Block;
+    use crate::codec::Codec;
+
+    fn comes_back(raw: &str) {
+        assert_eq!(Block::read(raw).unwrap().encode(), raw);
+    }
+
+    #[test]
+    fn every_kind_comes_back_with_what_nobody_knows() {
+        comes_back(r#"{"text":"hi"}"#);
+        comes_back(r#"{"text":"hi","opaque":{"origin":{"provider":"p"},"data":{"id":1.0}},"later":[1E5]}"#);
+        comes_back(r#"{"thinking":{"text":"","signature":"s","origin":{"provider":"p","model":"m"},"redacted":true}}"#);
+        comes_back(r#"{"image":{"media_type":"image/png","base64":"AA==","title":"t","dpi":72}}"#);
+        comes_back(r#"{"document":{"url":"u"}}"#);
+        comes_back(r#"{"audio":{"blob":"00"}}"#);
+        comes_back(r#"{"tool_use":{"id":"c","name":"n","input":{"a":1e2,"a":2},"raw":"{"}}"#);
+        comes_back(r#"{"tool_result":{"tool_use_id":"c","blocks":[{"text":"x"}],"is_error":false,"details":null}}"#);
+        comes_back(r#"{"opaque":{"origin":{"provider":"p"},"data":[]}}"#);
+        comes_back(r#"{"hologram":{"w":3,"h":1.50},"opaque":{"origin":{"provider":"p"},"data":1}}"#);
+    }
+
+    #[test]
+    fn what_is_no_block_is_refused() {
+        for raw in ["{}", "1", r#"{"text":1}"#, r#"{"image":{}}"#, r#"{"tool_use":{"id":"c"}}"#] {
+            assert!(Block::read(raw).is_err(), "{raw}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Marks: what later entries say about an entry, and what an append changes beside the log.
+
+use std::collections::BTreeMap;
+
+use super::{Body, Entry, Node, TokenCounts, UsageRecord};
+use crate::{
+    codec::{Extra, record},
+    error::Result,
+    thread::StoredThread,
+};
+
+/// What later entries say about an entry. It can always be worked out from the log.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Marks {
+    /// Children that are not side entries.
+    pub children: u32,
+    /// The newest context size that was recorded beside the path below the entry (EN-29).
+    pub context_size: Option<u64>,
+    /// The name in force: of the newest label, or the checkpoint's own (EN-25, EN-30).
+    pub label: Option<String>,
+    /// Fields of a newer release.
+    pub extra: Extra,
+}
+
+record!(Marks { children: def, context_size: opt, label: opt });
+
+/// Where the marks of stored entries are found.
+pub trait MarkSource {
+    /// The marks of the entry with this sequence number; the default if there are none.
+    ///
+    /// # Errors
+    /// Whatever reading ends with.
+    fn marks(&self, seq: u64) -> Result<Marks>;
+}
+
+/// Marks that appended entries changed, over those that are stored.
+#[derive(Debug, Clone, Default)]
+pub struct ChangedMarks(BTreeMap<u64, Marks>);
+
+impl ChangedMarks {
+    /// The marks of an entry, changed or stored.
+    ///
+    /// # Errors
+    /// What [`MarkSource::marks`] ends with.
+    pub fn load(&self, stored: &(impl MarkSource + ?Sized), seq: u64) -> Result<Marks> {
+        self.0.get(&seq).map_or_else(|| stored.marks(seq), |marks| Ok(marks.clone()))
+    }
+
+    /// What changed, by sequence number.
+    #[must_use]
+    pub fn into_map(self) -> BTreeMap<u64, Marks> {
+        self.0
+    }
+
+    /// Works out what an append of `entry` changes: the thread's counters, head and sums, and the marks of the entries
+    /// that it speaks about (EN-5, EN-6, EN-7, EN-11, EN-25, EN-26).
+    ///
+    /// The plan calls it for each new entry, and a store calls it again for each entry when it rebuilds what it derives
+    /// from its log: the two agree because they are one.
+    ///
+    /// # Errors
+    /// What [`MarkSource::marks`] ends with.
+    pub fn append(
+        &mut self,
+        stored: &(impl MarkSource + ?Sized),
+        thread: &mut StoredThread,
+        entry: &Entry,
+        node: &Node,
+    ) -> Result<()> {
+        self.count(stored, thread, node)?;
+        let record = &mut thread.thread;
+        record.version = record.version.plus(1);
+        let (first, last) = record.entry_times.unwrap_or((entry.timestamp, entry.timestamp));
+        record.entry_times = Some((first.min(entry.timestamp), last.max(entry.timestamp)));
+        if let Some(spent) = spent(entry) {
+            record.usage = record.usage.plus(spent);
+        }
+        match &*entry.body {
+            Body::Rewind(rewind) => {
+                record.head.clone_from(&rewind.to);
+                thread.head_seq = node.target;
+                return Ok(());
+            }
+            Body::Usage(UsageRecord { context_size: Some(size), .. }) if node.side => {
+                if let Some(parent) = node.parent {
+                    self.change(stored, parent, |marks| marks.context_size = Some(*size))?;
+                }
+            }
+            Body::Label(label) => {
+                if let Some(target) = node.target {
+                    self.change(stored, target, |marks| marks.label.clone_from(&label.text))?;
+                }
+            }
+            Body::Checkpoint(checkpoint) if checkpoint.label.is_some() => {
+                self.change(stored, node.seq, |marks| marks.label.clone_from(&checkpoint.label))?;
+            }
+            _ => {}
+        }
+        if !node.side {
+            thread.thread.head = Some(entry.id.clone());
+            thread.head_seq = Some(node.seq);
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, stored: &(impl MarkSource + ?Sized), thread: &mut StoredThread, node: &Node) -> Result<()> {
+        if node.side {
+            return Ok(());
+        }
+        let mut parent_was_leaf = false;
+        match node.parent {
+            None => thread.roots += 1,
+            Some(parent) => self.change(stored, parent, |marks| {
+                parent_was_leaf = marks.children == 0;
+                marks.children += 1;
+            })?,
+        }
+        if !parent_was_leaf {
+            thread.thread.leaves += 1;
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, stored: &(impl MarkSource + ?Sized), seq: u64, change: impl FnOnce(&mut Marks)) -> Result<()> {
+        let mut marks = self.load(stored, seq)?;
+        change(&mut marks);
+        self.0.insert(seq, marks);
+        Ok(())
+    }
+}
+
+/// What an entry adds to the sums of its thread and run (EN-26).
+#[must_use]
+pub fn spent(entry: &Entry) -> Option<&TokenCounts> {
+    match &*entry.body {
+        Body::Message(message) => message.usage.as_ref().map(|usage| &usage.tokens),
+        Body::Usage(usage) => usage.spent.as_ref(),
+        _ => None,
+    }
+}
+
+/// The name that an entry gives: a label to its target, a checkpoint to itself.
+#[must_use]
+pub fn given_name(entry: &Entry) -> Option<&str> {
+    match &*entry.body {
+        Body::Label(label) => label.text.as_deref(),
+        Body::Checkpoint(checkpoint) => checkpoint.label.as_deref(),
+        _ => None,
+    }
+}

@@ -1,0 +1,25 @@
+//! The log of a thread: entries, the tree that they form, and how it is read.
+
+mod block;
+mod draft;
+mod entry;
+mod marks;
+mod message;
+pub mod node;
+mod query;
+mod rules;
+mod store;
+
+pub use self::{
+    block::{Block, BlockKind, Media, MediaSource, Opaque, Origin, Thinking, ToolResult, ToolUse},
+    draft::{NewBody, NewEntry, ParentRef, RewindTo},
+    entry::{
+        Body, BodyKind, Checkpoint, Compaction, Custom, Entry, ImportOrigin, Interval, Label, Rewind, UsageRecord,
+    },
+    marks::{ChangedMarks, MarkSource, Marks, given_name, spent},
+    message::{JsonMap, Message, Provenance, Role, TokenCounts, Usage, Visibility},
+    node::{Cover, Node, Nodes},
+    query::{BranchPoint, Direction, EntryQuery, Leaf, Snapshot},
+    rules::{check_body, check_message},
+    store::LogReader,
+};

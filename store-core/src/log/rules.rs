@@ -1,0 +1,164 @@
+//! The rules of a single entry.
+
+use std::collections::BTreeSet;
+
+use super::{Block, BlockKind, BodyKind, EntryQuery, Message, NewBody, Role};
+use crate::{
+    error::{Error, Result},
+    log::Entry,
+    page::binding,
+};
+
+/// Checks what a new entry may hold: its messages (EN-18), and that nothing of an unknown kind has the name of a known
+/// one, as which it would be read back (ID-11).
+///
+/// # Errors
+/// `Invalid` naming the rule.
+pub fn check_body(body: &NewBody) -> Result<()> {
+    match body {
+        NewBody::Message(message) => check_message(message),
+        NewBody::Compaction(compaction) => {
+            compaction.summary.iter().try_for_each(check_kind)?;
+            compaction.replacement.iter().flatten().try_for_each(check_message)
+        }
+        NewBody::Unknown { kind, .. } if kind.parse::<BodyKind>().is_ok_and(|known| known != BodyKind::Unknown) => {
+            Err(Error::invalid("body", "its unknown kind has the name of a known one"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_kind(block: &Block) -> Result<()> {
+    match &block.kind {
+        BlockKind::Unknown { kind, .. } if BlockKind::is_known(kind) => {
+            Err(Error::invalid("block", "its unknown kind has the name of a known one"))
+        }
+        BlockKind::ToolResult(result) => result.blocks.iter().try_for_each(check_kind),
+        _ => Ok(()),
+    }
+}
+
+/// Checks what a message may hold (EN-18).
+///
+/// # Errors
+/// `Invalid` naming the rule.
+pub fn check_message(message: &Message) -> Result<()> {
+    let mut calls = BTreeSet::new();
+    let mut results = 0;
+    for block in &message.blocks {
+        check_kind(block)?;
+        match &block.kind {
+            BlockKind::ToolUse(call) => {
+                if message.role != Role::Assistant {
+                    return refuse("`tool_use` stands in assistant messages only");
+                }
+                if call.id.trim().is_empty() || call.name.trim().is_empty() {
+                    return refuse("`tool_use` needs an id and a name");
+                }
+                if !calls.insert(call.id.as_str()) {
+                    return refuse("the ids of `tool_use` are unique in a message");
+                }
+            }
+            BlockKind::ToolResult(result) => {
+                if message.role != Role::Tool {
+                    return refuse("`tool_result` stands in tool messages only");
+                }
+                if result.tool_use_id.trim().is_empty() {
+                    return refuse("`tool_result` needs a `tool_use_id`");
+                }
+                let nested = |kind: &BlockKind| matches!(kind, BlockKind::ToolUse(_) | BlockKind::ToolResult(_));
+                if result.blocks.iter().any(|block| nested(&block.kind)) {
+                    return refuse("`tool_result` holds no calls and no results");
+                }
+                results += 1;
+            }
+            _ => {}
+        }
+    }
+    if message.role == Role::Tool && results == 0 {
+        return refuse("a tool message holds at least one `tool_result`");
+    }
+    Ok(())
+}
+
+fn refuse(reason: &'static str) -> Result<()> {
+    Err(Error::invalid("message", reason))
+}
+
+impl EntryQuery {
+    /// Whether `entry` passes the filters that are about the entry alone; where it hangs (`path_of`, `children_of`) is
+    /// for the store to find.
+    #[must_use]
+    pub fn admits(&self, entry: &Entry) -> bool {
+        let message = entry.message();
+        self.from_seq.is_none_or(|from| entry.seq >= from)
+            && self.to_seq.is_none_or(|to| entry.seq <= to)
+            && self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&entry.kind()))
+            && self.role.is_none_or(|role| message.is_some_and(|message| message.role == role))
+            && self.visibility.is_none_or(|visibility| message.is_some_and(|message| message.visibility == visibility))
+            && (self.run.is_none() || self.run == entry.run)
+            && self.side.is_none_or(|side| entry.side == side)
+    }
+
+    /// Everything but the page, written down: what a cursor of the list is bound to (PG-6).
+    #[must_use]
+    pub fn binding(&self) -> String {
+        let text = |value: Option<&dyn ToString>| value.map(ToString::to_string);
+        let kinds = |kinds: &Vec<BodyKind>| kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(",");
+        binding(&[
+            ("from_seq", text(self.from_seq.as_ref().map(|seq| seq as _))),
+            ("to_seq", text(self.to_seq.as_ref().map(|seq| seq as _))),
+            ("path_of", text(self.path_of.as_ref().map(|id| id as _))),
+            ("children_of", text(self.children_of.as_ref().map(|id| id as _))),
+            ("kinds", self.kinds.as_ref().map(kinds)),
+            ("role", text(self.role.as_ref().map(|role| role as _))),
+            ("visibility", text(self.visibility.as_ref().map(|visibility| visibility as _))),
+            ("run", text(self.run.as_ref().map(|run| run as _))),
+            ("side", text(self.side.as_ref().map(|side| side as _))),
+            ("direction", self.direction.binding()),
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{check_body, check_message};
+    use crate::Json;
+    use crate::log::{Block, BlockKind, Message, NewBody, Role};
+
+    fn call(id: &str, name: &str) -> Block {
+        Block::tool_use(id, name, Json::null())
+    }
+
+    fn check(role: Role, blocks: Vec<Block>, fits: bool) {
+        let message = Message::new(role, blocks);
+        assert_eq!(check_message(&message).is_ok(), fits, "{message:?}");
+    }
+
+    #[test]
+    fn calls_and_results_stand_where_they_belong() {
+        let result = || Block::tool_result("c", vec![Block::text("ok")]);
+        check(Role::Assistant, vec![Block::text("x"), call("a", "n"), call("b", "n")], true);
+        check(Role::Assistant, vec![call("a", "n"), call("a", "n")], false);
+        check(Role::Assistant, vec![call(" ", "n")], false);
+        check(Role::Assistant, vec![call("a", "")], false);
+        check(Role::User, vec![call("a", "n")], false);
+        check(Role::Tool, vec![result()], true);
+        check(Role::Tool, vec![Block::text("x"), result(), result()], true);
+        check(Role::Tool, vec![Block::text("x")], false);
+        check(Role::Tool, vec![Block::tool_result("", vec![])], false);
+        check(Role::Tool, vec![Block::tool_result("c", vec![result()])], false);
+        check(Role::Assistant, vec![result()], false);
+        check(Role::User, vec![], true);
+    }
+
+    #[test]
+    fn an_unknown_kind_has_a_name_of_its_own() {
+        let body = |kind: &str| check_body(&NewBody::Unknown { kind: kind.to_owned(), data: Json::null() }).is_ok();
+        assert!(body("hologram") && body("unknown") && !body("message") && !body("custom"));
+        let block = |kind: &str| Block::new(BlockKind::Unknown { kind: kind.to_owned(), data: Json::null() });
+        check(Role::User, vec![block("hologram")], true);
+        check(Role::User, vec![block("tool_use")], false);
+        check(Role::Tool, vec![Block::tool_result("c", vec![block("text")])], false);
+    }
+}

@@ -1,0 +1,183 @@
+//! Cursors: opaque text that continues a list, and the key that seals it.
+
+use std::fmt;
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+use crate::{
+    error::{Error, Result},
+    id::TenantId,
+};
+
+const MAX_CURSOR_BYTES: usize = 1 << 10;
+const MAC_BYTES: usize = 16;
+const CURSOR_FORMAT: u8 = 1;
+
+/// Where to go on in a list: opaque text of at most 1 KiB, for the tenant, method, filters and order that it came
+/// from only (PG-6). It stays valid over a reopen (PG-12).
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Cursor(String);
+
+impl Cursor {
+    /// A cursor that was kept as text. It is checked when it is used.
+    #[must_use]
+    pub fn from_text(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text, to be kept and given back.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cursor({})", self.0)
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a cursor is bound to: a list of one tenant, with its filters and order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CursorScope {
+    /// Everything that the cursor must be used with again, written down injectively.
+    binding: Vec<u8>,
+}
+
+impl CursorScope {
+    /// The list `method` of `tenant` with the filters and order that `query` spells out.
+    #[must_use]
+    pub fn new(tenant: &TenantId, method: &'static str, query: &str) -> Self {
+        let mut binding = Vec::new();
+        for part in [tenant.as_str(), method, query] {
+            binding.extend_from_slice(&(part.len() as u64).to_be_bytes());
+            binding.extend_from_slice(part.as_bytes());
+        }
+        Self { binding }
+    }
+}
+
+/// Writes down what is set of a query, each part with its name and length: a part that a later release adds and nobody
+/// sets changes nothing, so cursors outlive it (PG-12).
+#[must_use]
+pub(crate) fn binding(parts: &[(&str, Option<String>)]) -> String {
+    let set = parts.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+    set.map(|(name, value)| format!("{name}={}:{value};", value.len())).collect()
+}
+
+/// The secret of a store that seals its cursors, so that a foreign, forged or changed one is noticed (PG-6, PG-7).
+#[derive(Clone)]
+pub struct CursorKey([u8; 32]);
+
+impl CursorKey {
+    /// The key of these bytes, which the store keeps as long as it exists.
+    #[must_use]
+    pub const fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// A cursor for `position` in the list of `scope`.
+    #[must_use]
+    pub fn seal(&self, scope: &CursorScope, position: &[u8]) -> Cursor {
+        let mut bytes = Vec::with_capacity(1 + MAC_BYTES + position.len());
+        bytes.push(CURSOR_FORMAT);
+        bytes.extend(self.mac(scope, position));
+        bytes.extend_from_slice(position);
+        Cursor(BASE64.encode(bytes))
+    }
+
+    /// The position that [`seal`](Self::seal) was given.
+    ///
+    /// # Errors
+    /// `InvalidCursor` if the cursor was not made by this key for this scope.
+    pub fn open(&self, scope: &CursorScope, cursor: &Cursor) -> Result<Vec<u8>> {
+        if cursor.0.len() > MAX_CURSOR_BYTES {
+            return Err(Error::invalid_cursor("it is too long"));
+        }
+        let bytes = BASE64.decode(&cursor.0).map_err(|e| Error::invalid_cursor("it is malformed").with_source(e))?;
+        let Some((&CURSOR_FORMAT, rest)) = bytes.split_first() else {
+            return Err(Error::invalid_cursor("its format is unknown"));
+        };
+        let Some((mac, position)) = rest.split_at_checked(MAC_BYTES) else {
+            return Err(Error::invalid_cursor("it is cut off"));
+        };
+        if mac != self.mac(scope, position) {
+            return Err(Error::invalid_cursor("it belongs to another list"));
+        }
+        Ok(position.to_vec())
+    }
+
+    fn mac(&self, scope: &CursorScope, position: &[u8]) -> [u8; MAC_BYTES] {
+        // HMAC fills a short key up with zeros to the block of its hash.
+        let block: [u8; 64] = std::array::from_fn(|at| self.0.get(at).copied().unwrap_or_default());
+        let mut mac = <Hmac<Sha256> as KeyInit>::new(&block.into());
+        mac.update(&scope.binding);
+        mac.update(position);
+        let full = mac.finalize().into_bytes();
+        std::array::from_fn(|at| full.get(at).copied().unwrap_or_default())
+    }
+}
+
+impl fmt::Debug for CursorKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CursorKey(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cursor, CursorKey, CursorScope};
+    use crate::{ErrorKind, TenantId};
+
+    fn scope(tenant: &str, method: &'static str, query: &str) -> CursorScope {
+        CursorScope::new(&TenantId::new(tenant).unwrap(), method, query)
+    }
+
+    #[test]
+    fn a_cursor_opens_in_its_own_list_only() {
+        let key = CursorKey::new([7; 32]);
+        let cursor = key.seal(&scope("a", "threads", "q"), b"here");
+        assert_eq!(key.open(&scope("a", "threads", "q"), &cursor).unwrap(), b"here");
+        for other in [scope("b", "threads", "q"), scope("a", "runs", "q"), scope("a", "threads", "r")] {
+            assert_eq!(key.open(&other, &cursor).unwrap_err().kind(), ErrorKind::InvalidCursor);
+        }
+        let foreign = CursorKey::new([8; 32]);
+        assert_eq!(foreign.open(&scope("a", "threads", "q"), &cursor).unwrap_err().kind(), ErrorKind::InvalidCursor);
+    }
+
+    #[test]
+    fn a_changed_cursor_is_refused() {
+        let key = CursorKey::new([7; 32]);
+        let scope = scope("a", "threads", "q");
+        let cursor = key.seal(&scope, b"here");
+        for at in 0..cursor.as_str().len() {
+            for bit in 0..8 {
+                let mut bytes = cursor.as_str().as_bytes().to_vec();
+                bytes[at] ^= 1 << bit;
+                let Ok(text) = String::from_utf8(bytes) else { continue };
+                let changed = Cursor::from_text(text);
+                assert_eq!(key.open(&scope, &changed).unwrap_err().kind(), ErrorKind::InvalidCursor);
+            }
+        }
+        for text in ["", "A", "!!!!", &"A".repeat(5000)] {
+            assert!(key.open(&scope, &Cursor::from_text(text)).is_err());
+        }
+    }
+
+    #[test]
+    fn the_longest_position_makes_a_cursor_of_at_most_a_kibibyte() {
+        let cursor = CursorKey::new([7; 32]).seal(&scope("a", "threads", "q"), &[0; 600]);
+        assert!(cursor.as_str().len() <= 1024);
+    }
+}

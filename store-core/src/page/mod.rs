@@ -1,0 +1,215 @@
+//! Pages of lists.
+
+mod cursor;
+
+use serde::Serialize;
+
+pub(crate) use self::cursor::binding;
+pub use self::cursor::{Cursor, CursorKey, CursorScope};
+use crate::error::{Error, Result};
+
+/// The largest page.
+pub const MAX_PAGE: u32 = 1_000;
+/// The page of a caller that names no limit.
+pub const DEFAULT_PAGE: u32 = 50;
+/// A page ends early after this many records were read (PG-10).
+pub const MAX_RECORDS_READ: usize = 10_000;
+/// A page ends early after this many bytes were read (PG-10).
+pub const MAX_BYTES_READ: u64 = 64 << 20;
+
+/// Which part of a list is wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PageRequest {
+    /// How many records at most, 1 to [`MAX_PAGE`]; absent means [`DEFAULT_PAGE`].
+    pub limit: Option<u32>,
+    /// Where to go on; absent means from the beginning.
+    pub cursor: Option<Cursor>,
+}
+
+impl PageRequest {
+    /// The first `limit` records.
+    #[must_use]
+    pub const fn first(limit: u32) -> Self {
+        Self { limit: Some(limit), cursor: None }
+    }
+
+    /// The same limit, going on at `cursor`.
+    #[must_use]
+    pub fn after(&self, cursor: Cursor) -> Self {
+        Self { limit: self.limit, cursor: Some(cursor) }
+    }
+
+    /// The limit to use.
+    ///
+    /// # Errors
+    /// `Invalid` for 0 and for more than [`MAX_PAGE`] (PG-1).
+    pub fn checked_limit(&self) -> Result<usize> {
+        match self.limit.unwrap_or(DEFAULT_PAGE) {
+            limit @ 1..=MAX_PAGE => Ok(limit as usize),
+            _ => Err(Error::invalid("page limit", "it must be from 1 to 1000")),
+        }
+    }
+}
+
+/// Part of a list.
+///
+/// A page may be shorter than its limit, even empty, and still not be the last: only a missing cursor means the end
+/// (PG-1, PG-10).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Page<T> {
+    /// The records.
+    pub items: Vec<T>,
+    /// Where to go on; absent at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<Cursor>,
+}
+
+impl<T> Page<T> {
+    /// The end of a list that holds nothing (more).
+    #[must_use]
+    pub const fn empty() -> Self {
+        Self { items: Vec::new(), next: None }
+    }
+
+    /// The same page of other items.
+    #[must_use]
+    pub fn map<U>(self, map: impl FnMut(T) -> U) -> Page<U> {
+        Page { items: self.items.into_iter().map(map).collect(), next: self.next }
+    }
+}
+
+/// Where a record stands in a list: what a cursor holds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Position {
+    /// What the list is ordered by: a time, a sequence number.
+    pub rank: u64,
+    /// What breaks ties, or orders alone: an id, a name.
+    pub id: String,
+    /// Records above this rank are left out of the walk; 0 if none are (PG-5).
+    pub bound: u64,
+}
+
+impl Position {
+    /// The position of a record of this rank and id.
+    #[must_use]
+    pub fn new(rank: u64, id: impl Into<String>) -> Self {
+        Self { rank, id: id.into(), bound: 0 }
+    }
+
+    /// The cursor that goes on behind this position.
+    #[must_use]
+    pub fn seal(&self, key: &CursorKey, scope: &CursorScope) -> Cursor {
+        let mut bytes = Vec::with_capacity(16 + self.id.len());
+        bytes.extend_from_slice(&self.rank.to_be_bytes());
+        bytes.extend_from_slice(&self.bound.to_be_bytes());
+        bytes.extend_from_slice(self.id.as_bytes());
+        key.seal(scope, &bytes)
+    }
+
+    /// The position behind which a list goes on; none for a list from its beginning.
+    ///
+    /// # Errors
+    /// `InvalidCursor` if the cursor was not made by this key for this scope.
+    pub fn open(key: &CursorKey, scope: &CursorScope, cursor: Option<&Cursor>) -> Result<Option<Self>> {
+        let Some(cursor) = cursor else { return Ok(None) };
+        let bytes = key.open(scope, cursor)?;
+        let read = || {
+            let (rank, rest) = bytes.split_first_chunk::<8>()?;
+            let (bound, id) = rest.split_first_chunk::<8>()?;
+            let id = std::str::from_utf8(id).ok()?.to_owned();
+            Some(Self { rank: u64::from_be_bytes(*rank), id, bound: u64::from_be_bytes(*bound) })
+        };
+        read().map(Some).ok_or_else(|| Error::invalid_cursor("it is malformed"))
+    }
+}
+
+/// Collects a page from records in the order of their list, and knows when it is full (PG-1, PG-10).
+#[derive(Debug)]
+pub struct PageBuilder<T> {
+    items: Vec<T>,
+    limit: usize,
+    records: usize,
+    bytes: u64,
+    last: Option<Position>,
+    more: bool,
+}
+
+impl<T> PageBuilder<T> {
+    /// A page of at most `limit` records.
+    #[must_use]
+    pub const fn new(limit: usize) -> Self {
+        Self { items: Vec::new(), limit, records: 0, bytes: 0, last: None, more: false }
+    }
+
+    /// Whether the next record need not be read in full: the page only wants to know if there is one.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.items.len() >= self.limit || self.is_exhausted()
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.records >= MAX_RECORDS_READ || self.bytes >= MAX_BYTES_READ
+    }
+
+    /// Offers the next record, of `bytes` bytes, as an item if it passes the filters. Returns whether to go on.
+    pub fn offer(&mut self, position: Position, bytes: u64, item: Option<T>) -> bool {
+        if self.is_exhausted() || (item.is_some() && self.items.len() >= self.limit) {
+            self.more = true;
+            return false;
+        }
+        self.records += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.items.len() < self.limit {
+            self.last = Some(position);
+        }
+        self.items.extend(item);
+        true
+    }
+
+    /// The page; `seal` makes the cursor.
+    pub fn finish(self, seal: impl FnOnce(&Position) -> Cursor) -> Page<T> {
+        let next = self.last.filter(|_| self.more).map(|last| seal(&last));
+        Page { items: self.items, next }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cursor, PageBuilder, PageRequest, Position};
+    use crate::ErrorKind;
+
+    fn page(records: usize, limit: usize, admits: impl Fn(usize) -> bool) -> (Vec<usize>, Option<String>) {
+        let mut builder = PageBuilder::new(limit);
+        for at in 0..records {
+            if !builder.offer(Position::new(at as u64, ""), 1, admits(at).then_some(at)) {
+                break;
+            }
+        }
+        let page = builder.finish(|position| Cursor::from_text(position.rank.to_string()));
+        (page.items, page.next.map(|cursor| cursor.as_str().to_owned()))
+    }
+
+    #[test]
+    fn there_is_a_cursor_exactly_if_more_follow() {
+        assert_eq!(page(0, 2, |_| true), (vec![], None));
+        assert_eq!(page(2, 2, |_| true), (vec![0, 1], None));
+        assert_eq!(page(3, 2, |_| true), (vec![0, 1], Some("1".into())));
+        assert_eq!(page(9, 2, |at| at < 2), (vec![0, 1], None));
+        assert_eq!(page(9, 2, |at| at % 4 == 0), (vec![0, 4], Some("4".into())));
+    }
+
+    #[test]
+    fn a_page_ends_early_when_much_was_read() {
+        assert_eq!(page(10_000, 2, |_| false), (vec![], None));
+        assert_eq!(page(10_001, 2, |_| false), (vec![], Some("9999".into())));
+    }
+
+    #[test]
+    fn limits_are_checked() {
+        assert_eq!(PageRequest::default().checked_limit().unwrap(), 50);
+        assert_eq!(PageRequest::first(1000).checked_limit().unwrap(), 1000);
+        for bad in [0, 1001, u32::MAX] {
+            assert_eq!(PageRequest::first(bad).checked_limit().unwrap_err().kind(), ErrorKind::Invalid);
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Runs: agents at work on threads.
+
+mod query;
+mod record;
+mod rules;
+mod store;
+
+pub use self::{
+    query::{RunFilter, RunQuery},
+    record::{
+        Completion, EntryRange, Run, RunChange, RunOutcome, RunPhase, RunStatus, Ticket, WaitingReason, WaitingState,
+    },
+    rules::{RunContext, change},
+    store::RunReader,
+};

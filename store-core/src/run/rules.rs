@@ -1,0 +1,290 @@
+//! What is decided about runs: transitions, fixed fields, what never falls.
+
+use super::{EntryRange, Run, RunChange, RunFilter, RunOutcome, RunPhase, RunQuery, RunStatus};
+use crate::{
+    codec::{Codec, Extra},
+    error::{Error, Result},
+    id::ThreadId,
+    limits::{Limits, check_limit, length},
+    log::{JsonMap, TokenCounts},
+    page::binding,
+    time::Timestamp,
+};
+
+/// Where a run is written.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct RunContext<'a> {
+    /// The thread of the commit.
+    pub thread: &'a ThreadId,
+    /// The number of entries of its log after the commit.
+    pub log_length: u64,
+    /// Store time.
+    pub now: Timestamp,
+    /// The limits of the store.
+    pub limits: &'a Limits,
+}
+
+impl<'a> RunContext<'a> {
+    /// A run of this thread.
+    #[must_use]
+    pub const fn new(thread: &'a ThreadId, log_length: u64, now: Timestamp, limits: &'a Limits) -> Self {
+        Self { thread, log_length, now, limits }
+    }
+}
+
+/// The run after `change`, or the reason why not (RU-3 to RU-7, RU-11, RU-12).
+///
+/// # Errors
+/// `AlreadyExists` if the id is in use on another thread; `InvalidTransition`; `Invalid` for a fixed field that
+/// changes, a count that falls and a range outside of the log; `LimitExceeded`.
+pub fn change(stored: Option<&Run>, change: &RunChange, context: RunContext<'_>) -> Result<Run> {
+    let mut run = match stored {
+        Some(run) => changed(run, change, context)?,
+        None => made(change, context)?,
+    };
+    for range in change.input.iter().chain(&change.output) {
+        if range.from == 0 || range.from > range.to || range.to > context.log_length {
+            return Err(Error::invalid("run", "a range lies outside of the log"));
+        }
+    }
+    extend(&mut run.input, &change.input);
+    extend(&mut run.output, &change.output);
+    if let Some(dispatch) = &change.dispatch
+        && run.dispatches.last() != Some(dispatch)
+    {
+        run.dispatches.push(dispatch.clone());
+    }
+    for (key, value) in &change.state {
+        match value {
+            Some(value) => run.state.insert(key.clone(), value.clone()),
+            None => run.state.remove(key),
+        };
+    }
+    run.status = cut_texts(change.status.clone(), context.limits);
+    let now = context.now;
+    run.updated_at = run.updated_at.max(now);
+    if run.status.phase() == RunPhase::Running {
+        run.started_at = run.started_at.or(Some(run.updated_at));
+    }
+    if run.status.phase() == RunPhase::Done {
+        run.finished_at = run.finished_at.or(Some(run.updated_at));
+    }
+    check_limit("record bytes", length(run.encode().len()), context.limits.record_bytes)?;
+    Ok(run)
+}
+
+fn made(change: &RunChange, context: RunContext<'_>) -> Result<Run> {
+    let agent = change.agent.clone().ok_or_else(|| Error::invalid("run", "a new run needs an `agent`"))?;
+    Ok(Run {
+        id: change.id.clone(),
+        thread: context.thread.clone(),
+        agent,
+        parent_run: change.parent_run.clone(),
+        dispatches: Vec::new(),
+        request: change.request.clone(),
+        manifest: change.manifest.clone(),
+        status: RunStatus::Created,
+        input: Vec::new(),
+        output: Vec::new(),
+        steps: change.steps.unwrap_or_default(),
+        usage: change.usage.clone().unwrap_or_default(),
+        spent: TokenCounts::default(),
+        state: JsonMap::new(),
+        created_at: context.now,
+        started_at: None,
+        updated_at: context.now,
+        finished_at: None,
+        extra: Extra::default(),
+    })
+}
+
+fn changed(run: &Run, change: &RunChange, context: RunContext<'_>) -> Result<Run> {
+    if run.thread != *context.thread {
+        return Err(Error::already_exists("run", &run.id));
+    }
+    check_transition(run.status.phase(), change.status.phase())?;
+    let fixed = |field: &str| Err(Error::invalid(format!("run.{field}"), "it is fixed"));
+    if change.agent.as_ref().is_some_and(|agent| *agent != run.agent) {
+        return fixed("agent");
+    }
+    if change.parent_run.is_some() && change.parent_run != run.parent_run {
+        return fixed("parent_run");
+    }
+    if change.request.is_some() && change.request != run.request {
+        return fixed("request");
+    }
+    if change.manifest.is_some() && run.manifest.is_some() && change.manifest != run.manifest {
+        return fixed("manifest");
+    }
+    let mut run = run.clone();
+    run.manifest = run.manifest.or_else(|| change.manifest.clone());
+    if let Some(steps) = change.steps {
+        if steps < run.steps {
+            return Err(Error::invalid("run.steps", "it never falls"));
+        }
+        run.steps = steps;
+    }
+    if let Some(usage) = &change.usage {
+        if !usage.covers(&run.usage) {
+            return Err(Error::invalid("run.usage", "no count of it ever falls"));
+        }
+        run.usage = usage.clone();
+    }
+    Ok(run)
+}
+
+/// The table of what a status may become.
+fn check_transition(from: RunPhase, to: RunPhase) -> Result<()> {
+    use RunPhase::{Created, Done, Running, Waiting};
+    let allowed = match from {
+        Created => matches!(to, Running | Done),
+        Running => matches!(to, Running | Waiting | Done),
+        Waiting => matches!(to, Waiting | Running | Done),
+        Done => false,
+    };
+    if allowed { Ok(()) } else { Err(Error::invalid_transition(from.name(), to.name())) }
+}
+
+/// Adds ranges, joining one to the last where they touch.
+fn extend(ranges: &mut Vec<EntryRange>, more: &[EntryRange]) {
+    for range in more {
+        match ranges.last_mut() {
+            Some(last) if last.to + 1 == range.from => last.to = range.to,
+            _ => ranges.push(*range),
+        }
+    }
+}
+
+/// Error texts are cut at their limit (section 1.2 of the contract).
+fn cut_texts(mut status: RunStatus, limits: &Limits) -> RunStatus {
+    if let RunStatus::Done(completion) = &mut status
+        && let RunOutcome::Failed { error } = &mut completion.outcome
+    {
+        cut(error, usize::try_from(limits.text_bytes).unwrap_or(usize::MAX));
+    }
+    status
+}
+
+fn cut(text: &mut String, max: usize) {
+    if text.len() > max {
+        let end = (0..=max.saturating_sub('…'.len_utf8())).rev().find(|&end| text.is_char_boundary(end));
+        text.truncate(end.unwrap_or_default());
+        text.push('…');
+    }
+}
+
+impl Run {
+    /// Whether the run is not done.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        !matches!(self.status, RunStatus::Done(_))
+    }
+}
+
+impl RunFilter {
+    /// Whether `run` passes (RU-10, PG-9).
+    #[must_use]
+    pub fn admits(&self, run: &Run) -> bool {
+        self.thread.as_ref().is_none_or(|thread| run.thread == *thread)
+            && self.statuses.as_ref().is_none_or(|statuses| statuses.contains(&run.status.phase()))
+            && self.agent.as_ref().is_none_or(|agent| run.agent == *agent)
+            && (self.parent_run.is_none() || self.parent_run == run.parent_run)
+            && self.created_before.is_none_or(|time| run.created_at < time)
+            && self.created_after.is_none_or(|time| run.created_at >= time)
+    }
+}
+
+impl RunQuery {
+    /// Everything but the page, written down: what a cursor of the list is bound to (PG-6).
+    #[must_use]
+    pub fn binding(&self) -> String {
+        let filter = &self.filter;
+        let statuses = |statuses: &Vec<RunPhase>| statuses.iter().map(|it| it.name()).collect::<Vec<_>>().join(",");
+        binding(&[
+            ("thread", filter.thread.as_ref().map(ToString::to_string)),
+            ("statuses", filter.statuses.as_ref().map(statuses)),
+            ("agent", filter.agent.as_ref().map(ToString::to_string)),
+            ("parent_run", filter.parent_run.as_ref().map(ToString::to_string)),
+            ("created_before", filter.created_before.map(|time| time.to_string())),
+            ("created_after", filter.created_after.map(|time| time.to_string())),
+            ("direction", self.direction.binding()),
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RunContext, change, cut};
+    use crate::{
+        AgentId, EntryRange, ErrorKind, Limits, Run, RunChange, RunId, RunOutcome, RunStatus, ThreadId, Timestamp,
+        TokenCounts, WaitingReason,
+    };
+
+    fn statuses() -> [RunStatus; 4] {
+        [
+            RunStatus::Created,
+            RunStatus::Running,
+            RunStatus::waiting(WaitingReason::UserInput),
+            RunStatus::done(RunOutcome::NaturalEnd),
+        ]
+    }
+
+    fn draft(status: RunStatus) -> RunChange {
+        RunChange::new(RunId::new("r").unwrap(), status).with_agent(AgentId::new("a").unwrap())
+    }
+
+    fn apply(stored: Option<&Run>, draft: &RunChange, thread: &str) -> Result<Run, ErrorKind> {
+        let thread = ThreadId::new(thread).unwrap();
+        let limits = Limits::default();
+        let context = RunContext::new(&thread, 5, Timestamp::MIN, &limits);
+        change(stored, draft, context).map_err(|e| e.kind())
+    }
+
+    #[test]
+    fn the_table_of_transitions_holds() {
+        let allowed = [
+            [false, true, false, true],
+            [false, true, true, true],
+            [false, true, true, true],
+            [false, false, false, false],
+        ];
+        for (from, row) in statuses().into_iter().zip(allowed) {
+            let run = apply(None, &draft(from), "t").unwrap();
+            for (to, allowed) in statuses().into_iter().zip(row) {
+                let result = apply(Some(&run), &draft(to.clone()), "t");
+                assert_eq!(result.is_ok(), allowed, "{} to {to}", run.status);
+                if !allowed {
+                    assert_eq!(result.unwrap_err(), ErrorKind::InvalidTransition);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn fixed_fields_and_counts_are_guarded() {
+        let mut first = draft(RunStatus::Running);
+        first.steps = Some(3);
+        first.usage = Some(TokenCounts::new(5, 5));
+        let run = apply(None, &first, "t").unwrap();
+        let refused = |change: &dyn Fn(&mut RunChange)| {
+            let mut next = draft(RunStatus::Running);
+            change(&mut next);
+            apply(Some(&run), &next, "t").unwrap_err()
+        };
+        assert_eq!(refused(&|c| c.agent = AgentId::new("b").ok()), ErrorKind::Invalid);
+        assert_eq!(refused(&|c| c.parent_run = RunId::new("p").ok()), ErrorKind::Invalid);
+        assert_eq!(refused(&|c| c.steps = Some(2)), ErrorKind::Invalid);
+        assert_eq!(refused(&|c| c.usage = Some(TokenCounts::new(9, 4))), ErrorKind::Invalid);
+        assert_eq!(refused(&|c| c.output = vec![EntryRange { from: 5, to: 6 }]), ErrorKind::Invalid);
+        assert_eq!(refused(&|c| c.output = vec![EntryRange { from: 0, to: 1 }]), ErrorKind::Invalid);
+        assert_eq!(apply(Some(&run), &first, "other").unwrap_err(), ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn a_long_error_text_is_cut_at_a_character() {
+        let mut text = "é".repeat(10);
+        cut(&mut text, 12);
+        assert_eq!(text, "éééé…");
+    }
+}

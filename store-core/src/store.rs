@@ -1,0 +1,83 @@
+//! The life of a store, and the handles of its tenants.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+
+use crate::{
+    capabilities::Capabilities,
+    commit::CommitCoordinator,
+    error::Result,
+    id::TenantId,
+    page::{Page, PageRequest},
+    thread::ThreadRunStore,
+};
+
+/// An opened store.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// The handles of a tenant. Nothing of another tenant can be reached through them (TN-1).
+    ///
+    /// # Errors
+    /// `Closed` if the store or the tenant was closed.
+    fn tenant(&self, tenant: &TenantId) -> Result<TenantStores>;
+
+    /// Lists the tenants that hold something, by name, in pages (TN-8).
+    ///
+    /// # Errors
+    /// `Invalid` for a bad limit; `InvalidCursor` for a foreign cursor.
+    async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>>;
+
+    /// Closes a tenant (every call through its handles is `Closed` from then on), then removes everything of it and
+    /// nothing else (TN-8). A tenant of that name can be used again after it returned, through new handles.
+    ///
+    /// # Errors
+    /// Those of writing. A call that was cut off is gone on with by calling it again.
+    async fn delete_tenant(&self, tenant: &TenantId) -> Result<()>;
+
+    /// What the store really gives (PR-1).
+    fn capabilities(&self) -> &Capabilities;
+
+    /// Returns when everything acknowledged before it survives a power cut, whatever the options (PR-19).
+    ///
+    /// # Errors
+    /// `Unsupported` where that cannot be had.
+    async fn sync(&self) -> Result<()>;
+
+    /// Finishes what was accepted, stops background work and releases locks; later calls are `Closed` (PR-8). Dropping
+    /// the last handle does the same without waiting. Closing twice is no error.
+    ///
+    /// # Errors
+    /// What finishing ends with; the store is closed all the same.
+    async fn close(&self) -> Result<()>;
+
+    /// Checks and repairs of what is stored, where the store has them.
+    fn inspector(&self) -> Option<&dyn crate::inspect::Inspector>;
+}
+
+/// The contracts of a store, for one tenant. A store has what is `Some`.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct TenantStores {
+    /// Threads, their logs and runs.
+    pub threads: Option<Arc<dyn ThreadRunStore>>,
+    /// What writes to them.
+    pub commits: Option<Arc<dyn CommitCoordinator>>,
+}
+
+impl TenantStores {
+    /// The handles of a store that keeps threads: the coordinator, and the store that it writes to.
+    #[must_use]
+    pub fn of_threads(commits: Arc<dyn CommitCoordinator>) -> Self {
+        Self { threads: Some(commits.threads()), commits: Some(commits) }
+    }
+}
+
+impl fmt::Debug for TenantStores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TenantStores")
+            .field("threads", &self.threads.is_some())
+            .field("commits", &self.commits.is_some())
+            .finish()
+    }
+}

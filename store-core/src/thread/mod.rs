@@ -1,0 +1,22 @@
+//! Threads: conversations with their own fields, and how they are made, changed, found and deleted.
+
+mod query;
+mod record;
+mod rules;
+mod store;
+mod stored;
+
+pub(crate) use self::rules::check_fields;
+pub use self::{
+    query::{
+        ChildStrategy, DeleteRequest, Deletion, ParentFilter, PruneRequest, Pruned, ThreadFilter, ThreadOrder,
+        ThreadQuery,
+    },
+    record::{NewThread, Thread, ThreadFields, ThreadPatch},
+    rules::{
+        REMEMBERED_FOR, ThreadChange, check_deletion, check_parent, create, deleted_id, detach, is_forgotten, is_idle,
+        update,
+    },
+    store::{ThreadAdmin, ThreadReader, ThreadRunStore},
+    stored::{IdRecord, StoredThread},
+};

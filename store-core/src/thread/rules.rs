@@ -1,0 +1,372 @@
+//! What is decided about threads: making, changing, parents, deletion.
+
+use std::time::Duration;
+
+use super::{
+    ChildStrategy, DeleteRequest, IdRecord, NewThread, StoredThread, Thread, ThreadFields, ThreadFilter, ThreadOrder,
+    ThreadPatch, ThreadQuery,
+};
+use crate::{
+    codec::{Codec, Extra},
+    error::{Error, Result},
+    id::ThreadId,
+    json::Json,
+    limits::{Limits, check_limit, length},
+    log::TokenCounts,
+    page::binding,
+    thread::ParentFilter,
+    time::Timestamp,
+    version::{Expect, Version},
+};
+
+/// How long deleted ids are remembered (TH-25).
+pub const REMEMBERED_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// The thread of `new`, or the reason why not (TH-1, TH-2, TH-24, TH-29).
+///
+/// Whether the parent exists is for [`check_parent`].
+///
+/// # Errors
+/// `AlreadyExists`, `Invalid` for a time after store time, `LimitExceeded`.
+pub fn create(
+    stored: Option<&StoredThread>,
+    id: &IdRecord,
+    new: &NewThread,
+    limits: &Limits,
+    moment: (Timestamp, u64),
+) -> Result<StoredThread> {
+    let (now, incarnation) = moment;
+    check_fields(&new.fields, limits)?;
+    if new.at.is_some_and(|at| at > now) {
+        return Err(Error::invalid("at", "it lies after the store's time"));
+    }
+    if stored.is_some() {
+        return Err(Error::already_exists("thread", &new.id));
+    }
+    let generation = id.generation + 1;
+    let at = new.at.unwrap_or(now);
+    let ThreadFields { resource_id, parent_thread_id, title, metadata } = new.fields.clone();
+    let thread = Thread {
+        id: new.id.clone(),
+        resource_id,
+        parent_thread_id,
+        title,
+        metadata,
+        created_at: at,
+        updated_at: at,
+        version: Version::new(0, generation, incarnation),
+        revision: Version::new(1, generation, incarnation),
+        head: None,
+        latest_run: None,
+        open_runs: Vec::new(),
+        entry_times: None,
+        leaves: 0,
+        usage: TokenCounts::default(),
+        state_revision: 0,
+        extra: Extra::default(),
+    };
+    Ok(StoredThread {
+        thread,
+        head_seq: None,
+        roots: 0,
+        state_keys: 0,
+        state_bytes: 0,
+        last_time: now,
+        extra: Extra::default(),
+    })
+}
+
+/// What an update does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ThreadChange {
+    /// Nothing changes (TH-5).
+    Unchanged(StoredThread),
+    /// The thread after the update.
+    Changed(StoredThread),
+}
+
+/// The thread after `patch`, or the reason why not (TH-4 to TH-8).
+///
+/// Whether the parent may be one is for [`check_parent`]; the fence for [`IdRecord::check_fence`].
+///
+/// # Errors
+/// `NotFound`, `Conflict`, `LimitExceeded`.
+pub fn update(
+    id: &ThreadId,
+    stored: Option<StoredThread>,
+    patch: &ThreadPatch,
+    expect: Expect,
+    judge: (&Limits, Timestamp),
+) -> Result<ThreadChange> {
+    let (limits, now) = judge;
+    let mut stored = stored.ok_or_else(|| Error::not_found("thread", id))?;
+    expect.check("revision", Some(stored.thread.revision))?;
+    let thread = &mut stored.thread;
+    let mut fields = ThreadFields {
+        resource_id: thread.resource_id.clone(),
+        parent_thread_id: thread.parent_thread_id.clone(),
+        title: thread.title.clone(),
+        metadata: thread.metadata.clone(),
+    };
+    patch.apply(&mut fields);
+    check_fields(&fields, limits)?;
+    let unchanged = fields.resource_id == thread.resource_id
+        && fields.parent_thread_id == thread.parent_thread_id
+        && fields.title == thread.title
+        && fields.metadata == thread.metadata;
+    if unchanged {
+        return Ok(ThreadChange::Unchanged(stored));
+    }
+    let now = now.max(stored.last_time);
+    thread.resource_id = fields.resource_id;
+    thread.parent_thread_id = fields.parent_thread_id;
+    thread.title = fields.title;
+    thread.metadata = fields.metadata;
+    thread.revision = thread.revision.plus(1);
+    thread.updated_at = thread.updated_at.max(now);
+    stored.last_time = now;
+    Ok(ThreadChange::Changed(stored))
+}
+
+impl ThreadPatch {
+    fn apply(&self, fields: &mut ThreadFields) {
+        if let Some(resource_id) = &self.resource_id {
+            fields.resource_id.clone_from(resource_id);
+        }
+        if let Some(parent) = &self.parent_thread_id {
+            fields.parent_thread_id.clone_from(parent);
+        }
+        if let Some(title) = &self.title {
+            fields.title.clone_from(title);
+        }
+        for (key, value) in &self.metadata {
+            match value {
+                Some(value) => fields.metadata.insert(key.clone(), value.clone()),
+                None => fields.metadata.remove(key),
+            };
+        }
+    }
+
+    /// The parent that the patch sets, if it sets one.
+    #[must_use]
+    pub fn new_parent(&self) -> Option<&ThreadId> {
+        self.parent_thread_id.as_ref()?.as_ref()
+    }
+}
+
+pub(crate) fn check_fields(fields: &ThreadFields, limits: &Limits) -> Result<()> {
+    if let Some(title) = &fields.title {
+        check_limit("title bytes", length(title.len()), limits.text_bytes)?;
+    }
+    if !fields.metadata.is_empty() {
+        check_limit("metadata bytes", length(fields.metadata.encode().len()), limits.metadata_bytes)?;
+    }
+    Ok(())
+}
+
+/// Whether `parent` may become the parent of `thread` (TH-10, TH-11, TH-30). `ancestors` are the parent itself and all
+/// above it, the nearest first; empty if it does not exist.
+///
+/// # Errors
+/// `NotFound` naming the parent; `Invalid` if `thread` would become its own ancestor.
+pub fn check_parent(thread: &ThreadId, parent: &ThreadId, ancestors: &[ThreadId]) -> Result<()> {
+    if thread == parent || ancestors.contains(thread) {
+        return Err(Error::invalid("parent_thread_id", "the thread would become its own ancestor"));
+    }
+    if ancestors.is_empty() {
+        return Err(Error::not_found("parent thread", parent));
+    }
+    Ok(())
+}
+
+/// Whether a thread may be deleted (TH-17, TH-19, TH-22). `children` is the number of its direct children, `changed`
+/// that of all threads which the deletion changes, itself included.
+///
+/// # Errors
+/// `NotFound`, `Conflict`, `HasChildren`, `LimitExceeded`.
+pub fn check_deletion(
+    id: &ThreadId,
+    stored: Option<&StoredThread>,
+    request: DeleteRequest,
+    counts: (u64, u64),
+    limits: &Limits,
+) -> Result<()> {
+    let (children, changed) = counts;
+    let stored = stored.ok_or_else(|| Error::not_found("thread", id))?;
+    request.expect.check("version", Some(stored.thread.version))?;
+    if request.children == ChildStrategy::Reject && children > 0 {
+        return Err(Error::new(crate::error::Detail::HasChildren { count: children }));
+    }
+    check_limit("threads changed by a deletion", changed, limits.deletion_threads)
+}
+
+/// What is remembered of the id of a thread that is deleted (TH-23, TH-25).
+#[must_use]
+pub fn deleted_id(id: &IdRecord, now: Timestamp) -> IdRecord {
+    IdRecord { deleted_at: Some(now), ..id.clone() }
+}
+
+/// A child that loses its parent (TH-18).
+#[must_use]
+pub fn detach(mut child: StoredThread, now: Timestamp) -> StoredThread {
+    let now = now.max(child.last_time);
+    child.thread.parent_thread_id = None;
+    child.thread.revision = child.thread.revision.plus(1);
+    child.thread.updated_at = child.thread.updated_at.max(now);
+    child.last_time = now;
+    child
+}
+
+/// Whether a thread may be pruned, as far as it alone tells (TH-26). A write counts by the store's time, not by the
+/// time that an import gives.
+#[must_use]
+pub fn is_idle(stored: &StoredThread, idle: Duration, now: Timestamp) -> bool {
+    let written = stored.last_time.max(stored.thread.updated_at);
+    stored.thread.open_runs.is_empty() && written < now.saturating_sub(idle)
+}
+
+/// Whether a deleted id need not be remembered any longer (TH-25).
+#[must_use]
+pub fn is_forgotten(id: &IdRecord, now: Timestamp) -> bool {
+    id.deleted_at.is_some_and(|at| at < now.saturating_sub(REMEMBERED_FOR))
+}
+
+impl IdRecord {
+    /// Judges a claim and remembers it (CM-32).
+    ///
+    /// # Errors
+    /// `StaleEpoch` if a later claim wrote already.
+    pub fn check_fence(&mut self, fence: Option<&crate::commit::Fence>) -> Result<()> {
+        let Some(fence) = fence else { return Ok(()) };
+        if let Some(highest) = self.fence.filter(|highest| *highest > fence.claim) {
+            return Err(Error::new(crate::error::Detail::StaleEpoch {
+                expected: fence.claim.to_string(),
+                actual: highest.to_string(),
+            }));
+        }
+        self.fence = Some(fence.claim);
+        Ok(())
+    }
+}
+
+impl ThreadFilter {
+    /// Whether `thread` passes (TH-13, TH-14, PG-9).
+    #[must_use]
+    pub fn admits(&self, thread: &Thread) -> bool {
+        let parent = thread.parent_thread_id.as_ref();
+        (self.resource_id.is_none() || self.resource_id == thread.resource_id)
+            && self.parent.as_ref().is_none_or(|filter| match filter {
+                ParentFilter::Root => parent.is_none(),
+                ParentFilter::Of(id) => parent == Some(id),
+            })
+            && self.has_open_runs.is_none_or(|open| open != thread.open_runs.is_empty())
+            && self.created_before.is_none_or(|time| thread.created_at < time)
+            && self.created_after.is_none_or(|time| thread.created_at >= time)
+            && self.active_before.is_none_or(|time| thread.updated_at < time)
+            && self.active_after.is_none_or(|time| thread.updated_at >= time)
+            && self.metadata.iter().all(|(key, value)| thread.metadata.get(key) == Some(value))
+    }
+}
+
+impl ThreadQuery {
+    /// Everything but the page, written down: what a cursor of the list is bound to (PG-6).
+    #[must_use]
+    pub fn binding(&self) -> String {
+        let filter = &self.filter;
+        let time = |time: Option<Timestamp>| time.map(|time| time.to_string());
+        let metadata =
+            |(key, value): &(String, Json)| binding(&[("key", Some(key.clone())), ("is", Some(value.to_string()))]);
+        binding(&[
+            ("resource_id", filter.resource_id.as_ref().map(ToString::to_string)),
+            ("root", matches!(filter.parent, Some(ParentFilter::Root)).then(String::new)),
+            (
+                "parent",
+                match &filter.parent {
+                    Some(ParentFilter::Of(parent)) => Some(parent.to_string()),
+                    Some(ParentFilter::Root) | None => None,
+                },
+            ),
+            ("has_open_runs", filter.has_open_runs.map(|has| has.to_string())),
+            ("created_before", time(filter.created_before)),
+            ("created_after", time(filter.created_after)),
+            ("active_before", time(filter.active_before)),
+            ("active_after", time(filter.active_after)),
+            ("metadata", (!filter.metadata.is_empty()).then(|| filter.metadata.iter().map(metadata).collect())),
+            ("creation", (self.order == ThreadOrder::Creation).then(String::new)),
+            ("direction", self.direction.binding()),
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ThreadChange, check_parent, create, is_idle, update};
+    use crate::{
+        ErrorKind, Expect, Json, Limits, NewThread, ThreadId, ThreadPatch, Timestamp, Version,
+        thread::{IdRecord, StoredThread},
+    };
+
+    fn at(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis).unwrap()
+    }
+
+    fn id(text: &str) -> ThreadId {
+        ThreadId::new(text).unwrap()
+    }
+
+    fn made(generation: u64) -> StoredThread {
+        let id_record = IdRecord { generation, ..IdRecord::default() };
+        create(None, &id_record, &NewThread::new(id("t")), &Limits::default(), (at(10), 0)).unwrap()
+    }
+
+    #[test]
+    fn a_thread_made_anew_is_one_generation_higher() {
+        assert_eq!(made(0).thread.version, Version::new(0, 1, 0));
+        assert_eq!(made(3).thread.version, Version::new(0, 4, 0));
+    }
+
+    fn updated(patch: &ThreadPatch, expect: Expect) -> Result<ThreadChange, ErrorKind> {
+        update(&id("t"), Some(made(0)), patch, expect, (&Limits::default(), at(5))).map_err(|e| e.kind())
+    }
+
+    #[test]
+    fn an_update_that_changes_nothing_raises_nothing() {
+        let ThreadChange::Unchanged(same) = updated(&ThreadPatch::default(), Expect::Any).unwrap() else {
+            panic!("changed")
+        };
+        assert_eq!(same, made(0));
+    }
+
+    #[test]
+    fn an_update_raises_the_revision_and_never_turns_time_back() {
+        let patch = ThreadPatch::default().with_title("x").with_metadata("k", Json::null());
+        let ThreadChange::Changed(new) = updated(&patch, Expect::Version(Version::new(1, 1, 0))).unwrap() else {
+            panic!("unchanged")
+        };
+        assert_eq!((new.thread.revision.number(), new.thread.version.number()), (2, 0));
+        assert_eq!(new.thread.updated_at, at(10));
+        assert_eq!(updated(&patch, Expect::Absent).unwrap_err(), ErrorKind::Conflict);
+        assert_eq!(updated(&patch, Expect::Version(Version::new(2, 1, 0))).unwrap_err(), ErrorKind::Conflict);
+        let long = ThreadPatch::default().with_title("x".repeat(1025));
+        assert_eq!(updated(&long, Expect::Any).unwrap_err(), ErrorKind::LimitExceeded);
+    }
+
+    #[test]
+    fn nobody_becomes_an_ancestor_of_itself() {
+        let kind = |ancestors: &[ThreadId]| check_parent(&id("t"), &id("p"), ancestors).map_err(|e| e.kind());
+        assert_eq!(kind(&[id("p"), id("g")]), Ok(()));
+        assert_eq!(kind(&[id("p"), id("t")]), Err(ErrorKind::Invalid));
+        assert_eq!(kind(&[]), Err(ErrorKind::NotFound));
+        assert_eq!(check_parent(&id("t"), &id("t"), &[]).unwrap_err().kind(), ErrorKind::Invalid);
+    }
+
+    #[test]
+    fn a_thread_is_idle_after_its_time() {
+        let mut thread = made(0);
+        let idle = std::time::Duration::from_millis(5);
+        assert!(!is_idle(&thread, idle, at(15)));
+        assert!(is_idle(&thread, idle, at(16)));
+        thread.last_time = at(12);
+        assert!(!is_idle(&thread, idle, at(16)));
+    }
+}

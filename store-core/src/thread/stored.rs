@@ -1,0 +1,126 @@
+//! What a store keeps of a thread: the thread, counters that rules need, and what is remembered of its id.
+
+use super::Thread;
+use crate::{
+    codec::{Codec, DecodeError, Extra, Fields, Object, record, serde_by_codec},
+    commit::ClaimNumber,
+    run::Run,
+    time::Timestamp,
+    version::Version,
+};
+
+/// A thread with the counters that the rules need and callers do not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoredThread {
+    /// The thread.
+    pub thread: Thread,
+    /// Sequence number of the head.
+    pub head_seq: Option<u64>,
+    /// Number of roots that are not side entries.
+    pub roots: u32,
+    /// Keys of the thread's state.
+    pub state_keys: u64,
+    /// Bytes of the thread's state, keys and values.
+    pub state_bytes: u64,
+    /// Store time of the last commit or update; later ones are not before it (CM-35).
+    pub last_time: Timestamp,
+    /// Fields of a newer release.
+    pub extra: Extra,
+}
+
+record!(StoredThread { thread: req, head_seq: opt, roots: def, state_keys: def, state_bytes: def, last_time: req });
+
+impl StoredThread {
+    /// The latest and the open runs of the thread, after a commit wrote `run` (RU-8, RU-9).
+    pub fn note_run(&mut self, run: &Run) {
+        let record = &mut self.thread;
+        record.latest_run = Some(run.id.clone());
+        if !run.is_open() {
+            record.open_runs.retain(|open| *open != run.id);
+        } else if !record.open_runs.contains(&run.id) {
+            record.open_runs.push(run.id.clone());
+        }
+    }
+}
+
+/// What is remembered of a thread id, before its thread exists, while it does, and after it was deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct IdRecord {
+    /// The generation of the thread that has, or had, the id; 0 before the first.
+    pub generation: u64,
+    /// The highest claim number that wrote to it (CM-32).
+    pub fence: Option<ClaimNumber>,
+    /// When its thread was deleted, unless it has one (TH-25).
+    pub deleted_at: Option<Timestamp>,
+    /// Fields of a newer release.
+    pub extra: Extra,
+}
+
+record!(IdRecord { generation: def, fence: opt, deleted_at: opt });
+
+/// A document with the field names of the contract; versions stand as numbers beside `generation`.
+impl Codec for Thread {
+    fn write(&self, out: &mut String) {
+        let mut object = Object::open(out);
+        object
+            .field("id", &self.id)
+            .maybe("resource_id", self.resource_id.as_ref())
+            .maybe("parent_thread_id", self.parent_thread_id.as_ref())
+            .maybe("title", self.title.as_ref())
+            .field("metadata", &self.metadata)
+            .field("created_at", &self.created_at)
+            .field("updated_at", &self.updated_at)
+            .field("version", &self.version.number())
+            .field("generation", &self.version.generation());
+        if self.version.incarnation() != 0 {
+            object.field("incarnation", &self.version.incarnation());
+        }
+        object
+            .field("revision", &self.revision.number())
+            .maybe("head", self.head.as_ref())
+            .maybe("latest_run", self.latest_run.as_ref())
+            .field("open_runs", &self.open_runs);
+        if let Some((first, last)) = self.entry_times {
+            object.field("entry_times", &vec![first, last]);
+        }
+        object
+            .field("leaves", &self.leaves)
+            .field("usage", &self.usage)
+            .field("state_revision", &self.state_revision)
+            .extra(&self.extra);
+        object.close();
+    }
+
+    fn read(raw: &str) -> Result<Self, DecodeError> {
+        let mut fields = Fields::parse(raw)?;
+        let generation = fields.take("generation")?;
+        let incarnation = fields.maybe("incarnation")?.unwrap_or_default();
+        let entry_times = match fields.maybe::<Vec<Timestamp>>("entry_times")?.as_deref() {
+            None => None,
+            Some(&[first, last]) => Some((first, last)),
+            Some(_) => return Err(DecodeError::new("is no pair of times").within("entry_times")),
+        };
+        Ok(Self {
+            id: fields.take("id")?,
+            resource_id: fields.maybe("resource_id")?,
+            parent_thread_id: fields.maybe("parent_thread_id")?,
+            title: fields.maybe("title")?,
+            metadata: fields.take("metadata")?,
+            created_at: fields.take("created_at")?,
+            updated_at: fields.take("updated_at")?,
+            version: Version::new(fields.take("version")?, generation, incarnation),
+            revision: Version::new(fields.take("revision")?, generation, incarnation),
+            head: fields.maybe("head")?,
+            latest_run: fields.maybe("latest_run")?,
+            open_runs: fields.take("open_runs")?,
+            entry_times,
+            leaves: fields.take("leaves")?,
+            usage: fields.take("usage")?,
+            state_revision: fields.take("state_revision")?,
+            extra: fields.rest()?,
+        })
+    }
+}
+
+serde_by_codec!(Thread);

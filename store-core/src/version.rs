@@ -1,0 +1,126 @@
+//! Versions and what a caller may expect of them.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// The value of a record's counter, as a read or a receipt gave it out: hand it back to say what you have seen.
+///
+/// Beside the counter it carries the generation of the thread (a thread made anew under a deleted id is another one,
+/// TH-24) and the incarnation of the store (FI-12), so that a guard taken from something that is gone never holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Version {
+    #[serde(rename = "version")]
+    number: u64,
+    generation: u64,
+    #[serde(default, skip_serializing_if = "is_first")]
+    incarnation: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+fn is_first(incarnation: &u64) -> bool {
+    *incarnation == 0
+}
+
+impl Version {
+    /// For stores: the version `number` of a record in this generation of its thread and incarnation of the store.
+    #[must_use]
+    pub const fn new(number: u64, generation: u64, incarnation: u64) -> Self {
+        Self { number, generation, incarnation }
+    }
+
+    /// The counter: of a thread's version the number of its entries.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.number
+    }
+
+    /// The generation of the thread.
+    #[must_use]
+    pub const fn generation(self) -> u64 {
+        self.generation
+    }
+
+    /// The incarnation of the store; 0 until it lost something that it was allowed to lose.
+    #[must_use]
+    pub const fn incarnation(self) -> u64 {
+        self.incarnation
+    }
+
+    /// The version `by` steps later.
+    #[must_use]
+    pub const fn plus(self, by: u64) -> Self {
+        Self { number: self.number.saturating_add(by), ..self }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "version {}", self.number)?;
+        if self.generation != 1 {
+            write!(f, " of generation {}", self.generation)?;
+        }
+        if self.incarnation != 0 {
+            write!(f, " of incarnation {}", self.incarnation)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a caller expects of a record before it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Expect {
+    /// Nothing.
+    #[default]
+    Any,
+    /// That there is no such record.
+    Absent,
+    /// That its counter has this value.
+    Version(Version),
+}
+
+impl Expect {
+    /// Judges the expectation against what is stored.
+    ///
+    /// # Errors
+    /// `Conflict` with what was found.
+    pub fn check(self, what: &'static str, actual: Option<Version>) -> Result<()> {
+        let expected = match self {
+            Self::Any => return Ok(()),
+            Self::Absent => None,
+            Self::Version(version) => Some(version),
+        };
+        if expected == actual { Ok(()) } else { Err(Error::conflict(what, expected, actual)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Expect, Version};
+
+    #[test]
+    fn an_expectation_holds_for_what_it_names_only() {
+        let found = Some(Version::new(3, 1, 0));
+        for (expect, actual, holds) in [
+            (Expect::Any, None, true),
+            (Expect::Any, found, true),
+            (Expect::Absent, None, true),
+            (Expect::Absent, found, false),
+            (Expect::Version(Version::new(3, 1, 0)), found, true),
+            (Expect::Version(Version::new(2, 1, 0)), found, false),
+            (Expect::Version(Version::new(3, 2, 0)), found, false),
+            (Expect::Version(Version::new(3, 1, 1)), found, false),
+            (Expect::Version(Version::new(0, 1, 0)), None, false),
+        ] {
+            assert_eq!(expect.check("thread", actual).is_ok(), holds, "{expect:?} of {actual:?}");
+        }
+    }
+
+    #[test]
+    fn a_version_shows_its_number_and_generation() {
+        let text = serde_json::to_string(&Version::new(7, 2, 0)).unwrap();
+        assert_eq!(text, r#"{"version":7,"generation":2}"#);
+    }
+}
