@@ -1,0 +1,208 @@
+//! Checks of what is stored, and repairs of what can be derived.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use store_core::{
+    Result, ThreadId,
+    inspect::{
+        Checked, Finding, FindingKind, Inspection, Inspector, Progress, Repairable, ThreadRecords, check_thread,
+    },
+};
+
+use crate::{
+    pause::pause,
+    slot::{Contents, Derived, Slot},
+    store::MemoryStore,
+    tenant::Tenant,
+};
+
+#[async_trait]
+impl Inspector for MemoryStore {
+    async fn verify(&self, progress: &dyn Progress) -> Result<Inspection> {
+        self.inspect(progress, |tenant, id| tenant.slots.read(id, |slot| check(tenant, id, slot))).await
+    }
+
+    async fn repair(&self, dry_run: bool, progress: &dyn Progress) -> Result<Inspection> {
+        if dry_run {
+            return self.verify(progress).await;
+        }
+        self.inspect(progress, |tenant, id| tenant.slots.write(id, |slot| repair(tenant, id, slot))).await
+    }
+}
+
+impl MemoryStore {
+    /// Visits every thread of every tenant.
+    async fn inspect(
+        &self,
+        progress: &dyn Progress,
+        visit: impl Fn(&Tenant, &ThreadId) -> Option<Checked> + Send + Sync,
+    ) -> Result<Inspection> {
+        let mut inspection = Inspection::default();
+        for tenant in self.tenants()? {
+            inspection.tenants += 1;
+            for id in tenant.slots.ids() {
+                let Some(checked) = visit(&tenant, &id) else { continue };
+                inspection.threads += 1;
+                inspection.entries += checked.entries;
+                inspection.runs += checked.runs;
+                let findings = checked.findings.into_iter().map(|finding| finding.of_thread(&tenant.name, &id));
+                inspection.findings.extend(findings);
+                if !progress.advance(inspection.threads, None) {
+                    inspection.stopped = true;
+                    return Ok(inspection);
+                }
+                pause().await;
+            }
+        }
+        Ok(inspection)
+    }
+}
+
+/// Checks a thread and what is derived from it; none if the slot holds none.
+fn check(tenant: &Tenant, id: &ThreadId, slot: &Slot) -> Option<Checked> {
+    let contents = slot.contents.as_deref()?;
+    let index = tenant.index.read();
+    let parent = contents.thread.thread.parent_thread_id.as_ref();
+    let records = ThreadRecords {
+        thread: &contents.thread,
+        has_parent: parent.is_none_or(|parent| index.thread(parent).is_some()),
+        marks: contents,
+        runs: &contents.runs,
+        state: &contents.state,
+    };
+    let in_list = index.thread(id).is_some_and(|row| row.thread == contents.thread);
+    let in_runs = contents.runs.iter().all(|(id, run)| index.run(id) == Some(run));
+    drop(index);
+    let entries = contents.log.iter().map(|logged| Ok((Arc::clone(&logged.entry), logged.node.clone())));
+    let mut checked = check_thread(records, entries);
+    for (place, is_right) in [
+        ("lists of entries", contents.derived == Derived::of(&contents.log)),
+        ("list of threads", in_list),
+        ("list of runs", in_runs),
+    ] {
+        if !is_right {
+            let detail = "it does not agree with the thread";
+            checked.findings.push(Finding::new(FindingKind::StaleIndex, place, detail));
+        }
+    }
+    Some(checked)
+}
+
+/// Puts right what follows from the log, unless the log itself is damaged.
+fn repair(tenant: &Tenant, id: &ThreadId, slot: &mut Slot) -> Option<Checked> {
+    let mut checked = check(tenant, id, slot)?;
+    let can_be_rebuilt = |finding: &Finding| finding.repair == Repairable::CanBeRebuilt;
+    if checked.findings.is_empty() || !checked.findings.iter().all(can_be_rebuilt) {
+        return Some(checked);
+    }
+    if let Some(contents) = slot.contents.as_deref_mut() {
+        rebuild(tenant, contents, &checked);
+    }
+    for finding in &mut checked.findings {
+        finding.repair = Repairable::Rebuilt;
+    }
+    Some(checked)
+}
+
+fn rebuild(tenant: &Tenant, contents: &mut Contents, checked: &Checked) {
+    contents.thread = Arc::new(checked.thread.clone());
+    for logged in &mut contents.log {
+        logged.marks = checked.marks.get(&logged.node.seq).cloned().unwrap_or_default();
+    }
+    contents.derived = Derived::of(&contents.log);
+    let mut index = tenant.index.write();
+    index.put_thread(&contents.thread);
+    for run in contents.runs.values() {
+        index.put_run(run);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use store_core::{
+        AgentId, Commit, EntryId, Expect, Label, Message, NewBody, NewEntry, RewindTo, RunChange, RunId, RunStatus,
+        Store, TenantId, ThreadId,
+        inspect::{FindingKind, Inspection, Inspector, Repairable, Silent},
+    };
+
+    use crate::{MemoryConfig, MemoryStore, slot::Contents};
+
+    fn thread() -> ThreadId {
+        ThreadId::new("t").unwrap()
+    }
+
+    /// A store with a thread that has branches, a name and a run.
+    async fn store() -> MemoryStore {
+        let store = MemoryStore::open(MemoryConfig::default()).unwrap();
+        let commits = store.tenant(&TenantId::default_tenant()).unwrap().commits.unwrap();
+        let run = RunId::new("r").unwrap();
+        let change = RunChange::new(run.clone(), RunStatus::Running).with_agent(AgentId::new("a").unwrap());
+        let id = |text: &str| EntryId::new(text).unwrap();
+        let commit = Commit::new(thread())
+            .expecting(Expect::Absent)
+            .with_run(change)
+            .entry(NewEntry::new(Message::user("a")).with_id(id("a")).with_run(run, None))
+            .entry(NewEntry::new(NewBody::Checkpoint { number: None, label: Some("x".into()) }).with_id(id("b")))
+            .entry(NewEntry::new(RewindTo::Entry(id("a"))))
+            .entry(NewEntry::new(Message::assistant("c")))
+            .entry(NewEntry::new(Label::new(id("b"), Some("y".into()))));
+        let _ = commits.commit(commit).await.unwrap();
+        store
+    }
+
+    async fn kinds_after(change: impl FnOnce(&mut Contents)) -> (MemoryStore, Vec<FindingKind>) {
+        let store = store().await;
+        store.tenants().unwrap()[0].slots.write(&thread(), |slot| change(slot.contents.as_mut().unwrap()));
+        let found = store.verify(&Silent).await.unwrap();
+        (store, kinds(&found))
+    }
+
+    fn kinds(inspection: &Inspection) -> Vec<FindingKind> {
+        inspection.findings.iter().map(|finding| finding.kind).collect()
+    }
+
+    #[tokio::test]
+    async fn a_sound_store_has_no_findings() {
+        let found = store().await.verify(&Silent).await.unwrap();
+        assert_eq!(found.findings, []);
+        assert_eq!((found.tenants, found.threads, found.entries, found.runs), (1, 1, 5, 1));
+    }
+
+    #[tokio::test]
+    async fn what_follows_from_the_log_is_rebuilt() {
+        let (store, found) = kinds_after(|contents| {
+            let mut thread = (*contents.thread).clone();
+            (thread.head_seq, thread.roots) = (Some(1), 4);
+            contents.thread = Arc::new(thread);
+            contents.log[0].marks.children = 9;
+        })
+        .await;
+        assert_eq!(
+            found,
+            [FindingKind::WrongHead, FindingKind::WrongSum, FindingKind::WrongSum, FindingKind::StaleIndex]
+        );
+        let dry = store.repair(true, &Silent).await.unwrap();
+        assert!(dry.findings.iter().all(|finding| finding.repair == Repairable::CanBeRebuilt));
+        let repaired = store.repair(false, &Silent).await.unwrap();
+        assert!(repaired.findings.iter().all(|finding| finding.repair == Repairable::Rebuilt));
+        assert_eq!(kinds(&store.verify(&Silent).await.unwrap()), []);
+    }
+
+    #[tokio::test]
+    async fn what_was_accepted_is_never_changed() {
+        let (store, found) = kinds_after(|contents| drop(contents.log.remove(1))).await;
+        assert_eq!(found, [FindingKind::SequenceGap, FindingKind::StaleIndex]);
+        let repaired = store.repair(false, &Silent).await.unwrap();
+        assert!(repaired.findings.iter().all(|finding| finding.repair != Repairable::Rebuilt));
+        assert_eq!(kinds(&store.verify(&Silent).await.unwrap()), found);
+    }
+
+    #[tokio::test]
+    async fn references_that_lead_nowhere_are_found() {
+        let (_, found) = kinds_after(|contents| contents.runs.clear()).await;
+        assert_eq!(found, [FindingKind::DanglingReference, FindingKind::WrongSum, FindingKind::DanglingReference]);
+    }
+}

@@ -1,0 +1,127 @@
+//! Pages of entries: of the whole log, of a path, of the children of an entry.
+
+use std::sync::Arc;
+
+use store_core::{
+    Direction, Entry, EntryQuery, PageBuilder, Position, Result,
+    log::{Node, Nodes, node},
+};
+
+use crate::slot::Contents;
+
+/// Entries of a path that are looked up together when it is walked from its root.
+const STRIDE: u64 = 64;
+
+type Seqs<'a> = Box<dyn Iterator<Item = Result<u64>> + 'a>;
+
+/// Offers the entries that `query` asks for, behind `after`.
+pub(super) fn fill(
+    page: &mut PageBuilder<Arc<Entry>>,
+    contents: &Contents,
+    query: &EntryQuery,
+    after: Option<u64>,
+) -> Result<()> {
+    let Some(window) = Window::of(contents, query, after) else { return Ok(()) };
+    let Some(seqs) = candidates(contents, query, window)? else { return Ok(()) };
+    for seq in seqs {
+        let logged = contents.logged(seq?)?;
+        let item = query.admits(&logged.entry).then(|| Arc::clone(&logged.entry));
+        if !page.offer(Position::new(logged.node.seq, ""), logged.bytes, item) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The sequence numbers that are left to look at, both included.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    first: u64,
+    last: u64,
+    direction: Direction,
+}
+
+impl Window {
+    fn of(contents: &Contents, query: &EntryQuery, after: Option<u64>) -> Option<Self> {
+        let direction = query.direction;
+        let (mut first, mut last) = (query.from_seq.unwrap_or(1).max(1), contents.last_seq());
+        last = last.min(query.to_seq.unwrap_or(last));
+        match (after, direction) {
+            (Some(after), Direction::Forward) => first = first.max(after.saturating_add(1)),
+            (Some(after), Direction::Backward) => last = last.min(after.saturating_sub(1)),
+            (None, _) => {}
+        }
+        (first <= last).then_some(Self { first, last, direction })
+    }
+
+    fn directed<'a>(self, seqs: impl DoubleEndedIterator<Item = u64> + 'a) -> Seqs<'a> {
+        match self.direction {
+            Direction::Forward => Box::new(seqs.map(Ok)),
+            Direction::Backward => Box::new(seqs.rev().map(Ok)),
+        }
+    }
+}
+
+/// The entries that hang where `query` says, in order; none if it names an entry that does not exist.
+fn candidates<'a>(contents: &'a Contents, query: &EntryQuery, window: Window) -> Result<Option<Seqs<'a>>> {
+    let named = |id| contents.derived.seq(id);
+    let leaf = match &query.path_of {
+        None => None,
+        Some(id) => {
+            let Some(seq) = named(id) else { return Ok(None) };
+            let node = contents.node(seq)?;
+            // A side entry lies on no path: that of its parent counts.
+            let Some(leaf) = node::ancestor(contents, &node, node.depth)? else { return Ok(None) };
+            Some(leaf)
+        }
+    };
+    let Some(parent) = &query.children_of else {
+        return Ok(Some(match leaf {
+            Some(leaf) => path(contents, leaf, window)?,
+            None => window.directed(window.first..=window.last),
+        }));
+    };
+    let Some(parent) = named(parent) else { return Ok(None) };
+    let children = window.directed(contents.derived.children(parent, window.first, window.last));
+    let Some(leaf) = leaf else { return Ok(Some(children)) };
+    let is_on_path = move |seq: &Result<u64>| {
+        let Ok(seq) = *seq else { return true };
+        let on_path = |node: Node| Ok(!node.side && node::is_on_path(contents, &leaf, seq, node.depth)?);
+        contents.node(seq).and_then(on_path).unwrap_or(true)
+    };
+    Ok(Some(Box::new(children.filter(is_on_path))))
+}
+
+/// The path of `leaf` inside of a window.
+fn path(contents: &Contents, leaf: Node, window: Window) -> Result<Seqs<'_>> {
+    // Sequence numbers grow along a path.
+    let first = node::depth_up_to(contents, &leaf, window.first.saturating_sub(1))? + 1;
+    let last = node::depth_up_to(contents, &leaf, window.last)?;
+    if window.direction == Direction::Backward {
+        let start = node::ancestor(contents, &leaf, last)?.filter(|_| first <= last);
+        return Ok(Box::new(upwards(contents, start, first)));
+    }
+    let strides = (first..=last).step_by(usize::try_from(STRIDE).unwrap_or(usize::MAX));
+    Ok(Box::new(strides.flat_map(move |depth| {
+        let end = depth.saturating_add(STRIDE - 1).min(last);
+        let mut seqs: Vec<_> = match node::ancestor(contents, &leaf, end) {
+            Ok(start) => upwards(contents, start, depth).collect(),
+            Err(e) => vec![Err(e)],
+        };
+        seqs.reverse();
+        seqs
+    })))
+}
+
+/// From an entry up to the ancestor at depth `top`.
+fn upwards(contents: &Contents, start: Option<Node>, top: u64) -> impl Iterator<Item = Result<u64>> {
+    let mut next = start.map(Ok);
+    std::iter::from_fn(move || {
+        let at = match next.take()? {
+            Ok(at) => at,
+            Err(e) => return Some(Err(e)),
+        };
+        next = at.parent.filter(|_| at.depth > top).map(|parent| contents.node(parent));
+        Some(Ok(at.seq))
+    })
+}

@@ -1,0 +1,168 @@
+//! Reading logs.
+
+mod entries;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use store_core::{
+    BranchPoint, ContextRequest, CursorScope, Entry, EntryId, EntryQuery, Error, Leaf, LogReader, Page, PageBuilder,
+    PageRequest, Position, Result, Run, RunId, Snapshot, ThreadContext, ThreadId, context, log::given_name,
+};
+
+use crate::{
+    slot::{Contents, Logged, Slot},
+    tenant::Tenant,
+    threads::MemoryThreads,
+};
+
+/// A list of one thread: who reads it, and where it goes on.
+struct List {
+    scope: CursorScope,
+    limit: usize,
+    after: Option<Position>,
+}
+
+impl List {
+    /// A cursor is bound to the generation too, so that none works on a thread that is deleted or made anew (TH-24).
+    fn open(tenant: &Tenant, slot: &Slot, name: (&'static str, &ThreadId, &str), page: &PageRequest) -> Result<Self> {
+        let (method, thread, binding) = name;
+        let binding = format!("{:?}", (thread, slot.generation(), binding));
+        let scope = CursorScope::new(&tenant.name, method, &binding);
+        let limit = page.checked_limit()?;
+        let after = Position::open(&tenant.common.cursors, &scope, page.cursor.as_ref())?;
+        Ok(Self { scope, limit, after })
+    }
+
+    fn after_seq(&self) -> Option<u64> {
+        self.after.as_ref().map(|after| after.rank)
+    }
+
+    fn finish<T>(&self, tenant: &Tenant, page: PageBuilder<T>) -> Page<T> {
+        page.finish(|at| at.seal(&tenant.common.cursors, &self.scope))
+    }
+}
+
+#[async_trait]
+impl LogReader for MemoryThreads {
+    async fn load_entry(&self, thread: &ThreadId, entry: &EntryId) -> Result<Option<Arc<Entry>>> {
+        self.tenant()?.slots.read(thread, |slot| {
+            let Some(contents) = &slot.contents else { return Ok(None) };
+            let seq = contents.derived.seq(entry);
+            seq.map(|seq| contents.logged(seq).map(|logged| Arc::clone(&logged.entry))).transpose()
+        })
+    }
+
+    async fn list_entries(&self, thread: &ThreadId, query: EntryQuery) -> Result<Page<Arc<Entry>>> {
+        let tenant = self.tenant()?;
+        tenant.slots.read(thread, |slot| {
+            let list = List::open(tenant, slot, ("list_entries", thread, &query.binding()), &query.page)?;
+            let mut page = PageBuilder::new(list.limit);
+            if let Some(contents) = &slot.contents {
+                entries::fill(&mut page, contents, &query, list.after_seq())?;
+            }
+            Ok(list.finish(tenant, page))
+        })
+    }
+
+    async fn list_leaves(&self, thread: &ThreadId, page: PageRequest) -> Result<Page<Leaf>> {
+        let tenant = self.tenant()?;
+        tenant.slots.read(thread, |slot| {
+            let list = List::open(tenant, slot, ("list_leaves", thread, ""), &page)?;
+            let mut page = PageBuilder::new(list.limit);
+            let Some(contents) = &slot.contents else { return Ok(Page::empty()) };
+            for seq in contents.derived.leaves_after(list.after_seq().unwrap_or_default()) {
+                if !page.offer(Position::new(seq, ""), 0, Some(leaf(contents.logged(seq)?))) {
+                    break;
+                }
+            }
+            Ok(list.finish(tenant, page))
+        })
+    }
+
+    async fn list_branch_points(&self, thread: &ThreadId, page: PageRequest) -> Result<Page<BranchPoint>> {
+        let tenant = self.tenant()?;
+        tenant.slots.read(thread, |slot| {
+            let list = List::open(tenant, slot, ("list_branch_points", thread, ""), &page)?;
+            let mut page = PageBuilder::new(list.limit);
+            let Some(contents) = &slot.contents else { return Ok(Page::empty()) };
+            for seq in contents.derived.branches_from(list.after_seq().map_or(0, |seq| seq.saturating_add(1))) {
+                let point = match seq {
+                    0 => BranchPoint::new(None, contents.thread.roots),
+                    seq => {
+                        let logged = contents.logged(seq)?;
+                        BranchPoint::new(Some(logged.entry.id.clone()), logged.marks.children)
+                    }
+                };
+                if !page.offer(Position::new(seq, ""), 0, Some(point)) {
+                    break;
+                }
+            }
+            Ok(list.finish(tenant, page))
+        })
+    }
+
+    async fn list_snapshots(&self, thread: &ThreadId, page: PageRequest) -> Result<Page<Snapshot>> {
+        let tenant = self.tenant()?;
+        tenant.slots.read(thread, |slot| {
+            let list = List::open(tenant, slot, ("list_snapshots", thread, ""), &page)?;
+            let mut page = PageBuilder::new(list.limit);
+            let Some(contents) = &slot.contents else { return Ok(Page::empty()) };
+            let after = list.after.as_ref().map(|after| named(contents, after)).transpose()?;
+            for (name, seq, giver) in contents.derived.snapshots_after(after) {
+                let logged = contents.logged(seq)?;
+                let number = logged.node.checkpoint_number.unwrap_or_default();
+                let snapshot = Snapshot::new(name.to_owned(), number, leaf(logged));
+                if !page.offer(Position { bound: giver, ..Position::new(seq, "") }, 0, Some(snapshot)) {
+                    break;
+                }
+            }
+            Ok(list.finish(tenant, page))
+        })
+    }
+
+    async fn load_context(&self, thread: &ThreadId, request: ContextRequest) -> Result<ThreadContext> {
+        let (mut found, parts) = self.tenant()?.slots.read(thread, |slot| {
+            let contents = slot.contents.as_ref().ok_or_else(|| Error::not_found("thread", thread))?;
+            gather(contents, &request)
+        })?;
+        found.context = context::build(parts, &request);
+        Ok(found)
+    }
+}
+
+/// The name and checkpoint behind which a list of snapshots goes on. A name is too long for a cursor, which therefore
+/// says which entry gave it.
+fn named(contents: &Contents, after: &Position) -> Result<(String, u64)> {
+    let giver = contents.logged(after.bound)?;
+    Ok((given_name(&giver.entry).unwrap_or_default().to_owned(), after.rank))
+}
+
+fn leaf(logged: &Logged) -> Leaf {
+    Leaf::new(logged.entry.id.clone(), logged.node.seq, logged.node.depth, logged.entry.timestamp)
+}
+
+type Parts = Vec<(context::Piece, Arc<Entry>)>;
+
+/// Everything of a context as of one moment, and the parts that it is built of.
+fn gather(contents: &Contents, request: &ContextRequest) -> Result<(ThreadContext, Parts)> {
+    let thread = &contents.thread.thread;
+    let mut found = ThreadContext::empty(thread.clone());
+    let run = |id: &RunId| contents.runs.get(id).map(|run| Run::clone(run));
+    found.state = contents.state.clone();
+    found.latest_run = thread.latest_run.as_ref().and_then(run);
+    found.open_runs = thread.open_runs.iter().filter_map(run).collect();
+    let seq = match &request.at {
+        Some(id) => Some(contents.derived.seq(id).ok_or_else(|| Error::not_found("entry", id))?),
+        None => contents.thread.head_seq,
+    };
+    let Some(seq) = seq else { return Ok((found, Parts::new())) };
+    let logged = contents.logged(seq)?;
+    found.at = Some(logged.entry.id.clone());
+    found.context_size = context::context_size(&logged.node, &logged.marks);
+    found.next_checkpoint = context::next_checkpoint(&logged.node);
+    let pieces = context::pieces(contents, &logged.node)?;
+    let part = |piece: context::Piece| Ok((piece, Arc::clone(&contents.logged(piece.seq())?.entry)));
+    let parts = pieces.into_iter().map(part).collect::<Result<Parts>>()?;
+    Ok((found, parts))
+}

@@ -1,0 +1,66 @@
+//! Reading runs.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use store_core::{
+    CursorScope, Error, Page, PageBuilder, Position, Result, Run, RunFilter, RunId, RunQuery, RunReader, Timestamp,
+    length,
+};
+
+use crate::{
+    tenant::{RunScope, Walk},
+    threads::MemoryThreads,
+};
+
+#[async_trait]
+impl RunReader for MemoryThreads {
+    async fn load_run(&self, id: &RunId) -> Result<Option<Run>> {
+        let run = self.tenant()?.index.read().run(id).map(Arc::clone);
+        Ok(run.map(|run| Run::clone(&run)))
+    }
+
+    async fn list_runs(&self, query: RunQuery) -> Result<Page<Run>> {
+        let tenant = self.tenant()?;
+        let mut page = PageBuilder::new(query.page.checked_limit()?);
+        let index = tenant.index.read();
+        let generation = query.filter.thread.as_ref().map(|thread| index.generation(thread));
+        let scope = CursorScope::new(&tenant.name, "list_runs", &format!("{:?}", (generation, query.binding())));
+        let after = Position::open(&tenant.common.cursors, &scope, query.page.cursor.as_ref())?;
+        let walk = Walk {
+            direction: query.direction,
+            after: after.map(|at| place(&at)).transpose()?,
+            from: query.filter.created_after,
+            before: query.filter.created_before,
+        };
+        for (time, run) in index.walk_runs(&RunScope::of(&query.filter), &walk) {
+            let item = query.filter.admits(run).then(|| Arc::clone(run));
+            if !page.offer(Position::new(time.as_millis(), run.id.as_str()), bytes(run), item) {
+                break;
+            }
+        }
+        drop(index);
+        Ok(page.finish(|at| at.seal(&tenant.common.cursors, &scope)).map(|run| Run::clone(&run)))
+    }
+
+    async fn count_runs(&self, filter: &RunFilter) -> Result<u64> {
+        let index = self.tenant()?.index.read();
+        let scope = RunScope::of(filter);
+        if *filter == RunFilter::default() {
+            return Ok(length(index.count_runs(&scope)));
+        }
+        let walk = Walk::over(filter.created_after, filter.created_before);
+        Ok(length(index.walk_runs(&scope, &walk).filter(|(_, run)| filter.admits(run)).count()))
+    }
+}
+
+fn place(at: &Position) -> Result<(Timestamp, RunId)> {
+    let malformed = |e: Error| Error::invalid_cursor("it is malformed").with_source(e);
+    Ok((Timestamp::from_millis(at.rank).map_err(malformed)?, RunId::new(&at.id).map_err(malformed)?))
+}
+
+/// What of a run may be large.
+fn bytes(run: &Run) -> u64 {
+    let request = run.request.as_ref().map_or(0, |request| request.as_str().len());
+    length(request + run.state.values().map(|value| value.as_str().len()).sum::<usize>())
+}

@@ -1,0 +1,137 @@
+//! A thread with its log, runs, state and commit keys.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use store_core::{
+    CommitKey, Entry, EntryId, Error, Result, Run, RunId, ThreadState,
+    commit::{KeyRecord, LogView, Plan},
+    length,
+    log::{MarkSource, Marks, Node, Nodes},
+    thread::StoredThread,
+};
+
+use super::Derived;
+
+/// An entry, what is derived with it, and what later entries say about it.
+#[derive(Debug, Clone)]
+pub(crate) struct Logged {
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) node: Node,
+    pub(crate) marks: Marks,
+    pub(crate) bytes: u64,
+}
+
+/// A thread and everything that goes with it.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    pub(crate) thread: Arc<StoredThread>,
+    pub(crate) log: Vec<Logged>,
+    pub(crate) derived: Derived,
+    pub(crate) state: ThreadState,
+    pub(crate) runs: BTreeMap<RunId, Arc<Run>>,
+    keys: BTreeMap<CommitKey, KeyRecord>,
+}
+
+impl Contents {
+    pub(crate) fn new(thread: Arc<StoredThread>) -> Self {
+        Self {
+            thread,
+            log: Vec::new(),
+            derived: Derived::default(),
+            state: ThreadState::new(),
+            runs: BTreeMap::new(),
+            keys: BTreeMap::new(),
+        }
+    }
+
+    /// The record of the entry with this sequence number.
+    pub(crate) fn logged(&self, seq: u64) -> Result<&Logged> {
+        let missing = || Error::corrupt(format!("entry {seq} of the log does not exist"));
+        at(&self.log, seq).ok_or_else(missing)
+    }
+
+    pub(crate) fn last_seq(&self) -> u64 {
+        length(self.log.len())
+    }
+
+    pub(crate) fn key(&self, key: &CommitKey) -> Option<&KeyRecord> {
+        self.keys.get(key)
+    }
+
+    /// Writes what a plan says; `thread` and `runs` are the plan's, shared with the index.
+    pub(crate) fn apply(&mut self, plan: Plan, thread: Arc<StoredThread>, runs: Vec<Arc<Run>>) {
+        self.thread = thread;
+        for planned in plan.entries {
+            let bytes = length(planned.text.len());
+            let logged = Logged { entry: Arc::new(planned.entry), node: planned.node, marks: Marks::default(), bytes };
+            self.derived.append(&self.log, &logged);
+            self.log.push(logged);
+        }
+        for (seq, marks) in plan.marks {
+            if let Some(logged) = at_mut(&mut self.log, seq) {
+                logged.marks = marks;
+            }
+        }
+        if plan.state.clear {
+            self.state.clear();
+        }
+        for (key, value) in plan.state.values {
+            match value {
+                Some(value) => self.state.insert(key, value),
+                None => self.state.remove(&key),
+            };
+        }
+        self.runs.extend(runs.into_iter().map(|run| (run.id.clone(), run)));
+        self.keys.extend(plan.key.map(|record| (record.key.clone(), record)));
+    }
+
+    /// How much there is to take apart: entries and keys.
+    pub(crate) fn size(&self) -> usize {
+        self.log.len() + self.keys.len()
+    }
+
+    /// Drops up to `most` entries and keys of a deleted thread, the last first. Returns how many.
+    pub(crate) fn shrink(&mut self, most: usize) -> usize {
+        let before = self.size();
+        for logged in self.log.drain(self.log.len().saturating_sub(most)..) {
+            self.derived.forget(&logged);
+        }
+        while before - self.size() < most && self.keys.pop_last().is_some() {}
+        before - self.size()
+    }
+}
+
+/// The element of a log with this sequence number, which counts from 1.
+pub(super) fn at(log: &[Logged], seq: u64) -> Option<&Logged> {
+    log.get(usize::try_from(seq.checked_sub(1)?).ok()?)
+}
+
+fn at_mut(log: &mut [Logged], seq: u64) -> Option<&mut Logged> {
+    log.get_mut(usize::try_from(seq.checked_sub(1)?).ok()?)
+}
+
+impl Nodes for Contents {
+    fn node(&self, seq: u64) -> Result<Node> {
+        self.logged(seq).map(|logged| logged.node.clone())
+    }
+}
+
+impl MarkSource for Contents {
+    fn marks(&self, seq: u64) -> Result<Marks> {
+        self.logged(seq).map(|logged| logged.marks.clone())
+    }
+}
+
+impl LogView for Contents {
+    fn entry(&self, id: &EntryId) -> Result<Option<u64>> {
+        Ok(self.derived.seq(id))
+    }
+
+    fn entry_id(&self, seq: u64) -> Result<EntryId> {
+        self.logged(seq).map(|logged| logged.entry.id.clone())
+    }
+
+    fn snapshot(&self, name: &str) -> Result<Option<u64>> {
+        Ok(self.derived.newest_snapshot(name))
+    }
+}

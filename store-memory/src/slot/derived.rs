@@ -1,0 +1,117 @@
+//! What is derived from a log so that lists need not read it: ids, children, leaves, branch points, names.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    ops::Bound,
+};
+
+use store_core::{Body, BodyKind, EntryId, log::given_name};
+
+use super::{Logged, contents::at};
+
+/// Ordered sets over a log, so that a page of any list costs the page. Kept up with each append, and the same when it
+/// is built from the whole log.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Derived {
+    ids: HashMap<EntryId, u64>,
+    /// Parent and child, side entries included.
+    children: BTreeSet<(u64, u64)>,
+    /// Entries without a child on a path.
+    leaves: BTreeSet<u64>,
+    /// Entries with several children on paths; 0 stands for before the first entry.
+    branches: BTreeSet<u64>,
+    has_root: bool,
+    /// Name and checkpoint, with the entry that gave the name.
+    snapshots: BTreeMap<(String, u64), u64>,
+    /// The name in force of a checkpoint.
+    names: HashMap<u64, String>,
+}
+
+impl Derived {
+    /// Everything over a whole log.
+    pub(crate) fn of(log: &[Logged]) -> Self {
+        let mut derived = Self::default();
+        for logged in log {
+            derived.append(log, logged);
+        }
+        derived
+    }
+
+    /// Adds an entry; `log` holds at least all before it.
+    pub(crate) fn append(&mut self, log: &[Logged], logged: &Logged) {
+        let (entry, node) = (&logged.entry, &logged.node);
+        self.ids.insert(entry.id.clone(), node.seq);
+        self.children.extend(node.parent.map(|parent| (parent, node.seq)));
+        if !node.side {
+            self.leaves.insert(node.seq);
+            let is_first = match node.parent {
+                Some(parent) => self.leaves.remove(&parent),
+                None => !std::mem::replace(&mut self.has_root, true),
+            };
+            if !is_first {
+                self.branches.insert(node.parent.unwrap_or_default());
+            }
+        }
+        let target = match &*entry.body {
+            Body::Checkpoint(_) => Some(node.seq),
+            Body::Label(_) => node
+                .target
+                .filter(|&target| at(log, target).is_some_and(|logged| logged.entry.kind() == BodyKind::Checkpoint)),
+            _ => None,
+        };
+        if let Some(target) = target {
+            self.name(target, given_name(entry), node.seq);
+        }
+    }
+
+    fn name(&mut self, checkpoint: u64, name: Option<&str>, giver: u64) {
+        if let Some(old) = self.names.remove(&checkpoint) {
+            self.snapshots.remove(&(old, checkpoint));
+        }
+        if let Some(name) = name {
+            self.snapshots.insert((name.to_owned(), checkpoint), giver);
+            self.names.insert(checkpoint, name.to_owned());
+        }
+    }
+
+    pub(crate) fn seq(&self, id: &EntryId) -> Option<u64> {
+        self.ids.get(id).copied()
+    }
+
+    /// The entries below `parent` from `first` to `last`.
+    pub(crate) fn children(&self, parent: u64, first: u64, last: u64) -> impl DoubleEndedIterator<Item = u64> {
+        let last = last.max(first.saturating_sub(1));
+        let from = Bound::Included((parent, first));
+        self.children.range((from, Bound::Excluded((parent, last.saturating_add(1))))).map(|&(_, child)| child)
+    }
+
+    pub(crate) fn leaves_after(&self, seq: u64) -> impl Iterator<Item = u64> {
+        self.leaves.range(seq.saturating_add(1)..).copied()
+    }
+
+    /// Branch points from `first` on; 0 stands for before the first entry.
+    pub(crate) fn branches_from(&self, first: u64) -> impl Iterator<Item = u64> {
+        self.branches.range(first..).copied()
+    }
+
+    /// Names with checkpoint and the entry that gave the name, behind this name and checkpoint.
+    pub(crate) fn snapshots_after(&self, after: Option<(String, u64)>) -> impl Iterator<Item = (&str, u64, u64)> {
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.snapshots.range((after, Bound::Unbounded)).map(|((name, seq), giver)| (name.as_str(), *seq, *giver))
+    }
+
+    pub(crate) fn newest_snapshot(&self, name: &str) -> Option<u64> {
+        let (first, last) = ((name.to_owned(), 0), (name.to_owned(), u64::MAX));
+        self.snapshots.range(first..=last).next_back().map(|((_, seq), _)| *seq)
+    }
+
+    /// Takes out an entry of a thread that is deleted and removed piece by piece.
+    pub(crate) fn forget(&mut self, logged: &Logged) {
+        let (seq, parent) = (logged.node.seq, logged.node.parent);
+        self.ids.remove(&logged.entry.id);
+        self.children.remove(&(parent.unwrap_or_default(), seq));
+        self.leaves.remove(&seq);
+        self.branches.remove(&seq);
+        self.name(seq, None, seq);
+    }
+}

@@ -1,0 +1,234 @@
+//! The index of a tenant: its threads and runs by id and in the orders of their lists.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use store_core::{
+    ParentFilter, ResourceId, Run, RunFilter, RunId, RunPhase, Thread, ThreadFilter, ThreadId, ThreadOrder, Timestamp,
+    commit::Needs,
+    thread::{IdRecord, StoredThread},
+};
+
+use super::order::{Order, Walk};
+use crate::slot::Slot;
+
+/// Which threads a list is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum ThreadScope {
+    All,
+    Roots,
+    Of(ThreadId),
+    Resource(ResourceId),
+}
+
+/// Which runs a list is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum RunScope {
+    All,
+    Thread(ThreadId),
+    Parent(RunId),
+    Status(RunPhase),
+}
+
+/// A thread as the lists show it.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) thread: Arc<StoredThread>,
+    /// The number of the change that wrote it: what a walk leaves out that began before it (PG-5).
+    pub(crate) changed: u64,
+}
+
+/// What the plan of a commit looks at beside its own thread.
+#[derive(Debug)]
+pub(crate) struct Outside {
+    pub(crate) runs: BTreeMap<RunId, Arc<Run>>,
+    pub(crate) has_parent: bool,
+}
+
+/// Threads and runs of a tenant. It holds the same records as the slots, shared.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    threads: HashMap<ThreadId, Row>,
+    by_activity: Order<ThreadScope, ThreadId>,
+    by_creation: Order<ThreadScope, ThreadId>,
+    runs: HashMap<RunId, Arc<Run>>,
+    run_order: Order<RunScope, RunId>,
+    deleted: BTreeSet<(Timestamp, ThreadId)>,
+    changes: u64,
+}
+
+fn thread_scopes(thread: &Thread) -> impl Iterator<Item = ThreadScope> {
+    let parent = thread.parent_thread_id.clone().map_or(ThreadScope::Roots, ThreadScope::Of);
+    [ThreadScope::All, parent].into_iter().chain(thread.resource_id.clone().map(ThreadScope::Resource))
+}
+
+fn run_scopes(run: &Run) -> impl Iterator<Item = RunScope> {
+    let scopes = [RunScope::All, RunScope::Thread(run.thread.clone()), RunScope::Status(run.status.phase())];
+    scopes.into_iter().chain(run.parent_run.clone().map(RunScope::Parent))
+}
+
+impl ThreadScope {
+    /// The narrowest scope that holds all that `filter` lets through.
+    pub(crate) fn of(filter: &ThreadFilter) -> Self {
+        match (&filter.parent, &filter.resource_id) {
+            (Some(ParentFilter::Of(parent)), _) => Self::Of(parent.clone()),
+            (_, Some(resource)) => Self::Resource(resource.clone()),
+            (Some(ParentFilter::Root), None) => Self::Roots,
+            (None, None) => Self::All,
+        }
+    }
+}
+
+impl RunScope {
+    /// The narrowest scope that holds all that `filter` lets through.
+    pub(crate) fn of(filter: &RunFilter) -> Self {
+        match (&filter.thread, &filter.parent_run, filter.statuses.as_deref()) {
+            (Some(thread), _, _) => Self::Thread(thread.clone()),
+            (None, Some(parent), _) => Self::Parent(parent.clone()),
+            (None, None, Some(&[status])) => Self::Status(status),
+            (None, None, _) => Self::All,
+        }
+    }
+}
+
+impl Index {
+    pub(crate) fn thread(&self, id: &ThreadId) -> Option<&Row> {
+        self.threads.get(id)
+    }
+
+    /// The generation of a thread, for what is bound to it; 0 without one.
+    pub(crate) fn generation(&self, id: &ThreadId) -> u64 {
+        self.threads.get(id).map_or(0, |row| row.thread.thread.generation())
+    }
+
+    pub(crate) fn run(&self, id: &RunId) -> Option<&Arc<Run>> {
+        self.runs.get(id)
+    }
+
+    /// How many times threads changed.
+    pub(crate) const fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    pub(crate) fn put_thread(&mut self, thread: &Arc<StoredThread>) {
+        self.changes += 1;
+        let row = Row { thread: Arc::clone(thread), changed: self.changes };
+        let new = &thread.thread;
+        let Some(old) = self.threads.insert(new.id.clone(), row) else {
+            self.by_activity.insert(thread_scopes(new), new.updated_at, &new.id);
+            self.by_creation.insert(thread_scopes(new), new.created_at, &new.id);
+            return;
+        };
+        let old = &old.thread.thread;
+        let moved = old.parent_thread_id != new.parent_thread_id || old.resource_id != new.resource_id;
+        if moved || old.updated_at != new.updated_at {
+            self.by_activity.remove(thread_scopes(old), old.updated_at, &new.id);
+            self.by_activity.insert(thread_scopes(new), new.updated_at, &new.id);
+        }
+        if moved || old.created_at != new.created_at {
+            self.by_creation.remove(thread_scopes(old), old.created_at, &new.id);
+            self.by_creation.insert(thread_scopes(new), new.created_at, &new.id);
+        }
+    }
+
+    pub(crate) fn remove_thread(&mut self, id: &ThreadId) {
+        if let Some(row) = self.threads.remove(id) {
+            let old = &row.thread.thread;
+            self.by_activity.remove(thread_scopes(old), old.updated_at, id);
+            self.by_creation.remove(thread_scopes(old), old.created_at, id);
+        }
+    }
+
+    pub(crate) fn put_run(&mut self, run: &Arc<Run>) {
+        if let Some(old) = self.runs.insert(run.id.clone(), Arc::clone(run)) {
+            if old.status.phase() == run.status.phase() {
+                return;
+            }
+            self.run_order.remove(run_scopes(&old), old.created_at, &old.id);
+        }
+        self.run_order.insert(run_scopes(run), run.created_at, &run.id);
+    }
+
+    pub(crate) fn remove_run(&mut self, id: &RunId) {
+        if let Some(old) = self.runs.remove(id) {
+            self.run_order.remove(run_scopes(&old), old.created_at, id);
+        }
+    }
+
+    /// Replaces what is remembered of the id of a slot, and keeps in mind when that is to be forgotten (TH-25).
+    pub(crate) fn put_id(&mut self, id: &ThreadId, slot: &mut Slot, record: IdRecord) {
+        if let Some(at) = slot.id.deleted_at {
+            self.deleted.remove(&(at, id.clone()));
+        }
+        self.deleted.extend(record.deleted_at.map(|at| (at, id.clone())));
+        slot.id = record;
+    }
+
+    /// Deleted ids, the earliest first.
+    pub(crate) fn deleted(&self) -> impl Iterator<Item = &(Timestamp, ThreadId)> {
+        self.deleted.iter()
+    }
+
+    /// What the plan of a commit with these needs looks at.
+    pub(crate) fn outside(&self, needs: &Needs) -> Outside {
+        let runs = needs.runs.iter().filter_map(|id| Some((id.clone(), Arc::clone(self.runs.get(id)?))));
+        let has_parent = needs.parent_thread.as_ref().is_some_and(|parent| self.threads.contains_key(parent));
+        Outside { runs: runs.collect(), has_parent }
+    }
+
+    /// Whether the runs that a plan was made with are still there, on the same threads, and no others.
+    pub(crate) fn still_holds(&self, needs: &Needs, seen: &Outside) -> bool {
+        let owner = |run: &Arc<Run>| run.thread.clone();
+        needs.runs.iter().all(|id| self.runs.get(id).map(owner) == seen.runs.get(id).map(owner))
+    }
+
+    /// A thread and all above it, the nearest first; empty if it does not exist.
+    pub(crate) fn lineage(&self, id: &ThreadId) -> Vec<ThreadId> {
+        let mut lineage = Vec::new();
+        let mut next = self.threads.get(id);
+        while let Some(row) = next {
+            lineage.push(row.thread.thread.id.clone());
+            next = row.thread.thread.parent_thread_id.as_ref().and_then(|parent| self.threads.get(parent));
+        }
+        lineage
+    }
+
+    pub(crate) fn children(&self, parent: &ThreadId) -> impl Iterator<Item = &ThreadId> {
+        self.by_creation.ids(&ThreadScope::Of(parent.clone()))
+    }
+
+    pub(crate) fn count_children(&self, parent: &ThreadId) -> usize {
+        self.by_creation.len(&ThreadScope::Of(parent.clone()))
+    }
+
+    pub(crate) fn walk_threads(
+        &self,
+        scope: &ThreadScope,
+        order: ThreadOrder,
+        walk: &Walk<ThreadId>,
+    ) -> impl Iterator<Item = (Timestamp, &Row)> {
+        let order = match order {
+            ThreadOrder::LastActivity => &self.by_activity,
+            ThreadOrder::Creation => &self.by_creation,
+        };
+        order.walk(scope, walk).filter_map(|(time, id)| Some((time, self.threads.get(id)?)))
+    }
+
+    pub(crate) fn walk_runs(
+        &self,
+        scope: &RunScope,
+        walk: &Walk<RunId>,
+    ) -> impl Iterator<Item = (Timestamp, &Arc<Run>)> {
+        self.run_order.walk(scope, walk).filter_map(|(time, id)| Some((time, self.runs.get(id)?)))
+    }
+
+    pub(crate) fn count_threads(&self, scope: &ThreadScope) -> usize {
+        self.by_creation.len(scope)
+    }
+
+    pub(crate) fn count_runs(&self, scope: &RunScope) -> usize {
+        self.run_order.len(scope)
+    }
+}

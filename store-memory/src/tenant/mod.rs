@@ -1,0 +1,88 @@
+//! The state of a tenant: its slots, the index over them, and what was deleted and is not yet removed.
+
+mod index;
+mod order;
+mod slots;
+mod trash;
+
+use std::sync::Arc;
+
+use store_core::{CursorKey, Error, Result, TenantId, Timestamp, commit::Setting};
+
+pub(crate) use self::{
+    index::{Index, Outside, RunScope, ThreadScope},
+    order::Walk,
+    slots::Slots,
+    trash::Trash,
+};
+use crate::{
+    config::MemoryConfig,
+    locks::{Flag, Lock, Shared},
+};
+
+/// What all tenants of a store have in common.
+#[derive(Debug)]
+pub(crate) struct Common {
+    pub(crate) config: MemoryConfig,
+    pub(crate) cursors: CursorKey,
+}
+
+/// A tenant: everything that its handles share.
+#[derive(Debug)]
+pub(crate) struct Tenant {
+    pub(crate) name: TenantId,
+    pub(crate) common: Arc<Common>,
+    /// Held by whoever sets a parent or deletes a thread.
+    pub(crate) family: Lock<()>,
+    pub(crate) slots: Slots,
+    pub(crate) index: Shared<Index>,
+    pub(crate) trash: Trash,
+    closed: Flag,
+}
+
+impl Tenant {
+    pub(crate) fn new(name: TenantId, common: Arc<Common>) -> Self {
+        Self {
+            name,
+            common,
+            family: Lock::default(),
+            slots: Slots::default(),
+            index: Shared::default(),
+            trash: Trash::default(),
+            closed: Flag::default(),
+        }
+    }
+
+    /// Itself, unless it was closed.
+    pub(crate) fn opened(&self) -> Result<&Self> {
+        if self.closed.is_raised() { Err(Error::closed()) } else { Ok(self) }
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.raise();
+    }
+
+    /// Store time. To be asked with the locks held (PR-22).
+    pub(crate) fn now(&self) -> Timestamp {
+        self.common.config.clock.now()
+    }
+
+    pub(crate) fn setting(&self) -> Setting<'_> {
+        let config = &self.common.config;
+        Setting::new(self.now(), &config.limits, &*config.ids)
+    }
+
+    /// Whether nothing is kept of it, not even an id.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Removes everything.
+    pub(crate) fn clear(&self) {
+        let _family = self.family.lock();
+        self.slots.clear();
+        let index = std::mem::take(&mut *self.index.write());
+        drop(index);
+        while self.trash.purge_batch().is_some() {}
+    }
+}

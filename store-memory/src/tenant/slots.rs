@@ -1,0 +1,121 @@
+//! The slots of a tenant, found by thread id.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+};
+
+use store_core::ThreadId;
+
+use crate::{locks::Shared, slot::Slot};
+
+const SHARDS: usize = 16;
+
+type Shard = Shared<HashMap<ThreadId, Arc<Shared<Slot>>>>;
+
+/// Slots in several maps, so that two threads seldom meet on the way to their slots.
+#[derive(Debug, Default)]
+pub(crate) struct Slots {
+    hasher: RandomState,
+    shards: [Shard; SHARDS - 1],
+    last: Shard,
+}
+
+impl Slots {
+    /// Runs `act` on the slot of `id`, alone. A slot that is blank afterwards is dropped.
+    pub(crate) fn write<R>(&self, id: &ThreadId, act: impl FnOnce(&mut Slot) -> R) -> R {
+        let slot = self.open(id);
+        let mut state = slot.write();
+        let result = act(&mut state);
+        let blank = state.is_blank();
+        drop(state);
+        drop(slot);
+        if blank {
+            self.release(id);
+        }
+        result
+    }
+
+    /// Runs `act` on the slot of `id`, beside other readers; an id that nobody used has a blank one.
+    pub(crate) fn read<R>(&self, id: &ThreadId, act: impl FnOnce(&Slot) -> R) -> R {
+        let slot = self.shard(id).read().get(id).map(Arc::clone);
+        match slot {
+            Some(slot) => act(&slot.read()),
+            None => act(&Slot::default()),
+        }
+    }
+
+    /// The slots of several threads, in the order in which they are to be locked.
+    pub(crate) fn several<'a>(
+        &self,
+        ids: impl IntoIterator<Item = &'a ThreadId>,
+    ) -> BTreeMap<ThreadId, Arc<Shared<Slot>>> {
+        ids.into_iter().map(|id| (id.clone(), self.open(id))).collect()
+    }
+
+    /// Drops the slot of `id` if it is blank and nobody is about to use it.
+    pub(crate) fn release(&self, id: &ThreadId) {
+        let mut shard = self.shard(id).write();
+        // Whoever wants the slot takes a count of it while the shard is locked: with a single count nobody has it.
+        let slot = shard.get_mut(id).and_then(Arc::get_mut);
+        if slot.is_some_and(|slot| slot.get_mut().is_blank()) {
+            shard.remove(id);
+        }
+    }
+
+    /// The ids that have a slot.
+    pub(crate) fn ids(&self) -> Vec<ThreadId> {
+        let mut ids: Vec<_> = self.all().flat_map(|shard| shard.read().keys().cloned().collect::<Vec<_>>()).collect();
+        ids.sort();
+        ids
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all().all(|shard| shard.read().is_empty())
+    }
+
+    /// Drops everything.
+    pub(crate) fn clear(&self) {
+        for shard in self.all() {
+            let slots = std::mem::take(&mut *shard.write());
+            drop(slots);
+        }
+    }
+
+    fn open(&self, id: &ThreadId) -> Arc<Shared<Slot>> {
+        let shard = self.shard(id);
+        if let Some(slot) = shard.read().get(id) {
+            return Arc::clone(slot);
+        }
+        Arc::clone(shard.write().entry(id.clone()).or_default())
+    }
+
+    fn shard(&self, id: &ThreadId) -> &Shard {
+        let hash = self.hasher.hash_one(id);
+        usize::try_from(hash % SHARDS as u64).ok().and_then(|at| self.shards.get(at)).unwrap_or(&self.last)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Shard> {
+        self.shards.iter().chain([&self.last])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store_core::{ThreadId, Timestamp};
+
+    use super::Slots;
+
+    #[test]
+    fn a_blank_slot_leaves_nothing_behind() {
+        let slots = Slots::default();
+        let id = ThreadId::new("t").unwrap();
+        slots.write(&id, |_| ());
+        assert!(slots.is_empty());
+        slots.write(&id, |slot| slot.id.deleted_at = Some(Timestamp::MIN));
+        assert_eq!(slots.ids(), std::slice::from_ref(&id));
+        slots.write(&id, |slot| slot.id.deleted_at = None);
+        assert!(slots.is_empty());
+    }
+}

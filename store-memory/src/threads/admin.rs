@@ -1,0 +1,113 @@
+//! Making, changing and deleting threads.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use store_core::{
+    DeleteRequest, Deletion, Expect, NewThread, PruneRequest, Pruned, Result, Thread, ThreadAdmin, ThreadId,
+    ThreadPatch,
+    thread::{self, IdRecord, StoredThread, ThreadChange},
+};
+
+use super::{MemoryThreads, delete, prune};
+use crate::{
+    pause::pause,
+    slot::{Contents, Slot},
+    tenant::Tenant,
+};
+
+#[async_trait]
+impl ThreadAdmin for MemoryThreads {
+    async fn create_thread(&self, new: NewThread) -> Result<Thread> {
+        let tenant = self.tenant()?;
+        let _family = new.fields.parent_thread_id.is_some().then(|| tenant.family.lock());
+        tenant.slots.write(&new.id, |slot| create(tenant, slot, &new))
+    }
+
+    async fn update_thread(&self, id: &ThreadId, patch: ThreadPatch, expect: Expect) -> Result<Thread> {
+        let tenant = self.tenant()?;
+        let _family = patch.parent_thread_id.is_some().then(|| tenant.family.lock());
+        tenant.slots.write(id, |slot| update(tenant, slot, (id, &patch, expect)))
+    }
+
+    async fn delete_thread(&self, id: &ThreadId, request: DeleteRequest) -> Result<Deletion> {
+        let tenant = self.tenant()?;
+        let deletion = delete::delete(tenant, id, request);
+        tenant.trash.tidy();
+        deletion
+    }
+
+    async fn prune_threads(&self, request: PruneRequest) -> Result<Pruned> {
+        let tenant = self.tenant()?;
+        let pruned = prune::prune(tenant, request)?;
+        while !request.dry_run && prune::forget(tenant) {
+            pause().await;
+        }
+        tenant.trash.tidy();
+        Ok(pruned)
+    }
+
+    async fn purge_deleted(&self) -> Result<u64> {
+        let tenant = self.tenant()?;
+        let mut purged = 0;
+        while let Some(threads) = tenant.trash.purge_batch() {
+            purged += threads;
+            pause().await;
+        }
+        Ok(purged)
+    }
+
+    async fn reset_fence(&self, id: &ThreadId) -> Result<()> {
+        self.tenant()?.slots.write(id, |slot| slot.id.fence = None);
+        Ok(())
+    }
+}
+
+fn create(tenant: &Tenant, slot: &mut Slot, new: &NewThread) -> Result<Thread> {
+    let stored = slot.contents.as_ref().map(|contents| &*contents.thread);
+    let made = thread::create(stored, &slot.id, new, &tenant.common.config.limits, (tenant.now(), 0))?;
+    check_parent(tenant, &new.id, new.fields.parent_thread_id.as_ref())?;
+    let made = Arc::new(made);
+    let mut id = slot.id.clone();
+    id.generation = made.thread.generation();
+    id.deleted_at = None;
+    put(tenant, slot, &made, id);
+    Ok(made.thread.clone())
+}
+
+fn update(tenant: &Tenant, slot: &mut Slot, request: (&ThreadId, &ThreadPatch, Expect)) -> Result<Thread> {
+    let (id, patch, expect) = request;
+    let stored = slot.contents.as_ref().map(|contents| StoredThread::clone(&contents.thread));
+    let mut record = slot.id.clone();
+    if stored.is_some() {
+        record.check_fence(patch.fence.as_ref())?;
+    }
+    let change = thread::update(id, stored, patch, expect, (&tenant.common.config.limits, tenant.now()))?;
+    check_parent(tenant, id, patch.new_parent())?;
+    match change {
+        ThreadChange::Unchanged(stored) => {
+            slot.id = record;
+            Ok(stored.thread)
+        }
+        ThreadChange::Changed(stored) => {
+            let changed = Arc::new(stored);
+            put(tenant, slot, &changed, record);
+            Ok(changed.thread.clone())
+        }
+    }
+}
+
+/// Whether the parent may be one. Parents stay as they are while the caller holds the family.
+fn check_parent(tenant: &Tenant, id: &ThreadId, parent: Option<&ThreadId>) -> Result<()> {
+    parent.map_or(Ok(()), |parent| thread::check_parent(id, parent, &tenant.index.read().lineage(parent)))
+}
+
+fn put(tenant: &Tenant, slot: &mut Slot, thread: &Arc<StoredThread>, id: IdRecord) {
+    let mut index = tenant.index.write();
+    index.put_id(&thread.thread.id, slot, id);
+    index.put_thread(thread);
+    match &mut slot.contents {
+        Some(contents) => contents.thread = Arc::clone(thread),
+        None => slot.contents = Some(Box::new(Contents::new(Arc::clone(thread)))),
+    }
+}

@@ -1,0 +1,100 @@
+//! Deleting threads: one atomic step over all threads concerned.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use store_core::{
+    ChildStrategy, DeleteRequest, Deletion, Result, ThreadId, Timestamp, length,
+    thread::{self, StoredThread},
+};
+
+use crate::{
+    locks::WriteGuard,
+    slot::Slot,
+    tenant::{Index, Tenant},
+};
+
+/// The locked slots of all threads that a deletion changes.
+pub(super) type Locked<'a> = BTreeMap<&'a ThreadId, WriteGuard<'a, Slot>>;
+
+/// Which threads a deletion changes.
+#[derive(Debug, Default)]
+struct Family {
+    children: u64,
+    deleted: Vec<ThreadId>,
+    detached: Vec<ThreadId>,
+}
+
+impl Family {
+    /// Those of a deletion of `id`; once there are more than `most`, only some of them.
+    fn of(index: &Index, id: &ThreadId, strategy: ChildStrategy, most: u64) -> Self {
+        let children: Vec<_> = index.children(id).cloned().collect();
+        let mut family = Self { children: length(children.len()), deleted: vec![id.clone()], detached: Vec::new() };
+        match strategy {
+            ChildStrategy::Reject => {}
+            ChildStrategy::Detach => family.detached = children,
+            ChildStrategy::Cascade => {
+                let mut next = children;
+                while let Some(thread) = next.pop().filter(|_| family.changed() <= most) {
+                    next.extend(index.children(&thread).cloned());
+                    family.deleted.push(thread);
+                }
+            }
+        }
+        family
+    }
+
+    fn changed(&self) -> u64 {
+        length(self.deleted.len() + self.detached.len())
+    }
+}
+
+pub(super) fn delete(tenant: &Tenant, id: &ThreadId, request: DeleteRequest) -> Result<Deletion> {
+    let limits = &tenant.common.config.limits;
+    let _family = tenant.family.lock();
+    let family = Family::of(&tenant.index.read(), id, request.children, limits.deletion_threads);
+    let counts = (family.children, family.changed());
+    let check = |slot: &Slot| {
+        let stored = slot.contents.as_ref().map(|contents| &*contents.thread);
+        thread::check_deletion(id, stored, request, counts, limits)
+    };
+    // What is refused whatever the other threads are must not lock them all.
+    tenant.slots.read(id, check)?;
+    let slots = tenant.slots.several(family.deleted.iter().chain(&family.detached));
+    let mut locked: Locked<'_> = slots.iter().map(|(id, slot)| (id, slot.write())).collect();
+    if let Some(slot) = locked.get(id) {
+        check(slot)?;
+    }
+    apply(tenant, &mut locked, &family.deleted, &family.detached);
+    Ok(Deletion::new(family.deleted, family.detached))
+}
+
+/// Deletes and detaches threads, all of them locked, in one step for every reader.
+pub(super) fn apply(tenant: &Tenant, locked: &mut Locked<'_>, deleted: &[ThreadId], detached: &[ThreadId]) {
+    let now = tenant.now();
+    let mut gone = Vec::new();
+    let mut index = tenant.index.write();
+    for id in deleted {
+        let Some(slot) = locked.get_mut(id) else { continue };
+        let record = thread::deleted_id(&slot.id, now);
+        index.put_id(id, slot, record);
+        index.remove_thread(id);
+        if let Some(contents) = slot.contents.take() {
+            for run in contents.runs.keys() {
+                index.remove_run(run);
+            }
+            gone.push(contents);
+        }
+    }
+    for id in detached {
+        if let Some(contents) = locked.get_mut(id).and_then(|slot| slot.contents.as_mut()) {
+            contents.thread = detach(&contents.thread, now);
+            index.put_thread(&contents.thread);
+        }
+    }
+    drop(index);
+    tenant.trash.add(gone);
+}
+
+fn detach(child: &StoredThread, now: Timestamp) -> Arc<StoredThread> {
+    Arc::new(thread::detach(child.clone(), now))
+}

@@ -1,0 +1,106 @@
+//! Threads of a tenant: reading, making and changing them.
+
+mod admin;
+mod delete;
+mod prune;
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use store_core::{
+    CursorScope, Direction, Error, Page, PageBuilder, Position, Result, Thread, ThreadFilter, ThreadId, ThreadOrder,
+    ThreadQuery, ThreadReader, Timestamp, length, thread,
+};
+
+use crate::tenant::{Tenant, ThreadScope, Walk};
+
+/// The threads of a tenant, with their logs and runs.
+#[derive(Clone)]
+pub(crate) struct MemoryThreads {
+    tenant: Arc<Tenant>,
+}
+
+impl MemoryThreads {
+    pub(crate) const fn new(tenant: Arc<Tenant>) -> Self {
+        Self { tenant }
+    }
+
+    /// The tenant, unless it was closed.
+    pub(crate) fn tenant(&self) -> Result<&Tenant> {
+        self.tenant.opened()
+    }
+}
+
+impl fmt::Debug for MemoryThreads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryThreads").field("tenant", &self.tenant.name).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl ThreadReader for MemoryThreads {
+    async fn load_thread(&self, id: &ThreadId) -> Result<Option<Thread>> {
+        let thread = self.tenant()?.slots.read(id, |slot| Some(Arc::clone(&slot.contents.as_ref()?.thread)));
+        Ok(thread.map(|stored| stored.thread.clone()))
+    }
+
+    async fn list_threads(&self, query: ThreadQuery) -> Result<Page<Thread>> {
+        let tenant = self.tenant()?;
+        let mut page = PageBuilder::new(query.page.checked_limit()?);
+        let scope = CursorScope::new(&tenant.name, "list_threads", &query.binding());
+        let after = Position::open(&tenant.common.cursors, &scope, query.page.cursor.as_ref())?;
+        let walk = walk(&query, after.as_ref())?;
+        let index = tenant.index.read();
+        // An ascending walk by activity would meet again what is written meanwhile. It is bound to the changes that
+        // there were when it began; a time would not do, since a commit may say that it happened earlier.
+        let ascends = (query.order, query.direction) == (ThreadOrder::LastActivity, Direction::Forward);
+        let bound = if ascends { after.map_or_else(|| index.changes(), |after| after.bound) } else { u64::MAX };
+        for (time, row) in index.walk_threads(&ThreadScope::of(&query.filter), query.order, &walk) {
+            let thread = &row.thread.thread;
+            let item = row.changed <= bound && query.filter.admits(thread);
+            let position = Position { bound, ..Position::new(time.as_millis(), thread.id.as_str()) };
+            if !page.offer(position, bytes(thread), item.then(|| Arc::clone(&row.thread))) {
+                break;
+            }
+        }
+        drop(index);
+        Ok(page.finish(|at| at.seal(&tenant.common.cursors, &scope)).map(|stored| stored.thread.clone()))
+    }
+
+    async fn count_threads(&self, filter: &ThreadFilter) -> Result<u64> {
+        let index = self.tenant()?.index.read();
+        let scope = ThreadScope::of(filter);
+        if *filter == ThreadFilter::default() {
+            return Ok(length(index.count_threads(&scope)));
+        }
+        let walk = Walk::over(filter.created_after, filter.created_before);
+        let threads = index.walk_threads(&scope, ThreadOrder::Creation, &walk);
+        Ok(length(threads.filter(|(_, row)| filter.admits(&row.thread.thread)).count()))
+    }
+
+    async fn validate_parent(&self, thread: &ThreadId, parent: &ThreadId) -> Result<()> {
+        let index = self.tenant()?.index.read();
+        if index.thread(thread).is_none() {
+            return Err(Error::not_found("thread", thread));
+        }
+        thread::check_parent(thread, parent, &index.lineage(parent))
+    }
+}
+
+/// Which part of its order a query walks.
+fn walk(query: &ThreadQuery, after: Option<&Position>) -> Result<Walk<ThreadId>> {
+    let filter = &query.filter;
+    let (from, before) = match query.order {
+        ThreadOrder::LastActivity => (filter.active_after, filter.active_before),
+        ThreadOrder::Creation => (filter.created_after, filter.created_before),
+    };
+    let malformed = |e: Error| Error::invalid_cursor("it is malformed").with_source(e);
+    let place = |at: &Position| Ok((Timestamp::from_millis(at.rank)?, ThreadId::new(&at.id)?));
+    let after = after.map(place).transpose().map_err(malformed)?;
+    Ok(Walk { direction: query.direction, after, from, before })
+}
+
+/// What of a thread may be large.
+fn bytes(thread: &Thread) -> u64 {
+    length(thread.metadata.iter().map(|(key, value)| key.len() + value.as_str().len()).sum())
+}

@@ -1,0 +1,70 @@
+//! How the suite opens a store in memory.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use conformance_tests::{Fixture, Gap, Lack, Need, Opened};
+use store_core::{Capabilities, Clock, Limits, ManualClock, Result, Store, Survives, Timestamp};
+use store_memory::{MemoryConfig, MemoryStore};
+
+const NOTHING_SURVIVES: Lack = Lack::Unsupported("a store in memory ends with its last handle");
+
+struct InMemory;
+
+pub(crate) fn fixture() -> impl Fixture {
+    InMemory
+}
+
+fn clock(opened: &Opened) -> &ManualClock {
+    opened.guard().unwrap()
+}
+
+#[async_trait]
+impl Fixture for InMemory {
+    fn name(&self) -> String {
+        "memory".to_owned()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(Survives::Nothing, Limits::default().record_bytes)
+    }
+
+    fn lack(&self, need: Need) -> Option<Lack> {
+        match need {
+            Need::Reopen | Need::Damage => Some(NOTHING_SURVIVES),
+            Need::Beside => Some(Lack::Unsupported("each opening makes a store of its own")),
+            _ => None,
+        }
+    }
+
+    fn gaps(&self) -> Vec<Gap> {
+        Vec::new()
+    }
+
+    async fn open(&self, limits: Limits) -> Result<Opened> {
+        let clock = ManualClock::new(Timestamp::from_millis(1_763_700_000_000)?);
+        let config = MemoryConfig::default().with_clock(Arc::new(clock.clone())).with_limits(&limits);
+        Ok(Opened::new(Arc::new(MemoryStore::open(config)?), clock))
+    }
+
+    async fn reopen(&self, _opened: Opened) -> Result<Opened> {
+        unreachable!("it is lacking")
+    }
+
+    async fn open_beside(&self, _opened: &Opened) -> Result<Arc<dyn Store>> {
+        unreachable!("it is lacking")
+    }
+
+    async fn advance(&self, opened: &Opened, by: Duration) {
+        clock(opened).advance(by);
+    }
+
+    async fn set_back(&self, opened: &Opened, by: Duration) {
+        let clock = clock(opened);
+        clock.set(clock.now().saturating_sub(by));
+    }
+
+    async fn damage(&self, _opened: Opened, _seed: u64) -> Result<Opened> {
+        unreachable!("it is lacking")
+    }
+}

@@ -1,0 +1,9 @@
+//! The store in memory, seen from outside: the suite that every store passes, and what is this store's own.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails, with its place")]
+
+mod conformance;
+mod fixture;
+mod race;
+
+pub(crate) use self::fixture::fixture;

@@ -1,0 +1,124 @@
+//! Many tasks at once.
+
+use std::sync::Arc;
+
+use store_core::{
+    AgentId, ChildStrategy, Commit, CommitCoordinator, CommitKey, DeleteRequest, EntryQuery, ErrorKind, Expect,
+    Message, NewEntry, NewThread, PageRequest, RunChange, RunId, RunStatus, Store, TenantId, ThreadId, ThreadQuery,
+};
+use store_memory::{MemoryConfig, MemoryStore};
+
+const TASKS: usize = 64;
+const THREADS: usize = 8;
+const COMMITS: usize = 50;
+const CHILDREN: usize = 20;
+
+fn commits() -> Arc<dyn CommitCoordinator> {
+    let store = MemoryStore::open(MemoryConfig::default()).unwrap();
+    store.tenant(&TenantId::default_tenant()).unwrap().commits.unwrap()
+}
+
+fn thread(at: usize) -> ThreadId {
+    ThreadId::new(format!("t-{}", at % THREADS)).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_committers_leave_dense_logs() {
+    let commits = commits();
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|task| {
+            let commits = Arc::clone(&commits);
+            tokio::spawn(async move {
+                for number in 0..COMMITS {
+                    let key = CommitKey::new(format!("{task}-{number}")).unwrap();
+                    let commit = Commit::new(thread(task + number)).with_key(key);
+                    let commit = commit.entry(NewEntry::new(Message::user("a")));
+                    let _ = commits.commit(commit.entry(NewEntry::new(Message::assistant("b")))).await.unwrap();
+                    tokio::task::yield_now().await;
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let threads = commits.threads();
+    let mut total = 0;
+    for at in 0..THREADS {
+        let stored = threads.load_thread(&thread(at)).await.unwrap().unwrap();
+        let mut query = EntryQuery::all().with_page(PageRequest::first(1000));
+        let mut next = 1;
+        loop {
+            let page = threads.list_entries(&thread(at), query.clone()).await.unwrap();
+            for entry in &page.items {
+                assert_eq!(entry.seq, next);
+                next += 1;
+            }
+            let Some(cursor) = page.next else { break };
+            query.page = query.page.after(cursor);
+        }
+        assert_eq!(stored.version.number(), next - 1);
+        total += stored.version.number();
+    }
+    assert_eq!(total, (TASKS * COMMITS * 2) as u64);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_new_run_id_has_one_winner_among_threads() {
+    let commits = commits();
+    for round in 0..200 {
+        let run = RunId::new(format!("r-{round}")).unwrap();
+        let tasks: Vec<_> = (0..THREADS)
+            .map(|at| {
+                let commits = Arc::clone(&commits);
+                let change = RunChange::new(run.clone(), RunStatus::Running).with_agent(AgentId::new("a").unwrap());
+                tokio::spawn(async move { commits.commit(Commit::new(thread(at)).with_run(change)).await })
+            })
+            .collect();
+        let mut winners = 0;
+        for task in tasks {
+            match task.await.unwrap() {
+                Ok(_) => winners += 1,
+                Err(error) => assert!(matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::LimitExceeded)),
+            }
+        }
+        assert_eq!(winners, 1);
+        let threads = commits.threads();
+        let owner = threads.load_run(&run).await.unwrap().unwrap().thread;
+        let done = RunChange::new(run, RunStatus::done(store_core::RunOutcome::NaturalEnd));
+        let _ = commits.commit(Commit::new(owner).expecting(Expect::Any).with_run(done)).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_list_shows_a_whole_family_or_nothing_of_it() {
+    let threads = commits().threads();
+    let id = |name: String| ThreadId::new(name).unwrap();
+    for round in 0..50 {
+        let parent = id(format!("p-{round}"));
+        let _ = threads.create_thread(NewThread::new(parent.clone())).await.unwrap();
+        for child in 0..CHILDREN {
+            let mut new = NewThread::new(id(format!("c-{round}-{child}")));
+            new.fields.parent_thread_id = Some(parent.clone());
+            let _ = threads.create_thread(new).await.unwrap();
+        }
+        let deleting = {
+            let threads = Arc::clone(&threads);
+            tokio::spawn(async move {
+                let cascade = DeleteRequest { children: ChildStrategy::Cascade, expect: Expect::Any };
+                threads.delete_thread(&parent, cascade).await
+            })
+        };
+        loop {
+            let query = ThreadQuery::default().with_page(PageRequest::first(1000));
+            let seen = threads.list_threads(query).await.unwrap().items.len();
+            assert!(seen == 0 || seen == CHILDREN + 1, "{seen} threads");
+            if seen == 0 {
+                break;
+            }
+        }
+        assert_eq!(deleting.await.unwrap().unwrap().deleted.len(), CHILDREN + 1);
+    }
+    assert_eq!(threads.purge_deleted().await.unwrap(), 50 * (CHILDREN as u64 + 1));
+    assert_eq!(threads.purge_deleted().await.unwrap(), 0);
+}
