@@ -1,0 +1,255 @@
+//! The values of the index, and reading them whatever they are read through.
+
+use store_core::{
+    EntryId, Json, Result, Run, RunId, RunPhase, TenantId, ThreadId, Timestamp,
+    codec::{Codec, DecodeError, Fields, Object},
+    log::{Marks, Node},
+    thread::{IdRecord, StoredThread},
+};
+
+use crate::{
+    error,
+    index::{Index, Snapshot},
+    log::{Position, Span},
+    table,
+};
+
+/// What is known of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LogRow {
+    pub(crate) tenant: TenantId,
+    pub(crate) thread: ThreadId,
+    pub(crate) generation: u64,
+    /// Up to where the index covers the log.
+    pub(crate) end: Position,
+    /// Up to which offset the log is durable.
+    pub(crate) synced: u64,
+}
+
+impl Codec for LogRow {
+    fn write(&self, out: &mut String) {
+        let mut object = Object::open(out);
+        object.field("tenant", &self.tenant).field("thread", &self.thread).field("generation", &self.generation);
+        object.field("end", &self.end.offset).field("crc", &self.end.crc).field("synced", &self.synced);
+        object.close();
+    }
+
+    fn read(raw: &str) -> std::result::Result<Self, DecodeError> {
+        let mut fields = Fields::parse(raw)?;
+        Ok(Self {
+            tenant: fields.take("tenant")?,
+            thread: fields.take("thread")?,
+            generation: fields.take("generation")?,
+            end: Position { offset: fields.take("end")?, crc: fields.take("crc")? },
+            synced: fields.take("synced")?,
+        })
+    }
+}
+
+/// A thread and the number of its log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ThreadRow {
+    pub(crate) log: u64,
+    pub(crate) stored: StoredThread,
+}
+
+impl Codec for ThreadRow {
+    fn write(&self, out: &mut String) {
+        let mut object = Object::open(out);
+        object.field("log", &self.log).field("stored", &self.stored);
+        object.close();
+    }
+
+    fn read(raw: &str) -> std::result::Result<Self, DecodeError> {
+        let mut fields = Fields::parse(raw)?;
+        Ok(Self { log: fields.take("log")?, stored: fields.take("stored")? })
+    }
+}
+
+/// Where a run stands, and what its places in lists are made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RunRow {
+    pub(crate) log: u64,
+    pub(crate) span: Span,
+    pub(crate) thread: ThreadId,
+    pub(crate) status: RunPhase,
+    pub(crate) parent_run: Option<RunId>,
+    pub(crate) created_at: Timestamp,
+}
+
+impl RunRow {
+    pub(crate) fn of(log: u64, span: Span, run: &Run) -> Self {
+        Self {
+            log,
+            span,
+            thread: run.thread.clone(),
+            status: run.status.phase(),
+            parent_run: run.parent_run.clone(),
+            created_at: run.created_at,
+        }
+    }
+}
+
+impl Codec for RunRow {
+    fn write(&self, out: &mut String) {
+        let mut object = Object::open(out);
+        object.field("log", &self.log);
+        object.field("span", &vec![self.span.offset, u64::from(self.span.len), u64::from(self.span.crc)]);
+        object.field("thread", &self.thread).field("status", &self.status);
+        object.maybe("parent_run", self.parent_run.as_ref()).field("created_at", &self.created_at);
+        object.close();
+    }
+
+    fn read(raw: &str) -> std::result::Result<Self, DecodeError> {
+        let mut fields = Fields::parse(raw)?;
+        let log = fields.take("log")?;
+        let wide: Vec<u64> = fields.take("span")?;
+        let narrow = |number: u64| u32::try_from(number).map_err(|_| DecodeError::new("is no span").within("span"));
+        let &[offset, len, crc] = wide.as_slice() else { return Err(DecodeError::new("is no span").within("span")) };
+        Ok(Self {
+            log,
+            span: Span { offset, len: narrow(len)?, crc: narrow(crc)? },
+            thread: fields.take("thread")?,
+            status: fields.take("status")?,
+            parent_run: fields.maybe("parent_run")?,
+            created_at: fields.take("created_at")?,
+        })
+    }
+}
+
+/// Where an entry stands, its id and its node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NodeRow {
+    pub(crate) span: Span,
+    pub(crate) id: EntryId,
+    pub(crate) node: Node,
+}
+
+impl NodeRow {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = self.span.encode().to_vec();
+        let id = self.id.as_str().as_bytes();
+        // An id has at most 256 bytes, and at least one.
+        out.push(u8::try_from(id.len() - 1).unwrap_or(u8::MAX));
+        out.extend_from_slice(id);
+        out.extend_from_slice(self.node.encode().as_bytes());
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (span, rest) = bytes.split_at_checked(Span::BYTES)?;
+        let (len, rest) = rest.split_first()?;
+        let (id, node) = rest.split_at_checked(usize::from(*len) + 1)?;
+        Some(Self {
+            span: Span::decode(span)?,
+            id: EntryId::new(std::str::from_utf8(id).ok()?).ok()?,
+            node: Node::read(std::str::from_utf8(node).ok()?).ok()?,
+        })
+    }
+}
+
+/// Something that values of the index are read through.
+pub(crate) trait Get {
+    /// The value of a key.
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>>;
+}
+
+impl Get for Index {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        Self::get(self, key)
+    }
+}
+
+impl Get for Snapshot {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        Self::get(self, key)
+    }
+}
+
+/// A value that does not read as what it should be: the index is damaged, and can be rebuilt.
+pub(crate) fn damaged(what: &'static str) -> store_core::Error {
+    error::corrupt(format!("index, {what}"), None)
+}
+
+/// Reads a value that is JSON.
+pub(crate) fn read<T: Codec>(what: &'static str, bytes: &[u8]) -> Result<T> {
+    let text = std::str::from_utf8(bytes).map_err(|e| damaged(what).with_source(e))?;
+    T::read(text).map_err(|e| damaged(what).with_source(e))
+}
+
+fn load<T: Codec>(get: &(impl Get + ?Sized), what: &'static str, key: &crate::index::Key) -> Result<Option<T>> {
+    get.get(key.as_bytes())?.map(|bytes| read(what, &bytes)).transpose()
+}
+
+/// Typed reads of the index.
+pub(crate) trait Rows: Get {
+    fn thread_row(&self, tenant: &TenantId, id: &ThreadId) -> Result<Option<ThreadRow>> {
+        load(self, "thread", &table::thread(tenant, id))
+    }
+
+    fn log_row(&self, log: u64) -> Result<Option<LogRow>> {
+        load(self, "log", &table::log(log))
+    }
+
+    /// The row of a log, also of one that waits for its purge.
+    fn any_log_row(&self, log: u64) -> Result<Option<LogRow>> {
+        match self.log_row(log)? {
+            Some(row) => Ok(Some(row)),
+            None => load(self, "purge", &table::purge(log)),
+        }
+    }
+
+    /// The number of the last change of a log's thread; 0 if it changed before the index was made.
+    fn change_of(&self, log: u64) -> Result<u64> {
+        let bytes = self.get(table::changed(log).as_bytes())?;
+        Ok(bytes.and_then(|bytes| table::last_number(&bytes)).unwrap_or_default())
+    }
+
+    /// What is remembered of an id; that of a thread without a record of its own follows from the thread.
+    fn id_record(&self, tenant: &TenantId, id: &ThreadId, stored: Option<&StoredThread>) -> Result<IdRecord> {
+        let found = load(self, "thread id", &table::id(tenant, id))?;
+        let generation = stored.map_or(0, |stored| stored.thread.generation());
+        Ok(found.unwrap_or_else(|| IdRecord { generation, ..IdRecord::default() }))
+    }
+
+    fn run_row(&self, tenant: &TenantId, id: &RunId) -> Result<Option<RunRow>> {
+        load(self, "run", &table::run(tenant, id))
+    }
+
+    /// The row of a run whose thread was not deleted.
+    fn live_run_row(&self, tenant: &TenantId, id: &RunId) -> Result<Option<RunRow>> {
+        match self.run_row(tenant, id)? {
+            Some(row) if self.get(table::log(row.log).as_bytes())?.is_some() => Ok(Some(row)),
+            _ => Ok(None),
+        }
+    }
+
+    fn node_row(&self, log: u64, seq: u64) -> Result<Option<NodeRow>> {
+        let bytes = self.get(table::node(log, seq).as_bytes())?;
+        bytes.map(|bytes| NodeRow::decode(&bytes).ok_or_else(|| damaged("node"))).transpose()
+    }
+
+    fn expect_node(&self, log: u64, seq: u64) -> Result<NodeRow> {
+        self.node_row(log, seq)?.ok_or_else(|| damaged("node"))
+    }
+
+    fn entry_seq(&self, log: u64, id: &EntryId) -> Result<Option<u64>> {
+        let bytes = self.get(table::entry(log, id).as_bytes())?;
+        bytes.map(|bytes| table::last_number(&bytes).ok_or_else(|| damaged("entry"))).transpose()
+    }
+
+    fn marks_of(&self, log: u64, seq: u64) -> Result<Marks> {
+        Ok(load(self, "marks", &table::marks(log, seq))?.unwrap_or_default())
+    }
+
+    fn state_value(&self, log: u64, key: &str) -> Result<Option<Json>> {
+        load(self, "state", &table::state(log, key))
+    }
+
+    fn commit_span(&self, log: u64, key: &store_core::CommitKey) -> Result<Option<Span>> {
+        let bytes = self.get(table::commit_key(log, key).as_bytes())?;
+        bytes.map(|bytes| Span::decode(&bytes).ok_or_else(|| damaged("commit key"))).transpose()
+    }
+}
+
+impl<G: Get + ?Sized> Rows for G {}

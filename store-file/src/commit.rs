@@ -1,0 +1,25 @@
+//! The commit: handed to the writer of its thread.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use store_core::{Commit, CommitCoordinator, Error, Receipt, Result, ThreadRunStore};
+
+use crate::{
+    tenant::Tenant,
+    writer::{Answer, Ask},
+};
+
+#[async_trait]
+impl CommitCoordinator for Tenant {
+    async fn commit(&self, commit: Commit) -> Result<Receipt> {
+        match self.write(commit.thread.clone(), Ask::Commit(Box::new(commit))).await? {
+            Answer::Receipt(receipt) => Ok(*receipt),
+            Answer::Thread(_) | Answer::Done => Err(Error::closed()),
+        }
+    }
+
+    fn threads(&self) -> Arc<dyn ThreadRunStore> {
+        Arc::new(self.clone())
+    }
+}

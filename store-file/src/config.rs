@@ -1,0 +1,104 @@
+//! How a store is opened.
+
+use std::{sync::Arc, time::Duration};
+
+use store_core::{Clock, IdSource, Limits, SystemClock, Uuids};
+
+use crate::{files::DEFAULT_OPEN_FILES, pool::DEFAULT_THREADS};
+
+/// When what was acknowledged is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Before it is acknowledged: it survives a power cut.
+    #[default]
+    Sync,
+    /// At most this long after it was acknowledged: it survives a killed process, and a power cut may take the last of
+    /// it, never the middle and never half a commit (FI-12).
+    Interval(Duration),
+    /// When the system gets to it: as `Interval`, without a bound.
+    None,
+}
+
+/// What happens to a root that does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Create {
+    /// It is made (FI-15).
+    #[default]
+    Missing,
+    /// The opening is refused.
+    Never,
+}
+
+/// How a store is opened.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct FileConfig {
+    /// When what was acknowledged is durable.
+    pub durability: Durability,
+    /// What happens to a root that does not exist.
+    pub create: Create,
+    /// Read beside a holder: takes no lock and writes nothing (FI-15).
+    pub read_only: bool,
+    /// The clock of store time.
+    pub clock: Arc<dyn Clock>,
+    /// Where generated ids come from.
+    pub ids: Arc<dyn IdSource>,
+    /// Limits, none above the defaults.
+    pub limits: Limits,
+    /// How many files stay open at most (FI-13).
+    pub open_files: usize,
+    /// How many threads work at most.
+    pub threads: usize,
+}
+
+impl Default for FileConfig {
+    fn default() -> Self {
+        Self {
+            durability: Durability::Sync,
+            create: Create::Missing,
+            read_only: false,
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(Uuids),
+            limits: Limits::default(),
+            open_files: DEFAULT_OPEN_FILES,
+            threads: DEFAULT_THREADS,
+        }
+    }
+}
+
+impl FileConfig {
+    /// The same with this durability.
+    #[must_use]
+    pub const fn with_durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// The same for a root that exists, or may be made.
+    #[must_use]
+    pub const fn with_create(mut self, create: Create) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// The same for reading beside a holder.
+    #[must_use]
+    pub const fn read_only(mut self) -> Self {
+        self.read_only = true;
+        self
+    }
+
+    /// The same with this clock.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// The same with these limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+}

@@ -1,0 +1,446 @@
+//! Facts about several threads: deletion, pruning, remembered ids; and the removal of what deletions left behind.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use store_core::{
+    ChildStrategy, ClaimNumber, DeleteRequest, Deletion, Error, Outcome, PruneRequest, Pruned, Result, TenantId,
+    ThreadId, ThreadOrder, Timestamp,
+    codec::Codec,
+    length,
+    thread::{self, IdRecord, StoredThread},
+};
+
+use crate::{
+    codec::{LogRow, Rows, ThreadRow, read},
+    error,
+    fold::{self, Owner, Told},
+    index::{Direction, Key},
+    line::{Fact, Named},
+    log::AppendError,
+    root::RootLog,
+    shared::{Loaded, Shared, Slot, ThreadKey, guard},
+    staged::Staged,
+    table::{self, ThreadScope},
+};
+
+/// How many keys a step of a purge removes.
+const PURGE_STEP: usize = 1_000;
+
+/// Writes a fact to the root log and shows what it changes.
+pub(crate) fn record(shared: &Shared, fact: &Fact, staged: Staged<'_>) -> Result<()> {
+    let mut staged = staged;
+    let mut root = guard(&shared.root);
+    let path = RootLog::path()?;
+    let end = match root.append(&*shared.vfs, fact) {
+        // Deleting makes space, so it must not need any: the reserve is for this (FI-7).
+        Err(AppendError::Full(_)) if crate::reserve::release(shared) => root.append(&*shared.vfs, fact),
+        first => first,
+    };
+    let end = end.map_err(|failed| shared.append_failed(failed, &path))?;
+    staged.put(table::fact("root"), encode_position(end));
+    // The fact is in the log: whatever happens now, the next opening shows it.
+    shared.show(staged).map_err(|error| Error::commit_unknown(None).with_source(error))
+}
+
+/// A position as a value of the index.
+pub(crate) fn encode_position(position: crate::log::Position) -> Vec<u8> {
+    [position.offset.to_be_bytes().as_slice(), position.crc.to_be_bytes().as_slice()].concat()
+}
+
+/// Remembers the highest claim number of an id that has no thread (CM-32). The slot of the thread is held.
+pub(crate) fn remember_fence(
+    shared: &Shared,
+    key: &ThreadKey,
+    fence: Option<ClaimNumber>,
+    told: &mut Told,
+) -> Result<()> {
+    if told.id.fence == fence {
+        return Ok(());
+    }
+    let (tenant, thread) = key.clone();
+    let mut id = told.id.clone();
+    id.fence = fence;
+    let mut staged = Staged::new(&shared.index);
+    staged.put(table::id(&tenant, &thread), id.encode());
+    record(shared, &Fact::Fence { tenant, thread, fence }, staged)?;
+    told.id = id;
+    Ok(())
+}
+
+/// Deletes a thread, and its descendants or the parent of its children, in one step (TH-17 to TH-20).
+pub(crate) fn delete(shared: &Shared, key: &ThreadKey, request: DeleteRequest) -> Result<Deletion> {
+    shared.check_writable()?;
+    let family = shared.family(&key.0);
+    let _family = guard(&family);
+    let children = children(shared, &key.0, &key.1)?;
+    let (deleted, detached) = match request.children {
+        ChildStrategy::Cascade => (descendants(shared, key)?, Vec::new()),
+        ChildStrategy::Detach | ChildStrategy::Reject => (vec![key.1.clone()], children.clone()),
+    };
+    let counts = (length(children.len()), length(deleted.len() + detached.len()));
+    let held = Held::take(shared, &key.0, deleted.iter().chain(&detached));
+    let mut slots = held.lock();
+    let row = shared.index.thread_row(&key.0, &key.1)?;
+    let stored = row.map(|row| crate::view::stamp(row.stored, shared.meta.incarnation()));
+    thread::check_deletion(&key.1, stored.as_ref(), request, counts, &shared.limits)?;
+    apply(shared, &key.0, (&deleted, &detached), &mut slots)?;
+    Ok(Deletion::new(deleted, detached))
+}
+
+/// The slots of several threads, locked in the order of their ids.
+struct Held {
+    slots: Vec<Arc<Slot>>,
+}
+
+impl Held {
+    fn take<'a>(shared: &Shared, tenant: &TenantId, threads: impl Iterator<Item = &'a ThreadId>) -> Self {
+        let mut threads: Vec<_> = threads.collect();
+        threads.sort();
+        threads.dedup();
+        Self { slots: threads.into_iter().map(|thread| shared.slot(&(tenant.clone(), thread.clone()))).collect() }
+    }
+
+    fn lock(&self) -> Vec<MutexGuard<'_, Option<Loaded>>> {
+        self.slots.iter().map(|slot: &Arc<Mutex<Option<Loaded>>>| guard(slot)).collect()
+    }
+}
+
+/// Writes a deletion. The family is held, so that no thread gets or loses a parent meanwhile.
+fn apply(
+    shared: &Shared,
+    tenant: &TenantId,
+    threads: (&[ThreadId], &[ThreadId]),
+    slots: &mut [MutexGuard<'_, Option<Loaded>>],
+) -> Result<()> {
+    let now = shared.time.now();
+    let mut staged = Staged::new(&shared.index);
+    let mut fact = (Vec::new(), Vec::new());
+    for id in threads.0 {
+        if let Some(row) = shared.index.thread_row(tenant, id)? {
+            let fence = shared.index.id_record(tenant, id, Some(&row.stored))?.fence;
+            fact.0.push(named(id, &row.stored, fence));
+            remove(&mut staged, tenant, (&row, now))?;
+        }
+    }
+    for id in threads.1 {
+        if let Some(row) = shared.index.thread_row(tenant, id)? {
+            let detached = thread::detach(row.stored.clone(), now);
+            fact.1.push(named(id, &detached, None));
+            let generation = detached.thread.generation();
+            let owner = Owner { tenant: tenant.clone(), thread: id.clone(), generation, log: row.log };
+            fold::put_thread(&mut staged, &owner, Some(&row.stored), &detached);
+        }
+    }
+    let fact = Fact::Delete { tenant: tenant.clone(), deleted: fact.0, detached: fact.1, at: now };
+    slots.iter_mut().for_each(|slot| **slot = None);
+    record(shared, &fact, staged)
+}
+
+fn named(id: &ThreadId, stored: &StoredThread, fence: Option<ClaimNumber>) -> Named {
+    let thread = &stored.thread;
+    Named { thread: id.clone(), generation: thread.generation(), revision: thread.revision.number(), fence }
+}
+
+/// Takes a thread out of the index; what its log left there waits for the purge.
+pub(crate) fn remove(staged: &mut Staged<'_>, tenant: &TenantId, what: (&ThreadRow, Timestamp)) -> Result<()> {
+    let (row, now) = what;
+    let thread = &row.stored.thread;
+    let log_row = staged.log_row(row.log)?.ok_or_else(|| crate::codec::damaged("log"))?;
+    let id = staged.id_record(tenant, &thread.id, Some(&row.stored))?;
+    fold::remove_thread(staged, tenant, &row.stored);
+    staged.put(table::id(tenant, &thread.id), thread::deleted_id(&id, now).encode());
+    staged.delete(table::log(row.log));
+    staged.delete(table::changed(row.log));
+    staged.put(table::purge(row.log), log_row.encode());
+    Ok(())
+}
+
+/// The direct children of a thread.
+fn children(shared: &Shared, tenant: &TenantId, parent: &ThreadId) -> Result<Vec<ThreadId>> {
+    let list = table::thread_list(tenant, ThreadScope::Of(parent), ThreadOrder::Creation);
+    let snapshot = shared.index.snapshot();
+    let mut children = Vec::new();
+    for pair in snapshot.prefix(list.as_bytes(), Direction::Forward) {
+        let (key, _) = pair?;
+        let (_, id) = table::read_place(&list, &key).ok_or_else(|| crate::codec::damaged("thread list"))?;
+        children.push(ThreadId::new(id)?);
+    }
+    Ok(children)
+}
+
+/// A thread and all below it; no more than what shows that the limit is passed.
+fn descendants(shared: &Shared, key: &ThreadKey) -> Result<Vec<ThreadId>> {
+    let mut found = vec![key.1.clone()];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).cloned() {
+        found.extend(children(shared, &key.0, &parent)?);
+        next += 1;
+        if length(found.len()) > shared.limits.deletion_threads {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// Deletes threads that nobody wrote for a while, and forgets ids that need not be remembered (TH-25 to TH-28).
+pub(crate) fn prune(shared: &Shared, tenant: &TenantId, request: PruneRequest) -> Result<Pruned> {
+    shared.check_writable()?;
+    let limit = store_core::PageRequest::first(request.limit).checked_limit()?;
+    let now = shared.time.now();
+    let (mut threads, more) = idle(shared, tenant, (request, now), limit)?;
+    if !request.dry_run {
+        purge(shared, Some(tenant))?;
+        let mut pruned = Vec::new();
+        for id in threads {
+            match prune_one(shared, tenant, &id, (request, now)) {
+                Ok(true) => pruned.push(id),
+                Ok(false) => {}
+                Err(error) => return Err(if pruned.is_empty() { error } else { begun(error) }),
+            }
+        }
+        forget(shared, tenant, now).map_err(|error| if pruned.is_empty() { error } else { begun(error) })?;
+        threads = pruned;
+    }
+    Ok(Pruned::new(threads, more))
+}
+
+/// Idle threads without children that stay, children before their parents, the longest idle families first; and whether
+/// there are more of them.
+fn idle(
+    shared: &Shared,
+    tenant: &TenantId,
+    when: (PruneRequest, Timestamp),
+    limit: usize,
+) -> Result<(Vec<ThreadId>, bool)> {
+    let (request, now) = when;
+    let list = table::thread_list(tenant, ThreadScope::All, ThreadOrder::LastActivity);
+    let snapshot = shared.index.snapshot();
+    let mut family = Family { shared, tenant, when, judged: BTreeMap::new(), found: Vec::new() };
+    let bound = now.saturating_sub(request.idle).as_millis();
+    for pair in snapshot.prefix(list.as_bytes(), Direction::Forward) {
+        let (key, _) = pair?;
+        let (time, id) = table::read_place(&list, &key).ok_or_else(|| crate::codec::damaged("thread list"))?;
+        if time >= bound || family.found.len() > limit {
+            break;
+        }
+        family.judge(&ThreadId::new(id)?)?;
+    }
+    let more = family.found.len() > limit;
+    family.found.truncate(limit);
+    Ok((family.found, more))
+}
+
+/// Judges threads with their descendants: a thread goes only if all below it go.
+struct Family<'a> {
+    shared: &'a Shared,
+    tenant: &'a TenantId,
+    when: (PruneRequest, Timestamp),
+    judged: BTreeMap<ThreadId, bool>,
+    found: Vec<ThreadId>,
+}
+
+/// A thread whose children are being judged.
+struct Judging {
+    id: ThreadId,
+    goes: bool,
+    rest: Vec<ThreadId>,
+}
+
+impl Family<'_> {
+    /// Judges a thread and all below it that were not judged before.
+    fn judge(&mut self, root: &ThreadId) -> Result<()> {
+        let mut open = Vec::new();
+        if !self.judged.contains_key(root) {
+            open.push(self.begin(root)?);
+        }
+        while let Some(mut judging) = open.pop() {
+            if let Some(child) = judging.rest.pop().filter(|_| judging.goes) {
+                match self.judged.get(&child) {
+                    Some(goes) => judging.goes &= goes,
+                    None => {
+                        // It is judged first, and this one again with what came out.
+                        judging.rest.push(child.clone());
+                        open.push(judging);
+                        judging = self.begin(&child)?;
+                    }
+                }
+                open.push(judging);
+                continue;
+            }
+            if judging.goes {
+                self.found.push(judging.id.clone());
+            }
+            self.judged.insert(judging.id, judging.goes);
+        }
+        Ok(())
+    }
+
+    fn begin(&self, id: &ThreadId) -> Result<Judging> {
+        let (request, now) = self.when;
+        let row = self.shared.index.thread_row(self.tenant, id)?;
+        let goes = row.is_some_and(|row| thread::is_idle(&row.stored, request.idle, now));
+        let rest = if goes { children(self.shared, self.tenant, id)? } else { Vec::new() };
+        Ok(Judging { id: id.clone(), goes, rest })
+    }
+}
+
+/// Deletes a thread if it is still to be pruned (TH-27).
+fn prune_one(shared: &Shared, tenant: &TenantId, id: &ThreadId, when: (PruneRequest, Timestamp)) -> Result<bool> {
+    let (request, now) = when;
+    let family = shared.family(tenant);
+    let _family = guard(&family);
+    let held = Held::take(shared, tenant, std::iter::once(id));
+    let mut slots = held.lock();
+    let Some(row) = shared.index.thread_row(tenant, id)? else { return Ok(false) };
+    if !thread::is_idle(&row.stored, request.idle, now) || !children(shared, tenant, id)?.is_empty() {
+        return Ok(false);
+    }
+    apply(shared, tenant, (std::slice::from_ref(id), &[]), &mut slots)?;
+    Ok(true)
+}
+
+/// Forgets deleted ids that are old enough (TH-25), and the claim numbers with them.
+fn forget(shared: &Shared, tenant: &TenantId, now: Timestamp) -> Result<()> {
+    let snapshot = shared.index.snapshot();
+    let mut threads = Vec::new();
+    for pair in snapshot.prefix(table::ids(tenant).as_bytes(), Direction::Forward) {
+        let (key, value) = pair?;
+        let id: IdRecord = read("thread id", &value)?;
+        if thread::is_forgotten(&id, now) {
+            let (_, thread) = table::read_id(&key).ok_or_else(|| crate::codec::damaged("thread id"))?;
+            threads.push(ThreadId::new(thread)?);
+        }
+    }
+    drop(snapshot);
+    for batch in threads.chunks(PURGE_STEP) {
+        let held = Held::take(shared, tenant, batch.iter());
+        let mut slots = held.lock();
+        let mut staged = Staged::new(&shared.index);
+        let mut gone = Vec::new();
+        for thread in batch {
+            // Nobody may have made it anew meanwhile.
+            if shared.index.thread_row(tenant, thread)?.is_none() {
+                staged.delete(table::id(tenant, thread));
+                gone.push(thread.clone());
+            }
+        }
+        slots.iter_mut().for_each(|slot| **slot = None);
+        record(shared, &Fact::Forget { tenant: tenant.clone(), threads: gone }, staged)?;
+    }
+    Ok(())
+}
+
+/// Removes what deletions left behind, in the index and on the disk (TH-20). `of` names a tenant, none means all.
+pub(crate) fn purge(shared: &Shared, of: Option<&TenantId>) -> Result<u64> {
+    shared.check_writable()?;
+    let _purging = guard(&shared.purging);
+    let snapshot = shared.index.snapshot();
+    let mut logs = Vec::new();
+    for pair in snapshot.prefix(table::purges().as_bytes(), Direction::Forward) {
+        let (key, value) = pair?;
+        let log = table::read_log(&key).ok_or_else(|| crate::codec::damaged("purge"))?;
+        let row: LogRow = read("purge", &value)?;
+        if of.is_none_or(|tenant| *tenant == row.tenant) {
+            logs.push((log, row));
+        }
+    }
+    drop(snapshot);
+    for (log, row) in &logs {
+        purge_log(shared, *log, row)?;
+    }
+    Ok(length(logs.len()))
+}
+
+fn purge_log(shared: &Shared, log: u64, row: &LogRow) -> Result<()> {
+    loop {
+        let snapshot = shared.index.snapshot();
+        let mut staged = Staged::new(&shared.index);
+        let mut keys = 0;
+        let under = table::OF_LOG.iter().map(|sort| table::of_log(*sort, log));
+        for prefix in under {
+            for pair in snapshot.prefix(prefix.as_bytes(), Direction::Forward).take(PURGE_STEP - keys) {
+                let (key, _) = pair?;
+                if let Some(run) = table::read_log_run(&key) {
+                    purge_run(shared, &mut staged, (log, &row.tenant), &store_core::RunId::new(run)?)?;
+                }
+                staged.delete(Key::from_bytes(&key));
+                keys += 1;
+            }
+        }
+        if keys == 0 {
+            break;
+        }
+        shared.index.apply(staged.into_changes())?;
+    }
+    // Who began to read before the deletion has ended when this lock is had; nobody later sees the thread.
+    drop(shared.readers.write());
+    let path = Shared::log_path(&row.tenant, &row.thread, row.generation)?;
+    shared.files.forget(&path);
+    match shared.vfs.unlink(&path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(error::io(&path, source)),
+        _ => {}
+    }
+    shared.vfs.sync_dir(&path.parent()).map_err(|source| error::io(&path, source))?;
+    let mut staged = Staged::new(&shared.index);
+    staged.delete(table::purge(log));
+    shared.index.apply(staged.into_changes())
+}
+
+/// Removes a run, unless its id was used again.
+fn purge_run(shared: &Shared, staged: &mut Staged<'_>, log: (u64, &TenantId), id: &store_core::RunId) -> Result<()> {
+    let (log, tenant) = log;
+    if let Some(row) = shared.index.run_row(tenant, id)?.filter(|row| row.log == log) {
+        for place in fold::run_places(tenant, id.as_str(), &row) {
+            staged.delete(place);
+        }
+        staged.delete(table::run(tenant, id));
+    }
+    Ok(())
+}
+
+/// Removes a closed tenant: its threads and what is remembered of its ids, in bounded steps (TN-8).
+pub(crate) fn drop_tenant(shared: &Shared, tenant: &TenantId) -> Result<()> {
+    // Who began to write before the tenant was closed has ended when this lock is had.
+    drop(shared.writing.write());
+    record(shared, &Fact::DropTenant { tenant: tenant.clone() }, Staged::new(&shared.index))?;
+    finish_drop(shared, tenant).map_err(begun)
+}
+
+/// The error of a call that is done in part: the rest is done by calling it again, or by the next opening.
+fn begun(error: Error) -> Error {
+    match error.outcome() {
+        Outcome::NotApplied => Error::commit_unknown(None).with_source(error),
+        Outcome::Unknown => error,
+    }
+}
+
+/// Goes on with the removal of a tenant.
+pub(crate) fn finish_drop(shared: &Shared, tenant: &TenantId) -> Result<()> {
+    loop {
+        let snapshot = shared.index.snapshot();
+        let mut staged = Staged::new(&shared.index);
+        let mut threads = BTreeMap::new();
+        for pair in snapshot.prefix(table::threads(tenant).as_bytes(), Direction::Forward).take(PURGE_STEP) {
+            let row: ThreadRow = read("thread", &pair?.1)?;
+            threads.insert(row.stored.thread.id.clone(), row);
+        }
+        let held = Held::take(shared, tenant, threads.keys());
+        let mut slots = held.lock();
+        for row in threads.values() {
+            remove(&mut staged, tenant, (row, Timestamp::MIN))?;
+        }
+        slots.iter_mut().for_each(|slot| **slot = None);
+        shared.index.apply(staged.into_changes())?;
+        if threads.is_empty() {
+            break;
+        }
+    }
+    purge(shared, Some(tenant))?;
+    shared.remove_folder(tenant)?;
+    let mut staged = Staged::new(&shared.index);
+    staged.delete_all(&table::ids(tenant))?;
+    record(shared, &Fact::TenantGone { tenant: tenant.clone() }, staged)
+}

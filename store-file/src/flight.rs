@@ -1,0 +1,148 @@
+//! Calls whose callers have gone: what comes later waits until they have taken effect (PR-16).
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU8, Ordering},
+    },
+};
+
+use store_core::ThreadId;
+use tokio::sync::Notify;
+
+use crate::shared::guard;
+
+const FLYING: u8 = 0;
+const LANDED: u8 = 1;
+const ORPHANED: u8 = 2;
+
+/// What a call is about: one thread, or several.
+pub(crate) type About = Option<ThreadId>;
+
+/// The calls of a tenant that still run although nobody waits for them.
+#[derive(Debug, Default)]
+pub(crate) struct Orphans {
+    running: Mutex<HashMap<About, usize>>,
+    landed: Notify,
+}
+
+/// The work's end of a call: dropped when it has taken effect, or never will.
+#[derive(Debug)]
+pub(crate) struct Work(Arc<Flight>);
+
+/// The caller's end: dropped before the answer came, it makes an orphan of the work.
+#[derive(Debug)]
+pub(crate) struct Caller(Arc<Flight>);
+
+#[derive(Debug)]
+struct Flight {
+    state: AtomicU8,
+    about: About,
+    orphans: Arc<Orphans>,
+}
+
+/// The two ends of a new call.
+pub(crate) fn start(orphans: &Arc<Orphans>, about: About) -> (Work, Caller) {
+    let flight = Arc::new(Flight { state: AtomicU8::new(FLYING), about, orphans: Arc::clone(orphans) });
+    (Work(Arc::clone(&flight)), Caller(flight))
+}
+
+impl Orphans {
+    /// Waits until no orphan is left that a call about this has to come after.
+    pub(crate) async fn wait(&self, about: &About) {
+        loop {
+            let landed = self.landed.notified();
+            if !self.concern(about) {
+                return;
+            }
+            landed.await;
+        }
+    }
+
+    fn concern(&self, about: &About) -> bool {
+        let running = guard(&self.running);
+        match about {
+            None => !running.is_empty(),
+            Some(_) => running.contains_key(&None) || running.contains_key(about),
+        }
+    }
+
+    fn enter(&self, about: &About) {
+        *guard(&self.running).entry(about.clone()).or_default() += 1;
+    }
+
+    fn leave(&self, about: &About) {
+        let mut running = guard(&self.running);
+        if let Some(count) = running.get_mut(about) {
+            *count -= 1;
+            if *count == 0 {
+                running.remove(about);
+            }
+        }
+        drop(running);
+        self.landed.notify_waiters();
+    }
+}
+
+impl Caller {
+    /// Says that the answer came.
+    pub(crate) fn answered(self) {
+        self.0.state.store(LANDED, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        let Flight { state, about, orphans } = &*self.0;
+        if state.load(Ordering::SeqCst) == LANDED {
+            return;
+        }
+        // Counted first: the work may end at any moment.
+        orphans.enter(about);
+        if state.compare_exchange(FLYING, ORPHANED, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+            orphans.leave(about);
+        }
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        let Flight { state, about, orphans } = &*self.0;
+        if state.swap(LANDED, Ordering::SeqCst) == ORPHANED {
+            orphans.leave(about);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use store_core::ThreadId;
+
+    use super::{Orphans, start};
+
+    #[test]
+    fn only_work_without_a_caller_is_waited_for() {
+        let orphans = Arc::new(Orphans::default());
+        let about = |text: &str| ThreadId::new(text).ok();
+        let (work, caller) = start(&orphans, about("a"));
+        caller.answered();
+        drop(work);
+        let (work, caller) = start(&orphans, about("a"));
+        drop(work);
+        drop(caller);
+        assert!(!orphans.concern(&None));
+        let (work, caller) = start(&orphans, about("a"));
+        drop(caller);
+        assert!(orphans.concern(&None) && orphans.concern(&about("a")) && !orphans.concern(&about("b")));
+        drop(work);
+        assert!(!orphans.concern(&None));
+        let (work, caller) = start(&orphans, None);
+        drop(caller);
+        assert!(orphans.concern(&about("b")));
+        drop(work);
+        assert!(!orphans.concern(&about("b")));
+    }
+}

@@ -1,0 +1,223 @@
+//! The index on disk, kept by fjall.
+
+use std::{
+    collections::BTreeMap,
+    error::Error as StdError,
+    fmt, fs, io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    sync::Arc,
+};
+
+use fjall::{
+    Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, compaction::Leveled,
+    config::PartitioningPolicy,
+};
+use store_core::{Error, Result};
+
+use super::{Direction, Pair, Pairs};
+use crate::{
+    error,
+    vfs::{Disk, Entry, FilePath, Kind, Vfs, ensure_dir},
+};
+
+const KEYSPACE: &str = "index";
+/// Found blocks, in memory. With partitioned filters and indexes a lookup needs few and small ones.
+const CACHE_BYTES: u64 = 16 << 20;
+/// What is collected before it is sorted into a table. Small: it is what an opening has to read again.
+const MEMTABLE_BYTES: u64 = 4 << 20;
+const TABLE_BYTES: u64 = 64 << 20;
+/// The least that fjall takes.
+const JOURNAL_BYTES: u64 = 64 << 20;
+const OPEN_FILES: usize = 64;
+/// With a single one fjall stops writing tables under load: the worker waits for room in the queue that only it
+/// empties.
+const WORKERS: usize = 2;
+
+/// In which condition the index was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Condition {
+    /// There was none: it is to be filled from the logs.
+    New,
+    /// It was damaged and is removed: it is to be filled from the logs, and to be reported.
+    Damaged,
+    /// It is as it was after one of its last batches.
+    Ready,
+}
+
+pub(super) struct DiskIndex {
+    database: Database,
+    keys: Keyspace,
+}
+
+impl fmt::Debug for DiskIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DiskIndex").finish_non_exhaustive()
+    }
+}
+
+impl DiskIndex {
+    pub(super) fn open(disk: &Disk) -> Result<(Self, Condition)> {
+        let fail = |source| error::io("index", source);
+        let place = FilePath::new("index")?;
+        ensure_dir(disk, &place).map_err(fail)?;
+        let folder = disk.path().join("index");
+        let failure = if is_plain(disk, &place).map_err(fail)? {
+            match Self::try_open(&folder) {
+                Ok(opened) => return Ok(opened),
+                Err(failure) => failure,
+            }
+        } else {
+            fjall::Error::Unrecoverable
+        };
+        if !is_damage(&failure) {
+            return Err(report(failure));
+        }
+        fs::remove_dir_all(&folder).map_err(fail)?;
+        ensure_dir(disk, &place).map_err(fail)?;
+        let (index, _) = Self::try_open(&folder).map_err(report)?;
+        Ok((index, Condition::Damaged))
+    }
+
+    fn try_open(folder: &Path) -> fjall::Result<(Self, Condition)> {
+        // Damaged files make fjall panic in places: for us that is damage like any other.
+        let opened = catch_unwind(AssertUnwindSafe(|| {
+            let database = Database::builder(folder)
+                .cache_size(CACHE_BYTES)
+                .worker_threads(WORKERS)
+                .max_journaling_size(JOURNAL_BYTES)
+                .max_cached_files(Some(OPEN_FILES))
+                .open()?;
+            let condition = if database.keyspace_exists(KEYSPACE) { Condition::Ready } else { Condition::New };
+            let keys = database.keyspace(KEYSPACE, options)?;
+            Ok((Self { database, keys }, condition))
+        }));
+        opened.unwrap_or(Err(fjall::Error::Unrecoverable))
+    }
+
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        guarded(|| self.keys.get(key)).map(|value| value.map(|value| value.to_vec()))
+    }
+
+    pub(super) fn snapshot(&self) -> DiskView {
+        DiskView { snapshot: self.database.snapshot(), keys: self.keys.clone() }
+    }
+
+    pub(super) fn apply(&self, changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> Result<()> {
+        let mut batch = self.database.batch();
+        for (key, value) in changes {
+            match value {
+                Some(value) => batch.insert(&self.keys, key, value),
+                None => batch.remove(&self.keys, key),
+            }
+        }
+        guarded(|| batch.commit())
+    }
+
+    pub(super) fn persist(&self) -> Result<()> {
+        guarded(|| self.database.persist(PersistMode::SyncAll))
+    }
+}
+
+fn options() -> KeyspaceCreateOptions {
+    // Not partitioned, a lookup in a table of the upper levels loads filter and index of the whole table: 60 times
+    // slower as soon as those do not fit into the cache.
+    KeyspaceCreateOptions::default()
+        .max_memtable_size(MEMTABLE_BYTES)
+        .index_block_partitioning_policy(PartitioningPolicy::all(true))
+        .filter_block_partitioning_policy(PartitioningPolicy::all(true))
+        .compaction_strategy(Arc::new(Leveled::default().with_table_target_size(TABLE_BYTES)))
+}
+
+/// Whether there are only files and folders: fjall opens by path, and would follow a link out of the root (FI-9).
+fn is_plain(disk: &Disk, folder: &FilePath) -> io::Result<bool> {
+    for Entry { name, kind } in disk.list(folder)? {
+        let plain = match (kind, folder.join(&name)) {
+            (Kind::File, Ok(_)) => true,
+            (Kind::Folder, Ok(inside)) => is_plain(disk, &inside)?,
+            (_, _) => false,
+        };
+        if !plain {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+pub(super) struct DiskView {
+    snapshot: fjall::Snapshot,
+    keys: Keyspace,
+}
+
+impl fmt::Debug for DiskView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DiskView").finish_non_exhaustive()
+    }
+}
+
+impl DiskView {
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        guarded(|| self.snapshot.get(&self.keys, key)).map(|value| value.map(|value| value.to_vec()))
+    }
+
+    pub(super) fn range(&self, from: &[u8], to: &[u8], direction: Direction) -> Pairs<'_> {
+        let mut guards = self.snapshot.range(&self.keys, from..to);
+        let mut ended = false;
+        Box::new(std::iter::from_fn(move || {
+            if ended {
+                return None;
+            }
+            let next = guarded(|| {
+                let guard = match direction {
+                    Direction::Forward => guards.next(),
+                    Direction::Backward => guards.next_back(),
+                };
+                guard.map(Guard::into_inner).transpose()
+            });
+            ended = !matches!(next, Ok(Some(_)));
+            next.map(|pair| pair.map(|(key, value)| -> Pair { (key.to_vec(), value.to_vec()) })).transpose()
+        }))
+    }
+}
+
+/// Calls fjall. A panic in it, as damaged files may cause, is `Corrupt`.
+fn guarded<T>(call: impl FnOnce() -> fjall::Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or(Err(fjall::Error::Unrecoverable)).map_err(report)
+}
+
+/// Whether the files are at fault, not the system.
+fn is_damage(failure: &fjall::Error) -> bool {
+    match (failure, system_error(failure)) {
+        (fjall::Error::Locked | fjall::Error::Poisoned, _) => false,
+        (_, Some(source)) => {
+            matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData)
+        }
+        (_, None) => true,
+    }
+}
+
+fn report(failure: fjall::Error) -> Error {
+    if is_damage(&failure) {
+        return error::corrupt("index", None).with_source(failure);
+    }
+    let error = match system_error(&failure) {
+        Some(source) => {
+            let code = source.raw_os_error();
+            error::io("index", code.map_or_else(|| source.kind().into(), io::Error::from_raw_os_error))
+        }
+        None => Error::unavailable("the index is in use, or a write of it failed"),
+    };
+    error.with_source(failure)
+}
+
+/// The system's error that fjall's error stands for.
+fn system_error(failure: &fjall::Error) -> Option<&io::Error> {
+    let mut source: Option<&(dyn StdError + 'static)> = Some(failure);
+    while let Some(error) = source {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        source = error.source();
+    }
+    None
+}

@@ -1,0 +1,209 @@
+//! An ordered map of derived data: answers by key what the logs hold, and can be thrown away at any time (FI-10).
+//!
+//! One keyspace, bytes to bytes. [`Key`] encodes tuples so that their order is the order of the bytes. On disk it is
+//! kept by fjall in the folder `index/`; in memory by a `BTreeMap`, for read-only openings and for crash tests.
+//!
+//! A batch is atomic, and visible as a whole, but not durable before [`Index::persist`]: after a crash the index is as
+//! it was after one of its last batches. So a batch carries, along with its keys, the position of the log up to which
+//! it is true, and the opening replays the log from there.
+
+mod disk;
+mod key;
+mod memory;
+
+use std::{
+    collections::BTreeMap,
+    sync::{PoisonError, RwLock, RwLockReadGuard},
+};
+
+use store_core::{Error, Result};
+
+pub(crate) use self::{
+    disk::Condition,
+    key::{Key, KeyReader, after_prefix},
+};
+use self::{disk::DiskIndex, memory::MemoryIndex};
+use crate::vfs::Disk;
+
+/// A key and its value.
+pub(crate) type Pair = (Vec<u8>, Vec<u8>);
+
+/// The pairs of a range, read as they are asked for. After an error the walk has ended.
+pub(crate) type Pairs<'a> = Box<dyn Iterator<Item = Result<Pair>> + Send + 'a>;
+
+/// Which way a range is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From the least key on.
+    Forward,
+    /// From the greatest key on.
+    Backward,
+}
+
+/// Changes that take effect together.
+///
+/// Of several changes of one key the last one counts.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Changes {
+    keys: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+}
+
+impl Changes {
+    /// Sets the value of a key.
+    pub(crate) fn put(&mut self, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) {
+        self.keys.insert(key.into(), Some(value.into()));
+    }
+
+    /// Removes a key.
+    pub(crate) fn delete(&mut self, key: impl Into<Vec<u8>>) {
+        self.keys.insert(key.into(), None);
+    }
+
+    /// What a key becomes; nothing if it does not change.
+    pub(crate) fn get(&self, key: &[u8]) -> Option<Option<&[u8]>> {
+        self.keys.get(key).map(Option::as_deref)
+    }
+
+    /// The keys that start with `prefix` and change, and what they become.
+    pub(crate) fn below(&self, prefix: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        let changes = self.keys.range(prefix.to_vec()..after_prefix(prefix));
+        changes.map(|(key, value)| (key.as_slice(), value.as_deref()))
+    }
+
+    /// Whether nothing changes.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+}
+
+/// The index. Any number of threads may read and change it.
+///
+#[derive(Debug)]
+pub(crate) struct Index(Engine);
+
+#[derive(Debug)]
+enum Engine {
+    /// None once it was closed: handles of a closed store must not keep others from opening it.
+    Disk(RwLock<Option<DiskIndex>>),
+    Memory(MemoryIndex),
+}
+
+fn open_disk(disk: &RwLock<Option<DiskIndex>>) -> RwLockReadGuard<'_, Option<DiskIndex>> {
+    disk.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Index {
+    /// Opens the index in the folder `index/`, or makes it. A damaged one is removed and made anew; [`Condition`]
+    /// tells.
+    ///
+    /// # Errors
+    /// `Unavailable` or `StorageFull` as the system says; damage is no error.
+    pub(crate) fn open(disk: &Disk) -> Result<(Self, Condition)> {
+        let (index, condition) = DiskIndex::open(disk)?;
+        Ok((Self(Engine::Disk(RwLock::new(Some(index)))), condition))
+    }
+
+    /// An empty index in memory.
+    pub(crate) fn in_memory() -> Self {
+        Self(Engine::Memory(MemoryIndex::default()))
+    }
+
+    /// The value of a key, now.
+    ///
+    /// # Errors
+    /// `Corrupt` if the index is damaged; else as the system says.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        match &self.0 {
+            Engine::Disk(index) => open_disk(index).as_ref().ok_or_else(Error::closed)?.get(key),
+            Engine::Memory(index) => Ok(index.get(key)),
+        }
+    }
+
+    /// The index as it is now: later changes do not show. To be held for a short time.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        match &self.0 {
+            Engine::Disk(index) => {
+                Snapshot(open_disk(index).as_ref().map_or(View::Closed, |index| View::Disk(index.snapshot())))
+            }
+            Engine::Memory(index) => Snapshot(View::Memory(index.snapshot())),
+        }
+    }
+
+    /// Makes all changes, visible together.
+    ///
+    /// # Errors
+    /// As the system says. Whether the changes were made is not known then; the index takes no more of them.
+    pub(crate) fn apply(&self, changes: Changes) -> Result<()> {
+        let changes = changes.keys;
+        match &self.0 {
+            Engine::Disk(index) => open_disk(index).as_ref().ok_or_else(Error::closed)?.apply(changes),
+            Engine::Memory(index) => {
+                index.apply(changes);
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes everything that was applied durable.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub(crate) fn persist(&self) -> Result<()> {
+        match &self.0 {
+            Engine::Disk(index) => open_disk(index).as_ref().ok_or_else(Error::closed)?.persist(),
+            Engine::Memory(_) => Ok(()),
+        }
+    }
+
+    /// Lets go of the files. Later calls are `Closed`.
+    pub(crate) fn close(&self) {
+        if let Engine::Disk(index) = &self.0 {
+            drop(index.write().unwrap_or_else(PoisonError::into_inner).take());
+        }
+    }
+}
+
+/// A consistent view of the index.
+#[derive(Debug)]
+pub(crate) struct Snapshot(View);
+
+#[derive(Debug)]
+enum View {
+    Disk(disk::DiskView),
+    Memory(memory::MemoryView),
+    Closed,
+}
+
+impl Snapshot {
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// As [`Index::get`].
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        match &self.0 {
+            View::Disk(view) => view.get(key),
+            View::Memory(view) => Ok(view.get(key)),
+            View::Closed => Err(Error::closed()),
+        }
+    }
+
+    /// The pairs with keys from `from` on and below `to`.
+    pub(crate) fn range(&self, from: &[u8], to: &[u8], direction: Direction) -> Pairs<'_> {
+        if from >= to {
+            return Box::new(std::iter::empty());
+        }
+        match &self.0 {
+            View::Disk(view) => view.range(from, to, direction),
+            View::Memory(view) => view.range(from, to, direction),
+            View::Closed => Box::new(std::iter::once(Err(Error::closed()))),
+        }
+    }
+
+    /// The pairs whose keys start with `prefix`.
+    pub(crate) fn prefix(&self, prefix: &[u8], direction: Direction) -> Pairs<'_> {
+        self.range(prefix, &after_prefix(prefix), direction)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! Tests of the index, on disk and in memory.
+
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+};
+
+use super::{Changes, Condition, Direction, Index, Key};
+use crate::vfs::Disk;
+
+fn each(check: impl Fn(&Index)) {
+    check(&Index::in_memory());
+    let temp = tempfile::tempdir().unwrap();
+    let (index, condition) = Index::open(&Disk::open(temp.path()).unwrap()).unwrap();
+    assert_eq!(condition, Condition::New);
+    check(&index);
+}
+
+fn changed(index: &Index, change: impl FnOnce(&mut Changes)) {
+    let mut changes = Changes::default();
+    change(&mut changes);
+    index.apply(changes).unwrap();
+}
+
+fn keys(index: &Index, prefix: &str, direction: Direction) -> Vec<String> {
+    let snapshot = index.snapshot();
+    let pairs = snapshot.prefix(prefix.as_bytes(), direction);
+    pairs.map(|pair| String::from_utf8(pair.unwrap().0).unwrap()).collect()
+}
+
+#[test]
+fn ranges_are_read_in_both_directions() {
+    each(|index| {
+        changed(index, |changes| ["a1", "a2", "a3", "b1"].iter().for_each(|key| changes.put(*key, "v")));
+        assert_eq!(keys(index, "a", Direction::Forward), ["a1", "a2", "a3"]);
+        assert_eq!(keys(index, "a", Direction::Backward), ["a3", "a2", "a1"]);
+        assert_eq!(keys(index, "", Direction::Backward).len(), 4);
+        let snapshot = index.snapshot();
+        assert_eq!(snapshot.range(b"a2", b"b1", Direction::Forward).count(), 2);
+        assert_eq!(snapshot.range(b"b", b"a", Direction::Forward).count(), 0);
+    });
+}
+
+#[test]
+fn a_snapshot_stays_as_it_was() {
+    each(|index| {
+        changed(index, |changes| changes.put("k", "old"));
+        let snapshot = index.snapshot();
+        changed(index, |changes| {
+            changes.put("k", "new");
+            changes.put("l", "new");
+        });
+        assert_eq!(snapshot.get(b"k").unwrap().unwrap(), b"old");
+        assert_eq!(snapshot.prefix(b"", Direction::Forward).count(), 1);
+        assert_eq!(index.get(b"k").unwrap().unwrap(), b"new");
+    });
+}
+
+#[test]
+fn the_last_change_of_a_batch_counts() {
+    each(|index| {
+        changed(index, |changes| ["p1", "p2", "q"].iter().for_each(|key| changes.put(*key, "v")));
+        changed(index, |changes| {
+            changes.put("q", "w");
+            changes.delete("q");
+            changes.put("p2", "once");
+            changes.delete("p1");
+            changes.put("p2", "again");
+        });
+        assert_eq!(keys(index, "", Direction::Forward), ["p2"]);
+        assert_eq!(index.get(b"p2").unwrap().unwrap(), b"again");
+    });
+}
+
+#[test]
+fn what_was_persisted_is_there_again() {
+    let temp = tempfile::tempdir().unwrap();
+    let disk = Disk::open(temp.path()).unwrap();
+    let key = Key::new(1).text("t-1").number(7).into_bytes();
+    let (index, _) = Index::open(&disk).unwrap();
+    changed(&index, |changes| changes.put(key.clone(), "v"));
+    index.persist().unwrap();
+    drop(index);
+    let (index, condition) = Index::open(&disk).unwrap();
+    assert_eq!(condition, Condition::Ready);
+    assert_eq!(index.get(&key).unwrap().unwrap(), b"v");
+}
+
+/// Damage of the files may cost the index, never show a value that was not put.
+#[test]
+fn damaged_files_are_noticed_and_never_show_another_value() {
+    let temp = tempfile::tempdir().unwrap();
+    let (whole, root) = (temp.path().join("whole"), temp.path().join("root"));
+    let (folder, disk) = (root.join("index"), Disk::create(&root).unwrap());
+    let value = |number: u64| format!("value-{number}").repeat(180);
+    let key = |number: u64| Key::new(1).number(number).into_bytes();
+    let (index, _) = Index::open(&Disk::create(&whole).unwrap()).unwrap();
+    (0..3_000).for_each(|number| changed(&index, |changes| changes.put(key(number), value(number))));
+    index.persist().unwrap();
+    drop(index);
+    let mut seed = 7_u64;
+    let mut next = |below: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(seed >> 33).unwrap() % below
+    };
+    let mut conditions = std::collections::BTreeMap::<String, u32>::new();
+    for _ in 0..24 {
+        copy(&whole.join("index"), &folder);
+        let mut files = Vec::new();
+        list(&folder, &mut files);
+        let target = &files[next(files.len())];
+        let mut bytes = std::fs::read(target).unwrap();
+        if !bytes.is_empty() {
+            let at = next(bytes.len());
+            bytes[at] ^= 1 << next(8);
+        }
+        std::fs::File::create(target).unwrap().write_all(&bytes).unwrap();
+        let (index, condition) = Index::open(&disk).unwrap();
+        let (mut ended, mut refused) = (false, 0);
+        for number in (0..3_000).step_by(7) {
+            match index.get(&key(number)) {
+                // What is lost is lost from one batch on.
+                Ok(Some(found)) => assert!(!ended && found == value(number).into_bytes(), "{number}"),
+                Ok(None) => ended = true,
+                Err(error) => {
+                    assert_eq!(error.kind(), store_core::ErrorKind::Corrupt);
+                    refused += 1;
+                }
+            }
+        }
+        for pair in index.snapshot().prefix(b"", Direction::Forward).flatten() {
+            assert!(pair.0.len() == 9 && pair.1.starts_with(b"value-"));
+        }
+        *conditions.entry(format!("{condition:?}, ended {ended}, refused {}", refused > 0)).or_default() += 1;
+        drop(index);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+    println!("{conditions:?}");
+}
+
+fn list(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { list(&path, files) } else { files.push(path) }
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let target = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy(&path, &target);
+        } else {
+            std::fs::copy(&path, &target).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_link_among_its_files_is_not_followed() {
+    let temp = tempfile::tempdir().unwrap();
+    let (root, outside) = (temp.path().join("root"), temp.path().join("outside"));
+    let disk = Disk::create(&root).unwrap();
+    drop(Index::open(&disk).unwrap());
+    std::fs::rename(root.join("index"), &outside).unwrap();
+    std::os::unix::fs::symlink(&outside, root.join("index")).unwrap();
+    assert!(Index::open(&disk).is_err());
+    std::fs::remove_file(root.join("index")).unwrap();
+    std::fs::create_dir(root.join("index")).unwrap();
+    std::os::unix::fs::symlink(&outside, root.join("index/keyspaces")).unwrap();
+    let (index, condition) = Index::open(&disk).unwrap();
+    changed(&index, |changes| changes.put("k", "v"));
+    assert_eq!((condition, outside.join("version").exists()), (Condition::Damaged, true));
+}

@@ -1,0 +1,81 @@
+//! Durable state for AI agents on files: one readable log per thread, checksums, one sync per commit.
+//!
+//! # Layout
+//! The engine, which knows nothing of threads and commits:
+//! - `vfs`: what is asked of a disk, the real one and a simulated one
+//! - `log`: header lines and groups of lines with a chain of checksums; recovery of torn tails
+//! - `meta`, `lock`, `registry`: what a root is, and who holds it
+//! - `index`: an ordered map of derived data
+//! - `pool`: threads that take jobs and drain the queue of a key together
+//! - `files`: a bounded number of open files
+//! - `error`: from the system's errors to those of the contracts
+//!
+//! The store, in the roles that every backend has:
+//! - `store`, `config`, `tenant`: opening, closing, options, handles
+//! - `threads`, `entries`, `runs`, `commit`: the contracts, a file each
+//! - `codec`, `line`, `table`: how records stand in logs and in the index
+//! - `writer`, `view`, `staged`, `fold`: planning and writing the groups of a thread, and what they change in the index
+//! - `root`, `deletion`, `facts`: facts about several threads
+//! - `opening`, `replay`: bringing the index to where the logs are
+//! - `inspect`: verify and repair
+
+mod codec;
+mod commit;
+mod config;
+mod deletion;
+mod entries;
+mod error;
+mod facts;
+mod files;
+mod flight;
+mod fold;
+mod held;
+mod index;
+mod inspect;
+mod line;
+mod lock;
+mod log;
+mod meta;
+mod opening;
+mod pages;
+mod pool;
+mod registry;
+mod replay;
+mod reserve;
+mod root;
+mod runs;
+mod shared;
+mod staged;
+mod store;
+mod table;
+mod tenant;
+mod threads;
+mod vfs;
+mod view;
+mod writer;
+
+pub use self::{
+    config::{Create, Durability, FileConfig},
+    opening::{Opening, SetAside},
+    store::FileStore,
+};
+
+/// The engine's parts that this crate's integration tests need: not part of what the crate promises.
+///
+/// A module rather than a feature: the code under test is then the code that is shipped, and what nobody calls the
+/// linker leaves out.
+#[doc(hidden)]
+pub mod testing {
+    pub use crate::{
+        log::{
+            AppendError, Aside, Batch, Group, Header, LogWriter, MAX_GROUP_BYTES, Placed, Position, Recovered,
+            Recovery, Scanner, Span, Tail, classify, encode_group, read_header, read_line, read_lines, recover,
+            rewrite_tail, seal, set_aside, unseal,
+        },
+        vfs::{
+            Disk, Entry, FilePath, Identity, Kind, Open, Vfs, VfsFile, ensure_dir, name_of, read_exact_at, read_small,
+            replace,
+            sim::{Fault, SimDisk, Survivors},
+        },
+    };
+}

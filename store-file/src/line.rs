@@ -1,0 +1,345 @@
+//! The lines of a thread's log and of the root log, and how they are read back.
+
+use std::collections::BTreeMap;
+
+use store_core::{
+    ClaimNumber, CommitKey, Entry, Json, JsonMap, Receipt, ResourceId, Run, RunId, TenantId, ThreadId, Timestamp,
+    codec::{Codec, DecodeError, Extra, Fields, Object},
+    commit::StateWrite,
+    log::Node,
+};
+
+/// The header of a thread's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ThreadHeader {
+    pub(crate) tenant: TenantId,
+    pub(crate) thread: ThreadId,
+    pub(crate) generation: u64,
+    pub(crate) at: Timestamp,
+}
+
+impl ThreadHeader {
+    pub(crate) fn encode(&self) -> String {
+        let mut out = String::new();
+        let mut object = Object::open(&mut out);
+        object.field("log", &"thread".to_owned()).field("v", &1_u64);
+        object.field("tenant", &self.tenant).field("thread", &self.thread);
+        object.field("generation", &self.generation).field("at", &self.at);
+        object.close();
+        out
+    }
+
+    pub(crate) fn decode(raw: &str) -> Result<Self, DecodeError> {
+        let mut fields = Fields::parse(raw)?;
+        if fields.take::<String>("log")? != "thread" {
+            return Err(DecodeError::new("is no thread's log").within("log"));
+        }
+        Ok(Self {
+            tenant: fields.take("tenant")?,
+            thread: fields.take("thread")?,
+            generation: fields.take("generation")?,
+            at: fields.take("at")?,
+        })
+    }
+}
+
+/// A thread's own fields: when it is made, and when they change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ThreadLine {
+    pub(crate) resource_id: Option<ResourceId>,
+    pub(crate) parent_thread_id: Option<ThreadId>,
+    pub(crate) title: Option<String>,
+    pub(crate) metadata: JsonMap,
+    pub(crate) created_at: Timestamp,
+    pub(crate) revision: u64,
+    /// Fields of a newer release.
+    pub(crate) extra: Extra,
+}
+
+impl ThreadLine {
+    pub(crate) fn of(thread: &store_core::Thread) -> Self {
+        Self {
+            resource_id: thread.resource_id.clone(),
+            parent_thread_id: thread.parent_thread_id.clone(),
+            title: thread.title.clone(),
+            metadata: thread.metadata.clone(),
+            created_at: thread.created_at,
+            revision: thread.revision.number(),
+            extra: thread.extra.clone(),
+        }
+    }
+}
+
+/// What a change of the thread's state leaves behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StateLine {
+    pub(crate) write: StateWrite,
+    pub(crate) revision: u64,
+    pub(crate) keys: u64,
+    pub(crate) bytes: u64,
+}
+
+/// A line of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// A thread is made, or its own fields change.
+    Thread(ThreadLine),
+    /// An entry, with what is derived with it.
+    Entry(Box<(Entry, Node)>),
+    /// A run as it is now.
+    Run(Box<Run>),
+    /// A change of the thread's state.
+    State(StateLine),
+    /// A kind of a newer release: kept, and nothing is derived from it.
+    Unknown,
+}
+
+pub(crate) fn thread(line: &ThreadLine) -> String {
+    tagged("thread", |object| {
+        object
+            .maybe("resource_id", line.resource_id.as_ref())
+            .maybe("parent_thread_id", line.parent_thread_id.as_ref())
+            .maybe("title", line.title.as_ref())
+            .field("metadata", &line.metadata)
+            .field("created_at", &line.created_at)
+            .field("revision", &line.revision)
+            .extra(&line.extra);
+    })
+}
+
+/// `entry` is the JSON of the entry.
+pub(crate) fn entry(entry: &str, node: &Node) -> String {
+    let inner = entry.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or_default();
+    let mut out = String::with_capacity(entry.len() + 96);
+    out.push_str(r#"{"t":"entry","#);
+    out.push_str(inner);
+    out.push_str(r#","ix":"#);
+    node.write(&mut out);
+    out.push('}');
+    out
+}
+
+pub(crate) fn run(run: &Run) -> String {
+    tagged("run", |object| {
+        object.field("run", run);
+    })
+}
+
+pub(crate) fn state(line: &StateLine) -> String {
+    tagged("state", |object| {
+        object.field("revision", &line.revision).field("keys", &line.keys).field("bytes", &line.bytes);
+        if line.write.clear {
+            object.field("clear", &true);
+        }
+        let set: BTreeMap<String, Json> =
+            line.write.values.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?))).collect();
+        let removed = line.write.values.iter().filter(|(_, value)| value.is_none());
+        object.field("set", &set).field("remove", &removed.map(|(key, _)| key.clone()).collect::<Vec<_>>());
+    })
+}
+
+fn tagged(kind: &str, fields: impl FnOnce(&mut Object<'_>)) -> String {
+    let mut out = String::new();
+    let mut object = Object::open(&mut out);
+    object.field("t", &kind.to_owned());
+    fields(&mut object);
+    object.close();
+    out
+}
+
+impl Line {
+    pub(crate) fn decode(raw: &str) -> Result<Self, DecodeError> {
+        let mut fields = Fields::parse(raw)?;
+        Ok(match fields.take::<String>("t")?.as_str() {
+            "thread" => Self::Thread(ThreadLine {
+                resource_id: fields.maybe("resource_id")?,
+                parent_thread_id: fields.maybe("parent_thread_id")?,
+                title: fields.maybe("title")?,
+                metadata: fields.take("metadata")?,
+                created_at: fields.take("created_at")?,
+                revision: fields.take("revision")?,
+                extra: fields.rest()?,
+            }),
+            "entry" => {
+                let (entry, node) = decode_entry(raw)?;
+                Self::Entry(Box::new((entry, node)))
+            }
+            "run" => Self::Run(Box::new(fields.take("run")?)),
+            "state" => {
+                let set: BTreeMap<String, Json> = fields.take("set")?;
+                let removed: Vec<String> = fields.take("remove")?;
+                let set = set.into_iter().map(|(key, value)| (key, Some(value)));
+                let values = set.chain(removed.into_iter().map(|key| (key, None))).collect();
+                let clear = fields.maybe("clear")?.unwrap_or_default();
+                Self::State(StateLine {
+                    write: StateWrite { clear, values },
+                    revision: fields.take("revision")?,
+                    keys: fields.take("keys")?,
+                    bytes: fields.take("bytes")?,
+                })
+            }
+            _ => Self::Unknown,
+        })
+    }
+}
+
+/// The entry of a line, without what stands there for the log alone.
+pub(crate) fn decode_entry(raw: &str) -> Result<(Entry, Node), DecodeError> {
+    let mut fields = Fields::parse(raw)?;
+    fields.take_raw("t");
+    let node = fields.take("ix")?;
+    let mut text = String::with_capacity(raw.len());
+    let mut object = Object::open(&mut text);
+    for (name, value) in fields.into_pairs() {
+        object.key(&name).push_str(value);
+    }
+    object.close();
+    Ok((Entry::read(&text)?, node))
+}
+
+/// The run of a line.
+pub(crate) fn decode_run(raw: &str) -> Result<Run, DecodeError> {
+    Fields::parse(raw)?.take("run")
+}
+
+/// What a commit line says of its group.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct CommitLine {
+    /// Store time.
+    pub(crate) time: Timestamp,
+    /// The thread's `updated_at` after the group.
+    pub(crate) updated_at: Timestamp,
+    /// The highest claim number after the group.
+    pub(crate) fence: Option<ClaimNumber>,
+    /// The run that the commit named.
+    pub(crate) run: Option<RunId>,
+    /// Key, digest and receipt of a commit with a key.
+    pub(crate) key: Option<(CommitKey, String, Receipt)>,
+}
+
+impl CommitLine {
+    /// The fields as an object.
+    pub(crate) fn encode(&self) -> String {
+        let mut out = String::new();
+        let mut object = Object::open(&mut out);
+        object.field("time", &self.time).field("updated_at", &self.updated_at);
+        object.maybe("fence", self.fence.as_ref()).maybe("run", self.run.as_ref());
+        if let Some((key, digest, receipt)) = &self.key {
+            object.field("key", key).field("digest", digest).field("receipt", receipt);
+        }
+        object.close();
+        out
+    }
+
+    pub(crate) fn decode(raw: &str) -> Result<Self, DecodeError> {
+        let mut fields = Fields::parse(raw)?;
+        let key = match fields.maybe("key")? {
+            Some(key) => Some((key, fields.take("digest")?, fields.take("receipt")?)),
+            None => None,
+        };
+        Ok(Self {
+            time: fields.take("time")?,
+            updated_at: fields.take("updated_at")?,
+            fence: fields.maybe("fence")?,
+            run: fields.maybe("run")?,
+            key,
+        })
+    }
+}
+
+/// A thread that a fact of the root log names, by id and generation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) thread: ThreadId,
+    pub(crate) generation: u64,
+    /// Its own revision after the fact.
+    pub(crate) revision: u64,
+    /// The highest claim number that wrote to it.
+    pub(crate) fence: Option<ClaimNumber>,
+}
+
+impl Codec for Named {
+    fn write(&self, out: &mut String) {
+        let mut object = Object::open(out);
+        object.field("thread", &self.thread).field("generation", &self.generation).field("revision", &self.revision);
+        object.maybe("fence", self.fence.as_ref());
+        object.close();
+    }
+
+    fn read(raw: &str) -> Result<Self, DecodeError> {
+        let mut fields = Fields::parse(raw)?;
+        Ok(Self {
+            thread: fields.take("thread")?,
+            generation: fields.take("generation")?,
+            revision: fields.take("revision")?,
+            fence: fields.maybe("fence")?,
+        })
+    }
+}
+
+/// A fact of the root log (FI-16).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Fact {
+    /// Threads are gone, and others lost their parent.
+    Delete { tenant: TenantId, deleted: Vec<Named>, detached: Vec<Named>, at: Timestamp },
+    /// The highest claim number of an id without a thread; none after a reset.
+    Fence { tenant: TenantId, thread: ThreadId, fence: Option<ClaimNumber> },
+    /// Deleted ids that are not remembered any longer.
+    Forget { tenant: TenantId, threads: Vec<ThreadId> },
+    /// A tenant is closed, and everything of it goes.
+    DropTenant { tenant: TenantId },
+    /// Everything of a tenant is gone; its name can be used again.
+    TenantGone { tenant: TenantId },
+    /// This opening acknowledges what a power cut may take (FI-12).
+    Relaxed { session: u64 },
+    /// A kind of a newer release.
+    Unknown,
+}
+
+impl Fact {
+    pub(crate) fn encode(&self) -> String {
+        match self {
+            Self::Delete { tenant, deleted, detached, at } => tagged("delete", |object| {
+                object.field("tenant", tenant).field("deleted", deleted).field("detached", detached).field("at", at);
+            }),
+            Self::Fence { tenant, thread, fence } => tagged("fence", |object| {
+                object.field("tenant", tenant).field("thread", thread).maybe("fence", fence.as_ref());
+            }),
+            Self::Forget { tenant, threads } => tagged("forget", |object| {
+                object.field("tenant", tenant).field("threads", threads);
+            }),
+            Self::DropTenant { tenant } => tagged("drop_tenant", |object| {
+                object.field("tenant", tenant);
+            }),
+            Self::TenantGone { tenant } => tagged("tenant_gone", |object| {
+                object.field("tenant", tenant);
+            }),
+            Self::Relaxed { session } => tagged("relaxed", |object| {
+                object.field("session", session);
+            }),
+            Self::Unknown => "{}".to_owned(),
+        }
+    }
+
+    pub(crate) fn decode(raw: &str) -> Result<Self, DecodeError> {
+        let mut fields = Fields::parse(raw)?;
+        Ok(match fields.take::<String>("t")?.as_str() {
+            "delete" => Self::Delete {
+                tenant: fields.take("tenant")?,
+                deleted: fields.take("deleted")?,
+                detached: fields.take("detached")?,
+                at: fields.take("at")?,
+            },
+            "fence" => Self::Fence {
+                tenant: fields.take("tenant")?,
+                thread: fields.take("thread")?,
+                fence: fields.maybe("fence")?,
+            },
+            "forget" => Self::Forget { tenant: fields.take("tenant")?, threads: fields.take("threads")? },
+            "drop_tenant" => Self::DropTenant { tenant: fields.take("tenant")? },
+            "tenant_gone" => Self::TenantGone { tenant: fields.take("tenant")? },
+            "relaxed" => Self::Relaxed { session: fields.take("session")? },
+            _ => Self::Unknown,
+        })
+    }
+}

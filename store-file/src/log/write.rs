@@ -1,0 +1,167 @@
+//! Writes groups: encoded one after the other, written once, synced once.
+
+use std::{io, sync::Arc};
+
+use store_core::Result;
+
+use super::{
+    Position,
+    format::{Placed, encode_group, seal},
+};
+use crate::vfs::{FilePath, Open, Vfs, VfsFile};
+
+/// Why groups were not written.
+#[derive(Debug, thiserror::Error)]
+pub enum AppendError {
+    /// The log could not be made, and nothing changed.
+    #[error("the log cannot be made")]
+    Refused(#[source] io::Error),
+    /// There is no space. The log is as it was, and what was in the batch never shows (FI-7).
+    #[error("no space for the log")]
+    Full(#[source] io::Error),
+    /// Nobody knows what of the batch is in the log: the store has to be poisoned (FI-6).
+    #[error("writing the log failed")]
+    Failed(#[source] io::Error),
+}
+
+/// The end of a log, where one writer at a time appends.
+#[derive(Debug)]
+pub struct LogWriter {
+    file: Arc<dyn VfsFile>,
+    end: Position,
+    synced: u64,
+    /// The folder that has to be synced along with the file before anything of it is acknowledged.
+    unlisted: Option<FilePath>,
+}
+
+/// Groups to be written together.
+#[derive(Debug)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    start: u64,
+    end: Position,
+    synced: u64,
+}
+
+impl LogWriter {
+    /// Makes the log `path`, which must not exist, with the fields of `header` in its first line. It is durable, name
+    /// and all, after the first [`LogWriter::sync`]; its folder has to be durable before.
+    ///
+    /// # Errors
+    /// [`AppendError::Full`] if there is no space, and no file is left then; [`AppendError::Refused`] if the header or
+    /// the system does not allow it; [`AppendError::Failed`] if the header could not be written.
+    pub fn create(vfs: &dyn Vfs, path: &FilePath, header: &str) -> Result<Self, AppendError> {
+        let (line, crc) = seal(header).map_err(|error| AppendError::Refused(io::Error::other(error)))?;
+        let file = vfs.open(path, Open::CreateNew).map_err(|error| match failure(error) {
+            AppendError::Failed(error) => AppendError::Refused(error),
+            full => full,
+        })?;
+        if let Err(error) = file.write_at(&line, 0) {
+            drop(file);
+            return Err(match vfs.unlink(path) {
+                Ok(()) => failure(error),
+                Err(later) => AppendError::Failed(later),
+            });
+        }
+        let end = Position { offset: line.len() as u64, crc };
+        Ok(Self { file, end, synced: 0, unlisted: Some(path.parent()) })
+    }
+
+    /// Goes on at `end`, behind the last good group of a log that is durable up to there.
+    #[must_use]
+    pub fn resume(file: Arc<dyn VfsFile>, end: Position) -> Self {
+        Self { file, end, synced: end.offset, unlisted: None }
+    }
+
+    /// Where the next group goes.
+    #[must_use]
+    pub const fn position(&self) -> Position {
+        self.end
+    }
+
+    /// The offset up to which the log is durable.
+    #[must_use]
+    pub const fn synced(&self) -> u64 {
+        self.synced
+    }
+
+    /// The file, for reading.
+    #[must_use]
+    pub const fn file(&self) -> &Arc<dyn VfsFile> {
+        &self.file
+    }
+
+    /// An empty batch of groups that follow the log's end.
+    #[must_use]
+    pub const fn batch(&self) -> Batch {
+        Batch { bytes: Vec::new(), start: self.end.offset, end: self.end, synced: self.synced }
+    }
+
+    /// Writes a batch, in one call of the system. It is not durable before [`LogWriter::sync`].
+    ///
+    /// # Errors
+    /// See [`AppendError`]. A batch that was taken before another one was written is refused as `Failed`.
+    pub fn append(&mut self, batch: &Batch) -> Result<(), AppendError> {
+        if batch.start != self.end.offset {
+            return Err(AppendError::Failed(io::Error::other("the batch does not follow the end of the log")));
+        }
+        if let Err(error) = self.file.write_at(&batch.bytes, batch.start) {
+            // Part of it may be there; without its commit line that is nothing, but it must not stay in the way.
+            return Err(match (failure(error), self.file.truncate(batch.start)) {
+                (AppendError::Full(_), Err(later)) => AppendError::Failed(later),
+                (first, _) => first,
+            });
+        }
+        self.end = batch.end;
+        Ok(())
+    }
+
+    /// Makes everything that was appended durable, on a new log also its name.
+    ///
+    /// # Errors
+    /// What the system says. Nobody knows then what is durable: the store has to be poisoned, and nothing is synced
+    /// again (FI-6).
+    pub fn sync(&mut self, vfs: &dyn Vfs) -> io::Result<()> {
+        self.file.sync_data()?;
+        if let Some(folder) = &self.unlisted {
+            vfs.sync_dir(folder)?;
+            self.unlisted = None;
+        }
+        self.synced = self.end.offset;
+        Ok(())
+    }
+}
+
+fn failure(error: io::Error) -> AppendError {
+    if crate::error::is_full(&error) { AppendError::Full(error) } else { AppendError::Failed(error) }
+}
+
+impl Batch {
+    /// Adds a group: its lines, and the fields of its commit line as a JSON object.
+    ///
+    /// # Errors
+    /// As [`encode_group`]; the batch is then as before.
+    pub fn push<L: AsRef<[u8]>>(&mut self, lines: &[L], fields: &str) -> Result<Placed> {
+        let placed = encode_group(&mut self.bytes, self.end, self.synced, lines, fields)?;
+        self.end = placed.end;
+        Ok(placed)
+    }
+
+    /// Whether no group was added.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// How many bytes will be written.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The encoded groups.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}

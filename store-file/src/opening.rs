@@ -1,0 +1,258 @@
+//! Opening a root: what it is, who held it, and bringing the index to where the logs are.
+
+use std::{path::Path, sync::Arc};
+
+use store_core::{Detail, Error, ErrorKind, Result};
+
+use crate::{
+    config::{Create, Durability, FileConfig},
+    deletion, error,
+    facts::Facts,
+    index::{Condition, Index},
+    line::Fact,
+    lock::Lock,
+    log::{Aside, Position, Recovery},
+    meta::Meta,
+    replay::Replay,
+    reserve,
+    root::RootLog,
+    shared::{Damage, Parts, Shared, guard},
+    staged::Staged,
+    table,
+    vfs::{Disk, Vfs},
+};
+
+/// What an opening has found and done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Opening {
+    /// Whether the last holder did not close the root.
+    pub unclean: bool,
+    /// Whether the index was made anew from the logs.
+    pub index_rebuilt: bool,
+    /// Logs that were read, to their end or from their beginning.
+    pub logs_read: u64,
+    /// Bytes behind the last whole commit of a log that were set aside (FI-3).
+    pub set_aside: Vec<SetAside>,
+    /// Files in the place of logs that do not begin as one.
+    pub(crate) headless: Vec<String>,
+    /// What is damaged: the store works, and calls that need it are refused (FI-4).
+    pub damaged: Vec<String>,
+}
+
+/// Bytes behind the last whole commit of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SetAside {
+    /// The log, below the root.
+    pub log: String,
+    /// Where they started.
+    pub offset: u64,
+    /// How many they were.
+    pub bytes: u64,
+    /// Where they are now, below the root.
+    pub path: Option<String>,
+    /// Whether they had been acknowledged: damage, not a crash.
+    pub acknowledged: bool,
+}
+
+impl SetAside {
+    pub(crate) fn of(aside: &Aside) -> Self {
+        Self {
+            log: aside.log.as_str().to_owned(),
+            offset: aside.offset,
+            bytes: aside.bytes,
+            path: aside.path.as_ref().map(|path| path.as_str().to_owned()),
+            acknowledged: aside.acknowledged,
+        }
+    }
+}
+
+/// The disk of a root, made if it may be.
+pub(crate) fn disk(path: &Path, config: &FileConfig) -> Result<Disk> {
+    let opened = if config.create == Create::Never || config.read_only { Disk::open(path) } else { Disk::create(path) };
+    opened.map_err(|source| error::io(path.display(), source))
+}
+
+/// Opens a root on its disk.
+pub(crate) fn open(disk: Disk, config: FileConfig) -> Result<(Arc<Shared>, Opening)> {
+    if config.read_only {
+        return open_on(Arc::new(disk), config, |_| Ok((Index::in_memory(), Condition::New)));
+    }
+    let disk = Arc::new(disk);
+    let place = Arc::clone(&disk);
+    open_on(disk, config, move |_| Index::open(&place))
+}
+
+/// Opens a root on any disk, with an index from `index`, which is asked for once the root is locked.
+pub(crate) fn open_on(
+    vfs: Arc<dyn Vfs>,
+    config: FileConfig,
+    index: impl FnOnce(&dyn Vfs) -> Result<(Index, Condition)>,
+) -> Result<(Arc<Shared>, Opening)> {
+    if config.create == Create::Never {
+        // Before anything is written: it may be a folder of something else.
+        meta(&*vfs, &config)?;
+    }
+    let lock = if config.read_only { None } else { Some(Lock::acquire(&*vfs)?) };
+    let (meta, is_new) = meta(&*vfs, &config)?;
+    let (index, condition) = index(&*vfs)?;
+    // A record of the last holder that cannot be read counts as not clean.
+    let ended = |lock: &Lock| lock.was_clean() || (is_new && lock.former().is_none());
+    let mut opening = Opening { unclean: lock.as_ref().is_some_and(|lock| !ended(lock)), ..Opening::default() };
+    let trusted = trusted(&index, condition, lock.as_ref(), &meta)?;
+    opening.index_rebuilt = trusted.is_none();
+    let mut facts = Facts::default();
+    let (root, recovered) = RootLog::open(&*vfs, recovery(trusted, &opening, &config), |fact| {
+        facts.take(fact);
+        Ok(())
+    })?;
+    opening.set_aside.extend(recovered.as_ref().and_then(|found| found.aside.as_ref()).map(SetAside::of));
+    let meta = incarnation(&*vfs, meta, (&index, &facts, &opening), lock.as_ref())?;
+    let (next_log, damage) = catch_up(&*vfs, &index, (trusted, &facts), &config, &mut opening)?;
+    let end = root.position().or(recovered.map(|found| found.end)).unwrap_or_default();
+    remember(&index, &meta, end, &facts)?;
+    let opened_with = opening.headless.clone();
+    let shared = Shared::new(Parts { vfs, meta, index, lock, root, next_log, damage, opened_with }, config);
+    if !shared.config.read_only {
+        begin(&shared, &facts)?;
+    }
+    Ok((Arc::new(shared), opening))
+}
+
+/// What the root is, and whether it was made just now.
+fn meta(vfs: &dyn Vfs, config: &FileConfig) -> Result<(Meta, bool)> {
+    if let Some(meta) = Meta::load(vfs)? {
+        return Ok((meta, false));
+    }
+    if config.read_only || config.create == Create::Never {
+        let (found, supported) = ("none".to_owned(), "a root made by agentstore".to_owned());
+        return Err(Error::new(Detail::SchemaMismatch { found, supported }));
+    }
+    let meta = Meta::new()?;
+    meta.save(vfs)?;
+    Ok((meta, true))
+}
+
+/// Up to where of the root log the index can be trusted; none if it has to be filled from the logs.
+fn trusted(index: &Index, condition: Condition, lock: Option<&Lock>, meta: &Meta) -> Result<Option<Position>> {
+    if condition != Condition::Ready || index.get(table::fact("store").as_bytes())?.as_deref() != Some(meta.key()) {
+        return clear(index).map(|()| None);
+    }
+    let session = index.get(table::fact("session").as_bytes())?;
+    let closed = lock.and_then(Lock::former).map(|former| former.session.to_be_bytes());
+    // Without the former holder's record the sessions are counted anew: numbers of the index would mean others.
+    let uncounted = lock.is_some() && closed.is_none();
+    let differs = session.as_deref() != closed.as_ref().map(<[u8; 8]>::as_slice);
+    let stale = uncounted || (lock.is_some_and(Lock::was_clean) && differs);
+    let root = index.get(table::fact("root").as_bytes())?.and_then(|bytes| decode_position(&bytes));
+    match root {
+        Some(position) if !stale => Ok(Some(position)),
+        _ => clear(index).map(|()| None),
+    }
+}
+
+fn decode_position(bytes: &[u8]) -> Option<Position> {
+    let (offset, crc) = bytes.split_first_chunk::<8>()?;
+    Some(Position { offset: u64::from_be_bytes(*offset), crc: u32::from_be_bytes(crc.try_into().ok()?) })
+}
+
+/// Removes everything from an index that is of no use.
+fn clear(index: &Index) -> Result<()> {
+    loop {
+        let snapshot = index.snapshot();
+        let mut changes = crate::index::Changes::default();
+        for pair in snapshot.prefix(&[], crate::index::Direction::Forward).take(10_000) {
+            changes.delete(pair?.0);
+        }
+        if changes.is_empty() {
+            return Ok(());
+        }
+        index.apply(changes)?;
+    }
+}
+
+fn recovery(trusted: Option<Position>, opening: &Opening, config: &FileConfig) -> Recovery {
+    Recovery {
+        from: trusted,
+        // Facts are synced one by one: what the index knows of was acknowledged.
+        acknowledged: trusted.map_or(0, |position| position.offset),
+        rewrite_from: opening.unclean.then(|| trusted.map_or(0, |position| position.offset)),
+        read_only: config.read_only,
+    }
+}
+
+/// After an unclean end of an opening that acknowledged what a power cut may take, versions, cursors and tokens that it
+/// gave out may speak of what is lost: a new incarnation refuses them (FI-12).
+fn incarnation(vfs: &dyn Vfs, meta: Meta, known: (&Index, &Facts, &Opening), lock: Option<&Lock>) -> Result<Meta> {
+    let (index, facts, opening) = known;
+    let stored = index.get(table::fact("relaxed").as_bytes())?;
+    let relaxed = facts.relaxed.or_else(|| stored.and_then(|bytes| table::last_number(&bytes)));
+    let former = lock.and_then(Lock::former).map(|former| former.session);
+    let was_relaxed = relaxed.is_some() && (former.is_none() || relaxed == former);
+    if !opening.unclean || !was_relaxed {
+        return Ok(meta);
+    }
+    let meta = meta.next_incarnation();
+    meta.save(vfs)?;
+    Ok(meta)
+}
+
+/// Brings the index to where the logs are.
+fn catch_up(
+    vfs: &dyn Vfs,
+    index: &Index,
+    known: (Option<Position>, &Facts),
+    config: &FileConfig,
+    opening: &mut Opening,
+) -> Result<(u64, Damage)> {
+    let (trusted, facts) = known;
+    let mut staged = Staged::new(index);
+    facts.remove_deleted(&mut staged)?;
+    index.apply(staged.into_changes())?;
+    let mut replay = Replay::new(vfs, index, facts, config)?;
+    if trusted.is_none() || opening.unclean {
+        replay.all(opening)?;
+    }
+    let (next_log, damage) = replay.into_parts();
+    let mut staged = Staged::new(index);
+    facts.finish(&mut staged)?;
+    index.apply(staged.into_changes())?;
+    Ok((next_log, damage))
+}
+
+fn remember(index: &Index, meta: &Meta, root: Position, facts: &Facts) -> Result<()> {
+    let mut staged = Staged::new(index);
+    staged.put(table::fact("store"), *meta.key());
+    staged.put(table::fact("root"), deletion::encode_position(root));
+    if let Some(session) = facts.relaxed {
+        staged.put(table::fact("relaxed"), session.to_be_bytes());
+    }
+    index.apply(staged.into_changes())
+}
+
+/// The first steps of a writer: what it may lose is said before, and what others left is finished.
+fn begin(shared: &Shared, facts: &Facts) -> Result<()> {
+    reserve::take(&*shared.vfs);
+    if shared.config.durability != Durability::Sync {
+        let session = shared.lock.as_ref().map_or(0, Lock::session);
+        let mut staged = Staged::new(&shared.index);
+        staged.put(table::fact("relaxed"), session.to_be_bytes());
+        deletion::record(shared, &Fact::Relaxed { session }, staged)?;
+    }
+    for tenant in &facts.dropped {
+        deletion::finish_drop(shared, tenant)?;
+    }
+    match deletion::purge(shared, None) {
+        // What is left is removed by the next purge.
+        Err(error) if error.kind() != ErrorKind::Corrupt => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Marks a store as closed; `true` if it was open.
+pub(crate) fn mark_closed(shared: &Shared) -> bool {
+    let first = !shared.closed.swap(true, std::sync::atomic::Ordering::SeqCst);
+    guard(&shared.tenants).clear();
+    first
+}

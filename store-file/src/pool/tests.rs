@@ -1,0 +1,175 @@
+//! Tests of the pool: order, batches, panics, closing.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    time::Duration,
+};
+
+use store_core::{Error, ErrorKind};
+
+use super::{Lost, Pool, Queues, Request};
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+#[test]
+fn jobs_run_on_other_threads_and_answer() {
+    let pool = Pool::new(4);
+    let here = std::thread::current().id();
+    let there = block_on(pool.run(|| std::thread::current().id())).unwrap();
+    assert_ne!(here, there);
+    assert_eq!(block_on(pool.run(|| 6 * 7)), Ok(42));
+}
+
+#[test]
+fn as_many_jobs_run_at_once_as_there_are_threads() {
+    let pool = Pool::new(8);
+    let barrier = Arc::new(std::sync::Barrier::new(8));
+    let jobs: Vec<_> = (0..8)
+        .map(|_| {
+            pool.run({
+                let barrier = Arc::clone(&barrier);
+                move || barrier.wait().is_leader()
+            })
+        })
+        .collect();
+    let leaders = jobs.into_iter().map(|job| block_on(job).unwrap()).filter(|leader| *leader);
+    assert_eq!(leaders.count(), 1);
+}
+
+#[test]
+fn a_dropped_future_does_not_stop_the_job() {
+    let pool = Pool::new(1);
+    let (sender, receiver) = mpsc::channel();
+    drop(pool.run(move || sender.send(1)));
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(5)), Ok(1));
+}
+
+#[test]
+fn a_panic_is_an_answer_and_the_pool_goes_on() {
+    let pool = Pool::new(1);
+    assert_eq!(block_on(pool.run(|| panic!("on purpose"))), Err::<(), _>(Lost::Panicked));
+    assert_eq!(block_on(pool.run(|| 1)), Ok(1));
+    assert_eq!(Error::from(Lost::Panicked).kind(), ErrorKind::CommitUnknown);
+    assert_eq!(Error::from(Lost::Closed).kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn closing_finishes_what_was_accepted_and_refuses_the_rest() {
+    let pool = Pool::new(2);
+    let done = Arc::new(AtomicUsize::new(0));
+    for _ in 0..50 {
+        let done = Arc::clone(&done);
+        drop(pool.run(move || {
+            std::thread::sleep(Duration::from_millis(1));
+            done.fetch_add(1, Ordering::SeqCst);
+        }));
+    }
+    block_on(pool.close());
+    assert_eq!(done.load(Ordering::SeqCst), 50);
+    assert_eq!(block_on(pool.run(|| 1)), Err(Lost::Closed));
+    block_on(pool.close());
+    block_on(Pool::new(2).close());
+}
+
+#[test]
+fn a_dropped_pool_finishes_without_being_waited_for() {
+    let pool = Pool::new(1);
+    let (sender, receiver) = mpsc::channel();
+    for number in 0..10 {
+        let sender = sender.clone();
+        drop(pool.run(move || sender.send(number)));
+    }
+    drop((pool, sender));
+    assert_eq!(receiver.iter().collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
+}
+
+type Batches = Arc<Mutex<Vec<(u8, Vec<u32>)>>>;
+
+/// Queues that record what they are given together and answer with the double. Request 0 waits for the gate.
+fn recording(pool: &Pool, limit: usize) -> (Queues<u8, u32, u32>, Batches, mpsc::Sender<()>) {
+    let (open, gate) = mpsc::channel();
+    let (batches, gate): (Batches, _) = (Arc::default(), Mutex::new(gate));
+    let seen = Arc::clone(&batches);
+    let queues = Queues::new(pool.clone(), limit, move |key, requests: Vec<Request<u32, u32>>| {
+        if requests.iter().any(|request| request.body == 0) {
+            gate.lock().unwrap().recv().unwrap();
+        }
+        assert!(requests.iter().all(|request| request.body != 666), "on purpose");
+        seen.lock().unwrap().push((*key, requests.iter().map(|request| request.body).collect()));
+        for request in requests {
+            let (body, answer) = request.split();
+            answer(body * 2);
+        }
+    });
+    (queues, batches, open)
+}
+
+#[test]
+fn what_waits_for_one_key_is_taken_together_and_in_order() {
+    let pool = Pool::new(4);
+    let (queues, batches, open) = recording(&pool, 3);
+    let first = queues.push(1, 0);
+    let rest: Vec<_> = (1..8).map(|number| queues.push(1, number)).collect();
+    assert_eq!(block_on(queues.push(2, 5)), Ok(10));
+    open.send(()).unwrap();
+    assert_eq!(block_on(first), Ok(0));
+    for (answer, number) in rest.into_iter().zip(1..) {
+        assert_eq!(block_on(answer), Ok(number * 2));
+    }
+    let batches = batches.lock().unwrap().clone();
+    let of_one: Vec<_> = batches.into_iter().filter(|(key, _)| *key == 1).map(|(_, batch)| batch).collect();
+    assert_eq!(of_one.concat(), (0..8).collect::<Vec<_>>());
+    assert!(of_one.len() <= 5 && of_one.iter().all(|batch| batch.len() <= 3), "{of_one:?}");
+}
+
+#[test]
+fn a_panic_loses_its_own_requests_only() {
+    let pool = Pool::new(2);
+    let (queues, _, _open) = recording(&pool, 8);
+    assert_eq!(block_on(queues.push(1, 666)), Err(Lost::Panicked));
+    assert_eq!(block_on(queues.push(1, 4)), Ok(8));
+    while queues.busy_keys() > 0 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn closing_drains_the_queues() {
+    let pool = Pool::new(2);
+    let (queues, batches, open) = recording(&pool, 2);
+    let mut waiting: Vec<_> = (0..9).map(|number| queues.push(1, number)).collect();
+    std::thread::scope(|scope| {
+        scope.spawn(|| block_on(pool.close()));
+        while pool.is_open() {
+            std::thread::yield_now();
+        }
+        assert_eq!(block_on(queues.push(1, 1)), Err(Lost::Closed));
+        open.send(()).unwrap();
+    });
+    assert_eq!(block_on(waiting.pop().unwrap()), Ok(16));
+    assert_eq!(batches.lock().unwrap().iter().map(|(_, batch)| batch.len()).sum::<usize>(), 9);
+}
+
+#[test]
+fn many_callers_of_few_keys_are_all_answered() {
+    let pool = Pool::new(8);
+    let (queues, ..) = recording(&pool, 16);
+    std::thread::scope(|scope| {
+        for caller in 1..=8_u32 {
+            let queues = queues.clone();
+            scope.spawn(move || {
+                for number in 0..500 {
+                    let body = caller * 1_000 + number;
+                    assert_eq!(block_on(queues.push(u8::try_from(number % 3).unwrap(), body)), Ok(body * 2));
+                }
+            });
+        }
+    });
+    block_on(pool.close());
+}

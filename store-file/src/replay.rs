@@ -1,0 +1,246 @@
+//! Reading logs again: their ends after an unclean close, all of them for a new index.
+
+use std::collections::HashMap;
+
+use store_core::{Result, TenantId, ThreadId};
+
+use crate::{
+    codec::{LogRow, Rows, damaged, read},
+    config::FileConfig,
+    error,
+    facts::Facts,
+    fold::{self, Lines, Owner, Told},
+    index::{Direction, Index},
+    line::{CommitLine, Line, ThreadHeader},
+    log::{Group, Header, Position, Recovery, read_header, recover},
+    opening::{Opening, SetAside},
+    shared::{Damage, Shared},
+    staged::Staged,
+    table,
+    vfs::{FilePath, Kind, Open, Vfs},
+};
+
+/// A step of the index holds about so many groups.
+const STEP: usize = 256;
+
+type Known = HashMap<(TenantId, ThreadId, u64), (u64, LogRow, bool)>;
+
+/// Reads logs into the index.
+pub(crate) struct Replay<'a> {
+    vfs: &'a dyn Vfs,
+    index: &'a Index,
+    facts: &'a Facts,
+    config: &'a FileConfig,
+    /// Logs that the index knows: number, row, and whether they wait for their purge.
+    known: Known,
+    next_log: u64,
+    damage: Damage,
+}
+
+impl<'a> Replay<'a> {
+    pub(crate) fn new(vfs: &'a dyn Vfs, index: &'a Index, facts: &'a Facts, config: &'a FileConfig) -> Result<Self> {
+        let mut replay = Self { vfs, index, facts, config, known: Known::new(), next_log: 1, damage: Damage::new() };
+        let snapshot = index.snapshot();
+        for list in [table::logs(), table::purges()] {
+            let newest = snapshot.prefix(list.as_bytes(), Direction::Backward).next().transpose()?;
+            let number = newest.and_then(|(key, _)| table::read_log(&key)).unwrap_or_default();
+            replay.next_log = replay.next_log.max(number + 1);
+        }
+        Ok(replay)
+    }
+
+    pub(crate) fn into_parts(self) -> (u64, Damage) {
+        (self.next_log, self.damage)
+    }
+
+    /// Reads every log as far as the index does not cover it.
+    pub(crate) fn all(&mut self, opening: &mut Opening) -> Result<()> {
+        self.load_known()?;
+        let folder = FilePath::new("tenants")?;
+        for tenant in self.entries(&folder, Kind::Folder)? {
+            let folder = folder.join(&tenant)?;
+            for name in self.entries(&folder, Kind::File)? {
+                if let Ok(path) = folder.join(&name) {
+                    self.file(&path, opening)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn load_known(&mut self) -> Result<()> {
+        let snapshot = self.index.snapshot();
+        for (list, purged) in [(table::logs(), false), (table::purges(), true)] {
+            for pair in snapshot.prefix(list.as_bytes(), Direction::Forward) {
+                let (key, value) = pair?;
+                let log = table::read_log(&key).ok_or_else(|| damaged("log"))?;
+                let row: LogRow = read("log", &value)?;
+                let name = (row.tenant.clone(), row.thread.clone(), row.generation);
+                self.known.insert(name, (log, row, purged));
+            }
+        }
+        Ok(())
+    }
+
+    fn entries(&self, folder: &FilePath, kind: Kind) -> Result<Vec<String>> {
+        match self.vfs.list(folder) {
+            Ok(entries) => Ok(entries.into_iter().filter(|e| e.kind == kind).map(|entry| entry.name).collect()),
+            Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(source) => Err(error::io(folder, source)),
+        }
+    }
+
+    /// Reads one log as far as the index does not cover it.
+    fn file(&mut self, path: &FilePath, opening: &mut Opening) -> Result<()> {
+        let fail = |source| error::io(path, source);
+        let file = self.vfs.open(path, Open::Read).map_err(fail)?;
+        let len = file.len().map_err(fail)?;
+        let header = match read_header(&*file).map_err(fail)? {
+            Header::Good(line, _) => ThreadHeader::decode(&line).ok(),
+            Header::Bad => None,
+        };
+        let header = header.filter(|header| {
+            Shared::log_path(&header.tenant, &header.thread, header.generation).is_ok_and(|own| own == *path)
+        });
+        drop(file);
+        let Some(header) = header else { return self.headless(path, opening) };
+        let known = self.known.get(&(header.tenant.clone(), header.thread.clone(), header.generation)).cloned();
+        if let Some((log, row, purged)) = &known
+            && (*purged || (row.end.offset == len && row.synced == len))
+        {
+            let _ = log;
+            return Ok(());
+        }
+        let log = known.as_ref().map_or(self.next_log, |(log, ..)| *log);
+        self.next_log = self.next_log.max(log + 1);
+        let owner = Owner { tenant: header.tenant, thread: header.thread, generation: header.generation, log };
+        if self.facts.is_deleted(&owner.tenant, &owner.thread, owner.generation) {
+            return self.wait_for_purge(&owner);
+        }
+        let row = known.map(|(_, row, _)| row);
+        // An index that is ahead of its log, or of what is durable of it, may speak of what is lost: what it says of
+        // this log is worked out again.
+        let durable = row.as_ref().map_or(0, |row| row.synced);
+        let ahead = row.as_ref().is_some_and(|row| row.end.offset > len.min(row.synced));
+        if ahead {
+            self.forget(&owner)?;
+        }
+        self.read(path, &owner, (row.as_ref().filter(|_| !ahead), durable), opening)
+    }
+
+    /// A file that does not begin as a log: one that was being made is removed, anything else is left and reported.
+    fn headless(&self, path: &FilePath, opening: &mut Opening) -> Result<()> {
+        let known = Recovery { read_only: true, ..Recovery::default() };
+        let made = recover(self.vfs, path, known, |_| Ok(())).is_ok_and(|found| found.header.is_none());
+        if made && !self.config.read_only && opening.unclean {
+            let set = Recovery { rewrite_from: None, ..Recovery::default() };
+            let found = recover(self.vfs, path, set, |_| Ok(()))?;
+            opening.set_aside.extend(found.aside.as_ref().map(SetAside::of));
+            return self.vfs.unlink(path).map_err(|source| error::io(path, source));
+        }
+        let damage = format!("`{path}`: its first line is damaged or names another thread");
+        opening.headless.push(damage.clone());
+        opening.damaged.push(damage);
+        Ok(())
+    }
+
+    fn wait_for_purge(&self, owner: &Owner) -> Result<()> {
+        let mut staged = Staged::new(self.index);
+        let Owner { tenant, thread, generation, log } = owner.clone();
+        let row = LogRow { tenant, thread, generation, end: Position::default(), synced: 0 };
+        staged.put(table::purge(log), store_core::codec::Codec::encode(&row));
+        self.index.apply(staged.into_changes())
+    }
+
+    /// Takes out of the index what it says of a log.
+    fn forget(&self, owner: &Owner) -> Result<()> {
+        let mut staged = Staged::new(self.index);
+        if let Some(row) = staged.thread_row(&owner.tenant, &owner.thread)?.filter(|row| row.log == owner.log) {
+            fold::remove_thread(&mut staged, &owner.tenant, &row.stored);
+        }
+        for sort in table::OF_LOG {
+            staged.delete_all(&table::of_log(sort, owner.log))?;
+        }
+        staged.delete(table::log(owner.log));
+        staged.delete(table::changed(owner.log));
+        self.index.apply(staged.into_changes())
+    }
+
+    /// Reads a log from where the index covers it. What is known to be durable of it was acknowledged.
+    fn read(
+        &mut self,
+        path: &FilePath,
+        owner: &Owner,
+        known: (Option<&LogRow>, u64),
+        opening: &mut Opening,
+    ) -> Result<()> {
+        opening.logs_read += 1;
+        let (row, durable) = known;
+        let known = Recovery {
+            from: row.map(|row| row.end),
+            acknowledged: durable,
+            rewrite_from: opening.unclean.then_some(durable),
+            read_only: self.config.read_only,
+        };
+        let index = self.index;
+        let mut staged = Staged::new(index);
+        let mut told = told(&staged, owner)?;
+        let (mut groups, mut end) = (0, known.from.unwrap_or_default());
+        let found = recover(self.vfs, path, known, |group| {
+            let lines = decode(path, group)?;
+            fold::fold(&mut staged, owner, &mut told, &lines)?;
+            end = lines.end;
+            groups += 1;
+            if groups == STEP {
+                groups = 0;
+                index.apply(std::mem::replace(&mut staged, Staged::new(index)).into_changes())?;
+            }
+            Ok(())
+        });
+        let recovered = match found {
+            Ok(recovered) => Some(recovered),
+            Err(error) if error.kind() == store_core::ErrorKind::Corrupt => {
+                opening.damaged.push(error.to_string());
+                let key = (owner.tenant.clone(), owner.thread.clone());
+                self.damage.insert(key, (path.clone(), end.offset));
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        if let Some(aside) = recovered.as_ref().and_then(|found| found.aside.as_ref()) {
+            opening.set_aside.push(SetAside::of(aside));
+        }
+        if told.stored.is_some() {
+            fold::put_log(&mut staged, owner, end, end.offset);
+        } else if recovered.is_some() && !self.config.read_only {
+            // It has no whole group: it was being made, and nothing of it was acknowledged.
+            self.vfs.unlink(path).map_err(|source| error::io(path, source))?;
+        }
+        index.apply(staged.into_changes())
+    }
+}
+
+/// The thread as the index knows it.
+fn told(staged: &Staged<'_>, owner: &Owner) -> Result<Told> {
+    let row = staged.thread_row(&owner.tenant, &owner.thread)?.filter(|row| row.log == owner.log);
+    let stored = row.map(|row| row.stored);
+    let id = staged.id_record(&owner.tenant, &owner.thread, stored.as_ref())?;
+    Ok(Told { stored, id })
+}
+
+/// The lines of a group, decoded.
+pub(crate) fn decode(path: &FilePath, group: &Group<'_>) -> Result<Lines> {
+    let text = |span: crate::log::Span, line: &'_ [u8]| {
+        let place = || error::corrupt(path, Some(span.offset));
+        std::str::from_utf8(line).map(str::to_owned).map_err(|e| place().with_source(e))
+    };
+    let mut lines = Vec::with_capacity(group.lines.len());
+    for (span, line) in &group.lines {
+        let place = || error::corrupt(path, Some(span.offset));
+        lines.push((Line::decode(&text(*span, line)?).map_err(|e| place().with_source(e))?, *span));
+    }
+    let (commit_span, commit) = group.commit;
+    let place = || error::corrupt(path, Some(commit_span.offset));
+    let commit = CommitLine::decode(&text(commit_span, commit)?).map_err(|e| place().with_source(e))?;
+    Ok(Lines { lines, commit, commit_span, end: group.end, synced: group.end.offset })
+}

@@ -1,0 +1,463 @@
+//! What all handles of an opened store share.
+
+use std::{
+    collections::{HashMap, HashSet},
+    io,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use store_core::{
+    Capabilities, Clock, CursorKey, Detail, Error, Limits, Result, RunId, Survives, TenantId, ThreadId, Timestamp,
+};
+
+use crate::{
+    codec::{LogRow, Rows, ThreadRow},
+    config::{Durability, FileConfig},
+    error,
+    files::Files,
+    flight::Orphans,
+    fold::Told,
+    index::Index,
+    lock::Lock,
+    log::{AppendError, Header, LogWriter, read_header},
+    meta::Meta,
+    pool::Pool,
+    root::RootLog,
+    staged::Staged,
+    table,
+    vfs::{FilePath, Open, Vfs, VfsFile, hash_of, name_of, read_exact_at},
+};
+
+/// Where the logs of threads are damaged, as the opening found it.
+pub(crate) type Damage = HashMap<ThreadKey, (FilePath, u64)>;
+
+/// A thread of a tenant.
+pub(crate) type ThreadKey = (TenantId, ThreadId);
+
+/// What stays free beside a write, for the index and for facts about several threads.
+const HEADROOM: u64 = 2 << 20;
+
+/// How many threads are kept loaded; those in use come on top.
+const LOADED_THREADS: usize = 256;
+
+/// An opened root.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) vfs: Arc<dyn Vfs>,
+    pub(crate) config: FileConfig,
+    pub(crate) meta: Meta,
+    pub(crate) index: Index,
+    pub(crate) pool: Pool,
+    pub(crate) files: Files,
+    pub(crate) time: Arc<dyn Clock>,
+    pub(crate) limits: Limits,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) cursor_key: CursorKey,
+    /// The lock on the root; none for a read-only opening.
+    pub(crate) lock: Option<Lock>,
+    pub(crate) root: Mutex<RootLog>,
+    pub(crate) next_log: AtomicU64,
+    /// The number of the last change of a thread. Held while changes are made visible, so that a number says what was
+    /// visible when.
+    changes: Mutex<u64>,
+    slots: Mutex<HashMap<ThreadKey, Arc<Slot>>>,
+    families: Mutex<HashMap<TenantId, Arc<Mutex<()>>>>,
+    runs: Mutex<HashSet<(TenantId, RunId)>>,
+    run_freed: Condvar,
+    checked: Mutex<HashSet<u64>>,
+    folders: Mutex<HashSet<TenantId>>,
+    pub(crate) tenants: Mutex<HashMap<TenantId, Arc<TenantState>>>,
+    /// Logs with groups that are not durable yet.
+    pub(crate) dirty: Mutex<HashSet<ThreadKey>>,
+    /// Logs that are damaged, and where.
+    pub(crate) damage: Damage,
+    /// Damage of logs that have no thread, as the opening found it.
+    pub(crate) opened_with: Vec<String>,
+    /// Held by whoever removes what deletions left behind.
+    pub(crate) purging: Mutex<()>,
+    /// Held while something is written, so that the deletion of a tenant can wait for who began before it.
+    pub(crate) writing: RwLock<()>,
+    /// Held while something is read, so that a purge can wait for who began before it.
+    pub(crate) readers: RwLock<()>,
+    pub(crate) closed: AtomicBool,
+    poisoned: RwLock<Option<Timestamp>>,
+}
+
+/// What all handles of a tenant share.
+#[derive(Debug, Default)]
+pub(crate) struct TenantState {
+    /// Nothing is read or written through them any more.
+    pub(crate) closed: AtomicBool,
+    /// Calls that still run although nobody waits for them.
+    pub(crate) orphans: Arc<Orphans>,
+}
+
+/// A thread that one writer at a time works on.
+pub(crate) type Slot = Mutex<Option<Loaded>>;
+
+/// A thread as its writer knows it.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) told: Told,
+    /// The number and the end of its log; none before the first group.
+    pub(crate) log: Option<(u64, LogWriter)>,
+}
+
+/// What an opening has found and made.
+pub(crate) struct Parts {
+    pub(crate) vfs: Arc<dyn Vfs>,
+    pub(crate) meta: Meta,
+    pub(crate) index: Index,
+    pub(crate) lock: Option<Lock>,
+    pub(crate) root: RootLog,
+    pub(crate) next_log: u64,
+    pub(crate) damage: Damage,
+    pub(crate) opened_with: Vec<String>,
+}
+
+impl Shared {
+    pub(crate) fn new(parts: Parts, config: FileConfig) -> Self {
+        let Parts { vfs, meta, index, lock, root, next_log, damage, opened_with } = parts;
+        let how = if config.read_only { Open::Read } else { Open::Write };
+        let limits = Limits::default().at_most(&config.limits);
+        // Above every number of an earlier opening.
+        let first_change = lock.as_ref().map_or(0, Lock::session) << 40;
+        let survives = match config.durability {
+            Durability::Sync => Survives::Power,
+            Durability::Interval(_) | Durability::None => Survives::Process,
+        };
+        Self {
+            pool: Pool::new(config.threads),
+            files: Files::new(Arc::clone(&vfs), how, config.open_files),
+            time: Arc::clone(&config.clock),
+            capabilities: Capabilities::new(survives, limits.record_bytes),
+            cursor_key: CursorKey::new(cursor_key(&meta)),
+            limits,
+            vfs,
+            config,
+            meta,
+            index,
+            lock,
+            root: Mutex::new(root),
+            next_log: AtomicU64::new(next_log),
+            changes: Mutex::new(first_change),
+            slots: Mutex::default(),
+            families: Mutex::default(),
+            runs: Mutex::default(),
+            run_freed: Condvar::new(),
+            checked: Mutex::default(),
+            folders: Mutex::default(),
+            tenants: Mutex::default(),
+            dirty: Mutex::default(),
+            damage,
+            opened_with,
+            purging: Mutex::new(()),
+            writing: RwLock::new(()),
+            readers: RwLock::new(()),
+            closed: AtomicBool::new(false),
+            poisoned: RwLock::new(None),
+        }
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::SeqCst) { Err(Error::closed()) } else { Ok(()) }
+    }
+
+    /// Refuses writes to a store that takes none.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        if self.config.read_only {
+            return Err(Error::new(Detail::Unsupported { operation: "writing to a store opened for reading" }));
+        }
+        match *self.poisoned.read().unwrap_or_else(PoisonError::into_inner) {
+            Some(since) => Err(Error::new(Detail::Poisoned { what: "the store".to_owned(), since })),
+            None => Ok(()),
+        }
+    }
+
+    /// A sync or write failed: nobody knows what is durable, and nothing is written any more (FI-6).
+    pub(crate) fn poison(&self) {
+        let mut poisoned = self.poisoned.write().unwrap_or_else(PoisonError::into_inner);
+        poisoned.get_or_insert(self.time.now());
+    }
+
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.poisoned.read().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// The error of a failed append; `key` is that of a commit.
+    pub(crate) fn append_failed(&self, failed: AppendError, path: &FilePath) -> Error {
+        match failed {
+            AppendError::Full(source) => Error::new(Detail::StorageFull).with_source(source),
+            AppendError::Refused(source) => error::io(path, source),
+            AppendError::Failed(source) => self.write_failed(path, source),
+        }
+    }
+
+    /// The error of a failed write or sync, after which the store is poisoned.
+    pub(crate) fn write_failed(&self, path: &FilePath, source: io::Error) -> Error {
+        self.poison();
+        Error::commit_unknown(None).with_source(error::io(path, source))
+    }
+
+    /// The slot of a thread. Slots that nobody uses are let go when there are many.
+    pub(crate) fn slot(&self, key: &ThreadKey) -> Arc<Slot> {
+        let mut slots = guard(&self.slots);
+        if slots.len() >= 2 * LOADED_THREADS && !slots.contains_key(key) {
+            let dirty = guard(&self.dirty);
+            let mut spare = slots.len() - LOADED_THREADS;
+            slots.retain(|key, slot| {
+                let keep = spare == 0 || Arc::strong_count(slot) > 1 || dirty.contains(key);
+                spare -= usize::from(!keep);
+                keep
+            });
+        }
+        Arc::clone(slots.entry(key.clone()).or_default())
+    }
+
+    /// The lock that whoever changes parents in a tenant holds, or deletes in it.
+    pub(crate) fn family(&self, tenant: &TenantId) -> Arc<Mutex<()>> {
+        Arc::clone(guard(&self.families).entry(tenant.clone()).or_default())
+    }
+
+    /// Holds a run id until it is let go, so that two threads never write one; waits if `wait` is set.
+    pub(crate) fn hold_run(&self, tenant: &TenantId, run: &RunId, wait: bool) -> bool {
+        let key = (tenant.clone(), run.clone());
+        let mut runs = guard(&self.runs);
+        while !runs.insert(key.clone()) {
+            if !wait {
+                return false;
+            }
+            runs = self.run_freed.wait(runs).unwrap_or_else(PoisonError::into_inner);
+        }
+        true
+    }
+
+    pub(crate) fn free_runs(&self, tenant: &TenantId, held: &[RunId]) {
+        if held.is_empty() {
+            return;
+        }
+        let mut runs = guard(&self.runs);
+        for run in held {
+            runs.remove(&(tenant.clone(), run.clone()));
+        }
+        self.run_freed.notify_all();
+    }
+
+    /// Where a thread's log is.
+    pub(crate) fn log_path(tenant: &TenantId, thread: &ThreadId, generation: u64) -> Result<FilePath> {
+        Self::folder(tenant)?.join(&format!("{}.{generation}.jsonl", name_of(thread.as_str())))
+    }
+
+    /// Where a tenant's logs are. Its name does not show: errors name files, and go to the tenant's callers (TN-3).
+    pub(crate) fn folder(tenant: &TenantId) -> Result<FilePath> {
+        FilePath::new(format!("tenants/{}", hash_of(tenant.as_str())))
+    }
+
+    /// Removes the folder of a tenant that has nothing left.
+    pub(crate) fn remove_folder(&self, tenant: &TenantId) -> Result<()> {
+        let mut folders = guard(&self.folders);
+        folders.remove(tenant);
+        let folder = Self::folder(tenant)?;
+        match self.vfs.remove_dir(&folder) {
+            Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(source) => Err(error::io(&folder, source)),
+            Ok(()) => self.vfs.sync_dir(&folder.parent()).map_err(|source| error::io(&folder, source)),
+        }
+    }
+
+    /// Refuses a write that would leave no room for what is derived from it: the index must not be what finds the disk
+    /// full (FI-7).
+    pub(crate) fn check_space(&self, bytes: u64) -> io::Result<()> {
+        let free = self.vfs.free_space()?;
+        if free < bytes.saturating_mul(2).saturating_add(HEADROOM) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(())
+    }
+
+    /// Makes the folder of a tenant, once.
+    pub(crate) fn ensure_folder(&self, tenant: &TenantId) -> Result<()> {
+        // Held meanwhile: two that make one folder at a time get in each other's way.
+        let mut folders = guard(&self.folders);
+        if folders.contains(tenant) {
+            return Ok(());
+        }
+        let folder = Self::folder(tenant)?;
+        crate::vfs::ensure_dir(&*self.vfs, &folder).map_err(|source| error::io(&folder, source))?;
+        folders.insert(tenant.clone());
+        Ok(())
+    }
+
+    /// The file of a log, for reading; at the first use it is compared with what the index knows (FI-11).
+    pub(crate) fn open_log(&self, log: u64) -> Result<(Arc<dyn VfsFile>, FilePath)> {
+        let row = self.index.any_log_row(log)?.ok_or_else(|| crate::codec::damaged("log"))?;
+        let path = Self::log_path(&row.tenant, &row.thread, row.generation)?;
+        let file = self.files.open(&path).map_err(|source| missing(&path, source))?;
+        if !self.config.read_only && !guard(&self.checked).contains(&log) {
+            // A writer that is at work has checked it: the wait is for one that is just opening it.
+            let slot = self.slot(&(row.tenant.clone(), row.thread.clone()));
+            let _opening = guard(&slot);
+            self.check_log(log, &*file, &path)?;
+        }
+        Ok((file, path))
+    }
+
+    /// Compares a log with what the index knows of it, once. The slot of its thread is held.
+    pub(crate) fn check_log(&self, log: u64, file: &dyn VfsFile, path: &FilePath) -> Result<()> {
+        if guard(&self.checked).contains(&log) {
+            return Ok(());
+        }
+        let row = self.index.any_log_row(log)?.ok_or_else(|| crate::codec::damaged("log"))?;
+        self.check_damage(&row.tenant, &row.thread)?;
+        if let Some(objection) = objection(&row, file).map_err(|source| error::io(path, source))? {
+            return Err(Error::corrupt(format!("{path}: {objection}")));
+        }
+        guard(&self.checked).insert(log);
+        Ok(())
+    }
+
+    /// Shows changes to readers, all of them together.
+    pub(crate) fn show(&self, staged: Staged<'_>) -> Result<()> {
+        let (mut changes, touched) = staged.into_parts();
+        let mut last = guard(&self.changes);
+        *last += 1;
+        for log in touched {
+            changes.put(table::changed(log), last.to_be_bytes());
+        }
+        self.index.apply(changes).inspect_err(|_| self.poison())
+    }
+
+    /// The number of the last change that readers see.
+    pub(crate) fn last_change(&self) -> u64 {
+        *guard(&self.changes)
+    }
+
+    /// The log of a thread stays open as long as it is not durable: so that open files have a bound, all of them are
+    /// synced when they are many (FI-13).
+    pub(crate) fn sync_if_many_are_dirty(&self) -> Result<()> {
+        let many = guard(&self.dirty).len() > LOADED_THREADS;
+        if many { self.sync_dirty() } else { Ok(()) }
+    }
+
+    /// Makes every group that was acknowledged durable (PR-19).
+    pub(crate) fn sync_dirty(&self) -> Result<()> {
+        let keys: Vec<ThreadKey> = guard(&self.dirty).drain().collect();
+        for key in keys {
+            let slot = self.slot(&key);
+            let mut loaded = guard(&slot);
+            let Some(Loaded { told, log: Some((log, writer)) }) = loaded.as_mut() else { continue };
+            let generation = told.stored.as_ref().map_or(1, |stored| stored.thread.generation());
+            let path = Self::log_path(&key.0, &key.1, generation)?;
+            writer.sync(&*self.vfs).map_err(|source| self.write_failed(&path, source))?;
+            let mut staged = Staged::new(&self.index);
+            let owner = crate::fold::Owner { tenant: key.0.clone(), thread: key.1.clone(), generation, log: *log };
+            crate::fold::put_log(&mut staged, &owner, writer.position(), writer.synced());
+            self.index.apply(staged.into_changes())?;
+        }
+        Ok(())
+    }
+
+    /// The last steps of a close: everything durable, the index included, then the mark that says so (PR-8). Lock and
+    /// files are let go whatever happens.
+    pub(crate) fn finish(&self) -> Result<()> {
+        let Some(lock) = &self.lock else { return Ok(()) };
+        let settled = self.settle(lock);
+        self.index.close();
+        let clean = settled.is_ok() && !self.is_poisoned();
+        settled.and(lock.close(clean))
+    }
+
+    fn settle(&self, lock: &Lock) -> Result<()> {
+        if self.is_poisoned() {
+            return Ok(());
+        }
+        self.sync_dirty()?;
+        let mut staged = Staged::new(&self.index);
+        staged.put(table::fact("session"), lock.session().to_be_bytes());
+        self.index.apply(staged.into_changes())?;
+        self.index.persist()
+    }
+
+    /// Refuses a thread whose log is damaged: what the index holds of it may be a part (FI-4).
+    pub(crate) fn check_damage(&self, tenant: &TenantId, thread: &ThreadId) -> Result<()> {
+        if self.damage.is_empty() {
+            return Ok(());
+        }
+        match self.damage.get(&(tenant.clone(), thread.clone())) {
+            Some((path, offset)) => Err(error::corrupt(path, Some(*offset))),
+            None => Ok(()),
+        }
+    }
+
+    /// A thread, as a snapshot of the index has it.
+    pub(crate) fn thread_row(
+        &self,
+        rows: &(impl Rows + ?Sized),
+        tenant: &TenantId,
+        thread: &ThreadId,
+    ) -> Result<Option<ThreadRow>> {
+        self.check_damage(tenant, thread)?;
+        rows.thread_row(tenant, thread)
+    }
+
+    /// Says that a log was made, or read to its end, by this opening.
+    pub(crate) fn mark_checked(&self, log: u64) {
+        guard(&self.checked).insert(log);
+    }
+}
+
+impl Drop for Shared {
+    /// Dropping the last handle closes the store without telling (PR-8): who wants to know calls `close`.
+    fn drop(&mut self) {
+        if !self.closed.swap(true, Ordering::SeqCst) {
+            let _ = self.finish();
+        }
+    }
+}
+
+/// What is wrong with a log, compared with what the index knows of it.
+pub(crate) fn objection(row: &LogRow, file: &dyn VfsFile) -> io::Result<Option<String>> {
+    let len = file.len()?;
+    if len != row.end.offset {
+        let verb = if len > row.end.offset { "longer" } else { "shorter" };
+        return Ok(Some(format!("it has {len} bytes and is {verb} than the {} that were written", row.end.offset)));
+    }
+    let Header::Good(header, _) = read_header(file)? else { return Ok(Some("its first line is damaged".to_owned())) };
+    let fits = crate::line::ThreadHeader::decode(&header).is_ok_and(|header| {
+        header.tenant == row.tenant && header.thread == row.thread && header.generation == row.generation
+    });
+    if !fits {
+        return Ok(Some("its first line names another thread".to_owned()));
+    }
+    // The last line ends with the sum that covers everything before it.
+    let expected = format!("{:08x}\"}}\n", row.end.crc);
+    let mut last = vec![0; expected.len()];
+    read_exact_at(file, &mut last, len.saturating_sub(expected.len() as u64))?;
+    Ok((last != expected.as_bytes()).then(|| "its last commit is another one than was written".to_owned()))
+}
+
+/// A log that should be there.
+pub(crate) fn missing(path: &FilePath, source: io::Error) -> Error {
+    if source.kind() == io::ErrorKind::NotFound {
+        return Error::corrupt(format!("{path}: the log is missing")).with_source(source);
+    }
+    error::io(path, source)
+}
+
+/// The guard of a lock, also if a holder panicked: what it guards is judged by whoever uses it.
+pub(crate) fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Cursors of an earlier incarnation are refused (FI-12).
+fn cursor_key(meta: &Meta) -> [u8; 32] {
+    let mut key = *meta.key();
+    for (byte, more) in key.iter_mut().zip(meta.incarnation().to_be_bytes()) {
+        *byte ^= more;
+    }
+    key
+}

@@ -1,0 +1,102 @@
+//! Changes of the index that wait for their groups to be durable, and the index as it will be with them.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeSet, HashMap},
+};
+
+use store_core::Result;
+
+use crate::{
+    codec::{Get, damaged},
+    index::{Changes, Direction, Index, Key},
+    table,
+};
+
+/// The index with changes that nobody else sees yet: what the next commit of a batch is judged by.
+#[derive(Debug)]
+pub(crate) struct Staged<'a> {
+    index: &'a Index,
+    changes: Changes,
+    /// Logs whose threads change: each gets a number when that shows.
+    touched: BTreeSet<u64>,
+    /// What was read of the index, which stays: nobody else writes what a writer decides by.
+    found: RefCell<HashMap<Vec<u8>, Option<Vec<u8>>>>,
+}
+
+impl<'a> Staged<'a> {
+    pub(crate) fn new(index: &'a Index) -> Self {
+        Self { index, changes: Changes::default(), touched: BTreeSet::new(), found: RefCell::default() }
+    }
+
+    pub(crate) fn put(&mut self, key: Key, value: impl Into<Vec<u8>>) {
+        self.changes.put(key, value);
+    }
+
+    pub(crate) fn delete(&mut self, key: Key) {
+        self.changes.delete(key);
+    }
+
+    /// Says that the thread of a log changes.
+    pub(crate) fn touch(&mut self, log: u64) {
+        self.touched.insert(log);
+    }
+
+    /// Removes every key that starts with `prefix`.
+    pub(crate) fn delete_all(&mut self, prefix: &Key) -> Result<()> {
+        for key in self.keys(prefix)? {
+            self.changes.delete(key);
+        }
+        Ok(())
+    }
+
+    /// The keys that start with `prefix`, in order.
+    fn keys(&self, prefix: &Key) -> Result<Vec<Vec<u8>>> {
+        let mut keys = BTreeSet::new();
+        let snapshot = self.index.snapshot();
+        for pair in snapshot.prefix(prefix.as_bytes(), Direction::Forward) {
+            keys.insert(pair?.0);
+        }
+        for (key, value) in self.changes.below(prefix.as_bytes()) {
+            if value.is_some() {
+                keys.insert(key.to_vec());
+            } else {
+                keys.remove(key);
+            }
+        }
+        Ok(keys.into_iter().collect())
+    }
+
+    /// The newest checkpoint of a name in a log.
+    pub(crate) fn newest_snapshot(&self, log: u64, name: &str) -> Result<Option<u64>> {
+        let prefix = table::snapshots(log).text(name);
+        let newest = self.keys(&prefix)?.pop();
+        newest.map(|key| table::last_number(&key).ok_or_else(|| damaged("snapshot"))).transpose()
+    }
+
+    /// The changes, to be applied once what they stand for is durable, and the logs of the threads that change.
+    pub(crate) fn into_parts(self) -> (Changes, BTreeSet<u64>) {
+        (self.changes, self.touched)
+    }
+
+    /// The changes of an opening, which nobody can have seen before.
+    pub(crate) fn into_changes(self) -> Changes {
+        self.changes
+    }
+}
+
+impl Get for Staged<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        match self.changes.get(key) {
+            Some(value) => Ok(value.map(<[u8]>::to_vec)),
+            None => {
+                if let Some(found) = self.found.borrow().get(key) {
+                    return Ok(found.clone());
+                }
+                let value = self.index.get(key)?;
+                self.found.borrow_mut().insert(key.to_vec(), value.clone());
+                Ok(value)
+            }
+        }
+    }
+}

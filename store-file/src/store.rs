@@ -1,0 +1,236 @@
+//! The store: opening, closing, tenants.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::{Arc, Weak, atomic::Ordering},
+};
+
+use async_trait::async_trait;
+use store_core::{
+    Capabilities, CursorScope, Error, Page, PageBuilder, PageRequest, Position, Result, Store, TenantId, TenantStores,
+    ThreadId, inspect::Inspector,
+};
+
+use crate::{
+    codec::{Rows, damaged},
+    config::{Durability, FileConfig},
+    deletion,
+    index::{self, after_prefix},
+    opening::{self, Opening},
+    pool::Queues,
+    registry,
+    shared::{Shared, guard},
+    table,
+    tenant::{Tenant, Writers},
+    vfs::Vfs,
+    writer,
+};
+
+/// How many requests of one thread a writer takes together.
+const TOGETHER: usize = 1_024;
+
+/// A store in a folder. Cheap to clone; all clones are the same store.
+///
+/// ```
+/// use store_core::{Commit, Expect, Message, NewEntry, Store, TenantId, ThreadId};
+/// use store_file::{FileConfig, FileStore};
+///
+/// # fn main() -> store_core::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path();
+/// let store = FileStore::open(path, FileConfig::default())?;
+/// let commits = store.tenant(&TenantId::default_tenant())?.commits.unwrap();
+/// let commit = Commit::new(ThreadId::new("t-1")?)
+///     .expecting(Expect::Absent)
+///     .entry(NewEntry::new(Message::user("hello")));
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let receipt = commits.commit(commit).await?;
+/// assert_eq!(receipt.version.number(), 1);
+/// store.close().await
+/// # })
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct FileStore(Arc<Opened>);
+
+struct Opened {
+    shared: Arc<Shared>,
+    writers: Writers,
+    opening: Opening,
+    path: PathBuf,
+}
+
+impl FileStore {
+    /// Opens the store in the folder `path`, or makes it. A second opening in one process gives the same store,
+    /// whatever its options say (PR-14).
+    ///
+    /// # Errors
+    /// `Unavailable` naming host and process of a holder (FI-5), or what the system refuses; `SchemaMismatch` for a
+    /// root of a newer release, or a folder that is no root where none is to be made; `Corrupt` for a damaged root log.
+    pub fn open(path: impl AsRef<Path>, config: FileConfig) -> Result<Self> {
+        let path = path.as_ref().to_owned();
+        let disk = opening::disk(&path, &config)?;
+        if config.read_only {
+            let (shared, opening) = opening::open(disk, config)?;
+            return Ok(Self(Opened::new(shared, opening, path)));
+        }
+        let identity = disk.identity().map_err(|source| crate::error::io(path.display(), source))?;
+        let usable = |opened: &Opened| !opened.shared.closed.load(Ordering::SeqCst);
+        let opened = registry::share(identity, usable, || {
+            let (shared, opening) = opening::open(disk, config)?;
+            Ok(Opened::new(shared, opening, path))
+        })?;
+        Ok(Self(opened))
+    }
+
+    /// Opens a store on any disk, with its index in memory: for tests of crashes.
+    #[doc(hidden)]
+    pub fn open_on(vfs: Arc<dyn Vfs>, config: FileConfig) -> Result<Self> {
+        let (shared, opening) =
+            opening::open_on(vfs, config, |_| Ok((index::Index::in_memory(), index::Condition::New)))?;
+        Ok(Self(Opened::new(shared, opening, PathBuf::new())))
+    }
+
+    /// What the opening has found and done.
+    #[must_use]
+    pub fn opening(&self) -> &Opening {
+        &self.0.opening
+    }
+
+    /// When what was acknowledged is durable.
+    #[must_use]
+    pub fn durability(&self) -> Durability {
+        self.0.shared.config.durability
+    }
+
+    /// The file that holds a thread's log (FI-1); none for an unknown thread.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn log_path(&self, tenant: &TenantId, thread: &ThreadId) -> Result<Option<PathBuf>> {
+        let shared = &self.0.shared;
+        let Some(row) = shared.index.thread_row(tenant, thread)? else { return Ok(None) };
+        let path = Shared::log_path(tenant, thread, row.stored.thread.generation())?;
+        Ok(Some(self.0.path.join(path.as_str())))
+    }
+}
+
+impl fmt::Debug for FileStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileStore").field("path", &self.0.path).finish_non_exhaustive()
+    }
+}
+
+impl Opened {
+    fn new(shared: Arc<Shared>, opening: Opening, path: PathBuf) -> Arc<Self> {
+        let state = Arc::clone(&shared);
+        let writers = Queues::new(shared.pool.clone(), TOGETHER, move |key, requests| {
+            writer::handle(&state, key, requests);
+        });
+        if let Durability::Interval(every) = shared.config.durability {
+            let shared = Arc::downgrade(&shared);
+            std::thread::spawn(move || sync_every(&shared, every));
+        }
+        Arc::new(Self { shared, writers, opening, path })
+    }
+}
+
+/// Makes durable what was acknowledged, every so often, as long as the store is open.
+fn sync_every(shared: &Weak<Shared>, every: std::time::Duration) {
+    loop {
+        std::thread::sleep(every);
+        let Some(shared) = shared.upgrade().filter(|shared| shared.check_writable().is_ok()) else { return };
+        // A failed sync has poisoned the store; the next write says so.
+        let _ = shared.sync_dirty();
+    }
+}
+
+#[async_trait]
+impl Store for FileStore {
+    fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
+        let Opened { shared, writers, .. } = &*self.0;
+        shared.check_open()?;
+        let state = Arc::clone(guard(&shared.tenants).entry(tenant.clone()).or_default());
+        if state.closed.load(Ordering::SeqCst) {
+            return Err(Error::closed());
+        }
+        let tenant = Tenant { shared: Arc::clone(shared), writers: writers.clone(), id: tenant.clone(), state };
+        Ok(TenantStores::of_threads(Arc::new(tenant)))
+    }
+
+    async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
+        let shared = Arc::clone(&self.0.shared);
+        shared.check_open()?;
+        let pool = shared.pool.clone();
+        pool.run(move || list_tenants(&shared, &page)).await?
+    }
+
+    async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
+        let shared = Arc::clone(&self.0.shared);
+        shared.check_writable()?;
+        guard(&shared.tenants).entry(tenant.clone()).or_default().closed.store(true, Ordering::SeqCst);
+        let (pool, tenant) = (shared.pool.clone(), tenant.clone());
+        pool.run(move || {
+            deletion::drop_tenant(&shared, &tenant)?;
+            guard(&shared.tenants).remove(&tenant);
+            Ok(())
+        })
+        .await?
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.0.shared.capabilities
+    }
+
+    async fn sync(&self) -> Result<()> {
+        let shared = Arc::clone(&self.0.shared);
+        shared.check_writable()?;
+        let pool = shared.pool.clone();
+        pool.run(move || shared.sync_dirty()).await?
+    }
+
+    async fn close(&self) -> Result<()> {
+        let shared = &self.0.shared;
+        if !opening::mark_closed(shared) {
+            return Ok(());
+        }
+        shared.pool.close().await;
+        shared.finish()
+    }
+
+    fn inspector(&self) -> Option<&dyn Inspector> {
+        Some(self)
+    }
+}
+
+impl FileStore {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.0.shared
+    }
+}
+
+fn list_tenants(shared: &Shared, page: &PageRequest) -> Result<Page<TenantId>> {
+    let limit = page.checked_limit()?;
+    let scope = CursorScope::new(&TenantId::default_tenant(), "tenants", "");
+    let from = Position::open(&shared.cursor_key, &scope, page.cursor.as_ref())?;
+    let snapshot = shared.index.snapshot();
+    let mut page = PageBuilder::new(limit);
+    let end = after_prefix(table::all_threads().as_bytes());
+    let mut next = match &from {
+        Some(position) => after_prefix(table::threads(&TenantId::new(&position.id)?).as_bytes()),
+        None => table::all_threads().into_bytes(),
+    };
+    loop {
+        // One step for each tenant: from its first thread over all others to the next one's.
+        let first = snapshot.range(&next, &end, index::Direction::Forward).next().transpose()?;
+        let Some((key, _)) = first else { break };
+        let (tenant, _) = table::read_thread(&key).ok_or_else(|| damaged("thread"))?;
+        let tenant = TenantId::new(tenant)?;
+        next = after_prefix(table::threads(&tenant).as_bytes());
+        if !page.offer(Position::new(0, tenant.as_str()), 64, Some(tenant)) {
+            break;
+        }
+    }
+    Ok(page.finish(|position| position.seal(&shared.cursor_key, &scope)))
+}

@@ -1,0 +1,314 @@
+//! All keys of the index: one function each, with a sort that never changes meaning.
+//!
+//! A log has a number that is valid inside of the index only; what belongs to one log stands under that number, so that
+//! a deletion removes it batch by batch.
+
+use store_core::{CommitKey, EntryId, ResourceId, RunId, RunPhase, TenantId, ThreadId, ThreadOrder, Timestamp};
+
+use crate::index::{Key, KeyReader};
+
+const THREAD: u8 = 1;
+const LOG: u8 = 2;
+const ID: u8 = 3;
+const THREAD_ORDER: u8 = 4;
+const RUN: u8 = 5;
+const RUN_ORDER: u8 = 6;
+const PURGE: u8 = 7;
+const FACT: u8 = 8;
+const CHANGED: u8 = 9;
+
+const NODE: u8 = 16;
+const ENTRY: u8 = 17;
+const MARKS: u8 = 18;
+const LEAF: u8 = 19;
+const BRANCH: u8 = 20;
+const SNAPSHOT: u8 = 21;
+const STATE: u8 = 22;
+const COMMIT_KEY: u8 = 23;
+const CHILD: u8 = 24;
+const LOG_RUN: u8 = 25;
+
+/// The sorts that stand under a log's number, in the order in which a purge removes them.
+pub(crate) const OF_LOG: [u8; 10] = [NODE, ENTRY, MARKS, LEAF, BRANCH, SNAPSHOT, STATE, COMMIT_KEY, CHILD, LOG_RUN];
+
+/// Which threads a list is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ThreadScope<'a> {
+    /// All of the tenant.
+    All,
+    /// Those without a parent.
+    Roots,
+    /// The direct children of a thread.
+    Of(&'a ThreadId),
+    /// Those of a resource.
+    Resource(&'a ResourceId),
+}
+
+/// Which runs a list is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RunScope<'a> {
+    /// All of the tenant.
+    All,
+    /// Those of a thread.
+    Thread(&'a ThreadId),
+    /// Those that a run started.
+    Parent(&'a RunId),
+    /// Those in a status.
+    Status(RunPhase),
+}
+
+/// The thread of this id.
+pub(crate) fn thread(tenant: &TenantId, id: &ThreadId) -> Key {
+    threads(tenant).text(id.as_str())
+}
+
+/// The threads of a tenant, by id.
+pub(crate) fn threads(tenant: &TenantId) -> Key {
+    Key::new(THREAD).text(tenant.as_str())
+}
+
+/// The threads of all tenants.
+pub(crate) fn all_threads() -> Key {
+    Key::new(THREAD)
+}
+
+/// The tenant and id of a thread's key.
+pub(crate) fn read_thread(key: &[u8]) -> Option<(String, String)> {
+    let mut reader = KeyReader::new(THREAD, key)?;
+    Some((reader.text()?, reader.text()?))
+}
+
+/// What is known of a log.
+pub(crate) fn log(log: u64) -> Key {
+    Key::new(LOG).number(log)
+}
+
+/// The number of a thread's last change, among all changes of the root.
+pub(crate) fn changed(log: u64) -> Key {
+    Key::new(CHANGED).number(log)
+}
+
+/// All logs.
+pub(crate) fn logs() -> Key {
+    Key::new(LOG)
+}
+
+/// The number of a log's key, or of a purge's.
+pub(crate) fn read_log(key: &[u8]) -> Option<u64> {
+    KeyReader::new(LOG, key).or_else(|| KeyReader::new(PURGE, key))?.number()
+}
+
+/// What is remembered of a thread id.
+pub(crate) fn id(tenant: &TenantId, id: &ThreadId) -> Key {
+    ids(tenant).text(id.as_str())
+}
+
+/// What is remembered of the ids of a tenant.
+pub(crate) fn ids(tenant: &TenantId) -> Key {
+    Key::new(ID).text(tenant.as_str())
+}
+
+/// The tenant and id of an id's key.
+pub(crate) fn read_id(key: &[u8]) -> Option<(String, String)> {
+    let mut reader = KeyReader::new(ID, key)?;
+    Some((reader.text()?, reader.text()?))
+}
+
+/// A list of threads, without its places.
+pub(crate) fn thread_list(tenant: &TenantId, scope: ThreadScope<'_>, order: ThreadOrder) -> Key {
+    let key = Key::new(THREAD_ORDER).text(tenant.as_str());
+    let key = match scope {
+        ThreadScope::All => key.mark(0),
+        ThreadScope::Roots => key.mark(1),
+        ThreadScope::Of(parent) => key.mark(2).text(parent.as_str()),
+        ThreadScope::Resource(resource) => key.mark(3).text(resource.as_str()),
+    };
+    key.mark(match order {
+        ThreadOrder::LastActivity => 0,
+        ThreadOrder::Creation => 1,
+    })
+}
+
+/// A list of runs, without its places.
+pub(crate) fn run_list(tenant: &TenantId, scope: RunScope<'_>) -> Key {
+    let key = Key::new(RUN_ORDER).text(tenant.as_str());
+    match scope {
+        RunScope::All => key.mark(0),
+        RunScope::Thread(thread) => key.mark(1).text(thread.as_str()),
+        RunScope::Parent(run) => key.mark(2).text(run.as_str()),
+        RunScope::Status(status) => key.mark(3).text(status.name()),
+    }
+}
+
+/// A place in a list of threads or runs.
+pub(crate) fn place(list: Key, time: Timestamp, id: &str) -> Key {
+    list.number(time.as_millis()).text(id)
+}
+
+/// The time and id of a place; `list` is the list without its places.
+pub(crate) fn read_place(list: &Key, key: &[u8]) -> Option<(u64, String)> {
+    // A reader wants a sort; the part behind the list begins with a number, so one byte of the list serves as such.
+    let cut = list.as_bytes().len().checked_sub(1)?;
+    let rest = key.get(cut..)?;
+    let mut reader = KeyReader::new(*rest.first()?, rest)?;
+    Some((reader.number()?, reader.text()?))
+}
+
+/// A run.
+pub(crate) fn run(tenant: &TenantId, id: &RunId) -> Key {
+    Key::new(RUN).text(tenant.as_str()).text(id.as_str())
+}
+
+/// The runs of all tenants.
+pub(crate) fn all_runs() -> Key {
+    Key::new(RUN)
+}
+
+/// The tenant and id of a run's key.
+pub(crate) fn read_run(key: &[u8]) -> Option<(String, String)> {
+    let mut reader = KeyReader::new(RUN, key)?;
+    Some((reader.text()?, reader.text()?))
+}
+
+/// What a key is for, in words for people.
+pub(crate) fn describe(key: &[u8]) -> &'static str {
+    match key.first() {
+        Some(&THREAD) => "the thread",
+        Some(&ID) => "the thread's id",
+        Some(&THREAD_ORDER) => "the lists of threads",
+        Some(&(RUN | RUN_ORDER | LOG_RUN)) => "the runs",
+        Some(&(NODE | ENTRY | CHILD)) => "the entries",
+        Some(&(MARKS | LEAF | BRANCH | SNAPSHOT)) => "the branches",
+        Some(&STATE) => "the state",
+        Some(&COMMIT_KEY) => "the commit keys",
+        _ => "the log",
+    }
+}
+
+/// A run of a log.
+pub(crate) fn log_run(log: u64, id: &RunId) -> Key {
+    log_runs(log).text(id.as_str())
+}
+
+/// The runs of a log.
+pub(crate) fn log_runs(log: u64) -> Key {
+    Key::new(LOG_RUN).number(log)
+}
+
+/// The run id of a key below [`log_runs`].
+pub(crate) fn read_log_run(key: &[u8]) -> Option<String> {
+    let mut reader = KeyReader::new(LOG_RUN, key)?;
+    reader.number()?;
+    reader.text()
+}
+
+/// A deleted log whose data is still to be removed.
+pub(crate) fn purge(log: u64) -> Key {
+    Key::new(PURGE).number(log)
+}
+
+/// All deleted logs whose data is still to be removed.
+pub(crate) fn purges() -> Key {
+    Key::new(PURGE)
+}
+
+/// A fact about the index itself.
+pub(crate) fn fact(name: &str) -> Key {
+    Key::new(FACT).text(name)
+}
+
+/// What of one sort stands under a log's number.
+pub(crate) fn of_log(sort: u8, log: u64) -> Key {
+    Key::new(sort).number(log)
+}
+
+/// Where an entry stands in its log, its id and its node.
+pub(crate) fn node(log: u64, seq: u64) -> Key {
+    nodes(log).number(seq)
+}
+
+/// The nodes of a log, by sequence number.
+pub(crate) fn nodes(log: u64) -> Key {
+    of_log(NODE, log)
+}
+
+/// The sequence number of an entry.
+pub(crate) fn entry(log: u64, id: &EntryId) -> Key {
+    of_log(ENTRY, log).text(id.as_str())
+}
+
+/// The marks of an entry.
+pub(crate) fn marks(log: u64, seq: u64) -> Key {
+    of_log(MARKS, log).number(seq)
+}
+
+/// The leaves of a log, by sequence number.
+pub(crate) fn leaves(log: u64) -> Key {
+    of_log(LEAF, log)
+}
+
+/// The branch points of a log, by sequence number; 0 stands for before the first entry.
+pub(crate) fn branches(log: u64) -> Key {
+    of_log(BRANCH, log)
+}
+
+/// The snapshots of a log, by name.
+pub(crate) fn snapshots(log: u64) -> Key {
+    of_log(SNAPSHOT, log)
+}
+
+/// The name and sequence number of a snapshot's key.
+pub(crate) fn read_snapshot(key: &[u8]) -> Option<(String, u64)> {
+    let mut reader = KeyReader::new(SNAPSHOT, key)?;
+    reader.number()?;
+    Some((reader.text()?, reader.number()?))
+}
+
+/// A value of the thread's state.
+pub(crate) fn state(log: u64, key: &str) -> Key {
+    states(log).text(key)
+}
+
+/// The thread's state.
+pub(crate) fn states(log: u64) -> Key {
+    of_log(STATE, log)
+}
+
+/// The name of a state's key.
+pub(crate) fn read_state(key: &[u8]) -> Option<String> {
+    let mut reader = KeyReader::new(STATE, key)?;
+    reader.number()?;
+    reader.text()
+}
+
+/// Where the commit line of a key stands.
+pub(crate) fn commit_key(log: u64, key: &CommitKey) -> Key {
+    of_log(COMMIT_KEY, log).text(key.as_str())
+}
+
+/// The children of an entry, side entries included; 0 stands for before the first entry.
+pub(crate) fn children(log: u64, parent: u64) -> Key {
+    of_log(CHILD, log).number(parent)
+}
+
+/// The last number of a key whose last part is one.
+pub(crate) fn last_number(key: &[u8]) -> Option<u64> {
+    key.last_chunk::<8>().map(|bytes| u64::from_be_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use store_core::{TenantId, ThreadOrder, Timestamp};
+
+    use super::{ThreadScope, place, read_place, thread_list};
+
+    #[test]
+    fn a_place_is_read_behind_its_list() {
+        let tenant = TenantId::new("a\u{301}.b").unwrap();
+        for scope in [ThreadScope::All, ThreadScope::Roots] {
+            let list = || thread_list(&tenant, scope, ThreadOrder::Creation);
+            let key = place(list(), Timestamp::from_millis(258).unwrap(), "t-1").into_bytes();
+            assert_eq!(read_place(&list(), &key), Some((258, "t-1".to_owned())));
+        }
+    }
+}

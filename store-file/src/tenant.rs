@@ -1,0 +1,95 @@
+//! The handle of a tenant: hands work to the threads of the store, and refuses it once either is closed.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use store_core::{Error, Result, TenantId, ThreadId};
+
+use crate::{
+    flight::{self, About},
+    pool::{Lost, Queues},
+    shared::{Shared, TenantState, ThreadKey},
+    writer::{Answer, Ask, Wanted},
+};
+
+/// The queues of a store's threads.
+pub(crate) type Writers = Queues<ThreadKey, Wanted, Result<Answer>>;
+
+/// The contracts of a store for one tenant.
+#[derive(Debug, Clone)]
+pub(crate) struct Tenant {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) writers: Writers,
+    pub(crate) id: TenantId,
+    pub(crate) state: Arc<TenantState>,
+}
+
+impl Tenant {
+    fn check_open(&self) -> Result<()> {
+        if self.state.closed.load(Ordering::SeqCst) {
+            return Err(Error::closed());
+        }
+        self.shared.check_open()
+    }
+
+    /// Runs a job that only reads, about one thread or several.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        about: About,
+        job: impl FnOnce(&Arc<Shared>, &TenantId) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let reading = move |shared: &Arc<Shared>, tenant: &TenantId| {
+            let _reading = shared.readers.read();
+            job(shared, tenant)
+        };
+        match self.run(&about, reading).await? {
+            Err(Lost::Panicked) => Err(Error::unavailable("reading failed").with_source(Lost::Panicked)),
+            answer => answer?,
+        }
+    }
+
+    /// Runs a job that changes several threads.
+    pub(crate) async fn change<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Arc<Shared>, &TenantId) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.check_open()?;
+        let (work, caller) = flight::start(&self.state.orphans, None);
+        let changing = move |shared: &Arc<Shared>, tenant: &TenantId| {
+            let _work = work;
+            job(shared, tenant)
+        };
+        let answer = self.run(&None, changing).await?;
+        caller.answered();
+        answer?
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        about: &About,
+        job: impl FnOnce(&Arc<Shared>, &TenantId) -> Result<T> + Send + 'static,
+    ) -> Result<std::result::Result<Result<T>, Lost>> {
+        self.check_open()?;
+        self.state.orphans.wait(about).await;
+        let (shared, tenant) = (Arc::clone(&self.shared), self.id.clone());
+        Ok(self.shared.pool.run(move || job(&shared, &tenant)).await)
+    }
+
+    /// Hands a change of one thread to its writer. It has its place in the thread's order when this is first polled.
+    pub(crate) async fn write(&self, thread: ThreadId, ask: Ask) -> Result<Answer> {
+        self.check_open()?;
+        let about = Some(thread.clone());
+        self.state.orphans.wait(&about).await;
+        let key = match &ask {
+            Ask::Commit(commit) => commit.key.clone(),
+            Ask::Create(_) | Ask::Update(..) | Ask::ResetFence => None,
+        };
+        let (work, caller) = flight::start(&self.state.orphans, about);
+        let wanted = Wanted { ask, tenant: Arc::clone(&self.state), work };
+        let answer = self.writers.push((self.id.clone(), thread), wanted).await;
+        caller.answered();
+        match answer {
+            Err(Lost::Panicked) => Err(Error::commit_unknown(key).with_source(Lost::Panicked)),
+            answer => answer?,
+        }
+    }
+}

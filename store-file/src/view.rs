@@ -1,0 +1,144 @@
+//! What the plan of a commit looks at: the index with the changes of the batch before it.
+
+use std::collections::HashMap;
+
+use store_core::{
+    CommitKey, EntryId, Json, Result, Run, RunId, TenantId, Thread, ThreadId, Version,
+    codec::DecodeError,
+    commit::{CommitView, KeyRecord, LogView},
+    log::{MarkSource, Marks, Node, Nodes},
+    thread::{IdRecord, StoredThread},
+};
+
+use crate::{
+    codec::{NodeRow, Rows, damaged},
+    fold::Told,
+    line::{self, CommitLine},
+    log::{Span, read_line},
+    shared::Shared,
+    staged::Staged,
+};
+
+/// Records of the batch whose groups are not written yet, so that no file holds them.
+#[derive(Debug, Default)]
+pub(crate) struct Unwritten {
+    pub(crate) runs: HashMap<RunId, Run>,
+    pub(crate) keys: HashMap<CommitKey, KeyRecord>,
+}
+
+/// The view of one thread in a batch.
+pub(crate) struct View<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) staged: &'a Staged<'a>,
+    pub(crate) unwritten: &'a Unwritten,
+    pub(crate) tenant: &'a TenantId,
+    pub(crate) told: &'a Told,
+    /// The number of the thread's log; none before its first group.
+    pub(crate) log: Option<u64>,
+}
+
+impl View<'_> {
+    fn row(&self, seq: u64) -> Result<NodeRow> {
+        self.staged.expect_node(self.log.ok_or_else(|| damaged("log"))?, seq)
+    }
+}
+
+impl Nodes for View<'_> {
+    fn node(&self, seq: u64) -> Result<Node> {
+        self.row(seq).map(|row| row.node)
+    }
+}
+
+impl MarkSource for View<'_> {
+    fn marks(&self, seq: u64) -> Result<Marks> {
+        self.log.map_or_else(|| Ok(Marks::default()), |log| self.staged.marks_of(log, seq))
+    }
+}
+
+impl LogView for View<'_> {
+    fn entry(&self, id: &EntryId) -> Result<Option<u64>> {
+        self.log.map_or(Ok(None), |log| self.staged.entry_seq(log, id))
+    }
+
+    fn entry_id(&self, seq: u64) -> Result<EntryId> {
+        let head = self.told.stored.as_ref().filter(|stored| stored.head_seq == Some(seq));
+        match head.and_then(|stored| stored.thread.head.clone()) {
+            Some(id) => Ok(id),
+            None => self.row(seq).map(|row| row.id),
+        }
+    }
+
+    fn snapshot(&self, name: &str) -> Result<Option<u64>> {
+        self.log.map_or(Ok(None), |log| self.staged.newest_snapshot(log, name))
+    }
+}
+
+impl CommitView for View<'_> {
+    fn incarnation(&self) -> u64 {
+        self.shared.meta.incarnation()
+    }
+
+    fn id_record(&self) -> Result<IdRecord> {
+        Ok(self.told.id.clone())
+    }
+
+    fn thread(&self) -> Result<Option<StoredThread>> {
+        Ok(self.told.stored.clone().map(|stored| stamp(stored, self.incarnation())))
+    }
+
+    fn key(&self, key: &CommitKey) -> Result<Option<KeyRecord>> {
+        let Some(log) = self.log else { return Ok(None) };
+        if let Some(record) = self.unwritten.keys.get(key) {
+            return Ok(Some(record.clone()));
+        }
+        let Some(span) = self.staged.commit_span(log, key)? else { return Ok(None) };
+        let commit = read(self.shared, log, span, CommitLine::decode)?;
+        let Some((key, digest, receipt)) = commit.key else { return Err(damaged("commit key")) };
+        Ok(Some(KeyRecord::new(key, digest, receipt)))
+    }
+
+    fn thread_exists(&self, id: &ThreadId) -> Result<bool> {
+        Ok(self.shared.index.thread_row(self.tenant, id)?.is_some())
+    }
+
+    fn run(&self, id: &RunId) -> Result<Option<Run>> {
+        if let Some(run) = self.unwritten.runs.get(id) {
+            return Ok(Some(run.clone()));
+        }
+        match self.shared.index.live_run_row(self.tenant, id)? {
+            Some(row) => read(self.shared, row.log, row.span, line::decode_run).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn state(&self, key: &str) -> Result<Option<Json>> {
+        self.log.map_or(Ok(None), |log| self.staged.state_value(log, key))
+    }
+}
+
+/// Reads one line of a log.
+pub(crate) fn read<T>(
+    shared: &Shared,
+    log: u64,
+    span: Span,
+    decode: impl FnOnce(&str) -> std::result::Result<T, DecodeError>,
+) -> Result<T> {
+    let (file, path) = shared.open_log(log)?;
+    let bytes = read_line(&*file, &path, span)?;
+    let place = || crate::error::corrupt(&path, Some(span.offset));
+    let text = std::str::from_utf8(&bytes).map_err(|e| place().with_source(e))?;
+    decode(text).map_err(|e| place().with_source(e))
+}
+
+/// The thread with the incarnation of the store in its versions.
+pub(crate) fn stamp(mut stored: StoredThread, incarnation: u64) -> StoredThread {
+    stamp_thread(&mut stored.thread, incarnation);
+    stored
+}
+
+/// Sets the incarnation of the store in a thread's versions: logs and index do not know it.
+pub(crate) fn stamp_thread(thread: &mut Thread, incarnation: u64) {
+    for version in [&mut thread.version, &mut thread.revision] {
+        *version = Version::new(version.number(), version.generation(), incarnation);
+    }
+}

@@ -1,0 +1,479 @@
+//! The writer of a thread: takes all requests that wait for it, plans one after the other, writes once, syncs once.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering},
+};
+
+use store_core::{
+    ClaimNumber, Commit, Detail, Error, ErrorKind, Expect, NewThread, Receipt, Result, RunId, Thread, ThreadPatch,
+    commit::{self, CommitView, Decision, Plan, Setting},
+    thread::{self, StoredThread, ThreadChange},
+};
+
+use crate::{
+    codec::Rows,
+    config::Durability,
+    flight::Work,
+    fold::{self, Lines, Owner, Told},
+    held::Held,
+    line::{self, CommitLine, Line, StateLine, ThreadHeader, ThreadLine},
+    log::{AppendError, Batch, LogWriter},
+    pool::Request,
+    shared::{Loaded, Shared, TenantState, ThreadKey, guard},
+    staged::Staged,
+    view::{Unwritten, View, stamp},
+};
+
+/// A batch is not made larger than about this.
+const BATCH_BYTES: usize = 16 << 20;
+
+/// Something to be written to one thread.
+#[derive(Debug)]
+pub(crate) enum Ask {
+    Commit(Box<Commit>),
+    Create(Box<NewThread>),
+    Update(ThreadPatch, Expect),
+    ResetFence,
+}
+
+/// A request, with the tenant as its handle knows it: nothing is written for one that was closed.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) ask: Ask,
+    pub(crate) tenant: Arc<TenantState>,
+    /// Dropped when the request was answered.
+    #[expect(dead_code, reason = "its end says what there is to say")]
+    pub(crate) work: Work,
+}
+
+/// What was written.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Receipt(Box<Receipt>),
+    Thread(Box<Thread>),
+    Done,
+}
+
+type Answered = Vec<(Request<Wanted, Result<Answer>>, Result<Answer>)>;
+type Waiting = VecDeque<Request<Wanted, Result<Answer>>>;
+
+impl Ask {
+    /// Whether it may change a parent.
+    fn needs_family(&self) -> bool {
+        match self {
+            Self::Commit(commit) => commit::needs(commit).parent_thread.is_some(),
+            Self::Create(new) => new.fields.parent_thread_id.is_some(),
+            Self::Update(patch, _) => patch.new_parent().is_some(),
+            Self::ResetFence => false,
+        }
+    }
+
+    fn run(&self) -> Option<&RunId> {
+        match self {
+            Self::Commit(commit) => commit.run.as_ref().map(|run| &run.id),
+            _ => None,
+        }
+    }
+}
+
+/// Answers all requests that wait for a thread.
+pub(crate) fn handle(shared: &Arc<Shared>, key: &ThreadKey, requests: Vec<Request<Wanted, Result<Answer>>>) {
+    let mut waiting = Waiting::from(requests);
+    while !waiting.is_empty() {
+        round(shared, key, &mut waiting);
+    }
+}
+
+/// Takes as many requests as can be written together. The first one waits for what it needs of other threads while
+/// nothing is held; one further back that would have to wait begins a round of its own.
+fn round(shared: &Arc<Shared>, key: &ThreadKey, waiting: &mut Waiting) {
+    let Some(first) = waiting.front() else { return };
+    let family = first.body.ask.needs_family().then(|| shared.family(&key.0));
+    let _family = family.as_deref().map(guard);
+    let mut held = Held::new(shared, &key.0);
+    if let Some(run) = first.body.ask.run() {
+        held.take(run, true);
+    }
+    let _writing = shared.writing.read();
+    let slot = shared.slot(key);
+    let mut loaded = guard(&slot);
+    let mut round = Round::new(shared, key);
+    let answers = match round.load(&mut loaded) {
+        Ok(()) => round.take(waiting, family.is_some(), &mut held),
+        Err(error) => waiting.pop_front().map(|request| (request, Err(error))).into_iter().collect(),
+    };
+    let written = round.write(&mut loaded);
+    drop(loaded);
+    drop(held);
+    for (request, answer) in answers {
+        let (wanted, reply) = request.split();
+        reply(match (answer, &written) {
+            (Ok(answer), Ok(())) => Ok(answer),
+            (Ok(_), Err(failed)) => Err(failed.of(&wanted.ask)),
+            (Err(error), _) => Err(error),
+        });
+    }
+    // A failed sync has poisoned the store; the next write says so.
+    let _ = shared.sync_if_many_are_dirty();
+}
+
+/// Why nothing of a round was written.
+struct Failed {
+    kind: ErrorKind,
+    text: String,
+}
+
+impl Failed {
+    fn new(error: &Error) -> Self {
+        let text = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+        Self { kind: error.kind(), text }
+    }
+
+    /// The error for one of its callers.
+    fn of(&self, ask: &Ask) -> Error {
+        let error = match (self.kind, ask) {
+            (ErrorKind::StorageFull, _) => Error::new(Detail::StorageFull),
+            (ErrorKind::Unavailable, _) => Error::unavailable("nothing was written"),
+            (_, Ask::Commit(commit)) => Error::commit_unknown(commit.key.clone()),
+            _ => Error::commit_unknown(None),
+        };
+        error.with_source(self.text.clone())
+    }
+}
+
+struct Round<'a> {
+    shared: &'a Shared,
+    key: &'a ThreadKey,
+    staged: Staged<'a>,
+    unwritten: Unwritten,
+    told: Told,
+    log: Option<u64>,
+    batch: Option<Batch>,
+    /// A log that has to be made for the first group.
+    fresh: Option<LogWriter>,
+    /// Up to where the log is durable without this round.
+    synced: u64,
+    loaded: bool,
+    /// The index could not be read in the middle of a group: nothing of the round is written.
+    broken: bool,
+}
+
+impl<'a> Round<'a> {
+    fn new(shared: &'a Shared, key: &'a ThreadKey) -> Self {
+        Self {
+            shared,
+            key,
+            staged: Staged::new(&shared.index),
+            unwritten: Unwritten::default(),
+            told: Told::default(),
+            log: None,
+            batch: None,
+            fresh: None,
+            synced: 0,
+            loaded: false,
+            broken: false,
+        }
+    }
+
+    /// The thread as it stands, from the slot or the index.
+    fn load(&mut self, slot: &mut Option<Loaded>) -> Result<()> {
+        self.shared.check_writable()?;
+        if slot.is_none() {
+            *slot = Some(load(self.shared, self.key)?);
+        }
+        if let Some(loaded) = slot {
+            self.told = loaded.told.clone();
+            self.log = loaded.log.as_ref().map(|(log, _)| *log);
+            self.batch = loaded.log.as_ref().map(|(_, writer)| writer.batch());
+            self.synced = loaded.log.as_ref().map_or(0, |(_, writer)| writer.synced());
+        }
+        self.loaded = true;
+        Ok(())
+    }
+
+    fn take(&mut self, waiting: &mut Waiting, family: bool, held: &mut Held<'_>) -> Answered {
+        let mut answers = Vec::new();
+        while let Some(request) = waiting.front() {
+            let later = !answers.is_empty();
+            let full = self.batch.as_ref().is_some_and(|batch| batch.len() > BATCH_BYTES);
+            if later && (full || (request.body.ask.needs_family() && !family)) {
+                break;
+            }
+            if request.body.ask.run().is_some_and(|run| later && !held.take(run, false)) {
+                break;
+            }
+            let Some(request) = waiting.pop_front() else { break };
+            let closed = request.body.tenant.closed.load(Ordering::SeqCst);
+            let answer = if closed { Err(Error::closed()) } else { self.plan(&request.body.ask) };
+            answers.push((request, answer));
+        }
+        answers
+    }
+
+    fn plan(&mut self, ask: &Ask) -> Result<Answer> {
+        let now = self.shared.time.now();
+        match ask {
+            Ask::Commit(commit) => self.commit(commit, now),
+            Ask::Create(new) => self.create(new, now),
+            Ask::Update(patch, expect) => self.update(patch, *expect, now),
+            Ask::ResetFence => self.reset_fence(now).map(|()| Answer::Done),
+        }
+    }
+
+    fn view(&self) -> View<'_> {
+        View {
+            shared: self.shared,
+            staged: &self.staged,
+            unwritten: &self.unwritten,
+            tenant: &self.key.0,
+            told: &self.told,
+            log: self.log,
+        }
+    }
+
+    fn commit(&mut self, commit: &Commit, now: store_core::Timestamp) -> Result<Answer> {
+        let setting = Setting::new(now, &self.shared.limits, &*self.shared.config.ids);
+        match commit::plan(&self.view(), commit, setting)? {
+            Decision::Repeat(receipt) => Ok(Answer::Receipt(Box::new(receipt))),
+            Decision::Write(plan) => {
+                let receipt = plan.receipt.clone();
+                self.put(commit, *plan)?;
+                Ok(Answer::Receipt(Box::new(receipt)))
+            }
+        }
+    }
+
+    fn put(&mut self, commit: &Commit, plan: Plan) -> Result<()> {
+        let Some(stored) = &plan.thread else {
+            return crate::deletion::remember_fence(self.shared, self.key, plan.id.fence, &mut self.told);
+        };
+        let mut lines = Vec::new();
+        if plan.creates {
+            lines.push(Line::Thread(ThreadLine::of(&stored.thread)));
+        }
+        let mut texts: Vec<String> = lines.iter().map(encode).collect();
+        for planned in &plan.entries {
+            texts.push(line::entry(&planned.text, &planned.node));
+            lines.push(Line::Entry(Box::new((planned.entry.clone(), planned.node.clone()))));
+        }
+        let state = commit.state.as_ref().map(|_| {
+            Line::State(StateLine {
+                write: plan.state.clone(),
+                revision: stored.thread.state_revision,
+                keys: stored.state_keys,
+                bytes: stored.state_bytes,
+            })
+        });
+        for line in plan.runs.iter().map(|run| Line::Run(Box::new(run.clone()))).chain(state) {
+            texts.push(encode(&line));
+            lines.push(line);
+        }
+        let commit_line = CommitLine {
+            time: stored.last_time,
+            updated_at: stored.thread.updated_at,
+            fence: plan.id.fence,
+            run: commit.run.as_ref().map(|run| run.id.clone()),
+            key: plan.key.clone().map(|record| (record.key, record.digest, record.receipt)),
+        };
+        self.group(stored.thread.generation(), lines, &texts, commit_line)?;
+        self.unwritten.runs.extend(plan.runs.into_iter().map(|run| (run.id.clone(), run)));
+        self.unwritten.keys.extend(plan.key.map(|record| (record.key.clone(), record)));
+        Ok(())
+    }
+
+    fn create(&mut self, new: &NewThread, now: store_core::Timestamp) -> Result<Answer> {
+        let incarnation = self.shared.meta.incarnation();
+        let moment = (now, incarnation);
+        let stored = thread::create(self.told.stored.as_ref(), &self.told.id, new, &self.shared.limits, moment)?;
+        if let Some(parent) = &new.fields.parent_thread_id {
+            let found = self.view().thread_exists(parent)?;
+            thread::check_parent(&new.id, parent, if found { std::slice::from_ref(parent) } else { &[] })?;
+        }
+        self.fields(&stored)?;
+        Ok(Answer::Thread(Box::new(stored.thread)))
+    }
+
+    fn update(&mut self, patch: &ThreadPatch, expect: Expect, now: store_core::Timestamp) -> Result<Answer> {
+        let id = &self.key.1;
+        let stored = self.view().thread()?;
+        let mut fenced = self.told.id.clone();
+        if stored.is_some() {
+            fenced.check_fence(patch.fence.as_ref())?;
+        }
+        let change = thread::update(id, stored, patch, expect, (&self.shared.limits, now))?;
+        if let Some(parent) = patch.new_parent() {
+            let ancestors = crate::threads::ancestors(&self.shared.index, &self.key.0, parent)?;
+            thread::check_parent(id, parent, &ancestors)?;
+        }
+        match change {
+            ThreadChange::Unchanged(stored) => {
+                if fenced.fence != self.told.id.fence {
+                    self.told.id = fenced;
+                    self.group(stored.thread.generation(), Vec::new(), &[], self.bare(&stored))?;
+                }
+                Ok(Answer::Thread(Box::new(stored.thread)))
+            }
+            ThreadChange::Changed(stored) => {
+                self.told.id = fenced;
+                self.fields(&stored)?;
+                Ok(Answer::Thread(Box::new(stored.thread)))
+            }
+        }
+    }
+
+    /// Writes a thread's own fields.
+    fn fields(&mut self, stored: &StoredThread) -> Result<()> {
+        let line = Line::Thread(ThreadLine::of(&stored.thread));
+        let text = encode(&line);
+        let commit = self.bare(stored);
+        self.group(stored.thread.generation(), vec![line], &[text], commit)
+    }
+
+    fn bare(&self, stored: &StoredThread) -> CommitLine {
+        CommitLine {
+            time: stored.last_time,
+            updated_at: stored.thread.updated_at,
+            fence: self.told.id.fence,
+            ..CommitLine::default()
+        }
+    }
+
+    fn reset_fence(&mut self, now: store_core::Timestamp) -> Result<()> {
+        if self.told.id.fence.is_none() {
+            return Ok(());
+        }
+        let Some(mut stored) = self.told.stored.clone() else {
+            return crate::deletion::remember_fence(self.shared, self.key, None::<ClaimNumber>, &mut self.told);
+        };
+        stored.last_time = stored.last_time.max(now);
+        let commit = CommitLine { fence: None, ..self.bare(&stored) };
+        self.group(stored.thread.generation(), Vec::new(), &[], commit)
+    }
+
+    /// Adds a group to the batch, and works it into what later requests of the round are judged by.
+    fn group(&mut self, generation: u64, lines: Vec<Line>, texts: &[String], commit: CommitLine) -> Result<()> {
+        let owner = self.owner(generation)?;
+        let batch = self.batch.as_mut().ok_or_else(Error::closed)?;
+        let placed = batch.push(texts, &commit.encode())?;
+        let synced = if self.shared.config.durability == Durability::Sync { placed.end.offset } else { self.synced };
+        let lines = lines.into_iter().zip(placed.lines).collect();
+        let group = Lines { lines, commit, commit_span: placed.commit, end: placed.end, synced };
+        let folded = fold::fold(&mut self.staged, &owner, &mut self.told, &group);
+        self.broken |= folded.is_err();
+        folded
+    }
+
+    /// Whose log it is; a thread without one gets it here.
+    fn owner(&mut self, generation: u64) -> Result<Owner> {
+        let (tenant, thread) = self.key.clone();
+        if let Some(log) = self.log {
+            return Ok(Owner { tenant, thread, generation, log });
+        }
+        let log = self.shared.next_log.fetch_add(1, Ordering::SeqCst);
+        let owner = Owner { tenant, thread, generation, log };
+        let writer = self.make_log(&owner)?;
+        self.batch = Some(writer.batch());
+        self.log = Some(log);
+        self.fresh = Some(writer);
+        Ok(owner)
+    }
+
+    fn make_log(&self, owner: &Owner) -> Result<LogWriter> {
+        let Owner { tenant, thread, generation, .. } = owner.clone();
+        self.shared.ensure_folder(&tenant)?;
+        let path = Shared::log_path(&tenant, &thread, generation)?;
+        let header = ThreadHeader { tenant, thread, generation, at: self.shared.time.now() };
+        LogWriter::create(&*self.shared.vfs, &path, &header.encode()).map_err(|e| self.shared.append_failed(e, &path))
+    }
+
+    /// Writes the batch, makes it durable as the store was asked to, and shows it.
+    fn write(mut self, slot: &mut Option<Loaded>) -> std::result::Result<(), Failed> {
+        let batch = self.batch.take().filter(|batch| !batch.is_empty() && !self.broken);
+        let fresh = self.fresh.take();
+        let result = match (batch, self.log) {
+            (Some(batch), Some(log)) => {
+                let former = slot.take().and_then(|loaded| loaded.log);
+                self.append(&batch, log, fresh.or(former.map(|(_, writer)| writer)))
+            }
+            _ if self.broken => self.abandon(fresh.as_ref()).and(Err(Error::unavailable("the index cannot be read"))),
+            _ => {
+                if let (Some(loaded), true) = (slot.as_mut(), self.loaded) {
+                    loaded.told.id.clone_from(&self.told.id);
+                }
+                return self.abandon(fresh.as_ref()).map_err(|error| Failed::new(&error));
+            }
+        };
+        *slot = None;
+        let loaded = result.map_err(|error| Failed::new(&error))?;
+        *slot = Some(loaded);
+        Ok(())
+    }
+
+    /// Removes a log that was made for a group that was refused.
+    fn abandon(&self, fresh: Option<&LogWriter>) -> Result<()> {
+        if fresh.is_none() {
+            return Ok(());
+        }
+        let path = Shared::log_path(&self.key.0, &self.key.1, self.told.id.generation + 1)?;
+        self.shared.vfs.unlink(&path).map_err(|source| self.shared.write_failed(&path, source))
+    }
+
+    fn append(self, batch: &Batch, log: u64, writer: Option<LogWriter>) -> Result<Loaded> {
+        let Self { shared, key, staged, told, .. } = self;
+        let generation = told.stored.as_ref().map_or(1, |stored| stored.thread.generation());
+        let path = Shared::log_path(&key.0, &key.1, generation)?;
+        let mut writer = writer.ok_or_else(Error::closed)?;
+        let is_new = shared.index.log_row(log)?.is_none();
+        let appended = match shared.check_space(store_core::length(batch.len())) {
+            Ok(()) => writer.append(batch),
+            Err(source) => Err(AppendError::Full(source)),
+        };
+        if let Err(failed) = appended {
+            let error = shared.append_failed(failed, &path);
+            if is_new && !shared.is_poisoned() {
+                // A log without a group is no log: it is made anew when there is space.
+                shared.vfs.unlink(&path).map_err(|source| shared.write_failed(&path, source))?;
+            }
+            return Err(error);
+        }
+        if shared.config.durability == Durability::Sync {
+            writer.sync(&*shared.vfs).map_err(|source| shared.write_failed(&path, source))?;
+        } else {
+            guard(&shared.dirty).insert(key.clone());
+        }
+        shared.mark_checked(log);
+        // The groups are in the log: whatever happens now, the next opening shows them.
+        shared.show(staged).map_err(|error| Error::commit_unknown(None).with_source(error))?;
+        Ok(Loaded { told, log: Some((log, writer)) })
+    }
+}
+
+/// A thread from the index, its log open and compared.
+pub(crate) fn load(shared: &Shared, key: &ThreadKey) -> Result<Loaded> {
+    let (tenant, thread) = key;
+    let row = shared.thread_row(&shared.index, tenant, thread)?;
+    let id = shared.index.id_record(tenant, thread, row.as_ref().map(|row| &row.stored))?;
+    let Some(row) = row else { return Ok(Loaded { told: Told { stored: None, id }, log: None }) };
+    let log_row = shared.index.log_row(row.log)?.ok_or_else(|| crate::codec::damaged("log"))?;
+    let path = Shared::log_path(tenant, thread, log_row.generation)?;
+    let file = shared.files.open(&path).map_err(|source| crate::shared::missing(&path, source))?;
+    shared.check_log(row.log, &*file, &path)?;
+    let writer = LogWriter::resume(file, log_row.end);
+    Ok(Loaded { told: Told { stored: Some(row.stored), id }, log: Some((row.log, writer)) })
+}
+
+fn encode(line: &Line) -> String {
+    match line {
+        Line::Thread(thread) => line::thread(thread),
+        Line::Entry(both) => line::entry(&store_core::codec::Codec::encode(&both.0), &both.1),
+        Line::Run(run) => line::run(run),
+        Line::State(state) => line::state(state),
+        Line::Unknown => "{}".to_owned(),
+    }
+}
+
+/// The thread as callers see it.
+pub(crate) fn shown(shared: &Shared, stored: StoredThread) -> Thread {
+    stamp(stored, shared.meta.incarnation()).thread
+}

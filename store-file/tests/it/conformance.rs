@@ -1,0 +1,5 @@
+//! The suite.
+
+conformance_tests::thread_run_store!(crate::fixture());
+conformance_tests::commit_coordinator!(crate::fixture());
+conformance_tests::model!(crate::fixture());

@@ -1,0 +1,27 @@
+//! The store on files, seen from outside: the suite that every store passes, crashes, torn tails, changed bits.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "these are tests"
+)]
+
+mod bit_flips;
+mod conformance;
+mod crashes;
+mod damage;
+mod files;
+mod fixture;
+mod folder;
+mod given;
+mod processes;
+mod read_only;
+mod script;
+mod sim_disk;
+mod store_crashes;
+mod torn_tails;
+mod world;
+
+pub(crate) use self::fixture::fixture;

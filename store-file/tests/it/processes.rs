@@ -1,0 +1,215 @@
+//! Real processes: writers that are killed at any moment, and openers that meet.
+
+use std::{
+    collections::hash_map::RandomState,
+    hash::{BuildHasher, Hasher},
+    io::{BufRead, BufReader, Read, Write},
+    path::Path,
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use store_core::{
+    Commit, CommitKey, EntryQuery, ErrorKind, Json, Message, NewEntry, PageRequest, StateChange, StateOp, Store,
+    TenantId, ThreadId, inspect::Silent,
+};
+use store_file::{FileConfig, FileStore};
+
+/// What a child of these tests is to do, and where.
+const TASK: &str = "AGENTSTORE_TEST_CHILD";
+const ROOT: &str = "AGENTSTORE_TEST_ROOT";
+const ROUND: &str = "AGENTSTORE_TEST_ROUND";
+
+const WRITERS: usize = 16;
+const THREADS: usize = 4;
+
+fn cycles() -> u64 {
+    if std::env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { 500 } else { 200 }
+}
+
+fn child(task: &str, root: &Path, round: u64) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "processes::a_child_does_what_it_is_told", "--nocapture", "--test-threads", "1"])
+        .env(TASK, task)
+        .env(ROOT, root)
+        .env(ROUND, round.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// The other side of the tests below; started by hand it has nothing to do.
+#[test]
+fn a_child_does_what_it_is_told() {
+    let Ok(task) = std::env::var(TASK) else { return };
+    let root = std::env::var(ROOT).unwrap();
+    let round = std::env::var(ROUND).unwrap();
+    match task.as_str() {
+        "write" => write_until_killed(Path::new(&root), &round),
+        _ => open_and_hold(Path::new(&root)),
+    }
+}
+
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    out.write_all(format!("\n@{line}\n").as_bytes()).unwrap();
+    out.flush().unwrap();
+}
+
+/// The threads of a round: ten rounds share them, so that logs go on after a kill and stay short.
+fn thread(round: &str, writer: usize) -> ThreadId {
+    let shared = round.parse::<u64>().unwrap() / 10;
+    ThreadId::new(format!("t-{shared}-{}", writer % THREADS)).unwrap()
+}
+
+/// A commit that can be known again: two entries and a state value that say which one it is.
+fn commit(round: &str, writer: usize, number: usize) -> Commit {
+    let name = format!("{round}-{writer}-{number}");
+    Commit::new(thread(round, writer))
+        .with_key(CommitKey::new(&name).unwrap())
+        .entry(NewEntry::new(Message::user(format!("ask {name}"))))
+        .entry(NewEntry::new(Message::assistant(format!("answer {name}"))))
+        .with_state(StateChange::new().with("commits", StateOp::Add(1)))
+}
+
+fn write_until_killed(root: &Path, round: &str) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    runtime.block_on(async {
+        let store = FileStore::open(root, FileConfig::default()).unwrap();
+        let commits = store.tenant(&TenantId::default_tenant()).unwrap().commits.unwrap();
+        say("open");
+        let writers = (0..WRITERS).map(|writer| {
+            let (commits, round) = (Arc::clone(&commits), round.to_owned());
+            tokio::spawn(async move {
+                for number in 0.. {
+                    let receipt = commits.commit(commit(&round, writer, number)).await.unwrap();
+                    say(&format!("ack {writer} {number} {}", receipt.first_seq.unwrap()));
+                }
+            })
+        });
+        for writer in writers.collect::<Vec<_>>() {
+            writer.await.unwrap();
+        }
+    });
+}
+
+fn open_and_hold(root: &Path) {
+    match FileStore::open(root, FileConfig::default()) {
+        Ok(_store) => {
+            say("held");
+            // Until the other side lets go, or kills.
+            let _ = std::io::stdin().read(&mut [0]);
+        }
+        Err(error) => say(&format!("refused {} {error}", error.kind().name())),
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn new() -> Self {
+        let seed = std::env::var("AGENTSTORE_SEED").ok().and_then(|seed| seed.parse().ok());
+        let seed = seed.unwrap_or_else(|| RandomState::new().build_hasher().finish());
+        println!("AGENTSTORE_SEED={seed}");
+        Self(seed)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// Starts a writer, kills it after a while, and gives what it said.
+fn killed_writer(root: &Path, round: u64, after: Duration) -> Vec<String> {
+    let mut child = child("write", root, round);
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line == "@open"), "the writer did not open the store");
+    std::thread::sleep(after);
+    child.kill().unwrap();
+    let said = lines.filter_map(|line| line.strip_prefix("@ack ").map(str::to_owned)).collect();
+    child.wait().unwrap();
+    said
+}
+
+/// What a killed writer acknowledged is there, with its content and under its key; nothing is half there; the next
+/// opening works at once (CM-1, CM-17, PR-9, FI-5, FI-6, PR-21).
+#[test]
+fn a_killed_writer_loses_nothing_that_it_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut random = Random::new();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let mut acknowledged = 0;
+    for round in 0..cycles() {
+        let said = killed_writer(folder.path(), round, Duration::from_millis(1 + random.below(80)));
+        acknowledged += said.len();
+        runtime.block_on(check(folder.path(), round, &said));
+    }
+    println!("{} kills, {acknowledged} acknowledged commits, none lost, none half there", cycles());
+    assert!(acknowledged > 0, "nothing was written");
+    runtime.block_on(async {
+        let store = FileStore::open(folder.path(), FileConfig::default()).unwrap();
+        let seen = store.inspector().unwrap().verify(&Silent).await.unwrap();
+        assert_eq!(seen.findings, []);
+    });
+}
+
+async fn check(root: &Path, round: u64, said: &[String]) {
+    let store = FileStore::open(root, FileConfig::default()).unwrap();
+    assert!(store.opening().damaged.is_empty(), "{:?}", store.opening());
+    let commits = store.tenant(&TenantId::default_tenant()).unwrap().commits.unwrap();
+    let threads = commits.threads();
+    for line in said {
+        let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().unwrap()).collect();
+        let (writer, number) = (usize::try_from(numbers[0]).unwrap(), usize::try_from(numbers[1]).unwrap());
+        let again = commit(&round.to_string(), writer, number);
+        let mut query = EntryQuery::all().with_page(PageRequest::first(2));
+        query.from_seq = Some(numbers[2]);
+        let page = threads.list_entries(&again.thread, query).await.unwrap();
+        for (entry, word) in page.items.iter().zip(["ask", "answer"]) {
+            let text = format!("{word} {round}-{writer}-{number}");
+            assert_eq!(entry.message().unwrap().blocks, [store_core::Block::text(text)]);
+        }
+        let receipt = commits.commit(again).await.unwrap();
+        assert!(receipt.deduplicated && receipt.first_seq == Some(numbers[2]), "{line}: {receipt:?}");
+    }
+    for at in 0..THREADS {
+        let Some(thread) = threads.load_thread(&thread(&round.to_string(), at)).await.unwrap() else { continue };
+        let found = threads.load_context(&thread.id, store_core::ContextRequest::head()).await.unwrap();
+        let commits = Json::of(&(thread.version.number() / 2)).unwrap();
+        assert_eq!((thread.version.number() % 2, found.state.get("commits")), (0, Some(&commits)), "half a commit");
+    }
+    store.close().await.unwrap();
+}
+
+/// The first line that a child says.
+fn first_word(child: &mut Child) -> String {
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    lines.filter_map(|line| line.strip_prefix('@').map(str::to_owned)).next().unwrap()
+}
+
+/// Of two that open a root at once one holds it and the other is told by whom; after a kill the next opens (FI-5).
+#[test]
+fn one_of_two_openers_holds_the_root() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..100 {
+        let mut children = [child("open", folder.path(), round), child("open", folder.path(), round)];
+        let words: Vec<String> = children.iter_mut().map(first_word).collect();
+        let holder = words.iter().position(|word| word == "held").expect("nobody holds it");
+        let refused = &words[1 - holder];
+        assert!(refused.starts_with(&format!("refused {}", ErrorKind::Unavailable.name())), "{refused}");
+        assert!(refused.contains("held by process"), "{refused}");
+        if round % 5 == 0 {
+            children[holder].kill().unwrap();
+        }
+        for mut child in children {
+            drop::<Option<ChildStdin>>(child.stdin.take());
+            child.wait().unwrap();
+        }
+        let opening = FileStore::open(folder.path(), FileConfig::default()).unwrap();
+        assert_eq!(opening.opening().unclean, round % 5 == 0);
+    }
+}

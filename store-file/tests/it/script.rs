@@ -1,0 +1,275 @@
+//! A script of calls that reaches everything that writes: for stops at every call of the disk.
+
+use std::{future::Future, time::Duration};
+
+use store_core::{
+    ChildStrategy, ClaimNumber, Commit, CommitKey, Compaction, Expect, Fence, Interval, Json, Label, ManualClock,
+    NewBody, NewEntry, NewThread, ParentRef, Result, RewindTo, RunChange, RunOutcome, RunStatus, StateChange, StateOp,
+    ThreadFields, ThreadPatch, TokenCounts, UsageRecord, Version, WaitingReason,
+};
+use store_file::FileStore;
+
+use crate::world::{Call, at, said, saying, thread, wait};
+
+/// Calls that are made together, at a time, for a tenant.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    pub(crate) seconds: u64,
+    pub(crate) tenant: &'static str,
+    pub(crate) calls: Vec<Call>,
+}
+
+/// Four weeks, and more than a thread id is remembered for.
+const LATER: u64 = 400 * 86_400;
+
+pub(crate) fn script() -> Vec<Step> {
+    let parts = [opening(), runs(), branches(), families(), fences(), others(), much_later()];
+    let steps = parts.into_iter().flatten().enumerate();
+    let step =
+        |(number, (tenant, later, calls)): (usize, (_, u64, _))| Step { seconds: later + number as u64, tenant, calls };
+    steps.map(step).collect()
+}
+
+type Part = Vec<(&'static str, u64, Vec<Call>)>;
+
+fn one(call: Call) -> (&'static str, u64, Vec<Call>) {
+    ("default", 0, vec![call])
+}
+
+fn commit(commit: Commit) -> Call {
+    Call::Commit(Box::new(commit))
+}
+
+fn body(key: &str, body: impl Into<NewBody>) -> Commit {
+    let entry = NewEntry::new(body).with_id(format!("{key}.0").parse().unwrap());
+    Commit::new(thread("a")).with_key(CommitKey::new(key).unwrap()).entry(entry)
+}
+
+/// A value with something set.
+fn made<T: Default>(set: impl FnOnce(&mut T)) -> T {
+    let mut value = T::default();
+    set(&mut value);
+    value
+}
+
+fn json(text: &str) -> Json {
+    Json::parse(text).unwrap()
+}
+
+fn opening() -> Part {
+    let fields = made(|fields: &mut ThreadFields| fields.title = Some("a title".to_owned()));
+    let first = saying("a", "a1", &["hello", "there"]).creating(fields).expecting(Expect::Absent);
+    let set = StateChange::new().set("plan", json(r#"{"step":1}"#)).set("n", json("1")).set("gone", json("[]"));
+    let change = StateChange::new().with("n", StateOp::Add(4)).remove("gone").with("m", StateOp::Max(7));
+    vec![
+        one(commit(first)),
+        one(commit(saying("b", "b1", &["in another thread"]))),
+        one(commit(saying("a", "a2", &["a longer text ".repeat(60).as_str()]).with_state(set))),
+        one(commit(saying("a", "a2b", &["once more"]).with_state(change))),
+        // The same key again: nothing is written.
+        one(commit(saying("b", "b1", &["in another thread"]))),
+        one(commit(saying("b", "b2", &["at a version"]).expecting(Expect::Version(Version::new(1, 1, 0))))),
+        ("default", 0, (0..3).map(|n| commit(saying("b", &format!("b3.{n}"), &["together", "x"]))).collect()),
+        // Refused: nothing is written.
+        one(commit(saying("b", "b9", &["at an old version"]).expecting(Expect::Version(Version::new(1, 1, 0))))),
+        one(Call::Create(Box::new(NewThread::new(thread("c"))))),
+        one(Call::Update(thread("c"), Box::new(ThreadPatch::default().with_title("c, a title")))),
+    ]
+}
+
+fn runs() -> Part {
+    let run = |key: &str, status| {
+        saying("a", key, &["in a run"])
+            .with_run(RunChange::new("r-1".parse().unwrap(), status).with_agent("coder".parse().unwrap()))
+    };
+    let usage = made(|usage: &mut UsageRecord| {
+        (usage.spent, usage.context_size) = (Some(TokenCounts::new(10, 3)), Some(99));
+    });
+    let child = RunChange::new("r-2".parse().unwrap(), RunStatus::Created).with_agent("helper".parse().unwrap());
+    vec![
+        one(commit(run("r1", RunStatus::Created))),
+        one(commit(run("r2", RunStatus::Running).with_state(StateChange::new().set("in", json("true"))))),
+        one(commit(saying("b", "r3", &["a second run"]).with_run(child))),
+        one(commit(body("u1", usage))),
+        one(commit(run("r4", RunStatus::waiting(WaitingReason::UserInput)))),
+        one(commit(run("r5", RunStatus::Running))),
+        one(commit(run("r6", RunStatus::done(RunOutcome::NaturalEnd)))),
+    ]
+}
+
+fn branches() -> Part {
+    let checkpoint = |label: Option<&str>| NewBody::Checkpoint { number: None, label: label.map(str::to_owned) };
+    let below = |key: &str, id: &str| {
+        let id = id.parse().unwrap();
+        Commit::new(thread("a")).with_key(key.parse().unwrap()).entry(said(&format!("{key}.0"), "a branch").below(id))
+    };
+    let covers = Interval::new("a1.0".parse().unwrap(), "a2.0".parse().unwrap());
+    let compaction = made(|compaction: &mut Compaction| compaction.covers = Some(covers));
+    let root = Commit::new(thread("a"))
+        .with_key("root".parse().unwrap())
+        .entry(said("root.0", "a second root").with_parent(ParentRef::Root));
+    vec![
+        one(commit(body("c1", checkpoint(Some("before"))))),
+        one(commit(below("f1", "a1.1"))),
+        one(commit(below("f2", "a1.1"))),
+        one(commit(body("l1", Label::new("c1.0".parse().unwrap(), Some("named anew".to_owned()))))),
+        one(commit(body("w1", RewindTo::Snapshot("named anew".to_owned())))),
+        one(commit(body("p1", compaction))),
+        one(commit(body("w2", RewindTo::Start))),
+        one(commit(root)),
+        one(commit(body("w3", RewindTo::Entry("a2.0".parse().unwrap())))),
+        one(commit(body("c2", checkpoint(None)))),
+        one(commit(saying("a", "s1", &["x"]).with_state(made(|state: &mut StateChange| state.clear = true)))),
+    ]
+}
+
+fn families() -> Part {
+    let child = |id: &str, parent: &str| {
+        let fields = made(|fields: &mut ThreadFields| fields.parent_thread_id = Some(thread(parent)));
+        one(Call::Create(Box::new(NewThread::new(thread(id)).with_fields(fields))))
+    };
+    let delete = |id: &str, children| one(Call::Delete(thread(id), children));
+    vec![
+        child("c.1", "c"),
+        child("c.2", "c"),
+        one(commit(saying("c.1", "c.1", &["of a child"]).with_run(
+            RunChange::new("r-3".parse().unwrap(), RunStatus::Created).with_agent("helper".parse().unwrap()),
+        ))),
+        child("c.1.1", "c.1"),
+        delete("c", ChildStrategy::Reject),
+        delete("c", ChildStrategy::Detach),
+        one(Call::Purge),
+        one(commit(saying("c.2", "c.2", &["without a parent"]))),
+        one(Call::Update(thread("c.2"), Box::new(ThreadPatch::default().with_parent(Some(thread("c.1")))))),
+        delete("c.1", ChildStrategy::Cascade),
+        one(Call::Purge),
+        // An id that was used before, and a run id of a thread that is gone.
+        one(commit(saying("c", "c-2", &["the second of its id"]).expecting(Expect::Absent))),
+        one(commit(saying("c", "c-3", &["x"]).with_run(
+            RunChange::new("r-3".parse().unwrap(), RunStatus::Created).with_agent("again".parse().unwrap()),
+        ))),
+        delete("c", ChildStrategy::Detach),
+        one(Call::Purge),
+        one(Call::Create(Box::new(NewThread::new(thread("c"))))),
+    ]
+}
+
+fn fences() -> Part {
+    let claim = |key: &str, counter, expect| {
+        let fence = Fence::new("d-1".parse().unwrap(), "token", 0, ClaimNumber { incarnation: 0, counter });
+        one(commit(saying("b", key, &["under a claim"]).fenced(fence).expecting(expect)))
+    };
+    vec![
+        claim("x1", 5, Expect::Any),
+        claim("x2", 4, Expect::Any),
+        claim("x3", 6, Expect::Any),
+        one(Call::Delete(thread("b"), ChildStrategy::Detach)),
+        one(Call::Purge),
+        // The claim number of a thread that is gone is remembered.
+        claim("x4", 5, Expect::Absent),
+        one(Call::ResetFence(thread("b"))),
+        claim("x5", 2, Expect::Absent),
+    ]
+}
+
+fn others() -> Part {
+    let of = |tenant, call| (tenant, 0, vec![call]);
+    vec![
+        of("other", commit(saying("a", "o1", &["of another tenant"]))),
+        of("gone", commit(saying("a", "g1", &["of a tenant that goes"]))),
+        of("gone", Call::Create(Box::new(NewThread::new(thread("z"))))),
+        of("gone", Call::Delete(thread("z"), ChildStrategy::Detach)),
+        of("gone", Call::Purge),
+        of("gone", Call::DropTenant),
+        of("other", commit(saying("a", "o2", &["still there"]))),
+        of("gone", commit(saying("a", "g1", &["of a tenant that came back"]))),
+    ]
+}
+
+fn much_later() -> Part {
+    let later = |call| ("default", LATER, vec![call]);
+    vec![
+        ("other", LATER, vec![Call::Prune(Duration::from_secs(3600))]),
+        // What was deleted is forgotten, and nothing is idle that has a run.
+        later(commit(saying("a", "y1", &["a year later"]))),
+        later(commit(saying("b", "y2", &["a year later"]))),
+        later(commit(saying("c", "y3", &["a year later"]))),
+        later(Call::Prune(Duration::from_secs(86_400))),
+        later(commit(saying("c.1", "y4", &["an id that was forgotten"]))),
+        // The clock is set back.
+        ("default", 0, vec![Call::Delete(thread("c.1"), ChildStrategy::Detach)]),
+        ("default", 0, vec![commit(saying("a", "y5", &["the last"]))]),
+    ]
+}
+
+/// How far the script came.
+#[derive(Debug)]
+pub(crate) struct Played {
+    /// How many calls were answered as expected, one after the other.
+    pub(crate) acknowledged: usize,
+    /// How many calls were made and not answered so.
+    pub(crate) open: usize,
+    /// Whether all of these said that they had no effect.
+    pub(crate) refused: bool,
+}
+
+/// Plays the script call by call; gives each call's answer to `each`, as text.
+pub(crate) fn rehearse(store: &FileStore, clock: &ManualClock, mut each: impl FnMut(String)) {
+    for Step { seconds, tenant, calls } in script() {
+        clock.set(at(seconds));
+        for call in calls {
+            each(told(&wait(call.make(store, tenant))));
+        }
+    }
+}
+
+/// Plays the script from call number `from` on, up to the first step with a call that is not answered as expected.
+pub(crate) fn play(store: &FileStore, clock: &ManualClock, from: usize, expected: &[String]) -> Played {
+    let mut number = 0;
+    for Step { seconds, tenant, mut calls } in script() {
+        let done = from.saturating_sub(number).min(calls.len());
+        number += done;
+        calls.drain(..done);
+        if calls.is_empty() {
+            continue;
+        }
+        clock.set(at(seconds));
+        let answers = wait(all(calls.iter().map(|call| call.make(store, tenant)).collect()));
+        let as_expected = |(answer, expected): &(&Result<String>, &String)| told(answer) == **expected;
+        let good = answers.iter().zip(&expected[number..]).take_while(as_expected).count();
+        number += good;
+        if good < answers.len() {
+            let is_refusal = |answer: &Result<String>| {
+                answer.as_ref().is_err_and(|error| error.outcome() == store_core::Outcome::NotApplied)
+            };
+            let open = &answers[good..];
+            return Played { acknowledged: number, open: open.len(), refused: open.iter().all(is_refusal) };
+        }
+    }
+    Played { acknowledged: number, open: 0, refused: true }
+}
+
+fn told(answer: &Result<String>) -> String {
+    match answer {
+        Ok(text) => text.clone(),
+        Err(error) => format!("{:?}: {error}", error.kind()),
+    }
+}
+
+/// Polls futures together to their ends, the first one first.
+async fn all<T>(futures: Vec<impl Future<Output = T>>) -> Vec<T> {
+    let mut futures: Vec<_> = futures.into_iter().map(Box::pin).collect();
+    let mut answers: Vec<Option<T>> = futures.iter().map(|_| None).collect();
+    std::future::poll_fn(|context| {
+        for (future, answer) in futures.iter_mut().zip(&mut answers) {
+            if answer.is_none()
+                && let std::task::Poll::Ready(ready) = future.as_mut().poll(context)
+            {
+                *answer = Some(ready);
+            }
+        }
+        if answers.iter().all(Option::is_some) { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+    answers.into_iter().flatten().collect()
+}

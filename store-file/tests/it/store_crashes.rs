@@ -1,0 +1,300 @@
+//! F1 for the whole store: the power goes at every call of the disk, in every way; every call that was acknowledged has
+//! its whole effect then, one that was not has all of it or none, and the rest of the script goes on as if nothing had
+//! been (PR-9, FI-2, FI-6, FI-8, FI-16).
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    io,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use store_core::ManualClock;
+use store_file::{
+    FileStore,
+    testing::{Entry, Fault, FilePath, Identity, Open, SimDisk, Survivors, Vfs, VfsFile},
+};
+
+use crate::{
+    script::{Played, play, rehearse},
+    world::{config, full, shown, wait},
+};
+
+/// What the script gives without any fault: the answer to each call, and what the store shows before and after each.
+struct Reference {
+    answers: Vec<String>,
+    shown: Vec<String>,
+    /// How many calls of the disk it takes.
+    calls: u64,
+}
+
+fn reference() -> Reference {
+    let disk = SimDisk::new();
+    let (clock, config) = config();
+    let store = FileStore::open_on(Arc::new(disk.clone()), config).unwrap();
+    let mut reference = Reference { answers: Vec::new(), shown: vec![wait(shown(&store)).unwrap()], calls: 0 };
+    rehearse(&store, &clock, |answer| {
+        reference.answers.push(answer);
+        reference.shown.push(wait(shown(&store)).unwrap());
+    });
+    wait(store_core::Store::close(&store)).unwrap();
+    reference.calls = disk.calls();
+    reference
+}
+
+fn open(disk: &SimDisk) -> store_core::Result<(ManualClock, FileStore)> {
+    let (clock, config) = config();
+    FileStore::open_on(Arc::new(disk.clone()), config).map(|store| (clock, store))
+}
+
+/// Plays the script on this disk until it stops.
+fn played(disk: Arc<dyn Vfs>, reference: &Reference) -> Played {
+    let (clock, config) = config();
+    let Ok(store) = FileStore::open_on(disk, config) else {
+        return Played { acknowledged: 0, open: 0, refused: true };
+    };
+    let played = play(&store, &clock, 0, &reference.answers);
+    if played.open == 0 {
+        let _ = wait(store_core::Store::close(&store));
+    }
+    played
+}
+
+/// How many calls of the script a store shows; else, because that is half of something, or more or less than it may be,
+/// where it begins to be different.
+fn found(store: &FileStore, played: &Played, reference: &Reference) -> Result<usize, String> {
+    let shown = wait(shown(store)).map_err(|error| error.to_string())?;
+    let last = played.acknowledged + if played.refused { 0 } else { played.open };
+    let known = (played.acknowledged..=last).find(|calls| reference.shown[*calls] == shown);
+    let nearest = reference.shown[played.acknowledged..=last].iter().max_by_key(|expected| same(&shown, expected));
+    known.ok_or_else(|| difference(&shown, nearest.unwrap()))
+}
+
+/// How many bytes agree.
+fn same(shown: &str, expected: &str) -> usize {
+    shown.bytes().zip(expected.bytes()).take_while(|(left, right)| left == right).count()
+}
+
+fn difference(shown: &str, expected: &str) -> String {
+    let same = same(shown, expected);
+    let from = same.saturating_sub(150);
+    let part = |text: &str| String::from_utf8_lossy(&text.as_bytes()[from..text.len().min(same + 100)]).into_owned();
+    format!("it shows\n…{}…\nand not\n…{}…", part(shown), part(expected))
+}
+
+/// What may be left at a power cut, the last write torn every `step` bytes.
+fn survivors(disk: &SimDisk, seeds: u64, step: usize) -> Vec<Survivors> {
+    let mut all =
+        vec![Survivors::All, Survivors::Synced, Survivors::Contents, Survivors::Names, Survivors::AllButRenames];
+    all.extend((0..seeds).map(Survivors::Random));
+    all.extend((0..=disk.last_unsynced_write().unwrap_or(0)).step_by(step).map(Survivors::Torn));
+    all
+}
+
+#[test]
+fn no_power_cut_takes_what_was_acknowledged_or_leaves_half_of_a_call() {
+    let reference = reference();
+    let (seeds, step) = if full() { (16, 1) } else { (6, 6) };
+    let states = Mutex::new(HashSet::new());
+    let (next, again, resumed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let work = || {
+        loop {
+            let call = next.fetch_add(1, Ordering::SeqCst);
+            if call > reference.calls {
+                return;
+            }
+            let disk = SimDisk::new().with_fault(call, Fault::Stop);
+            let played = played(Arc::new(disk.clone()), &reference);
+            for survivors in survivors(&disk, seeds, step) {
+                let crashed = disk.after_crash(survivors);
+                let is_new = states.lock().unwrap().insert((played.acknowledged, crashed.fingerprint()));
+                if is_new {
+                    let count = states.lock().unwrap().len();
+                    let place = format!("call {call}, {survivors:?}, {played:?}");
+                    let (clock, store) = open(&crashed).unwrap_or_else(|error| panic!("{place}: {error}"));
+                    let found = found(&store, &played, &reference).unwrap_or_else(|difference| {
+                        panic!("{place}: {difference}");
+                    });
+                    if count % 4 == 0 {
+                        // What is shown is durable: another power cut does not take it back.
+                        again.fetch_add(1, Ordering::SeqCst);
+                        let (_, store) = open(&crashed.after_crash(Survivors::Synced)).unwrap();
+                        assert_eq!(wait(shown(&store)).unwrap(), reference.shown[found], "{place}, again");
+                    }
+                    if count % 8 == 1 {
+                        // The rest of the script goes on, with the same answers.
+                        resumed.fetch_add(1, Ordering::SeqCst);
+                        let rest = play(&store, &clock, found, &reference.answers);
+                        assert_eq!(rest.acknowledged, reference.answers.len(), "{place}, resumed at {found}: {rest:?}");
+                        assert_eq!(Some(&wait(shown(&store)).unwrap()), reference.shown.last(), "{place}, resumed");
+                    }
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+    });
+    let states = states.lock().unwrap().len();
+    println!(
+        "{} calls of the store, {} of the disk: {states} distinct crash states, {} cut again, {} resumed",
+        reference.answers.len(),
+        reference.calls,
+        again.load(Ordering::SeqCst),
+        resumed.load(Ordering::SeqCst),
+    );
+    assert!(states >= 5_000, "only {states} distinct crash states");
+}
+
+#[test]
+fn a_power_cut_during_recovery_changes_nothing() {
+    let reference = reference();
+    let (every, seeds) = if full() { (1, 8) } else { (6, 3) };
+    let (mut states, mut stops) = (HashSet::new(), 0);
+    for call in (0..reference.calls).step_by(every) {
+        let disk = SimDisk::new().with_fault(call, Fault::Stop);
+        let played = played(Arc::new(disk.clone()), &reference);
+        for seed in 0..seeds {
+            let crashed = disk.after_crash(Survivors::Random(seed));
+            for stop in 0.. {
+                let recovering = crashed.after_crash(Survivors::All).with_fault(stop, Fault::Stop);
+                let finished = open(&recovering).is_ok() && recovering.calls() < stop;
+                stops += 1;
+                let survivors = [Survivors::All, Survivors::Synced, Survivors::Names, Survivors::Random(stop)];
+                for survivors in survivors {
+                    let after = recovering.after_crash(survivors);
+                    if states.insert((call, after.fingerprint())) {
+                        let place = format!("call {call}, seed {seed}, stopped again at {stop}, {survivors:?}");
+                        let (_, store) = open(&after).unwrap_or_else(|error| panic!("{place}: {error}"));
+                        found(&store, &played, &reference).unwrap_or_else(|difference| panic!("{place}: {difference}"));
+                    }
+                }
+                if finished {
+                    break;
+                }
+            }
+        }
+    }
+    println!("{stops} power cuts during recovery, {} distinct states after them", states.len());
+    assert!(stops >= 1_000 && states.len() >= 200, "{stops} stops, {} states", states.len());
+}
+
+/// A disk whose syncs do nothing.
+#[derive(Debug, Clone)]
+struct Forgetful(SimDisk);
+
+#[derive(Debug)]
+struct ForgetfulFile(Arc<dyn VfsFile>);
+
+impl Vfs for Forgetful {
+    fn open(&self, path: &FilePath, how: Open) -> io::Result<Arc<dyn VfsFile>> {
+        Ok(Arc::new(ForgetfulFile(self.0.open(path, how)?)))
+    }
+
+    fn rename(&self, from: &FilePath, to: &FilePath) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+
+    fn unlink(&self, path: &FilePath) -> io::Result<()> {
+        self.0.unlink(path)
+    }
+
+    fn create_dir(&self, path: &FilePath) -> io::Result<()> {
+        self.0.create_dir(path)
+    }
+
+    fn remove_dir(&self, path: &FilePath) -> io::Result<()> {
+        self.0.remove_dir(path)
+    }
+
+    fn free_space(&self) -> io::Result<u64> {
+        self.0.free_space()
+    }
+
+    fn list(&self, path: &FilePath) -> io::Result<Vec<Entry>> {
+        self.0.list(path)
+    }
+
+    fn sync_dir(&self, _path: &FilePath) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn identity(&self) -> io::Result<Identity> {
+        self.0.identity()
+    }
+}
+
+impl VfsFile for ForgetfulFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_at(bytes, offset)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.0.truncate(len)
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.0.allocate(len)
+    }
+
+    fn try_lock(&self) -> io::Result<bool> {
+        self.0.try_lock()
+    }
+}
+
+/// The control: with syncs that do nothing the same check must find losses, or it sees nothing (PR-9).
+#[test]
+fn without_syncs_the_same_check_fails() {
+    let reference = reference();
+    let (mut lost, mut stops) = (0, 0);
+    for call in (60..150).step_by(9) {
+        let disk = SimDisk::new().with_fault(call, Fault::Stop);
+        let played = played(Arc::new(Forgetful(disk.clone())), &reference);
+        assert!(played.acknowledged > 10, "{played:?}");
+        let left = [Survivors::Synced, Survivors::Names, Survivors::Contents, Survivors::Random(call)];
+        let bad = left.into_iter().filter(|survivors| {
+            open(&disk.after_crash(*survivors)).map_or(true, |(_, store)| {
+                wait(shown(&store)).map_or(true, |shown| {
+                    let last = played.acknowledged + played.open;
+                    !reference.shown[played.acknowledged..=last].contains(&shown)
+                })
+            })
+        });
+        stops += 1;
+        lost += usize::from(bad.count() > 0);
+    }
+    println!("{lost} of {stops} power cuts lost something");
+    assert_eq!(lost, stops);
+}
+
+/// The script reaches what it is for: every kind of answer and every kind of fact.
+#[test]
+fn the_script_writes_everything_there_is() {
+    let reference = reference();
+    let kinds: BTreeSet<&str> =
+        reference.answers.iter().filter_map(|answer| answer.split([' ', '(', ':']).next()).collect();
+    println!("{} calls, answers {kinds:?}", reference.answers.len());
+    assert!(!kinds.contains("NotFound"), "{:#?}", reference.answers);
+    for kind in ["Receipt", "Thread", "Deletion", "Pruned", "Conflict", "StaleEpoch", "HasChildren"] {
+        assert!(kinds.contains(kind), "{kind}: {:#?}", reference.answers);
+    }
+    let distinct: HashSet<&String> = reference.shown.iter().collect();
+    assert!(distinct.len() > 50, "{}", distinct.len());
+    let last = reference.shown.last().unwrap();
+    assert!(last.contains("a year later") && !last.contains("the second of its id"));
+}

@@ -1,0 +1,149 @@
+//! Stores to test with: calls that can be repeated, and all that a store shows as text.
+
+use std::{
+    fmt::{Debug, Write as _},
+    future::Future,
+    sync::Arc,
+    time::Duration,
+};
+
+use store_core::{
+    ChildStrategy, Commit, ContextRequest, DeleteRequest, Direction, EntryQuery, Error, Expect, ManualClock, Message,
+    NewEntry, NewThread, PageRequest, PruneRequest, Result, RunFilter, RunQuery, Store, TenantId, ThreadFilter,
+    ThreadId, ThreadOrder, ThreadPatch, ThreadQuery, ThreadRunStore, Timestamp,
+};
+use store_file::{FileConfig, FileStore};
+
+/// When the clock of a test begins.
+pub(crate) const START: u64 = 1_763_700_000_000;
+
+/// Runs a future to its end.
+pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
+    thread_local! {
+        static RUNTIME: tokio::runtime::Runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    }
+    RUNTIME.with(|runtime| runtime.block_on(future))
+}
+
+/// Whether the tests run in their full length.
+pub(crate) fn full() -> bool {
+    std::env::var_os("AGENTSTORE_FULL_FAULTS").is_some()
+}
+
+pub(crate) fn tenant(name: &str) -> TenantId {
+    TenantId::new(name).unwrap()
+}
+
+pub(crate) fn thread(name: &str) -> ThreadId {
+    ThreadId::new(name).unwrap()
+}
+
+/// A clock, and a configuration with it. One thread works, so that the same calls reach the disk in the same order.
+pub(crate) fn config() -> (ManualClock, FileConfig) {
+    let clock = ManualClock::new(at(0));
+    let mut config = FileConfig::default().with_clock(Arc::new(clock.clone()));
+    config.threads = 1;
+    (clock, config)
+}
+
+pub(crate) fn at(seconds: u64) -> Timestamp {
+    Timestamp::from_millis(START + seconds * 1000).unwrap()
+}
+
+/// A message that says `text`, with an id of its own.
+pub(crate) fn said(id: &str, text: &str) -> NewEntry {
+    NewEntry::new(Message::user(text)).with_id(id.parse().unwrap())
+}
+
+/// A commit of some messages under a key.
+pub(crate) fn saying(to: &str, key: &str, texts: &[&str]) -> Commit {
+    let entries = texts.iter().enumerate().map(|(number, text)| said(&format!("{key}.{number}"), text));
+    Commit::new(thread(to)).with_key(key.parse().unwrap()).entries(entries)
+}
+
+/// One call.
+#[derive(Debug, Clone)]
+pub(crate) enum Call {
+    Commit(Box<Commit>),
+    Create(Box<NewThread>),
+    Update(ThreadId, Box<ThreadPatch>),
+    Delete(ThreadId, ChildStrategy),
+    Prune(Duration),
+    Purge,
+    ResetFence(ThreadId),
+    DropTenant,
+}
+
+impl Call {
+    /// Makes the call. What it answered, as text.
+    pub(crate) async fn make(&self, store: &FileStore, of: &str) -> Result<String> {
+        if let Self::DropTenant = self {
+            return store.delete_tenant(&tenant(of)).await.map(text);
+        }
+        let stores = store.tenant(&tenant(of))?;
+        let missing = || Error::unavailable("the store has no threads");
+        let (threads, commits) = (stores.threads.ok_or_else(missing)?, stores.commits.ok_or_else(missing)?);
+        match self {
+            Self::Commit(commit) => commits.commit(Commit::clone(commit)).await.map(text),
+            Self::Create(new) => threads.create_thread(NewThread::clone(new)).await.map(text),
+            Self::Update(id, patch) => {
+                threads.update_thread(id, ThreadPatch::clone(patch), Expect::Any).await.map(text)
+            }
+            Self::Delete(id, children) => {
+                let request = DeleteRequest { children: *children, expect: Expect::Any };
+                threads.delete_thread(id, request).await.map(text)
+            }
+            Self::Prune(idle) => {
+                let request = PruneRequest { idle: *idle, limit: 100, dry_run: false };
+                threads.prune_threads(request).await.map(text)
+            }
+            // How many logs there are to remove depends on what others removed behind a deletion.
+            Self::Purge => threads.purge_deleted().await.map(|_| String::new()),
+            Self::ResetFence(id) => threads.reset_fence(id).await.map(text),
+            Self::DropTenant => Ok(String::new()),
+        }
+    }
+}
+
+fn text(answer: impl Debug) -> String {
+    format!("{answer:?}")
+}
+
+fn whole() -> PageRequest {
+    PageRequest::first(1000)
+}
+
+/// Everything that a store shows, through every list.
+pub(crate) async fn shown(store: &FileStore) -> Result<String> {
+    let mut out = String::new();
+    for tenant in store.list_tenants(whole()).await?.items {
+        let Some(threads) = store.tenant(&tenant)?.threads else { continue };
+        let _ = writeln!(out, "tenant {tenant}");
+        let by = |order, direction| ThreadQuery::default().ordered(order, direction).with_page(whole());
+        let all = threads.list_threads(by(ThreadOrder::Creation, Direction::Forward)).await?.items;
+        let active = threads.list_threads(by(ThreadOrder::LastActivity, Direction::Backward)).await?.items;
+        let _ = writeln!(out, "{} {:?}", all.len(), active.iter().map(|thread| &thread.id).collect::<Vec<_>>());
+        let _ = writeln!(out, "{}", threads.count_threads(&ThreadFilter::default()).await?);
+        for thread in all {
+            let _ = writeln!(out, "{thread:?}");
+            show_log(&mut out, &*threads, &thread.id).await?;
+        }
+        let mut query = RunQuery::new(RunFilter::default());
+        query.page = whole();
+        let runs = threads.list_runs(query).await?;
+        let _ = writeln!(out, "{:?} {}", runs.items, threads.count_runs(&RunFilter::default()).await?);
+    }
+    Ok(out)
+}
+
+async fn show_log(out: &mut String, threads: &dyn ThreadRunStore, id: &ThreadId) -> Result<()> {
+    for entry in threads.list_entries(id, EntryQuery::all().with_page(whole())).await?.items {
+        let _ = writeln!(out, "{entry:?}");
+    }
+    let leaves = threads.list_leaves(id, whole()).await?.items;
+    let branches = threads.list_branch_points(id, whole()).await?.items;
+    let snapshots = threads.list_snapshots(id, whole()).await?.items;
+    let context = threads.load_context(id, ContextRequest::head()).await?;
+    let _ = writeln!(out, "{leaves:?} {branches:?} {snapshots:?} {context:?}");
+    Ok(())
+}
