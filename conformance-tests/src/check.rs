@@ -1,0 +1,137 @@
+//! Checks with readable failures, for the bodies of cases.
+
+use std::{
+    fmt::{self, Debug},
+    panic::Location,
+};
+
+use store_core::{Error, ErrorKind, Outcome};
+
+/// How a case ends.
+pub type Verdict = Result<(), Failure>;
+
+/// Why a rule does not hold, and where the case saw it.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    message: String,
+    place: &'static Location<'static>,
+}
+
+impl Failure {
+    /// A failure that says `message`.
+    #[track_caller]
+    #[must_use]
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), place: Location::caller() }
+    }
+
+    /// The same failure, saying first what it was about.
+    #[must_use]
+    pub fn about(mut self, what: impl fmt::Display) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (at {}:{})", self.message, self.place.file(), self.place.line())
+    }
+}
+
+/// An error where the case counts on success is a failure.
+impl From<Error> for Failure {
+    #[track_caller]
+    fn from(error: Error) -> Self {
+        Self::new(format!("{} where success was expected: {error:?}", error.kind().name()))
+    }
+}
+
+/// Wants `found` to be `wanted`.
+///
+/// # Errors
+/// If they differ.
+#[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "a case hands over what it just read, and its literals")]
+pub fn expect_eq<T: PartialEq<U> + Debug, U: Debug>(found: T, wanted: U) -> Verdict {
+    if found == wanted { Ok(()) } else { Err(Failure::new(differ(&format!("{found:?}"), &format!("{wanted:?}")))) }
+}
+
+/// Both sides from shortly before the first difference, so that large values stay readable.
+fn differ(found: &str, wanted: &str) -> String {
+    const SHOWN: usize = 400;
+    let same = found.chars().zip(wanted.chars()).take_while(|(a, b)| a == b).count();
+    let show = |text: &str| text.chars().skip(same.saturating_sub(60)).take(SHOWN).collect::<String>();
+    format!("found {}, wanted {} (they differ at character {same})", show(found), show(wanted))
+}
+
+/// Wants `holds`; `message` says what does not hold if it is false.
+///
+/// # Errors
+/// If it is false.
+#[track_caller]
+pub fn expect(holds: bool, message: impl Into<String>) -> Verdict {
+    if holds { Ok(()) } else { Err(Failure::new(message)) }
+}
+
+/// Wants a value.
+///
+/// # Errors
+/// If there is none.
+#[track_caller]
+pub fn expect_some<T>(found: Option<T>, what: &str) -> Result<T, Failure> {
+    match found {
+        Some(found) => Ok(found),
+        None => Err(Failure::new(format!("no {what} where one was expected"))),
+    }
+}
+
+/// Wants a refusal: an error of this kind, that can have had no effect. Gives the error.
+///
+/// # Errors
+/// If the call succeeded, or failed otherwise.
+#[track_caller]
+pub fn expect_kind<T: Debug>(result: store_core::Result<T>, kind: ErrorKind) -> Result<Error, Failure> {
+    match result {
+        Ok(value) => Err(Failure::new(format!("success where `{}` was expected: {value:?}", kind.name()))),
+        Err(error) if error.kind() != kind => {
+            Err(Failure::new(format!("`{}` where `{}` was expected: {error:?}", error.kind().name(), kind.name())))
+        }
+        Err(error) if error.outcome() != Outcome::NotApplied => {
+            Err(Failure::new(format!("`{}` with an unknown outcome: {error:?}", kind.name())))
+        }
+        Err(error) => Ok(error),
+    }
+}
+
+/// Wants exactly one success. Gives it, and the errors of the others.
+///
+/// # Errors
+/// If none or several succeeded.
+#[track_caller]
+pub fn exactly_one<T: Debug>(results: Vec<store_core::Result<T>>) -> Result<(T, Vec<Error>), Failure> {
+    let (mut won, mut lost) = (Vec::new(), Vec::new());
+    for result in results {
+        match result {
+            Ok(value) => won.push(value),
+            Err(error) => lost.push(error),
+        }
+    }
+    if won.len() == 1 {
+        let winner = won.swap_remove(0);
+        return Ok((winner, lost));
+    }
+    Err(Failure::new(format!("{} successes where exactly one was expected: {won:?}, errors {lost:?}", won.len())))
+}
+
+/// Wants every error to be a refusal of this kind.
+///
+/// # Errors
+/// If one is not.
+#[track_caller]
+pub fn expect_kinds(errors: Vec<Error>, kind: ErrorKind) -> Verdict {
+    for error in errors {
+        expect_kind::<()>(Err(error), kind)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,15 @@
+//! Short ways to write down commits.
+
+use store_core::{Commit, NewEntry, StateChange};
+
+/// A change of state that removes everything first.
+pub(super) fn clearing(mut change: StateChange) -> StateChange {
+    change.clear = true;
+    change
+}
+
+/// The same commit with other entries.
+pub(super) fn with_entries(mut commit: Commit, entries: impl IntoIterator<Item = NewEntry>) -> Commit {
+    commit.entries = entries.into_iter().collect();
+    commit
+}

@@ -1,0 +1,164 @@
+//! Fences: the highest claim number that wrote to a thread id.
+
+use std::sync::Arc;
+
+use store_core::{ClaimNumber, Commit, DeleteRequest, ErrorKind, Expect, Fence, NewThread, ThreadPatch};
+
+use crate::{
+    check::{Verdict, expect, expect_eq, expect_kind},
+    given::{Given, id, race, say, say_keyed},
+    log::{
+        draft::{user, users},
+        writer::{Writer, reopen},
+    },
+};
+
+fn claim(incarnation: u64, counter: u64) -> Fence {
+    Fence::new(id("dispatch"), "token", 1, ClaimNumber { incarnation, counter })
+}
+
+/// A commit with nothing but a claim.
+fn take_over(thread: &str, fence: Fence) -> Commit {
+    Commit::new(id(thread)).fenced(fence)
+}
+
+/// A commit under a claim lower than one that wrote before is refused; under the same or a higher one it is not. The
+/// incarnation counts before the counter; commits without a claim are not judged.
+pub(crate) async fn a_lower_claim_is_refused(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a"])).await?;
+    let steps = [((1, 5), true), ((1, 5), true), ((1, 4), false), ((1, 6), true), ((1, 5), false), ((2, 1), true)];
+    let more = [((1, 900), false), ((2, 0), false), ((2, 2), true), ((0, 0), false), ((2, 2), true)];
+    for (at, ((incarnation, counter), is_accepted)) in steps.into_iter().chain(more).enumerate() {
+        let commit = say_keyed(&writer.thread, &at.to_string(), "text").fenced(claim(incarnation, counter));
+        if is_accepted {
+            given.accept(commit).await?;
+        } else {
+            writer.refuse_commit(commit, ErrorKind::StaleEpoch).await?;
+        }
+    }
+    given.accept(say_keyed(&writer.thread, "unfenced", "text")).await?;
+    // A refused commit takes nothing over.
+    let refused = say(&writer.thread, Expect::Absent, "x").fenced(claim(9, 9));
+    writer.refuse_commit(refused, ErrorKind::Conflict).await?;
+    given.accept(say_keyed(&writer.thread, "last", "text").fenced(claim(2, 2))).await
+}
+
+/// A commit with nothing but a claim only takes over, before the thread exists too, and makes no thread.
+pub(crate) async fn a_claim_alone_takes_over(given: &Given) -> Verdict {
+    let receipt = given.commit(take_over("t", claim(1, 5))).await?;
+    expect_eq((receipt.version.number(), receipt.head, receipt.first_seq), (0, None, None))?;
+    expect_eq(given.threads()?.load_thread(&id("t")).await?, None)?;
+    let late = say(&id("t"), Expect::Absent, "late").fenced(claim(1, 4));
+    expect_kind(given.commits()?.commit(late).await, ErrorKind::StaleEpoch)?;
+    expect_kind(given.commits()?.commit(take_over("t", claim(1, 4))).await, ErrorKind::StaleEpoch)?;
+    let first = given.commit(say(&id("t"), Expect::Absent, "a").fenced(claim(1, 5))).await?;
+    let receipt = given.commit(take_over("t", claim(1, 7))).await?;
+    expect_eq((receipt.version, receipt.head), (first.version, first.head))?;
+    let late = say_keyed(&id("t"), "k", "late").fenced(claim(1, 6));
+    Writer::new(given, "t").refuse_commit(late, ErrorKind::StaleEpoch).await?;
+    // The guard of a take-over is checked like any other.
+    let guarded = take_over("t", claim(1, 8)).expecting(Expect::Absent);
+    expect_kind(given.commits()?.commit(guarded).await, ErrorKind::Conflict)?;
+    given.accept(take_over("t", claim(1, 7))).await
+}
+
+/// The highest claim outlives the thread: whoever makes the id anew needs one at least as high.
+pub(crate) async fn a_claim_is_remembered_with_the_id(given: &Given) -> Verdict {
+    remembered(given, false).await
+}
+
+/// The highest claim outlives a reopen, before the thread is there, while it is, and when it was deleted.
+pub(crate) async fn a_claim_outlives_a_reopen(given: &Given) -> Verdict {
+    remembered(given, true).await
+}
+
+async fn remembered(given: &Given, reopened: bool) -> Verdict {
+    given.accept(say_keyed(&id("t"), "k", "a").fenced(claim(1, 5))).await?;
+    given.accept(take_over("unmade", claim(1, 5))).await?;
+    reopen(given, reopened).await?;
+    for thread in ["t", "unmade"] {
+        expect_kind(given.commits()?.commit(take_over(thread, claim(1, 4))).await, ErrorKind::StaleEpoch)?;
+    }
+    given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
+    given.threads()?.purge_deleted().await?;
+    reopen(given, reopened).await?;
+    let anew = |counter| say(&id("t"), Expect::Absent, "anew").fenced(claim(1, counter));
+    expect_kind(given.commits()?.commit(anew(4)).await, ErrorKind::StaleEpoch)?;
+    expect_eq(given.threads()?.load_thread(&id("t")).await?, None)?;
+    given.accept(anew(5)).await?;
+    given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
+    given.threads()?.create_thread(NewThread::new(id("t"))).await?;
+    expect_kind(given.commits()?.commit(take_over("t", claim(1, 4))).await, ErrorKind::StaleEpoch)?;
+    // Of another thread it says nothing.
+    given.accept(take_over("other", claim(0, 1))).await
+}
+
+/// Of concurrent writers under different claims none writes after one with a higher claim.
+pub(crate) async fn no_lower_claim_writes_after_a_higher(given: &Given) -> Verdict {
+    for round in 0..20 {
+        let (thread, commits) = (id(&format!("t{round}")), given.commits()?);
+        let results = race(6, |task| {
+            let (commits, thread) = (Arc::clone(&commits), store_core::ThreadId::clone(&thread));
+            async move {
+                let mut accepted = 0;
+                for step in 0..4 {
+                    let name = format!("{task}-{step}");
+                    let commit = Commit::new(thread.clone()).with_key(id(&name)).entry(user(&name));
+                    match commits.commit(commit.fenced(claim(1, task as u64))).await {
+                        Ok(_) => accepted += 1,
+                        Err(error) => expect_eq(error.kind(), ErrorKind::StaleEpoch)?,
+                    }
+                }
+                Ok::<usize, crate::check::Failure>(accepted)
+            }
+        })
+        .await;
+        let accepted = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let log = given.log(&thread).await?;
+        let claims: Vec<_> = log.iter().map(|entry| entry.id.as_str().split('-').next().map(str::to_owned)).collect();
+        expect(claims.is_sorted(), format!("the order of claims in the log: {claims:?}"))?;
+        expect_eq((log.len(), accepted.last().copied()), (accepted.iter().sum(), Some(4)))?;
+    }
+    Ok(())
+}
+
+/// Resetting the fence lets a lower claim write again; of an unknown thread it is no error.
+pub(crate) async fn a_fence_can_be_reset(given: &Given) -> Verdict {
+    let writer = Writer::new(given, "t");
+    given.accept(say_keyed(&writer.thread, "k", "a").fenced(claim(5, 5))).await?;
+    let before = writer.load().await?;
+    let late = || say_keyed(&writer.thread, "l", "b").fenced(claim(1, 1));
+    writer.refuse_commit(late(), ErrorKind::StaleEpoch).await?;
+    given.threads()?.reset_fence(&id("other")).await?;
+    writer.refuse_commit(late(), ErrorKind::StaleEpoch).await?;
+    given.threads()?.reset_fence(&writer.thread).await?;
+    expect_eq(writer.load().await?, before)?;
+    given.accept(late()).await?;
+    let lower = say_keyed(&writer.thread, "m", "c").fenced(claim(1, 0));
+    writer.refuse_commit(lower, ErrorKind::StaleEpoch).await?;
+    given.threads()?.reset_fence(&id("unknown")).await?;
+    expect_eq(given.threads()?.load_thread(&id("unknown")).await?, None)
+}
+
+/// An update of a thread under a fence is judged like a commit, and takes over like one.
+pub(crate) async fn an_update_takes_a_fence(given: &Given) -> Verdict {
+    let (writer, threads) = (Writer::new(given, "t"), given.threads()?);
+    given.accept(say_keyed(&writer.thread, "k", "a").fenced(claim(1, 5))).await?;
+    let update = |title: &str, fence: Fence| {
+        let mut patch = ThreadPatch::default().with_title(title);
+        patch.fence = Some(fence);
+        threads.update_thread(&writer.thread, patch, Expect::Any)
+    };
+    let before = writer.load().await?;
+    expect_kind(update("late", claim(1, 4)).await, ErrorKind::StaleEpoch)?;
+    expect_eq(writer.load().await?, before)?;
+    update("a", claim(1, 5)).await?;
+    update("b", claim(1, 7)).await?;
+    writer.refuse_commit(say_keyed(&writer.thread, "l", "x").fenced(claim(1, 6)), ErrorKind::StaleEpoch).await?;
+    expect_kind(update("c", claim(1, 6)).await, ErrorKind::StaleEpoch)?;
+    // One that changes nothing takes over all the same.
+    let same = update("b", claim(1, 9)).await?;
+    expect_eq(&same, &writer.load().await?)?;
+    expect_kind(update("c", claim(1, 8)).await, ErrorKind::StaleEpoch)?;
+    given.accept(say_keyed(&writer.thread, "m", "y").fenced(claim(1, 9))).await
+}

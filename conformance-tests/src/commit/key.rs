@@ -1,0 +1,173 @@
+//! Idempotency keys.
+
+use std::time::Duration;
+
+use store_core::{
+    ClaimNumber, Commit, DeleteRequest, ErrorKind, Expect, Fence, Message, NewEntry, StateChange, StateOp, Timestamp,
+};
+
+use super::draft::{clearing, with_entries};
+use crate::{
+    check::{Verdict, expect_eq, expect_kind},
+    given::{Given, id, said, say, say_keyed},
+    log::{
+        draft::{custom, json, user, users},
+        writer::{Writer, reopen},
+    },
+    run::draft::{done, running, write},
+};
+
+/// The same key with the same content gives the first receipt and writes nothing: at once, after other commits, and
+/// when the guard would no longer hold.
+pub(crate) async fn a_repeat_gives_the_first_receipt(given: &Given) -> Verdict {
+    repeat(given, false).await
+}
+
+/// The same key with the same content gives the first receipt and writes nothing after a reopen.
+pub(crate) async fn a_key_outlives_a_reopen(given: &Given) -> Verdict {
+    repeat(given, true).await
+}
+
+async fn repeat(given: &Given, reopened: bool) -> Verdict {
+    let state = StateChange::new().with("n", StateOp::Add(1));
+    let commit = say(&id("t"), Expect::Absent, "a").with_key(id("k")).with_run(running("r")).with_state(state);
+    let first = given.commit(commit.clone()).await?;
+    expect_eq(first.deduplicated, false)?;
+    for round in 0..3 {
+        let (thread, log) = (given.thread(&id("t")).await?, given.log(&id("t")).await?);
+        let mut again = given.commit(commit.clone()).await?;
+        expect_eq(again.deduplicated, true)?;
+        again.deduplicated = false;
+        expect_eq(&again, &first)?;
+        expect_eq(given.thread(&id("t")).await?, thread)?;
+        expect_eq(given.log(&id("t")).await?, log)?;
+        if round == 0 {
+            given.accept(say_keyed(&id("t"), "l", "b").with_run(done("r"))).await?;
+            given.accept(Commit::new(id("t")).with_state(clearing(StateChange::new()))).await?;
+        }
+        reopen(given, reopened).await?;
+    }
+    Ok(())
+}
+
+fn commit() -> Commit {
+    let state = StateChange::new().set("a", json("1.0")).remove("b");
+    Commit::new(id("t")).entry(said("a")).with_run(running("r")).with_state(state).with_key(id("k"))
+}
+
+/// Guard and fence are no content; nor is the order of maps, or ids that the store generated.
+pub(crate) async fn what_is_no_content_does_not_matter(given: &Given) -> Verdict {
+    let metadata = |order: [&str; 2]| {
+        let mut message = Message::user("with metadata");
+        message.metadata = order.into_iter().map(|key| (key.to_owned(), json("1"))).collect();
+        commit().entry(NewEntry::new(message))
+    };
+    let first = given.commit(metadata(["x", "y"])).await?;
+    let swapped = StateChange::new().remove("b").set("a", json(" 1.0 "));
+    let fence = Fence::new(id("d"), "token", 1, ClaimNumber { incarnation: 1, counter: 1 });
+    for same in [
+        metadata(["y", "x"]),
+        metadata(["x", "y"]).expecting(Expect::Absent),
+        metadata(["x", "y"]).expecting(Expect::Version(first.version.plus(7))),
+        metadata(["x", "y"]).fenced(fence),
+        metadata(["x", "y"]).with_state(swapped),
+    ] {
+        let again = given.commit(same).await?;
+        expect_eq((again.deduplicated, &again.entry_ids), (true, &first.entry_ids))?;
+    }
+    expect_eq(given.log(&id("t")).await?.len(), 2)
+}
+
+/// Commits like [`commit`], each with another content.
+fn others() -> Vec<Commit> {
+    let state = |change: StateChange| commit().with_state(change);
+    let (mut bare, mut steps) = (commit(), running("r"));
+    (bare.state, steps.steps) = (None, Some(0));
+    vec![
+        commit().entry(said("a")),
+        with_entries(bare.clone(), []),
+        with_entries(commit(), [user("a")]),
+        with_entries(commit(), [said("a").with_timestamp(Timestamp::MIN)]),
+        with_entries(commit(), [said("a").with_side(false)]),
+        with_entries(commit(), [NewEntry::new(Message::assistant("a"))]),
+        bare,
+        state(StateChange::new().set("a", json("1.00")).remove("b")),
+        state(StateChange::new().set("a", json("1.0"))),
+        state(StateChange::new().set("a", json("1.0")).remove("b").expecting(0)),
+        state(StateChange::new().set("a", json("1.0")).with("b", StateOp::Append(vec![]))),
+        commit().with_run(done("r")),
+        commit().with_run(steps),
+        commit().with_run(running("s")),
+        commit().at(Timestamp::MIN),
+        commit().creating(store_core::ThreadFields::default()),
+    ]
+}
+
+/// The same key with any other content is a mismatch, down to the bytes of a JSON value.
+pub(crate) async fn other_content_is_a_mismatch(given: &Given) -> Verdict {
+    let writer = Writer::new(given, "t");
+    given.accept(commit()).await?;
+    for other in others() {
+        let about = format!("{other:?}");
+        let refused = writer.refuse_commit(other, ErrorKind::IdempotencyMismatch).await;
+        refused.map_err(|failure| failure.about(about))?;
+    }
+    expect_eq(given.commit(commit()).await?.deduplicated, true)
+}
+
+/// A refused commit leaves no key: the same key may be used again, with any content.
+pub(crate) async fn a_refused_commit_leaves_no_key(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a"])).await?;
+    let keyed = |entry: NewEntry| Commit::new(id("t")).with_key(id("k")).entry(entry);
+    writer.refuse_commit(keyed(user("a")), ErrorKind::AlreadyExists).await?;
+    writer.refuse_commit(keyed(user("b")).expecting(Expect::Absent), ErrorKind::Conflict).await?;
+    writer.refuse_commit(keyed(user("b").below(id("unknown"))), ErrorKind::Invalid).await?;
+    let receipt = given.commit(keyed(user("b"))).await?;
+    expect_eq((receipt.deduplicated, receipt.version.number()), (false, 2))?;
+    writer.refuse_commit(keyed(user("c")), ErrorKind::IdempotencyMismatch).await.map(drop)
+}
+
+/// Keys of two threads have nothing to do with each other, nor those of a deleted thread and its successor.
+pub(crate) async fn keys_belong_to_one_thread(given: &Given) -> Verdict {
+    for (thread, text) in [("t", "a"), ("u", "a"), ("v", "other")] {
+        let receipt = given.commit(say_keyed(&id(thread), "k", text)).await?;
+        expect_eq((receipt.deduplicated, receipt.thread), (false, id(thread)))?;
+    }
+    let gone = say_keyed(&id("t"), "k", "a");
+    given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
+    expect_kind(given.commits()?.commit(gone.clone()).await, ErrorKind::NotFound)?;
+    let anew = given.commit(gone.expecting(Expect::Absent)).await?;
+    expect_eq((anew.deduplicated, anew.version.number(), anew.version.generation()), (false, 1, 2))?;
+    expect_kind(given.commits()?.commit(say_keyed(&id("t"), "k", "b")).await, ErrorKind::IdempotencyMismatch)?;
+    expect_eq(given.commit(say_keyed(&id("u"), "k", "a")).await?.deduplicated, true)
+}
+
+/// A key is remembered as long as its thread, however much is committed and however much time goes by.
+pub(crate) async fn a_key_lives_as_long_as_its_thread(given: &Given) -> Verdict {
+    let first = given.commit(say_keyed(&id("t"), "k", "a")).await?;
+    for at in 0..300 {
+        let _receipt = given.commit(say_keyed(&id("t"), &format!("k{at}"), "more")).await?;
+    }
+    given.advance(Duration::from_secs(400 * 24 * 60 * 60)).await;
+    write(given, "t", running("keeps the thread from being pruned")).await?;
+    given.threads()?.purge_deleted().await?;
+    let again = given.commit(say_keyed(&id("t"), "k", "a")).await?;
+    expect_eq((again.deduplicated, again.version, again.time), (true, first.version, first.time))?;
+    expect_eq(given.commit(say_keyed(&id("t"), "k7", "more")).await?.deduplicated, true)
+}
+
+/// A deduplicated commit is judged by nothing else: not by fence, guard, state revision, run or entries.
+pub(crate) async fn a_repeat_is_judged_by_its_key_alone(given: &Given) -> Verdict {
+    let state = StateChange::new().set("a", json("1")).expecting(0);
+    let commit = Commit::new(id("t")).entry(user("a")).with_run(done("r")).with_state(state).with_key(id("k"));
+    let first = given.commit(commit.clone().expecting(Expect::Absent)).await?;
+    let fence = |counter| Fence::new(id("d"), "token", 1, ClaimNumber { incarnation: 1, counter });
+    given.accept(Commit::new(id("t")).entry(custom("b")).with_key(id("l")).fenced(fence(9))).await?;
+    for guard in [Expect::Absent, Expect::Any, Expect::Version(first.version.plus(9))] {
+        let again = given.commit(commit.clone().expecting(guard).fenced(fence(1))).await?;
+        expect_eq((again.deduplicated, again.version), (true, first.version))?;
+    }
+    // A higher claim in a repeat takes nothing over.
+    given.accept(commit.fenced(fence(99))).await?;
+    given.accept(say_keyed(&id("t"), "m", "x").fenced(fence(9))).await
+}

@@ -1,0 +1,213 @@
+//! Limits: what is at one is accepted, what is above is refused.
+
+use store_core::{
+    Commit, Custom, Detail, ErrorKind, Limits, Message, NewBody, NewEntry, RewindTo, StateChange, StateOp, ThreadFields,
+};
+
+use super::draft::clearing;
+use crate::{
+    check::{Failure, Verdict, expect_eq, expect_kind},
+    given::{Given, id, said},
+    log::{
+        draft::{checkpoint, json, label, user},
+        writer::Writer,
+    },
+    run::draft::{done, running, write},
+};
+
+/// Wants a commit to be refused by a limit of this size, and to change nothing.
+async fn refuse(writer: &Writer<'_>, commit: Commit, max: u64) -> Verdict {
+    let error = writer.refuse_commit(commit, ErrorKind::LimitExceeded).await?;
+    match error.detail() {
+        Detail::LimitExceeded { max: found, actual, .. } if *found == max && *actual > max => Ok(()),
+        other => Err(Failure::new(format!("wanted a limit of {max}, found {other:?}"))),
+    }
+}
+
+/// A commit takes as many entries as the limit says and not one more.
+pub(crate) async fn a_commit_has_a_thousand_entries_at_most(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", [user("first")]).await?;
+    let many = |count| (0..count).map(|_| said("text"));
+    refuse(&writer, writer.commit().await?.entries(many(1_001)), 1_000).await?;
+    let receipt = given.commit(writer.commit().await?.entries(many(1_000))).await?;
+    expect_eq((receipt.version.number(), receipt.entry_ids.len()), (1_001, 1_000))?;
+    expect_eq(given.log(&writer.thread).await?.len(), 1_001)
+}
+
+/// A commit changes as many state keys as the limit says, and the state of a thread has no more in all.
+pub(crate) async fn state_has_a_thousand_keys_at_most(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", [user("a")]).await?;
+    let keys =
+        |from: u32, to: u32| (from..to).fold(StateChange::new(), |change, at| change.set(format!("k{at}"), json("1")));
+    let with = |change: StateChange| Commit::new(id("t")).with_state(change);
+    refuse(&writer, with(keys(0, 1_001)), 1_000).await?;
+    given.accept(with(keys(0, 1_000))).await?;
+    refuse(&writer, with(keys(1_000, 1_001)), 1_000).await?;
+    refuse(&writer, with(StateChange::new().with("n", StateOp::Add(1))), 1_000).await?;
+    given.accept(with(keys(0, 1_000))).await?;
+    given.accept(with(keys(1_000, 1_001).remove("k0"))).await?;
+    given.accept(with(clearing(keys(2_000, 3_000)))).await?;
+    refuse(&writer, with(keys(3_000, 3_001).remove("k0")), 1_000).await
+}
+
+/// The state of a thread has as many bytes as the limit says, keys and values together, whatever made them.
+pub(crate) async fn state_has_a_megabyte_at_most(given: &Given) -> Verdict {
+    let limit = 1 << 20;
+    let writer = Writer::having(given, "t", [user("a")]).await?;
+    let with = |change: StateChange| Commit::new(id("t")).with_state(change);
+    let text = |bytes: usize| json(&format!("\"{}\"", "x".repeat(bytes - 2)));
+    refuse(&writer, with(StateChange::new().set("key", text(limit - 2))), limit as u64).await?;
+    given.accept(with(StateChange::new().set("key", text(limit - 3)))).await?;
+    refuse(&writer, with(StateChange::new().set("b", json("1"))), limit as u64).await?;
+    given.accept(with(StateChange::new().set("key", text(limit - 15)).set("b", text(10)))).await?;
+    refuse(&writer, with(StateChange::new().with("c", StateOp::Add(1))), limit as u64).await?;
+    given.accept(with(StateChange::new().set("key", json("[]")).remove("b"))).await?;
+    let items = vec![text(limit / 2), text(limit / 2)];
+    refuse(&writer, with(StateChange::new().with("key", StateOp::Append(items))), limit as u64).await
+}
+
+/// A thread has as many open runs as the limit says; a done one makes room.
+pub(crate) async fn a_thread_has_64_open_runs_at_most(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", [user("a")]).await?;
+    for at in 0..64 {
+        write(given, "t", running(&format!("r{at}"))).await?;
+    }
+    let one_more = || Commit::new(id("t")).with_run(running("one more"));
+    refuse(&writer, one_more(), 64).await?;
+    write(given, "t", done("done at once")).await?;
+    write(given, "t", running("r7")).await?;
+    write(given, "other", running("elsewhere")).await?;
+    write(given, "t", done("r0")).await?;
+    given.accept(one_more()).await?;
+    expect_eq(writer.load().await?.open_runs.len(), 64)
+}
+
+/// Labels and titles have as many bytes as the limit says, wherever one is given.
+pub(crate) async fn a_text_has_a_kibibyte_at_most(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", [user("a"), checkpoint("c", Some("x"))]).await?;
+    let (fits, long) = (format!("{}é", "x".repeat(1_022)), format!("{}é", "x".repeat(1_023)));
+    let drafts = |text: &str| {
+        let rewinds = [RewindTo::Label(text.to_owned()), RewindTo::Snapshot(text.to_owned())].map(NewEntry::new);
+        let named = NewBody::Checkpoint { number: None, label: Some(text.to_owned()) };
+        [NewEntry::new(named), label("a", Some(text))].into_iter().chain(rewinds)
+    };
+    for draft in drafts(&long) {
+        refuse(&writer, writer.commit().await?.entry(draft), 1_024).await?;
+    }
+    for draft in drafts(&fits) {
+        writer.accept([draft]).await?;
+    }
+    let titled = |thread: &str, title: String| {
+        let mut fields = ThreadFields::default();
+        fields.title = Some(title);
+        Commit::new(id(thread)).creating(fields)
+    };
+    refuse(&Writer::new(given, "long"), titled("long", long), 1_024).await?;
+    given.accept(titled("fits", fits)).await
+}
+
+/// The metadata of a new thread has as many bytes as the limit says, as one JSON document.
+pub(crate) async fn metadata_has_64_kibibytes_at_most(given: &Given) -> Verdict {
+    let with = |thread: &str, bytes: usize| {
+        let mut fields = ThreadFields::default();
+        // `{"k":"…"}` around the text.
+        fields.metadata = [("k".to_owned(), json(&format!("\"{}\"", "x".repeat(bytes - 8))))].into();
+        Commit::new(id(thread)).creating(fields)
+    };
+    let limit = 64 << 10;
+    refuse(&Writer::new(given, "long"), with("long", limit + 1), limit as u64).await?;
+    given.accept(with("fits", limit)).await
+}
+
+/// A record has as many bytes as a store with smaller limits says.
+pub(crate) async fn a_record_has_a_limit(given: &Given) -> Verdict {
+    let small = given.with_limits(|limits| limits.record_bytes = 2_000).await?;
+    let writer = Writer::having(&small, "t", [user("a")]).await?;
+    let text = |bytes: usize| "x".repeat(bytes);
+    let mut run = running("r");
+    run.request = Some(json(&format!("\"{}\"", text(2_001))));
+    for commit in [
+        writer.commit().await?.entry(NewEntry::new(Message::user(text(2_001)))),
+        writer.commit().await?.entry(NewEntry::new(Custom::new("k", json(&format!("\"{}\"", text(2_001)))))),
+        writer.commit().await?.with_run(run),
+        writer.commit().await?.with_state(StateChange::new().set("k", json(&format!("\"{}\"", text(2_001))))),
+    ] {
+        refuse(&writer, commit, 2_000).await?;
+    }
+    let receipt = writer.append([NewEntry::new(Message::user(text(1_700)))]).await?;
+    expect_eq(receipt.version.number(), 2)
+}
+
+/// A state value has as many bytes as a store with smaller limits says, whatever operation made it.
+pub(crate) async fn a_state_value_has_a_limit(given: &Given) -> Verdict {
+    let small = given.with_limits(|limits| limits.record_bytes = 2_000).await?;
+    let writer = Writer::having(&small, "t", [user("a")]).await?;
+    let text = json(&format!("\"{}\"", "x".repeat(1_200)));
+    let append = |key: &str| StateChange::new().with(key, StateOp::Append(vec![text.clone()]));
+    let merge =
+        |field: &str| StateChange::new().with("object", StateOp::Merge(json(&format!("{{\"{field}\":{text}}}"))));
+    let with = |change: StateChange| Commit::new(id("t")).with_state(change);
+    for change in [append("list"), merge("a"), merge("a"), append("other list")] {
+        small.accept(with(change)).await?;
+    }
+    for change in [append("list"), merge("b")] {
+        refuse(&writer, with(change), 2_000).await?;
+    }
+    Ok(())
+}
+
+/// No operation makes a value that is nested deeper than one that can be given.
+pub(crate) async fn a_state_value_has_a_depth(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", [user("a")]).await?;
+    let nested = |depth: usize| json(&format!("{}{}", "[".repeat(depth), "]".repeat(depth)));
+    let with = |key: &str, op| Commit::new(id("t")).with_state(StateChange::new().with(key, op));
+    let object = |depth| StateOp::Merge(json(&format!("{{\"a\":{}}}", nested(depth))));
+    given.accept(with("k", StateOp::Set(nested(128)))).await?;
+    given.accept(with("list", StateOp::Append(vec![nested(127)]))).await?;
+    refuse(&writer, with("list", StateOp::Append(vec![json("1"), nested(128)])), 128).await?;
+    given.accept(with("object", object(127))).await
+}
+
+/// A commit has as many bytes in all, and as many entries, keys and open runs, as a store with smaller limits says.
+pub(crate) async fn smaller_limits_hold(given: &Given) -> Verdict {
+    let change = |limits: &mut Limits| {
+        (limits.commit_bytes, limits.commit_entries, limits.commit_state_keys) = (5_000, 3, 2);
+        (limits.open_runs, limits.state_keys, limits.text_bytes) = (1, 3, 8);
+    };
+    let small = given.with_limits(change).await?;
+    let writer = Writer::having(&small, "t", [user("a")]).await?;
+    let large = || NewEntry::new(Message::user("x".repeat(2_000)));
+    let state = |keys: &[&str]| keys.iter().fold(StateChange::new(), |change, key| change.set(*key, json("1")));
+    refuse(&writer, writer.commit().await?.entries([large(), large(), large()]), 5_000).await?;
+    refuse(&writer, writer.commit().await?.entries((0..4).map(|_| said("x"))), 3).await?;
+    refuse(&writer, writer.commit().await?.with_state(state(&["a", "b", "c"])), 2).await?;
+    refuse(&writer, writer.commit().await?.entry(label("a", Some("123456789"))), 8).await?;
+    small.accept(writer.commit().await?.entries([large(), large()]).with_state(state(&["a", "b"]))).await?;
+    refuse(&writer, writer.commit().await?.with_state(state(&["c", "d"])), 3).await?;
+    write(&small, "t", running("r")).await?;
+    refuse(&writer, writer.commit().await?.with_run(running("s")), 1).await?;
+    let above = small.commits()?.commit(writer.commit().await?.with_run(done("s"))).await;
+    expect_eq(above.is_ok(), true)
+}
+
+/// Totals of what is stored are judged in the atomic step: concurrent commits together do not pass a limit.
+pub(crate) async fn totals_are_judged_in_the_atomic_step(given: &Given) -> Verdict {
+    let commits = given.commits()?;
+    let results = crate::given::race(8, |task| {
+        let commits = std::sync::Arc::clone(&commits);
+        async move {
+            let mut accepted = 0;
+            for at in 0..16 {
+                let run = running(&format!("{task}-{at}"));
+                match commits.commit(Commit::new(id("t")).with_run(run)).await {
+                    Ok(_) => accepted += 1,
+                    refused => drop(expect_kind(refused, ErrorKind::LimitExceeded)?),
+                }
+            }
+            Ok::<usize, Failure>(accepted)
+        }
+    })
+    .await;
+    let accepted: usize = results.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().sum();
+    expect_eq((accepted, given.thread(&id("t")).await?.open_runs.len()), (64, 64))
+}

@@ -1,0 +1,151 @@
+//! The order of checks: the first that fails is the answer.
+
+use store_core::{
+    ClaimNumber, Commit, DeleteRequest, Detail, Error, ErrorKind, Expect, Fence, StateChange, ThreadFields, Version,
+};
+
+use crate::{
+    check::{Failure, Verdict, expect_eq, expect_kind},
+    given::{Given, id, say_keyed},
+    log::{
+        draft::{answering, json, user, users},
+        writer::Writer,
+    },
+    run::draft::{done, running},
+};
+
+fn claim(counter: u64) -> Fence {
+    Fence::new(id("dispatch"), "token", 1, ClaimNumber { incarnation: 1, counter })
+}
+
+/// A check that a commit can fail, with what makes it fail and how the answer is known.
+struct Check {
+    name: &'static str,
+    spoil: fn(&mut Commit),
+    is_answer: fn(&Error) -> bool,
+}
+
+/// Of conflicts the number found says which guard it was: the version is 3, the state's revision 1.
+fn conflict_with(error: &Error, number: u64) -> bool {
+    matches!(error.detail(), Detail::Conflict { actual: Some(found), .. } if found.number() == number)
+}
+
+/// The checks of a commit to an existing thread, in their order.
+static CHECKS: &[Check] = &[
+    Check {
+        name: "shape",
+        spoil: |commit| commit.entries.push(answering("no result", &[])),
+        is_answer: |error| error.kind() == ErrorKind::Invalid,
+    },
+    Check {
+        name: "key",
+        spoil: |commit| commit.key = Some(id("used")),
+        is_answer: |error| error.kind() == ErrorKind::IdempotencyMismatch,
+    },
+    Check {
+        name: "fence",
+        spoil: |commit| commit.fence = Some(claim(4)),
+        is_answer: |error| error.kind() == ErrorKind::StaleEpoch,
+    },
+    Check {
+        name: "expect",
+        spoil: |commit| commit.expect = Expect::Version(Version::new(2, 1, 0)),
+        is_answer: |error| conflict_with(error, 3),
+    },
+    Check {
+        name: "state revision",
+        spoil: |commit| commit.state.get_or_insert_default().expect_revision = Some(7),
+        is_answer: |error| conflict_with(error, 1),
+    },
+    Check {
+        name: "run",
+        spoil: |commit| commit.run = Some(running("done")),
+        is_answer: |error| error.kind() == ErrorKind::InvalidTransition,
+    },
+    Check {
+        name: "entries",
+        spoil: |commit| commit.entries.push(user("a")),
+        is_answer: |error| error.kind() == ErrorKind::AlreadyExists,
+    },
+    Check {
+        name: "totals",
+        spoil: |commit| {
+            let change = commit.state.take().unwrap_or_default();
+            commit.state = Some(change.set("one more", json("1")));
+        },
+        is_answer: |error| error.kind() == ErrorKind::LimitExceeded,
+    },
+];
+
+/// A thread of version 3 and state revision 1, with all the state it may have, a used key, a claim and a done run.
+async fn a_full_thread(given: &Given) -> Verdict {
+    let state = (0..1_000).fold(StateChange::new(), |change, at| change.set(format!("k{at}"), json("1")));
+    let first = Commit::new(id("t")).expecting(Expect::Absent).entries(users(&["a", "b", "c"]));
+    given.accept(first.with_run(done("done")).with_state(state).with_key(id("used")).fenced(claim(5))).await
+}
+
+fn draft(number: usize) -> Commit {
+    let name = format!("new {number}");
+    Commit::new(id("t")).with_key(id(&name)).entry(user(&name))
+}
+
+async fn answer(given: &Given, commit: Commit) -> Result<Error, Failure> {
+    match given.commits()?.commit(commit).await {
+        Ok(receipt) => Err(Failure::new(format!("accepted: {receipt:?}"))),
+        Err(error) => Ok(error),
+    }
+}
+
+/// Of two checks that fail the answer is that of the first: shape and limits, key, fence, guard, state revision, run,
+/// entries, limits on totals.
+pub(crate) async fn the_first_check_that_fails_is_the_answer(given: &Given) -> Verdict {
+    a_full_thread(given).await?;
+    let writer = Writer::new(given, "t");
+    let (before, log) = (writer.load().await?, given.log(&writer.thread).await?);
+    for (at, first) in CHECKS.iter().enumerate() {
+        for (beside, second) in CHECKS.iter().enumerate().skip(at) {
+            let mut commit = draft(at * CHECKS.len() + beside);
+            (second.spoil)(&mut commit);
+            if beside > at {
+                (first.spoil)(&mut commit);
+            }
+            let pair = format!("{} before {}", first.name, second.name);
+            let error = answer(given, commit).await.map_err(|failure| failure.about(&pair))?;
+            if !(first.is_answer)(&error) {
+                return Err(Failure::new(format!("{pair}: {error:?}")));
+            }
+        }
+    }
+    expect_eq((writer.load().await?, given.log(&writer.thread).await?), (before, log))
+}
+
+/// A deleted thread is the answer before everything but shape and limits.
+pub(crate) async fn a_deleted_thread_is_the_answer_before_the_rest(given: &Given) -> Verdict {
+    a_full_thread(given).await?;
+    given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
+    for (at, check) in CHECKS.iter().enumerate() {
+        let mut commit = draft(at);
+        (check.spoil)(&mut commit);
+        let error = answer(given, commit).await?;
+        let kind = if check.name == "shape" { ErrorKind::Invalid } else { ErrorKind::NotFound };
+        expect_eq(error.kind(), kind).map_err(|failure| failure.about(check.name))?;
+    }
+    let repeat = Commit::new(id("t")).expecting(Expect::Any).entries(users(&["a", "b", "c"])).with_key(id("used"));
+    expect_kind(given.commits()?.commit(repeat).await, ErrorKind::NotFound).map(drop)
+}
+
+/// Limits of the commit itself are judged with its shape, before the guard and everything that is stored.
+pub(crate) async fn limits_of_the_commit_come_first(given: &Given) -> Verdict {
+    a_full_thread(given).await?;
+    let stale = || draft(0).expecting(Expect::Absent).fenced(claim(1));
+    let many = stale().entries((0..1_001).map(|at| user(&at.to_string())));
+    let keys = (0..1_001).fold(StateChange::new(), |change, at| change.set(format!("k{at}"), json("1")));
+    let mut long = ThreadFields::default();
+    long.title = Some("x".repeat(1_025));
+    for commit in [many, stale().with_state(keys), stale().creating(long)] {
+        expect_kind(given.commits()?.commit(commit.with_key(id("used"))).await, ErrorKind::LimitExceeded)?;
+    }
+    given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
+    let many = say_keyed(&id("t"), "k", "x").entries((0..1_001).map(|at| user(&at.to_string())));
+    expect_kind(given.commits()?.commit(many).await, ErrorKind::LimitExceeded).map(drop)
+}

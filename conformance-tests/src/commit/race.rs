@@ -1,0 +1,230 @@
+//! Many writers at once.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use store_core::{
+    Commit, CommitCoordinator, ContextRequest, Error, ErrorKind, Expect, Receipt, StateChange, StateOp, ThreadId,
+    ThreadRunStore,
+};
+
+use crate::{
+    check::{Failure, Verdict, exactly_one, expect, expect_eq, expect_kinds},
+    given::{Given, id, race, said, say, say_keyed},
+    log::draft::{json, user},
+    run::draft::{done, running},
+};
+
+/// Of concurrent commits with one version as guard exactly one succeeds, the others get `Conflict`; never two receipts
+/// for one version.
+pub(crate) async fn one_guard_has_one_winner(given: &Given) -> Verdict {
+    const ROUNDS: u64 = 40;
+    let (thread, mut guard) = (id("t"), Expect::Absent);
+    let mut versions = BTreeSet::new();
+    for round in 1..=ROUNDS {
+        let commits = given.commits()?;
+        let results = race(6, |task| {
+            let (commits, commit) = (Arc::clone(&commits), say(&thread, guard, &format!("{round}-{task}")));
+            async move { commits.commit(commit).await }
+        })
+        .await;
+        let (won, lost) = exactly_one(results)?;
+        expect_kinds(lost, ErrorKind::Conflict)?;
+        expect_eq(won.version.number(), round)?;
+        versions.insert(won.version.number());
+        guard = Expect::Version(won.version);
+    }
+    let log = given.log(&thread).await?;
+    expect_eq((log.len() as u64, versions.len() as u64), (ROUNDS, ROUNDS))?;
+    expect_eq(log.iter().map(|entry| entry.seq).collect::<Vec<_>>(), (1..=ROUNDS).collect::<Vec<_>>())
+}
+
+/// Concurrent commits without a guard all land, each one's entries next to each other and below one another.
+pub(crate) async fn unguarded_commits_all_land(given: &Given) -> Verdict {
+    const TASKS: usize = 12;
+    let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
+    for round in 0..5 {
+        let results = race(TASKS, |task| {
+            let (commits, commit) = (Arc::clone(&commits), say_keyed(&thread, &format!("{round}-{task}"), "first"));
+            async move { commits.commit(commit.entries([said("second"), said("third")])).await }
+        })
+        .await;
+        let log = given.log(&thread).await?;
+        expect_eq(log.len(), (round + 1) * TASKS * 3)?;
+        for receipt in results.into_iter().collect::<Result<Vec<Receipt>, Error>>()? {
+            let first = usize::try_from(receipt.first_seq.unwrap_or_default()).unwrap_or_default() - 1;
+            let found: Vec<_> = log[first..first + 3].iter().map(|entry| entry.id.clone()).collect();
+            expect_eq(&found, &receipt.entry_ids)?;
+            expect_eq(log[first + 1].parent.as_ref(), found.first())?;
+            expect_eq(receipt.head.as_ref(), found.last())?;
+        }
+    }
+    expect_eq(given.thread(&thread).await?.leaves, 1)
+}
+
+/// Of concurrent commits with one key and content exactly one is applied, and all get its receipt.
+pub(crate) async fn a_key_is_applied_once(given: &Given) -> Verdict {
+    let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
+    for round in 0..30_u64 {
+        let results = race(6, |_| {
+            let (commits, commit) = (Arc::clone(&commits), say_keyed(&thread, &round.to_string(), "once"));
+            async move { commits.commit(commit).await }
+        })
+        .await;
+        let mut receipts = results.into_iter().collect::<Result<Vec<Receipt>, Error>>()?;
+        expect_eq(receipts.iter().filter(|receipt| !receipt.deduplicated).count(), 1)?;
+        receipts.iter_mut().for_each(|receipt| receipt.deduplicated = false);
+        expect(receipts.windows(2).all(|pair| pair[0] == pair[1]), format!("different receipts: {receipts:?}"))?;
+        expect_eq(given.log(&thread).await?.len() as u64, round + 1)?;
+    }
+    Ok(())
+}
+
+/// Of concurrent commits with one key and different contents exactly one is applied, the others are a mismatch.
+pub(crate) async fn a_key_has_one_content(given: &Given) -> Verdict {
+    let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
+    for round in 0..20 {
+        let results = race(4, |task| {
+            let (commits, commit) = (Arc::clone(&commits), say_keyed(&thread, &format!("k{round}"), &task.to_string()));
+            async move { commits.commit(commit).await }
+        })
+        .await;
+        let (won, lost) = exactly_one(results)?;
+        expect_kinds(lost, ErrorKind::IdempotencyMismatch)?;
+        expect_eq((won.version.number(), won.deduplicated), (round + 1, false))?;
+    }
+    Ok(())
+}
+
+/// A commit that would write much, and is refused at its end.
+fn refused(thread: &ThreadId, task: usize) -> Commit {
+    let much = say_keyed(thread, &format!("refused {task}"), "refused").with_run(running(&format!("refused {task}")));
+    let state = StateChange::new().with("count", StateOp::Add(1_000)).with("refused", StateOp::Add(1));
+    match task % 3 {
+        0 => much.with_state(state).entry(said("x").below(id("unknown"))),
+        1 => much.with_state(state.with("text", StateOp::Add(1))),
+        _ => much.with_state(state).with_run(done("done")),
+    }
+}
+
+/// A refused commit changes nothing that others write meanwhile, on this thread or another, and leaves nothing.
+pub(crate) async fn a_refused_commit_disturbs_nobody(given: &Given) -> Verdict {
+    const TASKS: usize = 12;
+    const ROUNDS: usize = 10;
+    let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
+    let text = StateChange::new().set("text", json("\"x\""));
+    given.accept(Commit::new(thread.clone()).with_run(done("done")).with_state(text)).await?;
+    let results = race(TASKS, |task| {
+        let (commits, thread) = (Arc::clone(&commits), thread.clone());
+        async move {
+            let mut ends = Vec::new();
+            for round in 0..ROUNDS {
+                let own = say_keyed(&thread, &format!("{task}-{round}"), "accepted");
+                let own = own.with_state(StateChange::new().with("count", StateOp::Add(1)));
+                ends.push(commits.commit(if task % 2 == 0 { own } else { refused(&thread, task / 2) }).await);
+            }
+            ends
+        }
+    })
+    .await;
+    let accepted = TASKS / 2 * ROUNDS;
+    for (task, ends) in results.into_iter().enumerate() {
+        expect(ends.iter().all(|end| end.is_ok() == (task % 2 == 0)), format!("task {task}: {ends:?}"))?;
+    }
+    let after = given.threads()?.load_context(&thread, ContextRequest::head()).await?;
+    expect_eq(after.context.messages.len(), accepted)?;
+    expect_eq(after.state.get("count"), Some(&json(&accepted.to_string())))?;
+    expect_eq((after.state.len(), after.thread.open_runs.len()), (2, 0))?;
+    expect_eq(after.thread.state_revision, accepted as u64 + 1)
+}
+
+/// A thousand commits one after the other leave a dense log, exact counters and every acknowledged entry.
+pub(crate) async fn a_thousand_commits_follow_each_other(given: &Given) -> Verdict {
+    let (thread, commits) = (id::<ThreadId>("t"), given.commits()?);
+    let mut guard = Expect::Absent;
+    for at in 0..1_000 {
+        let commit = Commit::new(thread.clone()).expecting(guard).entry(user(&at.to_string()));
+        let receipt = commits.commit(commit.with_state(StateChange::new().with("n", StateOp::Add(1)))).await?;
+        guard = Expect::Version(receipt.version);
+    }
+    let after = given.thread(&thread).await?;
+    expect_eq((after.version.number(), after.state_revision, after.leaves), (1_000, 1_000, 1))?;
+    let log = given.log(&thread).await?;
+    expect(
+        log.iter().enumerate().all(|(at, entry)| entry.seq == at as u64 + 1 && entry.id.as_str() == at.to_string()),
+        "the log is not dense",
+    )
+}
+
+/// 64 concurrent writers over 8 threads leave dense logs, exact counters and every acknowledged entry.
+pub(crate) async fn many_writers_leave_exact_logs(given: &Given) -> Verdict {
+    const ROUNDS: usize = 8;
+    let commits = given.commits()?;
+    let results = race(64, |task| write_rounds(Arc::clone(&commits), task, ROUNDS)).await;
+    let mut acknowledged = vec![BTreeSet::new(); 8];
+    for (task, receipts) in results.into_iter().enumerate() {
+        for receipt in receipts? {
+            acknowledged[task % 8].extend(receipt.entry_ids);
+        }
+    }
+    for (at, wanted) in acknowledged.into_iter().enumerate() {
+        let thread = id::<ThreadId>(&format!("t{at}"));
+        let log = given.log(&thread).await?;
+        expect_eq(log.iter().map(|entry| entry.seq).collect::<Vec<_>>(), (1..=8 * ROUNDS as u64).collect::<Vec<_>>())?;
+        expect_eq(log.iter().map(|entry| entry.id.clone()).collect::<BTreeSet<_>>(), wanted)?;
+        let after = given.threads()?.load_context(&thread, ContextRequest::head()).await?;
+        expect_eq((after.thread.version.number(), after.thread.leaves), (8 * ROUNDS as u64, 1))?;
+        expect_eq(after.state.get("n"), Some(&json(&(8 * ROUNDS).to_string())))?;
+    }
+    Ok(())
+}
+
+async fn write_rounds(
+    commits: Arc<dyn CommitCoordinator>,
+    task: usize,
+    rounds: usize,
+) -> Result<Vec<Receipt>, Failure> {
+    let thread = id(&format!("t{}", task % 8));
+    let mut receipts = Vec::new();
+    for round in 0..rounds {
+        let commit = say_keyed(&thread, &format!("{task}-{round}"), "text");
+        let commit = commit.with_state(StateChange::new().with("n", StateOp::Add(1)));
+        receipts.push(commits.commit(commit).await?);
+    }
+    Ok(receipts)
+}
+
+/// A stale commit is rebased: loaded again, with a new guard and the same key, until it lands, once.
+pub(crate) async fn a_stale_commit_can_be_rebased(given: &Given) -> Verdict {
+    const TASKS: usize = 8;
+    let (commits, threads) = (given.commits()?, given.threads()?);
+    given.a_thread("t").await?;
+    let results = race(TASKS, |task| rebase(Arc::clone(&commits), Arc::clone(&threads), task)).await;
+    let receipts = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+    expect_eq(receipts.iter().filter(|receipt| receipt.deduplicated).count(), 0)?;
+    let log = given.log(&id("t")).await?;
+    let said: BTreeSet<_> = log.iter().map(|entry| entry.id.to_string()).collect();
+    expect_eq(said, (0..TASKS).map(|task| task.to_string()).collect())?;
+    // Once more after it landed: the first receipt, whatever the guard.
+    for (task, receipt) in receipts.into_iter().enumerate() {
+        let again = Commit::new(id("t")).expecting(Expect::Absent).entry(user(&task.to_string()));
+        let again = commits.commit(again.with_key(id(&format!("k{task}")))).await?;
+        expect_eq((again.deduplicated, again.version), (true, receipt.version))?;
+    }
+    expect_eq(given.log(&id("t")).await?.len(), TASKS)
+}
+
+async fn rebase(
+    commits: Arc<dyn CommitCoordinator>,
+    threads: Arc<dyn ThreadRunStore>,
+    task: usize,
+) -> Result<Receipt, Failure> {
+    loop {
+        let thread = threads.load_thread(&id("t")).await?.ok_or_else(|| Failure::new("no thread"))?;
+        let commit = Commit::new(thread.id).expecting(Expect::Version(thread.version)).entry(user(&task.to_string()));
+        match commits.commit(commit.with_key(id(&format!("k{task}")))).await {
+            Ok(receipt) => return Ok(receipt),
+            Err(error) if error.kind() == ErrorKind::Conflict => tokio::task::yield_now().await,
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Receipts and times.
+
+use std::{sync::Arc, time::Duration};
+
+use store_core::{Commit, ErrorKind, Expect, Receipt, RunOutcome, RunStatus, StateChange, ThreadFields, Timestamp};
+
+use crate::{
+    check::{Verdict, expect, expect_eq, expect_kind},
+    given::{Given, id, race, say, say_keyed},
+    log::{
+        draft::{clear, json, note, rewind, user, users},
+        writer::Writer,
+    },
+    run::draft::{change, load, running},
+};
+
+/// Version, head, ids, state revision, run status and time of a receipt are those that the next read gives.
+pub(crate) async fn a_receipt_says_what_the_next_read_gives(given: &Given) -> Verdict {
+    let writer = Writer::new(given, "t");
+    let state = |value: &str| StateChange::new().set("k", json(value));
+    let failed = RunStatus::done(RunOutcome::Failed { error: "x".repeat(2_000) });
+    for (at, commit) in [
+        Commit::new(id("t")).creating(ThreadFields::default()),
+        Commit::new(id("t")).entries(users(&["a", "b"])).with_run(running("r")),
+        Commit::new(id("t")).entries([note("c"), rewind("a")]).with_state(state("1")),
+        Commit::new(id("t")).entries([user("d"), clear()]),
+        Commit::new(id("t")).with_run(change("r", failed)).with_state(state("2")),
+        Commit::new(id("t")).entries([user("e")]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let receipt = given.commit(commit.with_key(id(&at.to_string()))).await?;
+        let (thread, log) = (writer.load().await?, given.log(&writer.thread).await?);
+        expect_eq((&receipt.thread, receipt.version, &receipt.head), (&thread.id, thread.version, &thread.head))?;
+        expect_eq((receipt.state_revision, receipt.time), (thread.state_revision, thread.updated_at))?;
+        let new = &log[log.len() - receipt.entry_ids.len()..];
+        expect_eq(receipt.first_seq, new.first().map(|entry| entry.seq))?;
+        expect_eq(receipt.entry_ids, new.iter().map(|entry| entry.id.clone()).collect::<Vec<_>>())?;
+        if let Some(status) = receipt.run_status {
+            expect_eq(status, load(given, "r").await?.status)?;
+        }
+        expect_eq(receipt.deduplicated, false)?;
+    }
+    Ok(())
+}
+
+/// Store times of successive commits do not decrease, also when the clock goes back; `updated_at` neither.
+pub(crate) async fn times_do_not_decrease(given: &Given) -> Verdict {
+    let writer = Writer::new(given, "t");
+    let mut last = Timestamp::MIN;
+    for round in 0..12 {
+        match round % 4 {
+            0 => given.advance(Duration::from_millis(500)).await,
+            2 => given.set_back(Duration::from_secs(3_600)).await,
+            _ => {}
+        }
+        let receipt = given.commit(say_keyed(&writer.thread, &round.to_string(), "text")).await?;
+        expect(receipt.time >= last, format!("{} after {last}", receipt.time))?;
+        last = receipt.time;
+        let thread = writer.load().await?;
+        expect_eq(thread.updated_at, last)?;
+        expect(thread.created_at <= thread.updated_at, "the thread was written before it was made")?;
+        let entry = given.log(&writer.thread).await?.last().map(|entry| entry.timestamp);
+        expect_eq(entry, Some(last))?;
+    }
+    Ok(())
+}
+
+/// The order of versions is the order in which concurrent commits took effect: of entries, of times, of a counter.
+pub(crate) async fn versions_follow_the_order_of_commits(given: &Given) -> Verdict {
+    let commits = given.commits()?;
+    let results = race(8, |task| {
+        let commits = Arc::clone(&commits);
+        async move {
+            let mut receipts = Vec::new();
+            for round in 0..10 {
+                let name = format!("{task}-{round}");
+                let state = StateChange::new().set("last", json(&format!("\"{name}\"")));
+                let commit = Commit::new(id("t")).with_key(id(&name)).entry(user(&name)).with_state(state);
+                receipts.push(commits.commit(commit).await?);
+            }
+            Ok::<Vec<Receipt>, store_core::Error>(receipts)
+        }
+    })
+    .await;
+    let by_task = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+    for receipts in &by_task {
+        expect(receipts.windows(2).all(|pair| pair[0].version.number() < pair[1].version.number()), "out of order")?;
+    }
+    let mut all = by_task.concat();
+    all.sort_by_key(|receipt| receipt.version.number());
+    let log = given.log(&id("t")).await?;
+    for (receipt, entry) in all.iter().zip(&log) {
+        expect_eq((receipt.version.number(), receipt.head.as_ref()), (entry.seq, Some(&entry.id)))?;
+    }
+    expect(all.windows(2).all(|pair| pair[0].time <= pair[1].time), "times decrease along the versions")?;
+    expect(all.windows(2).all(|pair| pair[0].state_revision < pair[1].state_revision), "revisions decrease")
+}
+
+/// `at` gives the times of the thread and of entries that have none of their own; `updated_at` never goes back.
+pub(crate) async fn a_commit_may_say_when_it_happened(given: &Given) -> Verdict {
+    let now = given.commit(say_keyed(&id("clock"), "k", "text")).await?.time;
+    let before = |seconds: u64| now.saturating_sub(Duration::from_secs(seconds));
+    let writer = Writer::new(given, "t");
+    let own = user("own").with_timestamp(Timestamp::MAX);
+    let first = Commit::new(id("t")).expecting(Expect::Absent).entries([user("a"), own]).at(before(900));
+    let receipt = given.commit(first).await?;
+    expect(receipt.time >= now, "the receipt does not give store time")?;
+    let made = writer.load().await?;
+    expect_eq((made.created_at, made.updated_at), (before(900), before(900)))?;
+    for (name, at, updated) in [("b", 500, 500), ("c", 700, 500), ("d", 0, 0)] {
+        given.accept(writer.commit().await?.entry(user(name)).at(before(at))).await?;
+        expect_eq(writer.entry(name).await?.timestamp, before(at))?;
+        expect_eq(writer.load().await?.updated_at, before(updated))?;
+    }
+    expect_eq(writer.load().await?.created_at, before(900))?;
+    expect_eq(writer.entry("a").await?.timestamp, before(900))?;
+    expect_eq(writer.entry("own").await?.timestamp, Timestamp::MAX)?;
+    let receipt = writer.append([user("e")]).await?;
+    expect_eq(writer.load().await?.updated_at, receipt.time)
+}
+
+/// An `at` after store time is refused, and makes nothing.
+pub(crate) async fn a_commit_is_not_of_the_future(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a"])).await?;
+    let now = writer.load().await?.updated_at;
+    for at in [now.saturating_add(Duration::from_secs(24 * 3_600)), Timestamp::MAX] {
+        writer.refuse_commit(writer.commit().await?.entry(user("x")).at(at), ErrorKind::Invalid).await?;
+        let new = say(&id("new"), Expect::Absent, "x").at(at);
+        expect_kind(given.commits()?.commit(new).await, ErrorKind::Invalid)?;
+    }
+    expect_eq(given.threads()?.load_thread(&id("new")).await?, None)?;
+    given.accept(writer.commit().await?.entry(user("b")).at(now)).await
+}

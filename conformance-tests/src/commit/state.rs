@@ -1,0 +1,212 @@
+//! Thread state.
+
+use std::sync::Arc;
+
+use store_core::{Commit, ContextRequest, DeleteRequest, ErrorKind, Expect, Json, StateChange, StateOp, ThreadState};
+
+use super::draft::clearing;
+use crate::{
+    check::{Failure, Verdict, exactly_one, expect_eq, expect_kind, expect_kinds},
+    given::{Given, id, race, say, say_keyed},
+    log::draft::json,
+};
+
+async fn change(given: &Given, change: StateChange) -> Verdict {
+    changed(given, change).await.map(drop)
+}
+
+async fn changed(given: &Given, change: StateChange) -> Result<store_core::Receipt, Failure> {
+    given.commit(Commit::new(id("t")).with_state(change)).await
+}
+
+async fn state(given: &Given) -> Result<(u64, ThreadState), Failure> {
+    let context = given.threads()?.load_context(&id("t"), ContextRequest::head()).await?;
+    Ok((context.thread.state_revision, context.state))
+}
+
+fn wanted(pairs: &[(&str, &str)]) -> ThreadState {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), json(value))).collect()
+}
+
+fn clear() -> StateChange {
+    clearing(StateChange::new())
+}
+
+/// State changes by key, what is not named stays; the revision grows by one for each commit that changes state.
+pub(crate) async fn state_changes_by_key(given: &Given) -> Verdict {
+    let new = StateChange::new;
+    for (at, (step, pairs)) in [
+        (
+            new().set("a", json("1")).set("b", json(r#"{"z":1.0,"z":-0.0}"#)),
+            &[("a", "1"), ("b", r#"{"z":1.0,"z":-0.0}"#)][..],
+        ),
+        (new().set("a", json("null")).remove("b").set("c", json("3")), &[("a", "null"), ("c", "3")]),
+        (new().remove("unknown"), &[("a", "null"), ("c", "3")]),
+        (
+            new().set("", json("\"\"")).set("a.b\u{0}", json("2")),
+            &[("", "\"\""), ("a", "null"), ("a.b\u{0}", "2"), ("c", "3")],
+        ),
+        (clear().set("d", json("4")).with("a", StateOp::Add(1)), &[("a", "1"), ("d", "4")]),
+        (clear(), &[]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let receipt = changed(given, step).await?;
+        expect_eq(receipt.state_revision, at as u64 + 1)?;
+        expect_eq(state(given).await?, (receipt.state_revision, wanted(pairs)))?;
+    }
+    Ok(())
+}
+
+/// State stays as it was without changes to it; it is gone with the thread.
+pub(crate) async fn state_stays_without_changes(given: &Given) -> Verdict {
+    change(given, StateChange::new().set("a", json("1"))).await?;
+    let receipt = given.commit(say_keyed(&id("t"), "k", "text")).await?;
+    expect_eq(receipt.state_revision, 1)?;
+    // A part of the commit that changes nothing is no change.
+    let receipt = given.commit(say_keyed(&id("t"), "l", "text").with_state(StateChange::new().expecting(1))).await?;
+    expect_eq(receipt.state_revision, 1)?;
+    let wrong = say_keyed(&id("t"), "m", "text").with_state(StateChange::new().expecting(2));
+    expect_kind(given.commits()?.commit(wrong).await, ErrorKind::Conflict)?;
+    expect_eq(state(given).await?, (1, wanted(&[("a", "1")])))?;
+    given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
+    given.accept(say(&id("t"), Expect::Absent, "anew")).await?;
+    expect_eq(state(given).await?, (0, wanted(&[])))?;
+    let receipt = changed(given, StateChange::new().with("a", StateOp::Add(1)).expecting(0)).await?;
+    expect_eq((receipt.state_revision, state(given).await?.1), (1, wanted(&[("a", "1")])))
+}
+
+/// A key is named once in a commit: set and removed, or set twice, is refused.
+pub(crate) async fn a_key_is_changed_once(given: &Given) -> Verdict {
+    change(given, StateChange::new().set("b", json("1"))).await?;
+    let set = || StateChange::new().set("x", json("0")).set("a", json("1"));
+    for twice in [set().remove("a"), set().set("a", json("1")), set().with("a", StateOp::Add(1)), set().remove("x")] {
+        let commit = Commit::new(id("t")).with_state(twice);
+        expect_kind(given.commits()?.commit(commit).await, ErrorKind::Invalid)?;
+    }
+    expect_eq(state(given).await?, (1, wanted(&[("b", "1")])))
+}
+
+/// What is refused whatever is stored, or because of it.
+fn misfits() -> Vec<(&'static str, StateOp)> {
+    let add = || StateOp::Add(1);
+    vec![
+        ("1.0", add()),
+        ("1e3", add()),
+        ("9223372036854775807", add()),
+        ("-9223372036854775808", StateOp::Add(-1)),
+        ("9223372036854775808", add()),
+        ("9223372036854775808", StateOp::Max(1)),
+        ("\"1\"", add()),
+        ("null", add()),
+        ("[]", StateOp::Max(1)),
+        ("0.5", StateOp::Max(1)),
+        ("{}", StateOp::Append(vec![])),
+        ("null", StateOp::Append(vec![Json::null()])),
+        ("[]", StateOp::Merge(json("{}"))),
+        ("1", StateOp::Merge(json("{}"))),
+        ("{}", StateOp::Merge(json("[]"))),
+        ("{}", StateOp::Merge(json("null"))),
+    ]
+}
+
+/// An operation on a value of another type, or that overflows, is refused, and no other key of its commit changes.
+pub(crate) async fn an_operation_wants_its_type(given: &Given) -> Verdict {
+    for (stored, op) in misfits() {
+        let about = format!("{op:?} of {stored}");
+        change(given, clear().set("k", json(stored))).await?;
+        let before = state(given).await?;
+        let misfit = Commit::new(id("t")).with_state(StateChange::new().with("n", StateOp::Add(1)).with("k", op));
+        let refused = expect_kind(given.commits()?.commit(misfit).await, ErrorKind::Invalid);
+        refused.map_err(|failure| failure.about(about))?;
+        expect_eq(state(given).await?, before)?;
+    }
+    Ok(())
+}
+
+/// Operations work on what is stored; a missing key counts as 0, an empty list or an empty object.
+pub(crate) async fn an_operation_works_on_what_is_stored(given: &Given) -> Verdict {
+    let list = |items: &[&str]| StateOp::Append(items.iter().map(|item| json(item)).collect());
+    for (stored, op, after) in [
+        (None, StateOp::Add(-5), "-5"),
+        (None, StateOp::Add(i64::MIN), "-9223372036854775808"),
+        (Some("9223372036854775806"), StateOp::Add(1), "9223372036854775807"),
+        (Some("-9223372036854775808"), StateOp::Add(i64::MAX), "-1"),
+        (None, StateOp::Max(-7), "-7"),
+        (Some("-7"), StateOp::Max(-8), "-7"),
+        (Some("-7"), StateOp::Max(0), "0"),
+        (None, list(&[]), "[]"),
+        (None, list(&["1.0", "[]"]), "[1.0,[]]"),
+        (Some("[[1],null]"), list(&["{\"a\":1,\"a\":2}"]), "[[1],null,{\"a\":1,\"a\":2}]"),
+        (None, StateOp::Merge(json("{\"a\":1.0}")), "{\"a\":1.0}"),
+        (Some("{\"a\":{\"x\":1},\"b\":2}"), StateOp::Merge(json("{\"a\":{\"y\":2}}")), "{\"a\":{\"y\":2},\"b\":2}"),
+        (Some("{}"), StateOp::Merge(json("{}")), "{}"),
+        (Some("1.0"), StateOp::Set(json("2.50")), "2.50"),
+    ] {
+        let before = stored.map_or_else(clear, |stored| clear().set("k", json(stored)));
+        change(given, before).await?;
+        change(given, StateChange::new().with("k", op.clone())).await?;
+        expect_eq(state(given).await?.1, wanted(&[("k", after)]))
+            .map_err(|failure| failure.about(format!("{op:?}")))?;
+    }
+    Ok(())
+}
+
+/// An operation of each kind, for the keys that all share, and a key of its own.
+fn operations(number: usize) -> StateChange {
+    let item = json(&number.to_string());
+    let field = json(&format!("{{\"k{number}\":{number}}}"));
+    let change = StateChange::new().with("sum", StateOp::Add(1)).with("object", StateOp::Merge(field));
+    let change = change.with("max", StateOp::Max(i64::try_from(number).unwrap_or_default()));
+    change.with("list", StateOp::Append(vec![item.clone()])).set(format!("own {number}"), item)
+}
+
+/// Concurrent operations all take effect, on one key and on several.
+pub(crate) async fn concurrent_operations_all_take_effect(given: &Given) -> Verdict {
+    const TASKS: usize = 8;
+    const ROUNDS: usize = 15;
+    let commits = given.commits()?;
+    let results = race(TASKS, |task| {
+        let commits = Arc::clone(&commits);
+        async move {
+            for round in 0..ROUNDS {
+                let change = operations(task * ROUNDS + round);
+                let _receipt = commits.commit(Commit::new(id("t")).with_state(change)).await?;
+            }
+            Ok::<(), store_core::Error>(())
+        }
+    })
+    .await;
+    results.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let total = TASKS * ROUNDS;
+    let (revision, state) = state(given).await?;
+    expect_eq((revision, state.len()), (total as u64, total + 4))?;
+    expect_eq((&state["sum"], &state["max"]), (&json(&total.to_string()), &json(&(total - 1).to_string())))?;
+    let mut items: Vec<usize> = state["list"].to()?;
+    items.sort_unstable();
+    expect_eq(items, (0..total).collect::<Vec<_>>())?;
+    let object: std::collections::BTreeMap<String, usize> = state["object"].to()?;
+    expect_eq(object.len(), total)
+}
+
+/// A state revision that differs is a conflict; of concurrent commits with the same one exactly one succeeds.
+pub(crate) async fn a_state_revision_has_one_winner(given: &Given) -> Verdict {
+    for wrong in [1, u64::MAX] {
+        let early = Commit::new(id("t")).with_state(StateChange::new().set("a", json("1")).expecting(wrong));
+        expect_kind(given.commits()?.commit(early).await, ErrorKind::Conflict)?;
+    }
+    let commits = given.commits()?;
+    for round in 0..30 {
+        let results = race(6, |task| {
+            let change = StateChange::new().set("winner", json(&task.to_string())).with("n", StateOp::Add(1));
+            let (commits, commit) = (Arc::clone(&commits), Commit::new(id("t")).with_state(change.expecting(round)));
+            async move { commits.commit(commit).await }
+        })
+        .await;
+        let (won, lost) = exactly_one(results)?;
+        expect_kinds(lost, ErrorKind::Conflict)?;
+        expect_eq(won.state_revision, round + 1)?;
+    }
+    expect_eq(state(given).await?.1.get("n"), Some(&json("30")))
+}

@@ -1,0 +1,180 @@
+//! Compactions: summaries stand for what they cover.
+
+use store_core::{
+    Block, Body, Compaction, ContextRequest, Interval, Message, NewEntry, Role, Visibility,
+    context::{DEFAULT_RESERVED, compaction_request, is_compaction_due, split_for_compaction},
+};
+
+use super::sketch::{sketch, words};
+use crate::{
+    check::{Failure, Verdict, expect, expect_eq, expect_some},
+    given::{Given, id},
+    log::{
+        draft::{answering, assistant, calling, compaction, custom, entry, user, users},
+        writer::Writer,
+    },
+};
+
+async fn expect_context(writer: &Writer<'_>, at: &str, wanted: &str) -> Verdict {
+    let context = writer.context_by(ContextRequest::at(id(at))).await?.context;
+    expect_eq(sketch(&context), wanted).map_err(|failure| failure.about(at))
+}
+
+fn everywhere(name: &str) -> NewEntry {
+    let mut body = Compaction::default();
+    body.summary = vec![Block::text(name)];
+    entry(name, body)
+}
+
+/// A summary stands where its interval began, as a user message that opens with a fixed marker; what is covered is left
+/// out.
+pub(crate) async fn a_summary_stands_for_its_interval(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a", "b", "c", "d", "e"])).await?;
+    writer.accept([compaction("s1", "b", "d"), user("f")]).await?;
+    expect_context(&writer, "f", "a [s1] e f").await?;
+    expect_context(&writer, "s1", "a [s1] e").await?;
+    writer.accept([compaction("s2", "e", "f"), user("g")]).await?;
+    expect_context(&writer, "g", "a [s1] [s2] g").await?;
+    let context = writer.context().await?.context;
+    let mut markers = Vec::new();
+    for (at, name) in [(1, "s1"), (2, "s2")] {
+        let message = &context.messages[at].message;
+        expect_eq((message.role, message.visibility), (Role::User, Visibility::All))?;
+        let words = words(message);
+        let marker = words.strip_suffix(name).ok_or_else(|| Failure::new(format!("{words} says no {name}")))?;
+        markers.push(marker.trim().to_owned());
+    }
+    expect(!markers[0].is_empty() && markers[0] == markers[1], format!("no fixed marker: {markers:?}"))
+}
+
+/// Replacement messages stand there instead of the summary, as they are.
+pub(crate) async fn replacements_stand_instead_of_the_summary(given: &Given) -> Verdict {
+    let replacement = vec![Message::user("what was asked"), Message::assistant("what was done")];
+    let mut body = Compaction::default();
+    body.covers = Some(Interval::new(id("b"), id("c")));
+    body.summary = vec![Block::text("summary")];
+    body.replacement = Some(replacement.clone());
+    let writer = Writer::having(given, "t", users(&["a", "b", "c", "d"])).await?;
+    writer.accept([entry("s", body)]).await?;
+    expect_context(&writer, "s", "a [s] [s] d").await?;
+    let context = writer.context().await?.context;
+    expect_eq(context.messages[1..3].iter().map(|message| message.message.clone()).collect::<Vec<_>>(), replacement)
+}
+
+/// Without an interval the summary stands before the first message and hides nothing; the latest counts.
+pub(crate) async fn a_compaction_of_nothing_stands_first(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
+    writer.accept([everywhere("s1"), user("c")]).await?;
+    expect_context(&writer, "c", "[s1] a b c").await?;
+    writer.accept([everywhere("s2"), user("d"), compaction("s3", "b", "c")]).await?;
+    expect_context(&writer, "d", "[s2] a b c d").await?;
+    expect_context(&writer, "s3", "[s2] a [s3] d").await?;
+    let first = Writer::having(given, "first", [everywhere("s"), user("a")]).await?;
+    expect_context(&first, "a", "[s] a").await
+}
+
+/// Of compactions that begin at the same entry the latest counts, also where it covers less.
+pub(crate) async fn of_one_beginning_the_latest_counts(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a", "b", "c", "d", "e"])).await?;
+    writer.accept([compaction("s1", "b", "c"), user("f")]).await?;
+    writer.accept([compaction("s2", "b", "e"), user("g")]).await?;
+    expect_context(&writer, "g", "a [s2] f g").await?;
+    writer.accept([compaction("s3", "b", "b"), user("h")]).await?;
+    expect_context(&writer, "h", "a [s3] c d e f g h").await?;
+    writer.accept([compaction("s4", "b", "b")]).await?;
+    expect_context(&writer, "s4", "a [s4] c d e f g h").await?;
+    expect_context(&writer, "f", "a [s1] d e f").await
+}
+
+/// One whose interval lies inside another's is hidden, whichever came first; those apart keep their own.
+pub(crate) async fn what_lies_inside_is_hidden(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a", "b", "c", "d", "e", "f", "g"])).await?;
+    writer.accept([compaction("s1", "c", "d")]).await?;
+    expect_context(&writer, "s1", "a b [s1] e f g").await?;
+    writer.accept([compaction("s2", "b", "e")]).await?;
+    expect_context(&writer, "s2", "a [s2] f g").await?;
+    writer.accept([compaction("s3", "d", "d"), compaction("s4", "f", "f")]).await?;
+    expect_context(&writer, "s4", "a [s2] [s4] g").await?;
+    // With the compactions that it covers.
+    writer.accept([user("h"), compaction("s5", "a", "h"), user("i")]).await?;
+    expect_context(&writer, "i", "[s5] i").await?;
+    // The latest of this beginning ends before the others: they show again.
+    writer.accept([compaction("s6", "a", "a")]).await?;
+    expect_context(&writer, "s6", "[s6] [s2] [s4] g h i").await
+}
+
+/// A compaction of another branch has no effect, also where it covers entries that both share.
+pub(crate) async fn a_compaction_of_another_branch_has_no_effect(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a", "b", "c", "d"])).await?;
+    writer.accept([compaction("s1", "a", "c"), user("e"), user("f").below(id("d"))]).await?;
+    expect_context(&writer, "e", "[s1] d e").await?;
+    expect_context(&writer, "f", "a b c d f").await?;
+    writer.accept([compaction("s2", "b", "d"), user("g"), compaction("s3", "a", "f").with_side(true)]).await?;
+    expect_context(&writer, "g", "a [s2] f g").await?;
+    expect_context(&writer, "e", "[s1] d e").await
+}
+
+/// A long log with many compactions gives the same context as one that was read from its beginning.
+pub(crate) async fn repeated_compaction_keeps_the_rest(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["0"])).await?;
+    for round in 1..=40 {
+        let (name, last) = (round.to_string(), (round - 1).to_string());
+        let summary = format!("s{round}");
+        writer.accept([user(&name), custom(&format!("x{round}")), compaction(&summary, "0", &last)]).await?;
+        expect_context(&writer, &summary, &format!("[{summary}] {round}")).await?;
+    }
+    expect_context(&writer, "17", "[s16] 16 17").await
+}
+
+/// A compaction is due when the tokens and those reserved fill the window.
+pub(crate) async fn a_compaction_is_due_when_the_window_fills(_given: &Given) -> Verdict {
+    expect_eq(DEFAULT_RESERVED, 50_000)?;
+    for (usage, reserved, window, due) in [
+        (0, 0, 1, false),
+        (99, 0, 100, false),
+        (100, 0, 100, true),
+        (49, 50, 100, false),
+        (50, 50, 100, true),
+        (u64::MAX, u64::MAX, u64::MAX, true),
+        (u64::MAX - 1, 0, u64::MAX, false),
+        (0, 0, 0, true),
+    ] {
+        expect_eq(is_compaction_due(usage, reserved, window), due)?;
+    }
+    Ok(())
+}
+
+/// A split keeps the last user or assistant messages, and never parts a call from its result.
+pub(crate) async fn a_split_keeps_calls_with_their_results(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", [user("a"), assistant("b"), user("c")]).await?;
+    writer.accept([calling("d", &["1", "2"]), answering("e", &["1"]), answering("f", &["2"]), assistant("g")]).await?;
+    let context = writer.context().await?.context;
+    for (keep, first_kept, older) in [(1, "g", 6), (2, "d", 3), (3, "c", 2), (4, "b", 1), (5, "a", 0), (9, "a", 0)] {
+        let split = split_for_compaction(&context, keep);
+        let kept = expect_some(split.kept.first(), "message that is kept")?;
+        expect_eq(kept.entry.as_str(), first_kept).map_err(|failure| failure.about(keep))?;
+        expect_eq(split.older.len(), older).map_err(|failure| failure.about(keep))?;
+    }
+    Ok(())
+}
+
+/// What a model is asked to summarise holds the older messages without thinking; there is none if nothing is older.
+pub(crate) async fn a_compaction_request_tells_the_older_messages(given: &Given) -> Verdict {
+    let thought = Block::new(store_core::BlockKind::Thinking(store_core::Thinking::new("secret thought")));
+    let thinking = Message::new(Role::Assistant, vec![thought, Block::text("spoken")]);
+    let writer = Writer::having(given, "t", [user("first words"), entry("b", thinking)]).await?;
+    writer.accept([calling("asking", &["1"]), answering("answer", &["1"]), user("y"), assistant("z")]).await?;
+    let context = writer.context().await?.context;
+    for keep in [0, 6] {
+        expect_eq(compaction_request(&split_for_compaction(&context, keep)), None)?;
+    }
+    let request = expect_some(compaction_request(&split_for_compaction(&context, 2)), "request")?;
+    let words = words(&request);
+    for told in ["first words", "spoken", "asking", "answer"] {
+        expect(words.contains(told), format!("{words:?} does not tell {told:?}"))?;
+    }
+    expect(!format!("{request:?}").contains("secret thought"), "thinking is in the request")?;
+    // The log still has it.
+    let kept = matches!(&*writer.entry("b").await?.body, Body::Message(message) if message.blocks.len() == 2);
+    expect(kept, "the log lost the thinking")
+}

@@ -1,0 +1,40 @@
+//! What two leaves share, and what each has alone.
+
+use store_core::{ErrorKind, LogReaderExt, ParentRef};
+
+use crate::{
+    check::{Failure, Verdict, expect_eq, expect_kind},
+    given::{Given, id},
+    log::{
+        draft::{note, user, users},
+        writer::Writer,
+    },
+};
+
+async fn comparison(writer: &Writer<'_>, left: &str, right: &str) -> Result<[String; 3], Failure> {
+    let found = writer.given.threads()?.compare_leaves(&writer.thread, &id(left), &id(right)).await?;
+    let shared = found.shared.map(|entry| entry.id.to_string()).unwrap_or_default();
+    Ok([shared, writer.ids(found.left).await?, writer.ids(found.right).await?])
+}
+
+/// Two leaves share the entries up to where they part, and each has its own after it.
+pub(crate) async fn two_leaves_are_compared(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a", "b", "c", "d"])).await?;
+    writer
+        .accept([user("e").below(id("b")), note("beside"), user("f"), user("g").with_parent(ParentRef::Root)])
+        .await?;
+    writer.accept([user("h").below(id("a")), user("i").below(id("f")), user("j").below(id("d"))]).await?;
+    for (left, right, wanted) in [
+        ("j", "i", ["b", "c d j", "e f i"]),
+        ("i", "j", ["b", "e f i", "c d j"]),
+        ("h", "j", ["a", "h", "b c d j"]),
+        ("b", "f", ["b", "", "e f"]),
+        ("d", "d", ["d", "", ""]),
+        ("g", "h", ["", "g", "a h"]),
+    ] {
+        expect_eq(comparison(&writer, left, right).await?, wanted.map(str::to_owned))?;
+    }
+    let threads = given.threads()?;
+    let unknown = threads.compare_leaves(&writer.thread, &id("a"), &id("unknown")).await;
+    expect_kind(unknown.map(|found| found.shared), ErrorKind::NotFound).map(drop)
+}

@@ -1,0 +1,117 @@
+//! Which entries a context is made of.
+
+use store_core::{ContextRequest, Detail, ErrorKind, Message, NewEntry, Origin, Provenance, Visibility};
+
+use super::sketch::sketch;
+use crate::{
+    check::{Failure, Verdict, expect, expect_eq, expect_kind},
+    given::{Given, id},
+    log::{
+        draft::{
+            answering, assistant, calling, checkpoint, clear, compaction, custom, entry, label, note, rewind, spent,
+            user, users,
+        },
+        writer::Writer,
+    },
+};
+
+/// The context of an entry has the messages of its path, that of the thread those of the head's path.
+pub(crate) async fn a_context_is_made_of_the_path(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
+    writer.accept([user("d").below(id("a")), assistant("e"), note("beside")]).await?;
+    for (at, wanted) in [("a", "a"), ("c", "a b c"), ("d", "a d"), ("e", "a d e")] {
+        let context = writer.context_by(ContextRequest::at(id(at))).await?;
+        expect_eq((context.at, sketch(&context.context)), (Some(id(at)), wanted.to_owned()))?;
+    }
+    let head = writer.context().await?;
+    expect_eq((head.at, sketch(&head.context)), (Some(id("e")), "a d e".to_owned()))?;
+    writer.accept([rewind("b")]).await?;
+    let head = writer.context().await?;
+    expect_eq((head.at, sketch(&head.context)), (Some(id("b")), "a b".to_owned()))?;
+    expect(head.context.messages.iter().all(|message| !message.synthetic), "a message of the log as a synthetic one")
+}
+
+/// Without a head the context is empty: of a thread without an entry, with side entries only, and of a cleared one.
+pub(crate) async fn without_a_head_the_context_is_empty(given: &Given) -> Verdict {
+    let thread = given.a_thread("empty").await?;
+    let empty = given.threads()?.load_context(&thread.id, ContextRequest::head()).await?;
+    expect_eq((&empty.thread, empty.at, empty.context.messages.len()), (&thread, None, 0))?;
+    let side = Writer::having(given, "side", [note("beside"), user("x").with_side(true)]).await?;
+    expect_eq(side.context().await?.context.messages.len(), 0)?;
+    let cleared = Writer::having(given, "cleared", [user("a"), clear()]).await?;
+    expect_eq(cleared.context().await?.context.messages.len(), 0)
+}
+
+/// Messages for all and for the model are in it, in order and as they are; asides, side entries and other bodies are
+/// not.
+pub(crate) async fn a_context_has_what_a_model_may_see(given: &Given) -> Verdict {
+    let seen = |name: &str, visibility| entry(name, Message::assistant(name).with_visibility(visibility));
+    let writer = Writer::having(given, "t", [user("a"), seen("b", Visibility::Internal)]).await?;
+    writer.accept([seen("c", Visibility::Aside), custom("d"), checkpoint("e", Some("x")), note("f")]).await?;
+    let beside = user("g").with_side(true);
+    writer.accept([beside, seen("h", Visibility::All), spent(1, 1).with_side(false), label("a", None)]).await?;
+    let context = writer.context().await?.context;
+    expect_eq(sketch(&context), "a b h")?;
+    for message in &context.messages {
+        let entry = writer.entry(message.entry.as_str()).await?;
+        expect_eq(Some(&message.message), entry.message())?;
+    }
+    expect_eq((context.repairs.len(), context.left_out.len()), (0, 0))
+}
+
+fn by(name: &str, model: Option<&str>) -> NewEntry {
+    let origin = Origin::new("provider");
+    let mut provenance = Provenance::default();
+    provenance.origin = Some(model.map_or_else(|| origin.clone(), |model| origin.clone().with_model(model)));
+    entry(name, Message::assistant(name).with_provenance(provenance))
+}
+
+/// The provider and model last in effect on the path are named.
+pub(crate) async fn the_model_last_in_effect_is_named(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", [user("a"), by("b", Some("one")), user("c"), by("d", Some("two"))]).await?;
+    writer.accept([user("e"), assistant("f")]).await?;
+    let origin = |model: &str| Some(Origin::new("provider").with_model(model));
+    for (at, wanted) in [("a", None), ("b", origin("one")), ("c", origin("one")), ("f", origin("two"))] {
+        let found = writer.context_by(ContextRequest::at(id(at))).await?.context.origin;
+        expect_eq(found, wanted).map_err(|failure| failure.about(at))?;
+    }
+    writer.accept([rewind("c")]).await?;
+    expect_eq(writer.context().await?.context.origin, origin("one"))
+}
+
+/// The context of an entry stays the same whatever is committed later: results, compactions, forks, labels, rewinds.
+pub(crate) async fn a_context_never_changes(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", [user("a"), calling("b", &["c1", "c2"]), answering("c", &["c1"])]).await?;
+    writer.accept([user("d"), compaction("e", "a", "d"), user("f"), checkpoint("g", Some("x"))]).await?;
+    let mut before = Vec::new();
+    for name in ["a", "b", "c", "d", "e", "f", "g"] {
+        before.push((name, context_at(&writer, name).await?));
+    }
+    writer.accept([answering("h", &["c2"]), user("i"), compaction("j", "a", "f"), label("f", Some("y"))]).await?;
+    writer.accept([user("k").below(id("b")), answering("l", &["c1", "c2"]), compaction("m", "a", "b")]).await?;
+    writer.accept([rewind("f"), user("n"), clear(), user("o")]).await?;
+    for (name, context) in before {
+        expect_eq(context_at(&writer, name).await?, context).map_err(|failure| failure.about(name))?;
+    }
+    Ok(())
+}
+
+async fn context_at(writer: &Writer<'_>, name: &str) -> Result<store_core::Context, Failure> {
+    Ok(writer.context_by(ContextRequest::at(id(name))).await?.context)
+}
+
+/// The context of an unknown thread, and of an unknown entry, is not found; the error names which.
+pub(crate) async fn an_unknown_thread_or_entry_is_not_found(given: &Given) -> Verdict {
+    Writer::having(given, "t", users(&["a"])).await?;
+    Writer::having(given, "other", users(&["foreign"])).await?;
+    let threads = given.threads()?;
+    for (thread, at, named) in
+        [("unknown", None, "unknown"), ("unknown", Some("a"), "unknown"), ("t", Some("foreign"), "foreign")]
+    {
+        let request = at.map_or_else(ContextRequest::head, |at| ContextRequest::at(id(at)));
+        let error = expect_kind(threads.load_context(&id(thread), request).await, ErrorKind::NotFound)?;
+        let Detail::NotFound { what } = error.detail() else { return Err(Failure::new(format!("{error:?}"))) };
+        expect_eq(what.id.as_str(), named)?;
+    }
+    Ok(())
+}

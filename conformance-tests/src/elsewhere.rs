@@ -1,0 +1,60 @@
+//! Promises of the contract without a case here: where they are tested, or what they wait for. This list only shrinks.
+
+/// A line of the contract that no case of this suite shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// The line.
+    pub id: &'static str,
+    /// Where it is shown.
+    pub place: Place,
+    /// What exactly.
+    pub what: &'static str,
+}
+
+/// Where a line is shown that has no case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Place {
+    /// Nowhere yet: the area of the contract that it needs is not there.
+    Waits,
+    /// In the fault tests of the backends: it needs an injected fault.
+    Faults,
+    /// In the backends' own tests: it needs to look at what is stored.
+    Backends,
+    /// In a benchmark: it is a ratio, never asserted by time.
+    Benchmarks,
+    /// By the types of `store-core`: a store that breaks it does not compile.
+    Types,
+}
+
+const fn line(id: &'static str, place: Place, what: &'static str) -> Elsewhere {
+    Elsewhere { id, place, what }
+}
+
+/// Every line of the areas of this suite that no case shows.
+pub static ELSEWHERE: &[Elsewhere] = &[
+    line("ER-4", Place::Faults, "a connection that breaks while a call is sent, and after"),
+    line("PR-2", Place::Types, "what a store may lack stands behind an `Option`"),
+    line("PR-4", Place::Waits, "the mailbox: no call of threads and commits knows a worker's clock"),
+    line("PR-6", Place::Waits, "the mailbox: there are no leases yet"),
+    line("PR-15", Place::Benchmarks, "cost over the length of the history, the threads and the backlog"),
+    line("PR-18", Place::Backends, "stores written by every release, kept as files, and one of a newer release"),
+    line("PR-21", Place::Faults, "when an effect that was unknown comes"),
+    line("TN-6", Place::Benchmarks, "pages of one tenant beside others of any size"),
+    line("ID-5", Place::Backends, "the tree of files, the tables and the subjects after hostile ids"),
+    line("TH-32", Place::Waits, "pending input, replay records and stream checkpoints"),
+    line("EN-10", Place::Benchmarks, "rewind and fork over the length of the log"),
+    line("EN-14", Place::Benchmarks, "the first and the last page of a long log"),
+    line("CX-12", Place::Benchmarks, "a context over the length of the log and of the path"),
+    line("RU-16", Place::Waits, "pending input"),
+    line("CM-20", Place::Waits, "events and the outbox"),
+    line("CM-21", Place::Waits, "events"),
+    line("CM-22", Place::Waits, "events and the outbox"),
+    line("CM-23", Place::Waits, "subscriptions and the outbox"),
+    line("CM-27", Place::Waits, "pending input"),
+    line("CM-28", Place::Waits, "pending input"),
+    line("CM-29", Place::Waits, "pending input"),
+    line("CM-30", Place::Waits, "pending input"),
+    line("CM-31", Place::Waits, "the mailbox"),
+    line("CM-33", Place::Waits, "the mailbox"),
+];

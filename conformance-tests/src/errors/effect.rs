@@ -1,0 +1,135 @@
+//! Refused calls have no effect, not at once and not later.
+
+use store_core::{
+    ContextRequest, EntryQuery, Expect, Page, PageRequest, RunQuery, TenantStores, ThreadPatch, ThreadQuery,
+};
+
+use super::refusals::{prepare, refused_calls};
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect, expect_eq, expect_kind},
+    given::{id, say, say_keyed},
+};
+
+/// Everything that can be read of a tenant, as text.
+pub(crate) async fn everything(stores: &TenantStores) -> Result<Vec<String>, Failure> {
+    let threads = stores.threads.as_ref().ok_or_else(|| Failure::new("the store has no threads"))?;
+    let most = PageRequest::first(1000);
+    let listed = threads.list_threads(ThreadQuery::default().with_page(most.clone())).await?;
+    let mut all = lines("threads", &listed);
+    for thread in &listed.items {
+        let entries = EntryQuery::all().with_page(most.clone());
+        all.extend(lines("entries", &threads.list_entries(&thread.id, entries).await?));
+        all.extend(lines("leaves", &threads.list_leaves(&thread.id, most.clone()).await?));
+        all.extend(lines("branch points", &threads.list_branch_points(&thread.id, most.clone()).await?));
+        all.extend(lines("snapshots", &threads.list_snapshots(&thread.id, most.clone()).await?));
+        all.push(format!("{:?}", threads.load_context(&thread.id, ContextRequest::head()).await?));
+    }
+    all.extend(lines("runs", &threads.list_runs(RunQuery::default()).await?));
+    Ok(all)
+}
+
+fn lines<T: std::fmt::Debug>(what: &str, page: &Page<T>) -> Vec<String> {
+    page.items.iter().map(|item| format!("{what}: {item:?}")).collect()
+}
+
+/// A refused call has outcome `NotApplied` and changes nothing: no prefix, no counter, no key.
+pub(super) async fn refused_calls_change_nothing(given: &Given) -> Verdict {
+    let stores = given.stores()?;
+    prepare(&stores).await?;
+    let before = everything(&stores).await?;
+    for (call, error) in refused_calls(given.contract(), &stores).await? {
+        let kind = error.kind();
+        expect_kind::<()>(Err(error), kind).map_err(|failure| failure.about(call))?;
+    }
+    expect_eq(everything(&stores).await?, before)?;
+    given.accept(say_keyed(&id("t"), "new-key", "free")).await
+}
+
+/// What was refused is not there after a reopen either.
+pub(super) async fn refused_calls_leave_nothing_for_a_reopen(given: &Given) -> Verdict {
+    prepare(&given.stores()?).await?;
+    let before = everything(&given.stores()?).await?;
+    refused_calls(given.contract(), &given.stores()?).await?;
+    given.reopen().await?;
+    expect_eq(everything(&given.stores()?).await?, before)
+}
+
+/// A refused call, repeated, is refused in the same way: refusing leaves no trace that decides differently.
+pub(super) async fn refused_calls_are_refused_again(given: &Given) -> Verdict {
+    let stores = given.stores()?;
+    prepare(&stores).await?;
+    let first = refused_calls(given.contract(), &stores).await?;
+    let again = refused_calls(given.contract(), &stores).await?;
+    for ((call, one), (_, two)) in first.into_iter().zip(again) {
+        expect_eq(one.detail(), two.detail()).map_err(|failure| failure.about(call))?;
+    }
+    Ok(())
+}
+
+/// A call whose end is unknown is found out as its documentation says, and then repeated if it had no effect: there is
+/// one effect, whichever way the first went.
+pub(super) async fn an_unknown_end_is_found_out(given: &Given) -> Verdict {
+    let (threads, commits) = (given.threads()?, given.commits()?);
+    for applied in [true, false] {
+        let name = format!("t-{applied}");
+        if applied {
+            given.a_thread(&name).await?;
+        }
+        // Creating: load the thread.
+        let thread = match threads.load_thread(&id(&name)).await? {
+            Some(thread) => thread,
+            None => given.a_thread(&name).await?,
+        };
+        // A commit without a key: load the thread and compare its version.
+        let commit = say(&id(&name), Expect::Version(thread.version), "x");
+        if applied {
+            given.accept(commit.clone()).await?;
+        }
+        if given.thread(&id(&name)).await?.version == thread.version {
+            given.accept(commit).await?;
+        }
+        // A commit with a key: repeat it.
+        let keyed = say_keyed(&id(&name), "k", "y");
+        if applied {
+            given.accept(keyed.clone()).await?;
+        }
+        let receipt = commits.commit(keyed).await?;
+        expect_eq((receipt.deduplicated, receipt.version.number()), (applied, 2))?;
+        expect_eq(given.log(&id(&name)).await?.len(), 2)?;
+    }
+    Ok(())
+}
+
+/// An update, a deletion, a prune, a purge and a reset whose end is unknown are found out as documented.
+pub(super) async fn an_unknown_end_of_maintenance_is_found_out(given: &Given) -> Verdict {
+    let threads = given.threads()?;
+    for applied in [true, false] {
+        let before = given.a_thread("t").await?;
+        let update = || threads.update_thread(&before.id, ThreadPatch::default().with_title("x"), Expect::Any);
+        if applied {
+            update().await?;
+        }
+        // Updating: load the thread and compare its revision.
+        if given.thread(&before.id).await?.revision == before.revision {
+            update().await?;
+        }
+        expect_eq(given.thread(&before.id).await?.revision, before.revision.plus(1))?;
+        for _ in 0..=usize::from(applied) {
+            threads.reset_fence(&before.id).await?;
+        }
+        let delete = store_core::DeleteRequest::default();
+        if applied {
+            threads.delete_thread(&before.id, delete).await?;
+        }
+        // Deleting: load the thread.
+        if threads.load_thread(&before.id).await?.is_some() {
+            threads.delete_thread(&before.id, delete).await?;
+        }
+        for _ in 0..=usize::from(applied) {
+            threads.purge_deleted().await?;
+        }
+        expect(threads.load_thread(&before.id).await?.is_none(), "it is still there")?;
+    }
+    Ok(())
+}

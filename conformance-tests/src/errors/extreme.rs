@@ -1,0 +1,189 @@
+//! Arguments at the ends of what the types allow: a call ends with success or a refusal, never with a panic.
+
+use std::time::Duration;
+
+use store_core::{
+    Budget, ClaimNumber, Commit, Compaction, ContextRequest, DeleteRequest, Direction, EntryQuery, EntryRange, Error,
+    ErrorKind, Expect, Fence, Interval, Json, Message, NewBody, NewEntry, NewThread, PageRequest, PruneRequest, Result,
+    RewindTo, Role, RunChange, RunFilter, RunQuery, RunStatus, StateChange, StateOp, ThreadFilter, ThreadId,
+    ThreadOrder, ThreadPatch, ThreadQuery, Timestamp, TokenCounts, UsageRecord, Version,
+};
+
+use super::effect::everything;
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect, expect_kind},
+    given::{id, said},
+};
+
+/// Wants success, or a refusal that is about the arguments.
+fn is_an_answer<T: std::fmt::Debug>(ended: Result<T>, call: &str) -> Verdict {
+    let Err(error) = ended else { return Ok(()) };
+    let broken = matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unavailable | ErrorKind::Closed);
+    expect(!broken, format!("{call}: {error:?}"))?;
+    let kind = error.kind();
+    expect_kind::<()>(Err(error), kind).map(drop)
+}
+
+fn time_filters() -> Vec<ThreadFilter> {
+    let ends = [Timestamp::MIN, Timestamp::MAX].map(Some);
+    let mut filters = vec![ThreadFilter::default(); 8];
+    for (at, end) in ends.into_iter().enumerate() {
+        filters[at].created_before = end;
+        filters[2 + at].created_after = end;
+        filters[4 + at].active_before = end;
+        filters[6 + at].active_after = end;
+    }
+    let mut many = ThreadFilter::default();
+    many.metadata = (0..2000).map(|at| (at.to_string(), Json::null())).collect();
+    filters.push(many);
+    filters
+}
+
+/// Lists and counts of threads and runs answer every filter, order and limit.
+pub(super) async fn lists_answer_every_filter(given: &Given) -> Verdict {
+    given.a_log("t", &["x"]).await?;
+    let threads = given.threads()?;
+    for filter in time_filters() {
+        is_an_answer(threads.count_threads(&filter).await, "count")?;
+        for order in [ThreadOrder::LastActivity, ThreadOrder::Creation] {
+            for direction in [Direction::Forward, Direction::Backward] {
+                let query = ThreadQuery::new(filter.clone()).ordered(order, direction);
+                is_an_answer(threads.list_threads(query.clone()).await, "list")?;
+                let most = query.with_page(PageRequest::first(u32::MAX));
+                expect_kind(threads.list_threads(most).await, ErrorKind::Invalid)?;
+            }
+        }
+    }
+    let mut runs = RunFilter::default();
+    for (before, after) in [(Timestamp::MIN, Timestamp::MAX), (Timestamp::MAX, Timestamp::MIN)] {
+        (runs.created_before, runs.created_after) = (Some(before), Some(after));
+        is_an_answer(threads.count_runs(&runs).await, "count_runs")?;
+        is_an_answer(threads.list_runs(RunQuery::new(runs.clone())).await, "list_runs")?;
+    }
+    Ok(())
+}
+
+/// Lists of entries and contexts answer every window, entry and budget.
+pub(super) async fn logs_answer_every_window(given: &Given) -> Verdict {
+    given.a_log("t", &["a", "b", "c"]).await?;
+    let (threads, t): (_, ThreadId) = (given.threads()?, id("t"));
+    let ends = [None, Some(0), Some(1), Some(3), Some(4), Some(u64::MAX)];
+    for (from, to) in ends.into_iter().flat_map(|from| ends.map(|to| (from, to))) {
+        for direction in [Direction::Forward, Direction::Backward] {
+            let mut query = EntryQuery::all().with_direction(direction);
+            (query.from_seq, query.to_seq) = (from, to);
+            let found = threads.list_entries(&t, query).await?.items.len() as u64;
+            let (from, to) = (from.unwrap_or(0).max(1), to.unwrap_or(3).min(3));
+            crate::check::expect_eq(found, (to + 1).saturating_sub(from))?;
+        }
+    }
+    let blind = Budget::Tokens { max: u64::MAX, counter: std::sync::Arc::new(|_| u64::MAX) };
+    for budget in [Budget::Messages(0), Budget::Messages(u64::MAX), blind] {
+        threads.load_context(&t, ContextRequest::head().within(budget)).await?;
+    }
+    Ok(())
+}
+
+/// Entries with numbers, times and names at their ends, or with nothing in them.
+fn extreme_entries() -> Vec<NewEntry> {
+    let counts = TokenCounts::new(u64::MAX, u64::MAX);
+    let mut usage = UsageRecord::default();
+    (usage.spent, usage.context_size) = (Some(counts), Some(u64::MAX));
+    let covering = |from: &str, to: &str| {
+        let mut compaction = Compaction::default();
+        compaction.covers = Some(Interval::new(id(from), id(to)));
+        NewEntry::new(compaction)
+    };
+    vec![
+        NewEntry::new(Message::new(Role::User, vec![])),
+        NewEntry::new(Message::new(Role::Tool, vec![])),
+        NewEntry::new(Message::user("")).with_timestamp(Timestamp::MIN),
+        NewEntry::new(Message::user("")).with_timestamp(Timestamp::MAX),
+        NewEntry::new(usage.clone()),
+        NewEntry::new(usage),
+        NewEntry::new(Compaction::default()),
+        covering("no", "no"),
+        NewEntry::new(RewindTo::Checkpoint(u64::MAX)),
+        NewEntry::new(RewindTo::Label(String::new())),
+        NewEntry::new(RewindTo::Snapshot("\u{0}".to_owned())),
+        NewEntry::new(RewindTo::Start).with_side(true),
+        NewEntry::new(NewBody::Checkpoint { number: Some(u64::MAX), label: Some(String::new()) }),
+        said("x").with_side(true),
+        said("x").with_id(id("self")).below(id("self")),
+        said("x").with_run(id("no run"), Some(u32::MAX)),
+    ]
+}
+
+fn extreme_commits() -> Vec<Commit> {
+    let t = || Commit::new(id("t"));
+    let ops = [StateOp::Add(i64::MIN), StateOp::Add(i64::MAX), StateOp::Max(i64::MIN), StateOp::Append(vec![])];
+    let claims = [(0, 0), (u64::MAX, u64::MAX), (u64::MAX, 0)];
+    let mut run = RunChange::new(id("r"), RunStatus::Running).with_agent(id("agent"));
+    (run.steps, run.usage) = (Some(u32::MAX), Some(TokenCounts::new(u64::MAX, 0)));
+    let mut outside = run.clone();
+    outside.output = vec![EntryRange { from: 0, to: u64::MAX }, EntryRange { from: u64::MAX, to: 0 }];
+    let mut commits: Vec<_> = extreme_entries()
+        .into_iter()
+        .enumerate()
+        .map(|(at, entry)| t().with_key(id(&format!("k-{at}"))).entry(entry))
+        .collect();
+    commits.extend(ops.map(|op| t().with_state(StateChange::new().with("", op))));
+    commits.extend(claims.map(|(incarnation, counter)| {
+        t().fenced(Fence::new(id("d"), "", u64::MAX, ClaimNumber { incarnation, counter }))
+    }));
+    commits.extend([run, outside].map(|run| t().with_run(run)));
+    commits.extend([Timestamp::MIN, Timestamp::MAX].map(|at| t().with_state(StateChange::new().remove("k")).at(at)));
+    commits.push(t().with_state(StateChange::new().expecting(u64::MAX)));
+    commits.push(t().expecting(Expect::Version(Version::new(u64::MAX, u64::MAX, u64::MAX))).entry(said("x")));
+    commits
+}
+
+/// Commits answer every number, time and name, and whatever they accepted can be read.
+pub(super) async fn commits_answer_every_argument(given: &Given) -> Verdict {
+    given.a_log("t", &["x"]).await?;
+    for commit in extreme_commits().into_iter().chain(extreme_commits()) {
+        let call = format!("{commit:?}");
+        is_an_answer(given.commits()?.commit(commit).await, &call)?;
+    }
+    everything(&given.stores()?).await.map(drop)
+}
+
+/// Changes of threads answer every guard, time and name.
+pub(super) async fn changes_answer_every_argument(given: &Given) -> Verdict {
+    given.a_thread("t").await?;
+    let (threads, t): (_, ThreadId) = (given.threads()?, id("t"));
+    let far = Expect::Version(Version::new(u64::MAX, u64::MAX, u64::MAX));
+    let patch = ThreadPatch::default().with_title("\u{0}").with_metadata("", Json::null());
+    is_an_answer(threads.update_thread(&t, patch, far).await, "update")?;
+    is_an_answer(threads.delete_thread(&t, DeleteRequest { expect: far, ..DeleteRequest::default() }).await, "delete")?;
+    for idle in [Duration::ZERO, Duration::MAX] {
+        let request = PruneRequest { idle, limit: 1000, dry_run: true };
+        is_an_answer(threads.prune_threads(request).await, "prune")?;
+    }
+    let mut first = NewThread::new(id("first"));
+    first.at = Some(Timestamp::MIN);
+    threads.create_thread(first).await?;
+    is_an_answer(threads.reset_fence(&id("unknown")).await, "reset_fence")?;
+    everything(&given.stores()?).await.map(drop)
+}
+
+/// Titles of a mebibyte, a million metadata keys, JSON of a million levels: refused with `LimitExceeded`, nothing made.
+pub(super) async fn huge_arguments_are_refused(given: &Given) -> Verdict {
+    let (threads, commits) = (given.threads()?, given.commits()?);
+    let huge = "x".repeat(1 << 20);
+    let mut new = NewThread::new(id("new"));
+    new.fields.title = Some(huge.clone());
+    expect_kind(threads.create_thread(new).await, ErrorKind::LimitExceeded)?;
+    let mut new = NewThread::new(id("new"));
+    new.fields.metadata = (0..100_000).map(|at| (at.to_string(), Json::null())).collect();
+    expect_kind(threads.create_thread(new).await, ErrorKind::LimitExceeded)?;
+    let keys = (0..100_000).fold(StateChange::new(), |change, at| change.set(at.to_string(), Json::null()));
+    expect_kind(commits.commit(Commit::new(id("new")).with_state(keys)).await, ErrorKind::LimitExceeded)?;
+    let many = Commit::new(id("new")).expecting(Expect::Absent).entries((0..10_000).map(|_| said("x")));
+    expect_kind(commits.commit(many).await, ErrorKind::LimitExceeded)?;
+    let deep = format!("{}{}", "[".repeat(1_000_000), "]".repeat(1_000_000));
+    expect_kind(Json::parse(&deep), ErrorKind::LimitExceeded)?;
+    let made = threads.load_thread(&id("new")).await.map_err(|error: Error| Failure::from(error))?;
+    expect(made.is_none(), "a refused call made the thread")
+}

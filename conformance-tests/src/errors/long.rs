@@ -1,0 +1,49 @@
+//! Refusals of requests whose ids and names are as long as they may be.
+
+use store_core::{
+    Commit, DeleteRequest, Error, Expect, Json, NewThread, StateChange, StateOp, TenantStores, ThreadFields,
+    ThreadPatch,
+};
+
+use crate::{
+    case::Contract,
+    given::{id, said, say_keyed},
+};
+
+/// Calls that are refused, each with `long` as the id or name that its error is about.
+pub(super) async fn refused_with(contract: Contract, stores: &TenantStores, long: &str) -> Vec<(&'static str, Error)> {
+    let ends = match contract {
+        Contract::ThreadRunStore => of_threads(stores, long).await,
+        Contract::CommitCoordinator => of_commits(stores, long).await,
+    };
+    ends.into_iter().filter_map(|(call, ended)| Some((call, ended.err()?))).collect()
+}
+
+async fn of_threads(stores: &TenantStores, long: &str) -> Vec<(&'static str, store_core::Result<()>)> {
+    let Some(threads) = &stores.threads else { return Vec::new() };
+    let mut below = ThreadFields::default();
+    below.parent_thread_id = Some(id(long));
+    vec![
+        ("long id: delete", threads.delete_thread(&id(long), DeleteRequest::default()).await.map(drop)),
+        ("long id: update", threads.update_thread(&id(long), ThreadPatch::default(), Expect::Any).await.map(drop)),
+        ("long parent", threads.create_thread(NewThread::new(id("new")).with_fields(below)).await.map(drop)),
+    ]
+}
+
+async fn of_commits(stores: &TenantStores, long: &str) -> Vec<(&'static str, store_core::Result<()>)> {
+    let Some(commits) = &stores.commits else { return Vec::new() };
+    let name = long.repeat(100);
+    let state = |change| Commit::new(id("long")).with_state(change);
+    let _kept = commits.commit(state(StateChange::new().set(&name, Json::null()))).await;
+    let _kept = commits.commit(say_keyed(&id("long"), long, "x")).await;
+    let mut ends = Vec::new();
+    for (call, commit) in [
+        ("long state key", state(StateChange::new().with(&name, StateOp::Add(1)))),
+        ("long state key twice", state(StateChange::new().set(&name, Json::null()).remove(&name))),
+        ("long commit key", say_keyed(&id("long"), long, "y")),
+        ("long entry parent", say_keyed(&id("long"), "k", "y").entry(said("x").below(id(long)))),
+    ] {
+        ends.push((call, commits.commit(commit).await.map(drop)));
+    }
+    ends
+}

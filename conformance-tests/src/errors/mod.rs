@@ -1,0 +1,42 @@
+//! Cases of errors and limits (ER), in every contract's list.
+
+mod effect;
+mod extreme;
+mod long;
+mod refusals;
+mod small;
+mod words;
+
+pub(crate) use self::{
+    effect::everything,
+    refusals::{prepare, refusals},
+};
+
+/// The cases of this area.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! errors {
+    ($then:ident $($with:tt)*) => {
+        $crate::$then! { [$($with)*] errors
+            effect: refused_calls_change_nothing ["ER-2"] [];
+            effect: refused_calls_are_refused_again ["ER-2", "ER-5"] [];
+            effect: refused_calls_leave_nothing_for_a_reopen ["ER-3"] [Reopen];
+            effect: an_unknown_end_is_found_out ["PR-20", "ER-5", "CM-17"] [];
+            effect: an_unknown_end_of_maintenance_is_found_out ["PR-20"] [];
+            extreme: lists_answer_every_filter ["ER-8"] [];
+            extreme: logs_answer_every_window ["ER-8"] [];
+            extreme: commits_answer_every_argument ["ER-8"] [];
+            extreme: changes_answer_every_argument ["ER-8"] [];
+            extreme: huge_arguments_are_refused ["ER-9"] [];
+            small: a_record_has_the_declared_size ["ER-10", "ER-9", "PR-1"] [Limits];
+            small: a_commit_has_the_declared_size ["ER-10", "ER-9"] [Limits];
+            words: outcomes_agree_with_the_table ["ER-1", "ER-5"] [];
+            words: errors_become_documents ["ER-7", "ER-1"] [];
+            words: messages_are_short_and_lower_case ["ER-6"] [];
+            words: errors_show_no_secret ["ER-6"] [];
+            words: refusals_name_what_they_concern ["ER-1"] [];
+        }
+    };
+}
+
+errors!(case_slice);

@@ -1,0 +1,50 @@
+//! Stores with smaller limits.
+
+use store_core::{Commit, ErrorKind, Expect, Json, RunChange, RunStatus, StateChange, StateOp};
+
+use crate::{
+    Given, Verdict,
+    check::{expect, expect_eq, expect_kind},
+    given::{id, said},
+};
+
+const RECORD: u64 = 2000;
+
+/// A store that was opened with smaller records says so in its capabilities, and refuses what is above them with
+/// `LimitExceeded`: entries, runs, and state values however they grow. Nothing is cut.
+pub(super) async fn a_record_has_the_declared_size(given: &Given) -> Verdict {
+    let given = &given.with_limits(|limits| limits.record_bytes = RECORD).await?;
+    expect_eq(given.store().capabilities().max_record_bytes, RECORD)?;
+    let (commits, long) = (given.commits()?, "x".repeat(1500));
+    let text = Json::of(&long)?;
+    let t = || Commit::new(id("t"));
+    let set = |value: Json| t().with_state(StateChange::new().set("set", value));
+    let append = || t().with_state(StateChange::new().with("list", StateOp::Append(vec![text.clone()])));
+    let merge = |name: &str| {
+        let fields = Json::parse(&format!("{{\"{name}\":{text}}}")).expect("json");
+        t().with_state(StateChange::new().with("map", StateOp::Merge(fields)))
+    };
+    let mut run = RunChange::new(id("r"), RunStatus::Running).with_agent(id("agent"));
+    run.state.insert("k".to_owned(), Some(text.clone()));
+    for fits in [t().with_key(id("k")).entry(said(&long)), set(text.clone()), append(), merge("a")] {
+        given.accept(fits).await?;
+    }
+    given.accept(t().with_run(run.clone())).await?;
+    run.state.insert("more".to_owned(), Some(text.clone()));
+    let above =
+        [t().with_key(id("l")).entry(said(&long.repeat(2))), set(Json::of(&long.repeat(2))?), append(), merge("b")];
+    for (at, commit) in above.into_iter().chain([t().with_run(run)]).enumerate() {
+        let refused = expect_kind(commits.commit(commit).await, ErrorKind::LimitExceeded);
+        refused.map_err(|failure| failure.about(format!("record {at}")))?;
+    }
+    expect_eq(given.log(&id("t")).await?.len(), 1)
+}
+
+/// A commit above the bytes of a whole commit is refused with `LimitExceeded`, although each of its records fits.
+pub(super) async fn a_commit_has_the_declared_size(given: &Given) -> Verdict {
+    let given = &given.with_limits(|limits| limits.commit_bytes = 10_000).await?;
+    let many = |count: usize| Commit::new(id("t")).entries((0..count).map(|_| said(&"x".repeat(1500))));
+    expect_kind(given.commits()?.commit(many(7).expecting(Expect::Absent)).await, ErrorKind::LimitExceeded)?;
+    expect(given.threads()?.load_thread(&id("t")).await?.is_none(), "a refused commit made the thread")?;
+    given.accept(many(5).expecting(Expect::Absent)).await
+}

@@ -1,0 +1,32 @@
+//! Ids, entries and commits for cases.
+
+use std::str::FromStr;
+
+use store_core::{Commit, Error, Expect, Message, NewEntry, ThreadId};
+
+/// The id of this text.
+///
+/// # Panics
+/// If the text is no id: a mistake in the case.
+#[must_use]
+pub fn id<T: FromStr<Err = Error>>(text: &str) -> T {
+    text.parse().expect("a valid id")
+}
+
+/// A user message to be committed.
+#[must_use]
+pub fn said(text: &str) -> NewEntry {
+    NewEntry::new(Message::user(text))
+}
+
+/// A commit of one user message to a thread.
+#[must_use]
+pub fn say(thread: &ThreadId, expect: Expect, text: &str) -> Commit {
+    Commit::new(thread.clone()).expecting(expect).entry(said(text))
+}
+
+/// A commit of one user message to a thread, whatever its version, under a key.
+#[must_use]
+pub fn say_keyed(thread: &ThreadId, key: &str, text: &str) -> Commit {
+    say(thread, Expect::Any, text).with_key(id(key))
+}

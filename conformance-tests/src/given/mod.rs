@@ -1,0 +1,201 @@
+//! What a case gets: an opened store, and short ways to say what it does with it.
+
+mod draft;
+mod step;
+mod together;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use store_core::{CommitCoordinator, Error, Limits, PageRequest, Store, TenantId, TenantStores, ThreadRunStore};
+use tokio::sync::RwLock;
+
+pub use self::{
+    draft::{id, said, say, say_keyed},
+    together::{race, race_two, walk},
+};
+use crate::{
+    case::Contract,
+    check::Failure,
+    fixture::{Fixture, Opened},
+    gone::Gone,
+};
+
+/// What a case gets: a new and empty store, opened.
+///
+/// After [`reopen`](Self::reopen) handles from before are those of a closed store: ask for new ones.
+pub struct Given {
+    contract: Contract,
+    fixture: Arc<dyn Fixture>,
+    limits: Limits,
+    opened: RwLock<Option<Opened>>,
+    store: std::sync::RwLock<Option<Arc<dyn Store>>>,
+}
+
+impl fmt::Debug for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Given").field("fixture", &self.fixture.name()).finish_non_exhaustive()
+    }
+}
+
+impl Given {
+    pub(crate) async fn open(contract: Contract, fixture: Arc<dyn Fixture>) -> Result<Self, Failure> {
+        Self::open_with(contract, fixture, Limits::default()).await
+    }
+
+    async fn open_with(contract: Contract, fixture: Arc<dyn Fixture>, limits: Limits) -> Result<Self, Failure> {
+        let opened = fixture.open(limits.clone()).await?;
+        let store = Arc::clone(&opened.store);
+        if !store.list_tenants(PageRequest::default()).await?.items.is_empty() {
+            return Err(Failure::new("the store that the fixture opened holds data"));
+        }
+        let (opened, store) = (RwLock::new(Some(opened)), std::sync::RwLock::new(Some(store)));
+        Ok(Self { contract, fixture, limits, opened, store })
+    }
+
+    /// Another new and empty store, with other limits (`Need::Limits`).
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub async fn with_limits(&self, change: impl FnOnce(&mut Limits) + Send) -> Result<Self, Failure> {
+        let mut limits = Limits::default();
+        change(&mut limits);
+        Self::open_with(self.contract, Arc::clone(&self.fixture), limits).await
+    }
+
+    /// Another new and empty store.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub async fn another(&self) -> Result<Self, Failure> {
+        Self::open_with(self.contract, Arc::clone(&self.fixture), Limits::default()).await
+    }
+
+    /// The contract in whose list the case runs.
+    #[must_use]
+    pub const fn contract(&self) -> Contract {
+        self.contract
+    }
+
+    /// The fixture.
+    #[must_use]
+    pub fn fixture(&self) -> &dyn Fixture {
+        &*self.fixture
+    }
+
+    /// The limits that the store was opened with.
+    #[must_use]
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The store.
+    ///
+    /// # Panics
+    /// If an earlier reopen failed; that fails the case.
+    #[must_use]
+    pub fn store(&self) -> Arc<dyn Store> {
+        self.store.read().expect("no panic while it is held").clone().expect("an open store")
+    }
+
+    /// The handles of the tenant `default`.
+    ///
+    /// # Errors
+    /// If the store gives none.
+    pub fn stores(&self) -> Result<TenantStores, Failure> {
+        Ok(self.store().tenant(&TenantId::default_tenant())?)
+    }
+
+    /// The handles of a tenant.
+    ///
+    /// # Errors
+    /// If the store gives none.
+    pub fn tenant(&self, name: &str) -> Result<TenantStores, Failure> {
+        Ok(self.store().tenant(&id(name))?)
+    }
+
+    /// The threads of the tenant `default`.
+    ///
+    /// # Errors
+    /// If the store has none.
+    pub fn threads(&self) -> Result<Arc<dyn ThreadRunStore>, Failure> {
+        self.stores()?.threads.ok_or_else(|| Failure::new("the store has no threads"))
+    }
+
+    /// The commits of the tenant `default`.
+    ///
+    /// # Errors
+    /// If the store has none.
+    pub fn commits(&self) -> Result<Arc<dyn CommitCoordinator>, Failure> {
+        self.stores()?.commits.ok_or_else(|| Failure::new("the store has no commits"))
+    }
+
+    /// Closes the store and opens it again (`Need::Reopen`).
+    ///
+    /// # Errors
+    /// If it cannot be closed or opened.
+    pub async fn reopen(&self) -> Result<(), Failure> {
+        let mut opened = self.opened.write().await;
+        let before = self.take(&mut opened)?;
+        before.store.close().await?;
+        self.put(&mut opened, self.fixture.reopen(before).await?);
+        Ok(())
+    }
+
+    /// Drops the store without closing it and opens it again (`Need::Reopen`). Other handles of it must be gone.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub async fn reopen_without_closing(&self) -> Result<(), Failure> {
+        let mut opened = self.opened.write().await;
+        let mut before = self.take(&mut opened)?;
+        before.store = Arc::new(Gone::new());
+        self.put(&mut opened, self.fixture.reopen(before).await?);
+        Ok(())
+    }
+
+    /// Changes a stored byte and opens the store again (`Need::Damage`). The inner error is that of the opening.
+    ///
+    /// # Errors
+    /// If an earlier one ended with the store closed.
+    pub async fn damage(&self, seed: u64) -> Result<Result<(), Error>, Failure> {
+        let mut opened = self.opened.write().await;
+        let before = self.take(&mut opened)?;
+        before.store.close().await?;
+        Ok(self.fixture.damage(before, seed).await.map(|after| self.put(&mut opened, after)))
+    }
+
+    /// Lets go of the store, so that the fixture has the last handle of it.
+    fn take(&self, place: &mut Option<Opened>) -> Result<Opened, Failure> {
+        *self.store.write().expect("no panic while it is held") = None;
+        place.take().ok_or_else(|| Failure::new("the store is not open"))
+    }
+
+    fn put(&self, place: &mut Option<Opened>, opened: Opened) {
+        *self.store.write().expect("no panic while it is held") = Some(Arc::clone(&opened.store));
+        *place = Some(opened);
+    }
+
+    /// Opens the store once more, beside itself (`Need::Beside`).
+    ///
+    /// # Errors
+    /// The inner one is that of the opening.
+    pub async fn open_beside(&self) -> Result<Result<Arc<dyn Store>, Error>, Failure> {
+        let opened = self.opened.read().await;
+        let opened = opened.as_ref().ok_or_else(|| Failure::new("the store is not open"))?;
+        Ok(self.fixture.open_beside(opened).await)
+    }
+
+    /// Moves the store's time forward (`Need::Time`).
+    pub async fn advance(&self, by: Duration) {
+        if let Some(opened) = &*self.opened.read().await {
+            self.fixture.advance(opened, by).await;
+        }
+    }
+
+    /// Moves the store's time back (`Need::Time`).
+    pub async fn set_back(&self, by: Duration) {
+        if let Some(opened) = &*self.opened.read().await {
+            self.fixture.set_back(opened, by).await;
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What cases do with a store again and again.
+
+use std::sync::Arc;
+
+use store_core::{Commit, Entry, EntryQuery, Expect, NewThread, PageRequest, Receipt, Thread, ThreadId};
+
+use super::{Given, id, said, walk};
+use crate::check::Failure;
+
+impl Given {
+    /// Makes a thread of this id with nothing set.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub async fn a_thread(&self, name: &str) -> Result<Thread, Failure> {
+        Ok(self.threads()?.create_thread(NewThread::new(id(name))).await?)
+    }
+
+    /// Makes a thread whose log holds a user message for each text.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub async fn a_log(&self, name: &str, texts: &[&str]) -> Result<Thread, Failure> {
+        let commit = Commit::new(id(name)).expecting(Expect::Absent).entries(texts.iter().map(|text| said(text)));
+        self.accept(commit).await?;
+        self.thread(&id(name)).await
+    }
+
+    /// Commits, and gives the receipt.
+    ///
+    /// # Errors
+    /// If it is refused.
+    pub async fn commit(&self, commit: Commit) -> Result<Receipt, Failure> {
+        Ok(self.commits()?.commit(commit).await?)
+    }
+
+    /// Wants a commit to be accepted.
+    ///
+    /// # Errors
+    /// If it is refused.
+    pub async fn accept(&self, commit: Commit) -> Result<(), Failure> {
+        self.commit(commit).await.map(drop)
+    }
+
+    /// Loads a thread that must exist.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub async fn thread(&self, thread: &ThreadId) -> Result<Thread, Failure> {
+        let found = self.threads()?.load_thread(thread).await?;
+        found.ok_or_else(|| Failure::new(format!("no thread `{thread}` where one was expected")))
+    }
+
+    /// The whole log of a thread, page by page.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub async fn log(&self, thread: &ThreadId) -> Result<Vec<Arc<Entry>>, Failure> {
+        let threads = &self.threads()?;
+        walk(PageRequest::first(100), |page| async move {
+            threads.list_entries(thread, EntryQuery::all().with_page(page)).await
+        })
+        .await
+    }
+}

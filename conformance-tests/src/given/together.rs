@@ -1,0 +1,78 @@
+//! Walks over all pages of a list, and tasks that start at one moment.
+
+use std::{future::Future, sync::Arc};
+
+use store_core::{Page, PageRequest};
+use tokio::sync::Barrier;
+
+use crate::check::Failure;
+
+/// Every record of a list, from its first page on.
+///
+/// # Errors
+/// If a page cannot be had, or the list does not end.
+pub async fn walk<T, F, Fut>(first: PageRequest, mut list: F) -> Result<Vec<T>, Failure>
+where
+    F: FnMut(PageRequest) -> Fut,
+    Fut: Future<Output = store_core::Result<Page<T>>>,
+{
+    const MOST_PAGES: usize = 100_000;
+    let (mut all, mut request) = (Vec::new(), first.clone());
+    for _ in 0..MOST_PAGES {
+        let page = list(request).await?;
+        all.extend(page.items);
+        match page.next {
+            Some(cursor) => request = first.after(cursor),
+            None => return Ok(all),
+        }
+    }
+    Err(Failure::new("the list does not end"))
+}
+
+/// Starts `tasks` tasks at one moment and gives what they end with, in their order.
+///
+/// # Panics
+/// If a task panics; that fails the case.
+pub async fn race<T, F, Fut>(tasks: usize, make: F) -> Vec<T>
+where
+    F: Fn(usize) -> Fut,
+    Fut: Future<Output = T> + Send + 'static,
+    T: Send + 'static,
+{
+    let barrier = Arc::new(Barrier::new(tasks));
+    let start = |at| {
+        let (barrier, task) = (Arc::clone(&barrier), make(at));
+        tokio::spawn(async move {
+            barrier.wait().await;
+            task.await
+        })
+    };
+    let handles: Vec<_> = (0..tasks).map(start).collect();
+    let mut ends = Vec::with_capacity(tasks);
+    for handle in handles {
+        ends.push(handle.await.expect("a task that does not panic"));
+    }
+    ends
+}
+
+/// Starts two different tasks at one moment.
+///
+/// # Panics
+/// If a task panics; that fails the case.
+pub async fn race_two<A, B>(one: A, two: B) -> (A::Output, B::Output)
+where
+    A: Future<Output: Send + 'static> + Send + 'static,
+    B: Future<Output: Send + 'static> + Send + 'static,
+{
+    let barrier = Arc::new(Barrier::new(2));
+    let other = Arc::clone(&barrier);
+    let first = tokio::spawn(async move {
+        barrier.wait().await;
+        one.await
+    });
+    let second = tokio::spawn(async move {
+        other.wait().await;
+        two.await
+    });
+    (first.await.expect("a task that does not panic"), second.await.expect("a task that does not panic"))
+}

@@ -1,0 +1,46 @@
+//! What stands in the place of a store whose last handle was dropped.
+
+use async_trait::async_trait;
+use store_core::{
+    Capabilities, Error, Page, PageRequest, Result, Store, Survives, TenantId, TenantStores, inspect::Inspector,
+};
+
+/// A store that is closed already: a fixture that closes what it opens again finds nothing to close.
+pub(crate) struct Gone(Capabilities);
+
+impl Gone {
+    pub(crate) const fn new() -> Self {
+        Self(Capabilities::new(Survives::Nothing, 0))
+    }
+}
+
+#[async_trait]
+impl Store for Gone {
+    fn tenant(&self, _tenant: &TenantId) -> Result<TenantStores> {
+        Err(Error::closed())
+    }
+
+    async fn list_tenants(&self, _page: PageRequest) -> Result<Page<TenantId>> {
+        Err(Error::closed())
+    }
+
+    async fn delete_tenant(&self, _tenant: &TenantId) -> Result<()> {
+        Err(Error::closed())
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.0
+    }
+
+    async fn sync(&self) -> Result<()> {
+        Err(Error::closed())
+    }
+
+    async fn close(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn inspector(&self) -> Option<&dyn Inspector> {
+        None
+    }
+}

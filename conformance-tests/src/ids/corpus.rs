@@ -1,0 +1,79 @@
+//! Ids that break stores which clean, split, quote, fold or order them.
+
+/// Sixty ids that hurt elsewhere: paths, patterns, quotes, separators, cases, forms, directions, lengths.
+pub(crate) fn hostile() -> Vec<String> {
+    let mut ids: Vec<String> = HOSTILE.iter().map(|id| (*id).to_owned()).collect();
+    ids.extend(["x".repeat(255), "x".repeat(256), "é".repeat(128), "🦀".repeat(64), ".".repeat(256), "/".repeat(256)]);
+    ids
+}
+
+const HOSTILE: [&str; 54] = [
+    ".",
+    "..",
+    "...",
+    "/",
+    "//",
+    "\\",
+    "../..",
+    "..\\..",
+    "../../../../etc/passwd",
+    "/etc/passwd",
+    "a/b",
+    "a\\b",
+    "a:b",
+    "C:\\x",
+    "~",
+    "*",
+    ">",
+    "a.>",
+    "a.*",
+    "a.b",
+    "a.b.c",
+    "$JS.API",
+    "$",
+    "%",
+    "%2e%2e%2f",
+    "a%00b",
+    "_",
+    "__",
+    "'",
+    "\"",
+    "`",
+    "';--",
+    "' OR '1'='1",
+    "a;b",
+    "a\u{a0}b",
+    " a",
+    "a ",
+    "a b",
+    "a  b",
+    "a",
+    "A",
+    "é",
+    "e\u{301}",
+    "ﬁ",
+    "ß",
+    "İ",
+    "שלום",
+    "\u{202e}abc",
+    "a\u{200b}b",
+    "👩‍👩‍👧",
+    "CON",
+    "nul.txt",
+    "-rf",
+    "{\"id\":1}",
+];
+
+/// Pairs of pairs that meet where two ids are put together with a separator.
+pub(super) const PAIRS: [[(&str, &str); 2]; 10] = [
+    [("a", "b.c"), ("a.b", "c")],
+    [("a", "b/c"), ("a/b", "c")],
+    [("a", "b:c"), ("a:b", "c")],
+    [("a", "b c"), ("a b", "c")],
+    [("a", "b_c"), ("a_b", "c")],
+    [("a", "b-c"), ("a-b", "c")],
+    [("a", "b|c"), ("a|b", "c")],
+    [("a", "b%2fc"), ("a%2fb", "c")],
+    [("a.", ".b"), ("a..", "b")],
+    [("a", "a.a"), ("a.a", "a")],
+];

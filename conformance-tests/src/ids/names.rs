@@ -1,0 +1,47 @@
+//! The names of persisted enum values, which never change their meaning.
+
+use store_core::{BodyKind, Entry, Role, RunPhase, RunStatus, Visibility, WaitingReason, codec::Codec};
+
+use crate::{
+    Given, Verdict,
+    check::{expect, expect_eq},
+};
+
+fn is_snake_case(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+}
+
+fn pinned<T: Codec>(all: &[T], names: &str) -> Verdict {
+    let found: Vec<_> = all.iter().map(|value| value.encode().trim_matches('"').to_owned()).collect();
+    expect(found.iter().all(|name| is_snake_case(name)), format!("{found:?}"))?;
+    expect_eq(found.join(" "), names)
+}
+
+/// Persisted names are lower snake case and stay as they are.
+pub(super) async fn names_never_change(_given: &Given) -> Verdict {
+    pinned(Role::ALL, "system user assistant tool")?;
+    pinned(Visibility::ALL, "all internal aside")?;
+    pinned(RunPhase::ALL, "created running waiting done")?;
+    pinned(BodyKind::ALL, "message compaction checkpoint usage label rewind custom unknown")?;
+    pinned(WaitingReason::ALL, "tool_permission user_input background_tasks external_event rate_limit manual_pause")
+}
+
+/// An unknown value of a closed enum is no value; an unknown kind of body, which is open, is kept.
+pub(super) async fn unknown_names_of_closed_enums_are_refused(_given: &Given) -> Verdict {
+    for text in ["\"Assistant\"", "\"robot\"", "\"\"", "1", "null", "{}"] {
+        expect(Role::read(text).is_err() && Visibility::read(text).is_err(), text)?;
+        expect(WaitingReason::read(text).is_err() && RunPhase::read(text).is_err(), text)?;
+    }
+    for text in [
+        "{}",
+        "{\"paused\":{}}",
+        "{\"waiting\":{}}",
+        "{\"waiting\":{\"reason\":\"mood\"}}",
+        "\"running\"",
+        "{\"done\":{}}",
+    ] {
+        expect(RunStatus::read(text).is_err(), text)?;
+    }
+    let open = r#"{"seq":1,"id":"a","timestamp":5,"body":{"hologram":[1.50]}}"#;
+    expect_eq(Entry::read(open).map(|entry| entry.encode()), Ok(open.to_owned()))
+}

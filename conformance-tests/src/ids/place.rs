@@ -1,0 +1,175 @@
+//! Every id works in every place, and different ids never meet.
+
+use store_core::{
+    AgentId, ClaimNumber, Commit, ContextRequest, EntryId, EntryQuery, Expect, Fence, RunChange, RunFilter, RunId,
+    RunQuery, RunStatus, StateChange, TenantStores, ThreadFields, ThreadFilter, ThreadId, ThreadQuery,
+};
+
+use super::corpus::{PAIRS, hostile};
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect, expect_eq},
+    given::{id, said},
+    probe::{first, probes},
+};
+
+/// Ids are kept and compared byte by byte: of sixty that resemble each other each is a record of its own, found under
+/// its own bytes and listed as it was given.
+pub(super) async fn hostile_ids_are_kept_as_they_are(given: &Given) -> Verdict {
+    let mut wanted = hostile();
+    wanted.sort();
+    wanted.dedup();
+    expect_eq(wanted.len(), 60)?;
+    for probe in probes(given.contract()) {
+        let stores = given.tenant(probe.name())?;
+        for (at, text) in hostile().iter().enumerate() {
+            expect(!probe.has(&stores, text).await?, format!("{}: {text:?} is there already", probe.name()))?;
+            probe.write(&stores, text).await.map_err(|e| Failure::from(e).about(format!("{at} {text:?}")))?;
+            expect(probe.has(&stores, text).await?, format!("{}: {text:?} is not found", probe.name()))?;
+        }
+        expect_eq(&probe.ids(&stores).await?, &wanted).map_err(|failure| failure.about(probe.name()))?;
+    }
+    Ok(())
+}
+
+/// Every hostile id is found again after a reopen.
+pub(super) async fn hostile_ids_survive_a_reopen(given: &Given) -> Verdict {
+    let mut wanted = hostile();
+    wanted.sort();
+    for probe in probes(given.contract()) {
+        probe.write_all(&given.tenant(probe.name())?, &hostile()).await?;
+    }
+    given.reopen().await?;
+    for probe in probes(given.contract()) {
+        let stores = given.tenant(probe.name())?;
+        expect_eq(&probe.ids(&stores).await?, &wanted).map_err(|failure| failure.about(probe.name()))?;
+        for text in &wanted {
+            expect(probe.has(&stores, text).await?, format!("{}: {text:?} is gone", probe.name()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Every hostile id is a tenant of its own.
+pub(super) async fn hostile_ids_are_tenants(given: &Given) -> Verdict {
+    let probe = first(given.contract());
+    for (at, tenant) in hostile().iter().enumerate() {
+        probe.write_all(&given.tenant(tenant)?, &[format!("own-{at}"), "same".to_owned()]).await?;
+    }
+    for (at, tenant) in hostile().iter().enumerate() {
+        let mut wanted = vec![format!("own-{at}"), "same".to_owned()];
+        wanted.sort();
+        expect_eq(probe.ids(&given.tenant(tenant)?).await?, wanted).map_err(|failure| failure.about(tenant))?;
+    }
+    Ok(())
+}
+
+/// A commit that gives `text` wherever an id can be given.
+fn everywhere(text: &str) -> Commit {
+    let mut fields = ThreadFields::default();
+    (fields.resource_id, fields.parent_thread_id) = (Some(id(text)), Some(id("parent")));
+    let mut run = RunChange::new(id(text), RunStatus::Running).with_agent(id(text));
+    run.dispatch = Some(id(text));
+    let fence = Fence::new(id(text), text, 1, ClaimNumber { incarnation: 0, counter: 1 });
+    let first = said("a").with_id(id(text)).with_run(id(text), None);
+    Commit::new(id(text))
+        .expecting(Expect::Absent)
+        .with_key(id(text))
+        .creating(fields)
+        .fenced(fence)
+        .entry(first)
+        .entry(said("b").below(id(text)))
+        .with_run(run)
+        .with_state(StateChange::new().set(text, store_core::Json::null()))
+}
+
+/// Loads everything of [`everywhere`] by its ids.
+async fn is_everywhere(stores: &TenantStores, text: &str) -> Verdict {
+    let threads = stores.threads.as_ref().ok_or_else(|| Failure::new("no threads"))?;
+    let (thread, entry): (ThreadId, EntryId) = (id(text), id(text));
+    let (run, agent): (RunId, AgentId) = (id(text), id(text));
+    let loaded = threads.load_thread(&thread).await?.ok_or_else(|| Failure::new("no thread"))?;
+    expect_eq((loaded.resource_id, loaded.latest_run), (Some(id(text)), Some(run.clone())))?;
+    let mut filter = ThreadFilter::default();
+    filter.resource_id = Some(id(text));
+    expect_eq(threads.list_threads(ThreadQuery::new(filter)).await?.items.len(), 1)?;
+    expect(threads.load_entry(&thread, &entry).await?.is_some(), "no entry")?;
+    let mut children = EntryQuery::all();
+    (children.children_of, children.run) = (Some(entry.clone()), None);
+    expect_eq(threads.list_entries(&thread, children).await?.items.len(), 1)?;
+    expect_eq(threads.list_entries(&thread, EntryQuery::path_of(entry.clone())).await?.items.len(), 1)?;
+    expect_eq(threads.load_run(&run).await?.map(|run| run.dispatches), Some(vec![id(text)]))?;
+    let mut runs = RunFilter::default();
+    (runs.thread, runs.agent) = (Some(thread.clone()), Some(agent));
+    expect_eq(threads.list_runs(RunQuery::new(runs)).await?.items.len(), 1)?;
+    let context = threads.load_context(&thread, ContextRequest::at(entry)).await?;
+    expect(context.state.contains_key(text), "no state under the name")
+}
+
+/// Every hostile id works wherever an id can be given, and all of them at once beside each other: thread, parent,
+/// resource, entry, run, agent, dispatch, key.
+pub(super) async fn hostile_ids_work_everywhere(given: &Given) -> Verdict {
+    given.a_thread("parent").await?;
+    let (stores, commits) = (given.stores()?, given.commits()?);
+    for text in hostile() {
+        let receipt = commits.commit(everywhere(&text)).await.map_err(|e| Failure::from(e).about(&text))?;
+        expect_eq((receipt.deduplicated, receipt.version.number()), (false, 2))?;
+    }
+    for text in hostile() {
+        is_everywhere(&stores, &text).await.map_err(|failure| failure.about(&text))?;
+        expect(commits.commit(everywhere(&text)).await?.deduplicated, format!("{text:?}: the key is not found"))?;
+    }
+    let mut filter = ThreadFilter::default();
+    filter.parent = Some(store_core::ParentFilter::Of(id("parent")));
+    expect_eq(given.threads()?.count_threads(&filter).await?, 60)
+}
+
+/// Two different pairs of tenant and record never meet, whatever separators their ids hold.
+pub(super) async fn pairs_of_tenant_and_record_never_meet(given: &Given) -> Verdict {
+    for probe in probes(given.contract()) {
+        for (at, [one, two]) in PAIRS.into_iter().enumerate() {
+            let tenant = |name: &str| given.tenant(&format!("{name}{}{at}", probe.name()));
+            probe.write(&tenant(one.0)?, one.1).await?;
+            expect(!probe.has(&tenant(two.0)?, two.1).await?, format!("{one:?} and {two:?} meet"))?;
+            probe.write(&tenant(two.0)?, two.1).await?;
+            expect_eq(probe.ids(&tenant(one.0)?).await?, [one.1])?;
+            expect_eq(probe.ids(&tenant(two.0)?).await?, [two.1])?;
+        }
+    }
+    Ok(())
+}
+
+/// Two different pairs of thread and entry, or of thread and key, never meet.
+pub(super) async fn pairs_of_thread_and_entry_never_meet(given: &Given) -> Verdict {
+    let threads = given.threads()?;
+    for (at, [one, two]) in PAIRS.into_iter().enumerate() {
+        let stores = given.tenant(&format!("pairs-{at}"))?;
+        let commits = stores.commits.ok_or_else(|| Failure::new("no commits"))?;
+        for (pair, text) in [(one, "one"), (two, "two")] {
+            let commit = Commit::new(id(pair.0)).with_key(id(pair.1)).entry(said(text).with_id(id(pair.1)));
+            let receipt = commits.commit(commit).await?;
+            expect_eq((receipt.deduplicated, receipt.first_seq), (false, Some(1)))?;
+        }
+        for (pair, text) in [(one, "one"), (two, "two")] {
+            let entry = commits.threads().load_entry(&id(pair.0), &id(pair.1)).await?;
+            let entry = entry.ok_or_else(|| Failure::new(format!("{pair:?} is not found")))?;
+            expect_eq(entry.message(), Some(&store_core::Message::user(text)))?;
+        }
+    }
+    expect_eq(threads.count_threads(&ThreadFilter::default()).await?, 0)
+}
+
+/// Ids of different types, and entry ids of different threads, may be equal without any effect on each other.
+pub(super) async fn equal_ids_of_different_types_do_not_meet(given: &Given) -> Verdict {
+    let stores = given.tenant("x")?;
+    let commits = stores.commits.clone().ok_or_else(|| Failure::new("no commits"))?;
+    commits.threads().create_thread(store_core::NewThread::new(id("parent"))).await?;
+    let _one = commits.commit(everywhere("x")).await?;
+    let other = Commit::new(id("y")).with_key(id("x")).entry(said("x").with_id(id("x")));
+    expect(!commits.commit(other).await?.deduplicated, "the key of another thread counts")?;
+    commits.threads().delete_thread(&id("y"), store_core::DeleteRequest::default()).await?;
+    is_everywhere(&stores, "x").await?;
+    let mut filter = ThreadFilter::default();
+    filter.resource_id = Some(id("parent"));
+    expect_eq(commits.threads().count_threads(&filter).await?, 0)
+}

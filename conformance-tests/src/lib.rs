@@ -1,0 +1,56 @@
+//! The conformance suite of agentstore: what every backend must pass.
+//!
+//! A backend gives a [`Fixture`] and one line per contract; each case becomes a test of its own:
+//!
+//! ```ignore
+//! conformance_tests::thread_run_store!(crate::fixture());
+//! conformance_tests::commit_coordinator!(crate::fixture());
+//! ```
+//!
+//! [`run`] runs the same cases against a store and gives a [`Report`].
+//!
+//! # Layout
+//! - [`Fixture`]: how the suite opens a store, and what it may do to it
+//! - [`Case`], [`Given`], [`Verdict`]: a case, what it gets, how it ends; [`check`] and [`given`] are for its body
+//! - `list`: which cases belong to which contract; [`ELSEWHERE`]: promises that are tested in another place
+//! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, and those that all contracts
+//!   share: `tenant`, `page`, `ids`, `errors`, `process`
+//!
+//! # A new case
+//! Write `pub(super) async fn name(given: &Given) -> Verdict` in a file of its area; its documentation is the rule.
+//! Then add `file: name ["TH-2"] [Race];` to the list in the area's `mod.rs`. That is all: the slice of the suite and
+//! the tests in the backends come from the list.
+
+#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a case that cannot go on fails, with its place")]
+
+mod case;
+pub mod check;
+mod elsewhere;
+mod fixture;
+pub mod given;
+mod gone;
+mod list;
+pub mod model;
+mod probe;
+mod report;
+
+mod commit;
+mod context;
+mod errors;
+mod ids;
+mod log;
+mod page;
+mod process;
+mod run;
+mod tenant;
+mod thread;
+
+pub use self::{
+    case::{Case, CaseFuture, Contract, Need, Status, run_case, test_case},
+    check::{Failure, Verdict},
+    elsewhere::{ELSEWHERE, Elsewhere, Place},
+    fixture::{Fixture, Gap, Lack, Opened},
+    given::Given,
+    list::{cases, ids},
+    report::{Refusal, Report, Row, run},
+};

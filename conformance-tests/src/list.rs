@@ -1,0 +1,143 @@
+//! Which cases belong to which contract: each is registered once, in the list of its area.
+//!
+//! An area's `mod.rs` ends with its list: a macro that hands `file: case [ids] [needs];` to another macro. One makes
+//! the slice of the suite of it, another a test for each case in a backend's crate.
+
+use crate::case::{Case, Contract};
+
+/// Makes the slice of an area's cases.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! case_slice {
+    ([] $area:ident $($file:ident: $name:ident [$($id:literal),+] [$($need:ident),*];)*) => {
+        pub(crate) static CASES: &[$crate::Case] = &[$($crate::Case {
+            name: concat!(stringify!($area), "::", stringify!($name)),
+            ids: &[$($id),+],
+            needs: &[$($crate::Need::$need),*],
+            run: |given| Box::pin($file::$name(given)),
+        }),*];
+    };
+}
+
+/// Makes a test of each case of an area.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! case_tests {
+    ([$contract:ident $fixture:expr] $area:ident $($file:ident: $name:ident [$($id:literal),+] [$($need:ident),*];)*) => {
+        mod $area {$(
+            #[test]
+            fn $name() {
+                $crate::test_case(
+                    $crate::Contract::$contract,
+                    concat!(stringify!($area), "::", stringify!($name)),
+                    $fixture,
+                );
+            }
+        )*}
+    };
+}
+
+/// Makes the slices of a contract's areas.
+macro_rules! area_slices {
+    ($($area:ident)*) => { vec![$(crate::$area::CASES),*] };
+}
+
+/// Makes the tests of a contract's areas.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! area_tests {
+    ([$contract:ident $fixture:expr] $($area:ident)*) => {$( $crate::$area! { case_tests $contract $fixture } )*};
+}
+
+/// Runs every case of threads, logs, contexts and runs, and those that all contracts share, each as a test of its own.
+/// The fixture is an expression that makes one, by a path from the root: `crate::fixture()`.
+#[macro_export]
+macro_rules! thread_run_store {
+    ($fixture:expr) => {
+        mod thread_run_store {
+            $crate::area_tests! { [ThreadRunStore $fixture] thread log context run tenant page ids errors process }
+        }
+    };
+}
+
+/// Runs every case of commits, and those that all contracts share, each as a test of its own. The fixture is an
+/// expression that makes one, by a path from the root: `crate::fixture()`.
+#[macro_export]
+macro_rules! commit_coordinator {
+    ($fixture:expr) => {
+        mod commit_coordinator {
+            $crate::area_tests! { [CommitCoordinator $fixture] commit tenant page ids errors process }
+        }
+    };
+}
+
+impl Contract {
+    /// Every contract that has a list.
+    pub const ALL: &'static [Self] = &[Self::ThreadRunStore, Self::CommitCoordinator];
+
+    /// The cases of its list, area by area.
+    pub(crate) fn cases(self) -> impl Iterator<Item = &'static Case> {
+        let areas: Vec<&'static [Case]> = match self {
+            Self::ThreadRunStore => area_slices!(thread log context run tenant page ids errors process),
+            Self::CommitCoordinator => area_slices!(commit tenant page ids errors process),
+        };
+        areas.into_iter().flatten()
+    }
+}
+
+/// The case `name` in the list of `contract`.
+pub(crate) fn find(contract: Contract, name: &str) -> Option<&'static Case> {
+    contract.cases().find(|case| case.name == name)
+}
+
+/// Every case of the suite, once, by name.
+#[must_use]
+pub fn cases() -> Vec<&'static Case> {
+    let mut all: Vec<_> = Contract::ALL.iter().flat_map(|contract| contract.cases()).collect();
+    all.sort_by_key(|case| case.name);
+    all.dedup_by_key(|case| case.name);
+    all
+}
+
+/// Every case with the lines of the contract that it shows: `name: id id`, a line for each.
+#[must_use]
+pub fn ids() -> String {
+    cases().iter().map(|case| format!("{}: {}\n", case.name, case.ids.join(" "))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{cases, ids};
+    use crate::{Contract, ELSEWHERE};
+
+    #[test]
+    fn every_case_has_a_name_of_its_own_in_its_list() {
+        for contract in Contract::ALL {
+            let names: Vec<_> = contract.cases().map(|case| case.name).collect();
+            let once: BTreeSet<_> = names.iter().collect();
+            assert_eq!(once.len(), names.len(), "{contract:?}");
+        }
+    }
+
+    #[test]
+    fn every_case_names_lines_of_the_contract() {
+        for case in cases() {
+            assert!(!case.ids.is_empty(), "{}", case.name);
+            for id in case.ids {
+                let (area, number) = id.split_once('-').unwrap();
+                assert!(area.len() == 2 && number.parse::<u32>().is_ok(), "{}: {id}", case.name);
+            }
+        }
+        assert_eq!(ids().lines().count(), cases().len());
+    }
+
+    #[test]
+    fn a_line_with_a_case_is_not_elsewhere() {
+        for line in ELSEWHERE {
+            let case = cases().into_iter().find(|case| case.ids.contains(&line.id));
+            assert!(case.is_none(), "{} has the case {case:?}", line.id);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What appending gives: numbers, parents, the head, ids that are used once.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use store_core::{Commit, CommitCoordinator, ErrorKind, Json, Message, NewEntry, Receipt, StateChange, ThreadPatch};
+
+use super::{
+    draft::{clear, compaction, custom, label, note, rewind, user, users},
+    writer::Writer,
+};
+use crate::{
+    check::{Failure, Verdict, expect, expect_eq},
+    given::{Given, id, race, say_keyed},
+};
+
+/// Entries get the next numbers in the order given; the receipt names the first one and all ids, given or generated.
+pub(crate) async fn entries_are_numbered_in_the_order_given(given: &Given) -> Verdict {
+    let writer = Writer::new(given, "t");
+    let first = writer.append(users(&["a", "b", "c"])).await?;
+    let second = writer.append([NewEntry::new(Message::user("generated")), note("d")]).await?;
+    expect_eq((first.first_seq, first.version.number()), (Some(1), 3))?;
+    expect_eq((second.first_seq, second.version.number()), (Some(4), 5))?;
+    let log = given.log(&writer.thread).await?;
+    expect_eq(log.iter().map(|entry| entry.seq).collect::<Vec<_>>(), vec![1, 2, 3, 4, 5])?;
+    let ids: Vec<_> = log.iter().map(|entry| entry.id.clone()).collect();
+    expect_eq([first.entry_ids, second.entry_ids].concat(), ids.clone())?;
+    expect_eq(ids.iter().collect::<BTreeSet<_>>().len(), 5)
+}
+
+/// Under any number of writers the log has no gap and no repeat, and each commit's entries lie next to each other.
+pub(crate) async fn concurrent_writers_leave_no_gap(given: &Given) -> Verdict {
+    const TASKS: usize = 8;
+    const ROUNDS: usize = 12;
+    let commits = given.commits()?;
+    let write = |task: usize| write_rounds(Arc::clone(&commits), task, ROUNDS);
+    let receipts: Vec<Receipt> =
+        race(TASKS, write).await.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+    let log = given.log(&id("t")).await?;
+    let seqs: Vec<_> = log.iter().map(|entry| entry.seq).collect();
+    expect_eq(seqs, (1..=log.len() as u64).collect::<Vec<_>>())?;
+    expect_eq(receipts.len(), TASKS * ROUNDS)?;
+    let mut named = 0;
+    for receipt in receipts {
+        let first = usize::try_from(receipt.first_seq.unwrap_or_default()).unwrap_or_default();
+        for (at, entry) in receipt.entry_ids.iter().enumerate() {
+            expect_eq(log.get(first + at - 1).map(|entry| &entry.id), Some(entry))?;
+            named += 1;
+        }
+    }
+    expect_eq(named, log.len())
+}
+
+async fn write_rounds(
+    commits: Arc<dyn CommitCoordinator>,
+    task: usize,
+    rounds: usize,
+) -> Result<Vec<Receipt>, store_core::Error> {
+    let mut receipts = Vec::new();
+    for round in 0..rounds {
+        let commit = say_keyed(&id("t"), &format!("{task}-{round}"), "first");
+        let more = (0..round % 3).map(|_| NewEntry::new(Message::assistant("more")));
+        receipts.push(commits.commit(commit.entries(more)).await?);
+    }
+    Ok(receipts)
+}
+
+/// Without a parent given an entry hangs below the head, or below the entry before it that is no side entry.
+pub(crate) async fn entries_hang_below_each_other(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", [user("a"), note("beside a"), user("b"), note("beside b")]).await?;
+    writer.accept([note("also beside b"), user("c")]).await?;
+    for (name, parent) in
+        [("a", ""), ("beside a", "a"), ("b", "a"), ("beside b", "b"), ("also beside b", "b"), ("c", "b")]
+    {
+        expect_eq(writer.parent(name).await?, parent).map_err(|failure| failure.about(name))?;
+    }
+    // Beside the path of a thread without a head there is nothing to hang below.
+    let empty = Writer::having(given, "empty", [note("first"), user("root")]).await?;
+    expect_eq((empty.parent("first").await?, empty.parent("root").await?), (String::new(), String::new()))
+}
+
+/// A committed entry that is no side entry becomes the head, whatever it holds and wherever it hangs.
+pub(crate) async fn an_entry_of_the_path_becomes_the_head(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
+    expect_eq(writer.head().await?, "b")?;
+    let receipt = writer.append([user("c").below(id("a"))]).await?;
+    expect_eq((writer.head().await?, receipt.head), ("c".to_owned(), Some(id("c"))))?;
+    for entry in [custom("d"), compaction("e", "a", "c"), label("a", Some("x")).with_id(id("f")).with_side(false)] {
+        let name = entry.id.clone();
+        writer.accept([entry]).await?;
+        expect_eq(writer.load().await?.head, name)?;
+    }
+    let receipt = writer.append([note("g"), label("a", None)]).await?;
+    expect_eq((writer.head().await?, receipt.head), ("f".to_owned(), Some(id("f"))))
+}
+
+/// An entry stays as it was committed, whatever is committed or updated later.
+pub(crate) async fn an_entry_never_changes(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
+    let before = given.log(&writer.thread).await?;
+    writer.accept([label("b", Some("x")), note("d"), compaction("e", "a", "b")]).await?;
+    writer.accept([rewind("a"), user("f")]).await?;
+    writer.accept([user("g").below(id("b")), clear()]).await?;
+    let state = StateChange::new().set("k", Json::null());
+    given.accept(Commit::new(writer.thread.clone()).with_state(state)).await?;
+    let patch = ThreadPatch::default().with_title("new");
+    given.threads()?.update_thread(&writer.thread, patch, store_core::Expect::Any).await?;
+    let after = given.log(&writer.thread).await?;
+    expect_eq(after.get(..3), Some(&before[..]))?;
+    for entry in before {
+        expect_eq(writer.entry(entry.id.as_str()).await?, entry)?;
+    }
+    Ok(())
+}
+
+/// An entry id in use in the thread is refused, on whatever branch and with whatever content; of another thread it is
+/// free.
+pub(crate) async fn an_entry_id_is_used_once(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", [user("a"), user("b"), note("c"), rewind("a").with_id(id("d"))]).await?;
+    for name in ["a", "b", "c", "d"] {
+        let error = writer.refuse([user("new"), user(name)], ErrorKind::AlreadyExists).await?;
+        expect_eq(error.part(), Some("entries[1]"))?;
+        expect(error.to_string().contains(name), format!("the message does not name the id: {error}"))?;
+    }
+    let error = writer.refuse([user("new"), note("x"), user("new")], ErrorKind::AlreadyExists).await?;
+    expect_eq(error.part(), Some("entries[2]"))?;
+    let other = Writer::having(given, "other", users(&["a", "b"])).await?;
+    other.expect_log("a b").await
+}
+
+/// Of concurrent commits that bring one entry id exactly one succeeds.
+pub(crate) async fn an_entry_id_has_one_winner(given: &Given) -> Verdict {
+    for round in 0..20 {
+        let commits = given.commits()?;
+        let results = race(4, |task| {
+            let (commits, name) = (Arc::clone(&commits), format!("e{round}"));
+            let commit = say_keyed(&id("t"), &format!("{round}-{task}"), "before").entry(user(&name));
+            async move { commits.commit(commit).await }
+        })
+        .await;
+        let (_, lost) = crate::check::exactly_one(results)?;
+        crate::check::expect_kinds(lost, ErrorKind::AlreadyExists)?;
+    }
+    let log = given.log(&id("t")).await?;
+    expect_eq(log.len(), 40).map_err(|failure: Failure| failure.about("the length of the log"))
+}

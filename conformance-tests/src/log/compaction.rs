@@ -1,0 +1,67 @@
+//! What a compaction may cover.
+
+use store_core::ErrorKind;
+
+use super::{
+    draft::{compaction, note, user, users},
+    writer::Writer,
+};
+use crate::{
+    check::{Verdict, expect_eq},
+    given::{Given, id},
+};
+
+/// What is covered lies on the compaction's own path, from an entry to one that is not before it.
+pub(crate) async fn an_interval_lies_on_the_path(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", [user("a"), user("b"), note("beside"), user("c"), user("d")]).await?;
+    writer.accept([user("other").below(id("a"))]).await?;
+    writer.accept([user("e").below(id("d"))]).await?;
+    for (from, to) in [
+        ("unknown", "c"),
+        ("a", "unknown"),
+        ("other", "c"),
+        ("a", "other"),
+        ("beside", "c"),
+        ("a", "beside"),
+        ("c", "b"),
+        ("a", "x"),
+        ("x", "x"),
+        ("a", "later"),
+    ] {
+        let entries = [compaction("x", from, to), user("later")];
+        let error = writer.refuse(entries, ErrorKind::Invalid).await;
+        let error = error.map_err(|failure| failure.about(format!("{from} to {to}")))?;
+        expect_eq(error.part(), Some("entries[0]"))?;
+    }
+    // Below an entry of its own path only.
+    writer.refuse([compaction("x", "a", "c").below(id("b"))], ErrorKind::Invalid).await?;
+    writer.accept([compaction("x", "a", "c").below(id("c")), user("f"), compaction("y", "f", "f")]).await
+}
+
+/// Intervals of one path lie apart or one inside the other; one that cuts an earlier one is refused.
+pub(crate) async fn intervals_do_not_cut_each_other(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a", "b", "c", "d", "e", "f", "g", "h"])).await?;
+    writer.accept([compaction("first", "c", "e"), user("i")]).await?;
+    for (from, to) in [("a", "c"), ("b", "d"), ("d", "f"), ("e", "i"), ("d", "first"), ("a", "d")] {
+        let error = writer.refuse([compaction("x", from, to)], ErrorKind::Invalid).await;
+        error.map_err(|failure| failure.about(format!("{from} to {to}")))?;
+    }
+    for (at, (from, to)) in
+        [("c", "e"), ("d", "d"), ("c", "d"), ("a", "b"), ("f", "i"), ("a", "i"), ("b", "first")].into_iter().enumerate()
+    {
+        // Each below `i`: only the first one is on its path.
+        let entry = compaction(&format!("fits {at}"), from, to).below(id("i"));
+        writer.accept([entry]).await.map_err(|failure| failure.about(format!("{from} to {to}")))?;
+    }
+    Ok(())
+}
+
+/// A compaction of another branch is in nobody's way; one of the same commit is.
+pub(crate) async fn intervals_of_other_branches_do_not_matter(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a", "b", "c", "d", "e"])).await?;
+    writer.accept([compaction("first", "a", "c")]).await?;
+    writer.accept([compaction("other", "b", "d").below(id("e"))]).await?;
+    let both = [compaction("x", "a", "c").below(id("e")), compaction("y", "b", "d")];
+    let error = writer.refuse(both, ErrorKind::Invalid).await?;
+    expect_eq(error.part(), Some("entries[1]"))
+}

@@ -1,0 +1,215 @@
+//! What an entry holds comes back as it was given.
+
+use std::sync::Arc;
+
+use store_core::{
+    AgentId, Block, BlockKind, Body, Compaction, Custom, Entry, ImportOrigin, Interval, Json, Label, Media,
+    MediaSource, Message, NewBody, NewEntry, Opaque, Origin, Provenance, Role, RunChange, RunStatus, Thinking,
+    Timestamp, TokenCounts, ToolResult, ToolUse, Usage, UsageRecord, Visibility,
+};
+
+use super::{
+    draft::{entry, json, user},
+    writer::{Writer, reopen},
+};
+use crate::{
+    check::{Verdict, expect_eq},
+    given::{Given, id},
+};
+
+const TEXT: &str = "a\u{0}b \u{2028}\u{feff} \"\\ é e\u{301} 🦀 \u{202e}rtl\r\n";
+const DOCUMENT: &str = r#"{"z":1.0,"a":12345678901234567890.10,"z":-0.0,"e":1E400,"s":"\ud800\u0041","n":null}"#;
+
+fn origin() -> Origin {
+    let mut origin = Origin::new("provider").with_api("api").with_model("model");
+    origin.endpoint = Some("https://example.org/v1".to_owned());
+    origin
+}
+
+fn attached(kind: BlockKind) -> Block {
+    let mut block = Block::new(kind);
+    block.opaque = Some(Opaque::new(origin(), json(DOCUMENT)));
+    block
+}
+
+fn medium(source: MediaSource) -> Media {
+    let mut media = Media::new(Some("image/png".to_owned()), source);
+    media.title = Some(TEXT.to_owned());
+    media
+}
+
+fn blocks() -> Vec<Block> {
+    let mut thinking = Thinking::new(TEXT);
+    thinking.signature = Some("c2lnbmF0dXJl".to_owned());
+    thinking.origin = Some(origin());
+    thinking.redacted = true;
+    let mut call = ToolUse::new(TEXT, "tool", json(DOCUMENT));
+    call.raw = Some("{not json".to_owned());
+    vec![
+        Block::text(TEXT),
+        Block::text(""),
+        attached(BlockKind::Text(TEXT.to_owned())),
+        attached(BlockKind::Thinking(thinking)),
+        Block::new(BlockKind::Thinking(Thinking::new(""))),
+        attached(BlockKind::Image(medium(MediaSource::Base64("AAEC/w==".to_owned())))),
+        Block::new(BlockKind::Document(medium(MediaSource::Url("https://example.org/ä?b=%00".to_owned())))),
+        Block::new(BlockKind::Audio(medium(MediaSource::Blob("00ff".to_owned())))),
+        Block::new(BlockKind::Video(Media::new(None, MediaSource::Url(String::new())))),
+        attached(BlockKind::ToolUse(call)),
+        Block::new(BlockKind::Opaque(Opaque::new(Origin::new("p"), json(DOCUMENT)))),
+        attached(BlockKind::Unknown { kind: "hologram".to_owned(), data: json(DOCUMENT) }),
+    ]
+}
+
+fn results() -> Vec<Block> {
+    let answer = |is_error: Option<bool>| {
+        let mut result = ToolResult::new("call", vec![Block::text(TEXT), attached(BlockKind::Text(String::new()))]);
+        result.is_error = is_error;
+        result.details = is_error.map(|_| json(DOCUMENT));
+        Block::new(BlockKind::ToolResult(result))
+    };
+    vec![answer(None), answer(Some(false)), answer(Some(true)), Block::tool_result("empty", vec![])]
+}
+
+/// A message with every field set.
+fn message(role: Role, blocks: Vec<Block>) -> Message {
+    let mut usage = Usage::from(TokenCounts::new(u64::MAX / 4, 2));
+    usage.tokens.cache_read = 3;
+    usage.tokens.cache_write = 4;
+    usage.tokens.reasoning = 5;
+    usage.cost = Some(json("0.10"));
+    usage.raw = Some(json(DOCUMENT));
+    let mut provenance = Provenance::default();
+    provenance.agent = Some(id::<AgentId>("agent"));
+    provenance.origin = Some(origin());
+    provenance.message_id = Some(TEXT.to_owned());
+    provenance.format = Some("other".to_owned());
+    let mut message = Message::new(role, blocks).with_usage(usage).with_provenance(provenance);
+    message.visibility = Visibility::Internal;
+    message.stop = Some("end_turn".to_owned());
+    message.metadata = [(TEXT.to_owned(), json(DOCUMENT)), (String::new(), Json::null())].into();
+    message
+}
+
+/// Every block comes back equal, what its provider attached and unknown kinds included.
+pub(crate) async fn every_block_comes_back_equal(given: &Given) -> Verdict {
+    blocks_come_back(given, false).await
+}
+
+/// Every block comes back equal after a reopen.
+pub(crate) async fn every_block_outlives_a_reopen(given: &Given) -> Verdict {
+    blocks_come_back(given, true).await
+}
+
+async fn blocks_come_back(given: &Given, reopened: bool) -> Verdict {
+    let messages = [message(Role::Assistant, blocks()), message(Role::Tool, results())];
+    let drafts = messages.iter().enumerate().map(|(at, message)| entry(&at.to_string(), message.clone()));
+    let writer = Writer::having(given, "t", drafts.collect::<Vec<_>>()).await?;
+    reopen(given, reopened).await?;
+    for (at, message) in messages.iter().enumerate() {
+        let found = writer.entry(&at.to_string()).await?;
+        expect_eq(found.message(), Some(message))?;
+    }
+    Ok(())
+}
+
+fn bodies() -> Vec<(NewBody, Body)> {
+    let mut compaction = Compaction::default();
+    compaction.covers = Some(Interval::new(id("first"), id("first")));
+    compaction.summary = vec![Block::text(TEXT)];
+    compaction.replacement = Some(vec![message(Role::User, vec![Block::text(TEXT)])]);
+    let mut usage = UsageRecord::default();
+    usage.spent = Some(TokenCounts::new(1, 2));
+    usage.context_size = Some(u64::MAX);
+    usage.cost = Some(json(DOCUMENT));
+    usage.model = Some(TEXT.to_owned());
+    let (label, custom) = (Label::new(id("first"), Some(TEXT.to_owned())), Custom::new(TEXT, json(DOCUMENT)));
+    let unknown = || ("hologram".to_owned(), json(DOCUMENT));
+    vec![
+        (compaction.clone().into(), Body::Compaction(compaction)),
+        (Compaction::default().into(), Body::Compaction(Compaction::default())),
+        (usage.clone().into(), Body::Usage(usage)),
+        (UsageRecord::default().into(), Body::Usage(UsageRecord::default())),
+        (label.clone().into(), Body::Label(label)),
+        (custom.clone().into(), Body::Custom(custom)),
+        (
+            NewBody::Unknown { kind: unknown().0, data: unknown().1 },
+            Body::Unknown { kind: unknown().0, data: unknown().1 },
+        ),
+    ]
+}
+
+/// Every body comes back equal, those of kinds that this release does not know included.
+pub(crate) async fn every_body_comes_back_equal(given: &Given) -> Verdict {
+    bodies_come_back(given, false).await
+}
+
+/// Every body comes back equal after a reopen.
+pub(crate) async fn every_body_outlives_a_reopen(given: &Given) -> Verdict {
+    bodies_come_back(given, true).await
+}
+
+async fn bodies_come_back(given: &Given, reopened: bool) -> Verdict {
+    let drafts = bodies().into_iter().enumerate().map(|(at, (body, _))| entry(&at.to_string(), body));
+    let writer = Writer::having(given, "t", [user("first")].into_iter().chain(drafts).collect::<Vec<_>>()).await?;
+    reopen(given, reopened).await?;
+    for (at, (_, body)) in bodies().into_iter().enumerate() {
+        expect_eq(&*writer.entry(&at.to_string()).await?.body, &body)?;
+    }
+    Ok(())
+}
+
+/// Payloads of hundreds of KiB come back whole.
+pub(crate) async fn large_payloads_come_back_whole(given: &Given) -> Verdict {
+    payloads_come_back(given, false).await
+}
+
+/// Payloads of hundreds of KiB come back whole after a reopen.
+pub(crate) async fn large_payloads_outlive_a_reopen(given: &Given) -> Verdict {
+    payloads_come_back(given, true).await
+}
+
+async fn payloads_come_back(given: &Given, reopened: bool) -> Verdict {
+    let text: String = TEXT.chars().cycle().take(400_000).collect();
+    let data = json(&format!("[{}1]", "1.50,".repeat(60_000)));
+    let result = Block::tool_result("c", vec![Block::text(text.clone()), Block::text(text.clone())]);
+    let drafts = [
+        entry("text", Message::user(text)),
+        entry("result", Message::new(Role::Tool, vec![result])),
+        entry("data", Custom::new("large", data)),
+    ];
+    let bodies: Vec<_> = drafts.iter().map(|draft| draft.body.clone()).collect();
+    let writer = Writer::having(given, "t", drafts).await?;
+    reopen(given, reopened).await?;
+    let after = given.log(&writer.thread).await?;
+    for (found, given) in after.iter().zip(&bodies) {
+        let same = match (&*found.body, given) {
+            (Body::Message(found), NewBody::Message(given)) => found == given,
+            (Body::Custom(found), NewBody::Custom(given)) => found == given,
+            _ => false,
+        };
+        expect_eq(same, true).map_err(|failure| failure.about(&found.id))?;
+    }
+    Ok(())
+}
+
+/// Times, runs, steps, origins, costs and counts given by the caller are kept; where none was given none is made up.
+pub(crate) async fn what_was_given_is_kept_and_nothing_made_up(given: &Given) -> Verdict {
+    let writer = Writer::new(given, "t");
+    let run = RunChange::new(id("r"), RunStatus::Running).with_agent(id("agent"));
+    given.accept(writer.commit().await?.with_run(run)).await?;
+    let raw = vec![0xff, 0, b'{', 0xfe];
+    let mut full = entry("full", message(Role::User, vec![])).with_run(id("r"), Some(u32::MAX));
+    full = full.with_timestamp(Timestamp::MAX).with_origin(ImportOrigin::new("pi-v3", 7).with_raw(raw.into()));
+    let receipt = writer.append([full.clone(), user("bare"), user("old").with_timestamp(Timestamp::MIN)]).await?;
+    let found: Arc<Entry> = writer.entry("full").await?;
+    expect_eq((found.timestamp, &found.run, found.step), (Timestamp::MAX, &full.run, full.step))?;
+    expect_eq(&found.origin, &full.origin)?;
+    let bare = writer.entry("bare").await?;
+    expect_eq(bare.message(), Some(&Message::user("bare")))?;
+    expect_eq((bare.timestamp, &bare.run, bare.step, &bare.origin), (receipt.time, &None, None, &None))?;
+    expect_eq(writer.entry("old").await?.timestamp, Timestamp::MIN)?;
+    let none: NewEntry = entry("none", UsageRecord::default());
+    writer.accept([none]).await?;
+    expect_eq(writer.load().await?.entry_times, Some((Timestamp::MIN, Timestamp::MAX)))
+}

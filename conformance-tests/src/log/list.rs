@@ -1,0 +1,204 @@
+//! Reading a log: by id, by filter, along a path.
+
+use std::{future::poll_fn, pin::pin};
+
+use futures_core::Stream;
+use store_core::{
+    BodyKind, Direction, EntryQuery, ErrorKind, LogReaderExt, Message, NewEntry, PageRequest, Role, RunChange,
+    RunStatus, Visibility,
+};
+
+use super::{
+    draft::{answering, assistant, checkpoint, custom, entry, label, note, rewind, user, users},
+    writer::{Writer, names},
+};
+use crate::{
+    check::{Failure, Verdict, expect, expect_eq, expect_kind, expect_some},
+    given::{Given, id, walk},
+};
+
+/// A path goes from its root to the entry, in pages and from either end; of an unknown entry it is empty.
+pub(crate) async fn a_path_is_listed_from_either_end(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a", "b", "c", "d", "e", "f", "g", "h", "i"])).await?;
+    writer.accept([user("x").below(id("c")), note("beside"), user("y"), user("z")]).await?;
+    let threads = given.threads()?;
+    for (direction, path) in [(Direction::Forward, "a b c x y z"), (Direction::Backward, "z y x c b a")] {
+        for limit in [1, 2, 3, 5, 6, 7] {
+            let query = EntryQuery::path_of(id("z")).with_direction(direction);
+            let list = |page| threads.list_entries(&writer.thread, query.clone().with_page(page));
+            expect_eq(names(&walk(PageRequest::first(limit), list).await?), path)?;
+        }
+    }
+    expect_eq(writer.path("unknown").await?, "")?;
+    let elsewhere = threads.list_entries(&id("unknown"), EntryQuery::path_of(id("z"))).await?;
+    expect(elsewhere.items.is_empty() && elsewhere.next.is_none(), "a path of an unknown thread")
+}
+
+/// A page of a path that was begun goes on along that path, whatever is committed meanwhile.
+pub(crate) async fn a_path_stays_while_it_is_walked(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a", "b", "c", "d"])).await?;
+    for direction in [Direction::Forward, Direction::Backward] {
+        let query = EntryQuery::path_of(id("d")).with_direction(direction);
+        let first = PageRequest::first(2);
+        let threads = given.threads()?;
+        let page = threads.list_entries(&writer.thread, query.clone().with_page(first.clone())).await?;
+        writer.accept([NewEntry::new(Message::user("new")).below(id("a")), rewind("b")]).await?;
+        let next = first.after(expect_some(page.next, "cursor")?);
+        let rest = threads.list_entries(&writer.thread, query.with_page(next)).await?;
+        let mut path = names(&page.items) + " " + &names(&rest.items);
+        if direction == Direction::Backward {
+            path = path.split(' ').rev().collect::<Vec<_>>().join(" ");
+        }
+        expect_eq((path.as_str(), rest.next), ("a b c d", None))?;
+    }
+    Ok(())
+}
+
+async fn with_a_bit_of_everything(given: &Given) -> Result<Writer<'_>, Failure> {
+    let writer = Writer::new(given, "t");
+    let run = RunChange::new(id("r"), RunStatus::Running).with_agent(id("agent"));
+    given.accept(writer.commit().await?.with_run(run)).await?;
+    let internal = entry("c", Message::user("c").with_visibility(Visibility::Internal));
+    let aside = entry("d", Message::assistant("d").with_visibility(Visibility::Aside));
+    writer.accept([user("a"), assistant("b").with_run(id("r"), Some(1)), internal, aside, note("e")]).await?;
+    writer.accept([answering("f", &["x"]).with_run(id("r"), None), checkpoint("g", None), custom("h")]).await?;
+    writer
+        .accept([label("a", Some("x")).with_id(id("i")), user("j").below(id("b")), user("k").with_side(true)])
+        .await?;
+    writer.accept([rewind("d").with_id(id("l"))]).await?;
+    Ok(writer)
+}
+
+fn query(change: impl FnOnce(&mut EntryQuery)) -> EntryQuery {
+    let mut query = EntryQuery::all();
+    change(&mut query);
+    query
+}
+
+/// Entries are filtered by parent, kind, role, visibility, run and side; a list of no kinds gives nothing.
+pub(crate) async fn entries_are_filtered(given: &Given) -> Verdict {
+    let writer = with_a_bit_of_everything(given).await?;
+    let kinds = |kinds: &[BodyKind]| Some(kinds.to_vec());
+    for (query, ids) in [
+        (EntryQuery::all(), "a b c d e f g h i j k l"),
+        (query(|query| query.role = Some(Role::User)), "a c j k"),
+        (query(|query| query.role = Some(Role::Tool)), "f"),
+        (query(|query| query.visibility = Some(Visibility::Aside)), "d"),
+        (query(|query| query.visibility = Some(Visibility::All)), "a b f j k"),
+        (query(|query| query.run = Some(id("r"))), "b f"),
+        (query(|query| query.run = Some(id("unknown"))), ""),
+        (query(|query| query.side = Some(true)), "e i k l"),
+        (query(|query| query.side = Some(false)), "a b c d f g h j"),
+        (query(|query| query.children_of = Some(id("b"))), "c j"),
+        (query(|query| query.children_of = Some(id("unknown"))), ""),
+        (query(|query| query.kinds = kinds(&[BodyKind::Checkpoint, BodyKind::Custom])), "e g h"),
+        (query(|query| query.kinds = kinds(&[BodyKind::Rewind, BodyKind::Label])), "i l"),
+        (query(|query| query.kinds = kinds(&[])), ""),
+    ] {
+        both_orders(&writer, query, ids).await?;
+    }
+    Ok(())
+}
+
+/// Several filters combine with "and".
+pub(crate) async fn filters_combine(given: &Given) -> Verdict {
+    let writer = with_a_bit_of_everything(given).await?;
+    let of_path = |query: &mut EntryQuery| (query.path_of, query.role) = (Some(id("h")), Some(Role::User));
+    let below = |query: &mut EntryQuery| (query.children_of, query.side) = (Some(id("d")), Some(true));
+    let of_run = |query: &mut EntryQuery| (query.run, query.role) = (Some(id("r")), Some(Role::User));
+    let window = |query: &mut EntryQuery| (query.from_seq, query.visibility) = (Some(5), Some(Visibility::All));
+    for (query, ids) in [(query(of_path), "a c"), (query(below), "e"), (query(of_run), ""), (query(window), "f j k")] {
+        both_orders(&writer, query, ids).await?;
+    }
+    Ok(())
+}
+
+/// A window of sequence numbers includes both bounds, alone and on a path; one that is empty gives nothing.
+pub(crate) async fn a_window_includes_its_bounds(given: &Given) -> Verdict {
+    let writer = with_a_bit_of_everything(given).await?;
+    for (from, to, ids, on_path) in [
+        (Some(1), Some(1), "a", "a"),
+        (Some(3), Some(6), "c d e f", "c d f"),
+        (Some(11), None, "k l", ""),
+        (None, Some(2), "a b", "a b"),
+        (Some(0), Some(u64::MAX), "a b c d e f g h i j k l", "a b c d f g h"),
+        (Some(5), Some(4), "", ""),
+        (Some(13), None, "", ""),
+        (Some(u64::MAX), None, "", ""),
+        (None, Some(0), "", ""),
+        (Some(5), Some(5), "e", ""),
+    ] {
+        let mut query = query(|query| (query.from_seq, query.to_seq) = (from, to));
+        both_orders(&writer, query.clone(), ids).await?;
+        query.path_of = Some(id("h"));
+        both_orders(&writer, query, on_path).await?;
+    }
+    Ok(())
+}
+
+async fn both_orders(writer: &Writer<'_>, query: EntryQuery, ids: &str) -> Verdict {
+    let about = format!("{query:?}");
+    expect_eq(writer.ids(query.clone()).await?, ids).map_err(|failure| failure.about(&about))?;
+    let backward = writer.ids(query.with_direction(Direction::Backward)).await?;
+    let turned = ids.split(' ').rev().collect::<Vec<_>>().join(" ");
+    expect_eq(backward, turned).map_err(|failure| failure.about(format!("backward {about}")))
+}
+
+/// An entry is found by its id in its own thread; an unknown id or thread gives none.
+pub(crate) async fn an_entry_is_found_by_its_id(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", [user("a"), note("beside"), user("b"), rewind("a")]).await?;
+    Writer::having(given, "other", users(&["foreign", "a"])).await?;
+    for listed in given.log(&writer.thread).await? {
+        expect_eq(writer.entry(listed.id.as_str()).await?, listed)?;
+    }
+    let threads = given.threads()?;
+    for (thread, name) in [("t", "foreign"), ("t", "A"), ("t", "unknown"), ("unknown", "a")] {
+        expect_eq(threads.load_entry(&id(thread), &id(name)).await?, None)?;
+    }
+    expect_eq(threads.load_entry(&id("other"), &id("a")).await?.map(|entry| entry.seq), Some(2))
+}
+
+/// All entries of a query stream in order, whatever the page, and the stream can be gone on with behind any entry.
+pub(crate) async fn entries_stream_in_order(given: &Given) -> Verdict {
+    let all = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let writer = Writer::having(given, "t", users(&all)).await?;
+    let log = given.log(&writer.thread).await?;
+    for (direction, order) in
+        [(Direction::Forward, all), (Direction::Backward, ["h", "g", "f", "e", "d", "c", "b", "a"])]
+    {
+        let query = EntryQuery::path_of(id("h")).with_direction(direction).with_page(PageRequest::first(3));
+        expect_eq(stream(&writer, query.clone()).await?, order.join(" "))?;
+        for (at, name) in order.iter().enumerate() {
+            let entry = log.iter().find(|entry| entry.id.as_str() == *name);
+            let rest = query.clone().behind(expect_some(entry, "entry")?);
+            expect_eq(stream(&writer, rest).await?, order[at + 1..].join(" "))?;
+        }
+    }
+    Ok(())
+}
+
+async fn stream(writer: &Writer<'_>, query: EntryQuery) -> Result<String, Failure> {
+    let threads = writer.given.threads()?;
+    let mut entries = pin!(threads.stream_entries(&writer.thread, query));
+    let mut found = Vec::new();
+    while let Some(entry) = poll_fn(|cx| entries.as_mut().poll_next(cx)).await {
+        found.push(entry?);
+    }
+    Ok(names(&found))
+}
+
+/// A cursor of one path is refused for another, and for another thread.
+pub(crate) async fn a_cursor_belongs_to_its_path(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
+    Writer::having(given, "other", users(&["a", "b", "c"])).await?;
+    let threads = given.threads()?;
+    let first = PageRequest::first(1);
+    let page = threads.list_entries(&writer.thread, EntryQuery::path_of(id("c")).with_page(first.clone())).await?;
+    let next = first.after(expect_some(page.next, "cursor")?);
+    let along = |path: &str| EntryQuery::path_of(id(path)).with_page(next.clone());
+    expect_kind(threads.list_entries(&writer.thread, along("b")).await, ErrorKind::InvalidCursor)?;
+    expect_kind(threads.list_entries(&id("other"), along("c")).await, ErrorKind::InvalidCursor)?;
+    let leaves = threads.list_leaves(&writer.thread, next.clone()).await;
+    expect_kind(leaves, ErrorKind::InvalidCursor)?;
+    expect_eq(names(&threads.list_entries(&writer.thread, along("c")).await?.items), "b")
+}

@@ -1,0 +1,94 @@
+//! The rules of messages.
+
+use store_core::{Block, BlockKind, Compaction, ErrorKind, Message, NewBody, NewEntry, Role};
+
+use super::{
+    draft::{answering, calling, json, user},
+    writer::Writer,
+};
+use crate::{
+    check::{Verdict, expect_eq},
+    given::Given,
+};
+
+fn call(id: &str, name: &str) -> Block {
+    Block::tool_use(id, name, json("{}"))
+}
+
+fn result(id: &str) -> Block {
+    Block::tool_result(id, vec![Block::text("ok")])
+}
+
+/// Calls stand in assistant messages only, with an id and a name, the ids once in a message.
+pub(crate) async fn calls_stand_in_assistant_messages(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", [user("a")]).await?;
+    for (role, blocks) in [
+        (Role::System, vec![call("c", "n")]),
+        (Role::User, vec![Block::text("x"), call("c", "n")]),
+        (Role::Tool, vec![result("c"), call("c", "n")]),
+        (Role::Assistant, vec![call("", "n")]),
+        (Role::Assistant, vec![call(" \t", "n")]),
+        (Role::Assistant, vec![call("c", "")]),
+        (Role::Assistant, vec![call("c", "\u{2003}")]),
+        (Role::Assistant, vec![call("c", "n"), call("d", "n"), call("c", "m")]),
+    ] {
+        refuse(&writer, role, blocks).await?;
+    }
+    let fits = Message::new(Role::Assistant, vec![call("c", "n"), Block::text("x"), call("C", "n")]);
+    writer.accept([NewEntry::new(fits.clone()), NewEntry::new(fits)]).await
+}
+
+/// Results stand in tool messages only, with the id of a call; a tool message holds at least one.
+pub(crate) async fn results_stand_in_tool_messages(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", [user("a")]).await?;
+    for (role, blocks) in [
+        (Role::System, vec![result("c")]),
+        (Role::User, vec![result("c")]),
+        (Role::Assistant, vec![call("c", "n"), result("c")]),
+        (Role::Tool, vec![result("")]),
+        (Role::Tool, vec![result("c"), result("  ")]),
+        (Role::Tool, vec![]),
+        (Role::Tool, vec![Block::text("x")]),
+    ] {
+        refuse(&writer, role, blocks).await?;
+    }
+    let fits = Message::new(Role::Tool, vec![Block::text("x"), result("c"), result("c")]);
+    writer.accept([NewEntry::new(fits)]).await?;
+    let empty = [Role::System, Role::User, Role::Assistant].map(|role| NewEntry::new(Message::new(role, vec![])));
+    writer.accept(empty).await
+}
+
+async fn refuse(writer: &Writer<'_>, role: Role, blocks: Vec<Block>) -> Verdict {
+    let what = format!("{role}: {blocks:?}");
+    let entries = [user("before"), NewEntry::new(Message::new(role, blocks))];
+    let error = writer.refuse(entries, ErrorKind::Invalid).await.map_err(|failure| failure.about(what))?;
+    expect_eq(error.part(), Some("entries[1]"))
+}
+
+/// The log records what happened: a result without a call, and a call without a result, are accepted.
+pub(crate) async fn unpaired_calls_and_results_are_accepted(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", [answering("answer", &["nobody asked"]), calling("ask", &["c"])]).await?;
+    writer.accept([user("b"), answering("twice", &["c", "c"]), calling("ask again", &["c"])]).await?;
+    writer.expect_log("answer ask b twice ask again").await?;
+    expect_eq(writer.path("ask again").await?, "answer ask b twice ask again")
+}
+
+/// What is said to be of an unknown kind has not the name of a known one: it would be read back as that.
+pub(crate) async fn an_unknown_kind_is_not_a_known_one(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", [user("a")]).await?;
+    for kind in ["message", "compaction", "checkpoint", "usage", "label", "rewind", "custom"] {
+        let body = NewBody::Unknown { kind: kind.to_owned(), data: json("1") };
+        writer.refuse([NewEntry::new(body)], ErrorKind::Invalid).await.map_err(|failure| failure.about(kind))?;
+    }
+    for kind in ["text", "thinking", "image", "document", "audio", "video", "tool_use", "tool_result", "opaque"] {
+        let block = || Block::new(BlockKind::Unknown { kind: kind.to_owned(), data: json("1") });
+        let inside = Block::tool_result("c", vec![block()]);
+        refuse(&writer, Role::Assistant, vec![Block::text("x"), block()]).await?;
+        refuse(&writer, Role::Tool, vec![inside]).await?;
+        let mut summary = Compaction::default();
+        summary.summary = vec![block()];
+        writer.refuse([NewEntry::new(summary)], ErrorKind::Invalid).await.map_err(|failure| failure.about(kind))?;
+    }
+    let unknown = BlockKind::Unknown { kind: "unknown".to_owned(), data: json("1") };
+    writer.accept([NewEntry::new(Message::new(Role::User, vec![Block::new(unknown)]))]).await
+}

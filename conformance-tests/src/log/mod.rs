@@ -1,0 +1,84 @@
+//! Cases of logs (EN).
+
+mod append;
+mod checkpoint;
+mod compaction;
+mod content;
+pub(crate) mod draft;
+mod list;
+mod message;
+mod rewind;
+mod snapshot;
+mod tree;
+mod usage;
+pub(crate) mod writer;
+
+/// The cases of this area.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! log {
+    ($then:ident $($with:tt)*) => {
+        $crate::$then! { [$($with)*] log
+            append: entries_are_numbered_in_the_order_given ["EN-1"] [];
+            append: concurrent_writers_leave_no_gap ["EN-1", "CM-6"] [Race];
+            append: entries_hang_below_each_other ["EN-3"] [];
+            append: an_entry_of_the_path_becomes_the_head ["EN-5"] [];
+            append: an_entry_never_changes ["EN-2"] [];
+            append: an_entry_id_is_used_once ["EN-16"] [];
+            append: an_entry_id_has_one_winner ["EN-16"] [Race];
+            tree: a_parent_is_an_earlier_entry ["EN-4"] [];
+            tree: a_new_root_can_be_started ["EN-4"] [];
+            tree: a_side_entry_lies_beside_the_path ["EN-6"] [];
+            tree: a_fork_leaves_other_branches_alone ["EN-9"] [];
+            tree: leaves_are_listed_by_sequence ["EN-11"] [];
+            tree: branch_points_are_listed_by_sequence ["EN-31"] [];
+            tree: paths_of_a_large_tree_follow_the_parents ["EN-12"] [];
+            rewind: a_rewind_moves_the_head ["EN-7"] [];
+            rewind: a_rewind_wants_an_entry_of_the_path ["EN-7"] [];
+            rewind: a_rewind_and_what_follows_it_are_one ["EN-3"] [];
+            rewind: an_abandoned_branch_stays_as_it_was ["EN-8"] [];
+            rewind: a_rewind_lies_beside_the_path ["EN-7"] [];
+            rewind: clearing_keeps_the_log ["EN-28"] [];
+            rewind: short_ways_are_single_commits ["EN-7", "EN-9", "EN-28"] [];
+            checkpoint: checkpoints_are_numbered_along_their_path ["EN-21"] [];
+            checkpoint: the_next_number_comes_with_the_context ["EN-33"] [];
+            checkpoint: an_announcement_comes_with_its_checkpoint ["EN-33"] [];
+            checkpoint: a_rewind_finds_the_nearest_number ["EN-22"] [];
+            checkpoint: a_rewind_finds_the_nearest_label ["EN-22"] [];
+            checkpoint: a_number_comes_again_after_a_rewind ["EN-23"] [];
+            checkpoint: numbers_end ["EN-21", "ER-8"] [];
+            snapshot: snapshots_are_listed_by_name ["EN-30"] [];
+            snapshot: a_label_renames_a_snapshot ["EN-25", "EN-30"] [];
+            snapshot: a_name_is_restored_from_any_branch ["EN-30"] [];
+            snapshot: a_label_wants_an_existing_target ["EN-25"] [];
+            compaction: an_interval_lies_on_the_path ["EN-24"] [];
+            compaction: intervals_do_not_cut_each_other ["EN-24"] [];
+            compaction: intervals_of_other_branches_do_not_matter ["EN-24"] [];
+            message: calls_stand_in_assistant_messages ["EN-18"] [];
+            message: results_stand_in_tool_messages ["EN-18"] [];
+            message: unpaired_calls_and_results_are_accepted ["EN-19"] [];
+            message: an_unknown_kind_is_not_a_known_one ["EN-17", "ID-11", "ER-8"] [];
+            content: every_block_comes_back_equal ["EN-17", "EN-20"] [];
+            content: every_block_outlives_a_reopen ["EN-17", "EN-20"] [Reopen];
+            content: every_body_comes_back_equal ["EN-17"] [];
+            content: every_body_outlives_a_reopen ["EN-17"] [Reopen];
+            content: large_payloads_come_back_whole ["EN-17"] [];
+            content: large_payloads_outlive_a_reopen ["EN-17"] [Reopen];
+            content: what_was_given_is_kept_and_nothing_made_up ["EN-27"] [];
+            usage: what_was_spent_is_summed ["EN-26"] [];
+            usage: sums_are_exact_under_concurrent_writers ["EN-26"] [Race];
+            usage: the_newest_context_size_comes_with_the_context ["EN-26", "EN-29"] [];
+            usage: a_context_size_belongs_to_its_path ["EN-29"] [];
+            list: a_path_is_listed_from_either_end ["EN-12"] [];
+            list: a_path_stays_while_it_is_walked ["EN-12"] [];
+            list: entries_are_filtered ["EN-13"] [];
+            list: filters_combine ["EN-13", "PG-9"] [];
+            list: a_window_includes_its_bounds ["EN-13"] [];
+            list: an_entry_is_found_by_its_id ["EN-15"] [];
+            list: entries_stream_in_order ["EN-32"] [];
+            list: a_cursor_belongs_to_its_path ["EN-12", "PG-6"] [];
+        }
+    };
+}
+
+log!(case_slice);

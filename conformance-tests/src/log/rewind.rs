@@ -1,0 +1,123 @@
+//! Rewinding: the head moves, nothing is deleted.
+
+use store_core::{CommitCoordinatorExt, ContextRequest, ErrorKind, Fork, Guard, Label, NewEntry, RewindTo};
+
+use super::{
+    draft::{checkpoint, clear, note, rewind, user, users},
+    writer::Writer,
+};
+use crate::{
+    check::{Verdict, expect, expect_eq, expect_kind},
+    given::{Given, id},
+};
+
+/// A rewind moves the head to its target, back and forth and between branches; every entry stays readable.
+pub(crate) async fn a_rewind_moves_the_head(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
+    for target in ["a", "c", "b"] {
+        let receipt = writer.append([rewind(target)]).await?;
+        expect_eq((receipt.head, writer.head().await?), (Some(id(target)), target.to_owned()))?;
+    }
+    writer.accept([user("d")]).await?;
+    writer.accept([rewind("c")]).await?;
+    let receipt = writer.append([clear()]).await?;
+    expect_eq((receipt.head, writer.head().await?), (None, String::new()))?;
+    expect_eq(receipt.version.number(), 9)?;
+    for (name, path) in [("c", "a b c"), ("d", "a b d")] {
+        expect_eq(writer.entry(name).await?.id.as_str(), name)?;
+        expect_eq(writer.path(name).await?, path)?;
+    }
+    expect_eq(given.log(&writer.thread).await?.len(), 9)
+}
+
+/// A rewind to an entry that does not exist, is of another thread, comes later, or lies beside the path is refused.
+pub(crate) async fn a_rewind_wants_an_entry_of_the_path(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", [user("a"), note("beside"), rewind("a").with_id(id("back"))]).await?;
+    Writer::having(given, "other", users(&["foreign"])).await?;
+    for target in ["unknown", "foreign", "beside", "back", "later"] {
+        let error = writer.refuse([rewind(target), user("later")], ErrorKind::Invalid).await;
+        let error = error.map_err(|failure| failure.about(target))?;
+        expect_eq(error.part(), Some("entries[0]"))?;
+    }
+    Ok(())
+}
+
+/// What follows a rewind in its commit hangs below its target: no reader sees the one without the other.
+pub(crate) async fn a_rewind_and_what_follows_it_are_one(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
+    writer.accept([user("c"), rewind("a"), note("beside a"), user("d"), clear(), user("e"), user("f")]).await?;
+    for (name, parent) in [("c", "b"), ("beside a", "a"), ("d", "a"), ("e", ""), ("f", "e")] {
+        expect_eq(writer.parent(name).await?, parent).map_err(|failure| failure.about(name))?;
+    }
+    // To an entry of the same commit, and as the last of it.
+    writer.accept([user("g"), user("h"), rewind("g"), user("i"), rewind("h")]).await?;
+    expect_eq((writer.parent("i").await?, writer.head().await?), ("g".to_owned(), "h".to_owned()))
+}
+
+/// After a rewind and a new entry the abandoned branch keeps its ids, numbers, path and context.
+pub(crate) async fn an_abandoned_branch_stays_as_it_was(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
+    let (log, context) = (given.log(&writer.thread).await?, writer.context().await?.context);
+    writer.accept([rewind("a")]).await?;
+    writer.accept(users(&["d", "e"])).await?;
+    expect_eq(given.log(&writer.thread).await?.get(..3), Some(&log[..]))?;
+    expect_eq(writer.path("c").await?, "a b c")?;
+    expect_eq(writer.path("e").await?, "a d e")?;
+    expect_eq(writer.leaves().await?, "c e")?;
+    expect_eq(writer.context_by(ContextRequest::at(id("c"))).await?.context, context)
+}
+
+/// A rewind always lies beside the path: a draft that says otherwise is refused, or has no say.
+pub(crate) async fn a_rewind_lies_beside_the_path(given: &Given) -> Verdict {
+    let targets = [
+        RewindTo::Start,
+        RewindTo::Entry(id("a")),
+        RewindTo::Checkpoint(0),
+        RewindTo::Label("name".to_owned()),
+        RewindTo::Snapshot("name".to_owned()),
+    ];
+    let writer = Writer::having(given, "t", [user("a"), checkpoint("b", Some("name")), user("c")]).await?;
+    for (at, target) in targets.into_iter().enumerate() {
+        writer.accept([rewind("c")]).await?;
+        let name = format!("rewind {at}");
+        let draft = NewEntry::new(target).with_id(id(&name)).with_side(false);
+        let commit = writer.commit().await?.entry(draft);
+        match given.commits()?.commit(commit).await {
+            Ok(_) => expect(writer.entry(&name).await?.side, format!("{name} lies on the path"))?,
+            Err(error) => expect_eq(error.kind(), ErrorKind::Invalid)?,
+        }
+    }
+    expect_eq(writer.leaves().await?, "c")
+}
+
+/// After a rewind to before the first entry the context is empty, and the log gives everything still.
+pub(crate) async fn clearing_keeps_the_log(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
+    writer.accept([clear().with_id(id("cleared"))]).await?;
+    let context = writer.context().await?;
+    expect_eq((context.at, context.context.messages.len()), (None, 0))?;
+    writer.expect_log("a b cleared").await?;
+    writer.accept(users(&["c"])).await?;
+    expect_eq(writer.path("c").await?, "c")?;
+    expect_eq(writer.context().await?.context.messages.len(), 1)?;
+    writer.accept([rewind("b")]).await?;
+    expect_eq(writer.context().await?.context.messages.len(), 2)
+}
+
+/// Fork, rewind, clear and label are one commit each, under the guard that they are given.
+pub(crate) async fn short_ways_are_single_commits(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
+    let (commits, first) = (given.commits()?, writer.load().await?);
+    let fork = Fork::below(id("a")).entries(users(&["c", "d"]));
+    let receipt = commits.fork(Guard::from(&first), fork.clone()).await?;
+    expect_eq((writer.path("d").await?.as_str(), writer.path("b").await?.as_str()), ("a c d", "a b"))?;
+    let receipt = commits.rewind(Guard::from(&receipt), RewindTo::Entry(id("c"))).await?;
+    expect_eq((receipt.head.clone(), receipt.version.number()), (Some(id("c")), 5))?;
+    let receipt = commits.label(Guard::from(&receipt), Label::new(id("b"), Some("x".to_owned()))).await?;
+    let receipt = commits.clear(Guard::from(&receipt)).await?;
+    expect_eq((receipt.head.clone(), receipt.version.number()), (None, 7))?;
+    let receipt = commits.fork(Guard::from(&receipt), Fork::root().entries(users(&["e", "f"]))).await?;
+    expect_eq((writer.path("f").await?, receipt.version.number()), ("e f".to_owned(), 9))?;
+    expect_kind(commits.fork(Guard::from(&first), fork).await, ErrorKind::Conflict)?;
+    expect_kind(commits.clear(Guard::from(&first)).await, ErrorKind::Conflict).map(drop)
+}

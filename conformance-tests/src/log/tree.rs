@@ -1,0 +1,134 @@
+//! The tree: parents, roots, side entries, leaves, branch points.
+
+use store_core::{BranchPoint, EntryQuery, ErrorKind, Leaf, PageRequest, ParentRef, Timestamp};
+
+use super::{
+    draft::{clear, note, rewind, user, users},
+    writer::Writer,
+};
+use crate::{
+    check::{Verdict, expect, expect_eq},
+    given::{Given, id, walk},
+};
+
+/// A parent is an entry of the thread, earlier in its log or in the commit, and no side entry; else `Invalid`, naming
+/// it.
+pub(crate) async fn a_parent_is_an_earlier_entry(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", [user("a"), note("beside"), user("b")]).await?;
+    Writer::having(given, "other", users(&["foreign"])).await?;
+    for parent in ["unknown", "beside", "foreign", "x", "later"] {
+        let entries = [user("first"), user("x").below(id(parent)), user("later")];
+        let error = writer.refuse(entries, ErrorKind::Invalid).await.map_err(|f| f.about(parent))?;
+        expect_eq(error.part(), Some("entries[1]"))?;
+        expect(error.to_string().contains(parent), format!("the message does not name the parent: {error}"))?;
+    }
+    let side = [note("mine"), user("x").below(id("mine"))];
+    writer.refuse(side, ErrorKind::Invalid).await?;
+    writer.accept([user("c").below(id("a")), user("d").below(id("c")), user("e").below(id("c"))]).await?;
+    for (name, parent) in [("c", "a"), ("d", "c"), ("e", "c")] {
+        expect_eq(writer.parent(name).await?, parent)?;
+    }
+    Ok(())
+}
+
+/// `Root` as parent starts a new root, in a log with others too.
+pub(crate) async fn a_new_root_can_be_started(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
+    writer.accept([user("c").with_parent(ParentRef::Root), user("d")]).await?;
+    expect_eq(writer.entry("c").await?.parent.clone(), None)?;
+    expect_eq(writer.path("d").await?, "c d")?;
+    expect_eq(writer.path("b").await?, "a b")?;
+    expect_eq(writer.head().await?, "d")
+}
+
+/// A side entry hangs below its parent, moves no head, is no leaf and lies on no path, that of its siblings included.
+pub(crate) async fn a_side_entry_lies_beside_the_path(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
+    let receipt = writer.append([note("x"), user("y").with_side(true), note("z").below(id("a"))]).await?;
+    expect_eq(receipt.head, Some(id("b")))?;
+    expect_eq(receipt.version.number(), 5)?;
+    for (name, parent) in [("x", "b"), ("y", "b"), ("z", "a")] {
+        expect(writer.entry(name).await?.side, format!("`{name}` is no side entry"))?;
+        expect_eq(writer.parent(name).await?, parent)?;
+    }
+    expect_eq(writer.leaves().await?, "b")?;
+    writer.accept(users(&["c"])).await?;
+    expect_eq(writer.path("c").await?, "a b c")?;
+    expect_eq(writer.leaves().await?, "c")?;
+    expect_eq(writer.load().await?.leaves, 1)
+}
+
+/// A fork leaves the other branches as they were: their entries, numbers, paths and leaves.
+pub(crate) async fn a_fork_leaves_other_branches_alone(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
+    let before = given.log(&writer.thread).await?;
+    let context = writer.context_by(store_core::ContextRequest::at(id("c"))).await?.context;
+    writer.accept([user("d").below(id("a")), user("e"), user("f").below(id("b"))]).await?;
+    expect_eq(given.log(&writer.thread).await?.get(..3), Some(&before[..]))?;
+    for (leaf, path) in [("c", "a b c"), ("e", "a d e"), ("f", "a b f")] {
+        expect_eq(writer.path(leaf).await?, path)?;
+    }
+    expect_eq(writer.leaves().await?, "c e f")?;
+    expect_eq(writer.context_by(store_core::ContextRequest::at(id("c"))).await?.context, context)
+}
+
+/// A leaf is an entry of a path without a child on a path. Leaves are listed by sequence, with path length and time.
+pub(crate) async fn leaves_are_listed_by_sequence(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
+    let time = Timestamp::from_millis(1_234)?;
+    writer.accept([user("d").below(id("b")).with_timestamp(time), note("beside"), user("e").below(id("a"))]).await?;
+    writer.accept([user("f").with_parent(ParentRef::Root), rewind("e"), user("g"), clear()]).await?;
+    let threads = given.threads()?;
+    let leaves = walk(PageRequest::first(2), |page| threads.list_leaves(&writer.thread, page)).await?;
+    let mut wanted = Vec::new();
+    for (name, length) in [("c", 3), ("d", 3), ("f", 1), ("g", 3)] {
+        let entry = writer.entry(name).await?;
+        wanted.push(Leaf::new(id(name), entry.seq, length, entry.timestamp));
+    }
+    expect_eq(leaves.get(1).map(|leaf| leaf.timestamp), Some(time))?;
+    expect_eq(leaves, wanted)?;
+    expect_eq(writer.load().await?.leaves, 4)?;
+    expect_eq(threads.list_leaves(&id("unknown"), PageRequest::default()).await?.items, vec![])
+}
+
+/// Branch points are entries with several children on paths, by sequence; several roots are one before the first entry.
+pub(crate) async fn branch_points_are_listed_by_sequence(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", [user("a"), user("b"), user("c"), note("beside b").below(id("b"))]).await?;
+    let threads = given.threads()?;
+    let list = || walk(PageRequest::first(1), |page| threads.list_branch_points(&writer.thread, page));
+    expect_eq(list().await?, vec![])?;
+    writer.accept([user("d").below(id("b")), user("e").below(id("a")), user("f").below(id("b"))]).await?;
+    let point = |name: &str, children| BranchPoint::new(Some(id(name)), children);
+    expect_eq(list().await?, vec![point("a", 2), point("b", 3)])?;
+    writer.accept([user("g").with_parent(ParentRef::Root), note("root beside").with_parent(ParentRef::Root)]).await?;
+    writer.accept([clear(), user("h")]).await?;
+    expect_eq(list().await?, vec![BranchPoint::new(None, 3), point("a", 2), point("b", 3)])?;
+    expect_eq(threads.list_branch_points(&id("unknown"), PageRequest::default()).await?.items, vec![])
+}
+
+/// In a large tree every path is the chain of parents, from either end, whatever the order in which it grew.
+pub(crate) async fn paths_of_a_large_tree_follow_the_parents(given: &Given) -> Verdict {
+    const SIZE: usize = 400;
+    let writer = Writer::new(given, "t");
+    let mut parents = vec![None];
+    let mut entries = vec![user("0")];
+    for at in 1..SIZE {
+        // Mostly a chain; now and then a branch from far above.
+        let parent = if at % 17 == 0 { (at * 7_919) % at } else { at - 1 };
+        parents.push(Some(parent));
+        entries.push(user(&at.to_string()).below(id(&parent.to_string())));
+    }
+    while !entries.is_empty() {
+        let more = entries.split_off(entries.len().min(90));
+        writer.accept(std::mem::replace(&mut entries, more)).await?;
+    }
+    for leaf in (0..SIZE).step_by(29) {
+        let mut path: Vec<_> = std::iter::successors(Some(leaf), |&at| parents[at]).map(|at| at.to_string()).collect();
+        let query = EntryQuery::path_of(id(&leaf.to_string()));
+        let backward = writer.ids(query.with_direction(store_core::Direction::Backward)).await?;
+        expect_eq(backward, path.join(" "))?;
+        path.reverse();
+        expect_eq(writer.path(&leaf.to_string()).await?, path.join(" "))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! What was spent, and how large the context was.
+
+use std::sync::Arc;
+
+use store_core::{
+    ContextRequest, Message, NewEntry, Run, RunChange, RunId, RunOutcome, RunStatus, TokenCounts, Usage, UsageRecord,
+};
+
+use super::{
+    draft::{clear, compaction, entry, rewind, sized, spent, user, users},
+    writer::Writer,
+};
+use crate::{
+    check::{Failure, Verdict, expect_eq, expect_some},
+    given::{Given, id, race},
+};
+
+fn metered(name: &str, tokens: TokenCounts) -> NewEntry {
+    entry(name, Message::assistant(name).with_usage(Usage::from(tokens)))
+}
+
+async fn run(given: &Given, name: &str) -> Result<Run, Failure> {
+    expect_some(given.threads()?.load_run(&id(name)).await?, "run")
+}
+
+async fn start(writer: &Writer<'_>, name: &str) -> Verdict {
+    let run = RunChange::new(id(name), RunStatus::Running).with_agent(id("agent"));
+    writer.given.accept(writer.commit().await?.with_run(run)).await
+}
+
+/// What messages and usage records say was spent is summed per thread and per run, on every branch.
+pub(crate) async fn what_was_spent_is_summed(given: &Given) -> Verdict {
+    let writer = Writer::new(given, "t");
+    start(&writer, "one").await?;
+    start(&writer, "two").await?;
+    let mut all = TokenCounts::new(1, 2);
+    (all.cache_read, all.cache_write, all.reasoning) = (4, 8, 16);
+    let one = |entry: NewEntry| entry.with_run(id::<RunId>("one"), Some(1));
+    writer.accept([user("a"), one(metered("b", all.clone())), one(spent(100, 200))]).await?;
+    writer.accept([rewind("a"), spent(1_000, 0).with_run(id("two"), None), spent(0, 5)]).await?;
+    let done = RunChange::new(id("one"), RunStatus::done(RunOutcome::NaturalEnd));
+    let last = writer.commit().await?.with_run(done).entry(one(metered("c", TokenCounts::new(7, 7))));
+    given.accept(last).await?;
+    writer.accept([clear()]).await?;
+    let mut first = all.plus(&TokenCounts::new(107, 207));
+    expect_eq(&run(given, "one").await?.spent, &first)?;
+    expect_eq(run(given, "two").await?.spent, TokenCounts::new(1_000, 0))?;
+    first = first.plus(&TokenCounts::new(1_000, 5));
+    expect_eq(writer.load().await?.usage, first)?;
+    expect_eq(run(given, "one").await?.usage, TokenCounts::default())
+}
+
+/// Sums are exact under concurrent writers.
+pub(crate) async fn sums_are_exact_under_concurrent_writers(given: &Given) -> Verdict {
+    let writer = Writer::new(given, "t");
+    start(&writer, "one").await?;
+    let commits = given.commits()?;
+    let results = race(8, |task| {
+        let (commits, thread) = (Arc::clone(&commits), writer.thread.clone());
+        async move {
+            for round in 0..10 {
+                let entry = spent(1, task as u64).with_run(id("one"), None);
+                let commit = store_core::Commit::new(thread.clone()).entry(entry);
+                let _receipt = commits.commit(commit.with_key(id(&format!("{task}-{round}")))).await?;
+            }
+            Ok::<(), store_core::Error>(())
+        }
+    })
+    .await;
+    results.into_iter().collect::<Result<Vec<_>, _>>()?;
+    expect_eq(writer.load().await?.usage, TokenCounts::new(80, 280))?;
+    expect_eq(run(given, "one").await?.spent, TokenCounts::new(80, 280))
+}
+
+/// The newest context size comes with the context: of a usage record below the path or of a message's usage.
+pub(crate) async fn the_newest_context_size_comes_with_the_context(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a"])).await?;
+    expect_eq(writer.context().await?.context_size, None)?;
+    for (entry, size) in [(sized("s1", 100), 100), (user("b"), 100), (sized("s2", 50), 50), (sized("s3", 70), 70)] {
+        writer.accept([entry]).await?;
+        expect_eq(writer.context().await?.context_size, Some(size))?;
+    }
+    let mut usage = UsageRecord::default();
+    usage.spent = Some(TokenCounts::new(9, 9));
+    writer.accept([NewEntry::new(usage)]).await?;
+    expect_eq(writer.context().await?.context_size, Some(70))?;
+    let mut tokens = TokenCounts::new(10, 3);
+    (tokens.cache_read, tokens.cache_write, tokens.reasoning) = (20, 30, 1);
+    writer.accept([metered("m", tokens)]).await?;
+    let size = expect_some(writer.context().await?.context_size, "context size")?;
+    // All input; whether the output that joins it is counted is not said.
+    expect_eq((60..=63).contains(&size), true)?;
+    // Sizes are never summed.
+    expect_eq(writer.load().await?.usage.input, 19)
+}
+
+/// A compaction ends what was known of the size; a rewind brings back the earlier one.
+pub(crate) async fn a_context_size_belongs_to_its_path(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", [user("a"), sized("s1", 10), user("b"), sized("s2", 20)]).await?;
+    let size = |name: &str| writer.context_by(ContextRequest::at(id(name)));
+    writer.accept([user("c"), compaction("d", "a", "b"), user("e")]).await?;
+    expect_eq(writer.context().await?.context_size, None)?;
+    writer.accept([sized("s3", 5)]).await?;
+    expect_eq(writer.context().await?.context_size, Some(5))?;
+    expect_eq(size("c").await?.context_size, Some(20))?;
+    writer.accept([rewind("c")]).await?;
+    expect_eq(writer.context().await?.context_size, Some(20))?;
+    writer.accept([rewind("a")]).await?;
+    expect_eq(writer.context().await?.context_size, Some(10))?;
+    writer.accept([user("f")]).await?;
+    expect_eq(writer.context().await?.context_size, Some(10))?;
+    writer.accept([clear()]).await?;
+    expect_eq(writer.context().await?.context_size, None)
+}

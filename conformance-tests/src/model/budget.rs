@@ -1,0 +1,67 @@
+//! What goes when a context is too large (CX-19).
+
+use store_core::{Budget, EntryId, Role};
+
+use super::context::Piece;
+
+/// Leaves out the oldest turns until the rest fits. The newest turn stays, whatever its size.
+pub(super) fn within(pieces: Vec<Piece>, budget: Option<&Budget>) -> (Vec<Piece>, Vec<EntryId>) {
+    let Some(budget) = budget else { return (pieces, Vec::new()) };
+    let size = |piece: &Piece| match budget {
+        Budget::Tokens { counter, .. } => counter(&piece.message),
+        _ => 1,
+    };
+    let max = match budget {
+        Budget::Messages(max) | Budget::Tokens { max, .. } => *max,
+        _ => u64::MAX,
+    };
+    let mut kept: Vec<_> = turns(&pieces).into_iter().zip(pieces).collect();
+    let newest = kept.iter().filter_map(|(turn, _)| *turn).max();
+    let mut left_out = Vec::new();
+    while kept.iter().fold(0, |sum: u64, (_, piece)| sum.saturating_add(size(piece))) > max {
+        let oldest = kept.iter().filter_map(|(turn, _)| *turn).min();
+        if oldest == newest {
+            break;
+        }
+        for (_, piece) in kept.iter().filter(|(turn, _)| *turn == oldest) {
+            left_out.extend(std::iter::once(&piece.entry).chain(&piece.merged).cloned());
+        }
+        kept.retain(|(turn, _)| *turn != oldest);
+    }
+    let mut named: Vec<EntryId> = Vec::new();
+    for entry in left_out {
+        if !named.contains(&entry) {
+            named.push(entry);
+        }
+    }
+    (kept.into_iter().map(|(_, piece)| piece).collect(), named)
+}
+
+/// The number of each message's turn, from 0; none for what always stays. A turn begins with a user message behind
+/// another one's answer; an earlier summary is a turn of its own, and the last one parts turns.
+fn turns(pieces: &[Piece]) -> Vec<Option<usize>> {
+    let last_summary = pieces.iter().rfind(|piece| piece.is_summary()).map(|piece| &piece.entry);
+    let mut turns: Vec<Option<usize>> = Vec::new();
+    let mut turn = 0;
+    let mut last: Option<&Piece> = None;
+    for piece in pieces {
+        let stays = piece.is_summary() && Some(&piece.entry) == last_summary;
+        if piece.message.role == Role::System {
+            turns.push(None);
+            continue;
+        }
+        if piece.message.role == Role::Tool {
+            turns.push(turns.last().copied().flatten());
+            continue;
+        }
+        let summary = |piece: &Piece| piece.is_summary().then(|| piece.entry.clone());
+        let begins = last.is_some_and(|last| {
+            let asks = piece.message.role == Role::User && last.message.role != Role::User;
+            summary(last) != summary(piece) || (asks && !piece.is_summary())
+        });
+        turn += usize::from(begins);
+        last = Some(piece);
+        turns.push((!stays).then_some(turn));
+    }
+    turns
+}

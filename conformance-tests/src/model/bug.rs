@@ -1,0 +1,134 @@
+//! Planted bugs: what is wrong with a broken store, and which case finds it.
+
+macro_rules! bugs {
+    ($($(#[$doc:meta])* $bug:ident = $killer:literal,)*) => {
+        /// What is wrong with a store that was broken on purpose.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Bug {
+            $($(#[$doc])* #[doc = concat!("Killed by `", $killer, "`.")] $bug,)*
+        }
+
+        impl Bug {
+            /// Every planted bug.
+            pub const ALL: &'static [Self] = &[$(Self::$bug,)*];
+
+            /// The case that rejects a store with this bug.
+            #[must_use]
+            pub const fn killer(self) -> &'static str {
+                match self {
+                    $(Self::$bug => $killer,)*
+                }
+            }
+        }
+    };
+}
+
+bugs! {
+    /// A guard holds that is one behind the version.
+    VersionOffByOne = "commit::a_guard_is_judged_by_the_version",
+    /// A guard holds if the thread was last written at the time of that version.
+    VersionByTime = "commit::any_makes_a_thread_that_never_existed",
+    /// Looks at the guard before it takes the lock.
+    GuardOutsideTheLock = "commit::one_guard_has_one_winner",
+    /// A repeat with its key is applied again.
+    KeyIgnored = "commit::a_key_is_applied_once",
+    /// The first receipt answers a key, whatever the content.
+    KeyContentIgnored = "commit::other_content_is_a_mismatch",
+    /// Keys are kept for the whole tenant.
+    KeysOfAllThreads = "commit::keys_belong_to_one_thread",
+    /// A refused commit leaves its key behind.
+    RefusedKeyStays = "commit::a_refused_commit_leaves_no_key",
+    /// A commit that is answered `Conflict` is written all the same.
+    RefusedButApplied = "commit::no_part_of_a_refused_commit_comes_later",
+    /// State is written before entries are checked.
+    StateWithoutEntries = "commit::no_part_of_a_refused_commit_is_there",
+    /// Entries are written one by one until one is refused.
+    EntriesBeforeTheBadOne = "log::a_parent_is_an_earlier_entry",
+    /// A refused commit puts back what the thread was when it began.
+    RefusalRollsBack = "commit::a_refused_commit_disturbs_nobody",
+    /// An old claim goes on writing.
+    FenceIgnored = "commit::no_lower_claim_writes_after_a_higher",
+    /// A late commit brings a deleted thread back.
+    LateCommitRevives = "thread::a_late_write_does_not_bring_it_back",
+    /// A deleted id is forgotten at once.
+    DeletionForgetsTheId = "thread::deleted_ids_are_remembered_for_thirty_days",
+    /// A thread made anew has the generation of the old one.
+    GenerationForgotten = "thread::a_thread_made_anew_is_another_one",
+    /// A thread made anew has the log of the old one.
+    OldLogReturns = "thread::a_deletion_removes_everything_of_the_thread",
+    /// A commit raises the revision of the thread's own fields.
+    CommitMovesTheRevision = "thread::updates_and_commits_keep_out_of_each_others_guards",
+    /// An update replaces all metadata.
+    UpdateForgetsMetadata = "thread::unguarded_updates_of_different_keys_all_land",
+    /// An update that changes nothing raises the revision.
+    UnchangedCounts = "thread::an_update_that_changes_nothing_raises_nothing",
+    /// Times follow a clock that runs back.
+    TimeGoesBack = "thread::activity_never_goes_back",
+    /// A parent need not exist.
+    ParentUnchecked = "thread::a_parent_must_exist",
+    /// A thread can become its own ancestor.
+    CyclesAllowed = "thread::a_thread_is_never_its_own_ancestor",
+    /// A deletion with `Reject` does not look for children.
+    ChildrenIgnored = "thread::reject_refuses_a_thread_with_children",
+    /// A deletion with `Detach` leaves children that point nowhere.
+    DetachForgotten = "thread::detach_leaves_children_without_a_parent",
+    /// A deletion with `Cascade` goes one level deep.
+    CascadeStopsEarly = "thread::cascade_deletes_all_descendants",
+    /// Pruning takes threads at work.
+    PruneTakesOpenRuns = "thread::threads_with_open_runs_are_not_pruned",
+    /// Pruning takes threads with children that stay.
+    PruneTakesParents = "thread::threads_whose_children_stay_are_not_pruned",
+    /// A rewind removes what lies behind its target.
+    RewindDeletes = "log::an_abandoned_branch_stays_as_it_was",
+    /// A fork takes over what hung below its parent.
+    ForkTakesTheBranch = "log::a_fork_leaves_other_branches_alone",
+    /// An entry beside the path becomes the head.
+    SideEntryIsHead = "log::a_side_entry_lies_beside_the_path",
+    /// Checkpoints are counted over all branches.
+    CheckpointsCountTheLog = "log::checkpoints_are_numbered_along_their_path",
+    /// Sums count everything twice.
+    SumsCountedTwice = "log::what_was_spent_is_summed",
+    /// NUL is taken out of texts.
+    NulStripped = "ids::any_text_comes_back_equal",
+    /// JSON is read into numbers and written again.
+    NumbersRewritten = "ids::json_comes_back_byte_for_byte",
+    /// Thread ids are compared without case.
+    CaseFolded = "ids::hostile_ids_are_kept_as_they_are",
+    /// Thread and entry are joined into one key with a dot.
+    IdsJoined = "ids::pairs_of_thread_and_entry_never_meet",
+    /// A compaction of another branch has an effect.
+    ForeignCompaction = "context::a_compaction_of_another_branch_has_no_effect",
+    /// Results without a call are sent.
+    OrphanResultsKept = "context::a_result_without_its_call_is_left_out",
+    /// What only people are shown is sent.
+    AsideIsSent = "context::a_context_has_what_a_model_may_see",
+    /// A done run can be written again.
+    DoneRunChanges = "run::a_done_run_never_changes",
+    /// A run may go from any status to any other.
+    AnyTransition = "run::a_status_becomes_what_the_table_allows",
+    /// A run id of another thread is taken over.
+    RunTakenOver = "run::a_run_belongs_to_one_thread",
+    /// `add` sets.
+    AddSets = "commit::an_operation_works_on_what_is_stored",
+    /// A page goes on behind all records of the last one's time.
+    CursorSkipsTies = "page::orders_are_total",
+    /// A page begins with the last record of the page before.
+    CursorRepeats = "page::writing_between_pages_skips_and_repeats_nothing",
+    /// Lists are ordered as their records were made.
+    InsertionOrder = "thread::orders_by_activity_and_creation",
+    /// A list is one page.
+    LimitIgnored = "page::a_page_holds_at_most_limit",
+    /// A cursor opens any list of its kind.
+    CursorUnbound = "page::a_cursor_is_bound_to_its_list",
+    /// A read sees everything but the last write.
+    StaleRead = "process::writes_are_read_back_through_every_handle",
+    /// A tenant sees those whose names begin with its own.
+    TenantByPrefix = "tenant::tenants_see_only_their_own",
+    /// Handles of a deleted tenant go on working.
+    DeletedTenantAnswers = "process::a_deleted_tenant_refuses_every_call",
+    /// A closed store goes on working.
+    ClosedAnswers = "process::a_closed_store_refuses_every_call",
+    /// Commit keys live as long as the opened store.
+    ReopenForgetsKeys = "commit::a_key_outlives_a_reopen",
+}

@@ -1,0 +1,254 @@
+//! The commit, step by step in the order of CM-43, on a copy of the thread that is put at the end.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use store_core::{
+    Commit, Detail, Entry, Error, Expect, Fence, IdSource, Limits, Receipt, Result, Run, RunStatus, Thread,
+    ThreadFields, ThreadId, Timestamp, Version, check_limit, codec::Codec,
+};
+
+use super::{
+    bug::Bug,
+    entries::Draft,
+    run, sabotage, shape, state,
+    tree::spent,
+    world::{Memory, Slot, Tenant, blank_thread, record},
+};
+
+/// What a write is judged with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Setting<'a> {
+    /// Store time.
+    pub(super) now: Timestamp,
+    /// The limits.
+    pub(super) limits: &'a Limits,
+    /// Where ids come from that nobody gives.
+    pub(super) ids: &'a dyn IdSource,
+    /// What is wrong with the store.
+    pub(super) bug: Option<Bug>,
+}
+
+/// Writes everything in `commit`, or nothing.
+pub(super) fn commit(tenant: &mut Tenant, commit: &Commit, setting: Setting<'_>) -> Result<Receipt> {
+    let result = decide(tenant, commit, setting);
+    if let (Err(refusal), Some(bug)) = (&result, setting.bug) {
+        sabotage::after_refusal(tenant, commit, refusal.kind(), (bug, setting));
+    }
+    result
+}
+
+/// Every check first, in order; then one write.
+pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, setting: Setting<'_>) -> Result<Receipt> {
+    shape::check(commit, setting.limits)?;
+    let stored = tenant.threads.get(&commit.thread).cloned();
+    let mut memory = tenant.ids.get(&commit.thread).cloned().unwrap_or_default();
+    let late = stored.is_none() && memory.deleted_at.is_some() && commit.expect != Expect::Absent;
+    if late && setting.bug != Some(Bug::LateCommitRevives) {
+        return Err(Error::not_found("thread", &commit.thread));
+    }
+    if let Some(receipt) = repeated(tenant, stored.as_ref(), commit, setting.bug)? {
+        return Ok(receipt);
+    }
+    check_fence(&mut memory, commit.fence.as_ref(), setting.bug)?;
+    check_guard(stored.as_ref(), commit, setting.bug)?;
+    let now = stored.as_ref().map_or(setting.now, |slot| setting.now.max(slot.last_time));
+    let setting = Setting { now, ..setting };
+    if commit.at.is_some_and(|at| at > now) {
+        return Err(Error::invalid("at", "it lies after store time"));
+    }
+    let only_fence =
+        commit.entries.is_empty() && commit.run.is_none() && commit.create.is_none() && !shape::changes_state(commit);
+    let slot = match stored {
+        Some(slot) => slot,
+        None if only_fence => {
+            let receipt = receipt(&blank_thread(&commit.thread, memory.generation, now)?, now)?;
+            tenant.ids.insert(commit.thread.clone(), memory);
+            return Ok(receipt);
+        }
+        None => make(tenant, commit, &memory, &setting)?,
+    };
+    memory = Memory { generation: slot.thread.generation(), deleted_at: None, ..memory };
+    let (slot, receipt) = written(tenant, slot, commit, &setting)?;
+    tenant.put(slot);
+    tenant.ids.insert(commit.thread.clone(), memory);
+    Ok(receipt)
+}
+
+/// The receipt of the same commit, if its key was used before (CM-10 to CM-12).
+fn repeated(tenant: &Tenant, stored: Option<&Slot>, commit: &Commit, bug: Option<Bug>) -> Result<Option<Receipt>> {
+    let Some(key) = &commit.key else { return Ok(None) };
+    let mut found = stored.and_then(|slot| slot.keys.get(key));
+    match bug {
+        Some(Bug::KeyIgnored) => return Ok(None),
+        Some(Bug::KeysOfAllThreads) => found = tenant.threads.values().find_map(|slot| slot.keys.get(key)),
+        _ => {}
+    }
+    let Some((first, receipt)) = found else { return Ok(None) };
+    if content(first) != content(commit) && bug != Some(Bug::KeyContentIgnored) {
+        return Err(Error::new(Detail::IdempotencyMismatch { key: key.to_string() }));
+    }
+    let mut receipt = receipt.clone();
+    receipt.deduplicated = true;
+    Ok(Some(receipt))
+}
+
+/// The content of a commit: everything but its guard and its fence, maps without order (CM-11).
+fn content(commit: &Commit) -> Commit {
+    let mut content = commit.clone();
+    content.expect = Expect::Any;
+    content.fence = None;
+    if let Some(state) = &mut content.state {
+        state.changes.sort_by(|a, b| a.0.cmp(&b.0));
+    }
+    content
+}
+
+/// Refuses a claim that is older than one that wrote, and remembers a newer one (CM-32).
+pub(super) fn check_fence(memory: &mut Memory, fence: Option<&Fence>, bug: Option<Bug>) -> Result<()> {
+    let Some(fence) = fence else { return Ok(()) };
+    if let Some(highest) = memory.fence.filter(|highest| *highest > fence.claim && bug != Some(Bug::FenceIgnored)) {
+        let (expected, actual) = (fence.claim.to_string(), highest.to_string());
+        return Err(Error::new(Detail::StaleEpoch { expected, actual }));
+    }
+    memory.fence = Some(fence.claim);
+    Ok(())
+}
+
+fn check_guard(stored: Option<&Slot>, commit: &Commit, bug: Option<Bug>) -> Result<()> {
+    let version = |slot: &Slot| Version::new(slot.entries.len() as u64, slot.thread.generation(), 0);
+    let actual = stored.map(version);
+    let expected = match commit.expect {
+        Expect::Any => return Ok(()),
+        Expect::Absent => None,
+        Expect::Version(version) => Some(version),
+    };
+    let nearly = match bug {
+        Some(Bug::VersionOffByOne) => expected.map(|version| version.plus(1)) == actual,
+        Some(Bug::VersionByTime) => stored.zip(expected).is_some_and(|(slot, expected)| same_time(slot, expected)),
+        _ => false,
+    };
+    if expected == actual || nearly { Ok(()) } else { Err(Error::conflict("version", expected, actual)) }
+}
+
+/// Whether the thread had this version at the time of its last entry.
+fn same_time(slot: &Slot, version: Version) -> bool {
+    let at = |number: usize| number.checked_sub(1).and_then(|at| slot.entries.get(at)).map(|entry| entry.timestamp);
+    usize::try_from(version.number()).ok().and_then(at) == at(slot.entries.len())
+}
+
+fn make(tenant: &Tenant, commit: &Commit, memory: &Memory, setting: &Setting<'_>) -> Result<Slot> {
+    let fields = commit.create.clone().unwrap_or_default();
+    if let Some(parent) = &fields.parent_thread_id {
+        if *parent == commit.thread {
+            return Err(Error::invalid("parent_thread_id", "it is the thread itself").in_part("create"));
+        }
+        if !tenant.threads.contains_key(parent) {
+            return Err(Error::not_found("parent thread", parent).in_part("create"));
+        }
+    }
+    new_slot(&commit.thread, fields, memory, (commit.at.unwrap_or(setting.now), setting))
+}
+
+/// A new thread of these fields (TH-1, TH-24).
+pub(super) fn new_slot(
+    id: &ThreadId,
+    fields: ThreadFields,
+    memory: &Memory,
+    at: (Timestamp, &Setting<'_>),
+) -> Result<Slot> {
+    let (at, setting) = at;
+    let generation = if setting.bug == Some(Bug::GenerationForgotten) { 1 } else { memory.generation + 1 };
+    let mut thread = blank_thread(id, generation, at)?;
+    thread.resource_id = fields.resource_id;
+    thread.parent_thread_id = fields.parent_thread_id;
+    thread.title = fields.title;
+    thread.metadata = fields.metadata;
+    let mut slot = Slot::new(thread, setting.now);
+    slot.entries = memory.remains.clone().unwrap_or_default();
+    Ok(slot)
+}
+
+/// The thread after the commit.
+fn written(tenant: &Tenant, mut slot: Slot, commit: &Commit, setting: &Setting<'_>) -> Result<(Slot, Receipt)> {
+    let change = commit.state.as_ref();
+    if let Some(expected) = change.and_then(|change| change.expect_revision)
+        && expected != slot.thread.state_revision
+    {
+        let version = |number| Some(Version::new(number, slot.thread.generation(), 0));
+        return Err(Error::conflict("state revision", version(expected), version(slot.thread.state_revision)));
+    }
+    let run = run::change(tenant, &slot, commit, setting)?;
+    let at = commit.at.unwrap_or(setting.now);
+    let mut log = Draft::new(&slot.entries);
+    for (index, draft) in commit.entries.iter().enumerate() {
+        log.append(draft, at, setting).map_err(|e| e.in_part(format!("entries[{index}]")))?;
+    }
+    let (first, entries) = (slot.entries.len(), log.entries);
+    check_producers(&slot, run.as_ref(), entries.get(first..).unwrap_or_default())?;
+    slot.entries = entries;
+    if let Some(change) = change {
+        slot.state = state::apply(&slot.state, change, (setting.limits, setting.bug))?;
+        state::check_totals(&slot.state, setting.limits)?;
+        slot.thread.state_revision += u64::from(shape::changes_state(commit));
+    }
+    if let Some(run) = &run {
+        slot.thread.latest_run = Some(run.id.clone());
+        match slot.runs.iter_mut().find(|known| known.id == run.id) {
+            Some(known) => *known = run.clone(),
+            None => slot.runs.push(run.clone()),
+        }
+    }
+    check_totals(&slot, run.as_ref(), first, (commit, setting.limits))?;
+    slot.last_time = setting.now;
+    slot.thread.updated_at = slot.thread.updated_at.max(at);
+    if let Some(bug) = setting.bug {
+        sabotage::after_commit(&mut slot, commit, first, (bug, setting));
+    }
+    let mut receipt = receipt(&slot.view(setting.bug), setting.now)?;
+    let new = commit.entries.len();
+    receipt.first_seq = (new > 0).then_some(first as u64 + 1);
+    receipt.entry_ids = slot.entries.iter().skip(first).map(|entry| entry.id.clone()).collect();
+    receipt.run_status = run.map(|run| run.status);
+    if let Some(key) = &commit.key {
+        slot.keys.insert(key.clone(), (commit.clone(), receipt.clone()));
+    }
+    Ok((slot, receipt))
+}
+
+/// The receipt of a commit after which the thread is this.
+pub(super) fn receipt(thread: &Thread, now: Timestamp) -> Result<Receipt> {
+    let mut receipt: Receipt = record(&json!({
+        "thread": thread.id, "version": thread.version.number(), "generation": thread.version.generation(),
+        "entry_ids": [], "state_revision": thread.state_revision, "time": now, "deduplicated": false,
+    }))?;
+    receipt.head.clone_from(&thread.head);
+    Ok(receipt)
+}
+
+/// Entries name runs of their thread, and spend nothing for one that was done before.
+fn check_producers(slot: &Slot, written: Option<&Run>, new: &[Arc<Entry>]) -> Result<()> {
+    for (index, entry) in new.iter().enumerate() {
+        let Some(id) = entry.run.as_ref().filter(|id| written.is_none_or(|run| run.id != **id)) else { continue };
+        let part = format!("entries[{index}]");
+        let Some(run) = slot.runs.iter().find(|run| run.id == *id) else {
+            return Err(Error::not_found("run", id).in_part(part));
+        };
+        if spent(entry).is_some() && matches!(run.status, RunStatus::Done(_)) {
+            return Err(Error::invalid_transition("done", "done").in_part(part));
+        }
+    }
+    Ok(())
+}
+
+/// Limits on the commit as it is stored, and on totals of what is stored.
+fn check_totals(slot: &Slot, run: Option<&Run>, first: usize, commit: (&Commit, &Limits)) -> Result<()> {
+    let (commit, limits) = commit;
+    let entries: usize = slot.entries.iter().skip(first).map(|entry| entry.encode().len()).sum();
+    let changed = commit.state.iter().flat_map(|change| &change.changes);
+    let state: usize = changed.filter_map(|(key, _)| slot.state.get(key)).map(|json| json.as_str().len()).sum();
+    let run = run.map_or(0, |run| run.encode().len());
+    check_limit("commit bytes", (entries + run + state) as u64, limits.commit_bytes)?;
+    let open = slot.runs.iter().filter(|run| !matches!(run.status, RunStatus::Done(_))).count();
+    check_limit("open runs", open as u64, limits.open_runs)
+}

@@ -1,0 +1,169 @@
+//! The context of a path (CX-1 to CX-10, CX-17), in as many plain passes as there are rules.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use store_core::{
+    Block, BlockKind, Body, Compaction, Context, ContextMessage, ContextRequest, Entry, EntryId, Message, Origin,
+    Repair, RepairKind, Role, Visibility, context::SUMMARY_MARKER,
+};
+
+use super::{budget::within, bug::Bug, entries::interval, pairing::paired, tree::Tree};
+
+/// A message on its way into the context, with the entry that it comes from.
+#[derive(Debug, Clone)]
+pub(super) struct Piece {
+    pub(super) entry: EntryId,
+    /// Whether the log holds no such message.
+    pub(super) synthetic: bool,
+    /// Entries that were merged into it.
+    pub(super) merged: Vec<EntryId>,
+    pub(super) message: Message,
+}
+
+impl Piece {
+    pub(super) const fn new(entry: EntryId, synthetic: bool, message: Message) -> Self {
+        Self { entry, synthetic, merged: Vec::new(), message }
+    }
+
+    /// Whether it stands for what a compaction covers: answers that nobody recorded are tool messages.
+    pub(super) fn is_summary(&self) -> bool {
+        self.synthetic && self.message.role != Role::Tool
+    }
+}
+
+/// What the path of `at` sends to a model.
+pub(super) fn context(tree: Tree<'_>, at: Option<&EntryId>, request: &ContextRequest, bug: Option<Bug>) -> Context {
+    let path = tree.path(at);
+    let mut repairs = Vec::new();
+    let pieces = pieces(tree, &path, bug);
+    let pieces = merged(pieces, &mut repairs);
+    let pieces = paired(&pieces, request.open_calls, bug, &mut repairs);
+    let (kept, empty): (Vec<_>, Vec<_>) = pieces.into_iter().partition(|piece| !piece.message.blocks.is_empty());
+    let dropped = |piece: &Piece| Repair::new(piece.entry.clone(), RepairKind::EmptyMessageDropped, None);
+    repairs.extend(empty.iter().map(dropped));
+    let mut context = Context::default();
+    let (kept, left_out) = within(kept, request.budget.as_ref());
+    context.left_out = left_out;
+    let message = |piece: Piece| ContextMessage::new(piece.entry, piece.synthetic, piece.message);
+    context.messages = kept.into_iter().map(message).collect();
+    context.repairs = repairs;
+    context.origin = origin(&path);
+    context
+}
+
+/// The provider and model last in effect.
+fn origin(path: &[&Arc<Entry>]) -> Option<Origin> {
+    path.iter().rev().find_map(|entry| entry.message()?.provenance.as_ref()?.origin.clone())
+}
+
+/// The messages of the path, with summaries where intervals are covered (CX-2 to CX-5).
+fn pieces(tree: Tree<'_>, path: &[&Arc<Entry>], bug: Option<Bug>) -> Vec<Piece> {
+    let of = |entry: &Arc<Entry>| match &*entry.body {
+        Body::Compaction(compaction) => Some((Arc::clone(entry), compaction.clone())),
+        _ => None,
+    };
+    let compactions: Vec<_> = match bug {
+        Some(Bug::ForeignCompaction) => tree.0.iter().filter_map(of).collect(),
+        _ => path.iter().copied().filter_map(of).collect(),
+    };
+    let mut standing: BTreeMap<usize, (usize, &Arc<Entry>, &Compaction)> = BTreeMap::new();
+    for (entry, compaction) in &compactions {
+        if let Some((from, to)) = interval(path, compaction) {
+            standing.insert(from, (to, entry, compaction));
+        }
+    }
+    let all: Vec<_> = standing.iter().map(|(from, (to, ..))| (*from, *to)).collect();
+    let is_inside = |from: usize, to: usize| {
+        all.iter().any(|&(other, end)| (other, end) != (from, to) && other <= from && to <= end)
+    };
+    standing.retain(|from, (to, ..)| !is_inside(*from, *to));
+    let mut pieces = Vec::new();
+    let from_the_root = standing.get(&0).map(|(to, ..)| *to);
+    if let Some((entry, compaction)) = opening(path, &compactions, from_the_root) {
+        pieces.extend(summary(entry, compaction));
+    }
+    for (place, entry) in path.iter().enumerate() {
+        let covered = standing.range(..=place).next_back().filter(|(_, (to, ..))| place <= *to);
+        match (covered, &*entry.body) {
+            (Some((from, (_, compaction_entry, compaction))), _) if *from == place => {
+                pieces.extend(summary(compaction_entry, compaction));
+            }
+            (Some(_), _) => {}
+            (None, Body::Message(message)) => {
+                pieces.push(Piece::new(entry.id.clone(), false, message.clone()));
+            }
+            (None, _) => {}
+        }
+    }
+    pieces.retain(|piece| piece.message.visibility != Visibility::Aside || bug == Some(Bug::AsideIsSent));
+    pieces
+}
+
+/// The compaction without `covers` that stands before the first message: the latest, unless it lies inside of what is
+/// covered from the beginning of the path on.
+fn opening<'a>(
+    path: &[&Arc<Entry>],
+    compactions: &'a [(Arc<Entry>, Compaction)],
+    covered_to: Option<usize>,
+) -> Option<&'a (Arc<Entry>, Compaction)> {
+    let found = compactions.iter().rev().find(|(_, compaction)| compaction.covers.is_none())?;
+    let place = path.iter().position(|entry| entry.id == found.0.id)?;
+    covered_to.is_none_or(|to| to < place).then_some(found)
+}
+
+/// What stands for a covered interval.
+fn summary(entry: &Arc<Entry>, compaction: &Compaction) -> Vec<Piece> {
+    let messages = match &compaction.replacement {
+        Some(messages) => messages.clone(),
+        None if compaction.summary.is_empty() => Vec::new(),
+        None => {
+            let mut blocks = vec![Block::text(SUMMARY_MARKER)];
+            blocks.extend(compaction.summary.iter().cloned());
+            vec![Message::new(Role::User, blocks)]
+        }
+    };
+    let piece = |message| Piece::new(entry.id.clone(), true, message);
+    messages.into_iter().map(piece).collect()
+}
+
+/// Assistant entries of one provider's message, with nothing but results between them, are one (CX-17).
+fn merged(pieces: Vec<Piece>, repairs: &mut Vec<Repair>) -> Vec<Piece> {
+    let mut out: Vec<Piece> = Vec::new();
+    for piece in pieces {
+        let last = out.iter().rposition(|earlier| earlier.message.role != Role::Tool);
+        let target = last.and_then(|at| out.get_mut(at)).filter(|earlier| is_same_message(earlier, &piece));
+        let Some(target) = target else {
+            out.push(piece);
+            continue;
+        };
+        repairs.push(Repair::new(piece.entry.clone(), RepairKind::MessagesMerged, None));
+        target.merged.push(piece.entry);
+        let known = calls(&target.message);
+        let is_new = |block: &Block| match &block.kind {
+            BlockKind::ToolUse(call) => !known.contains(&call.id),
+            _ => true,
+        };
+        target.message.blocks.extend(piece.message.blocks.into_iter().filter(is_new));
+        target.message.usage = piece.message.usage.or(target.message.usage.take());
+        target.message.stop = piece.message.stop.or(target.message.stop.take());
+        target.message.metadata.extend(piece.message.metadata);
+    }
+    out
+}
+
+fn is_same_message(one: &Piece, other: &Piece) -> bool {
+    let key = |piece: &Piece| {
+        let provenance = piece.message.provenance.clone()?;
+        Some((provenance.origin.map(|origin| origin.provider), provenance.message_id?))
+    };
+    let from_log = |piece: &Piece| !piece.synthetic && piece.message.role == Role::Assistant;
+    from_log(one) && from_log(other) && key(one).is_some() && key(one) == key(other)
+}
+
+fn calls(message: &Message) -> Vec<String> {
+    let id = |block: &Block| match &block.kind {
+        BlockKind::ToolUse(call) => Some(call.id.clone()),
+        _ => None,
+    };
+    message.blocks.iter().filter_map(id).collect()
+}

@@ -1,0 +1,196 @@
+//! New entries: where they hang, and what they may refer to (EN-3 to EN-7, EN-16, EN-21 to EN-25).
+
+use std::sync::Arc;
+
+use serde_json::json;
+use store_core::{
+    Block, BlockKind, Body, Checkpoint, Compaction, Entry, EntryId, Error, Message, NewBody, NewEntry, ParentRef,
+    Result, Rewind, RewindTo, Timestamp, check_limit, codec::Codec,
+};
+
+use super::{bug::Bug, commit::Setting, state, tree::Tree, world::record};
+
+/// A log while a commit appends to it.
+#[derive(Debug)]
+pub(super) struct Draft<'a> {
+    /// The log before the commit.
+    stored: &'a [Arc<Entry>],
+    /// The log so far.
+    pub(super) entries: Vec<Arc<Entry>>,
+    /// Where the next entry hangs.
+    head: Option<EntryId>,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(stored: &'a [Arc<Entry>]) -> Self {
+        Self { stored, entries: stored.to_vec(), head: Tree(stored).head() }
+    }
+
+    /// Appends one entry.
+    pub(super) fn append(&mut self, draft: &NewEntry, at: Timestamp, setting: &Setting<'_>) -> Result<()> {
+        let id = match &draft.id {
+            Some(id) => id.clone(),
+            None => EntryId::new(setting.ids.next_id())?,
+        };
+        if Tree(&self.entries).find(&id).is_some() {
+            return Err(Error::already_exists("entry", &id));
+        }
+        let parent = self.parent(&draft.parent)?;
+        let body = self.body(&draft.body, parent.as_ref(), setting)?;
+        let mut entry: Entry = record(&json!({
+            "seq": self.entries.len() + 1, "id": id, "side": draft.is_side(),
+            "timestamp": draft.timestamp.unwrap_or(at), "body": {"custom": {"kind": "x", "data": null}},
+        }))?;
+        entry.parent = parent;
+        entry.run.clone_from(&draft.run);
+        entry.step = draft.step;
+        entry.origin.clone_from(&draft.origin);
+        entry.body = Arc::new(body);
+        check_limit("record bytes", entry.encode().len() as u64, setting.limits.record_bytes)?;
+        match &*entry.body {
+            Body::Rewind(rewind) => self.head.clone_from(&rewind.to),
+            _ if entry.side => {}
+            _ => self.head = Some(id),
+        }
+        self.entries.push(Arc::new(entry));
+        Ok(())
+    }
+
+    /// An entry that must exist, and lie on a path if `on_path`.
+    fn named(&self, what: &'static str, id: &EntryId, on_path: bool) -> Result<&Arc<Entry>> {
+        match Tree(&self.entries).find(id) {
+            None => Err(Error::invalid(what, format!("entry {} does not exist", quoted(id)))),
+            Some(entry) if on_path && entry.side => {
+                Err(Error::invalid(what, format!("{} is a side entry", quoted(id))))
+            }
+            Some(entry) => Ok(entry),
+        }
+    }
+
+    fn parent(&self, parent: &ParentRef) -> Result<Option<EntryId>> {
+        match parent {
+            ParentRef::Head => Ok(self.head.clone()),
+            ParentRef::Root => Ok(None),
+            ParentRef::Entry(id) => self.named("parent", id, true).map(|entry| Some(entry.id.clone())),
+        }
+    }
+
+    fn body(&self, body: &NewBody, parent: Option<&EntryId>, setting: &Setting<'_>) -> Result<Body> {
+        Ok(match body {
+            NewBody::Message(message) => Body::Message(kept(message, setting.bug)),
+            NewBody::Compaction(compaction) => {
+                self.check_cover(compaction, parent)?;
+                Body::Compaction(compaction.clone())
+            }
+            NewBody::Checkpoint { number, label } => {
+                let next = match setting.bug {
+                    Some(Bug::CheckpointsCountTheLog) => Some(self.checkpoints()),
+                    _ => Tree(&self.entries).next_checkpoint(parent),
+                };
+                let number = number.or(next).ok_or_else(|| Error::invalid("checkpoint", "there is no next number"))?;
+                Body::Checkpoint(Checkpoint::new(number, label.clone()))
+            }
+            NewBody::Usage(usage) => Body::Usage(usage.clone()),
+            NewBody::Label(label) => {
+                self.named("label", &label.target, false)?;
+                Body::Label(label.clone())
+            }
+            NewBody::Rewind(to) => {
+                let mut rewind = Rewind::default();
+                rewind.to = self.rewind(to)?;
+                Body::Rewind(rewind)
+            }
+            NewBody::Custom(custom) => {
+                let mut custom = custom.clone();
+                if setting.bug == Some(Bug::NumbersRewritten) {
+                    custom.data = state::rewritten(&custom.data)?;
+                }
+                Body::Custom(custom)
+            }
+            NewBody::Unknown { kind, data } => Body::Unknown { kind: kind.clone(), data: data.clone() },
+            _ => return Err(Error::invalid("body", "the model does not know this kind")),
+        })
+    }
+
+    fn checkpoints(&self) -> u64 {
+        self.entries.iter().filter(|entry| matches!(*entry.body, Body::Checkpoint(_))).count() as u64
+    }
+
+    /// Where a rewind moves the head. Checkpoints are looked for in the log as it was before the commit.
+    fn rewind(&self, to: &RewindTo) -> Result<Option<EntryId>> {
+        let tree = Tree(self.stored);
+        let path = tree.path(tree.head().as_ref());
+        let nearest = |name: &str, is_it: &dyn Fn(&Entry) -> bool| match path.iter().rev().find(|entry| is_it(entry)) {
+            Some(checkpoint) => Ok(checkpoint.parent.clone()),
+            None => Err(Error::not_found("checkpoint", name)),
+        };
+        match to {
+            RewindTo::Start => Ok(None),
+            RewindTo::Entry(id) => self.named("rewind", id, true).map(|entry| Some(entry.id.clone())),
+            RewindTo::Checkpoint(number) => nearest(
+                &number.to_string(),
+                &|entry| matches!(&*entry.body, Body::Checkpoint(body) if body.number == *number),
+            ),
+            RewindTo::Label(name) => nearest(name, &|entry| tree.name(entry).as_ref() == Some(name)),
+            RewindTo::Snapshot(name) => {
+                let all = tree.snapshots();
+                let newest = all.iter().filter(|snapshot| snapshot.name == *name).max_by_key(|snapshot| snapshot.seq);
+                let newest = newest.ok_or_else(|| Error::not_found("checkpoint", name))?;
+                Ok(tree.find(&newest.entry).and_then(|entry| entry.parent.clone()))
+            }
+        }
+    }
+
+    /// A compaction covers part of its own path, and cuts through no earlier one (EN-24).
+    fn check_cover(&self, compaction: &Compaction, parent: Option<&EntryId>) -> Result<()> {
+        let Some(covers) = &compaction.covers else { return Ok(()) };
+        let refuse = |reason: &str| Err(Error::invalid("compaction", reason));
+        let path = Tree(&self.entries).path(parent);
+        let Some((from, to)) = interval(&path, compaction) else {
+            return refuse("it covers entries that do not lie on its path");
+        };
+        if covers.from != covers.to && to < from {
+            return refuse("`from` lies after `to`");
+        }
+        for earlier in &path {
+            let Body::Compaction(other) = &*earlier.body else { continue };
+            let Some((other_from, other_to)) = interval(&path, other) else { continue };
+            let apart = to < other_from || other_to < from;
+            let inside = other_from <= from && to <= other_to;
+            let around = from <= other_from && other_to <= to;
+            if !(apart || inside || around) {
+                return refuse("it covers part of what an earlier one covers");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An id in backticks, cut at 64 bytes (ER-6).
+fn quoted(id: &EntryId) -> String {
+    let mut text = id.to_string();
+    while text.len() > 64 {
+        text.pop();
+    }
+    format!("`{text}`")
+}
+
+/// The places on a path of the first and last entry that a compaction covers; none if it covers nothing of it.
+pub(super) fn interval(path: &[&Arc<Entry>], compaction: &Compaction) -> Option<(usize, usize)> {
+    let covers = compaction.covers.as_ref()?;
+    let place = |id: &EntryId| path.iter().position(|entry| entry.id == *id);
+    Some((place(&covers.from)?, place(&covers.to)?))
+}
+
+/// The message as the store keeps it.
+fn kept(message: &Message, bug: Option<Bug>) -> Message {
+    let mut message = message.clone();
+    if bug == Some(Bug::NulStripped) {
+        for Block { kind, .. } in &mut message.blocks {
+            if let BlockKind::Text(text) = kind {
+                text.retain(|character| character != '\0');
+            }
+        }
+    }
+    message
+}

@@ -1,0 +1,111 @@
+//! The model for the suite, whole or broken.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use store_core::{Capabilities, Clock, Limits, ManualClock, Result, Store, Timestamp};
+
+use super::{bug::Bug, store::ModelStore};
+use crate::{
+    case::{Contract, Need, Status, run_case},
+    fixture::{Fixture, Gap, Lack, Opened},
+};
+
+/// When a model's clock starts: in November 2025.
+const START: u64 = 1_763_700_000_000;
+
+/// Opens models.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ModelFixture {
+    /// What is wrong with them.
+    pub bug: Option<Bug>,
+}
+
+impl ModelFixture {
+    /// Opens models that are broken so.
+    #[must_use]
+    pub const fn broken(bug: Bug) -> Self {
+        Self { bug: Some(bug) }
+    }
+
+    fn opened(store: Arc<ModelStore>) -> Opened {
+        let guard = Arc::clone(&store);
+        Opened::new(store, guard)
+    }
+}
+
+fn model(opened: &Opened) -> Option<&ModelStore> {
+    opened.guard::<Arc<ModelStore>>().map(|store| &**store)
+}
+
+#[async_trait]
+impl Fixture for ModelFixture {
+    fn name(&self) -> String {
+        match self.bug {
+            None => "model".to_owned(),
+            Some(bug) => format!("model, {bug:?}"),
+        }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        ModelStore::capabilities_with(&Limits::default())
+    }
+
+    fn lack(&self, need: Need) -> Option<Lack> {
+        match need {
+            Need::Damage => Some(Lack::Unsupported("it stores no bytes")),
+            Need::Reopen | Need::Time | Need::Race | Need::Limits | Need::Beside => None,
+        }
+    }
+
+    fn gaps(&self) -> Vec<Gap> {
+        Vec::new()
+    }
+
+    async fn open(&self, limits: Limits) -> Result<Opened> {
+        let clock = ManualClock::new(Timestamp::from_millis(START)?);
+        Ok(Self::opened(Arc::new(ModelStore::new(limits, clock, self.bug))))
+    }
+
+    async fn reopen(&self, opened: Opened) -> Result<Opened> {
+        opened.store.close().await?;
+        let again = model(&opened).map(|store| Self::opened(Arc::new(store.reopened())));
+        Ok(again.unwrap_or(opened))
+    }
+
+    async fn open_beside(&self, opened: &Opened) -> Result<Arc<dyn Store>> {
+        Ok(model(opened).map_or_else(|| Arc::clone(&opened.store), |store| Arc::new(store.reopened())))
+    }
+
+    async fn advance(&self, opened: &Opened, by: Duration) {
+        if let Some(store) = model(opened) {
+            store.clock().advance(by);
+        }
+    }
+
+    async fn set_back(&self, opened: &Opened, by: Duration) {
+        if let Some(store) = model(opened) {
+            store.clock().set(store.clock().now().saturating_sub(by));
+        }
+    }
+
+    async fn damage(&self, opened: Opened, _seed: u64) -> Result<Opened> {
+        Ok(opened)
+    }
+}
+
+/// How the case `name` ends on models broken by `bug`, or whole ones. Every list that holds it runs it.
+///
+/// None if there is no such case.
+pub async fn verdict(name: &str, bug: Option<Bug>) -> Option<Status> {
+    let fixture: Arc<dyn Fixture> = Arc::new(ModelFixture { bug });
+    let mut verdict = None;
+    for contract in Contract::ALL {
+        let Some(case) = contract.cases().find(|case| case.name == name) else { continue };
+        let status = run_case(*contract, case, &fixture).await;
+        if matches!(verdict, None | Some(Status::Passed)) {
+            verdict = Some(status);
+        }
+    }
+    verdict
+}

@@ -1,0 +1,261 @@
+//! The handle of a tenant: each call is one look at the world, or one change of it.
+
+use std::{
+    future::poll_fn,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::Poll,
+};
+
+use async_trait::async_trait;
+use store_core::{
+    BranchPoint, Clock, Commit, CommitCoordinator, ContextRequest, DeleteRequest, Deletion, Entry, EntryId, EntryQuery,
+    Error, Expect, Leaf, LogReader, NewThread, Page, PageRequest, PruneRequest, Pruned, Receipt, Result, Run,
+    RunFilter, RunId, RunQuery, RunReader, Snapshot, TenantId, Thread, ThreadAdmin, ThreadContext, ThreadFilter,
+    ThreadId, ThreadPatch, ThreadQuery, ThreadReader, ThreadRunStore,
+};
+
+use super::{
+    admin,
+    bug::Bug,
+    commit::{self, Setting},
+    read::View,
+    store::Shared,
+    tree::Tree,
+    world::{Tenant, World},
+};
+
+/// A tenant of the model.
+#[derive(Clone)]
+pub(super) struct Handle {
+    pub(super) shared: Arc<Shared>,
+    pub(super) closed: Arc<AtomicBool>,
+    pub(super) tenant: TenantId,
+    /// How often the tenant had been deleted when the handle was made.
+    pub(super) deletions: u64,
+}
+
+impl Handle {
+    fn check_open(&self, world: &World) -> Result<()> {
+        let bug = self.shared.bug;
+        let closed = self.closed.load(Ordering::SeqCst) && bug != Some(Bug::ClosedAnswers);
+        let deleted = world.deletions.get(&self.tenant).copied().unwrap_or_default() != self.deletions;
+        if closed || (deleted && bug != Some(Bug::DeletedTenantAnswers)) { Err(Error::closed()) } else { Ok(()) }
+    }
+
+    fn read<T>(&self, read: impl FnOnce(View<'_>) -> Result<T>) -> Result<T> {
+        let world = self.shared.world();
+        self.check_open(&world)?;
+        let bug = self.shared.bug;
+        let empty = Tenant::default();
+        let own = world.tenants.get(&self.tenant).unwrap_or(&empty);
+        let seen = match bug {
+            Some(Bug::StaleRead) => world.before.get(&self.tenant).cloned(),
+            Some(Bug::TenantByPrefix) => Some(by_prefix(&world, &self.tenant)),
+            _ => None,
+        };
+        let tenant = seen.as_ref().unwrap_or(own);
+        read(View { tenant, name: &self.tenant, cursors: &self.shared.cursors, bug })
+    }
+
+    fn write<T>(&self, write: impl FnOnce(&mut Tenant, Setting<'_>) -> Result<T>) -> Result<T> {
+        let Shared { clock, limits, ids, bug, .. } = &*self.shared;
+        let mut world = self.shared.world();
+        self.check_open(&world)?;
+        if *bug == Some(Bug::StaleRead) {
+            let before = world.tenants.get(&self.tenant).cloned().unwrap_or_default();
+            world.before.insert(self.tenant.clone(), before);
+        }
+        let setting = Setting { now: clock.now(), limits, ids, bug: *bug };
+        write(world.tenants.entry(self.tenant.clone()).or_default(), setting)
+    }
+
+    /// The id as the store looks it up.
+    fn key(&self, id: &ThreadId) -> Result<ThreadId> {
+        match self.shared.bug {
+            Some(Bug::CaseFolded) => ThreadId::new(id.as_str().to_lowercase()),
+            _ => Ok(id.clone()),
+        }
+    }
+
+    /// A commit whose guard is looked at before the lock is taken: others come between.
+    async fn commit_unlocked(&self, mut commit: Commit) -> Result<Receipt> {
+        let mut copy = self.shared.world().tenants.get(&self.tenant).cloned().unwrap_or_default();
+        let seen = self.write(|_, setting| commit::commit(&mut copy, &commit, setting))?;
+        if seen.deduplicated {
+            return Ok(seen);
+        }
+        step_aside().await;
+        self.write(|tenant, setting| {
+            let slot = tenant.threads.get(&commit.thread);
+            commit.expect = slot.map_or(Expect::Absent, |slot| Expect::Version(slot.view(None).version));
+            commit::commit(tenant, &commit, setting)
+        })
+    }
+
+    /// A commit that puts everything back when it is refused, whoever wrote it.
+    async fn commit_with_rollback(&self, commit: &Commit) -> Result<Receipt> {
+        let before = self.shared.world().tenants.get(&self.tenant).cloned().unwrap_or_default();
+        step_aside().await;
+        self.write(|tenant, setting| {
+            let result = commit::commit(tenant, commit, setting);
+            if result.is_err() {
+                *tenant = before;
+            }
+            result
+        })
+    }
+}
+
+/// Lets other tasks run.
+async fn step_aside() {
+    let mut turns = 3;
+    poll_fn(|context| {
+        if turns == 0 {
+            return Poll::Ready(());
+        }
+        turns -= 1;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Everything of the tenants whose names begin with `name`.
+fn by_prefix(world: &World, name: &TenantId) -> Tenant {
+    let mut all = Tenant::default();
+    for (_, tenant) in world.tenants.iter().filter(|(other, _)| other.as_str().starts_with(name.as_str())) {
+        all.threads.extend(tenant.threads.clone());
+        all.ids.extend(tenant.ids.clone());
+        all.writes = all.writes.max(tenant.writes);
+    }
+    all
+}
+
+#[async_trait]
+impl CommitCoordinator for Handle {
+    async fn commit(&self, mut commit: Commit) -> Result<Receipt> {
+        commit.thread = self.key(&commit.thread)?;
+        match self.shared.bug {
+            Some(Bug::GuardOutsideTheLock) => self.commit_unlocked(commit).await,
+            Some(Bug::RefusalRollsBack) => self.commit_with_rollback(&commit).await,
+            _ => self.write(|tenant, setting| commit::commit(tenant, &commit, setting)),
+        }
+    }
+
+    fn threads(&self) -> Arc<dyn ThreadRunStore> {
+        Arc::new(self.clone())
+    }
+}
+
+#[async_trait]
+impl ThreadReader for Handle {
+    async fn load_thread(&self, id: &ThreadId) -> Result<Option<Thread>> {
+        let id = self.key(id)?;
+        self.read(|view| Ok(view.tenant.threads.get(&id).map(|slot| slot.view(view.bug))))
+    }
+
+    async fn list_threads(&self, query: ThreadQuery) -> Result<Page<Thread>> {
+        self.read(|view| view.threads(&query))
+    }
+
+    async fn count_threads(&self, filter: &ThreadFilter) -> Result<u64> {
+        self.read(|view| Ok(view.count_threads(filter)))
+    }
+
+    async fn validate_parent(&self, thread: &ThreadId, parent: &ThreadId) -> Result<()> {
+        self.read(|view| {
+            if !view.tenant.threads.contains_key(thread) {
+                return Err(Error::not_found("thread", thread));
+            }
+            admin::check_parent(view.tenant, thread, parent, view.bug)
+        })
+    }
+}
+
+#[async_trait]
+impl LogReader for Handle {
+    async fn load_entry(&self, thread: &ThreadId, entry: &EntryId) -> Result<Option<Arc<Entry>>> {
+        let thread = self.key(thread)?;
+        self.read(|view| {
+            if view.bug == Some(Bug::IdsJoined) {
+                let wanted = format!("{thread}.{entry}");
+                let all = view.tenant.threads.values().flat_map(|slot| slot.entries.iter().map(move |e| (slot, e)));
+                let mut found = all.filter(|(slot, e)| format!("{}.{}", slot.thread.id, e.id) == wanted);
+                return Ok(found.next().map(|(_, entry)| Arc::clone(entry)));
+            }
+            Ok(view.tenant.threads.get(&thread).and_then(|slot| Tree(&slot.entries).find(entry).cloned()))
+        })
+    }
+
+    async fn list_entries(&self, thread: &ThreadId, query: EntryQuery) -> Result<Page<Arc<Entry>>> {
+        let thread = self.key(thread)?;
+        self.read(|view| view.entries(&thread, &query))
+    }
+
+    async fn list_leaves(&self, thread: &ThreadId, page: PageRequest) -> Result<Page<Leaf>> {
+        self.read(|view| view.leaves(thread, &page))
+    }
+
+    async fn list_branch_points(&self, thread: &ThreadId, page: PageRequest) -> Result<Page<BranchPoint>> {
+        self.read(|view| view.branch_points(thread, &page))
+    }
+
+    async fn list_snapshots(&self, thread: &ThreadId, page: PageRequest) -> Result<Page<Snapshot>> {
+        self.read(|view| view.snapshots(thread, &page))
+    }
+
+    async fn load_context(&self, thread: &ThreadId, request: ContextRequest) -> Result<ThreadContext> {
+        self.read(|view| view.context(thread, &request))
+    }
+}
+
+#[async_trait]
+impl RunReader for Handle {
+    async fn load_run(&self, id: &RunId) -> Result<Option<Run>> {
+        self.read(|view| Ok(view.tenant.run(id).map(|(slot, run)| slot.view_run(run))))
+    }
+
+    async fn list_runs(&self, query: RunQuery) -> Result<Page<Run>> {
+        self.read(|view| view.runs(&query))
+    }
+
+    async fn count_runs(&self, filter: &RunFilter) -> Result<u64> {
+        self.read(|view| Ok(view.all_runs(filter).len() as u64))
+    }
+}
+
+#[async_trait]
+impl ThreadAdmin for Handle {
+    async fn create_thread(&self, mut thread: NewThread) -> Result<Thread> {
+        thread.id = self.key(&thread.id)?;
+        self.write(|tenant, setting| admin::create(tenant, thread, &setting))
+    }
+
+    async fn update_thread(&self, id: &ThreadId, patch: ThreadPatch, expect: Expect) -> Result<Thread> {
+        self.write(|tenant, setting| admin::update(tenant, id, &patch, (expect, &setting)))
+    }
+
+    async fn delete_thread(&self, id: &ThreadId, request: DeleteRequest) -> Result<Deletion> {
+        self.write(|tenant, setting| admin::delete(tenant, id, request, &setting))
+    }
+
+    async fn prune_threads(&self, request: PruneRequest) -> Result<Pruned> {
+        self.write(|tenant, setting| admin::prune(tenant, request, &setting))
+    }
+
+    async fn purge_deleted(&self) -> Result<u64> {
+        self.write(|_, _| Ok(0))
+    }
+
+    async fn reset_fence(&self, id: &ThreadId) -> Result<()> {
+        self.write(|tenant, _| {
+            if let Some(memory) = tenant.ids.get_mut(id) {
+                memory.fence = None;
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,92 @@
+//! Bodies of new entries from operations.
+
+use store_core::{
+    Block, Compaction, Custom, EntryId, Interval, Label, Message, NewBody, Origin, Provenance, RewindTo, Role,
+    TokenCounts, Usage, UsageRecord, Visibility,
+};
+
+use super::{
+    names::{entry_at, label, value},
+    ops::{BodyOp, To},
+};
+
+/// The body; places are those of `log`, and of a compaction mostly those of `path`.
+pub(super) fn body(op: &BodyOp, log: &[EntryId], path: &[EntryId]) -> NewBody {
+    match op {
+        BodyOp::User(number) => Message::user(text(*number)).into(),
+        BodyOp::System(number) => Message::new(Role::System, vec![Block::text(text(*number))]).into(),
+        BodyOp::Aside(number) => Message::user(text(*number)).with_visibility(Visibility::Aside).into(),
+        BodyOp::Empty => Message::new(Role::Assistant, Vec::new()).into(),
+        BodyOp::Misplaced => Message::new(Role::User, vec![Block::tool_use("c0", "tool", value(0))]).into(),
+        BodyOp::Assistant { text, calls, message, tokens } => assistant(*text, calls, *message, *tokens).into(),
+        BodyOp::Results(calls) => {
+            let result = |call: &u8| Block::tool_result(format!("c{call}"), vec![Block::text(text(*call))]);
+            Message::new(Role::Tool, calls.iter().map(result).collect()).into()
+        }
+        BodyOp::Compaction { covers, replaced } => {
+            let mut compaction = Compaction::default();
+            compaction.covers = covers.map(|(from, to)| interval(from, to, (log, path)));
+            compaction.summary.push(Block::text(format!("summary of {}", log.len())));
+            compaction.replacement = replaced.then(|| vec![Message::user("replaced"), Message::assistant("indeed")]);
+            compaction.into()
+        }
+        BodyOp::Checkpoint { number, label: name } => {
+            NewBody::Checkpoint { number: number.map(u64::from), label: name.map(label) }
+        }
+        BodyOp::Usage { spent, size } => {
+            let mut usage = UsageRecord::default();
+            usage.spent = spent.map(tokens);
+            usage.context_size = size.map(u64::from);
+            usage.into()
+        }
+        BodyOp::Label { target, text } => Label::new(entry_at(log, *target), text.map(label)).into(),
+        BodyOp::Rewind(to) => rewind(*to, log).into(),
+        BodyOp::Custom(number) => Custom::new("note", value(*number)).into(),
+        BodyOp::Unknown(number) => NewBody::Unknown { kind: "hologram".to_owned(), data: value(*number) },
+    }
+}
+
+fn interval(from: u8, to: u8, among: (&[EntryId], &[EntryId])) -> Interval {
+    let (log, path) = among;
+    let (first, last) = (from.min(to), from.max(to));
+    if first == last || last > 240 {
+        return Interval::new(entry_at(log, from), entry_at(log, to));
+    }
+    let place = |at: u8| path.get(usize::from(at) * path.len() / 256).cloned();
+    match (place(first), place(last)) {
+        (Some(from), Some(to)) => Interval::new(from, to),
+        _ => Interval::new(entry_at(log, from), entry_at(log, to)),
+    }
+}
+
+fn text(number: u8) -> String {
+    format!("text {number}\0")
+}
+
+fn tokens(number: u8) -> TokenCounts {
+    TokenCounts::new(u64::from(number) * 10, u64::from(number))
+}
+
+fn assistant(said: Option<u8>, calls: &[u8], message: Option<u8>, spent: Option<u8>) -> Message {
+    let mut blocks: Vec<_> = said.map(|number| Block::text(text(number))).into_iter().collect();
+    blocks.extend(calls.iter().map(|call| Block::tool_use(format!("c{call}"), "tool", value(*call))));
+    let mut made = Message::new(Role::Assistant, blocks);
+    made.usage = spent.map(|number| Usage::from(tokens(number)));
+    made.provenance = message.map(|number| {
+        let mut provenance = Provenance::default();
+        provenance.origin = Some(Origin::new("provider").with_model(format!("model {number}")));
+        provenance.message_id = Some(format!("message {number}"));
+        provenance
+    });
+    made
+}
+
+fn rewind(to: To, log: &[EntryId]) -> RewindTo {
+    match to {
+        To::Start => RewindTo::Start,
+        To::Entry(place) => RewindTo::Entry(entry_at(log, place)),
+        To::Checkpoint(number) => RewindTo::Checkpoint(u64::from(number)),
+        To::Label(number) => RewindTo::Label(label(number)),
+        To::Snapshot(number) => RewindTo::Snapshot(label(number)),
+    }
+}

@@ -1,0 +1,196 @@
+//! Requests from operations.
+
+use std::{iter, time::Duration};
+
+use store_core::{
+    Commit, Completion, EntryId, EntryRange, Expect, Fence, NewBody, NewEntry, NewThread, ParentRef, RunChange, RunId,
+    RunOutcome, RunPhase, RunStatus, StateChange, StateOp, Thread, ThreadFields, ThreadPatch, Timestamp, TokenCounts,
+    Version, WaitingReason, WaitingState,
+};
+
+use super::{
+    body::body,
+    names::{agent, entry_at, named, value},
+    ops::{CommitOp, EntryOp, Fields, Guard, KeyOp, Parent, Patch, RunOp, StateChangeOp},
+};
+use crate::given::id;
+
+/// The guard as a caller gives it who has seen `thread`, for the counter that `counter` takes from it.
+pub(super) fn expect(guard: Guard, thread: Option<&Thread>, counter: fn(&Thread) -> Version) -> Expect {
+    let Some(seen) = thread.map(counter) else { return unseen(guard) };
+    let with = |number, generation| Expect::Version(Version::new(number, generation, seen.incarnation()));
+    match guard {
+        Guard::Any => Expect::Any,
+        Guard::Absent => Expect::Absent,
+        Guard::Behind(by) => with(seen.number().saturating_sub(u64::from(by)), seen.generation()),
+        Guard::Ahead => with(seen.number() + 1, seen.generation()),
+        Guard::OtherGeneration => with(seen.number(), seen.generation() + 1),
+    }
+}
+
+/// The guard of a caller who has seen no thread.
+const fn unseen(guard: Guard) -> Expect {
+    match guard {
+        Guard::Any => Expect::Any,
+        Guard::Absent | Guard::Behind(0) => Expect::Absent,
+        Guard::Behind(_) | Guard::Ahead | Guard::OtherGeneration => Expect::Version(Version::new(0, 1, 0)),
+    }
+}
+
+/// The claim with this number.
+pub(super) fn fence(number: u8) -> Fence {
+    let claim = store_core::ClaimNumber { incarnation: 1, counter: u64::from(number) };
+    Fence::new(id("dispatch"), "token", 0, claim)
+}
+
+/// So long before `now`; the longest time is one that is still to come.
+pub(super) fn ago(now: Timestamp, millis: u16) -> Timestamp {
+    if millis == 255 { now.saturating_add(Duration::from_secs(3600)) } else { earlier(now, millis) }
+}
+
+pub(super) fn earlier(now: Timestamp, millis: u16) -> Timestamp {
+    now.saturating_sub(Duration::from_millis(u64::from(millis)))
+}
+
+pub(super) fn fields(op: &Fields) -> ThreadFields {
+    let mut fields = ThreadFields::default();
+    fields.resource_id = op.resource.map(|resource| named("u", resource));
+    fields.parent_thread_id = op.parent.map(|parent| named("t", parent));
+    fields.title = op.title.map(|title| format!("title {title}"));
+    fields.metadata = op.metadata.iter().map(|(key, number)| (format!("m{key}"), value(*number))).collect();
+    fields
+}
+
+pub(super) fn new_thread(thread: u8, op: &Fields, at: Option<u16>, now: Timestamp) -> NewThread {
+    let mut new = NewThread::new(named("t", thread)).with_fields(fields(op));
+    new.at = at.map(|millis| ago(now, millis));
+    new
+}
+
+pub(super) fn patch(op: &Patch) -> ThreadPatch {
+    let mut patch = ThreadPatch::default();
+    patch.resource_id = op.resource.map(|resource| resource.map(|resource| named("u", resource)));
+    patch.parent_thread_id = op.parent.map(|parent| parent.map(|parent| named("t", parent)));
+    patch.title = op.title.map(|title| title.map(|title| format!("title {title}")));
+    patch.metadata = op.metadata.iter().map(|(key, number)| (format!("m{key}"), number.map(value))).collect();
+    patch.fence = op.fence.map(fence);
+    patch
+}
+
+/// What a commit is drafted with.
+#[derive(Debug)]
+pub(super) struct Desk<'a> {
+    /// The ids of the thread's log.
+    pub(super) log: Vec<EntryId>,
+    /// The ids of the path of its head.
+    pub(super) path: Vec<EntryId>,
+    /// The ids of its runs.
+    pub(super) runs: Vec<RunId>,
+    /// How many entries were drafted so far: each gets an id of its own.
+    pub(super) drafted: &'a mut u64,
+    /// The state's revision.
+    pub(super) state_revision: u64,
+    /// Store time.
+    pub(super) now: Timestamp,
+}
+
+impl Desk<'_> {
+    /// The commit, without its guard.
+    pub(super) fn commit(&mut self, op: &CommitOp) -> Commit {
+        let mut commit = Commit::new(named("t", op.thread));
+        commit.key = op.key.map(|key| named("k", key));
+        commit.fence = op.fence.map(fence);
+        commit.at = op.at.map(|millis| ago(self.now, millis));
+        commit.create = op.create.as_ref().map(fields);
+        commit.entries = op.entries.iter().map(|entry| self.entry(entry)).collect();
+        commit.run = op.run.as_ref().map(run);
+        commit.state = op.state.as_ref().map(|state| state_change(state, self.state_revision));
+        commit
+    }
+
+    fn entry(&mut self, op: &EntryOp) -> NewEntry {
+        let mut entry = NewEntry::new(self.body(op));
+        *self.drafted += 1;
+        let id: EntryId = match op.taken {
+            Some(place) => entry_at(&self.log, place),
+            None => id(&format!("e{}", self.drafted)),
+        };
+        entry.parent = match op.parent {
+            Parent::Head => ParentRef::Head,
+            Parent::Root => ParentRef::Root,
+            Parent::Entry(place) => ParentRef::Entry(entry_at(&self.log, place)),
+        };
+        entry.side = op.side;
+        entry.timestamp = op.timestamp.map(|millis| earlier(self.now, millis));
+        entry.run = op.run.and_then(|run| self.run(run));
+        entry.step = op.run.map(u32::from);
+        entry.id = Some(id.clone());
+        self.log.push(id);
+        entry
+    }
+
+    fn body(&self, op: &EntryOp) -> NewBody {
+        body(&op.body, &self.log, &self.path)
+    }
+
+    /// A run of the thread, or one of another thread or none.
+    fn run(&self, number: u8) -> Option<RunId> {
+        match number {
+            255 => Some(named("r", number)),
+            _ => self.runs.get(usize::from(number) % self.runs.len().max(1)).cloned(),
+        }
+    }
+}
+
+fn run(op: &RunOp) -> RunChange {
+    let mut change = RunChange::new(named("r", op.run), status(op));
+    change.agent = op.agent.map(agent);
+    change.parent_run = op.parent.map(|parent| named("r", parent));
+    change.manifest = op.manifest.map(|other| if other { "m2" } else { "m1" }.to_owned());
+    change.dispatch = op.dispatch.map(|other| if other { id("d2") } else { id("d1") });
+    change.steps = op.steps.map(u32::from);
+    change.usage = op.tokens.map(|tokens| TokenCounts::new(u64::from(tokens), 1));
+    change.output = op.output.iter().map(|(from, more)| range(*from, *more)).collect();
+    change.state = op.state.iter().map(|(key, number)| (format!("s{key}"), number.map(value))).collect();
+    change
+}
+
+fn range(from: u8, more: u8) -> EntryRange {
+    EntryRange { from: u64::from(from), to: u64::from(from) + u64::from(more) }
+}
+
+fn status(op: &RunOp) -> RunStatus {
+    match op.status {
+        RunPhase::Created => RunStatus::Created,
+        RunPhase::Running => RunStatus::Running,
+        RunPhase::Waiting => {
+            let mut waiting = WaitingState::new(WaitingReason::ToolPermission);
+            let mut ticket = store_core::Ticket::new("ticket");
+            ticket.arguments = op.steps.map(value);
+            waiting.tickets.push(ticket);
+            RunStatus::Waiting(Box::new(waiting))
+        }
+        RunPhase::Done => {
+            let mut completion = Completion::new(RunOutcome::NaturalEnd);
+            completion.output = op.steps.map(value);
+            RunStatus::Done(Box::new(completion))
+        }
+    }
+}
+
+fn state_change(op: &StateChangeOp, revision: u64) -> StateChange {
+    let mut change = StateChange::new();
+    change.expect_revision = op.behind.map(|by| revision.saturating_sub(u64::from(by)));
+    change.clear = op.clear;
+    let key_op = |op: &KeyOp| match op {
+        KeyOp::Set(number) => StateOp::Set(value(*number)),
+        KeyOp::Remove => StateOp::Remove,
+        KeyOp::Add(by) => StateOp::Add(*by),
+        KeyOp::Max(other) => StateOp::Max(*other),
+        KeyOp::Append(number) => StateOp::Append(iter::once(value(*number)).collect()),
+        KeyOp::Merge(number) if *number > 200 => StateOp::Merge(value(*number)),
+        KeyOp::Merge(number) => StateOp::Merge(super::names::object(*number)),
+    };
+    change.changes = op.changes.iter().map(|(key, op)| (format!("s{key}"), key_op(op))).collect();
+    change
+}

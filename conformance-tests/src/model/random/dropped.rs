@@ -1,0 +1,67 @@
+//! Futures that are dropped before their end: the call had its whole effect or none (PR-11), and which of the two it
+//! was is found out by reading.
+
+use std::{
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use store_core::{ContextRequest, EntryQuery, PageRequest, RunFilter, RunQuery, ThreadId};
+
+use super::{
+    ops::CommitOp,
+    pair::{Outcome, Pair, Side},
+    seen::Seen,
+};
+use crate::check::Failure;
+
+impl Pair {
+    /// A commit whose future is polled `polls` times, then dropped.
+    pub(super) async fn dropped(&mut self, op: &CommitOp, polls: u8) -> Outcome {
+        let (ours, theirs) = self.drafted(op).await?;
+        let thread = ours.thread.clone();
+        let mut answer = None;
+        {
+            let commits = Arc::clone(&self.real.commits);
+            let mut call = commits.commit(ours);
+            for _ in 0..polls {
+                if let Poll::Ready(result) = call.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                    answer = Some(result);
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+        if let Some(real) = answer {
+            return self.commit_twin(real, theirs).await;
+        }
+        let found = everything(&self.real, &thread).await?;
+        let applied = self.model.forked();
+        let twin = Side::of(&applied)?;
+        let would = twin.commits.commit(theirs).await;
+        let (with, without) = (everything(&twin, &thread).await?, everything(&self.twin, &thread).await?);
+        if found == without {
+            return Ok(());
+        }
+        if found == with && would.is_ok() {
+            return self.take_model(applied);
+        }
+        Err(Failure::new(format!(
+            "a dropped commit left neither its whole effect nor none: found {found}, with it {with}, without {without}"
+        )))
+    }
+}
+
+/// What can be seen of a thread.
+async fn everything(side: &Side, thread: &ThreadId) -> Outcome<String> {
+    let entries = EntryQuery::all().with_page(PageRequest::first(1_000));
+    let mut filter = RunFilter::default();
+    filter.thread = Some(thread.clone());
+    let parts = [
+        side.threads.load_thread(thread).await.seen(),
+        side.threads.list_entries(thread, entries).await.seen(),
+        side.threads.list_runs(RunQuery::new(filter)).await.seen(),
+        side.threads.load_context(thread, ContextRequest::head()).await.seen(),
+    ];
+    Ok(parts.join("\n"))
+}

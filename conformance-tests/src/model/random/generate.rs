@@ -1,0 +1,277 @@
+//! Random histories. Most steps are legal and most references lead somewhere; the rest is wrong in one way or another.
+
+use proptest::{collection::vec, option, prelude::*, sample::select, strategy::BoxedStrategy};
+use store_core::{ChildStrategy, Direction, OpenCalls, RunPhase, ThreadOrder};
+
+use super::ops::{
+    BodyOp, CommitOp, EntriesOp, EntryOp, Fields, Guard, KeyOp, List, Op, Parent, Patch, RunOp, RunsOp, StateChangeOp,
+    ThreadsOp, To,
+};
+
+/// So many threads, runs, keys, names and values there are.
+pub(super) const FEW: u8 = 4;
+
+fn few() -> impl Strategy<Value = u8> {
+    0..FEW
+}
+
+/// One thread has most of the history.
+fn thread() -> impl Strategy<Value = u8> {
+    prop_oneof![6 => Just(0_u8), 3 => Just(1), 2 => few()]
+}
+
+/// One time in `of`, a value; nearly always if `of` is 1.
+fn rarely<S: Strategy>(of: u32, strategy: S) -> impl Strategy<Value = Option<S::Value>> {
+    option::weighted((1.0 / f64::from(of)).min(0.9), strategy)
+}
+
+/// Histories of at most `steps` steps.
+pub(super) fn histories(steps: usize) -> impl Strategy<Value = Vec<Op>> {
+    vec(op(), 1..=steps.max(1))
+}
+
+fn op() -> BoxedStrategy<Op> {
+    let thread_ops = prop_oneof![
+        4 => (few(), fields(), rarely(3, any::<u8>())).prop_map(|(thread, fields, at)| Op::Create {
+            thread, fields, at: at.map(u16::from),
+        }),
+        4 => (thread(), patch(), guard()).prop_map(|(thread, patch, guard)| Op::Update { thread, patch, guard }),
+        2 => (few(), children(), rarely(3, guard())).prop_map(|(thread, children, guard)| Op::Delete {
+            thread, children, guard: guard.unwrap_or(Guard::Any),
+        }),
+        1 => (0_u16..2000, any::<bool>()).prop_map(|(idle, dry_run)| Op::Prune { idle, dry_run }),
+        1 => few().prop_map(|thread| Op::ResetFence { thread }),
+    ];
+    let commits = prop_oneof![
+        20 => commit().prop_map(Op::Commit),
+        2 => (commit_with_entries(), 0_u8..4).prop_map(|(commit, polls)| Op::Dropped { commit, polls }),
+        3 => any::<u8>().prop_map(|which| Op::Repeat { which }),
+    ];
+    let reads = prop_oneof![
+        2 => (thread(), any::<u8>(), few()).prop_map(|(thread, entry, run)| Op::Load { thread, entry, run }),
+        1 => (few(), few()).prop_map(|(thread, parent)| Op::ValidateParent { thread, parent }),
+        5 => (thread(), rarely(2, any::<u8>()), open_calls(), rarely(4, 0_u8..6))
+            .prop_map(|(thread, at, open, budget)| Op::Context { thread, at, open, budget }),
+        6 => (list(), 1_u8..4, rarely(3, commit()))
+            .prop_map(|(list, limit, between)| Op::Walk { list, limit, between }),
+    ];
+    let world = prop_oneof![
+        6 => prop_oneof![Just(0_u32), 1_u32..5, 500_u32..3000].prop_map(|millis| Op::Advance { millis }),
+        1 => Just(Op::Advance { millis: 16 * 24 * 60 * 60 * 1000 + 7 }),
+        1 => (0_u16..500).prop_map(|millis| Op::SetBack { millis }),
+        1 => Just(Op::Reopen),
+    ];
+    prop_oneof![10 => thread_ops, 22 => commits, 14 => reads, 6 => world].boxed()
+}
+
+fn children() -> impl Strategy<Value = ChildStrategy> {
+    select(vec![ChildStrategy::Detach, ChildStrategy::Cascade, ChildStrategy::Reject])
+}
+
+fn open_calls() -> impl Strategy<Value = OpenCalls> {
+    select(vec![OpenCalls::Answer, OpenCalls::Keep, OpenCalls::Drop])
+}
+
+fn direction() -> impl Strategy<Value = Direction> {
+    select(vec![Direction::Forward, Direction::Backward])
+}
+
+fn phase() -> impl Strategy<Value = RunPhase> {
+    prop_oneof![
+        1 => Just(RunPhase::Created),
+        6 => Just(RunPhase::Running),
+        3 => Just(RunPhase::Waiting),
+        3 => Just(RunPhase::Done),
+    ]
+}
+
+fn guard() -> impl Strategy<Value = Guard> {
+    prop_oneof![
+        8 => Just(Guard::Any),
+        1 => Just(Guard::Absent),
+        16 => Just(Guard::Behind(0)),
+        2 => (1_u8..3).prop_map(Guard::Behind),
+        1 => Just(Guard::Ahead),
+        1 => Just(Guard::OtherGeneration),
+    ]
+}
+
+fn fields() -> impl Strategy<Value = Fields> {
+    (rarely(3, few()), rarely(2, thread()), rarely(3, few()), vec((few(), few()), 0..3))
+        .prop_map(|(resource, parent, title, metadata)| Fields { resource, parent, title, metadata })
+}
+
+fn patch() -> impl Strategy<Value = Patch> {
+    let maybe = |of| rarely(of, rarely(2, thread()));
+    (maybe(4), maybe(2), maybe(4), vec((few(), rarely(2, few())), 0..3), rarely(8, few()))
+        .prop_map(|(resource, parent, title, metadata, fence)| Patch { resource, parent, title, metadata, fence })
+}
+
+fn commit() -> BoxedStrategy<CommitOp> {
+    commit_of(0)
+}
+
+fn commit_with_entries() -> BoxedStrategy<CommitOp> {
+    commit_of(1)
+}
+
+fn commit_of(least: usize) -> BoxedStrategy<CommitOp> {
+    let head = (thread(), guard(), rarely(2, few()), rarely(8, few()), rarely(8, any::<u8>()), rarely(6, fields()));
+    let parts = (vec(entry(), least..5), rarely(3, run()), rarely(3, state()));
+    (head, parts)
+        .prop_map(|((thread, guard, key, fence, at, create), (entries, run, state))| CommitOp {
+            thread,
+            guard: if key.is_none() && matches!(guard, Guard::Any) { Guard::Behind(0) } else { guard },
+            key,
+            fence,
+            at: at.map(u16::from),
+            create,
+            entries,
+            run,
+            state,
+        })
+        .boxed()
+}
+
+fn entry() -> impl Strategy<Value = EntryOp> {
+    let parent = prop_oneof![
+        14 => Just(Parent::Head),
+        1 => Just(Parent::Root),
+        4 => any::<u8>().prop_map(Parent::Entry),
+    ];
+    (rarely(30, any::<u8>()), parent, rarely(12, any::<bool>()), rarely(8, any::<u8>()), rarely(5, any::<u8>()), body())
+        .prop_map(|(taken, parent, side, timestamp, run, body)| EntryOp {
+            taken,
+            parent,
+            side: side.filter(|_| !matches!(body, BodyOp::Checkpoint { .. })),
+            timestamp: timestamp.map(u16::from),
+            run,
+            body,
+        })
+}
+
+fn body() -> impl Strategy<Value = BodyOp> {
+    let some = any::<u8>;
+    prop_oneof![
+        24 => few().prop_map(BodyOp::User),
+        1 => few().prop_map(BodyOp::System),
+        1 => few().prop_map(BodyOp::Aside),
+        1 => Just(BodyOp::Empty),
+        1 => Just(BodyOp::Misplaced),
+        20 => (rarely(2, few()), vec(few(), 0..3), rarely(3, 0_u8..2), rarely(4, few())).prop_map(
+            |(text, calls, message, tokens)| BodyOp::Assistant { text, calls, message, tokens }
+        ),
+        14 => vec(few(), 1..3).prop_map(BodyOp::Results),
+        8 => (rarely(1, (some(), some())), rarely(4, Just(())))
+            .prop_map(|(covers, replaced)| BodyOp::Compaction { covers, replaced: replaced.is_some() }),
+        1 => Just(BodyOp::Compaction { covers: None, replaced: false }),
+        8 => (rarely(6, few()), rarely(2, few())).prop_map(|(number, label)| BodyOp::Checkpoint { number, label }),
+        3 => (rarely(2, few()), rarely(2, few())).prop_map(|(spent, size)| BodyOp::Usage { spent, size }),
+        3 => (some(), rarely(1, few())).prop_map(|(target, text)| BodyOp::Label { target, text }),
+        6 => to().prop_map(BodyOp::Rewind),
+        2 => some().prop_map(BodyOp::Custom),
+        1 => few().prop_map(BodyOp::Unknown),
+    ]
+}
+
+fn to() -> impl Strategy<Value = To> {
+    prop_oneof![
+        1 => Just(To::Start),
+        6 => any::<u8>().prop_map(To::Entry),
+        2 => (0_u8..2).prop_map(To::Checkpoint),
+        1 => (0_u8..2).prop_map(To::Label),
+        1 => (0_u8..2).prop_map(To::Snapshot),
+    ]
+}
+
+fn run() -> impl Strategy<Value = RunOp> {
+    let fixed = (0_u8..3, option::weighted(0.9, any::<bool>()), rarely(6, few()), phase());
+    let more = (rarely(6, any::<bool>()), rarely(6, any::<bool>()), rarely(4, few()), rarely(4, few()));
+    let lists = (rarely(3, (1_u8..8, 0_u8..4)), vec((few(), rarely(2, few())), 0..3));
+    (fixed, more, lists).prop_map(
+        |((run, agent, parent, status), (manifest, dispatch, steps, tokens), (output, state))| RunOp {
+            run,
+            agent: agent.map(|other| other && steps.is_some()),
+            parent,
+            status,
+            manifest,
+            dispatch,
+            steps,
+            tokens,
+            output,
+            state,
+        },
+    )
+}
+
+fn state() -> impl Strategy<Value = StateChangeOp> {
+    let add = || prop_oneof![9 => -3_i64..4, 1 => Just(i64::MAX)].prop_map(KeyOp::Add);
+    let any_op = prop_oneof![
+        any::<u8>().prop_map(KeyOp::Set),
+        Just(KeyOp::Remove),
+        add(),
+        (-3_i64..4).prop_map(KeyOp::Max),
+        any::<u8>().prop_map(KeyOp::Append),
+        any::<u8>().prop_map(KeyOp::Merge),
+    ];
+    // Most keys keep values of one type.
+    let change = prop_oneof![
+        4 => prop_oneof![add(), (-3_i64..4).prop_map(KeyOp::Max)].prop_map(|op| (0, op)),
+        2 => any::<u8>().prop_map(|number| (1, KeyOp::Append(number))),
+        2 => any::<u8>().prop_map(|number| (2, KeyOp::Merge(number))),
+        4 => any::<u8>().prop_map(|number| (3, KeyOp::Set(number))),
+        2 => (few(), any_op),
+    ];
+    (rarely(4, 0_u8..2), rarely(8, Just(())), vec(change, 0..3)).prop_map(|(behind, clear, changes)| StateChangeOp {
+        behind,
+        clear: clear.is_some(),
+        changes,
+    })
+}
+
+fn list() -> impl Strategy<Value = List> {
+    let order = select(vec![ThreadOrder::LastActivity, ThreadOrder::Creation]);
+    prop_oneof![
+        4 => (threads(), order, direction())
+            .prop_map(|(filter, order, direction)| List::Threads { filter, order, direction }),
+        2 => (runs(), direction()).prop_map(|(filter, direction)| List::Runs { filter, direction }),
+        4 => (thread(), entries(), direction())
+            .prop_map(|(thread, filter, direction)| List::Entries { thread, filter, direction }),
+        1 => thread().prop_map(|thread| List::Leaves { thread }),
+        1 => thread().prop_map(|thread| List::BranchPoints { thread }),
+        1 => thread().prop_map(|thread| List::Snapshots { thread }),
+    ]
+}
+
+fn threads() -> impl Strategy<Value = ThreadsOp> {
+    let times = (rarely(5, 0_u16..2000), rarely(5, 0_u16..2000));
+    (rarely(5, few()), rarely(4, rarely(2, few())), rarely(5, any::<bool>()), times, rarely(5, (few(), few())))
+        .prop_map(|(resource, parent, open_runs, (active_after, created_before), metadata)| ThreadsOp {
+            resource,
+            parent,
+            open_runs,
+            active_after,
+            created_before,
+            metadata,
+        })
+}
+
+fn runs() -> impl Strategy<Value = RunsOp> {
+    (rarely(3, few()), rarely(3, vec(phase(), 0..3)), rarely(5, any::<bool>()), rarely(5, few()))
+        .prop_map(|(thread, statuses, agent, parent)| RunsOp { thread, statuses, agent, parent })
+}
+
+fn entries() -> impl Strategy<Value = EntriesOp> {
+    let places = (rarely(5, any::<u8>()), rarely(5, any::<u8>()), rarely(2, any::<u8>()), rarely(6, any::<u8>()));
+    (places, rarely(5, any::<bool>()), rarely(6, few()), rarely(6, any::<bool>())).prop_map(
+        |((from, to, path_of, children_of), messages, run, side)| EntriesOp {
+            from,
+            to,
+            path_of,
+            children_of,
+            messages,
+            run,
+            side,
+        },
+    )
+}

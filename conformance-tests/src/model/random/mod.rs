@@ -1,0 +1,185 @@
+//! Random operations, on a store and on the model at once: results are equal, and errors are of equal kinds.
+
+mod body;
+mod draft;
+mod dropped;
+mod generate;
+mod look;
+mod names;
+mod ops;
+mod pair;
+mod reading;
+mod seen;
+
+use std::{env, fmt, sync::Arc};
+
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use store_core::{ContextRequest, Direction, IdSource, ThreadOrder, Uuids};
+use tokio::runtime::Builder;
+
+use self::{
+    names::named,
+    ops::{EntriesOp, List, Op, RunsOp, ThreadsOp},
+    pair::{Outcome, Pair},
+};
+use crate::fixture::Fixture;
+
+/// How many histories of how many steps, and from which seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ModelTest {
+    /// How many histories.
+    pub cases: u32,
+    /// How many steps a history has at most.
+    pub steps: usize,
+    /// Where the random numbers begin.
+    pub seed: u64,
+    /// How many tries there are to make a history that shows a difference shorter.
+    pub shrinks: u32,
+}
+
+impl ModelTest {
+    /// So many histories of so many steps, from a random seed.
+    #[must_use]
+    pub fn new(cases: u32, steps: usize) -> Self {
+        let random = Uuids.next_id();
+        let digits = random.chars().rev().filter(char::is_ascii_hexdigit).take(12).collect::<String>();
+        let seed = u64::from_str_radix(&digits, 16).unwrap_or_default();
+        Self { cases, steps, seed, shrinks: 4_000 }
+    }
+
+    /// What the environment says: `AGENTSTORE_MODEL_CASES` (300), `AGENTSTORE_MODEL_STEPS` (50) and
+    /// `AGENTSTORE_MODEL_SEED` (random).
+    #[must_use]
+    pub fn from_env() -> Self {
+        let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+        let small = |name: &str, default: u32| number(name).map_or(default, |n| u32::try_from(n).unwrap_or(u32::MAX));
+        let steps = small("AGENTSTORE_MODEL_STEPS", 50) as usize;
+        let random = Self::new(small("AGENTSTORE_MODEL_CASES", 300), steps);
+        Self { seed: number("AGENTSTORE_MODEL_SEED").unwrap_or(random.seed), ..random }
+    }
+
+    /// Runs the histories on new stores of `fixture`, until one shows a difference; that one is then made as short as
+    /// can be.
+    ///
+    /// # Errors
+    /// The shortest history that shows a difference.
+    ///
+    /// # Panics
+    /// If there is no runtime to be had.
+    pub fn run(self, fixture: impl Fixture) -> Result<(), Box<Divergence>> {
+        let fixture: Arc<dyn Fixture> = Arc::new(fixture);
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+        let config = Config {
+            cases: self.cases,
+            failure_persistence: None,
+            max_shrink_iters: self.shrinks,
+            ..Config::default()
+        };
+        let mut seed = [0; 32];
+        seed.iter_mut().zip(self.seed.to_le_bytes()).for_each(|(byte, given)| *byte = given);
+        let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
+        let histories = generate::histories(self.steps);
+        let result = runner.run(&histories, |history| {
+            runtime.block_on(play(&fixture, &history)).map_err(|why| TestCaseError::fail(why.to_string()))
+        });
+        match result {
+            Ok(()) => Ok(()),
+            Err(error) => Err(Box::new(self.divergence(&fixture.name(), error))),
+        }
+    }
+
+    fn divergence(self, store: &str, error: TestError<Vec<Op>>) -> Divergence {
+        let (why, history) = match error {
+            TestError::Fail(why, history) => (why.to_string(), history),
+            TestError::Abort(why) => (why.to_string(), Vec::new()),
+        };
+        let history = history.iter().map(|op| format!("{op:?}")).collect();
+        Divergence { test: self, store: store.to_owned(), history, why }
+    }
+}
+
+/// Where a store and the model disagree.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Divergence {
+    /// The options, with the seed that leads there again.
+    pub test: ModelTest,
+    /// The store.
+    pub store: String,
+    /// The shortest history that was found, step by step.
+    pub history: Vec<String>,
+    /// What differs after the last step.
+    pub why: String,
+}
+
+impl fmt::Display for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ModelTest { cases, steps, seed, .. } = self.test;
+        writeln!(f, "{} and the model disagree", self.store)?;
+        writeln!(
+            f,
+            "again: AGENTSTORE_MODEL_SEED={seed} AGENTSTORE_MODEL_CASES={cases} AGENTSTORE_MODEL_STEPS={steps}"
+        )?;
+        for (at, step) in self.history.iter().enumerate() {
+            writeln!(f, "{:>3}. {step}", at + 1)?;
+        }
+        f.write_str(&self.why)
+    }
+}
+
+impl std::error::Error for Divergence {}
+
+/// Random histories on new stores of `fixture` and on the model at once.
+///
+/// # Panics
+/// If they disagree; that is how a test fails.
+#[expect(clippy::panic, reason = "a test fails by panicking")]
+pub fn model_test(fixture: impl Fixture, cases: u32, steps: usize) {
+    if let Err(divergence) = (ModelTest { cases, steps, ..ModelTest::from_env() }).run(fixture) {
+        panic!("{divergence}");
+    }
+}
+
+/// Random histories on a backend and on the model at once, as a test. The fixture is an expression that makes one, by a
+/// path from the root: `crate::fixture()`. How many: [`ModelTest::from_env`].
+#[macro_export]
+macro_rules! model {
+    ($fixture:expr) => {
+        #[test]
+        fn it_agrees_with_the_model() {
+            let $crate::model::ModelTest { cases, steps, .. } = $crate::model::ModelTest::from_env();
+            $crate::model::model_test($fixture, cases, steps);
+        }
+    };
+}
+
+/// Plays a history on both sides, and compares everything at its end.
+async fn play(fixture: &Arc<dyn Fixture>, history: &[Op]) -> Outcome {
+    let mut pair = Pair::open(Arc::clone(fixture)).await?;
+    for (at, op) in history.iter().enumerate() {
+        pair.step(op).await.map_err(|why| why.about(format!("step {}", at + 1)))?;
+    }
+    compare_all(&mut pair).await.map_err(|why| why.about("at the end"))?;
+    pair.close().await
+}
+
+/// Every list, every entry and the context of every entry.
+async fn compare_all(pair: &mut Pair) -> Outcome {
+    let (order, direction) = (ThreadOrder::LastActivity, Direction::Backward);
+    pair.walk(&List::Threads { filter: ThreadsOp::default(), order, direction }, 1_000, None).await?;
+    pair.walk(&List::Runs { filter: RunsOp::default(), direction }, 1_000, None).await?;
+    for thread in 0..generate::FEW {
+        let (filter, direction) = (EntriesOp::default(), Direction::Forward);
+        pair.walk(&List::Entries { thread, filter, direction }, 1_000, None).await?;
+        pair.walk(&List::Leaves { thread }, 1_000, None).await?;
+        pair.walk(&List::BranchPoints { thread }, 1_000, None).await?;
+        pair.walk(&List::Snapshots { thread }, 1_000, None).await?;
+        let id = named("t", thread);
+        pair.context(&id, ContextRequest::head()).await?;
+        for entry in pair.model.log(&id) {
+            pair.load(&id, &entry, &named("r", thread)).await?;
+            pair.context(&id, ContextRequest::at(entry)).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,260 @@
+//! Operations as data: small numbers that stand for ids, places and values, so that a history can be shrunk and told.
+
+use store_core::{ChildStrategy, Direction, OpenCalls, RunPhase, ThreadOrder};
+
+/// One step of a history.
+#[derive(Debug, Clone)]
+pub(super) enum Op {
+    Create {
+        thread: u8,
+        fields: Fields,
+        at: Option<u16>,
+    },
+    Update {
+        thread: u8,
+        patch: Patch,
+        guard: Guard,
+    },
+    Delete {
+        thread: u8,
+        children: ChildStrategy,
+        guard: Guard,
+    },
+    Prune {
+        idle: u16,
+        dry_run: bool,
+    },
+    ResetFence {
+        thread: u8,
+    },
+    Commit(CommitOp),
+    /// A commit whose future is polled so often, then dropped.
+    Dropped {
+        commit: CommitOp,
+        polls: u8,
+    },
+    /// An earlier commit with a key, once more.
+    Repeat {
+        which: u8,
+    },
+    Load {
+        thread: u8,
+        entry: u8,
+        run: u8,
+    },
+    ValidateParent {
+        thread: u8,
+        parent: u8,
+    },
+    Context {
+        thread: u8,
+        at: Option<u8>,
+        open: OpenCalls,
+        budget: Option<u8>,
+    },
+    /// A list, page by page, with writes in between.
+    Walk {
+        list: List,
+        limit: u8,
+        between: Option<CommitOp>,
+    },
+    Advance {
+        millis: u32,
+    },
+    SetBack {
+        millis: u16,
+    },
+    Reopen,
+}
+
+/// The fields that the maker of a thread chooses.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Fields {
+    pub(super) resource: Option<u8>,
+    pub(super) parent: Option<u8>,
+    pub(super) title: Option<u8>,
+    pub(super) metadata: Vec<(u8, u8)>,
+}
+
+/// A change of a thread's own fields.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Patch {
+    pub(super) resource: Option<Option<u8>>,
+    pub(super) parent: Option<Option<u8>>,
+    pub(super) title: Option<Option<u8>>,
+    pub(super) metadata: Vec<(u8, Option<u8>)>,
+    pub(super) fence: Option<u8>,
+}
+
+/// What is expected of a version or revision.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Guard {
+    Any,
+    Absent,
+    /// The present one, minus so much.
+    Behind(u8),
+    Ahead,
+    OtherGeneration,
+}
+
+/// A commit.
+#[derive(Debug, Clone)]
+pub(super) struct CommitOp {
+    pub(super) thread: u8,
+    pub(super) guard: Guard,
+    pub(super) key: Option<u8>,
+    pub(super) fence: Option<u8>,
+    /// So long ago.
+    pub(super) at: Option<u16>,
+    pub(super) create: Option<Fields>,
+    pub(super) entries: Vec<EntryOp>,
+    pub(super) run: Option<RunOp>,
+    pub(super) state: Option<StateChangeOp>,
+}
+
+/// A new entry. Places are taken modulo the length of the log; the largest are those of entries that do not exist.
+#[derive(Debug, Clone)]
+pub(super) struct EntryOp {
+    /// The id of an entry that exists, by its place.
+    pub(super) taken: Option<u8>,
+    pub(super) parent: Parent,
+    pub(super) side: Option<bool>,
+    pub(super) timestamp: Option<u16>,
+    pub(super) run: Option<u8>,
+    pub(super) body: BodyOp,
+}
+
+/// Where an entry hangs.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Parent {
+    Head,
+    Root,
+    Entry(u8),
+}
+
+/// What an entry holds.
+#[derive(Debug, Clone)]
+pub(super) enum BodyOp {
+    User(u8),
+    System(u8),
+    Aside(u8),
+    /// A message without blocks.
+    Empty,
+    /// A call where none may stand.
+    Misplaced,
+    Assistant {
+        text: Option<u8>,
+        calls: Vec<u8>,
+        message: Option<u8>,
+        tokens: Option<u8>,
+    },
+    Results(Vec<u8>),
+    Compaction {
+        covers: Option<(u8, u8)>,
+        replaced: bool,
+    },
+    Checkpoint {
+        number: Option<u8>,
+        label: Option<u8>,
+    },
+    Usage {
+        spent: Option<u8>,
+        size: Option<u8>,
+    },
+    Label {
+        target: u8,
+        text: Option<u8>,
+    },
+    Rewind(To),
+    Custom(u8),
+    Unknown(u8),
+}
+
+/// Where a rewind goes.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum To {
+    Start,
+    Entry(u8),
+    Checkpoint(u8),
+    Label(u8),
+    Snapshot(u8),
+}
+
+/// A new run, or a change of one.
+#[derive(Debug, Clone)]
+pub(super) struct RunOp {
+    pub(super) run: u8,
+    pub(super) agent: Option<bool>,
+    pub(super) parent: Option<u8>,
+    pub(super) status: RunPhase,
+    pub(super) manifest: Option<bool>,
+    pub(super) dispatch: Option<bool>,
+    pub(super) steps: Option<u8>,
+    pub(super) tokens: Option<u8>,
+    pub(super) output: Option<(u8, u8)>,
+    pub(super) state: Vec<(u8, Option<u8>)>,
+}
+
+/// A change of thread state.
+#[derive(Debug, Clone)]
+pub(super) struct StateChangeOp {
+    /// The expected revision: the present one minus so much.
+    pub(super) behind: Option<u8>,
+    pub(super) clear: bool,
+    pub(super) changes: Vec<(u8, KeyOp)>,
+}
+
+/// What happens to a key of the state.
+#[derive(Debug, Clone)]
+pub(super) enum KeyOp {
+    Set(u8),
+    Remove,
+    Add(i64),
+    Max(i64),
+    Append(u8),
+    Merge(u8),
+}
+
+/// A list.
+#[derive(Debug, Clone)]
+pub(super) enum List {
+    Threads { filter: ThreadsOp, order: ThreadOrder, direction: Direction },
+    Runs { filter: RunsOp, direction: Direction },
+    Entries { thread: u8, filter: EntriesOp, direction: Direction },
+    Leaves { thread: u8 },
+    BranchPoints { thread: u8 },
+    Snapshots { thread: u8 },
+}
+
+/// Filters of threads.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ThreadsOp {
+    pub(super) resource: Option<u8>,
+    pub(super) parent: Option<Option<u8>>,
+    pub(super) open_runs: Option<bool>,
+    /// Active after, or created before, so long ago.
+    pub(super) active_after: Option<u16>,
+    pub(super) created_before: Option<u16>,
+    pub(super) metadata: Option<(u8, u8)>,
+}
+
+/// Filters of runs.
+#[derive(Debug, Clone, Default)]
+pub(super) struct RunsOp {
+    pub(super) thread: Option<u8>,
+    pub(super) statuses: Option<Vec<RunPhase>>,
+    pub(super) agent: Option<bool>,
+    pub(super) parent: Option<u8>,
+}
+
+/// Filters of entries.
+#[derive(Debug, Clone, Default)]
+pub(super) struct EntriesOp {
+    pub(super) from: Option<u8>,
+    pub(super) to: Option<u8>,
+    pub(super) path_of: Option<u8>,
+    pub(super) children_of: Option<u8>,
+    pub(super) messages: Option<bool>,
+    pub(super) run: Option<u8>,
+    pub(super) side: Option<bool>,
+}

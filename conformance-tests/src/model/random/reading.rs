@@ -1,0 +1,174 @@
+//! Reads on both sides: single records, contexts, and lists page by page.
+
+use store_core::{
+    BodyKind, Budget, ContextRequest, Cursor, Direction, EntryId, EntryQuery, Page, PageRequest, ParentFilter, Result,
+    RunFilter, RunId, RunQuery, ThreadFilter, ThreadId, ThreadOrder, ThreadQuery,
+};
+
+use super::{
+    names::{agent, entry_at, named, value},
+    ops::{CommitOp, EntriesOp, List, Op, RunsOp, ThreadsOp},
+    pair::{Outcome, Pair, Side, agree},
+    seen::Seen,
+};
+use crate::check::Failure;
+
+/// More pages than any list of a history has.
+const MOST_PAGES: usize = 2_000;
+
+impl Pair {
+    /// A step that only reads, or only writes between pages.
+    pub(super) async fn read(&mut self, op: &Op) -> Outcome {
+        match op {
+            Op::Load { thread, entry, run } => {
+                let (thread, run): (ThreadId, RunId) = (named("t", *thread), named("r", *run));
+                let entry = entry_at(&self.model.log(&thread), *entry);
+                self.load(&thread, &entry, &run).await
+            }
+            Op::ValidateParent { thread, parent } => {
+                let (thread, parent) = (named("t", *thread), named("t", *parent));
+                let real = self.real.threads.validate_parent(&thread, &parent).await;
+                agree(&real, &self.twin.threads.validate_parent(&thread, &parent).await)
+            }
+            Op::Context { thread, at, open, budget } => {
+                let thread = named("t", *thread);
+                let mut request = ContextRequest::head().with_open_calls(*open);
+                request.at = at.map(|place| entry_at(&self.model.log(&thread), place));
+                request.budget = budget.map(|messages| Budget::Messages(u64::from(messages)));
+                self.context(&thread, request).await
+            }
+            Op::Walk { list, limit, between } => self.walk(list, u32::from(*limit), between.as_ref()).await,
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) async fn load(&self, thread: &ThreadId, entry: &EntryId, run: &RunId) -> Outcome {
+        let (real, twin) = (&self.real.threads, &self.twin.threads);
+        agree(&real.load_thread(thread).await, &twin.load_thread(thread).await)?;
+        agree(&real.load_entry(thread, entry).await, &twin.load_entry(thread, entry).await)?;
+        agree(&real.load_run(run).await, &twin.load_run(run).await)
+    }
+
+    pub(super) async fn context(&self, thread: &ThreadId, request: ContextRequest) -> Outcome {
+        let real = self.real.threads.load_context(thread, request.clone()).await;
+        agree(&real, &self.twin.threads.load_context(thread, request).await)
+    }
+
+    /// Every page of a list, with a write after the first ones if there is one.
+    pub(super) async fn walk(&mut self, list: &List, limit: u32, between: Option<&CommitOp>) -> Outcome {
+        match list {
+            List::Threads { filter, order, direction } => {
+                let filter = threads(filter, self);
+                let (real, twin) = (&self.real.threads, &self.twin.threads);
+                agree(&real.count_threads(&filter).await, &twin.count_threads(&filter).await)?;
+                let query = ThreadQuery::new(filter).ordered(*order, *direction);
+                let marks = *order == ThreadOrder::LastActivity && *direction == Direction::Forward;
+                let list = async |side: Side, page| side.threads.list_threads(query.clone().with_page(page)).await;
+                self.pages(list, (limit, marks), between).await
+            }
+            List::Runs { filter, direction } => {
+                let filter = runs(filter);
+                let (real, twin) = (&self.real.threads, &self.twin.threads);
+                agree(&real.count_runs(&filter).await, &twin.count_runs(&filter).await)?;
+                let mut query = RunQuery::new(filter);
+                query.direction = *direction;
+                let list = async |side: Side, page| {
+                    let mut query = query.clone();
+                    query.page = page;
+                    side.threads.list_runs(query).await
+                };
+                self.pages(list, (limit, false), between).await
+            }
+            List::Entries { thread, filter, direction } => {
+                let thread = named("t", *thread);
+                let query = entries(filter, &self.model.log(&thread)).with_direction(*direction);
+                let list =
+                    async |side: Side, page| side.threads.list_entries(&thread, query.clone().with_page(page)).await;
+                self.pages(list, (limit, false), between).await
+            }
+            List::Leaves { thread } => {
+                let thread = named("t", *thread);
+                self.pages(
+                    async |side: Side, page| side.threads.list_leaves(&thread, page).await,
+                    (limit, false),
+                    between,
+                )
+                .await
+            }
+            List::BranchPoints { thread } => {
+                let thread = named("t", *thread);
+                let list = async |side: Side, page| side.threads.list_branch_points(&thread, page).await;
+                self.pages(list, (limit, false), between).await
+            }
+            List::Snapshots { thread } => {
+                let thread = named("t", *thread);
+                let list = async |side: Side, page| side.threads.list_snapshots(&thread, page).await;
+                self.pages(list, (limit, false), between).await
+            }
+        }
+    }
+
+    async fn pages<T: Seen>(
+        &mut self,
+        list: impl AsyncFn(Side, PageRequest) -> Result<Page<T>>,
+        how: (u32, bool),
+        between: Option<&CommitOp>,
+    ) -> Outcome {
+        let (limit, marks) = how;
+        let mut cursors: Option<(Cursor, Cursor)> = None;
+        for at in 0..MOST_PAGES {
+            let page = |cursor: Option<Cursor>| PageRequest { limit: Some(limit), cursor };
+            let (ours, theirs) = cursors.take().unzip();
+            let real = list(self.real.clone(), page(ours)).await;
+            let twin = list(self.twin.clone(), page(theirs)).await;
+            if marks && at == 0 {
+                self.next_millisecond().await?;
+            }
+            agree(&real, &twin)?;
+            cursors = real.ok().and_then(|page| page.next).zip(twin.ok().and_then(|page| page.next));
+            if cursors.is_none() {
+                return Ok(());
+            }
+            if let Some(commit) = between.filter(|_| at < 2) {
+                self.commit(commit).await?;
+            }
+        }
+        Err(Failure::new("the list does not end"))
+    }
+}
+
+fn threads(op: &ThreadsOp, pair: &Pair) -> ThreadFilter {
+    let ago = |millis: u16| super::draft::earlier(pair.now(), millis);
+    let mut filter = ThreadFilter::default();
+    filter.resource_id = op.resource.map(|resource| named("u", resource));
+    filter.parent = op.parent.map(|parent| parent.map_or(ParentFilter::Root, |of| ParentFilter::Of(named("t", of))));
+    filter.has_open_runs = op.open_runs;
+    filter.active_after = op.active_after.map(ago);
+    filter.created_before = op.created_before.map(ago);
+    filter.metadata = op.metadata.iter().map(|(key, number)| (format!("m{key}"), value(*number))).collect();
+    filter
+}
+
+fn runs(op: &RunsOp) -> RunFilter {
+    let mut filter = RunFilter::default();
+    filter.thread = op.thread.map(|thread| named("t", thread));
+    filter.statuses.clone_from(&op.statuses);
+    filter.agent = op.agent.map(agent);
+    filter.parent_run = op.parent.map(|parent| named("r", parent));
+    filter
+}
+
+fn entries(op: &EntriesOp, log: &[EntryId]) -> EntryQuery {
+    let seq = |place: u8| u64::from(place) % (log.len() as u64 + 2);
+    let mut query = EntryQuery::all();
+    query.from_seq = op.from.map(seq);
+    query.to_seq = op.to.map(seq);
+    query.path_of = op.path_of.map(|place| entry_at(log, place));
+    query.children_of = op.children_of.map(|place| entry_at(log, place));
+    query.kinds = op.messages.map(|messages| {
+        if messages { vec![BodyKind::Message] } else { vec![BodyKind::Rewind, BodyKind::Checkpoint, BodyKind::Custom] }
+    });
+    query.run = op.run.map(|run| named("r", run));
+    query.side = op.side;
+    query
+}

@@ -1,0 +1,122 @@
+//! What a caller sees of a result, as text to compare: without what stores are free to choose.
+
+use std::fmt::Debug;
+
+use store_core::{Deletion, Error, Page, Pruned, Receipt, Repair, Result, Thread, ThreadContext, Version};
+
+/// A result as a caller sees it.
+pub(super) trait Seen {
+    /// The text.
+    fn seen(&self) -> String;
+}
+
+impl<T: Seen> Seen for Result<T> {
+    fn seen(&self) -> String {
+        match self {
+            Ok(value) => value.seen(),
+            Err(error) => refusal(error),
+        }
+    }
+}
+
+/// Kind and part of an error; which of several reasons a message names is free.
+fn refusal(error: &Error) -> String {
+    format!("refused: {:?}, {:?}", error.kind(), error.outcome())
+}
+
+/// Without the incarnation: a store begins with any.
+fn plain(version: Version) -> Version {
+    Version::new(version.number(), version.generation(), 0)
+}
+
+impl Seen for Thread {
+    fn seen(&self) -> String {
+        let mut thread = self.clone();
+        thread.version = plain(self.version);
+        thread.revision = plain(self.revision);
+        format!("{thread:?}")
+    }
+}
+
+impl Seen for Receipt {
+    fn seen(&self) -> String {
+        let mut receipt = self.clone();
+        receipt.version = plain(self.version);
+        format!("{receipt:?}")
+    }
+}
+
+/// The order in which repairs are listed is free. Which model was in effect is compared where nothing stands for
+/// something else: whether a store looks for it behind a compaction is open.
+impl Seen for ThreadContext {
+    fn seen(&self) -> String {
+        let mut context = self.clone();
+        if context.context.messages.iter().any(|message| message.synthetic) {
+            context.context.origin = None;
+        }
+        context.thread.version = plain(self.thread.version);
+        context.thread.revision = plain(self.thread.revision);
+        context
+            .context
+            .repairs
+            .sort_by_key(|Repair { entry, kind, tool_use_id, .. }| (entry.clone(), *kind, tool_use_id.clone()));
+        format!("{context:?}")
+    }
+}
+
+/// The order in which threads are named is free.
+impl Seen for Deletion {
+    fn seen(&self) -> String {
+        let mut deletion = self.clone();
+        deletion.deleted.sort();
+        deletion.detached.sort();
+        format!("{deletion:?}")
+    }
+}
+
+impl Seen for Pruned {
+    fn seen(&self) -> String {
+        let mut pruned = self.clone();
+        pruned.threads.sort();
+        format!("{pruned:?}")
+    }
+}
+
+/// Cursors are opaque: only whether there is one counts.
+impl<T: Seen> Seen for Page<T> {
+    fn seen(&self) -> String {
+        let items: Vec<_> = self.items.iter().map(Seen::seen).collect();
+        format!("{} and {}", items.join("; "), if self.next.is_some() { "more" } else { "the end" })
+    }
+}
+
+impl<T: Seen> Seen for Option<T> {
+    fn seen(&self) -> String {
+        self.as_ref().map_or_else(|| "none".to_owned(), Seen::seen)
+    }
+}
+
+/// What is compared as it is.
+macro_rules! as_it_is {
+    ($($type:ty),+ $(,)?) => {$(
+        impl Seen for $type {
+            fn seen(&self) -> String {
+                debug(self)
+            }
+        }
+    )+};
+}
+
+as_it_is!(
+    (),
+    u64,
+    std::sync::Arc<store_core::Entry>,
+    store_core::Run,
+    store_core::Leaf,
+    store_core::BranchPoint,
+    store_core::Snapshot,
+);
+
+fn debug(value: &impl Debug) -> String {
+    format!("{value:?}")
+}

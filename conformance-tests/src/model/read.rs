@@ -1,0 +1,180 @@
+//! Reads: lists are whole lists, filtered and sorted, of which a page is cut.
+
+use std::sync::Arc;
+
+use store_core::{
+    BranchPoint, ContextRequest, CursorScope, Direction, Entry, EntryId, EntryQuery, Error, Leaf, Page, PageRequest,
+    ParentFilter, Result, Run, RunFilter, RunQuery, RunStatus, Snapshot, TenantId, Thread, ThreadContext, ThreadFilter,
+    ThreadId, ThreadOrder, ThreadQuery,
+};
+
+use super::{
+    bug::Bug,
+    context::context,
+    page::{Cursors, Keyed, Walk},
+    tree::Tree,
+    world::{Slot, Tenant},
+};
+
+/// A tenant as one read sees it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct View<'a> {
+    pub(super) tenant: &'a Tenant,
+    pub(super) name: &'a TenantId,
+    pub(super) cursors: &'a Cursors,
+    pub(super) bug: Option<Bug>,
+}
+
+impl<'a> View<'a> {
+    fn walk(&self, method: &'static str, query: &str, page: &'a PageRequest) -> Result<Walk<'a>> {
+        let query = if self.bug == Some(Bug::CursorUnbound) { "" } else { query };
+        Walk::open(CursorScope::new(self.name, method, query), page, (self.cursors, self.bug))
+    }
+
+    /// A page of what belongs to a thread. A cursor of a thread that is gone is refused (TH-24).
+    fn walk_of<T>(
+        &self,
+        thread: &ThreadId,
+        method: (&'static str, &str, Direction),
+        page: &'a PageRequest,
+        records: impl FnOnce(&Slot) -> Vec<Keyed<T>>,
+    ) -> Result<Page<T>> {
+        let (method, query, direction) = method;
+        let slot = self.tenant.threads.get(thread);
+        let generation = slot.map(|slot| slot.thread.generation());
+        let walk = self.walk(method, &format!("{thread:?} {generation:?} {query}"), page)?;
+        let records = slot.map(records).unwrap_or_default();
+        Ok(walk.page(records, direction == Direction::Backward, 0))
+    }
+
+    pub(super) fn threads(&self, query: &'a ThreadQuery) -> Result<Page<Thread>> {
+        let ThreadQuery { filter, order, direction, .. } = query;
+        let walk = self.walk("threads", &format!("{:?}", (filter, order, direction)), &query.page)?;
+        // What was written after the first page is left out of an ascending walk by activity (PG-5).
+        let bound = walk.bound().unwrap_or(self.tenant.writes);
+        let ascending = *order == ThreadOrder::LastActivity && *direction == Direction::Forward;
+        let mut slots: Vec<_> = self.tenant.threads.values().collect();
+        slots.retain(|slot| !ascending || slot.written <= bound);
+        if self.bug == Some(Bug::InsertionOrder) {
+            slots.sort_by_key(|slot| slot.made);
+        }
+        let views = slots.into_iter().map(|slot| slot.view(self.bug)).filter(|thread| admits(filter, thread));
+        let rank = |thread: &Thread| match order {
+            ThreadOrder::LastActivity => thread.updated_at.as_millis(),
+            ThreadOrder::Creation => thread.created_at.as_millis(),
+        };
+        let keyed = views.map(|thread| ((rank(&thread), thread.id.to_string()), thread)).collect();
+        Ok(walk.page(keyed, *direction == Direction::Backward, bound))
+    }
+
+    pub(super) fn count_threads(&self, filter: &ThreadFilter) -> u64 {
+        let views = self.tenant.threads.values().map(|slot| slot.view(self.bug));
+        views.filter(|thread| admits(filter, thread)).count() as u64
+    }
+
+    pub(super) fn runs(&self, query: &'a RunQuery) -> Result<Page<Run>> {
+        let RunQuery { filter, direction, .. } = query;
+        let walk = self.walk("runs", &format!("{:?}", (filter, direction)), &query.page)?;
+        let keyed = |run: Run| ((run.created_at.as_millis(), run.id.to_string()), run);
+        let records = self.all_runs(filter).into_iter().map(keyed).collect();
+        Ok(walk.page(records, *direction == Direction::Backward, 0))
+    }
+
+    pub(super) fn all_runs(&self, filter: &RunFilter) -> Vec<Run> {
+        let all = self.tenant.threads.values().flat_map(|slot| slot.runs.iter().map(|run| slot.view_run(run)));
+        all.filter(|run| admits_run(filter, run)).collect()
+    }
+
+    pub(super) fn entries(&self, thread: &ThreadId, query: &'a EntryQuery) -> Result<Page<Arc<Entry>>> {
+        let mut unpaged = query.clone();
+        unpaged.page = PageRequest::default();
+        let method = ("entries", format!("{unpaged:?}"));
+        self.walk_of(thread, (method.0, &method.1, query.direction), &query.page, |slot| {
+            let tree = Tree(&slot.entries);
+            let path = query.path_of.as_ref().map(|entry| tree.path(Some(entry)));
+            let on_path = |entry: &&Arc<Entry>| path.as_ref().is_none_or(|path| path.contains(entry));
+            let wanted = slot.entries.iter().filter(on_path).filter(|entry| admits_entry(query, entry));
+            wanted.map(|entry| ((entry.seq, String::new()), Arc::clone(entry))).collect()
+        })
+    }
+
+    pub(super) fn leaves(&self, thread: &ThreadId, page: &'a PageRequest) -> Result<Page<Leaf>> {
+        self.walk_of(thread, ("leaves", "", Direction::Forward), page, |slot| {
+            let tree = Tree(&slot.entries);
+            tree.leaves().into_iter().map(|leaf| ((leaf.seq, String::new()), tree.describe(leaf))).collect()
+        })
+    }
+
+    pub(super) fn branch_points(&self, thread: &ThreadId, page: &'a PageRequest) -> Result<Page<BranchPoint>> {
+        self.walk_of(thread, ("branch points", "", Direction::Forward), page, |slot| {
+            let points = Tree(&slot.entries).branch_points().into_iter();
+            points.map(|(seq, point)| ((seq, String::new()), point)).collect()
+        })
+    }
+
+    pub(super) fn snapshots(&self, thread: &ThreadId, page: &'a PageRequest) -> Result<Page<Snapshot>> {
+        let by_name = |snapshot: &Snapshot| (0, format!("{}\0{:020}", snapshot.name, snapshot.seq));
+        self.walk_of(thread, ("snapshots", "", Direction::Forward), page, |slot| {
+            Tree(&slot.entries).snapshots().into_iter().map(|snapshot| (by_name(&snapshot), snapshot)).collect()
+        })
+    }
+
+    pub(super) fn context(&self, id: &ThreadId, request: &ContextRequest) -> Result<ThreadContext> {
+        let slot = self.tenant.threads.get(id).ok_or_else(|| Error::not_found("thread", id))?;
+        let tree = Tree(&slot.entries);
+        if let Some(entry) = request.at.as_ref().filter(|entry| tree.find(entry).is_none()) {
+            return Err(Error::not_found("entry", entry));
+        }
+        let at: Option<EntryId> = request.at.clone().or_else(|| tree.head());
+        let mut whole = ThreadContext::empty(slot.view(self.bug));
+        whole.context = context(tree, at.as_ref(), request, self.bug);
+        whole.state.clone_from(&slot.state);
+        let views: Vec<_> = slot.runs.iter().map(|run| slot.view_run(run)).collect();
+        whole.latest_run = views.iter().find(|run| Some(&run.id) == slot.thread.latest_run.as_ref()).cloned();
+        whole.open_runs = views.into_iter().filter(|run| !matches!(run.status, RunStatus::Done(_))).collect();
+        whole.context_size = tree.context_size(at.as_ref());
+        whole.next_checkpoint = tree.next_checkpoint(at.as_ref()).unwrap_or(u64::MAX);
+        whole.at = at;
+        Ok(whole)
+    }
+}
+
+fn admits(filter: &ThreadFilter, thread: &Thread) -> bool {
+    let mut checks = vec![];
+    checks.extend(filter.resource_id.as_ref().map(|id| thread.resource_id.as_ref() == Some(id)));
+    checks.extend(filter.parent.as_ref().map(|parent| match parent {
+        ParentFilter::Root => thread.parent_thread_id.is_none(),
+        ParentFilter::Of(id) => thread.parent_thread_id.as_ref() == Some(id),
+    }));
+    checks.extend(filter.has_open_runs.map(|open| open != thread.open_runs.is_empty()));
+    checks.extend(filter.created_before.map(|time| thread.created_at < time));
+    checks.extend(filter.created_after.map(|time| thread.created_at >= time));
+    checks.extend(filter.active_before.map(|time| thread.updated_at < time));
+    checks.extend(filter.active_after.map(|time| thread.updated_at >= time));
+    checks.extend(filter.metadata.iter().map(|(key, value)| thread.metadata.get(key) == Some(value)));
+    checks.into_iter().all(|holds| holds)
+}
+
+fn admits_run(filter: &RunFilter, run: &Run) -> bool {
+    let mut checks = vec![];
+    checks.extend(filter.thread.as_ref().map(|thread| run.thread == *thread));
+    checks.extend(filter.statuses.as_ref().map(|statuses| statuses.contains(&run.status.phase())));
+    checks.extend(filter.agent.as_ref().map(|agent| run.agent == *agent));
+    checks.extend(filter.parent_run.as_ref().map(|parent| run.parent_run.as_ref() == Some(parent)));
+    checks.extend(filter.created_before.map(|time| run.created_at < time));
+    checks.extend(filter.created_after.map(|time| run.created_at >= time));
+    checks.into_iter().all(|holds| holds)
+}
+
+fn admits_entry(query: &EntryQuery, entry: &Entry) -> bool {
+    let mut checks = vec![];
+    checks.extend(query.from_seq.map(|from| entry.seq >= from));
+    checks.extend(query.to_seq.map(|to| entry.seq <= to));
+    checks.extend(query.children_of.as_ref().map(|parent| entry.parent.as_ref() == Some(parent)));
+    checks.extend(query.kinds.as_ref().map(|kinds| kinds.contains(&entry.kind())));
+    checks.extend(query.role.map(|role| entry.message().is_some_and(|message| message.role == role)));
+    checks.extend(query.visibility.map(|wanted| entry.message().is_some_and(|message| message.visibility == wanted)));
+    checks.extend(query.run.as_ref().map(|run| entry.run.as_ref() == Some(run)));
+    checks.extend(query.side.map(|side| entry.side == side));
+    checks.into_iter().all(|holds| holds)
+}

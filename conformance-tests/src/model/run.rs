@@ -1,0 +1,145 @@
+//! Runs: what a commit makes of one (RU-3 to RU-13).
+
+use serde_json::json;
+use store_core::{
+    Commit, EntryRange, Error, Limits, Result, Run, RunChange, RunOutcome, RunPhase, RunStatus, Timestamp, TokenCounts,
+    check_limit, codec::Codec,
+};
+
+use super::{
+    bug::Bug,
+    commit::Setting,
+    world::{Slot, Tenant, record},
+};
+
+/// The run of the commit after it.
+pub(super) fn change(tenant: &Tenant, slot: &Slot, commit: &Commit, setting: &Setting<'_>) -> Result<Option<Run>> {
+    let Some(change) = &commit.run else { return Ok(None) };
+    let mut found = tenant.run(&change.id).filter(|(other, _)| other.thread.id != commit.thread);
+    if setting.bug == Some(Bug::RunTakenOver) {
+        found = None;
+    }
+    if found.is_some() {
+        return Err(Error::already_exists("run", &change.id).in_part("run"));
+    }
+    let stored = slot.runs.iter().find(|run| run.id == change.id);
+    let length = (slot.entries.len() + commit.entries.len()) as u64;
+    let run = written(stored, commit, change, (length, setting)).map_err(|e| e.in_part("run"))?;
+    if stored.is_none()
+        && let Some(parent) = &run.parent_run
+        && tenant.run(parent).is_none()
+    {
+        return Err(Error::not_found("parent run", parent).in_part("run"));
+    }
+    Ok(Some(run))
+}
+
+fn written(stored: Option<&Run>, commit: &Commit, change: &RunChange, at: (u64, &Setting<'_>)) -> Result<Run> {
+    let (length, setting) = at;
+    let mut run = match stored {
+        Some(run) => run.clone(),
+        None => new(commit, change, setting.now)?,
+    };
+    if let Some(stored) = stored {
+        check_transition(stored, change, setting.bug)?;
+        check_fixed(stored, change)?;
+    }
+    for range in change.input.iter().chain(&change.output) {
+        if range.from < 1 || range.to < range.from || length < range.to {
+            return Err(Error::invalid("range", "it lies outside of the log"));
+        }
+    }
+    run.manifest = run.manifest.or_else(|| change.manifest.clone());
+    run.steps = change.steps.unwrap_or(run.steps);
+    run.usage = change.usage.clone().unwrap_or(run.usage);
+    run.input = joined(&run.input, &change.input);
+    run.output = joined(&run.output, &change.output);
+    if let Some(dispatch) = change.dispatch.as_ref().filter(|dispatch| run.dispatches.last() != Some(dispatch)) {
+        run.dispatches.push(dispatch.clone());
+    }
+    for (key, value) in &change.state {
+        run.state.remove(key);
+        run.state.extend(value.iter().map(|value| (key.clone(), value.clone())));
+    }
+    run.status = cut(&change.status, setting.limits);
+    run.updated_at = run.updated_at.max(setting.now);
+    match run.status.phase() {
+        RunPhase::Running => run.started_at = run.started_at.or(Some(run.updated_at)),
+        RunPhase::Done => run.finished_at = run.finished_at.or(Some(run.updated_at)),
+        RunPhase::Created | RunPhase::Waiting => {}
+    }
+    check_limit("record bytes", run.encode().len() as u64, setting.limits.record_bytes)?;
+    Ok(run)
+}
+
+fn new(commit: &Commit, change: &RunChange, now: Timestamp) -> Result<Run> {
+    let agent = change.agent.as_ref().ok_or_else(|| Error::invalid("agent", "a new run needs one"))?;
+    let mut run: Run = record(&json!({
+        "id": change.id, "thread": commit.thread, "agent": agent, "status": {"created": {}},
+        "created_at": now, "updated_at": now,
+    }))?;
+    run.parent_run.clone_from(&change.parent_run);
+    run.request.clone_from(&change.request);
+    Ok(run)
+}
+
+/// The table of the contract: what a status may become.
+fn check_transition(stored: &Run, change: &RunChange, bug: Option<Bug>) -> Result<()> {
+    let (from, to) = (stored.status.phase(), change.status.phase());
+    let allowed: &[RunPhase] = match from {
+        RunPhase::Created => &[RunPhase::Running, RunPhase::Done],
+        RunPhase::Running | RunPhase::Waiting => &[RunPhase::Running, RunPhase::Waiting, RunPhase::Done],
+        RunPhase::Done if bug == Some(Bug::DoneRunChanges) => &[RunPhase::Done],
+        RunPhase::Done => &[],
+    };
+    let allowed = allowed.contains(&to) || bug == Some(Bug::AnyTransition) && from != RunPhase::Done;
+    if allowed { Ok(()) } else { Err(Error::invalid_transition(from.name(), to.name())) }
+}
+
+fn check_fixed(stored: &Run, change: &RunChange) -> Result<()> {
+    let changes = |field: &str, differs: bool| {
+        if differs { Err(Error::invalid(format!("run.{field}"), "it may not change so")) } else { Ok(()) }
+    };
+    changes("agent", change.agent.as_ref().is_some_and(|agent| *agent != stored.agent))?;
+    changes("parent_run", change.parent_run.is_some() && change.parent_run != stored.parent_run)?;
+    changes("request", change.request.is_some() && change.request != stored.request)?;
+    let manifest = change.manifest.as_ref().zip(stored.manifest.as_ref());
+    changes("manifest", manifest.is_some_and(|(new, old)| new != old))?;
+    changes("steps", change.steps.is_some_and(|steps| steps < stored.steps))?;
+    changes("usage", change.usage.as_ref().is_some_and(|usage| falls(&stored.usage, usage)))
+}
+
+const fn falls(old: &TokenCounts, new: &TokenCounts) -> bool {
+    new.input < old.input
+        || new.output < old.output
+        || new.cache_read < old.cache_read
+        || new.cache_write < old.cache_write
+        || new.reasoning < old.reasoning
+}
+
+/// Ranges that touch are one.
+fn joined(old: &[EntryRange], new: &[EntryRange]) -> Vec<EntryRange> {
+    let mut all: Vec<EntryRange> = old.to_vec();
+    for range in new {
+        match all.last_mut() {
+            Some(last) if last.to + 1 == range.from => last.to = range.to,
+            _ => all.push(*range),
+        }
+    }
+    all
+}
+
+/// Error texts are cut at their limit (section 1.2).
+fn cut(status: &RunStatus, limits: &Limits) -> RunStatus {
+    let mut status = status.clone();
+    if let RunStatus::Done(completion) = &mut status
+        && let RunOutcome::Failed { error } = &mut completion.outcome
+        && error.len() as u64 > limits.text_bytes
+    {
+        while error.len() + '…'.len_utf8() > usize::try_from(limits.text_bytes).unwrap_or(usize::MAX) {
+            error.pop();
+        }
+        error.push('…');
+    }
+    status
+}

@@ -1,0 +1,78 @@
+//! What is wrong with a commit, whatever is stored: shape and limits, the first step of CM-43.
+
+use std::collections::BTreeSet;
+
+use store_core::{
+    Commit, Error, Expect, JsonMap, Limits, NewBody, NewEntry, Result, RewindTo, StateChange, StateOp, ThreadFields,
+    check_limit, log::check_body,
+};
+
+/// Refuses what no store can accept.
+pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
+    let Commit { create, key, fence, entries, run, state, .. } = commit;
+    if create.is_none() && fence.is_none() && entries.is_empty() && run.is_none() && !changes_state(commit) {
+        return Err(Error::invalid("commit", "it is empty"));
+    }
+    if !entries.is_empty() && commit.expect == Expect::Any && key.is_none() {
+        return Err(Error::invalid("commit", "it has entries, but neither guard nor key"));
+    }
+    check_limit("entries of a commit", entries.len() as u64, limits.commit_entries)?;
+    if let Some(create) = create {
+        check_fields(create, limits).map_err(|e| e.in_part("create"))?;
+    }
+    for (at, entry) in entries.iter().enumerate() {
+        let earlier = entries.iter().take(at);
+        if let Some(id) = entry.id.as_ref().filter(|id| earlier.clone().any(|other| other.id.as_ref() == Some(id))) {
+            return Err(Error::already_exists("entry", id).in_part(format!("entries[{at}]")));
+        }
+        check_entry(entry, limits).map_err(|e| e.in_part(format!("entries[{at}]")))?;
+    }
+    state.as_ref().map_or(Ok(()), |state| check_state(state, limits)).map_err(|e| e.in_part("state"))
+}
+
+/// Whether a commit changes state: an expected revision alone is a guard.
+pub(super) fn changes_state(commit: &Commit) -> bool {
+    commit.state.as_ref().is_some_and(|state| state.clear || !state.changes.is_empty())
+}
+
+/// Refuses fields of a thread that are too large.
+pub(super) fn check_fields(fields: &ThreadFields, limits: &Limits) -> Result<()> {
+    let title = fields.title.as_deref().unwrap_or_default();
+    check_limit("title bytes", title.len() as u64, limits.text_bytes)?;
+    check_limit("metadata bytes", map_bytes(&fields.metadata)?, limits.metadata_bytes)
+}
+
+/// The length of a map as one JSON object; 0 if it is empty.
+fn map_bytes(map: &JsonMap) -> Result<u64> {
+    if map.is_empty() { Ok(0) } else { Ok(store_core::Json::of(map)?.as_str().len() as u64) }
+}
+
+fn check_entry(entry: &NewEntry, limits: &Limits) -> Result<()> {
+    let check_label = |text: &str| check_limit("label bytes", text.len() as u64, limits.text_bytes);
+    check_body(&entry.body)?;
+    match &entry.body {
+        NewBody::Checkpoint { label, .. } => check_label(label.as_deref().unwrap_or_default()),
+        NewBody::Label(label) => check_label(label.text.as_deref().unwrap_or_default()),
+        NewBody::Rewind(_) if entry.side == Some(false) => Err(Error::invalid("rewind", "it is always a side entry")),
+        NewBody::Rewind(RewindTo::Label(name) | RewindTo::Snapshot(name)) => check_label(name),
+        _ => Ok(()),
+    }
+}
+
+fn check_state(state: &StateChange, limits: &Limits) -> Result<()> {
+    check_limit("state keys of a commit", state.changes.len() as u64, limits.commit_state_keys)?;
+    let mut named = BTreeSet::new();
+    for (key, op) in &state.changes {
+        if !named.insert(key) {
+            return Err(Error::invalid("state", "a key is named twice"));
+        }
+        match op {
+            StateOp::Set(value) => check_limit("record bytes", value.as_str().len() as u64, limits.record_bytes)?,
+            StateOp::Merge(value) if !value.is_object() => {
+                return Err(Error::invalid("state", "what is merged is no object"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! The model as a store: everything behind one lock.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use store_core::{
+    Capabilities, CursorKey, CursorScope, Error, IdSource, Limits, ManualClock, Page, PageRequest, Result, Store,
+    Survives, TenantId, TenantStores, Uuids, inspect::Inspector,
+};
+
+use super::{
+    bug::Bug,
+    handle::Handle,
+    page::{Cursors, Walk},
+    world::World,
+};
+
+/// What all handles of a model share, over reopens too.
+pub(super) struct Shared {
+    pub(super) clock: ManualClock,
+    pub(super) limits: Limits,
+    pub(super) ids: Uuids,
+    pub(super) bug: Option<Bug>,
+    pub(super) cursors: Cursors,
+    world: Mutex<World>,
+}
+
+impl Shared {
+    pub(super) fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A store that is obviously right: plain maps behind one lock, and every rule as the contract words it. Slow, and
+/// meant to be.
+pub struct ModelStore {
+    pub(super) shared: Arc<Shared>,
+    capabilities: Capabilities,
+    closed: Arc<AtomicBool>,
+}
+
+impl fmt::Debug for ModelStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelStore").field("bug", &self.shared.bug).finish_non_exhaustive()
+    }
+}
+
+impl ModelStore {
+    /// An empty store with these limits, broken by `bug` if there is one.
+    #[must_use]
+    pub fn new(limits: Limits, clock: ManualClock, bug: Option<Bug>) -> Self {
+        let mut key = [0; 32];
+        for (byte, random) in key.iter_mut().zip(Uuids.next_id().into_bytes().into_iter().rev()) {
+            *byte = random;
+        }
+        let cursors = Cursors::new(CursorKey::new(key));
+        Self::over(Arc::new(Shared { clock, limits, ids: Uuids, bug, cursors, world: Mutex::default() }))
+    }
+
+    fn over(shared: Arc<Shared>) -> Self {
+        let capabilities = Self::capabilities_with(&shared.limits);
+        Self { shared, capabilities, closed: Arc::default() }
+    }
+
+    /// What a model with these limits gives. It survives what the suite does to it: being closed and opened again.
+    #[must_use]
+    pub const fn capabilities_with(limits: &Limits) -> Capabilities {
+        Capabilities::new(Survives::Process, limits.record_bytes)
+    }
+
+    /// Another handle of the same store, as after closing and opening it.
+    #[must_use]
+    pub fn reopened(&self) -> Self {
+        if self.shared.bug == Some(Bug::ReopenForgetsKeys) {
+            let mut world = self.shared.world();
+            let slots = world.tenants.values_mut().flat_map(|tenant| tenant.threads.values_mut());
+            slots.for_each(|slot| slot.keys.clear());
+        }
+        Self::over(Arc::clone(&self.shared))
+    }
+
+    /// The clock that the store asks for the time.
+    #[must_use]
+    pub fn clock(&self) -> &ManualClock {
+        &self.shared.clock
+    }
+
+    fn check_open(&self) -> Result<()> {
+        let closed = self.closed.load(Ordering::SeqCst) && self.shared.bug != Some(Bug::ClosedAnswers);
+        if closed { Err(Error::closed()) } else { Ok(()) }
+    }
+}
+
+#[async_trait]
+impl Store for ModelStore {
+    fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
+        self.check_open()?;
+        let deletions = self.shared.world().deletions.get(tenant).copied().unwrap_or_default();
+        let (shared, closed) = (Arc::clone(&self.shared), Arc::clone(&self.closed));
+        Ok(TenantStores::of_threads(Arc::new(Handle { shared, closed, tenant: tenant.clone(), deletions })))
+    }
+
+    async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
+        self.check_open()?;
+        let world = self.shared.world();
+        let scope = CursorScope::new(&TenantId::default_tenant(), "tenants", "");
+        let walk = Walk::open(scope, &page, (&self.shared.cursors, self.shared.bug))?;
+        let held = world.tenants.iter().filter(|(_, tenant)| !tenant.threads.is_empty());
+        Ok(walk.page(held.map(|(name, _)| ((0, name.to_string()), name.clone())).collect(), false, 0))
+    }
+
+    async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
+        self.check_open()?;
+        let mut world = self.shared.world();
+        *world.deletions.entry(tenant.clone()).or_default() += 1;
+        world.tenants.remove(tenant);
+        world.before.remove(tenant);
+        Ok(())
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    async fn sync(&self) -> Result<()> {
+        self.check_open()?;
+        Err(Error::new(store_core::Detail::Unsupported { operation: "sync" }))
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.closed.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn inspector(&self) -> Option<&dyn Inspector> {
+        None
+    }
+}

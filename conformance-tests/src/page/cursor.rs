@@ -1,0 +1,166 @@
+//! Cursors: what they are bound to, and what happens to forged ones.
+
+use store_core::{Cursor, Direction, ErrorKind, PageRequest, TenantStores};
+
+use super::limit::names;
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect, expect_eq, expect_kind},
+    probe::{Probe, probes},
+};
+
+/// The cursor behind the first two records.
+async fn cursor(probe: &dyn Probe, stores: &TenantStores, direction: Direction) -> Result<Cursor, Failure> {
+    let page = probe.list(stores, direction, PageRequest::first(2)).await?;
+    page.next.ok_or_else(|| Failure::new("no cursor").about(probe.name()))
+}
+
+/// A cursor has at most 1 KiB, also behind the longest ids.
+pub(super) async fn a_cursor_has_at_most_a_kibibyte(given: &Given) -> Verdict {
+    for probe in probes(given.contract()) {
+        let stores = given.tenant(&"é".repeat(128))?;
+        let long: Vec<_> = (1000..1005).map(|at| format!("{at}{}", "x".repeat(252))).collect();
+        probe.write_all(&stores, &long).await?;
+        for &direction in probe.directions() {
+            let cursor = cursor(&*probe, &stores, direction).await?;
+            expect(cursor.as_str().len() <= 1024, format!("{}: {} bytes", probe.name(), cursor.as_str().len()))?;
+            expect_eq(probe.walk(&stores, direction, 1).await?.len(), 5)?;
+        }
+        given.store().delete_tenant(&crate::given::id(&"é".repeat(128))).await?;
+    }
+    Ok(())
+}
+
+/// The limit may change from page to page.
+pub(super) async fn the_limit_may_change_between_pages(given: &Given) -> Verdict {
+    for probe in probes(given.contract()) {
+        let stores = given.tenant(probe.name())?;
+        probe.write_all(&stores, &names(9)).await?;
+        for &direction in probe.directions() {
+            let whole = probe.walk(&stores, direction, 1000).await?;
+            let behind = cursor(&*probe, &stores, direction).await?;
+            for limit in [1_u32, 5, 1000] {
+                let page = probe.list(&stores, direction, PageRequest::first(limit).after(behind.clone())).await?;
+                let wanted: Vec<_> = whole.iter().skip(2).take(limit as usize).cloned().collect();
+                expect_eq(page.items, wanted).map_err(|failure| failure.about(probe.name()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A cursor of one list is refused with `InvalidCursor` by every other list, and by the same list in the other order.
+pub(super) async fn a_cursor_is_bound_to_its_list(given: &Given) -> Verdict {
+    let (stores, probes) = (given.stores()?, probes(given.contract()));
+    for (at, probe) in probes.iter().enumerate() {
+        let own: Vec<_> = names(5).iter().map(|name| format!("{at}-{name}")).collect();
+        probe.write_all(&stores, &own).await?;
+    }
+    let mut lists = Vec::new();
+    for probe in &probes {
+        lists.extend(probe.directions().iter().map(|direction| (probe, *direction)));
+    }
+    for &(from, there) in &lists {
+        let cursor = cursor(&**from, &stores, there).await?;
+        for &(to, here) in &lists {
+            let request = PageRequest::first(2).after(cursor.clone());
+            let ended = to.list(&stores, here, request).await;
+            let what = format!("a cursor of {} {there:?} in {} {here:?}", from.name(), to.name());
+            if from.name() == to.name() && there == here {
+                ended?;
+            } else {
+                expect_kind(ended, ErrorKind::InvalidCursor).map_err(|failure| failure.about(what))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A cursor of one tenant is refused with `InvalidCursor` by every other, also with the same records.
+pub(super) async fn a_cursor_is_bound_to_its_tenant(given: &Given) -> Verdict {
+    for probe in probes(given.contract()) {
+        let own = |tenant: &str| given.tenant(&format!("{tenant}{}", probe.name()));
+        let (acme, corp) = (own("acme")?, own("acme-corp")?);
+        probe.write_all(&acme, &names(5)).await?;
+        probe.write_all(&corp, &names(5)).await?;
+        for &direction in probe.directions() {
+            let request = PageRequest::first(2).after(cursor(&*probe, &acme, direction).await?);
+            for other in [&corp, &own("never used")?] {
+                let ended = probe.list(other, direction, request.clone()).await;
+                expect_kind(ended, ErrorKind::InvalidCursor).map_err(|failure| failure.about(probe.name()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Cursors that a vandal makes of a good one: each bit changed, cut at each place, and what is no cursor at all.
+fn vandalised(good: &str) -> Vec<String> {
+    let mut bad: Vec<_> = (0..good.len()).map(|at| good[..at].to_owned()).collect();
+    for (at, bit) in (0..good.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+        let mut bytes = good.as_bytes().to_vec();
+        bytes[at] ^= 1 << bit;
+        bad.extend(String::from_utf8(bytes).ok());
+    }
+    bad.extend(["A", "=", "!!!!", "\u{0}", "é", "../..", "' OR 1=1 --", "null"].map(str::to_owned));
+    bad.extend([format!("{good}A"), format!(" {good}"), format!("{good}{good}"), "A".repeat(1 << 20)]);
+    bad
+}
+
+/// A changed, cut, empty, huge or invented cursor is refused with `InvalidCursor`, or gives what its holder may read.
+pub(super) async fn a_forged_cursor_is_refused(given: &Given) -> Verdict {
+    for probe in probes(given.contract()) {
+        let stores = given.tenant(probe.name())?;
+        probe.write_all(&stores, &names(5)).await?;
+        let good = cursor(&*probe, &stores, Direction::Forward).await?;
+        for bad in vandalised(good.as_str()) {
+            let request = PageRequest::first(2).after(Cursor::from_text(bad));
+            match probe.list(&stores, Direction::Forward, request).await {
+                Ok(page) => {
+                    let own = page.items.iter().all(|item| names(5).contains(&item.id));
+                    expect(own, format!("{}: foreign records {:?}", probe.name(), page.items))?;
+                }
+                refused => drop(expect_kind(refused, ErrorKind::InvalidCursor)?),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A cursor of another store is refused with `InvalidCursor`.
+pub(super) async fn a_cursor_of_another_store_is_refused(given: &Given) -> Verdict {
+    let other = given.another().await?;
+    for probe in probes(given.contract()) {
+        let (here, there) = (given.tenant(probe.name())?, other.tenant(probe.name())?);
+        probe.write_all(&here, &names(5)).await?;
+        probe.write_all(&there, &names(5)).await?;
+        for &direction in probe.directions() {
+            let request = PageRequest::first(2).after(cursor(&*probe, &there, direction).await?);
+            let ended = probe.list(&here, direction, request).await;
+            expect_kind(ended, ErrorKind::InvalidCursor).map_err(|failure| failure.about(probe.name()))?;
+        }
+    }
+    Ok(())
+}
+
+/// A cursor stays valid over a reopen: the walk goes on where it stood.
+pub(super) async fn a_cursor_stays_valid_over_a_reopen(given: &Given) -> Verdict {
+    let mut walks = Vec::new();
+    for probe in probes(given.contract()) {
+        let stores = given.tenant(probe.name())?;
+        probe.write_all(&stores, &names(7)).await?;
+        for &direction in probe.directions() {
+            let whole = probe.walk(&stores, direction, 1000).await?;
+            walks.push((probe.name(), direction, cursor(&*probe, &stores, direction).await?, whole));
+        }
+    }
+    given.reopen().await?;
+    for probe in probes(given.contract()) {
+        let stores = given.tenant(probe.name())?;
+        for (_, direction, cursor, whole) in walks.iter().filter(|(name, ..)| *name == probe.name()) {
+            let rest = probe.list(&stores, *direction, PageRequest::first(1000).after(cursor.clone())).await?;
+            expect_eq(&rest.items, &whole[2..].to_vec()).map_err(|failure| failure.about(probe.name()))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! How many records a page holds, and when it has a cursor.
+
+use store_core::{Direction, ErrorKind, PageRequest, TenantStores};
+
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect, expect_eq, expect_kind},
+    probe::{Probe, probes},
+};
+
+/// `count` ids, in order.
+pub(super) fn names(count: usize) -> Vec<String> {
+    (0..count).map(|at| format!("id-{at:04}")).collect()
+}
+
+/// The sizes of the pages of a walk with this limit.
+async fn sizes(
+    probe: &dyn Probe,
+    stores: &TenantStores,
+    direction: Direction,
+    limit: u32,
+) -> Result<Vec<usize>, Failure> {
+    let (mut sizes, mut request) = (Vec::new(), PageRequest::first(limit));
+    loop {
+        let page = probe.list(stores, direction, request.clone()).await?;
+        sizes.push(page.items.len());
+        match page.next {
+            Some(cursor) => request = request.after(cursor),
+            None => return Ok(sizes),
+        }
+    }
+}
+
+/// A page holds at most `limit` records, and has a cursor exactly if more follow.
+pub(super) async fn a_page_holds_at_most_limit(given: &Given) -> Verdict {
+    for probe in probes(given.contract()) {
+        let stores = given.tenant(probe.name())?;
+        probe.write_all(&stores, &names(7)).await?;
+        for &direction in probe.directions() {
+            for (limit, wanted) in [
+                (1, vec![1; 7]),
+                (2, vec![2, 2, 2, 1]),
+                (3, vec![3, 3, 1]),
+                (6, vec![6, 1]),
+                (7, vec![7]),
+                (8, vec![7]),
+                (1000, vec![7]),
+            ] {
+                let found = sizes(&*probe, &stores, direction, limit).await?;
+                expect_eq(found, wanted).map_err(|f| f.about(format!("{}, limit {limit}", probe.name())))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A limit of 0 or above 1,000 is `Invalid`, with and without a cursor; an absent one means 50.
+pub(super) async fn limits_are_checked(given: &Given) -> Verdict {
+    for probe in probes(given.contract()) {
+        let stores = given.tenant(probe.name())?;
+        probe.write_all(&stores, &names(51)).await?;
+        for &direction in probe.directions() {
+            let page = probe.list(&stores, direction, PageRequest::default()).await?;
+            expect_eq(page.items.len(), 50)?;
+            let cursor = page.next.ok_or_else(|| Failure::new("no cursor").about(probe.name()))?;
+            for limit in [0, 1001, u32::MAX] {
+                let first = PageRequest::first(limit);
+                for request in [first.clone(), first.after(cursor.clone())] {
+                    expect_kind(probe.list(&stores, direction, request).await, ErrorKind::Invalid)
+                        .map_err(|failure| failure.about(probe.name()))?;
+                }
+            }
+            let rest = probe.list(&stores, direction, PageRequest::default().after(cursor)).await?;
+            expect_eq((rest.items.len(), rest.next.is_none()), (1, true))?;
+        }
+    }
+    Ok(())
+}
+
+/// Nothing found is an empty page without a cursor, never an error: in a tenant that was never used, too.
+pub(super) async fn nothing_found_is_an_empty_page(given: &Given) -> Verdict {
+    for probe in probes(given.contract()) {
+        let stores = given.tenant(probe.name())?;
+        for &direction in probe.directions() {
+            for limit in [1, 1000] {
+                let page = probe.list(&stores, direction, PageRequest::first(limit)).await?;
+                expect(page.items.is_empty() && page.next.is_none(), format!("{}: {page:?}", probe.name()))?;
+            }
+        }
+        expect(!probe.has(&stores, "x").await?, "something is found where nothing is")?;
+    }
+    Ok(())
+}

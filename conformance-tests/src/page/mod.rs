@@ -1,0 +1,30 @@
+//! Cases of pages and cursors (PG), in every contract's list.
+
+mod cursor;
+mod limit;
+mod walk;
+
+/// The cases of this area.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! page {
+    ($then:ident $($with:tt)*) => {
+        $crate::$then! { [$($with)*] page
+            limit: a_page_holds_at_most_limit ["PG-1"] [];
+            limit: limits_are_checked ["PG-1"] [];
+            limit: nothing_found_is_an_empty_page ["PG-2"] [];
+            walk: orders_are_total ["PG-8", "PG-11", "PG-4"] [];
+            walk: writing_between_pages_skips_and_repeats_nothing ["PG-3", "PG-4"] [];
+            walk: walking_under_writes_gives_each_record_once ["PG-3", "PG-4"] [Race];
+            cursor: a_cursor_has_at_most_a_kibibyte ["PG-6"] [];
+            cursor: the_limit_may_change_between_pages ["PG-6"] [];
+            cursor: a_cursor_is_bound_to_its_list ["PG-6"] [];
+            cursor: a_cursor_is_bound_to_its_tenant ["PG-6", "TN-5"] [];
+            cursor: a_forged_cursor_is_refused ["PG-7"] [];
+            cursor: a_cursor_of_another_store_is_refused ["PG-7"] [];
+            cursor: a_cursor_stays_valid_over_a_reopen ["PG-12"] [Reopen];
+        }
+    };
+}
+
+page!(case_slice);

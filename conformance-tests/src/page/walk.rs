@@ -1,0 +1,93 @@
+//! Walking a list: the order, and what happens when it grows meanwhile.
+
+use std::collections::BTreeSet;
+
+use store_core::{Direction, PageRequest};
+
+use super::limit::names;
+use crate::{
+    Given, Verdict,
+    check::{Failure, expect, expect_eq},
+    probe::{Item, probes},
+};
+
+/// Ids whose order differs by locale, by case, by normalisation, and between UTF-8 and UTF-16.
+const ORDERS: [&str; 16] =
+    ["a", "B", "b", "A", "é", "e\u{301}", "z", "~", "_", "-", "a b", "a-b", "\u{fb01}", "\u{ffee}", "\u{10ffff}", "10"];
+
+/// The order of a list is total: what is equal in it is ordered by id, byte by byte. Walking backward gives the same
+/// records in reverse, whatever the size of the pages.
+pub(super) async fn orders_are_total(given: &Given) -> Verdict {
+    for probe in probes(given.contract()) {
+        let stores = given.tenant(probe.name())?;
+        probe.write_all(&stores, &ORDERS.map(str::to_owned)).await?;
+        let forward = probe.walk(&stores, Direction::Forward, 1000).await?;
+        let sorted: Vec<Item> = forward.iter().cloned().collect::<BTreeSet<_>>().into_iter().collect();
+        expect_eq(&forward, &sorted).map_err(|failure| failure.about(probe.name()))?;
+        expect_eq(forward.len(), ORDERS.len())?;
+        for limit in [1, 2, 5] {
+            for &direction in probe.directions() {
+                let mut found = probe.walk(&stores, direction, limit).await?;
+                if direction == Direction::Backward {
+                    found.reverse();
+                }
+                expect_eq(&found, &forward).map_err(|f| f.about(format!("{} by {limit}", probe.name())))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Records written between two pages make the walk skip nothing and repeat nothing: every record that was there from
+/// the beginning comes exactly once.
+pub(super) async fn writing_between_pages_skips_and_repeats_nothing(given: &Given) -> Verdict {
+    for probe in probes(given.contract()) {
+        for &direction in probe.directions() {
+            let stores = given.tenant(&format!("{} {direction:?}", probe.name()))?;
+            probe.write_all(&stores, &names(9)).await?;
+            let (mut found, mut request) = (Vec::new(), PageRequest::first(2));
+            for between in 0.. {
+                let page = probe.list(&stores, direction, request.clone()).await?;
+                found.extend(page.items.into_iter().map(|item| item.id));
+                let Some(cursor) = page.next.filter(|_| between < 50) else { break };
+                request = request.after(cursor);
+                for name in [format!("aa-{between:03}"), format!("zz-{between:03}")] {
+                    if between < 6 {
+                        probe.write(&stores, &name).await?;
+                    }
+                }
+            }
+            let once: BTreeSet<_> = found.iter().cloned().collect();
+            let what = || format!("{} {direction:?}: {found:?}", probe.name());
+            expect_eq(once.len(), found.len()).map_err(|failure: Failure| failure.about(what()))?;
+            expect(names(9).iter().all(|name| once.contains(name)), what())?;
+        }
+    }
+    Ok(())
+}
+
+/// Walking while others write gives every record that was there from the beginning exactly once, and ends.
+pub(super) async fn walking_under_writes_gives_each_record_once(given: &Given) -> Verdict {
+    for probe in probes(given.contract()) {
+        let stores = given.tenant(probe.name())?;
+        probe.write_all(&stores, &names(30)).await?;
+        let (name, contract, beside) = (probe.name(), given.contract(), stores.clone());
+        let writer = tokio::spawn(async move {
+            let probe = probes(contract).into_iter().find(|probe| probe.name() == name);
+            for at in 0..60 {
+                if let Some(probe) = &probe {
+                    probe.write(&beside, &format!("more-{at:03}")).await?;
+                }
+            }
+            Ok::<(), store_core::Error>(())
+        });
+        for &direction in probe.directions() {
+            let found = probe.walk(&stores, direction, 3).await?;
+            let once: BTreeSet<_> = found.iter().map(|item| &item.id).collect();
+            expect_eq(once.len(), found.len()).map_err(|failure| failure.about(name))?;
+            expect(names(30).iter().all(|name| once.contains(name)), format!("{name}: a record is missing"))?;
+        }
+        writer.await.map_err(|panic| Failure::new(panic.to_string()))??;
+    }
+    Ok(())
+}

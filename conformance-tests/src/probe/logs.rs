@@ -1,0 +1,184 @@
+//! Lists of what commits write: entries, leaves, branch points, snapshots, runs.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use store_core::{
+    Commit, CommitCoordinator, Direction, EntryId, EntryQuery, Error, NewBody, NewEntry, Page, PageRequest, ParentRef,
+    Result, RunChange, RunId, RunOutcome, RunQuery, RunStatus, TenantStores, ThreadId, ThreadRunStore,
+};
+
+use super::{BOTH, FORWARD, Item, Probe};
+use crate::given::{id, said};
+
+/// The thread in whose log a list's records are written: each list has its own.
+fn log(probe: &impl Probe) -> ThreadId {
+    id(probe.name())
+}
+
+fn commits(stores: &TenantStores) -> Result<Arc<dyn CommitCoordinator>> {
+    stores.commits.clone().ok_or_else(|| Error::unavailable("the store has no commits"))
+}
+
+fn threads(stores: &TenantStores) -> Result<Arc<dyn ThreadRunStore>> {
+    commits(stores).map(|commits| commits.threads())
+}
+
+/// Commits entries, under a key that a record of the same id has too.
+async fn commit(log: ThreadId, stores: &TenantStores, key: &str, entries: Vec<NewEntry>) -> Result<()> {
+    let commit = Commit::new(log).with_key(key.parse()?).entries(entries);
+    commits(stores)?.commit(commit).await.map(drop)
+}
+
+async fn has_entry(log: &ThreadId, stores: &TenantStores, entry: &str) -> Result<bool> {
+    Ok(threads(stores)?.load_entry(log, &EntryId::new(entry)?).await?.is_some())
+}
+
+/// Entries by sequence.
+pub(super) struct Entries;
+
+#[async_trait]
+impl Probe for Entries {
+    fn name(&self) -> &'static str {
+        "entries"
+    }
+
+    fn directions(&self) -> &'static [Direction] {
+        BOTH
+    }
+
+    async fn write(&self, stores: &TenantStores, id: &str) -> Result<()> {
+        commit(log(self), stores, id, vec![said("x").with_id(id.parse()?)]).await
+    }
+
+    async fn has(&self, stores: &TenantStores, id: &str) -> Result<bool> {
+        has_entry(&log(self), stores, id).await
+    }
+
+    async fn list(&self, stores: &TenantStores, direction: Direction, page: PageRequest) -> Result<Page<Item>> {
+        let query = EntryQuery::all().with_direction(direction).with_page(page);
+        let page = threads(stores)?.list_entries(&log(self), query).await?;
+        Ok(page.map(|entry| Item::new(entry.seq, &entry.id)))
+    }
+}
+
+/// Leaves by sequence: each entry is a root of its own.
+pub(super) struct Leaves;
+
+#[async_trait]
+impl Probe for Leaves {
+    fn name(&self) -> &'static str {
+        "leaves"
+    }
+
+    fn directions(&self) -> &'static [Direction] {
+        FORWARD
+    }
+
+    async fn write(&self, stores: &TenantStores, id: &str) -> Result<()> {
+        commit(log(self), stores, id, vec![said("x").with_id(id.parse()?).with_parent(ParentRef::Root)]).await
+    }
+
+    async fn has(&self, stores: &TenantStores, id: &str) -> Result<bool> {
+        has_entry(&log(self), stores, id).await
+    }
+
+    async fn list(&self, stores: &TenantStores, _direction: Direction, page: PageRequest) -> Result<Page<Item>> {
+        let page = threads(stores)?.list_leaves(&log(self), page).await?;
+        Ok(page.map(|leaf| Item::new(leaf.seq, leaf.entry)))
+    }
+}
+
+/// Branch points by sequence: each entry gets two children, the next hangs below the second.
+pub(super) struct BranchPoints;
+
+#[async_trait]
+impl Probe for BranchPoints {
+    fn name(&self) -> &'static str {
+        "branch points"
+    }
+
+    fn directions(&self) -> &'static [Direction] {
+        FORWARD
+    }
+
+    async fn write(&self, stores: &TenantStores, id: &str) -> Result<()> {
+        let point: EntryId = id.parse()?;
+        let child = || said("x").below(point.clone());
+        commit(log(self), stores, id, vec![said("x").with_id(point.clone()), child(), child()]).await
+    }
+
+    async fn has(&self, stores: &TenantStores, id: &str) -> Result<bool> {
+        has_entry(&log(self), stores, id).await
+    }
+
+    async fn list(&self, stores: &TenantStores, _direction: Direction, page: PageRequest) -> Result<Page<Item>> {
+        let threads = threads(stores)?;
+        let page = threads.list_branch_points(&log(self), page).await?;
+        let mut items = Vec::new();
+        for point in &page.items {
+            let entry = point.entry.as_ref().ok_or_else(|| Error::corrupt("several roots"))?;
+            let found = threads.load_entry(&log(self), entry).await?.ok_or_else(|| Error::not_found("entry", entry))?;
+            items.push(Item::new(found.seq, entry));
+        }
+        Ok(Page { items, next: page.next })
+    }
+}
+
+/// Named checkpoints, by name.
+pub(super) struct Snapshots;
+
+#[async_trait]
+impl Probe for Snapshots {
+    fn name(&self) -> &'static str {
+        "snapshots"
+    }
+
+    fn directions(&self) -> &'static [Direction] {
+        FORWARD
+    }
+
+    async fn write(&self, stores: &TenantStores, id: &str) -> Result<()> {
+        let body = NewBody::Checkpoint { number: None, label: Some(id.to_owned()) };
+        commit(log(self), stores, id, vec![NewEntry::new(body).with_id(id.parse()?)]).await
+    }
+
+    async fn has(&self, stores: &TenantStores, id: &str) -> Result<bool> {
+        has_entry(&log(self), stores, id).await
+    }
+
+    async fn list(&self, stores: &TenantStores, _direction: Direction, page: PageRequest) -> Result<Page<Item>> {
+        let page = threads(stores)?.list_snapshots(&log(self), page).await?;
+        Ok(page.map(|snapshot| Item::new(0, snapshot.name)))
+    }
+}
+
+/// Runs by creation. They are done at once, because few of a thread may be open.
+pub(super) struct Runs;
+
+#[async_trait]
+impl Probe for Runs {
+    fn name(&self) -> &'static str {
+        "runs"
+    }
+
+    fn directions(&self) -> &'static [Direction] {
+        BOTH
+    }
+
+    async fn write(&self, stores: &TenantStores, id: &str) -> Result<()> {
+        let run = RunChange::new(id.parse()?, RunStatus::done(RunOutcome::NaturalEnd)).with_agent("agent".parse()?);
+        commits(stores)?.commit(Commit::new(log(self)).with_run(run)).await.map(drop)
+    }
+
+    async fn has(&self, stores: &TenantStores, id: &str) -> Result<bool> {
+        Ok(threads(stores)?.load_run(&RunId::new(id)?).await?.is_some())
+    }
+
+    async fn list(&self, stores: &TenantStores, direction: Direction, page: PageRequest) -> Result<Page<Item>> {
+        let mut query = RunQuery::default();
+        (query.direction, query.page) = (direction, page);
+        let page = threads(stores)?.list_runs(query).await?;
+        Ok(page.map(|run| Item::new(run.created_at.as_millis(), run.id)))
+    }
+}

@@ -1,0 +1,102 @@
+//! Lists of records that shared cases write, find and walk, whatever the contract: each contract has its own.
+
+mod logs;
+mod threads;
+
+use std::fmt;
+
+use async_trait::async_trait;
+use store_core::{Direction, Page, PageRequest, Result, TenantStores};
+
+use crate::{case::Contract, check::Failure, given::walk};
+
+/// A list of one contract, and the writing of its records.
+#[async_trait]
+pub(crate) trait Probe: Send + Sync {
+    /// What the list holds.
+    fn name(&self) -> &'static str;
+
+    /// In which directions it can be walked.
+    fn directions(&self) -> &'static [Direction];
+
+    /// Writes a record with this id (or name).
+    async fn write(&self, stores: &TenantStores, id: &str) -> Result<()>;
+
+    /// Whether the record is found without the list.
+    async fn has(&self, stores: &TenantStores, id: &str) -> Result<bool>;
+
+    /// A page of the list.
+    async fn list(&self, stores: &TenantStores, direction: Direction, page: PageRequest) -> Result<Page<Item>>;
+}
+
+/// A record as its list gives it: by what it is ordered, and what breaks ties.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Item {
+    /// By what the list is ordered: a time, a sequence number.
+    pub(crate) rank: u64,
+    /// The id or name, which breaks ties or orders alone.
+    pub(crate) id: String,
+}
+
+impl Item {
+    fn new(rank: u64, id: impl fmt::Display) -> Self {
+        Self { rank, id: id.to_string() }
+    }
+}
+
+/// Both directions.
+const BOTH: &[Direction] = &[Direction::Forward, Direction::Backward];
+/// A list that can be walked from its beginning only.
+const FORWARD: &[Direction] = &[Direction::Forward];
+
+/// The lists of a contract.
+pub(crate) fn probes(contract: Contract) -> Vec<Box<dyn Probe>> {
+    match contract {
+        Contract::ThreadRunStore => vec![Box::new(threads::ByCreation), Box::new(threads::ByActivity)],
+        Contract::CommitCoordinator => vec![
+            Box::new(logs::Entries),
+            Box::new(logs::Leaves),
+            Box::new(logs::BranchPoints),
+            Box::new(logs::Snapshots),
+            Box::new(logs::Runs),
+        ],
+    }
+}
+
+/// The first list of a contract: for cases that are not about lists.
+pub(crate) fn first(contract: Contract) -> Box<dyn Probe> {
+    match contract {
+        Contract::ThreadRunStore => Box::new(threads::ByCreation),
+        Contract::CommitCoordinator => Box::new(logs::Entries),
+    }
+}
+
+impl dyn Probe {
+    /// The whole list, in pages of `limit`.
+    pub(crate) async fn walk(
+        &self,
+        stores: &TenantStores,
+        direction: Direction,
+        limit: u32,
+    ) -> Result<Vec<Item>, Failure> {
+        walk(PageRequest::first(limit), |page| self.list(stores, direction, page))
+            .await
+            .map_err(|failure| failure.about(self.name()))
+    }
+
+    /// The ids of the whole list, sorted.
+    pub(crate) async fn ids(&self, stores: &TenantStores) -> Result<Vec<String>, Failure> {
+        let mut ids: Vec<_> =
+            self.walk(stores, Direction::Forward, 1000).await?.into_iter().map(|item| item.id).collect();
+        ids.sort();
+        Ok(ids)
+    }
+
+    /// Writes records with these ids, one after the other.
+    pub(crate) async fn write_all(&self, stores: &TenantStores, ids: &[String]) -> Result<(), Failure> {
+        for id in ids {
+            self.write(stores, id).await.map_err(|error| Failure::from(error).about(self.name()))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! Lists of threads, in both orders.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use store_core::{
+    Direction, Error, NewThread, Page, PageRequest, Result, TenantStores, ThreadFilter, ThreadId, ThreadOrder,
+    ThreadQuery, ThreadRunStore,
+};
+
+use super::{BOTH, Item, Probe};
+
+fn threads(stores: &TenantStores) -> Result<Arc<dyn ThreadRunStore>> {
+    stores.threads.clone().ok_or_else(|| Error::unavailable("the store has no threads"))
+}
+
+async fn write(stores: &TenantStores, id: &str) -> Result<()> {
+    threads(stores)?.create_thread(NewThread::new(ThreadId::new(id)?)).await.map(drop)
+}
+
+async fn has(stores: &TenantStores, id: &str) -> Result<bool> {
+    Ok(threads(stores)?.load_thread(&ThreadId::new(id)?).await?.is_some())
+}
+
+/// Threads by creation.
+pub(super) struct ByCreation;
+
+#[async_trait]
+impl Probe for ByCreation {
+    fn name(&self) -> &'static str {
+        "threads by creation"
+    }
+
+    fn directions(&self) -> &'static [Direction] {
+        BOTH
+    }
+
+    async fn write(&self, stores: &TenantStores, id: &str) -> Result<()> {
+        write(stores, id).await
+    }
+
+    async fn has(&self, stores: &TenantStores, id: &str) -> Result<bool> {
+        has(stores, id).await
+    }
+
+    async fn list(&self, stores: &TenantStores, direction: Direction, page: PageRequest) -> Result<Page<Item>> {
+        let query = ThreadQuery::default().ordered(ThreadOrder::Creation, direction).with_page(page);
+        let page = threads(stores)?.list_threads(query).await?;
+        Ok(page.map(|thread| Item::new(thread.created_at.as_millis(), thread.id)))
+    }
+}
+
+/// Threads by last activity.
+pub(super) struct ByActivity;
+
+#[async_trait]
+impl Probe for ByActivity {
+    fn name(&self) -> &'static str {
+        "threads by last activity"
+    }
+
+    fn directions(&self) -> &'static [Direction] {
+        BOTH
+    }
+
+    async fn write(&self, stores: &TenantStores, id: &str) -> Result<()> {
+        write(stores, id).await
+    }
+
+    async fn has(&self, stores: &TenantStores, id: &str) -> Result<bool> {
+        has(stores, id).await
+    }
+
+    async fn list(&self, stores: &TenantStores, direction: Direction, page: PageRequest) -> Result<Page<Item>> {
+        let query = ThreadQuery::new(ThreadFilter::default()).ordered(ThreadOrder::LastActivity, direction);
+        let page = threads(stores)?.list_threads(query.with_page(page)).await?;
+        Ok(page.map(|thread| Item::new(thread.updated_at.as_millis(), thread.id)))
+    }
+}

@@ -1,0 +1,231 @@
+//! Dropped calls: the whole effect or none, and nothing stays locked.
+
+use std::{future::Future, pin::Pin, sync::Arc, task::Poll, time::Duration};
+
+use store_core::{
+    ChildStrategy, DeleteRequest, Expect, NewThread, PruneRequest, TenantStores, ThreadFields, ThreadId, ThreadPatch,
+};
+use tokio::time::timeout;
+
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect, expect_eq},
+    given::{id, say_keyed},
+};
+
+/// More polls than any call needs.
+const MOST_POLLS: usize = 200;
+/// How long the next call may take.
+const NEXT_CALL: Duration = Duration::from_secs(5);
+/// When a dropped call that is still on its way has arrived.
+const LITTLE_LATER: Duration = Duration::from_millis(20);
+
+type Call<'a> = Pin<Box<dyn Future<Output = store_core::Result<()>> + Send + 'a>>;
+
+/// Polls a call `polls` times and drops it. Gives whether it ended.
+async fn cut(mut call: Call<'_>, polls: usize) -> store_core::Result<bool> {
+    let mut left = polls;
+    std::future::poll_fn(move |context| {
+        if left == 0 {
+            return Poll::Ready(Ok(false));
+        }
+        left -= 1;
+        match call.as_mut().poll(context) {
+            Poll::Ready(ended) => Poll::Ready(ended.map(|()| true)),
+            Poll::Pending if left == 0 => Poll::Ready(Ok(false)),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// Makes a call on the thread `t`.
+type Make = for<'a> fn(&'a TenantStores, ThreadId) -> Call<'a>;
+
+fn create(stores: &TenantStores, t: ThreadId) -> Call<'_> {
+    Box::pin(async move {
+        let Some(threads) = &stores.threads else { return Ok(()) };
+        threads.create_thread(NewThread::new(t)).await.map(drop)
+    })
+}
+
+fn commit(stores: &TenantStores, t: ThreadId) -> Call<'_> {
+    Box::pin(async move {
+        let Some(commits) = &stores.commits else { return Ok(()) };
+        commits.commit(say_keyed(&t, "dropped", "one").entry(crate::given::said("two"))).await.map(drop)
+    })
+}
+
+fn update(stores: &TenantStores, t: ThreadId) -> Call<'_> {
+    Box::pin(async move {
+        let Some(threads) = &stores.threads else { return Ok(()) };
+        threads.update_thread(&t, ThreadPatch::default().with_title("dropped"), Expect::Any).await.map(drop)
+    })
+}
+
+fn delete(stores: &TenantStores, t: ThreadId) -> Call<'_> {
+    Box::pin(async move {
+        let Some(threads) = &stores.threads else { return Ok(()) };
+        let cascade = DeleteRequest { children: ChildStrategy::Cascade, expect: Expect::Any };
+        threads.delete_thread(&t, cascade).await?;
+        threads.purge_deleted().await.map(drop)
+    })
+}
+
+fn prune(stores: &TenantStores, _t: ThreadId) -> Call<'_> {
+    Box::pin(async move {
+        let Some(threads) = &stores.threads else { return Ok(()) };
+        let request = PruneRequest { idle: Duration::from_secs(86_400), limit: 1000, dry_run: false };
+        threads.prune_threads(request).await.map(drop)
+    })
+}
+
+/// A call, and what is judged of it when it is dropped.
+#[derive(Clone, Copy)]
+struct Sweep {
+    make: Make,
+    /// Whether the thread is there before, with a child.
+    exists: bool,
+    /// How the thread may look: without the effect, and with all of it.
+    ends: [&'static str; 2],
+}
+
+const NEW: &str = "0 entries, revision 1, None";
+const CREATION: Sweep = Sweep { make: create, exists: false, ends: ["", NEW] };
+const FIRST_COMMIT: Sweep = Sweep { make: commit, exists: false, ends: ["", "2 entries, revision 1, None"] };
+const COMMIT: Sweep = Sweep { make: commit, exists: true, ends: [NEW, "2 entries, revision 1, None"] };
+const UPDATE: Sweep = Sweep { make: update, exists: true, ends: [NEW, "0 entries, revision 2, Some(\"dropped\")"] };
+const DELETION: Sweep = Sweep { make: delete, exists: true, ends: [NEW, ""] };
+const PRUNE: Sweep = Sweep { make: prune, exists: true, ends: [NEW; 2] };
+
+/// Drops the call on a new thread after every number of polls, until one ends. What the next call of the same handle
+/// sees must stay (`in_order`), or what is there a little later must be one of the two ends.
+async fn swept(given: &Given, sweep: Sweep, in_order: bool) -> Verdict {
+    let given = &given.another().await?;
+    let stores = given.stores()?;
+    for polls in 0..MOST_POLLS {
+        let t: ThreadId = id(&format!("t-{polls}"));
+        if sweep.exists {
+            a_parent(given, &t, &format!("child-{polls}")).await?;
+        }
+        let ended = cut((sweep.make)(&stores, t.clone()), polls).await?;
+        let seen = shown(&stores, &t).await?;
+        tokio::time::sleep(LITTLE_LATER).await;
+        let later = shown(&stores, &t).await?;
+        let what = format!("after {polls} polls {seen:?}, a little later {later:?}");
+        expect(sweep.ends.contains(&later.as_str()), &what)?;
+        expect(!ended || seen == sweep.ends[1], format!("it ended without its effect: {what}"))?;
+        expect(!in_order || seen == later, format!("the dropped call came later: {what}"))?;
+        is_free(given, &stores, &t).await?;
+        if ended {
+            return Ok(());
+        }
+    }
+    Err(Failure::new("the call does not end"))
+}
+
+/// A thread with a child.
+async fn a_parent(given: &Given, t: &ThreadId, child: &str) -> Verdict {
+    given.a_thread(t.as_str()).await?;
+    let mut below = ThreadFields::default();
+    below.parent_thread_id = Some(t.clone());
+    given.threads()?.create_thread(NewThread::new(id(child)).with_fields(below)).await?;
+    Ok(())
+}
+
+/// What the handle shows of a thread, within a time.
+async fn shown(stores: &TenantStores, t: &ThreadId) -> Result<String, Failure> {
+    let threads = stores.threads.as_ref().ok_or_else(|| Failure::new("the store has no threads"))?;
+    let found = timeout(NEXT_CALL, threads.load_thread(t)).await.map_err(|_| Failure::new("the next call waits"))?;
+    Ok(found?.map_or_else(String::new, |t| {
+        format!("{} entries, revision {}, {:?}", t.version.number(), t.revision.number(), t.title)
+    }))
+}
+
+/// Nothing is locked: the thread, if it is there, and another one can be written.
+async fn is_free(given: &Given, stores: &TenantStores, t: &ThreadId) -> Verdict {
+    let commits = stores.commits.as_ref().ok_or_else(|| Failure::new("the store has no commits"))?;
+    let there = given.threads()?.load_thread(t).await?;
+    let next = there.map(|_| say_keyed(t, "next", "x"));
+    for commit in next.into_iter().chain([say_keyed(&id("another"), t.as_str(), "x")]) {
+        let written = timeout(NEXT_CALL, commits.commit(commit)).await;
+        let _receipt = written.map_err(|_| Failure::new(format!("{t}: a lock is left")))??;
+    }
+    Ok(())
+}
+
+/// A creation that is dropped at any await made the thread or did not, and nothing waits for it.
+pub(super) async fn a_dropped_creation_is_whole_or_nothing(given: &Given) -> Verdict {
+    swept(given, CREATION, false).await
+}
+
+/// A commit that is dropped at any await is there with everything or not at all, and nothing waits for it.
+pub(super) async fn a_dropped_commit_is_whole_or_nothing(given: &Given) -> Verdict {
+    swept(given, FIRST_COMMIT, false).await?;
+    swept(given, COMMIT, false).await
+}
+
+/// An update that is dropped at any await took place or did not, and nothing waits for it.
+pub(super) async fn a_dropped_update_is_whole_or_nothing(given: &Given) -> Verdict {
+    swept(given, UPDATE, false).await
+}
+
+/// A deletion that is dropped at any await took place over the thread and its child or not at all, and nothing waits
+/// for it.
+pub(super) async fn a_dropped_deletion_is_whole_or_nothing(given: &Given) -> Verdict {
+    swept(given, DELETION, false).await?;
+    let given = given.another().await?;
+    for polls in 0..20 {
+        let (t, child) = (id::<ThreadId>(&format!("t-{polls}")), format!("child-{polls}"));
+        a_parent(&given, &t, &child).await?;
+        cut(delete(&given.stores()?, t.clone()), polls).await?;
+        tokio::time::sleep(LITTLE_LATER).await;
+        let threads = given.threads()?;
+        let there = (threads.load_thread(&t).await?.is_some(), threads.load_thread(&id(&child)).await?.is_some());
+        expect_eq(there.0, there.1).map_err(|failure| failure.about(format!("after {polls} polls")))?;
+    }
+    Ok(())
+}
+
+/// A prune that is dropped at any await harms nothing.
+pub(super) async fn a_dropped_prune_harms_nothing(given: &Given) -> Verdict {
+    swept(given, PRUNE, true).await
+}
+
+/// A dropped commit takes effect before any later call of its handle on its thread, reads too, or never.
+pub(super) async fn a_dropped_commit_does_not_come_later(given: &Given) -> Verdict {
+    swept(given, FIRST_COMMIT, true).await?;
+    swept(given, COMMIT, true).await
+}
+
+/// A dropped creation, update or deletion takes effect before any later call of its handle on its thread, or never.
+pub(super) async fn a_dropped_change_does_not_come_later(given: &Given) -> Verdict {
+    for sweep in [CREATION, UPDATE, DELETION] {
+        swept(given, sweep, true).await?;
+    }
+    Ok(())
+}
+
+/// Callers that all drop their calls at random points leave a store that works: every log is dense, every lock free.
+pub(super) async fn many_dropped_calls_leave_a_store_that_works(given: &Given) -> Verdict {
+    let stores = Arc::new(given.stores()?);
+    let ends = crate::given::race(8, |task| {
+        let stores = Arc::clone(&stores);
+        async move {
+            for at in 0..60 {
+                let t: ThreadId = id(&format!("t-{}", at % 4));
+                let make: Make = [create, commit, update, delete][(task + at) % 4];
+                // A refusal is as good as anything here: the threads come and go.
+                let _ended = cut(make(&stores, t), at % 7).await;
+            }
+        }
+    });
+    ends.await;
+    for at in 0..4 {
+        let t: ThreadId = id(&format!("t-{at}"));
+        let _gone = timeout(NEXT_CALL, delete(&stores, t.clone())).await.map_err(|_| Failure::new("a lock is left"))?;
+        let receipt = given.commit(say_keyed(&t, "last", "x").expecting(Expect::Absent)).await?;
+        expect_eq((receipt.version.number(), given.log(&t).await?.len()), (1, 1))?;
+    }
+    Ok(())
+}

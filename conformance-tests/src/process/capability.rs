@@ -1,0 +1,87 @@
+//! What a store declares to give, and what it gives.
+
+use std::{sync::Arc, time::Duration};
+
+use store_core::{
+    CommitCoordinator, ErrorKind, PageRequest, Store, Survives, TenantStores, ThreadRunStore, TimeSource,
+};
+
+use crate::{
+    Given, Verdict,
+    case::Need,
+    check::{expect, expect_eq, expect_kind},
+    fixture::Lack,
+    given::{id, say_keyed},
+    probe::first,
+};
+
+/// Capabilities are known right after opening, are those declared, and stay the same while the store is open.
+pub(super) async fn capabilities_are_those_declared(given: &Given) -> Verdict {
+    let (store, declared) = (given.store(), given.fixture().capabilities());
+    expect_eq(store.capabilities(), &declared)?;
+    first(given.contract()).write(&given.stores()?, "x").await?;
+    store.list_tenants(PageRequest::default()).await?;
+    store.delete_tenant(&id("default")).await?;
+    expect_eq(store.capabilities(), &declared)?;
+    let unsupported = |need| matches!(given.fixture().lack(need), Some(Lack::Unsupported(_)));
+    expect_eq(unsupported(Need::Reopen), declared.survives == Survives::Nothing)?;
+    expect(declared.time == TimeSource::Injected || given.fixture().lack(Need::Time).is_some(), "whose time is it?")
+}
+
+/// `sync` returns where acknowledged data survives a power cut, and is `Unsupported` where nothing survives.
+pub(super) async fn sync_is_had_or_unsupported(given: &Given) -> Verdict {
+    first(given.contract()).write(&given.stores()?, "x").await?;
+    let ended = given.store().sync().await;
+    match given.store().capabilities().survives {
+        Survives::Power => Ok(ended?),
+        Survives::Nothing => expect_kind(ended, ErrorKind::Unsupported).map(drop),
+        Survives::Process => match ended {
+            Ok(()) => Ok(()),
+            refused => expect_kind(refused, ErrorKind::Unsupported).map(drop),
+        },
+    }
+}
+
+/// Times that nobody gives are the store's: they follow it forward, and the time of day of this process has no say.
+pub(super) async fn times_are_those_of_the_store(given: &Given) -> Verdict {
+    let thread = given.a_thread("t").await?;
+    for days in [1, 400, 4000] {
+        let before = given.thread(&thread.id).await?.updated_at;
+        let by = Duration::from_secs(days * 86_400);
+        given.advance(by).await;
+        let receipt = given.commit(say_keyed(&thread.id, &format!("{days}"), "x")).await?;
+        let moved = Duration::from_millis(receipt.time.as_millis() - before.as_millis());
+        expect(moved >= by && moved < by + Duration::from_secs(60), format!("{moved:?} instead of {by:?}"))?;
+        let entry = given.threads()?.load_entry(&thread.id, &receipt.entry_ids[0]).await?;
+        expect_eq(entry.map(|entry| entry.timestamp), Some(receipt.time))?;
+        expect_eq(given.a_thread(&format!("t-{days}")).await?.created_at, receipt.time)?;
+    }
+    Ok(())
+}
+
+/// Stores and their contracts can be sent and shared between threads, used behind a pointer, and cloned for nothing: a
+/// clone of the handles reaches the same store.
+pub(super) async fn handles_are_shared_between_threads(given: &Given) -> Verdict {
+    const fn shared<T: Send + Sync + ?Sized>() {}
+    shared::<dyn Store>();
+    shared::<dyn ThreadRunStore>();
+    shared::<dyn CommitCoordinator>();
+    shared::<TenantStores>();
+    let (stores, contract) = (given.stores()?, given.contract());
+    for at in 0..8 {
+        let clone = stores.clone();
+        let task = tokio::spawn(async move { first(contract).write(&clone, &format!("id-{at}")).await });
+        task.await.map_err(|panic| crate::Failure::new(panic.to_string()))??;
+    }
+    expect_eq(first(contract).ids(&stores).await?.len(), 8)
+}
+
+/// The coordinator's `threads()` is the very store that it writes to.
+pub(super) async fn a_coordinator_gives_its_own_threads(given: &Given) -> Verdict {
+    let (commits, threads) = (given.commits()?, given.threads()?);
+    let _receipt = commits.commit(say_keyed(&id("t"), "k", "x")).await?;
+    let own = Arc::clone(&commits).threads();
+    expect_eq(own.load_thread(&id("t")).await?, threads.load_thread(&id("t")).await?)?;
+    threads.create_thread(store_core::NewThread::new(id("u"))).await?;
+    expect(own.load_thread(&id("u")).await?.is_some(), "the two are different stores")
+}

@@ -1,0 +1,62 @@
+//! Long operations can be stopped, and damage never ends in a panic.
+
+use store_core::inspect::{Progress, Silent};
+
+use crate::{
+    Given, Verdict,
+    check::{expect, expect_eq},
+    errors::{everything, prepare},
+    given::{id, say_keyed},
+};
+
+/// Wants to stop at once.
+struct Stop;
+
+impl Progress for Stop {
+    fn advance(&self, _done: u64, _total: Option<u64>) -> bool {
+        false
+    }
+}
+
+/// Checks and repairs find nothing wrong in a store that nobody damaged, change nothing, and can be stopped between
+/// batches without harm.
+pub(super) async fn checks_find_nothing_and_can_be_stopped(given: &Given) -> Verdict {
+    prepare(&given.stores()?).await?;
+    for tenant in ["acme", "acme-corp", "b", "c"] {
+        prepare(&given.tenant(tenant)?).await?;
+    }
+    let before = everything(&given.stores()?).await?;
+    let store = given.store();
+    let Some(inspector) = store.inspector() else { return Ok(()) };
+    let found = inspector.verify(&Silent).await?;
+    expect(found.findings.is_empty() && !found.stopped, format!("{found:?}"))?;
+    expect_eq((found.tenants, found.threads, found.runs), (5, 15, 10))?;
+    for dry_run in [true, false] {
+        expect(inspector.verify(&Stop).await?.stopped, "a check cannot be stopped")?;
+        let repaired = inspector.repair(dry_run, &Stop).await?;
+        expect(repaired.findings.is_empty(), format!("{repaired:?}"))?;
+        let repaired = inspector.repair(dry_run, &Silent).await?;
+        expect(repaired.findings.is_empty(), format!("{repaired:?}"))?;
+    }
+    expect_eq(everything(&given.stores()?).await?, before)?;
+    given.accept(say_keyed(&id("t"), "after", "x")).await
+}
+
+/// Whatever stored byte is changed, opening and reading end with data or with an error, never with a panic.
+pub(super) async fn damage_never_ends_in_a_panic(given: &Given) -> Verdict {
+    for seed in 0..16 {
+        let damaged = given.another().await?;
+        prepare(&damaged.stores()?).await?;
+        damaged.accept(say_keyed(&id("last"), "k", "x")).await?;
+        if damaged.damage(seed).await?.is_err() {
+            continue;
+        }
+        // What is read may be refused; it must only end.
+        let _read = everything(&damaged.stores()?).await;
+        let _written = damaged.accept(say_keyed(&id("t"), "after", "x")).await;
+        if let Some(inspector) = damaged.store().inspector() {
+            let _found = inspector.verify(&Silent).await;
+        }
+    }
+    Ok(())
+}

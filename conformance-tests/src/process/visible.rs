@@ -1,0 +1,136 @@
+//! When writes are seen: at once and whole.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use store_core::{
+    Commit, ContextRequest, EntryQuery, Expect, Json, PageRequest, Result, StateChange, StateOp, Store, ThreadId,
+    ThreadPatch, ThreadRunStore,
+};
+
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect, expect_eq},
+    errors::everything,
+    given::{id, race, said, say, say_keyed},
+};
+
+/// Writes to a thread and reads back through other handles; gives what was not seen.
+async fn unseen(store: Arc<dyn Store>, task: usize) -> Result<Option<String>> {
+    let thread: ThreadId = id(&format!("t-{task}"));
+    for at in 0..25_u64 {
+        let (writer, reader) = (store.tenant(&id("default"))?, store.tenant(&id("default"))?);
+        let (Some(commits), Some(threads)) = (writer.commits, reader.threads) else { continue };
+        let receipt = commits.commit(say_keyed(&thread, &format!("{at}"), "x")).await?;
+        let loaded = threads.load_thread(&thread).await?.map(|thread| thread.version);
+        let entry = threads.load_entry(&thread, &receipt.entry_ids[0]).await?.is_some();
+        let listed = threads.list_entries(&thread, EntryQuery::all()).await?.items.len() as u64;
+        let context = threads.load_context(&thread, ContextRequest::head()).await?.context.messages.len() as u64;
+        let seen = (loaded, entry, listed, context);
+        if seen != (Some(receipt.version), true, at + 1, at + 1) {
+            return Ok(Some(format!("{seen:?} after {receipt:?}")));
+        }
+    }
+    Ok(None)
+}
+
+/// After a write returned, every later read through any handle sees it: threads, entries, lists, contexts.
+pub(super) async fn writes_are_read_back_through_every_handle(given: &Given) -> Verdict {
+    let store = given.store();
+    for end in race(8, |task| unseen(Arc::clone(&store), task)).await {
+        expect_eq(end?, None)?;
+    }
+    Ok(())
+}
+
+/// A commit of two entries that also counts them in the thread's state.
+fn two_more(thread: &ThreadId, key: &str) -> Commit {
+    let state = StateChange::new().with("count", StateOp::Add(2));
+    say_keyed(thread, key, "one").entry(said("two")).with_state(state)
+}
+
+/// What is wrong with what one read shows of [`two_more`].
+async fn half_seen(threads: &dyn ThreadRunStore, thread: &ThreadId) -> Result<Option<String>> {
+    let context = threads.load_context(thread, ContextRequest::head()).await?;
+    let version = context.thread.version.number();
+    let count = context.state.get("count").map_or("0", Json::as_str).to_owned();
+    let messages = context.context.messages.len() as u64;
+    let listed = threads.list_entries(thread, EntryQuery::all().with_page(PageRequest::first(1000))).await?.items;
+    let head = listed.last().map(|entry| entry.seq);
+    let whole = version % 2 == 0
+        && count == version.to_string()
+        && messages == version
+        && context.at == context.thread.head
+        && listed.len() % 2 == 0
+        && head.unwrap_or_default() >= version;
+    Ok((!whole).then(|| format!("version {version}, count {count}, {messages} messages, {} entries", listed.len())))
+}
+
+/// Reads until all is done, or half of a commit was seen.
+async fn watch(threads: Arc<dyn ThreadRunStore>, thread: ThreadId, done: Arc<AtomicBool>) -> Result<Option<String>> {
+    while !done.load(Ordering::SeqCst) {
+        if let Some(half) = half_seen(&*threads, &thread).await? {
+            return Ok(Some(half));
+        }
+        tokio::task::yield_now().await;
+    }
+    Ok(None)
+}
+
+/// A reader never sees half of a commit: not in one read, nor across the parts of a snapshot read.
+pub(super) async fn a_commit_is_seen_whole(given: &Given) -> Verdict {
+    let (thread, done): (ThreadId, _) = (id("t"), Arc::new(AtomicBool::new(false)));
+    given.accept(two_more(&thread, "first")).await?;
+    let mut readers = Vec::new();
+    for _ in 0..3 {
+        let (threads, thread, done) = (given.threads()?, thread.clone(), Arc::clone(&done));
+        readers.push(tokio::spawn(watch(threads, thread, done)));
+    }
+    for at in 0..150 {
+        given.accept(two_more(&thread, &format!("{at}"))).await?;
+    }
+    done.store(true, Ordering::SeqCst);
+    for reader in readers {
+        expect_eq(reader.await.map_err(|panic| Failure::new(panic.to_string()))??, None)?;
+    }
+    Ok(())
+}
+
+/// Calls made one after the other take effect one after the other: times and versions never go back.
+pub(super) async fn calls_take_effect_in_their_order(given: &Given) -> Verdict {
+    let mut thread = given.a_thread("t").await?;
+    for at in 0..30 {
+        let receipt = given.commit(say(&thread.id, Expect::Version(thread.version), "x")).await?;
+        let patch = ThreadPatch::default().with_title(format!("{at}"));
+        let updated = given.threads()?.update_thread(&thread.id, patch, Expect::Version(thread.revision)).await?;
+        expect_eq(updated.version, receipt.version)?;
+        expect(updated.updated_at >= receipt.time && receipt.time >= thread.updated_at, "time went back")?;
+        thread = updated;
+    }
+    Ok(())
+}
+
+/// Everything that was acknowledged is there after a reopen, equal in everything that can be read.
+pub(super) async fn everything_is_there_after_a_reopen(given: &Given) -> Verdict {
+    for tenant in ["default", "acme"] {
+        crate::errors::prepare(&given.tenant(tenant)?).await?;
+    }
+    let commits = given.commits()?;
+    let ends = race(8, |task| {
+        let commits = Arc::clone(&commits);
+        async move {
+            for at in 0..10 {
+                let _receipt =
+                    commits.commit(two_more(&id(&format!("t-{}", task % 3)), &format!("{task}-{at}"))).await?;
+            }
+            Result::Ok(())
+        }
+    });
+    ends.await.into_iter().collect::<Result<Vec<_>>>()?;
+    let before = [everything(&given.tenant("default")?).await?, everything(&given.tenant("acme")?).await?];
+    given.reopen().await?;
+    let after = [everything(&given.tenant("default")?).await?, everything(&given.tenant("acme")?).await?];
+    expect_eq(after, before)
+}

@@ -1,0 +1,206 @@
+//! A run of the whole suite, and its report.
+
+use std::{fmt, sync::Arc};
+
+use serde::Serialize;
+use store_core::{Error, Limits, PageRequest, TenantId};
+
+use crate::{
+    case::{Contract, Status, run_case},
+    fixture::Fixture,
+};
+
+/// How every case of the suite ended.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// What was tested, as the fixture calls it.
+    pub store: String,
+    /// One row for each case of each contract.
+    pub rows: Vec<Row>,
+}
+
+/// How one case ended.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// In whose list it ran.
+    pub contract: Contract,
+    /// The name of the case.
+    pub case: &'static str,
+    /// The lines of the contract that it shows.
+    pub ids: &'static [&'static str],
+    /// How it ended.
+    #[serde(flatten)]
+    pub status: Status,
+}
+
+/// Why the suite did not run at all.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The store holds data, which the suite would destroy.
+    HoldsData,
+    /// It cannot be opened or read.
+    Failed(Error),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HoldsData => f.write_str("the store holds data, the suite wants an empty one"),
+            Self::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Runs every case of every contract, one after the other, each against a new store.
+///
+/// It wants a tokio runtime of several threads.
+///
+/// # Errors
+/// If the store holds data, or cannot be opened.
+pub async fn run(fixture: impl Fixture) -> Result<Report, Refusal> {
+    let fixture: Arc<dyn Fixture> = Arc::new(fixture);
+    let present = contracts_of(&fixture).await?;
+    let mut rows = Vec::new();
+    for &contract in Contract::ALL {
+        for case in contract.cases() {
+            let status = if present.contains(&contract) {
+                run_case(contract, case, &fixture).await
+            } else {
+                Status::Unsupported("the store does not have this contract".to_owned())
+            };
+            rows.push(Row { contract, case: case.name, ids: case.ids, status });
+        }
+    }
+    Ok(Report { store: fixture.name(), rows })
+}
+
+/// The contracts that the store has. Refuses one that holds data.
+async fn contracts_of(fixture: &Arc<dyn Fixture>) -> Result<Vec<Contract>, Refusal> {
+    let opened = fixture.open(Limits::default()).await?;
+    if !opened.store.list_tenants(PageRequest::default()).await?.items.is_empty() {
+        return Err(Refusal::HoldsData);
+    }
+    let stores = opened.store.tenant(&TenantId::default_tenant())?;
+    let has = |contract: &Contract| match contract {
+        Contract::ThreadRunStore => stores.threads.is_some(),
+        Contract::CommitCoordinator => stores.commits.is_some(),
+    };
+    let present = Contract::ALL.iter().copied().filter(has).collect();
+    opened.store.close().await?;
+    Ok(present)
+}
+
+impl Report {
+    /// How many cases passed, failed, are declared unsupported, are gaps, did not run: the five columns.
+    #[must_use]
+    pub fn counts(&self) -> [usize; 5] {
+        let mut counts = [0; 5];
+        for row in &self.rows {
+            counts[column(&row.status)] += 1;
+        }
+        counts
+    }
+
+    /// Whether no case failed.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.counts()[1] == 0
+    }
+}
+
+const fn column(status: &Status) -> usize {
+    match status {
+        Status::Passed => 0,
+        Status::Failed(_) => 1,
+        Status::Unsupported(_) => 2,
+        Status::Gap(_) => 3,
+        Status::NotRun(_) => 4,
+    }
+}
+
+const COLUMNS: [&str; 5] = ["passed", "failed", "unsupported", "gap", "not run"];
+
+/// A table of the areas, then every case that did not pass, with its reason.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.store)?;
+        write!(f, "{:<32}", "contract, area")?;
+        COLUMNS.iter().try_for_each(|name| write!(f, "{name:>12}"))?;
+        for (area, counts) in self.areas() {
+            write!(f, "\n{area:<32}")?;
+            counts.iter().try_for_each(|count| write!(f, "{count:>12}"))?;
+        }
+        write!(f, "\n{:<32}", "all")?;
+        self.counts().iter().try_for_each(|count| write!(f, "{count:>12}"))?;
+        for row in &self.rows {
+            if let Status::Failed(why) | Status::Unsupported(why) | Status::Gap(why) | Status::NotRun(why) = &row.status
+            {
+                let name = COLUMNS[column(&row.status)];
+                write!(f, "\n{name}: {} ({}): {why}", row.case, row.ids.join(", "))?;
+            }
+        }
+        writeln!(f)
+    }
+}
+
+impl Report {
+    /// The five columns for each area of each contract, in the order of the list.
+    fn areas(&self) -> Vec<(String, [usize; 5])> {
+        let mut areas: Vec<(String, [usize; 5])> = Vec::new();
+        for row in &self.rows {
+            let area = row.case.split("::").next().unwrap_or_default();
+            let name = format!("{:?}, {area}", row.contract);
+            if areas.last().is_none_or(|(last, _)| *last != name) {
+                areas.push((name, [0; 5]));
+            }
+            if let Some((_, counts)) = areas.last_mut() {
+                counts[column(&row.status)] += 1;
+            }
+        }
+        areas
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Report, Row};
+    use crate::{Contract, Status};
+
+    fn report() -> Report {
+        let row = |case, status| Row { contract: Contract::ThreadRunStore, case, ids: &["TH-1"], status };
+        let rows = vec![
+            row("thread::a", Status::Passed),
+            row("thread::b", Status::Failed("found 1, wanted 2".to_owned())),
+            row("page::c", Status::NotRun("no second process".to_owned())),
+        ];
+        Report { store: "memory".to_owned(), rows }
+    }
+
+    #[test]
+    fn the_table_counts_areas_and_names_what_did_not_pass() {
+        let (report, text) = (report(), report().to_string());
+        assert_eq!((report.counts(), report.is_success()), ([1, 1, 0, 0, 1], false));
+        let words: Vec<_> = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert!(words.contains(&"ThreadRunStore, thread 1 1 0 0 0".to_owned()), "{text}");
+        assert!(words.contains(&"all 1 1 0 0 1".to_owned()), "{text}");
+        assert!(text.contains("failed: thread::b (TH-1): found 1, wanted 2"), "{text}");
+        assert!(text.contains("not run: page::c (TH-1): no second process"), "{text}");
+    }
+
+    #[test]
+    fn the_document_names_status_and_reason() {
+        let row = serde_json::to_string(&report().rows[2]).unwrap();
+        assert_eq!(
+            row,
+            r#"{"contract":"thread_run_store","case":"page::c","ids":["TH-1"],"status":"not_run","reason":"no second process"}"#
+        );
+    }
+}

@@ -1,0 +1,59 @@
+//! Short ways to write runs.
+
+use store_core::{Commit, Error, ErrorKind, Receipt, Run, RunChange, RunOutcome, RunStatus, WaitingReason};
+
+use crate::{
+    check::{Failure, Verdict, expect_eq, expect_some},
+    given::{Given, id},
+    log::{draft::user, writer::Writer},
+};
+
+/// One status of each kind.
+pub(crate) fn statuses() -> [RunStatus; 4] {
+    [
+        RunStatus::Created,
+        RunStatus::Running,
+        RunStatus::waiting(WaitingReason::UserInput),
+        RunStatus::done(RunOutcome::NaturalEnd),
+    ]
+}
+
+/// The run `name` of the agent `agent` in this status.
+pub(crate) fn change(name: &str, status: RunStatus) -> RunChange {
+    RunChange::new(id(name), status).with_agent(id("agent"))
+}
+
+/// The run `name`, running.
+pub(crate) fn running(name: &str) -> RunChange {
+    change(name, RunStatus::Running)
+}
+
+/// The run `name`, done.
+pub(crate) fn done(name: &str) -> RunChange {
+    change(name, RunStatus::done(RunOutcome::NaturalEnd))
+}
+
+/// Commits a run to a thread, whatever its version.
+pub(crate) async fn write(given: &Given, thread: &str, change: RunChange) -> Verdict {
+    written(given, thread, change).await.map(drop)
+}
+
+/// Commits a run to a thread, whatever its version, and gives the receipt.
+pub(crate) async fn written(given: &Given, thread: &str, change: RunChange) -> Result<Receipt, Failure> {
+    given.commit(Commit::new(id(thread)).with_run(change)).await
+}
+
+/// A run that must exist.
+pub(crate) async fn load(given: &Given, name: &str) -> Result<Run, Failure> {
+    expect_some(given.threads()?.load_run(&id(name)).await?, name)
+}
+
+/// Wants a commit of a run and an entry to be refused, and to change nothing. Gives the error.
+pub(crate) async fn refuse(given: &Given, thread: &str, change: RunChange, kind: ErrorKind) -> Result<Error, Failure> {
+    let (writer, name) = (Writer::new(given, thread), change.id.clone());
+    let before = given.threads()?.load_run(&name).await?;
+    let commit = writer.commit().await?.entry(user("beside a refused run")).with_run(change);
+    let error = writer.refuse_commit(commit, kind).await?;
+    expect_eq(given.threads()?.load_run(&name).await?, before)?;
+    Ok(error)
+}

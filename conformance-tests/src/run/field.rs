@@ -1,0 +1,276 @@
+//! The fields of a run: which stay, which grow, what they may name.
+
+use store_core::{
+    Commit, Completion, DeleteRequest, EntryRange, ErrorKind, RunChange, RunFilter, RunOutcome, RunQuery, RunStatus,
+    Ticket, TokenCounts, WaitingReason, WaitingState,
+};
+
+use super::draft::{change, done, load, refuse, running, write};
+use crate::{
+    check::{Verdict, expect, expect_eq},
+    given::{Given, id},
+    log::{
+        draft::{json, users},
+        writer::{Writer, reopen},
+    },
+};
+
+const DOCUMENT: &str = r#"{"z":1.0,"a":12345678901234567890.10,"z":-0.0,"s":"\u0000é"}"#;
+
+fn full(name: &str) -> RunChange {
+    let mut waiting = WaitingState::new(WaitingReason::ToolPermission);
+    for at in 0..3 {
+        let mut ticket = Ticket::new(format!("ticket {at}"));
+        ticket.tool_use_id = Some("call".to_owned());
+        ticket.arguments = Some(json(DOCUMENT));
+        ticket.resume_mode = Some("approve".to_owned());
+        waiting.tickets.push(ticket);
+    }
+    waiting.message = Some("may it?".to_owned());
+    waiting.dispatch = Some(id("d1"));
+    waiting.resume_at = store_core::Timestamp::from_millis(9_999_999).ok();
+    let mut run = change(name, RunStatus::Waiting(Box::new(waiting)));
+    run.request = Some(json(DOCUMENT));
+    run.manifest = Some("v1".to_owned());
+    run.dispatch = Some(id("d1"));
+    run.input = vec![EntryRange { from: 1, to: 1 }];
+    run.output = vec![EntryRange { from: 2, to: 3 }];
+    run.steps = Some(3);
+    run.usage = Some(TokenCounts::new(5, 6));
+    run.state = [("k".to_owned(), Some(json(DOCUMENT)))].into();
+    run
+}
+
+/// A run comes back as it was written, tickets and their arguments byte for byte; an unknown one is none.
+pub(crate) async fn a_run_comes_back_equal(given: &Given) -> Verdict {
+    run_comes_back(given, false).await
+}
+
+/// A run comes back as it was written after a reopen.
+pub(crate) async fn a_run_outlives_a_reopen(given: &Given) -> Verdict {
+    run_comes_back(given, true).await
+}
+
+async fn run_comes_back(given: &Given, reopened: bool) -> Verdict {
+    Writer::having(given, "t", users(&["a", "b", "c"])).await?;
+    write(given, "t", running("parent")).await?;
+    let mut wanted = full("r");
+    wanted.parent_run = Some(id("parent"));
+    write(given, "t", wanted.clone()).await?;
+    let before = load(given, "r").await?;
+    reopen(given, reopened).await?;
+    let run = load(given, "r").await?;
+    expect_eq(&run, &before)?;
+    expect_eq((&run.status, &run.request, &run.manifest), (&wanted.status, &wanted.request, &wanted.manifest))?;
+    expect_eq((&run.thread, Some(&run.agent), &run.parent_run), (&id("t"), wanted.agent.as_ref(), &wanted.parent_run))?;
+    expect_eq((&run.input, &run.output, run.steps), (&wanted.input, &wanted.output, 3))?;
+    expect_eq((run.dispatches, run.usage), (vec![id("d1")], TokenCounts::new(5, 6)))?;
+    expect_eq(run.state.get("k"), Some(&json(DOCUMENT)))?;
+    expect_eq(given.threads()?.load_run(&id("R")).await?, None)
+}
+
+/// Every outcome comes back with its output and error, byte for byte.
+pub(crate) async fn an_outcome_comes_back_equal(given: &Given) -> Verdict {
+    let stopped = |detail: Option<&str>| RunOutcome::Stopped { code: "limit".into(), detail: detail.map(Into::into) };
+    for (at, outcome) in [
+        RunOutcome::NaturalEnd,
+        stopped(None),
+        stopped(Some("too long")),
+        RunOutcome::Cancelled,
+        RunOutcome::Blocked,
+        RunOutcome::Superseded,
+        RunOutcome::Failed { error: "e\u{0}".to_owned() },
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut completion = Completion::new(outcome);
+        (completion.output, completion.error) = (Some(json(DOCUMENT)), Some(json("null")));
+        let status = RunStatus::Done(Box::new(completion));
+        let name = format!("r{at}");
+        write(given, "t", change(&name, status.clone())).await?;
+        expect_eq(load(given, &name).await?.status, status)?;
+    }
+    Ok(())
+}
+
+type Set = fn(&mut RunChange);
+
+/// Agent, parent run, request and manifest stay as they were first given; a change of one is refused, naming it.
+pub(crate) async fn fixed_fields_stay(given: &Given) -> Verdict {
+    Writer::having(given, "t", users(&["a", "b", "c"])).await?;
+    for name in ["parent", "other"] {
+        write(given, "t", running(name)).await?;
+    }
+    let mut first = full("r");
+    first.parent_run = Some(id("parent"));
+    write(given, "t", first).await?;
+    let fields: [(&str, Set); 5] = [
+        ("agent", |run| run.agent = Some(id("other"))),
+        ("parent_run", |run| run.parent_run = Some(id("other"))),
+        ("request", |run| run.request = Some(json("{}"))),
+        ("manifest", |run| run.manifest = Some("v2".to_owned())),
+        ("request", |run| run.request = Some(json(&DOCUMENT.replace("1.0", "1.00")))),
+    ];
+    for (field, set) in fields {
+        let mut next = running("r");
+        set(&mut next);
+        let error = refuse(given, "t", next, ErrorKind::Invalid).await.map_err(|failure| failure.about(field))?;
+        expect(error.to_string().contains(field), format!("the message does not name `{field}`: {error}"))?;
+    }
+    // Given again as they are, or left out, they are no change.
+    let mut same = full("r");
+    (same.input, same.output, same.parent_run) = (vec![], vec![], Some(id("parent")));
+    write(given, "t", same).await?;
+    write(given, "t", RunChange::new(id("r"), RunStatus::Running)).await
+}
+
+/// A manifest can be set once, later too; a parent run and a request only at the beginning.
+pub(crate) async fn a_manifest_is_set_once(given: &Given) -> Verdict {
+    write(given, "t", running("other")).await?;
+    write(given, "t", running("r")).await?;
+    let (mut with_manifest, mut with_request, mut with_parent) = (running("r"), running("r"), running("r"));
+    with_manifest.manifest = Some("v1".to_owned());
+    with_request.request = Some(json("{}"));
+    with_parent.parent_run = Some(id("other"));
+    write(given, "t", with_manifest.clone()).await?;
+    expect_eq(load(given, "r").await?.manifest, Some("v1".to_owned()))?;
+    with_manifest.manifest = Some("v2".to_owned());
+    for change in [with_manifest, with_request, with_parent] {
+        refuse(given, "t", change, ErrorKind::Invalid).await?;
+    }
+    Ok(())
+}
+
+/// Steps and token counts never fall, each count by itself; what is not given stays.
+pub(crate) async fn counts_never_fall(given: &Given) -> Verdict {
+    let counts = |steps, input, output, reasoning| {
+        let mut run = running("r");
+        run.steps = Some(steps);
+        let mut tokens = TokenCounts::new(input, output);
+        (tokens.cache_read, tokens.cache_write, tokens.reasoning) = (1, 1, reasoning);
+        run.usage = Some(tokens);
+        run
+    };
+    write(given, "t", counts(5, 10, 10, 10)).await?;
+    for (steps, input, output, reasoning) in [(4, 10, 10, 10), (5, 9, 99, 10), (5, 10, 0, 99), (9, 99, 99, 9)] {
+        refuse(given, "t", counts(steps, input, output, reasoning), ErrorKind::Invalid).await?;
+    }
+    write(given, "t", counts(5, 10, 11, 10)).await?;
+    write(given, "t", running("r")).await?;
+    let run = load(given, "r").await?;
+    expect_eq((run.steps, run.usage.output), (5, 11))
+}
+
+/// A run id in use on another thread is refused there; the run is unchanged.
+pub(crate) async fn a_run_belongs_to_one_thread(given: &Given) -> Verdict {
+    write(given, "t", running("r")).await?;
+    Writer::having(given, "other", users(&["a"])).await?;
+    for change in [running("r"), done("r")] {
+        refuse(given, "other", change, ErrorKind::AlreadyExists).await?;
+    }
+    write(given, "t", done("r")).await?;
+    refuse(given, "other", running("r"), ErrorKind::AlreadyExists).await.map(drop)
+}
+
+/// Ranges lie inside the log, entries of the same commit included; further ones are added to those before.
+pub(crate) async fn ranges_lie_inside_the_log(given: &Given) -> Verdict {
+    let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
+    let reading = |from, to| {
+        let mut run = running("r");
+        run.input = vec![EntryRange { from, to }];
+        run
+    };
+    for (from, to) in [(0, 1), (0, 0), (3, 2), (1, 5), (5, 5), (1, u64::MAX), (u64::MAX, u64::MAX)] {
+        let (mut input, mut output) = (running("r"), running("r"));
+        (input.input, output.output) = (vec![EntryRange { from, to }], vec![EntryRange { from, to }]);
+        for change in [input, output] {
+            // One entry comes with it.
+            refuse(given, "t", change, ErrorKind::Invalid).await.map_err(|f| f.about(format!("{from} to {to}")))?;
+        }
+    }
+    write(given, "t", reading(3, 3)).await?;
+    given.accept(writer.commit().await?.entries(users(&["d", "e"])).with_run(reading(1, 5))).await?;
+    let covered = load(given, "r").await?.input;
+    expect_eq(covered, vec![EntryRange { from: 3, to: 3 }, EntryRange { from: 1, to: 5 }])
+}
+
+/// Run state changes by key; what is not named stays, going from waiting to running too.
+pub(crate) async fn run_state_changes_by_key(given: &Given) -> Verdict {
+    let with = |status: RunStatus, pairs: &[(&str, Option<&str>)]| {
+        let mut run = change("r", status);
+        run.state = pairs.iter().map(|(key, value)| ((*key).to_owned(), value.map(json))).collect();
+        run
+    };
+    write(given, "t", with(RunStatus::Running, &[("a", Some("1")), ("b", Some("2.0")), ("c", Some("null"))])).await?;
+    let waiting = RunStatus::waiting(WaitingReason::ManualPause);
+    write(given, "t", with(waiting, &[("a", Some("{}")), ("b", None), ("unknown", None)])).await?;
+    write(given, "t", running("r")).await?;
+    let state = load(given, "r").await?.state;
+    expect_eq(state, [("a".to_owned(), json("{}")), ("c".to_owned(), json("null"))].into())?;
+    // The thread's state is another one.
+    let context = given.threads()?.load_context(&id("t"), store_core::ContextRequest::head()).await?;
+    expect_eq(context.state.len(), 0)
+}
+
+/// A parent run must exist; it may be of another thread.
+pub(crate) async fn a_parent_run_exists(given: &Given) -> Verdict {
+    let child = |name: &str, parent: &str| {
+        let mut run = running(name);
+        run.parent_run = Some(id(parent));
+        run
+    };
+    for (name, parent) in [("r", "unknown"), ("r", "r")] {
+        let error = refuse(given, "t", child(name, parent), ErrorKind::NotFound).await?;
+        expect(error.to_string().contains(parent), format!("the message does not name the parent: {error}"))?;
+    }
+    write(given, "other", done("parent")).await?;
+    write(given, "t", child("r", "parent")).await?;
+    write(given, "t", child("s", "r")).await?;
+    expect_eq(load(given, "r").await?.parent_run, Some(id("parent")))
+}
+
+/// The dispatches of a run only grow; the last is the current one.
+pub(crate) async fn dispatches_only_grow(given: &Given) -> Verdict {
+    for dispatch in [Some("d1"), Some("d1"), None, Some("d2"), None] {
+        let mut run = running("r");
+        run.dispatch = dispatch.map(id);
+        write(given, "t", run).await?;
+    }
+    expect_eq(load(given, "r").await?.dispatches, vec![id("d1"), id("d2")])
+}
+
+/// Deleting a thread deletes its runs: they are not loaded, listed or counted, and their ids are free.
+pub(crate) async fn runs_go_with_their_thread(given: &Given) -> Verdict {
+    for (thread, name) in [("t", "r1"), ("t", "r2"), ("other", "r3")] {
+        write(given, thread, running(name)).await?;
+    }
+    let threads = given.threads()?;
+    threads.delete_thread(&id("t"), DeleteRequest::default()).await?;
+    for name in ["r1", "r2"] {
+        expect_eq(threads.load_run(&id(name)).await?, None)?;
+    }
+    let all = threads.list_runs(RunQuery::default()).await?.items;
+    expect_eq(all.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), vec!["r3"])?;
+    expect_eq(threads.count_runs(&RunFilter::default()).await?, 1)?;
+    given.accept(Commit::new(id("other")).with_run(running("r1"))).await?;
+    expect_eq(load(given, "r1").await?.thread, id("other"))
+}
+
+/// A longer error text is cut at a character to 1 KiB and ends in `…`; shorter ones stay.
+pub(crate) async fn a_long_error_text_is_cut(given: &Given) -> Verdict {
+    let whole = format!("a{}", "é".repeat(511)) + "b";
+    for (name, text, is_cut) in [("fits", whole.clone(), false), ("too long", whole + "é", true)] {
+        let failed = RunStatus::done(RunOutcome::Failed { error: text.clone() });
+        write(given, "t", change(name, failed)).await?;
+        let RunStatus::Done(completion) = load(given, name).await?.status else { continue };
+        let RunOutcome::Failed { error } = completion.outcome else { continue };
+        if !is_cut {
+            expect_eq(error, text)?;
+            continue;
+        }
+        expect(error.len() <= 1024 && error.len() > 1000 && error.ends_with('…'), format!("cut to {error:?}"))?;
+        expect(text.starts_with(error.trim_end_matches('…')), format!("cut to {error:?}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! The latest and the open runs of a thread.
+
+use std::{sync::Arc, time::Duration};
+
+use store_core::{Commit, RunStatus, WaitingReason};
+
+use super::draft::{change, done, load, running, write};
+use crate::{
+    check::{Failure, Verdict, expect_eq},
+    given::{Given, id, race},
+};
+
+async fn expect_runs(given: &Given, latest: &str, open: &[&str]) -> Verdict {
+    let thread = given.thread(&id("t")).await?;
+    expect_eq(thread.latest_run, Some(id(latest)))?;
+    expect_eq(thread.open_runs, open.iter().map(|name| id(name)).collect::<Vec<_>>())
+}
+
+/// The latest run is the one written last, an older one written again included; open ones are all that are not done, by
+/// creation.
+pub(crate) async fn the_run_written_last_is_the_latest(given: &Given) -> Verdict {
+    write(given, "t", running("z")).await?;
+    write(given, "t", change("a", RunStatus::Created)).await?;
+    expect_runs(given, "a", &["z", "a"]).await?;
+    write(given, "t", change("z", RunStatus::waiting(WaitingReason::ExternalEvent))).await?;
+    expect_runs(given, "z", &["z", "a"]).await?;
+    write(given, "t", running("m")).await?;
+    write(given, "t", done("z")).await?;
+    expect_runs(given, "z", &["a", "m"]).await?;
+    write(given, "t", done("at once")).await?;
+    expect_runs(given, "at once", &["a", "m"]).await?;
+    write(given, "other", running("elsewhere")).await?;
+    write(given, "t", running("a")).await?;
+    expect_runs(given, "a", &["a", "m"]).await?;
+    let context = given.threads()?.load_context(&id("t"), store_core::ContextRequest::head()).await?;
+    expect_eq(context.latest_run, Some(load(given, "a").await?))?;
+    let open = vec![load(given, "a").await?, load(given, "m").await?];
+    expect_eq(context.open_runs, open)
+}
+
+/// Commit order decides, whatever the times say: also when store time stands still or goes back.
+pub(crate) async fn times_do_not_decide_the_latest(given: &Given) -> Verdict {
+    write(given, "t", running("b")).await?;
+    write(given, "t", running("a")).await?;
+    expect_runs(given, "a", &["b", "a"]).await?;
+    given.set_back(Duration::from_secs(3600)).await;
+    write(given, "t", running("b")).await?;
+    expect_runs(given, "b", &["b", "a"]).await?;
+    let before = load(given, "b").await?.updated_at;
+    write(given, "t", running("a")).await?;
+    expect_runs(given, "a", &["b", "a"]).await?;
+    // Of a run too no time goes back.
+    given.set_back(Duration::from_secs(3600)).await;
+    write(given, "t", running("b")).await?;
+    expect_eq(load(given, "b").await?.updated_at >= before, true)?;
+    expect_runs(given, "b", &["b", "a"]).await
+}
+
+/// Concurrent runs of one thread all show as open, once each; the latest is one of those written last.
+pub(crate) async fn concurrent_runs_all_show(given: &Given) -> Verdict {
+    const TASKS: usize = 8;
+    let commits = given.commits()?;
+    let results = race(TASKS, |task| {
+        let commits = Arc::clone(&commits);
+        async move {
+            for step in [running(&format!("r{task}")), running(&format!("r{task}")), running(&format!("s{task}"))] {
+                let _receipt = commits.commit(Commit::new(id("t")).with_run(step)).await?;
+            }
+            commits.commit(Commit::new(id("t")).with_run(done(&format!("s{task}")))).await
+        }
+    })
+    .await;
+    results.into_iter().collect::<Result<Vec<_>, _>>().map_err(Failure::from)?;
+    let thread = given.thread(&id("t")).await?;
+    let mut open: Vec<_> = thread.open_runs.iter().map(ToString::to_string).collect();
+    let mut created = Vec::new();
+    for name in &open {
+        created.push(load(given, name).await?.created_at);
+    }
+    expect_eq(created.is_sorted(), true)?;
+    open.sort();
+    expect_eq(open, (0..TASKS).map(|task| format!("r{task}")).collect::<Vec<_>>())?;
+    let latest = thread.latest_run.map(|run| run.to_string()).unwrap_or_default();
+    expect_eq(latest.starts_with('s'), true)
+}

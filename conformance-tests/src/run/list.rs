@@ -1,0 +1,114 @@
+//! Lists and counts of runs.
+
+use std::time::Duration;
+
+use store_core::{Direction, PageRequest, Run, RunFilter, RunPhase, RunQuery, RunStatus, WaitingReason};
+
+use super::draft::{change, done, load, running, write};
+use crate::{
+    check::{Failure, Verdict, expect_eq},
+    given::{Given, id, walk},
+};
+
+async fn list(given: &Given, filter: RunFilter, direction: Direction) -> Result<Vec<Run>, Failure> {
+    let threads = &given.threads()?;
+    let mut query = RunQuery::new(filter);
+    query.direction = direction;
+    let list = |page: PageRequest| {
+        let mut query = query.clone();
+        query.page = page;
+        threads.list_runs(query)
+    };
+    walk(PageRequest::first(2), list).await
+}
+
+/// Wants a filter to give these runs, from either end, and to be counted right.
+async fn expect_runs(given: &Given, change: impl FnOnce(&mut RunFilter), wanted: &str) -> Verdict {
+    let mut filter = RunFilter::default();
+    change(&mut filter);
+    for direction in [Direction::Forward, Direction::Backward] {
+        let runs = list(given, filter.clone(), direction).await?;
+        let mut names: Vec<_> = runs.iter().map(|run| run.id.as_str()).collect();
+        if direction == Direction::Backward {
+            names.reverse();
+        }
+        expect_eq(names.join(" "), wanted).map_err(|failure| failure.about(format!("{direction:?} {filter:?}")))?;
+    }
+    let wanted = wanted.split_whitespace().count() as u64;
+    let count = given.threads()?.count_runs(&filter).await?;
+    expect_eq(count, wanted).map_err(|failure| failure.about(format!("count of {filter:?}")))
+}
+
+async fn five_runs(given: &Given) -> Verdict {
+    let child = |mut run: store_core::RunChange| {
+        (run.parent_run, run.agent) = (Some(id("a")), Some(id("helper")));
+        run
+    };
+    let waiting = RunStatus::waiting(WaitingReason::UserInput);
+    let runs = [("t", running("a")), ("t", child(done("b"))), ("u", child(running("c"))), ("u", change("d", waiting))];
+    for (thread, run) in runs {
+        write(given, thread, run).await?;
+        given.advance(Duration::from_millis(10)).await;
+    }
+    write(given, "t", change("e", RunStatus::Created)).await
+}
+
+/// Runs are filtered by thread, status, agent and parent run, together with "and"; counts agree with lists.
+pub(crate) async fn runs_are_filtered(given: &Given) -> Verdict {
+    five_runs(given).await?;
+    expect_runs(given, |_| {}, "a b c d e").await?;
+    expect_runs(given, |filter| filter.thread = Some(id("t")), "a b e").await?;
+    expect_runs(given, |filter| filter.thread = Some(id("unknown")), "").await?;
+    let phases = |phases: &[RunPhase]| Some(phases.to_vec());
+    expect_runs(given, |filter| filter.statuses = phases(&[RunPhase::Running]), "a c").await?;
+    let two = [RunPhase::Done, RunPhase::Waiting, RunPhase::Done];
+    expect_runs(given, |filter| filter.statuses = phases(&two), "b d").await?;
+    expect_runs(given, |filter| filter.statuses = phases(&[RunPhase::Created]), "e").await?;
+    expect_runs(given, |filter| filter.statuses = phases(&[]), "").await?;
+    expect_runs(given, |filter| filter.agent = Some(id("helper")), "b c").await?;
+    expect_runs(given, |filter| filter.parent_run = Some(id("a")), "b c").await?;
+    let both = |filter: &mut RunFilter| (filter.agent, filter.thread) = (Some(id("helper")), Some(id("u")));
+    expect_runs(given, both, "c").await?;
+    let done = |filter: &mut RunFilter| (filter.statuses, filter.thread) = (phases(&[RunPhase::Done]), Some(id("u")));
+    expect_runs(given, done, "").await
+}
+
+/// A status that changed is found under the new one only, at its old place.
+pub(crate) async fn a_changed_run_keeps_its_place(given: &Given) -> Verdict {
+    five_runs(given).await?;
+    write(given, "t", done("a")).await?;
+    write(given, "u", change("d", RunStatus::Running)).await?;
+    let running = |filter: &mut RunFilter| filter.statuses = Some(vec![RunPhase::Running]);
+    expect_runs(given, running, "c d").await?;
+    expect_runs(given, |filter| filter.statuses = Some(vec![RunPhase::Done]), "a b").await?;
+    expect_runs(given, |_| {}, "a b c d e").await
+}
+
+/// Runs are filtered by the time of their making: before it, and at it or after it.
+pub(crate) async fn runs_are_filtered_by_time(given: &Given) -> Verdict {
+    five_runs(given).await?;
+    let time = load(given, "c").await?.created_at;
+    expect_runs(given, |filter| filter.created_before = Some(time), "a b").await?;
+    expect_runs(given, |filter| filter.created_after = Some(time), "c d e").await?;
+    let window = |filter: &mut RunFilter| (filter.created_before, filter.created_after) = (Some(time), Some(time));
+    expect_runs(given, window, "").await?;
+    expect_runs(given, |filter| filter.created_after = Some(store_core::Timestamp::MIN), "a b c d e").await?;
+    expect_runs(given, |filter| filter.created_after = Some(store_core::Timestamp::MAX), "").await
+}
+
+/// Runs are ordered by creation, ids break ties byte by byte, whatever was written to them since.
+pub(crate) async fn runs_are_ordered_by_creation(given: &Given) -> Verdict {
+    for name in ["b", "a", "é", "Z", "a b", "10", "9"] {
+        write(given, "t", running(name)).await?;
+    }
+    write(given, "t", done("b")).await?;
+    let runs = list(given, RunFilter::default(), Direction::Forward).await?;
+    let found: Vec<_> = runs.iter().map(|run| (run.created_at, run.id.as_str())).collect();
+    let mut sorted = found.clone();
+    sorted.sort_unstable();
+    expect_eq(&found, &sorted)?;
+    expect_eq(found.len(), 7)?;
+    let mut backward = list(given, RunFilter::default(), Direction::Backward).await?;
+    backward.reverse();
+    expect_eq(backward, runs)
+}

@@ -1,0 +1,137 @@
+//! Listing and deleting tenants, and maintenance of one.
+
+use std::{sync::Arc, time::Duration};
+
+use store_core::{
+    CommitCoordinator, Cursor, DeleteRequest, ErrorKind, PageRequest, PruneRequest, TenantId, TenantStores,
+    ThreadFilter,
+};
+
+use super::isolation::TENANTS;
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect, expect_eq, expect_kind},
+    given::{id, race_two, say_keyed, walk},
+    probe::{first, probes},
+};
+
+async fn tenants(given: &Given, limit: u32) -> Result<Vec<String>, Failure> {
+    let store = &given.store();
+    let found = walk(PageRequest::first(limit), |page| store.list_tenants(page)).await?;
+    Ok(found.iter().map(ToString::to_string).collect())
+}
+
+/// `list_tenants` gives the tenants that hold something, by name, byte by byte, in pages of any size; a bad limit is
+/// `Invalid`, a forged cursor `InvalidCursor`.
+pub(super) async fn tenants_are_listed_by_name(given: &Given) -> Verdict {
+    expect_eq(tenants(given, 10).await?, [""; 0])?;
+    let probe = first(given.contract());
+    given.tenant("looked at only")?;
+    for tenant in TENANTS {
+        probe.write(&given.tenant(tenant)?, "x").await?;
+    }
+    let mut sorted = TENANTS.map(str::to_owned).to_vec();
+    sorted.sort();
+    for limit in [1, 2, 17, 18, 1000] {
+        expect_eq(&tenants(given, limit).await?, &sorted)?;
+    }
+    for limit in [0, 1001, u32::MAX] {
+        expect_kind(given.store().list_tenants(PageRequest::first(limit)).await, ErrorKind::Invalid)?;
+    }
+    for forged in ["", "x", "AAAA"] {
+        let request = PageRequest::first(2).after(Cursor::from_text(forged));
+        expect_kind(given.store().list_tenants(request).await, ErrorKind::InvalidCursor)?;
+    }
+    Ok(())
+}
+
+/// `delete_tenant` closes the tenant's handles, removes everything of it and nothing else; the name can be used again
+/// through new handles, and deleting it again, or one that never was, is no error.
+pub(super) async fn a_deleted_tenant_is_gone(given: &Given) -> Verdict {
+    let name: TenantId = id("acme");
+    for probe in probes(given.contract()) {
+        let (old, other) = (given.tenant("acme")?, given.tenant("acme-corp")?);
+        for stores in [&old, &other] {
+            probe.write_all(stores, &["a", "b", "c"].map(|id| format!("{id} {}", probe.name()))).await?;
+        }
+        let before = probe.ids(&other).await?;
+        given.store().delete_tenant(&name).await?;
+        expect_kind(probe.has(&old, "a").await, ErrorKind::Closed)?;
+        expect_kind(probe.write(&old, "d").await, ErrorKind::Closed)?;
+        for &direction in probe.directions() {
+            expect_kind(probe.list(&old, direction, PageRequest::default()).await, ErrorKind::Closed)?;
+        }
+        expect_eq(probe.ids(&other).await?, before)?;
+        expect_eq(tenants(given, 10).await?, ["acme-corp"])?;
+        let new = given.tenant("acme")?;
+        expect_eq(probe.ids(&new).await?, [""; 0])?;
+        probe.write(&new, "a").await?;
+        given.store().delete_tenant(&name).await?;
+        given.store().delete_tenant(&name).await?;
+        given.store().delete_tenant(&id("never")).await?;
+    }
+    Ok(())
+}
+
+/// A deleted tenant is gone after a reopen too, and the others are not.
+pub(super) async fn a_deleted_tenant_stays_gone_after_a_reopen(given: &Given) -> Verdict {
+    let probe = first(given.contract());
+    for tenant in ["acme", "acme-corp"] {
+        probe.write(&given.tenant(tenant)?, "x").await?;
+    }
+    given.store().delete_tenant(&id("acme")).await?;
+    given.reopen().await?;
+    expect_eq(tenants(given, 10).await?, ["acme-corp"])?;
+    expect(!probe.has(&given.tenant("acme")?, "x").await?, "a record of the deleted tenant came back")?;
+    expect(probe.has(&given.tenant("acme-corp")?, "x").await?, "the other tenant's record is gone")
+}
+
+fn commits(stores: TenantStores) -> Result<Arc<dyn CommitCoordinator>, Failure> {
+    stores.commits.ok_or_else(|| Failure::new("the store has no commits"))
+}
+
+/// Writes racing with the deletion of their tenant are gone with it or refused with `Closed`: nothing is left.
+pub(super) async fn writes_race_with_the_deletion_of_their_tenant(given: &Given) -> Verdict {
+    for round in 0..20 {
+        let (store, old) = (given.store(), commits(given.tenant("acme")?)?);
+        let writing = async move {
+            for at in 0..50 {
+                let thread = id(&format!("t-{}", at % 5));
+                match old.commit(say_keyed(&thread, &format!("{at}"), "x")).await {
+                    Ok(_) => tokio::task::yield_now().await,
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(())
+        };
+        let deleting = async move {
+            tokio::time::sleep(Duration::from_micros(round * 20)).await;
+            store.delete_tenant(&id("acme")).await
+        };
+        let (written, deleted) = race_two(writing, deleting).await;
+        deleted?;
+        if written.is_err() {
+            expect_kind(written, ErrorKind::Closed)?;
+        }
+        let left = commits(given.tenant("acme")?)?.threads().count_threads(&ThreadFilter::default()).await?;
+        expect_eq((left, tenants(given, 10).await?.len()), (0, 0))?;
+    }
+    Ok(())
+}
+
+/// Maintenance through a tenant's handle touches that tenant only.
+pub(super) async fn maintenance_touches_its_tenant_only(given: &Given) -> Verdict {
+    for tenant in ["acme", "acme-corp"] {
+        for thread in ["idle", "deleted"] {
+            let _receipt = commits(given.tenant(tenant)?)?.commit(say_keyed(&id(thread), "k", "x")).await?;
+        }
+        commits(given.tenant(tenant)?)?.threads().delete_thread(&id("deleted"), DeleteRequest::default()).await?;
+    }
+    given.advance(Duration::from_secs(7200)).await;
+    let (own, other) = (commits(given.tenant("acme")?)?.threads(), commits(given.tenant("acme-corp")?)?.threads());
+    let request = PruneRequest { idle: Duration::from_secs(3600), limit: 1000, dry_run: false };
+    expect_eq(own.prune_threads(request).await?.threads, vec![id("idle")])?;
+    own.purge_deleted().await?;
+    expect(other.load_thread(&id("idle")).await?.is_some(), "another tenant's thread was pruned")?;
+    expect_eq(own.count_threads(&ThreadFilter::default()).await?, 0)
+}

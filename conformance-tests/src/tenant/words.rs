@@ -1,0 +1,45 @@
+//! What callers get to read never names a tenant.
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+use store_core::{Direction, Error, PageRequest};
+
+use crate::{Failure, Given, Verdict, check::expect, errors::refusals, probe::probes};
+
+const SECRET: &str = "Gesundheitsamt-7f3e";
+
+/// Everything that an error says, to people and to programs.
+pub(crate) fn everything_said(error: &Error) -> Vec<String> {
+    let mut said = vec![error.to_string(), format!("{error:?}"), serde_json::to_string(error).unwrap_or_default()];
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        said.extend([inner.to_string(), format!("{inner:?}")]);
+        source = inner.source();
+    }
+    said
+}
+
+/// Errors never hold the tenant's name, nor another tenant's ids.
+pub(super) async fn errors_never_name_a_tenant(given: &Given) -> Verdict {
+    let probe = crate::probe::first(given.contract());
+    probe.write(&given.tenant("other")?, "Fremde-Akte-11c9").await?;
+    for (call, error) in refusals(given.contract(), &given.tenant(SECRET)?).await? {
+        for text in everything_said(&error) {
+            expect(!text.contains(SECRET) && !text.contains("Fremde-Akte"), format!("{call}: {text}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Cursors never hold the tenant's name, as they are or decoded.
+pub(super) async fn cursors_never_name_a_tenant(given: &Given) -> Verdict {
+    for probe in probes(given.contract()) {
+        let stores = given.tenant(SECRET)?;
+        probe.write_all(&stores, &["a", "b", "c"].map(|id| format!("{} {id}", probe.name()))).await?;
+        let page = probe.list(&stores, Direction::Forward, PageRequest::first(1)).await?;
+        let cursor = page.next.ok_or_else(|| Failure::new("no cursor").about(probe.name()))?;
+        let bytes = BASE64.decode(cursor.as_str()).unwrap_or_default();
+        let decoded = String::from_utf8_lossy(&bytes);
+        expect(!cursor.as_str().contains(SECRET) && !decoded.contains(SECRET), format!("{}: {decoded}", probe.name()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! Making threads, and finding them.
+
+use std::{sync::Arc, time::Duration};
+
+use store_core::{ErrorKind, Json, NewThread, Thread, ThreadFields, ThreadId, Timestamp};
+
+use crate::{
+    Given, Verdict,
+    check::{exactly_one, expect, expect_eq, expect_kind, expect_kinds},
+    given::{id, race},
+};
+
+/// A thread with every field set.
+fn full(name: &str) -> NewThread {
+    let mut fields = ThreadFields::default();
+    fields.resource_id = Some(id("user-7"));
+    fields.title = Some("Ein \u{2028} Titel\u{0}".to_owned());
+    fields.metadata.insert("k".to_owned(), Json::parse(r#"{"b":1.0,"a":[1e2]}"#).expect("json"));
+    NewThread::new(id(name)).with_fields(fields)
+}
+
+fn is_new(thread: &Thread, new: &NewThread) -> Verdict {
+    expect_eq((thread.version.number(), thread.revision.number(), thread.generation()), (0, 1, 1))?;
+    expect_eq((&thread.head, &thread.latest_run, thread.open_runs.len(), thread.leaves), (&None, &None, 0, 0))?;
+    let found = (&thread.id, &thread.resource_id, &thread.title, &thread.metadata);
+    let fields = &new.fields;
+    expect_eq(found, (&new.id, &fields.resource_id, &fields.title, &fields.metadata))?;
+    expect_eq(thread.created_at, thread.updated_at)
+}
+
+/// A new thread has version 0, revision 1, generation 1, no head, and the fields that were given; loading gives an
+/// equal one.
+pub(super) async fn a_new_thread_is_loaded_as_it_was_made(given: &Given) -> Verdict {
+    let new = full("t");
+    let made = given.threads()?.create_thread(new.clone()).await?;
+    is_new(&made, &new)?;
+    expect_eq(given.thread(&new.id).await?, made)
+}
+
+/// A thread is there after a reopen, equal in everything.
+pub(super) async fn a_new_thread_survives_a_reopen(given: &Given) -> Verdict {
+    let made = given.threads()?.create_thread(full("t")).await?;
+    given.reopen().await?;
+    expect_eq(given.thread(&made.id).await?, made)
+}
+
+/// An id in use is refused with `AlreadyExists`, whatever else is given, and the stored thread is unchanged.
+pub(super) async fn an_id_in_use_is_refused(given: &Given) -> Verdict {
+    let threads = given.threads()?;
+    let made = given.a_thread("t").await?;
+    for again in [NewThread::new(id("t")), full("t")] {
+        expect_kind(threads.create_thread(again).await, ErrorKind::AlreadyExists)?;
+    }
+    expect_eq(given.thread(&made.id).await?, made)?;
+    given.a_log("u", &["x"]).await?;
+    expect_kind(threads.create_thread(NewThread::new(id("u"))).await, ErrorKind::AlreadyExists)?;
+    expect_eq(given.log(&id("u")).await?.len(), 1)
+}
+
+/// Of several concurrent creations of one id exactly one succeeds, the others are refused with `AlreadyExists`.
+pub(super) async fn concurrent_creations_have_one_winner(given: &Given) -> Verdict {
+    for round in 0..20 {
+        let (threads, name): (_, ThreadId) = (given.threads()?, id(&format!("t-{round}")));
+        let made = race(8, |at| {
+            let (threads, mut new) = (Arc::clone(&threads), NewThread::new(name.clone()));
+            new.fields.title = Some(format!("title {at}"));
+            async move { threads.create_thread(new).await }
+        });
+        let (winner, losers) = exactly_one(made.await)?;
+        expect_kinds(losers, ErrorKind::AlreadyExists)?;
+        expect_eq(given.thread(&name).await?, winner)?;
+    }
+    Ok(())
+}
+
+/// Loading an unknown thread gives none, also when ids that resemble it exist.
+pub(super) async fn an_unknown_thread_is_none(given: &Given) -> Verdict {
+    let threads = given.threads()?;
+    expect_eq(threads.load_thread(&id("t")).await?, None)?;
+    given.a_thread("t").await?;
+    for other in ["T", "t ", "t1", "%", "_", "*"] {
+        expect_eq(threads.load_thread(&id(other)).await?, None)?;
+    }
+    Ok(())
+}
+
+/// The time of a creation may be given for imports; it is kept. One after store time is refused with `Invalid`.
+pub(super) async fn a_creation_time_can_be_given(given: &Given) -> Verdict {
+    let threads = given.threads()?;
+    let now = given.a_thread("now").await?.created_at;
+    for (name, at) in [("past", now.saturating_sub(Duration::from_secs(86_400))), ("first", Timestamp::MIN)] {
+        let mut new = NewThread::new(id(name));
+        new.at = Some(at);
+        let made = threads.create_thread(new).await?;
+        expect_eq((made.created_at, made.updated_at), (at, at))?;
+        expect_eq(given.thread(&made.id).await?, made)?;
+    }
+    for after in [now.saturating_add(Duration::from_secs(3600)), Timestamp::MAX] {
+        let mut new = NewThread::new(id("future"));
+        new.at = Some(after);
+        expect_kind(threads.create_thread(new).await, ErrorKind::Invalid)?;
+    }
+    expect(threads.load_thread(&id("future")).await?.is_none(), "a refused creation left a thread")
+}

@@ -1,0 +1,193 @@
+//! Deleting threads: strategies for children, atomicity, and what goes.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use store_core::{
+    ChildStrategy, Commit, ContextRequest, DeleteRequest, Detail, EntryQuery, ErrorKind, Expect, Json, NewThread,
+    PageRequest, RunChange, RunFilter, RunStatus, StateChange, ThreadFields, ThreadFilter, ThreadQuery, Version,
+};
+
+use super::list::filtered;
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect, expect_eq, expect_kind},
+    given::{id, said, say, say_keyed},
+};
+
+const fn with(children: ChildStrategy) -> DeleteRequest {
+    DeleteRequest { children, expect: Expect::Any }
+}
+
+/// `top` with the children `left` and `right`, and `leaf` below `left`; each has a log.
+async fn a_family(given: &Given) -> Result<(), Failure> {
+    for (name, parent) in [("top", None), ("left", Some("top")), ("right", Some("top")), ("leaf", Some("left"))] {
+        let mut fields = ThreadFields::default();
+        fields.parent_thread_id = parent.map(id);
+        given.threads()?.create_thread(NewThread::new(id(name)).with_fields(fields)).await?;
+        given.accept(say_keyed(&id(name), "k", "x")).await?;
+    }
+    Ok(())
+}
+
+async fn all(given: &Given) -> Result<Vec<String>, Failure> {
+    filtered(given, ThreadFilter::default()).await
+}
+
+/// With `Reject`, a thread with children is refused with `HasChildren` and their number; one without is deleted.
+pub(super) async fn reject_refuses_a_thread_with_children(given: &Given) -> Verdict {
+    a_family(given).await?;
+    let threads = given.threads()?;
+    let refused = threads.delete_thread(&id("top"), with(ChildStrategy::Reject)).await;
+    match expect_kind(refused, ErrorKind::HasChildren)?.detail() {
+        Detail::HasChildren { count } => expect_eq(*count, 2)?,
+        other => return Err(Failure::new(format!("{other:?}"))),
+    }
+    expect_eq(all(given).await?, ["leaf", "left", "right", "top"])?;
+    let deletion = threads.delete_thread(&id("leaf"), with(ChildStrategy::Reject)).await?;
+    expect_eq((deletion.deleted, deletion.detached), (vec![id("leaf")], vec![]))?;
+    threads.delete_thread(&id("left"), with(ChildStrategy::Reject)).await?;
+    expect_eq(all(given).await?, ["right", "top"])
+}
+
+/// With `Detach`, the default, the children stay without a parent and one revision higher; grandchildren do not change.
+pub(super) async fn detach_leaves_children_without_a_parent(given: &Given) -> Verdict {
+    a_family(given).await?;
+    let before = [given.thread(&id("left")).await?, given.thread(&id("right")).await?];
+    let leaf = given.thread(&id("leaf")).await?;
+    let mut deletion = given.threads()?.delete_thread(&id("top"), DeleteRequest::default()).await?;
+    deletion.detached.sort();
+    expect_eq((deletion.deleted, deletion.detached), (vec![id("top")], vec![id("left"), id("right")]))?;
+    for child in before {
+        let after = given.thread(&child.id).await?;
+        expect_eq((&after.parent_thread_id, after.revision), (&None, child.revision.plus(1)))?;
+        expect_eq((after.version, after.head), (child.version, child.head))?;
+    }
+    expect_eq(given.thread(&leaf.id).await?, leaf)?;
+    expect_eq(all(given).await?, ["leaf", "left", "right"])
+}
+
+/// With `Cascade` all descendants go too, and nothing else.
+pub(super) async fn cascade_deletes_all_descendants(given: &Given) -> Verdict {
+    a_family(given).await?;
+    given.a_thread("alone").await?;
+    let mut deletion = given.threads()?.delete_thread(&id("left"), with(ChildStrategy::Cascade)).await?;
+    deletion.deleted.sort();
+    expect_eq((deletion.deleted, deletion.detached), (vec![id("leaf"), id("left")], vec![]))?;
+    expect_eq(all(given).await?, ["alone", "right", "top"])?;
+    given.threads()?.delete_thread(&id("top"), with(ChildStrategy::Cascade)).await?;
+    expect_eq(all(given).await?, ["alone"])?;
+    let given = &given.another().await?;
+    a_family(given).await?;
+    given.threads()?.delete_thread(&id("top"), with(ChildStrategy::Cascade)).await?;
+    expect_eq(all(given).await?, [""; 0])
+}
+
+/// A deletion that would change more threads than the limit is refused with `LimitExceeded` and changes nothing; one
+/// that changes as many as the limit is done.
+pub(super) async fn a_deletion_of_too_many_is_refused(given: &Given) -> Verdict {
+    for (limit, strategy, changed) in [(3, ChildStrategy::Cascade, 4), (2, ChildStrategy::Detach, 3)] {
+        for (limit, fits) in [(limit, false), (changed, true)] {
+            let given = &given.with_limits(|limits| limits.deletion_threads = limit).await?;
+            a_family(given).await?;
+            let ended = given.threads()?.delete_thread(&id("top"), with(strategy)).await;
+            if fits {
+                ended?;
+                continue;
+            }
+            expect_kind(ended, ErrorKind::LimitExceeded)?;
+            expect_eq(all(given).await?, ["leaf", "left", "right", "top"])?;
+            expect_eq(given.thread(&id("left")).await?.parent_thread_id, Some(id("top")))?;
+        }
+    }
+    Ok(())
+}
+
+/// A deletion is one atomic step over all its threads: a reader sees all of them or none.
+pub(super) async fn a_deletion_is_seen_at_once(given: &Given) -> Verdict {
+    let threads = given.threads()?;
+    for _ in 0..30 {
+        a_family(given).await?;
+        let (done, reader) = (Arc::new(AtomicBool::new(false)), Arc::clone(&threads));
+        let seen = Arc::clone(&done);
+        let reading = tokio::spawn(async move {
+            let mut counts = Vec::new();
+            while !seen.load(Ordering::SeqCst) {
+                counts.push(reader.list_threads(ThreadQuery::default()).await?.items.len());
+                tokio::task::yield_now().await;
+            }
+            Ok::<_, store_core::Error>(counts)
+        });
+        let deleted = threads.delete_thread(&id("top"), with(ChildStrategy::Cascade)).await;
+        done.store(true, Ordering::SeqCst);
+        deleted?;
+        let counts = reading.await.map_err(|panic| Failure::new(panic.to_string()))??;
+        expect(counts.iter().all(|count| [0, 4].contains(count)), format!("a part was seen: {counts:?}"))?;
+        expect(counts.is_sorted_by(|a, b| a >= b), format!("they came back: {counts:?}"))?;
+    }
+    Ok(())
+}
+
+/// `purge_deleted` returns when nothing is left to remove, and what it removes was invisible before.
+pub(super) async fn purging_leaves_nothing_behind(given: &Given) -> Verdict {
+    a_family(given).await?;
+    given.a_log("stays", &["x"]).await?;
+    let threads = given.threads()?;
+    threads.delete_thread(&id("top"), with(ChildStrategy::Cascade)).await?;
+    expect_eq(all(given).await?, ["stays"])?;
+    threads.purge_deleted().await?;
+    expect_eq(threads.purge_deleted().await?, 0)?;
+    expect_eq(all(given).await?, ["stays"])?;
+    expect_eq(given.log(&id("stays")).await?.len(), 1)?;
+    let late = given.commits()?.commit(say_keyed(&id("top"), "late", "x")).await;
+    expect_kind(late, ErrorKind::NotFound).map(drop)
+}
+
+/// A commit that writes everything a thread can hold.
+fn everything(thread: &str) -> Commit {
+    Commit::new(id(thread))
+        .with_key(id("key"))
+        .entry(said("x").with_id(id("e")))
+        .with_run(RunChange::new(id("r"), RunStatus::Running).with_agent(id("agent")))
+        .with_state(StateChange::new().set("k", Json::null()))
+}
+
+/// A deletion removes entries, runs, thread state and commit keys of the thread, and of no other.
+pub(super) async fn a_deletion_removes_everything_of_the_thread(given: &Given) -> Verdict {
+    let threads = given.threads()?;
+    given.accept(everything("t")).await?;
+    given.accept(say_keyed(&id("other"), "key", "stays")).await?;
+    threads.delete_thread(&id("t"), DeleteRequest::default()).await?;
+    expect_eq(threads.load_entry(&id("t"), &id("e")).await?, None)?;
+    expect_eq(threads.list_entries(&id("t"), EntryQuery::all()).await?.items, vec![])?;
+    expect_eq(threads.list_leaves(&id("t"), PageRequest::default()).await?.items, vec![])?;
+    expect_eq(threads.load_run(&id("r")).await?, None)?;
+    expect_eq(threads.count_runs(&RunFilter::default()).await?, 0)?;
+    let context = threads.load_context(&id("t"), ContextRequest::head()).await;
+    expect_kind(context, ErrorKind::NotFound)?;
+    given.a_thread("t").await?;
+    let anew = threads.load_context(&id("t"), ContextRequest::head()).await?;
+    expect_eq((anew.state.len(), anew.latest_run, anew.thread.state_revision), (0, None, 0))?;
+    let receipt = given.commit(everything("t")).await?;
+    expect_eq((receipt.deduplicated, receipt.first_seq), (false, Some(1)))?;
+    expect_eq(given.log(&id("other")).await?.len(), 1)
+}
+
+/// Deleting an unknown id is refused with `NotFound`; one whose version is another with `Conflict`.
+pub(super) async fn a_deletion_can_be_guarded(given: &Given) -> Verdict {
+    let threads = given.threads()?;
+    let guarded = |expect| DeleteRequest { children: ChildStrategy::Detach, expect };
+    for expected in [Expect::Any, Expect::Absent, Expect::Version(Version::new(0, 1, 0))] {
+        expect_kind(threads.delete_thread(&id("t"), guarded(expected)).await, ErrorKind::NotFound)?;
+    }
+    let thread = given.a_thread("t").await?;
+    let receipt = given.commit(say(&id("t"), Expect::Version(thread.version), "x")).await?;
+    for stale in [Expect::Version(thread.version), Expect::Version(receipt.version.plus(1)), Expect::Absent] {
+        expect_kind(threads.delete_thread(&id("t"), guarded(stale)).await, ErrorKind::Conflict)?;
+    }
+    expect_eq(given.log(&id("t")).await?.len(), 1)?;
+    threads.delete_thread(&id("t"), guarded(Expect::Version(receipt.version))).await?;
+    expect_kind(threads.delete_thread(&id("t"), DeleteRequest::default()).await, ErrorKind::NotFound).map(drop)
+}

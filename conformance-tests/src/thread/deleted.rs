@@ -1,0 +1,104 @@
+//! What stays away for ever once a thread is deleted, and what is made anew.
+
+use std::time::Duration;
+
+use store_core::{
+    Commit, DeleteRequest, EntryQuery, ErrorKind, Expect, Json, PageRequest, StateChange, ThreadFields, ThreadId,
+    Version,
+};
+
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect_eq, expect_kind},
+    given::{id, say, say_keyed},
+};
+
+async fn stays_away(given: &Given, name: &ThreadId, old: Version) -> Verdict {
+    let (threads, commits) = (given.threads()?, given.commits()?);
+    let state = || Commit::new(name.clone()).with_state(StateChange::new().set("k", Json::null()));
+    for late in [
+        say_keyed(name, "late", "x"),
+        say_keyed(name, "key", "x"),
+        say(name, Expect::Version(old), "x"),
+        state(),
+        state().creating(ThreadFields::default()),
+    ] {
+        expect_kind(commits.commit(late).await, ErrorKind::NotFound)?;
+    }
+    expect_eq(threads.load_thread(name).await?, None)
+}
+
+/// A late write does not bring a deleted thread back: with `Any` or a version it is refused with `NotFound`, also under
+/// a key that was used.
+pub(super) async fn a_late_write_does_not_bring_it_back(given: &Given) -> Verdict {
+    let receipt = given.commit(say_keyed(&id("t"), "key", "x")).await?;
+    given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
+    stays_away(given, &id("t"), receipt.version).await?;
+    given.threads()?.purge_deleted().await?;
+    stays_away(given, &id("t"), receipt.version).await
+}
+
+/// A deleted thread stays away from late writes after a reopen too, and can be made anew.
+pub(super) async fn a_deleted_thread_stays_away_after_a_reopen(given: &Given) -> Verdict {
+    let receipt = given.commit(say_keyed(&id("t"), "key", "x")).await?;
+    given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
+    given.reopen().await?;
+    stays_away(given, &id("t"), receipt.version).await?;
+    expect_eq(given.a_thread("t").await?.generation(), 2)
+}
+
+/// A late write racing with the deletion is in the deleted thread or refused with `NotFound`; the thread is gone.
+pub(super) async fn a_late_write_races_with_the_deletion(given: &Given) -> Verdict {
+    for round in 0..40 {
+        let name: ThreadId = id(&format!("t-{round}"));
+        given.accept(say_keyed(&name, "first", "x")).await?;
+        let (threads, commits, late) = (given.threads()?, given.commits()?, say_keyed(&name, "late", "x"));
+        let deleting = name.clone();
+        let (written, deleted) = crate::given::race_two(async move { commits.commit(late).await }, async move {
+            threads.delete_thread(&deleting, DeleteRequest::default()).await
+        })
+        .await;
+        deleted?;
+        if written.is_err() {
+            expect_kind(written, ErrorKind::NotFound)?;
+        }
+        expect_eq(given.threads()?.load_thread(&name).await?, None)?;
+    }
+    Ok(())
+}
+
+/// A thread made anew, by a creation or an `Absent` commit, starts at version 0, one generation higher; guards and
+/// cursors of the old one do not work on it.
+pub(super) async fn a_thread_made_anew_is_another_one(given: &Given) -> Verdict {
+    let (threads, commits) = (given.threads()?, given.commits()?);
+    let old = given.a_log("t", &["a", "b", "c"]).await?;
+    let page = PageRequest::first(1);
+    let entries = threads.list_entries(&id("t"), EntryQuery::all().with_page(page.clone())).await?;
+    let cursor = page.after(entries.next.ok_or_else(|| Failure::new("no cursor"))?);
+    threads.delete_thread(&id("t"), DeleteRequest::default()).await?;
+    let gone = threads.list_entries(&id("t"), EntryQuery::all().with_page(cursor.clone())).await;
+    expect_kind(gone, ErrorKind::InvalidCursor)?;
+    let anew = given.a_log("t", &["A", "B", "C"]).await?;
+    expect_eq((anew.version.number(), anew.generation(), anew.revision.number()), (3, 2, 1))?;
+    expect_kind(commits.commit(say(&id("t"), Expect::Version(old.version), "x")).await, ErrorKind::Conflict)?;
+    let stale = DeleteRequest { expect: Expect::Version(old.version), ..DeleteRequest::default() };
+    expect_kind(threads.delete_thread(&id("t"), stale).await, ErrorKind::Conflict)?;
+    let listed = threads.list_entries(&id("t"), EntryQuery::all().with_page(cursor)).await;
+    expect_kind(listed, ErrorKind::InvalidCursor)?;
+    expect_eq(given.log(&id("t")).await?.len(), 3)?;
+    threads.delete_thread(&id("t"), DeleteRequest::default()).await?;
+    expect_eq(given.a_thread("t").await?.generation(), 3)
+}
+
+/// Deleted ids are remembered for at least 30 days, through every prune.
+pub(super) async fn deleted_ids_are_remembered_for_thirty_days(given: &Given) -> Verdict {
+    let receipt = given.commit(say_keyed(&id("t"), "key", "x")).await?;
+    given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
+    for days in [0, 1, 28] {
+        given.advance(Duration::from_secs(days * 86_400)).await;
+        given.threads()?.prune_threads(super::prune::idle_for(Duration::from_secs(3600))).await?;
+        given.threads()?.purge_deleted().await?;
+        stays_away(given, &id("t"), receipt.version).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! Limits of threads.
+
+use store_core::{Commit, ErrorKind, Expect, Json, NewThread, ThreadFields, ThreadPatch};
+
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect_eq, expect_kind},
+    given::{id, said},
+};
+
+fn titled(bytes: usize) -> ThreadFields {
+    let mut fields = ThreadFields::default();
+    fields.title = Some("x".repeat(bytes));
+    fields
+}
+
+/// Fields with metadata that is encoded in `bytes` bytes: `{"k":"…"}`.
+fn with_metadata(bytes: usize) -> ThreadFields {
+    let mut fields = ThreadFields::default();
+    let value = "x".repeat(bytes - r#"{"k":""}"#.len());
+    fields.metadata.insert("k".to_owned(), Json::of(&value).expect("json"));
+    fields
+}
+
+/// What fits is accepted, what does not is refused with `LimitExceeded`: by a creation, an update, and a commit.
+async fn judged(given: &Given, name: &str, fields: ThreadFields, fits: bool) -> Verdict {
+    let (threads, commits) = (given.threads()?, given.commits()?);
+    let made = threads.create_thread(NewThread::new(id(name)).with_fields(fields.clone())).await.map(drop);
+    let target = given.a_thread(&format!("{name}-target")).await?;
+    let mut patch = ThreadPatch::default();
+    patch.title = Some(fields.title.clone());
+    patch.metadata = fields.metadata.clone().into_iter().map(|(key, value)| (key, Some(value))).collect();
+    let updated = threads.update_thread(&target.id, patch, Expect::Any).await.map(drop);
+    let commit = Commit::new(id(&format!("{name}-commit"))).expecting(Expect::Absent).entry(said("x"));
+    let committed = commits.commit(commit.creating(fields)).await.map(drop);
+    for ended in [made, updated, committed] {
+        if fits {
+            ended?;
+        } else {
+            expect_kind(ended, ErrorKind::LimitExceeded)?;
+        }
+    }
+    let found = threads.load_thread(&id(name)).await?.is_some();
+    expect_eq(found, fits).map_err(|failure: Failure| failure.about("whether the thread was made"))
+}
+
+/// A title of 1 KiB is accepted, one byte more is refused; characters do not count, bytes do.
+pub(super) async fn a_title_has_at_most_a_kibibyte(given: &Given) -> Verdict {
+    judged(given, "at", titled(1024), true).await?;
+    judged(given, "above", titled(1025), false).await?;
+    let mut wide = ThreadFields::default();
+    wide.title = Some("é".repeat(513));
+    judged(given, "wide", wide, false).await
+}
+
+/// Metadata of 64 KiB in all is accepted, more is refused; also when it grows key by key.
+pub(super) async fn metadata_has_at_most_64_kibibytes(given: &Given) -> Verdict {
+    judged(given, "at", with_metadata(64 << 10), true).await?;
+    judged(given, "above", with_metadata((64 << 10) + 1), false).await?;
+    let threads = given.threads()?;
+    let before = given.thread(&id("at")).await?;
+    let grown = ThreadPatch::default().with_metadata("more", Json::null());
+    expect_kind(threads.update_thread(&id("at"), grown, Expect::Any).await, ErrorKind::LimitExceeded)?;
+    expect_eq(given.thread(&id("at")).await?, before)
+}
+
+/// A store that was opened with smaller limits refuses what is above them, in the same way.
+pub(super) async fn smaller_limits_hold_in_the_same_way(given: &Given) -> Verdict {
+    let small = &given.with_limits(|limits| (limits.text_bytes, limits.metadata_bytes) = (10, 20)).await?;
+    judged(small, "at", titled(10), true).await?;
+    judged(small, "above", titled(11), false).await?;
+    judged(small, "full", with_metadata(20), true).await?;
+    judged(small, "over", with_metadata(21), false).await
+}

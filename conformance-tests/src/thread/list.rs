@@ -1,0 +1,187 @@
+//! Lists and counts of threads: filters and orders.
+
+use std::time::Duration;
+
+use store_core::{
+    Commit, Direction, Expect, Json, NewThread, RunChange, RunOutcome, RunStatus, Thread, ThreadFields, ThreadFilter,
+    ThreadOrder, ThreadPatch, ThreadQuery, Timestamp,
+};
+
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect, expect_eq},
+    given::{id, say_keyed, walk},
+};
+
+/// The threads of a query, in its order.
+pub(super) async fn listed(given: &Given, query: ThreadQuery) -> Result<Vec<Thread>, Failure> {
+    let threads = &given.threads()?;
+    walk(query.page.clone(), |page| threads.list_threads(query.clone().with_page(page))).await
+}
+
+/// The ids that a filter lets through, sorted. Their count must agree.
+pub(super) async fn filtered(given: &Given, filter: ThreadFilter) -> Result<Vec<String>, Failure> {
+    let count = given.threads()?.count_threads(&filter).await?;
+    let found = listed(given, ThreadQuery::new(filter)).await?;
+    expect_eq(usize::try_from(count), Ok(found.len()))?;
+    let mut ids: Vec<_> = found.into_iter().map(|thread| thread.id.to_string()).collect();
+    ids.sort();
+    Ok(ids)
+}
+
+/// A thread with a resource and a metadata key, made at a time.
+async fn made(given: &Given, name: &str, at: u64, value: &str) -> Result<Thread, Failure> {
+    let mut fields = ThreadFields::default();
+    fields.resource_id = Some(id(if at.is_multiple_of(2) { "even" } else { "odd" }));
+    fields.metadata.insert("k".to_owned(), Json::parse(value)?);
+    let mut new = NewThread::new(id(name)).with_fields(fields);
+    new.at = Some(Timestamp::from_millis(at)?);
+    Ok(given.threads()?.create_thread(new).await?)
+}
+
+/// Threads `a` to `e`, made at 1000 to 5000; each an hour and more before store time.
+async fn five(given: &Given) -> Result<(), Failure> {
+    for (name, at, value) in
+        [("c", 3001, "1"), ("a", 1000, "1.0"), ("e", 5001, "\"1\""), ("b", 2000, "[1]"), ("d", 4000, "1")]
+    {
+        made(given, name, at, value).await?;
+    }
+    Ok(())
+}
+
+fn filter(change: impl FnOnce(&mut ThreadFilter)) -> ThreadFilter {
+    let mut filter = ThreadFilter::default();
+    change(&mut filter);
+    filter
+}
+
+fn millis(millis: u64) -> Option<Timestamp> {
+    Timestamp::from_millis(millis).ok()
+}
+
+/// Filters by resource and by time of creation: before is exclusive, after is inclusive; several combine with "and".
+pub(super) async fn filters_by_resource_and_creation(given: &Given) -> Verdict {
+    five(given).await?;
+    for (wanted, filter) in [
+        ("abcde", ThreadFilter::default()),
+        ("abd", filter(|f| f.resource_id = Some(id("even")))),
+        ("", filter(|f| f.resource_id = Some(id("Even")))),
+        ("ab", filter(|f| f.created_before = millis(3001))),
+        ("cde", filter(|f| f.created_after = millis(3001))),
+        ("bc", filter(|f| (f.created_after, f.created_before) = (millis(2000), millis(4000)))),
+        (
+            "b",
+            filter(|f| {
+                (f.created_after, f.created_before, f.resource_id) = (millis(2000), millis(4000), Some(id("even")))
+            }),
+        ),
+        ("", filter(|f| (f.created_after, f.created_before) = (millis(4000), millis(2000)))),
+        ("", filter(|f| (f.created_after, f.created_before) = (millis(3001), millis(3001)))),
+    ] {
+        expect_eq(filtered(given, filter.clone()).await?.concat(), wanted)
+            .map_err(|f| f.about(format!("{filter:?}")))?;
+    }
+    Ok(())
+}
+
+/// A metadata filter compares the bytes of the value; several must all hold, and two for one key match nothing.
+pub(super) async fn filters_by_metadata(given: &Given) -> Verdict {
+    five(given).await?;
+    let pair = |key: &str, value: &str| (key.to_owned(), Json::parse(value).expect("json"));
+    for (wanted, metadata) in [
+        ("cd", vec![pair("k", "1")]),
+        ("a", vec![pair("k", "1.0")]),
+        ("e", vec![pair("k", "\"1\"")]),
+        ("b", vec![pair("k", "[1]")]),
+        ("", vec![pair("k", "1"), pair("k", "1.0")]),
+        ("", vec![pair("k", "1"), pair("other", "1")]),
+        ("cd", vec![pair("k", "1"), pair("k", "1")]),
+        ("", vec![pair("k'; --", "1")]),
+        ("", vec![pair("%", "1")]),
+    ] {
+        let filter = filter(|f| f.metadata.clone_from(&metadata));
+        expect_eq(filtered(given, filter).await?.concat(), wanted).map_err(|f| f.about(format!("{metadata:?}")))?;
+    }
+    Ok(())
+}
+
+/// A filter by open runs follows what the runs do.
+pub(super) async fn filters_by_open_runs(given: &Given) -> Verdict {
+    let open = |value| filter(|f| f.has_open_runs = Some(value));
+    given.a_thread("idle").await?;
+    let write = |status| Commit::new(id("busy")).with_run(RunChange::new(id("r"), status).with_agent(id("agent")));
+    given.accept(write(RunStatus::Created)).await?;
+    expect_eq(filtered(given, open(true)).await?, ["busy"])?;
+    expect_eq(filtered(given, open(false)).await?, ["idle"])?;
+    given.accept(write(RunStatus::done(RunOutcome::NaturalEnd))).await?;
+    expect_eq(filtered(given, open(true)).await?, [""; 0])?;
+    expect_eq(filtered(given, open(false)).await?, ["busy", "idle"])
+}
+
+/// Filters by last activity see updates and commits; before is exclusive, after is inclusive.
+pub(super) async fn filters_by_activity(given: &Given) -> Verdict {
+    five(given).await?;
+    let now = given.a_log("now", &["x"]).await?.updated_at;
+    given.threads()?.update_thread(&id("b"), ThreadPatch::default().with_title("x"), Expect::Any).await?;
+    given.accept(say_keyed(&id("d"), "k", "x")).await?;
+    let active = |after: Option<Timestamp>, before: Option<Timestamp>| {
+        filter(|f| (f.active_after, f.active_before) = (after, before))
+    };
+    let names = |names: &str| names.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    expect_eq(filtered(given, active(Some(now), None)).await?, names("b d now"))?;
+    expect_eq(filtered(given, active(None, Some(now))).await?, names("a c e"))?;
+    expect_eq(filtered(given, active(millis(1000), millis(5001))).await?, names("a c"))?;
+    expect_eq(filtered(given, active(Some(now), Some(now))).await?, names("")[1..].to_vec())
+}
+
+/// Both orders in both directions; the last activity first is the default. Given times of creation count.
+pub(super) async fn orders_by_activity_and_creation(given: &Given) -> Verdict {
+    five(given).await?;
+    given.threads()?.update_thread(&id("b"), ThreadPatch::default().with_title("x"), Expect::Any).await?;
+    let all = ThreadQuery::default;
+    for (wanted, query) in [
+        ("bedca", all()),
+        ("bedca", all().ordered(ThreadOrder::LastActivity, Direction::Backward)),
+        ("acdeb", all().ordered(ThreadOrder::LastActivity, Direction::Forward)),
+        ("abcde", all().ordered(ThreadOrder::Creation, Direction::Forward)),
+        ("edcba", all().ordered(ThreadOrder::Creation, Direction::Backward)),
+    ] {
+        let found: String = listed(given, query.clone()).await?.iter().map(|thread| thread.id.as_str()).collect();
+        expect_eq(found, wanted).map_err(|failure| failure.about(format!("{query:?}")))?;
+    }
+    Ok(())
+}
+
+/// A commit moves its thread to the front of the last-activity order.
+pub(super) async fn a_commit_moves_its_thread_to_the_front(given: &Given) -> Verdict {
+    for name in ["a", "b", "c"] {
+        given.a_thread(name).await?;
+        given.advance(Duration::from_millis(10)).await;
+    }
+    let front = async || Ok::<_, Failure>(listed(given, ThreadQuery::default()).await?.swap_remove(0).id.to_string());
+    for name in ["a", "c", "b", "a"] {
+        let receipt = given.commit(say_keyed(&id(name), &format!("k-{}", front().await?), "x")).await?;
+        expect_eq(front().await?, name)?;
+        expect_eq(given.thread(&id(name)).await?.updated_at, receipt.time)?;
+        given.advance(Duration::from_millis(10)).await;
+    }
+    Ok(())
+}
+
+/// `updated_at` becomes the larger of its old value and the commit's time: an older time that is given, or store time
+/// that went back, does not turn it back.
+pub(super) async fn activity_never_goes_back(given: &Given) -> Verdict {
+    let receipt = given.a_log("t", &["x"]).await?;
+    let before = given.thread(&id("t")).await?.updated_at;
+    given
+        .accept(say_keyed(&id("t"), "old", "x").at(receipt.updated_at.saturating_sub(Duration::from_secs(60))))
+        .await?;
+    expect_eq(given.thread(&id("t")).await?.updated_at, before)?;
+    given.set_back(Duration::from_secs(3600)).await;
+    let late = given.commit(say_keyed(&id("t"), "back", "x")).await?;
+    let after = given.thread(&id("t")).await?;
+    expect(late.time >= receipt.updated_at, "the receipt's time went back")?;
+    expect(after.updated_at >= before && after.created_at <= after.updated_at, "the thread's time went back")?;
+    let updated = given.threads()?.update_thread(&id("t"), ThreadPatch::default().with_title("x"), Expect::Any).await?;
+    expect(updated.updated_at >= after.updated_at, "an update turned the time back")
+}

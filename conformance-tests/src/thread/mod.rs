@@ -1,0 +1,86 @@
+//! Cases of threads (TH).
+
+mod create;
+mod delete;
+mod deleted;
+mod limits;
+mod list;
+mod page;
+mod parent;
+mod prune;
+mod update;
+
+/// The cases of this area.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! thread {
+    ($then:ident $($with:tt)*) => {
+        $crate::$then! { [$($with)*] thread
+            create: a_new_thread_is_loaded_as_it_was_made ["TH-1"] [];
+            create: a_new_thread_survives_a_reopen ["TH-1", "PR-9"] [Reopen];
+            create: an_id_in_use_is_refused ["TH-2"] [];
+            create: concurrent_creations_have_one_winner ["TH-2"] [Race];
+            create: an_unknown_thread_is_none ["TH-3"] [];
+            create: a_creation_time_can_be_given ["TH-29"] [];
+            update: update_keeps_what_it_does_not_name ["TH-4"] [];
+            update: metadata_is_patched_key_by_key ["TH-4"] [];
+            update: an_update_that_changes_nothing_raises_nothing ["TH-5"] [];
+            update: an_update_renews_the_time ["TH-5", "PR-5"] [Time];
+            update: a_stale_update_is_refused ["TH-6"] [];
+            update: guarded_update_has_one_winner ["TH-6"] [Race];
+            update: unguarded_updates_of_different_keys_all_land ["TH-7"] [Race];
+            update: an_update_of_an_unknown_thread_is_refused ["TH-8"] [];
+            update: updates_and_commits_keep_out_of_each_others_guards ["TH-9"] [];
+            update: updates_race_with_commits_without_loss ["TH-9"] [Race];
+            parent: a_parent_must_exist ["TH-10"] [];
+            parent: a_commit_to_a_thread_ignores_its_parent ["TH-10"] [];
+            parent: a_thread_is_never_its_own_ancestor ["TH-11"] [];
+            parent: concurrent_updates_close_no_cycle ["TH-11"] [Race];
+            parent: concurrent_updates_close_no_longer_cycle ["TH-11"] [Race];
+            parent: a_child_of_a_vanishing_parent_is_no_orphan ["TH-12"] [Race];
+            parent: validate_parent_answers_as_an_update_would ["TH-30"] [];
+            parent: children_are_listed_without_grandchildren ["TH-13", "TH-31"] [];
+            list: filters_by_resource_and_creation ["TH-14", "TH-31", "PG-9"] [];
+            list: filters_by_metadata ["TH-14", "TH-31", "PG-9"] [];
+            list: filters_by_open_runs ["TH-14", "TH-31"] [];
+            list: filters_by_activity ["TH-14", "TH-31"] [];
+            list: orders_by_activity_and_creation ["TH-15", "TH-29"] [];
+            list: a_commit_moves_its_thread_to_the_front ["TH-16"] [Time];
+            list: activity_never_goes_back ["TH-16", "PR-5", "PR-22"] [Time];
+            delete: reject_refuses_a_thread_with_children ["TH-17"] [];
+            delete: detach_leaves_children_without_a_parent ["TH-18"] [];
+            delete: cascade_deletes_all_descendants ["TH-19"] [];
+            delete: a_deletion_of_too_many_is_refused ["TH-19", "ER-9"] [Limits];
+            delete: a_deletion_is_seen_at_once ["TH-20", "PR-13"] [Race];
+            delete: purging_leaves_nothing_behind ["TH-20"] [];
+            delete: a_deletion_removes_everything_of_the_thread ["TH-21", "TH-24"] [];
+            delete: a_deletion_can_be_guarded ["TH-22"] [];
+            deleted: a_late_write_does_not_bring_it_back ["TH-23"] [];
+            deleted: a_deleted_thread_stays_away_after_a_reopen ["TH-23", "TH-24"] [Reopen];
+            deleted: a_late_write_races_with_the_deletion ["TH-23"] [Race];
+            deleted: a_thread_made_anew_is_another_one ["TH-24"] [];
+            deleted: deleted_ids_are_remembered_for_thirty_days ["TH-25"] [Time];
+            prune: idle_threads_are_pruned ["TH-26", "TH-23"] [Time];
+            prune: threads_with_open_runs_are_not_pruned ["TH-26"] [Time];
+            prune: threads_whose_children_stay_are_not_pruned ["TH-26"] [Time];
+            prune: a_dry_run_gives_the_same_list ["TH-26"] [Time];
+            prune: a_thread_written_meanwhile_is_not_pruned ["TH-27"] [Time, Race];
+            prune: an_import_counts_as_a_write ["TH-26"] [];
+            prune: an_import_shields_no_idle_thread ["TH-26"] [Time];
+            prune: at_most_limit_threads_are_pruned ["TH-28"] [Time];
+            page: deleting_between_pages_skips_nothing ["PG-3"] [];
+            page: a_walk_by_activity_gives_each_thread_once ["PG-5"] [];
+            page: an_ascending_walk_by_activity_ends ["PG-5"] [];
+            page: filters_come_before_the_limit ["PG-10", "TH-14"] [Time];
+            page: rare_entries_are_found_among_thousands ["PG-10"] [];
+            page: an_empty_filter_list_matches_nothing ["PG-9"] [];
+            page: a_cursor_is_bound_to_its_filters ["PG-6"] [];
+            page: long_names_can_be_walked ["PG-6"] [];
+            limits: a_title_has_at_most_a_kibibyte ["ER-9"] [];
+            limits: metadata_has_at_most_64_kibibytes ["ER-9"] [];
+            limits: smaller_limits_hold_in_the_same_way ["ER-9", "ER-10"] [Limits];
+        }
+    };
+}
+
+thread!(case_slice);

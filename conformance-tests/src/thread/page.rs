@@ -1,0 +1,211 @@
+//! Walks over threads and their logs that are about filters, deletions and activity.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use store_core::{
+    BodyKind, Commit, Direction, EntryQuery, ErrorKind, Expect, Message, NewBody, NewEntry, PageRequest, Role,
+    RunFilter, RunQuery, Snapshot, Thread, ThreadFilter, ThreadId, ThreadOrder, ThreadPatch, ThreadQuery,
+};
+
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect, expect_eq, expect_kind},
+    given::{id, said, say_keyed, walk},
+};
+
+fn name(at: usize) -> String {
+    format!("t-{at:02}")
+}
+
+async fn some_threads(given: &Given, count: usize) -> Verdict {
+    for at in 0..count {
+        given.a_thread(&name(at)).await?;
+    }
+    Ok(())
+}
+
+/// The page of a query that follows `page`.
+async fn next(given: &Given, query: &ThreadQuery, page: &mut PageRequest) -> Result<Option<Vec<Thread>>, Failure> {
+    let found = given.threads()?.list_threads(query.clone().with_page(page.clone())).await?;
+    if found.items.is_empty() && found.next.is_none() {
+        return Ok(None);
+    }
+    match found.next {
+        Some(cursor) => *page = page.after(cursor),
+        None => page.limit = None,
+    }
+    Ok(Some(found.items))
+}
+
+/// Deleting threads between two pages, the one at the cursor too, skips and repeats nothing else.
+pub(super) async fn deleting_between_pages_skips_nothing(given: &Given) -> Verdict {
+    for order in [ThreadOrder::Creation, ThreadOrder::LastActivity] {
+        for direction in [Direction::Forward, Direction::Backward] {
+            some_threads(given, 12).await?;
+            let query = ThreadQuery::default().ordered(order, direction);
+            let (mut found, mut page) = (Vec::new(), PageRequest::first(3));
+            while let Some(items) = next(given, &query, &mut page).await? {
+                let last = items.last().map(|thread| thread.id.clone());
+                found.extend(items.into_iter().map(|thread| thread.id));
+                if let Some(last) = last {
+                    given.threads()?.delete_thread(&last, store_core::DeleteRequest::default()).await?;
+                }
+                if page.limit.is_none() {
+                    break;
+                }
+            }
+            let once: BTreeSet<ThreadId> = found.iter().cloned().collect();
+            expect_eq((found.len(), once.len()), (12, 12))?;
+            for at in 0..12 {
+                let _gone = given.threads()?.delete_thread(&id(&name(at)), store_core::DeleteRequest::default()).await;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A walk by last activity gives every thread at most once, and each that was not written meanwhile exactly once.
+pub(super) async fn a_walk_by_activity_gives_each_thread_once(given: &Given) -> Verdict {
+    some_threads(given, 12).await?;
+    for (round, direction) in [Direction::Backward, Direction::Forward].into_iter().enumerate() {
+        let query = ThreadQuery::default().ordered(ThreadOrder::LastActivity, direction);
+        let written = [name(0), name(5), name(11)];
+        let (mut found, mut page) = (Vec::new(), PageRequest::first(2));
+        for between in 0..40 {
+            let Some(items) = next(given, &query, &mut page).await? else { break };
+            found.extend(items.into_iter().map(|thread| thread.id.to_string()));
+            if page.limit.is_none() {
+                break;
+            }
+            let key = format!("{round}-{between}");
+            given.accept(say_keyed(&id(&written[between % 3]), &key, "x")).await?;
+        }
+        let once: BTreeSet<_> = found.iter().cloned().collect();
+        expect_eq(found.len(), once.len()).map_err(|failure| failure.about(format!("{direction:?} {found:?}")))?;
+        let all = (0..12).map(name).filter(|name| !written.contains(name)).all(|name| once.contains(&name));
+        expect(all, format!("{direction:?}: a thread that nobody wrote is missing: {found:?}"))?;
+    }
+    Ok(())
+}
+
+/// An ascending walk by last activity leaves out what was written after its first page, and so ends although somebody
+/// goes on writing; also if store time stands still.
+pub(super) async fn an_ascending_walk_by_activity_ends(given: &Given) -> Verdict {
+    some_threads(given, 6).await?;
+    let query = ThreadQuery::default().ordered(ThreadOrder::LastActivity, Direction::Forward);
+    let (mut found, mut page) = (Vec::new(), PageRequest::first(1));
+    for between in 0..30 {
+        let Some(items) = next(given, &query, &mut page).await? else { break };
+        found.extend(items.into_iter().map(|thread| thread.id.to_string()));
+        if page.limit.is_none() {
+            break;
+        }
+        let title = ThreadPatch::default().with_title(format!("{between}"));
+        given.threads()?.update_thread(&id(&name(0)), title, Expect::Any).await?;
+        given.a_thread(&format!("new-{between}")).await?;
+    }
+    expect_eq(found, (0..6).map(name).collect::<Vec<_>>())
+}
+
+/// A filter comes before the limit: pages of a filtered walk together hold exactly what passes, in order.
+pub(super) async fn filters_come_before_the_limit(given: &Given) -> Verdict {
+    for at in 0..40 {
+        let new = given.a_thread(&name(at)).await?;
+        if at % 13 == 0 {
+            let patch = ThreadPatch::default().with_metadata("k", store_core::Json::null());
+            given.threads()?.update_thread(&new.id, patch, Expect::Any).await?;
+        }
+        given.advance(Duration::from_millis(1)).await;
+    }
+    let mut filter = ThreadFilter::default();
+    filter.metadata.push(("k".to_owned(), store_core::Json::null()));
+    for limit in [1, 2, 3, 1000] {
+        let query = ThreadQuery::new(filter.clone()).ordered(ThreadOrder::Creation, Direction::Forward);
+        let found = super::list::listed(given, query.with_page(PageRequest::first(limit))).await?;
+        let ids: Vec<_> = found.iter().map(|thread| thread.id.as_str()).collect();
+        expect_eq(ids, ["t-00", "t-13", "t-26", "t-39"])?;
+    }
+    Ok(())
+}
+
+/// In a log where a filter lets through one entry of thousands, the walk finds exactly those, over pages that may be
+/// empty; only a missing cursor means the end.
+pub(super) async fn rare_entries_are_found_among_thousands(given: &Given) -> Verdict {
+    for batch in 0..12 {
+        let rare = NewEntry::new(Message::assistant("rare")).with_id(id(&format!("rare-{batch}")));
+        let many = (0..999).map(|_| said("x"));
+        let commit = Commit::new(id("t")).with_key(id(&format!("{batch}"))).entries(many);
+        given.accept(if batch % 5 == 0 { commit.entry(rare) } else { commit.entry(said("x")) }).await?;
+    }
+    let threads = &given.threads()?;
+    for direction in [Direction::Forward, Direction::Backward] {
+        let mut query = EntryQuery::all().with_direction(direction);
+        query.role = Some(Role::Assistant);
+        let found = walk(PageRequest::first(1), |page| {
+            let query = query.clone().with_page(page);
+            async move { threads.list_entries(&id("t"), query).await }
+        });
+        let mut ids: Vec<_> = found.await?.iter().map(|entry| entry.id.to_string()).collect();
+        if direction == Direction::Backward {
+            ids.reverse();
+        }
+        expect_eq(ids, ["rare-0", "rare-5", "rare-10"])?;
+    }
+    Ok(())
+}
+
+/// A filter list with no values matches nothing.
+pub(super) async fn an_empty_filter_list_matches_nothing(given: &Given) -> Verdict {
+    given.a_log("t", &["x"]).await?;
+    let run = store_core::RunChange::new(id("r"), store_core::RunStatus::Running).with_agent(id("agent"));
+    given.accept(Commit::new(id("t")).with_run(run)).await?;
+    let threads = given.threads()?;
+    let mut entries = EntryQuery::all();
+    for (kinds, wanted) in [(Some(vec![]), 0), (Some(vec![BodyKind::Message]), 1), (None, 1)] {
+        entries.kinds = kinds;
+        expect_eq(threads.list_entries(&id("t"), entries.clone()).await?.items.len(), wanted)?;
+    }
+    let mut runs = RunFilter::default();
+    for (statuses, wanted) in [(Some(vec![]), 0), (None, 1)] {
+        runs.statuses = statuses;
+        expect_eq(threads.list_runs(RunQuery::new(runs.clone())).await?.items.len(), wanted)?;
+        expect_eq(threads.count_runs(&runs).await?, wanted as u64)?;
+    }
+    Ok(())
+}
+
+/// A cursor is bound to the filters of its list: with any other it is refused with `InvalidCursor`.
+pub(super) async fn a_cursor_is_bound_to_its_filters(given: &Given) -> Verdict {
+    some_threads(given, 5).await?;
+    let first = given.threads()?.list_threads(ThreadQuery::default().with_page(PageRequest::first(2))).await?;
+    let page = PageRequest::first(2).after(first.next.ok_or_else(|| Failure::new("no cursor"))?);
+    let now = given.thread(&id(&name(0))).await?.created_at;
+    let mut filters = vec![ThreadFilter::default(); 5];
+    filters[0].resource_id = Some(id("r"));
+    filters[1].has_open_runs = Some(false);
+    filters[2].created_after = Some(now);
+    filters[3].active_after = Some(now);
+    filters[4].metadata.push(("k".to_owned(), store_core::Json::null()));
+    for filter in filters {
+        let query = ThreadQuery::new(filter).with_page(page.clone());
+        expect_kind(given.threads()?.list_threads(query).await, ErrorKind::InvalidCursor)?;
+    }
+    given.threads()?.list_threads(ThreadQuery::default().with_page(page)).await?;
+    Ok(())
+}
+
+/// Names as long as labels may be can be walked past: their cursors have at most 1 KiB too.
+pub(super) async fn long_names_can_be_walked(given: &Given) -> Verdict {
+    let names: Vec<_> = (0..4).map(|at| format!("{}{at}", "é".repeat(511))).collect();
+    for name in &names {
+        let body = NewBody::Checkpoint { number: None, label: Some(name.clone()) };
+        given.accept(Commit::new(id("t")).with_key(id(&name[1020..])).entry(NewEntry::new(body))).await?;
+    }
+    let threads = &given.threads()?;
+    let page = threads.list_snapshots(&id("t"), PageRequest::first(1)).await?;
+    let length = page.next.map_or(0, |cursor| cursor.as_str().len());
+    expect((1..=1024).contains(&length), format!("a cursor of {length} bytes"))?;
+    let found: Vec<Snapshot> =
+        walk(PageRequest::first(1), |page| async move { threads.list_snapshots(&id("t"), page).await }).await?;
+    expect_eq(found.into_iter().map(|snapshot| snapshot.name).collect::<Vec<_>>(), names)
+}

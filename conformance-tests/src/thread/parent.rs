@@ -1,0 +1,195 @@
+//! Parents: a thread's parent exists, and nobody is an ancestor of itself.
+
+use std::sync::Arc;
+
+use store_core::{
+    ChildStrategy, Commit, DeleteRequest, Detail, ErrorKind, Expect, NewThread, ParentFilter, Result, ThreadFields,
+    ThreadFilter, ThreadId, ThreadPatch,
+};
+
+use crate::{
+    Failure, Given, Verdict,
+    check::{exactly_one, expect, expect_eq, expect_kind},
+    given::{id, race_two, said},
+};
+
+fn below(parent: &str) -> ThreadFields {
+    let mut fields = ThreadFields::default();
+    fields.parent_thread_id = Some(id(parent));
+    fields
+}
+
+fn child(name: &str, parent: &str) -> NewThread {
+    NewThread::new(id(name)).with_fields(below(parent))
+}
+
+fn move_below(parent: &str) -> ThreadPatch {
+    ThreadPatch::default().with_parent(Some(id(parent)))
+}
+
+/// Threads `t-0`, `t-1` below it, and so on.
+async fn a_line(given: &Given, length: usize) -> Result<(), Failure> {
+    given.a_thread("t-0").await?;
+    for at in 1..length {
+        given.threads()?.create_thread(child(&format!("t-{at}"), &format!("t-{}", at - 1))).await?;
+    }
+    Ok(())
+}
+
+fn names(error: &store_core::Error, parent: &str) -> Verdict {
+    match error.detail() {
+        Detail::NotFound { what } => expect_eq(what.id.as_str(), parent),
+        other => Err(Failure::new(format!("`NotFound` was expected: {other:?}"))),
+    }
+}
+
+/// A parent that does not exist is refused with `NotFound` naming it: at a creation, an update, and a commit that
+/// creates. Nothing is made.
+pub(super) async fn a_parent_must_exist(given: &Given) -> Verdict {
+    let (threads, commits) = (given.threads()?, given.commits()?);
+    let thread = given.a_thread("t").await?;
+    names(&expect_kind(threads.create_thread(child("c", "gone")).await, ErrorKind::NotFound)?, "gone")?;
+    let moved = threads.update_thread(&thread.id, move_below("gone"), Expect::Any).await;
+    names(&expect_kind(moved, ErrorKind::NotFound)?, "gone")?;
+    let commit = || Commit::new(id("c")).expecting(Expect::Absent).entry(said("x"));
+    let refused = commits.commit(commit().creating(below("gone"))).await;
+    names(&expect_kind(refused, ErrorKind::NotFound)?, "gone")?;
+    expect_eq(threads.load_thread(&id("c")).await?, None)?;
+    expect_eq(given.thread(&thread.id).await?, thread)?;
+    given.accept(commit().creating(below("t"))).await?;
+    expect_eq(given.thread(&id("c")).await?.parent_thread_id, Some(id("t")))
+}
+
+/// The parent of a commit that finds its thread is ignored, also if there is no such parent.
+pub(super) async fn a_commit_to_a_thread_ignores_its_parent(given: &Given) -> Verdict {
+    let thread = given.a_thread("t").await?;
+    let commit = Commit::new(id("t")).expecting(Expect::Version(thread.version)).entry(said("x"));
+    given.accept(commit.creating(below("gone"))).await?;
+    expect_eq(given.thread(&thread.id).await?.parent_thread_id, None)
+}
+
+/// A thread that would become its own ancestor, directly or over any distance, is refused with `Invalid`.
+pub(super) async fn a_thread_is_never_its_own_ancestor(given: &Given) -> Verdict {
+    let (threads, commits) = (given.threads()?, given.commits()?);
+    a_line(given, 40).await?;
+    for below in ["t-0", "t-1", "t-2", "t-39"] {
+        let refused = threads.update_thread(&id("t-0"), move_below(below), Expect::Any).await;
+        expect_kind(refused, ErrorKind::Invalid)?;
+    }
+    expect_kind(threads.create_thread(child("s", "s")).await, ErrorKind::Invalid)?;
+    let own = Commit::new(id("s")).expecting(Expect::Absent).entry(said("x")).creating(below("s"));
+    expect_kind(commits.commit(own).await, ErrorKind::Invalid)?;
+    expect_eq(given.thread(&id("t-0")).await?.parent_thread_id, None)?;
+    expect_eq(threads.load_thread(&id("s")).await?, None)?;
+    let moved = threads.update_thread(&id("t-39"), move_below("t-0"), Expect::Any).await?;
+    expect_eq(moved.parent_thread_id, Some(id("t-0")))
+}
+
+/// Of two concurrent updates that together would close a cycle exactly one succeeds.
+pub(super) async fn concurrent_updates_close_no_cycle(given: &Given) -> Verdict {
+    let threads = given.threads()?;
+    for round in 0..40 {
+        let (a, b) = (format!("a-{round}"), format!("b-{round}"));
+        given.a_thread(&a).await?;
+        given.a_thread(&b).await?;
+        let update = |child: &str, parent: &str| {
+            let (threads, child, patch) = (Arc::clone(&threads), id::<ThreadId>(child), move_below(parent));
+            async move { threads.update_thread(&child, patch, Expect::Any).await }
+        };
+        let (one, two) = race_two(update(&a, &b), update(&b, &a)).await;
+        let (_winner, losers) = exactly_one(vec![one, two])?;
+        for loser in losers {
+            expect_kind::<()>(Err(loser), ErrorKind::Invalid)?;
+        }
+        let parents =
+            [given.thread(&id(&a)).await?, given.thread(&id(&b)).await?].map(|t| t.parent_thread_id.is_some());
+        expect(parents[0] != parents[1], "both or none have a parent")?;
+    }
+    Ok(())
+}
+
+/// Three updates that together would close a longer cycle never all succeed.
+pub(super) async fn concurrent_updates_close_no_longer_cycle(given: &Given) -> Verdict {
+    let threads = given.threads()?;
+    for round in 0..20 {
+        let name = |at: usize| format!("t-{round}-{}", at % 3);
+        for at in 0..3 {
+            given.a_thread(&name(at)).await?;
+        }
+        let ends = crate::given::race(3, |at| {
+            let (threads, own, patch) = (Arc::clone(&threads), id::<ThreadId>(&name(at)), move_below(&name(at + 1)));
+            async move { threads.update_thread(&own, patch, Expect::Any).await }
+        });
+        let refused: Vec<_> = ends.await.into_iter().filter_map(Result::err).collect();
+        expect_eq(refused.len(), 1)?;
+        crate::check::expect_kinds(refused, ErrorKind::Invalid)?;
+    }
+    Ok(())
+}
+
+/// A child made while its parent is deleted has a parent that exists, or is refused with `NotFound`, or the deletion
+/// took it along.
+pub(super) async fn a_child_of_a_vanishing_parent_is_no_orphan(given: &Given) -> Verdict {
+    let threads = given.threads()?;
+    let strategies = [ChildStrategy::Detach, ChildStrategy::Cascade, ChildStrategy::Reject];
+    for round in 0..60 {
+        let (parent, name) = (format!("p-{round}"), format!("c-{round}"));
+        given.a_thread(&parent).await?;
+        let request = DeleteRequest { children: strategies[round % 3], ..DeleteRequest::default() };
+        let (new, deleting) = (child(&name, &parent), id::<ThreadId>(&parent));
+        let (one, two) = (Arc::clone(&threads), Arc::clone(&threads));
+        let made = async move { one.create_thread(new).await };
+        let deleted = async move { two.delete_thread(&deleting, request).await };
+        let (made, deleted) = race_two(made, deleted).await;
+        let left = threads.load_thread(&id(&name)).await?;
+        let parent_left = threads.load_thread(&id(&parent)).await?.is_some();
+        expect_eq(parent_left, deleted.is_err())?;
+        let kept = left.as_ref().and_then(|thread| thread.parent_thread_id.clone());
+        expect(kept.is_none() || parent_left, "a child has a parent that does not exist")?;
+        match made {
+            Err(error) => drop(expect_kind::<()>(Err(error), ErrorKind::NotFound)?),
+            Ok(_) => expect(left.is_some() || request.children == ChildStrategy::Cascade, "a child is lost")?,
+        }
+    }
+    Ok(())
+}
+
+/// `validate_parent` answers exactly as an update would, and changes nothing.
+pub(super) async fn validate_parent_answers_as_an_update_would(given: &Given) -> Verdict {
+    let threads = given.threads()?;
+    a_line(given, 4).await?;
+    let all = ["t-0", "t-1", "t-2", "t-3", "gone"];
+    for (thread, parent) in all.iter().flat_map(|a| all.map(|b| (*a, b))) {
+        let before = threads.load_thread(&id(thread)).await?;
+        let said = threads.validate_parent(&id(thread), &id(parent)).await;
+        expect_eq(threads.load_thread(&id(thread)).await?, before.clone())?;
+        let done = threads.update_thread(&id(thread), move_below(parent), Expect::Any).await;
+        let kinds =
+            (said.as_ref().err().map(store_core::Error::kind), done.as_ref().err().map(store_core::Error::kind));
+        expect_eq(kinds.0, kinds.1).map_err(|failure| failure.about(format!("{thread} below {parent}")))?;
+        if let (Ok(_), Some(before)) = (done, before) {
+            let back = ThreadPatch::default().with_parent(before.parent_thread_id);
+            threads.update_thread(&id(thread), back, Expect::Any).await?;
+        }
+    }
+    Ok(())
+}
+
+/// `parent: Root` gives threads without a parent, `parent: Of` the direct children and no grandchildren.
+pub(super) async fn children_are_listed_without_grandchildren(given: &Given) -> Verdict {
+    a_line(given, 3).await?;
+    given.threads()?.create_thread(child("other", "t-0")).await?;
+    given.a_thread("alone").await?;
+    for (parent, wanted) in [
+        (ParentFilter::Root, vec!["alone", "t-0"]),
+        (ParentFilter::Of(id("t-0")), vec!["other", "t-1"]),
+        (ParentFilter::Of(id("t-1")), vec!["t-2"]),
+        (ParentFilter::Of(id("t-2")), vec![]),
+        (ParentFilter::Of(id("gone")), vec![]),
+    ] {
+        let mut filter = ThreadFilter::default();
+        filter.parent = Some(parent);
+        expect_eq(super::list::filtered(given, filter).await?, wanted)?;
+    }
+    Ok(())
+}

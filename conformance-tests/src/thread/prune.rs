@@ -1,0 +1,168 @@
+//! Pruning threads that nobody wrote for a while.
+
+use std::{sync::Arc, time::Duration};
+
+use store_core::{
+    Commit, ErrorKind, Expect, NewThread, PruneRequest, RunChange, RunOutcome, RunStatus, ThreadFields, ThreadFilter,
+    ThreadPatch,
+};
+
+use super::list::filtered;
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect, expect_eq, expect_kind},
+    given::{id, race_two, say_keyed},
+};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Threads without a write for `idle`, up to 1,000.
+pub(super) const fn idle_for(idle: Duration) -> PruneRequest {
+    PruneRequest { idle, limit: 1000, dry_run: false }
+}
+
+async fn prune(given: &Given, request: PruneRequest) -> Result<(Vec<String>, bool), Failure> {
+    let pruned = given.threads()?.prune_threads(request).await?;
+    let mut ids: Vec<_> = pruned.threads.iter().map(ToString::to_string).collect();
+    ids.sort();
+    Ok((ids, pruned.more))
+}
+
+async fn left(given: &Given) -> Result<Vec<String>, Failure> {
+    filtered(given, ThreadFilter::default()).await
+}
+
+async fn below(given: &Given, name: &str, parent: &str) -> Verdict {
+    let mut fields = ThreadFields::default();
+    fields.parent_thread_id = Some(id(parent));
+    given.threads()?.create_thread(NewThread::new(id(name)).with_fields(fields)).await?;
+    Ok(())
+}
+
+/// Pruning takes threads without a write for the given time, and leaves those with a later commit or update.
+pub(super) async fn idle_threads_are_pruned(given: &Given) -> Verdict {
+    for name in ["old", "committed", "updated"] {
+        given.a_log(name, &["x"]).await?;
+    }
+    given.advance(2 * HOUR).await;
+    given.accept(say_keyed(&id("committed"), "k", "y")).await?;
+    given.threads()?.update_thread(&id("updated"), ThreadPatch::default().with_title("x"), Expect::Any).await?;
+    given.a_thread("new").await?;
+    expect_eq(prune(given, idle_for(3 * HOUR)).await?, (vec![], false))?;
+    expect_eq(prune(given, idle_for(HOUR)).await?, (vec!["old".to_owned()], false))?;
+    expect_eq(left(given).await?, ["committed", "new", "updated"])?;
+    expect_eq(given.log(&id("old")).await?, vec![])?;
+    let late = given.commits()?.commit(say_keyed(&id("old"), "late", "x")).await;
+    expect_kind(late, ErrorKind::NotFound).map(drop)
+}
+
+/// A thread with an open run is not pruned; once the run is done it is.
+pub(super) async fn threads_with_open_runs_are_not_pruned(given: &Given) -> Verdict {
+    let write = |status| Commit::new(id("t")).with_run(RunChange::new(id("r"), status).with_agent(id("agent")));
+    given.accept(write(RunStatus::Running)).await?;
+    given.advance(2 * HOUR).await;
+    expect_eq(prune(given, idle_for(HOUR)).await?, (vec![], false))?;
+    given.accept(write(RunStatus::done(RunOutcome::NaturalEnd))).await?;
+    given.advance(2 * HOUR).await;
+    expect_eq(prune(given, idle_for(HOUR)).await?.0, ["t"])
+}
+
+/// A thread whose child stays is not pruned; a family that is idle as a whole goes, over as many calls as it takes.
+pub(super) async fn threads_whose_children_stay_are_not_pruned(given: &Given) -> Verdict {
+    for (parent, child) in [("kept", "busy"), ("gone", "idle")] {
+        given.a_thread(parent).await?;
+        below(given, child, parent).await?;
+    }
+    given.advance(2 * HOUR).await;
+    given.accept(say_keyed(&id("busy"), "k", "x")).await?;
+    for _ in 0..4 {
+        prune(given, idle_for(HOUR)).await?;
+    }
+    expect_eq(left(given).await?, ["busy", "kept"])?;
+    expect_eq(given.thread(&id("busy")).await?.parent_thread_id, Some(id("kept")))
+}
+
+/// A dry run gives the list that pruning then takes, and changes nothing.
+pub(super) async fn a_dry_run_gives_the_same_list(given: &Given) -> Verdict {
+    for name in ["a", "b", "c"] {
+        given.a_log(name, &["x"]).await?;
+    }
+    below(given, "d", "a").await?;
+    given.advance(2 * HOUR).await;
+    given.a_thread("new").await?;
+    let before = left(given).await?;
+    let dry = prune(given, PruneRequest { dry_run: true, ..idle_for(HOUR) }).await?;
+    expect_eq(left(given).await?, before)?;
+    expect_eq(given.log(&id("a")).await?.len(), 1)?;
+    expect_eq(prune(given, idle_for(HOUR)).await?, dry)
+}
+
+/// A thread that is written between the choice and its deletion is not pruned: an acknowledged write is never lost.
+pub(super) async fn a_thread_written_meanwhile_is_not_pruned(given: &Given) -> Verdict {
+    for round in 0..30 {
+        let name = format!("t-{round}");
+        let before = given.a_log(&name, &["x"]).await?;
+        given.advance(2 * HOUR).await;
+        let (threads, commits) = (given.threads()?, given.commits()?);
+        let commit = crate::given::say(&id(&name), Expect::Version(before.version), "late");
+        let pruning = Arc::clone(&threads);
+        let (written, pruned) = race_two(async move { commits.commit(commit).await }, async move {
+            pruning.prune_threads(idle_for(HOUR)).await
+        })
+        .await;
+        let taken = pruned?.threads.contains(&id(&name));
+        let there = threads.load_thread(&id(&name)).await?.is_some();
+        expect(there != taken, "it is listed as pruned and there, or neither")?;
+        match written {
+            Ok(_) => expect(there, "an acknowledged write was pruned")?,
+            Err(error) => drop(expect_kind::<()>(Err(error), ErrorKind::NotFound)?),
+        }
+    }
+    Ok(())
+}
+
+/// A write counts by the store's time, not by the time it claims: what was imported just now is not pruned.
+pub(super) async fn an_import_counts_as_a_write(given: &Given) -> Verdict {
+    let now = given.a_log("now", &["x"]).await?.updated_at;
+    let mut new = NewThread::new(id("made"));
+    new.at = Some(now.saturating_sub(48 * HOUR));
+    given.threads()?.create_thread(new).await?;
+    given.accept(say_keyed(&id("committed"), "k", "x").at(now.saturating_sub(48 * HOUR))).await?;
+    expect_eq(prune(given, idle_for(24 * HOUR)).await?, (vec![], false))?;
+    expect_eq(left(given).await?, ["committed", "made", "now"])
+}
+
+/// An import of something old does not keep threads from being pruned that come behind it by their time.
+pub(super) async fn an_import_shields_no_idle_thread(given: &Given) -> Verdict {
+    for name in ["a", "b"] {
+        given.a_thread(name).await?;
+    }
+    given.advance(48 * HOUR).await;
+    let now = given.a_thread("now").await?.created_at;
+    for (name, hours) in [("older", 100), ("between", 48)] {
+        let mut new = NewThread::new(id(name));
+        new.at = Some(now.saturating_sub(hours * HOUR));
+        given.threads()?.create_thread(new).await?;
+    }
+    expect_eq(prune(given, PruneRequest { limit: 2, ..idle_for(24 * HOUR) }).await?.0, ["a", "b"])?;
+    expect_eq(left(given).await?, ["between", "now", "older"])
+}
+
+/// At most `limit` threads are pruned in a call, which says whether more remain; a limit outside of 1 to 1,000 is
+/// `Invalid`.
+pub(super) async fn at_most_limit_threads_are_pruned(given: &Given) -> Verdict {
+    for at in 0..5 {
+        given.a_thread(&format!("t-{at}")).await?;
+    }
+    given.advance(2 * HOUR).await;
+    for limit in [0, 1001, u32::MAX] {
+        let refused = given.threads()?.prune_threads(PruneRequest { limit, ..idle_for(HOUR) }).await;
+        expect_kind(refused, ErrorKind::Invalid)?;
+    }
+    let two = PruneRequest { limit: 2, ..idle_for(HOUR) };
+    for (wanted, more) in [(2, true), (2, true), (1, false), (0, false)] {
+        let (pruned, found) = prune(given, two).await?;
+        expect_eq((pruned.len(), found), (wanted, more))?;
+    }
+    expect_eq(left(given).await?, [""; 0])
+}

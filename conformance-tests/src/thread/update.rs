@@ -1,0 +1,204 @@
+//! Changing threads.
+
+use std::{sync::Arc, time::Duration};
+
+use store_core::{
+    ErrorKind, Expect, Json, NewThread, Result, Thread, ThreadFields, ThreadId, ThreadPatch, ThreadRunStore, Version,
+};
+
+use crate::{
+    Failure, Given, Verdict,
+    check::{exactly_one, expect, expect_eq, expect_kind, expect_kinds},
+    given::{id, race, say},
+};
+
+fn json(text: &str) -> Json {
+    Json::parse(text).expect("json")
+}
+
+fn titled(title: &str) -> ThreadPatch {
+    ThreadPatch::default().with_title(title)
+}
+
+/// A thread with a resource, a title, a parent and two metadata keys.
+async fn a_full_thread(given: &Given) -> Result<Thread, Failure> {
+    given.a_thread("parent").await?;
+    let mut fields = ThreadFields::default();
+    fields.resource_id = Some(id("r"));
+    fields.parent_thread_id = Some(id("parent"));
+    fields.title = Some("before".to_owned());
+    fields.metadata = [("a".to_owned(), json("1")), ("b".to_owned(), json("2"))].into();
+    Ok(given.threads()?.create_thread(NewThread::new(id("t")).with_fields(fields)).await?)
+}
+
+/// An update changes the fields that it names; everything else stays.
+pub(super) async fn update_keeps_what_it_does_not_name(given: &Given) -> Verdict {
+    let threads = given.threads()?;
+    let before = a_full_thread(given).await?;
+    let mut wanted = before.clone();
+    let mut cleared = ThreadPatch::default();
+    (cleared.resource_id, cleared.title) = (Some(None), Some(None));
+    for patch in [titled("after"), ThreadPatch::default().with_parent(None), cleared] {
+        let updated = threads.update_thread(&before.id, patch.clone(), Expect::Any).await?;
+        if let Some(title) = patch.title {
+            wanted.title = title;
+        }
+        if let Some(resource) = patch.resource_id {
+            wanted.resource_id = resource;
+        }
+        if let Some(parent) = patch.parent_thread_id {
+            wanted.parent_thread_id = parent;
+        }
+        (wanted.revision, wanted.updated_at) = (updated.revision, updated.updated_at);
+        expect_eq(&updated, &wanted)?;
+        expect_eq(given.thread(&before.id).await?, updated)?;
+    }
+    Ok(())
+}
+
+/// Metadata is patched key by key: set, replaced, removed; other keys stay. Removing a missing key is no error.
+pub(super) async fn metadata_is_patched_key_by_key(given: &Given) -> Verdict {
+    let threads = given.threads()?;
+    let before = a_full_thread(given).await?;
+    let mut patch = ThreadPatch::default().with_metadata("c", json("3")).with_metadata("b", json("null"));
+    patch.metadata.insert("a".to_owned(), None);
+    patch.metadata.insert("missing".to_owned(), None);
+    let updated = threads.update_thread(&before.id, patch, Expect::Any).await?;
+    let wanted = [("b".to_owned(), json("null")), ("c".to_owned(), json("3"))].into();
+    expect_eq(&updated.metadata, &wanted)?;
+    expect_eq(&updated.title, &before.title)?;
+    expect_eq(given.thread(&before.id).await?, updated)
+}
+
+/// An update raises the revision by one and leaves the version; one that changes nothing changes neither, nor the time.
+pub(super) async fn an_update_that_changes_nothing_raises_nothing(given: &Given) -> Verdict {
+    let threads = given.threads()?;
+    let before = a_full_thread(given).await?;
+    let mut same = titled("before").with_parent(Some(id("parent"))).with_metadata("a", json("1"));
+    same.resource_id = Some(Some(id("r")));
+    same.metadata.insert("missing".to_owned(), None);
+    for nothing in [ThreadPatch::default(), same] {
+        let after = threads.update_thread(&before.id, nothing, Expect::Version(before.revision)).await?;
+        expect_eq(&after, &before)?;
+        expect_eq(given.thread(&before.id).await?, before.clone())?;
+    }
+    let after = threads.update_thread(&before.id, titled("after"), Expect::Any).await?;
+    expect_eq(after.revision, before.revision.plus(1))?;
+    expect_eq(after.version, before.version)
+}
+
+/// An update renews `updated_at` and keeps `created_at`; one that changes nothing does not.
+pub(super) async fn an_update_renews_the_time(given: &Given) -> Verdict {
+    let threads = given.threads()?;
+    let before = given.a_thread("t").await?;
+    given.advance(Duration::from_secs(5)).await;
+    let same = threads.update_thread(&before.id, ThreadPatch::default(), Expect::Any).await?;
+    expect_eq(same.updated_at, before.updated_at)?;
+    let after = threads.update_thread(&before.id, titled("x"), Expect::Any).await?;
+    expect_eq(after.created_at, before.created_at)?;
+    expect(after.updated_at >= before.updated_at.saturating_add(Duration::from_secs(5)), "the time is not renewed")?;
+    expect_eq(given.thread(&before.id).await?, after)
+}
+
+/// An update guarded by another revision is refused with `Conflict`, and so is one that wants no thread.
+pub(super) async fn a_stale_update_is_refused(given: &Given) -> Verdict {
+    let threads = given.threads()?;
+    let first = given.a_thread("t").await?;
+    let second = threads.update_thread(&first.id, titled("x"), Expect::Version(first.revision)).await?;
+    let (number, generation) = (second.revision.number(), second.generation());
+    let others = [number - 1, number + 1, 0, u64::MAX].map(|number| Version::new(number, generation, 0));
+    let foreign = [Version::new(number, generation + 1, 0), Version::new(number, generation, 1)];
+    for stale in others.into_iter().chain(foreign) {
+        for patch in [titled("y"), ThreadPatch::default()] {
+            let refused = threads.update_thread(&first.id, patch, Expect::Version(stale)).await;
+            expect_kind(refused, ErrorKind::Conflict)?;
+        }
+    }
+    expect_kind(threads.update_thread(&first.id, titled("y"), Expect::Absent).await, ErrorKind::Conflict)?;
+    expect_eq(given.thread(&first.id).await?, second)
+}
+
+/// Of concurrent updates guarded by one revision exactly one succeeds, the others are refused with `Conflict`.
+pub(super) async fn guarded_update_has_one_winner(given: &Given) -> Verdict {
+    let threads = given.threads()?;
+    let mut thread = given.a_thread("t").await?;
+    for round in 0..50 {
+        let guard = Expect::Version(thread.revision);
+        let updated = race(4, |at| {
+            let (threads, patch) = (Arc::clone(&threads), titled(&format!("{round}-{at}")));
+            async move { threads.update_thread(&id("t"), patch, guard).await }
+        });
+        let (winner, losers) = exactly_one(updated.await)?;
+        expect_kinds(losers, ErrorKind::Conflict)?;
+        expect_eq(winner.revision, thread.revision.plus(1))?;
+        expect_eq(given.thread(&thread.id).await?, winner.clone())?;
+        thread = winner;
+    }
+    Ok(())
+}
+
+/// Concurrent unguarded updates of different metadata keys all land, and each counts as one revision.
+pub(super) async fn unguarded_updates_of_different_keys_all_land(given: &Given) -> Verdict {
+    let (threads, thread) = (given.threads()?, given.a_thread("t").await?);
+    let updated = race(8, |task| {
+        let threads = Arc::clone(&threads);
+        async move {
+            for at in 0..20 {
+                let patch = ThreadPatch::default().with_metadata(format!("{task}-{at}"), json("true"));
+                threads.update_thread(&id("t"), patch, Expect::Any).await?;
+            }
+            Result::Ok(())
+        }
+    });
+    updated.await.into_iter().collect::<Result<Vec<_>>>()?;
+    let after = given.thread(&thread.id).await?;
+    expect_eq(after.metadata.len(), 160)?;
+    expect_eq(after.revision, thread.revision.plus(160))
+}
+
+/// An update of an unknown thread is refused with `NotFound`, whatever it expects, and makes none.
+pub(super) async fn an_update_of_an_unknown_thread_is_refused(given: &Given) -> Verdict {
+    let threads = given.threads()?;
+    for expected in [Expect::Any, Expect::Absent, Expect::Version(Version::new(1, 1, 0))] {
+        for patch in [ThreadPatch::default(), titled("x")] {
+            expect_kind(threads.update_thread(&id("t"), patch, expected).await, ErrorKind::NotFound)?;
+        }
+    }
+    expect_eq(threads.load_thread(&id("t")).await?, None)
+}
+
+/// Updates leave the guard of a commit alone, commits that of an update.
+pub(super) async fn updates_and_commits_keep_out_of_each_others_guards(given: &Given) -> Verdict {
+    let threads = given.threads()?;
+    let thread = given.a_thread("t").await?;
+    threads.update_thread(&thread.id, titled("x"), Expect::Any).await?;
+    let receipt = given.commit(say(&thread.id, Expect::Version(thread.version), "a")).await?;
+    let after = given.thread(&thread.id).await?;
+    expect_eq((after.version, after.revision), (receipt.version, thread.revision.plus(1)))?;
+    let guard = Expect::Version(thread.revision.plus(1));
+    let updated = threads.update_thread(&thread.id, titled("y"), guard).await?;
+    expect_eq((updated.version, updated.head), (receipt.version, receipt.head))
+}
+
+/// Updates and commits of one thread at once all land, each in its own counter.
+pub(super) async fn updates_race_with_commits_without_loss(given: &Given) -> Verdict {
+    let (threads, commits) = (given.threads()?, given.commits()?);
+    let thread = given.a_thread("t").await?;
+    let written = race(8, |task| {
+        let (threads, commits): (Arc<dyn ThreadRunStore>, _) = (Arc::clone(&threads), Arc::clone(&commits));
+        async move {
+            for at in 0..15 {
+                let (name, key): (ThreadId, _) = (id("t"), format!("{task}-{at}"));
+                if task % 2 == 0 {
+                    threads.update_thread(&name, titled(&key), Expect::Any).await?;
+                } else {
+                    let _receipt = commits.commit(crate::given::say_keyed(&name, &key, "x")).await?;
+                }
+            }
+            Result::Ok(())
+        }
+    });
+    written.await.into_iter().collect::<Result<Vec<_>>>()?;
+    let after = given.thread(&thread.id).await?;
+    expect_eq((after.version, after.revision), (thread.version.plus(60), thread.revision.plus(60)))
+}
