@@ -1,0 +1,91 @@
+//! Which `tool` line is a call, and which call a result without an id answers.
+
+use std::collections::HashMap;
+
+use super::{CallRole, Data};
+use crate::{json::Object, lines::ObjectLine, tree::Tree};
+
+/// What a line is to calls, and the ids of calls and results in it.
+pub(super) fn sketch(line: &ObjectLine<'_>, id: Option<&str>) -> (CallRole, Vec<String>, Vec<String>) {
+    let object = &line.object;
+    let call = object.text("toolCallId");
+    match object.text("type").as_deref() {
+        Some("assistant") => {
+            let calls = declared(object);
+            (CallRole::Declares(calls.clone()), calls, Vec::new())
+        }
+        Some("tool") => {
+            let is_named = call.is_some();
+            let named = call.iter().cloned().collect();
+            let own = id.map_or_else(|| format!("L{}", line.number), str::to_owned);
+            let id = call.unwrap_or_else(|| format!("{own}.0"));
+            (CallRole::Tool { id, is_named, is_call: false }, named, Vec::new())
+        }
+        Some("tool_result") => match call {
+            Some(call) => (CallRole::Result, Vec::new(), vec![call]),
+            None => (CallRole::NamelessResult(None), Vec::new(), Vec::new()),
+        },
+        _ => (CallRole::Other, Vec::new(), Vec::new()),
+    }
+}
+
+/// Ids of calls of an assistant line, wherever they stand in it.
+fn declared(object: &Object<'_>) -> Vec<String> {
+    let mut calls = Vec::new();
+    for field in ["toolCalls", "tool_calls", "functionCalls", "content"] {
+        for raw in object.list(field).unwrap_or_default() {
+            let Some(item) = Object::parse(raw) else { continue };
+            let is_call = field != "content" || item.text("type").as_deref() == Some("tool_use");
+            let id = item.text("id").filter(|id| is_call && !id.trim().is_empty());
+            calls.extend(id.filter(|id| !calls.contains(id)));
+        }
+    }
+    calls
+}
+
+/// Finds what only the paths say.
+pub(super) fn settle(tree: &mut Tree<Data>, order: &[usize]) {
+    let mut declared: HashMap<String, Vec<usize>> = HashMap::new();
+    for &at in order {
+        let Some(node) = tree.get(at) else { continue };
+        match &node.data.role {
+            CallRole::Declares(calls) => {
+                for call in calls.clone() {
+                    declared.entry(call).or_default().push(at);
+                }
+            }
+            CallRole::Tool { id, .. } => {
+                let id = id.clone();
+                let above = declared.get(&id).into_iter().flatten();
+                let is_declared = above.into_iter().any(|above| tree.is_on_path(at, *above));
+                if !is_declared {
+                    declared.entry(id).or_default().push(at);
+                }
+                if let Some(CallRole::Tool { is_call, .. }) = tree.data_mut(at).map(|data| &mut data.role) {
+                    *is_call = !is_declared;
+                }
+            }
+            CallRole::NamelessResult(_) => {
+                let call = nearest_open(tree, at);
+                if let Some(CallRole::NamelessResult(answers)) = tree.data_mut(at).map(|data| &mut data.role) {
+                    *answers = call;
+                }
+            }
+            CallRole::Other | CallRole::Result => {}
+        }
+    }
+}
+
+/// The nearest call above without an id that no result in between answers.
+fn nearest_open(tree: &Tree<Data>, at: usize) -> Option<String> {
+    let mut answered = 0_usize;
+    for above in tree.path(at).skip(1) {
+        match &tree.get(above)?.data.role {
+            CallRole::NamelessResult(_) => answered += 1,
+            CallRole::Tool { id, is_named: false, .. } if answered == 0 => return Some(id.clone()),
+            CallRole::Tool { is_named: false, .. } => answered -= 1,
+            _ => {}
+        }
+    }
+    None
+}

@@ -1,0 +1,152 @@
+//! Entries become lines: the fields in the order in which the format's own writer has them.
+
+use store_core::{Block, BlockKind, Body, Custom, Json, Message, Role, ToolResult, codec::Object as Writer};
+
+use super::{METADATA, TOOL};
+use crate::{blocks::joined_text, json::Object, lines::Typed};
+
+/// The line of an entry. A message with several results has one line for each and is not written here.
+pub(crate) fn encode(entry: &Typed<'_>) -> Option<String> {
+    match entry.body {
+        Body::Message(message) => encode_message(entry, message),
+        Body::Custom(custom) if custom.kind == TOOL && !entry.side => encode_tool(entry, custom),
+        Body::Custom(custom) if custom.kind == METADATA && !entry.side => Some(line(entry, "metadata", |out| {
+            timestamp(out, entry);
+            out.field("metadata", &custom.data);
+        })),
+        body => Some(encode_ours(entry, body)),
+    }
+}
+
+fn line(entry: &Typed<'_>, kind: &str, fields: impl FnOnce(&mut Writer<'_>)) -> String {
+    let mut out = String::new();
+    let mut object = Writer::open(&mut out);
+    object.field("id", &entry.id.to_owned()).maybe("parentId", entry.parent.map(str::to_owned).as_ref());
+    object.field("type", &kind.to_owned());
+    fields(&mut object);
+    object.close();
+    out
+}
+
+fn timestamp(out: &mut Writer<'_>, entry: &Typed<'_>) {
+    out.maybe("timestamp", entry.timestamp.as_ref());
+}
+
+fn encode_message(entry: &Typed<'_>, message: &Message) -> Option<String> {
+    let is_tool = message.provenance.as_ref().and_then(|provenance| provenance.format.as_deref()) == Some(TOOL);
+    match message.role {
+        Role::Tool => {
+            let [Block { kind: BlockKind::ToolResult(result), .. }] = message.blocks.as_slice() else { return None };
+            Some(encode_result(entry, result))
+        }
+        Role::Assistant if is_tool => encode_call(entry, message),
+        Role::Assistant => Some(line(entry, "assistant", |out| {
+            out.field("content", &joined_text(&message.blocks));
+            timestamp(out, entry);
+            out.maybe("thinking", thinking(message).as_ref());
+            calls(out, message);
+            metadata(out, message);
+        })),
+        Role::User | Role::System => Some(line(entry, message.role.name(), |out| {
+            out.field("content", &joined_text(&message.blocks));
+            timestamp(out, entry);
+            metadata(out, message);
+        })),
+    }
+}
+
+fn thinking(message: &Message) -> Option<String> {
+    let texts = message.blocks.iter().filter_map(|block| match &block.kind {
+        BlockKind::Thinking(thinking) if !thinking.redacted => Some(thinking.text.as_str()),
+        _ => None,
+    });
+    let texts: Vec<_> = texts.collect();
+    (!texts.is_empty()).then(|| texts.join("\n"))
+}
+
+fn calls(out: &mut Writer<'_>, message: &Message) {
+    let calls = message.blocks.iter().filter_map(|block| match &block.kind {
+        BlockKind::ToolUse(call) => Some(call),
+        _ => None,
+    });
+    let calls: Vec<_> = calls.collect();
+    if calls.is_empty() {
+        return;
+    }
+    let text = out.key("toolCalls");
+    for (at, call) in calls.into_iter().enumerate() {
+        text.push(if at == 0 { '[' } else { ',' });
+        let mut object = Writer::open(text);
+        object.field("id", &call.id).field("name", &call.name);
+        match &call.raw {
+            Some(raw) => object.field("params", raw),
+            None => object.field("params", &call.input),
+        };
+        object.close();
+    }
+    text.push(']');
+}
+
+fn metadata(out: &mut Writer<'_>, message: &Message) {
+    if !message.metadata.is_empty() {
+        out.field("metadata", &message.metadata);
+    }
+}
+
+/// One result, as a line of its own.
+pub(crate) fn encode_result(entry: &Typed<'_>, result: &ToolResult) -> String {
+    line(entry, "tool_result", |out| {
+        out.field("toolCallId", &result.tool_use_id).field("output", &joined_text(&result.blocks));
+        out.maybe("details", result.details.as_ref());
+        out.maybe("success", result.is_error.map(|is_error| !is_error).as_ref());
+        timestamp(out, entry);
+    })
+}
+
+fn encode_call(entry: &Typed<'_>, message: &Message) -> Option<String> {
+    let [Block { kind: BlockKind::ToolUse(call), .. }] = message.blocks.as_slice() else { return None };
+    Some(line(entry, "tool", |out| {
+        out.field("name", &call.name);
+        match &call.raw {
+            Some(raw) => out.field("params", raw),
+            None => out.field("params", &call.input),
+        };
+        out.field("toolCallId", &call.id);
+        timestamp(out, entry);
+    }))
+}
+
+fn encode_tool(entry: &Typed<'_>, custom: &Custom) -> Option<String> {
+    let fields = Object::parse(custom.data.as_str())?;
+    Some(line(entry, "tool", |out| {
+        for (name, raw) in fields.iter() {
+            out.key(name).push_str(raw);
+        }
+        timestamp(out, entry);
+    }))
+}
+
+/// Everything that the format has no line for, in a form that our importer turns back.
+fn encode_ours(entry: &Typed<'_>, body: &Body) -> String {
+    let mut ours = String::new();
+    let mut object = Writer::open(&mut ours);
+    object.maybe("side", entry.side.then_some(&true)).field("body", body);
+    object.close();
+    agentstore(entry, &ours)
+}
+
+/// The line that says where the head stands, when that is not the last line.
+pub(crate) fn encode_head(entry: &Typed<'_>) -> String {
+    agentstore(entry, "{\"head\":true}")
+}
+
+fn agentstore(entry: &Typed<'_>, ours: &str) -> String {
+    line(entry, "metadata", |out| {
+        timestamp(out, entry);
+        let mut text = String::new();
+        let mut metadata = Writer::open(&mut text);
+        metadata.field("agentstore", &Json::parse(ours).unwrap_or_else(|_| Json::null()));
+        metadata.close();
+        out.key("metadata").push_str(&text);
+    })
+}

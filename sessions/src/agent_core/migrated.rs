@@ -1,0 +1,159 @@
+//! Lines that its migration wrote: content as blocks, parts, and calls in the shape of some provider.
+
+use store_core::{Block, BlockKind, Media, MediaSource, Opaque, Origin, Thinking};
+
+use crate::{
+    blocks::{Blocks, Call},
+    json::{Object, list, quote, text},
+};
+
+type Read = Result<(), String>;
+
+/// The message as its provider had it, where the line still holds it: the best source.
+pub(super) fn original<'a>(object: &Object<'a>) -> Option<Object<'a>> {
+    let normalized = || object.object("normalized")?.object("metadata");
+    let from = |metadata: Object<'a>| metadata.object("originalFormat");
+    object.object("metadata").and_then(from).or_else(|| normalized().and_then(from))
+}
+
+/// Who signed what the line holds.
+pub(super) fn signer(object: &Object<'_>) -> Option<Origin> {
+    let metadata = object.object("metadata");
+    let normalized = object.object("normalized").and_then(|normalized| normalized.object("metadata"));
+    let named = |metadata: &Object<'_>| metadata.text("migratedFrom").or_else(|| metadata.text("provider"));
+    let provider = metadata.as_ref().and_then(named).or_else(|| normalized.as_ref().and_then(named))?;
+    let mut origin = Origin::new(provider);
+    origin.model = metadata.and_then(|metadata| metadata.text("model"));
+    Some(origin)
+}
+
+/// Whether a line holds more than the format's own fields.
+pub(super) fn is_migrated(object: &Object<'_>) -> bool {
+    ["parts", "functionCalls", "tool_calls", "normalized"].iter().any(|field| object.has(field))
+        || object.list("content").is_some()
+}
+
+/// Everything that a provider's message says: content or parts, then the calls that do not stand in them.
+pub(super) fn all(object: &Object<'_>, blocks: &mut Blocks<'_>) -> Read {
+    if let Some(text) = object.text("thinking") {
+        blocks.list.push(Block::new(BlockKind::Thinking(Thinking::new(text))));
+    }
+    match object.list("parts") {
+        Some(parts) => parts.into_iter().for_each(|raw| part(raw, blocks)),
+        None => content(object, blocks)?,
+    }
+    for raw in object.list("tool_calls").unwrap_or_default() {
+        let item = Object::parse(raw);
+        let function = item.as_ref().and_then(|item| item.object("function"));
+        let (id, name, arguments) = match (&item, &function) {
+            (Some(item), Some(function)) => (item.text("id"), function.text("name"), function.raw("arguments")),
+            _ => (None, None, None),
+        };
+        if !id.as_deref().is_some_and(|id| blocks.has_call(id)) {
+            blocks.call(raw, Call { id, name, arguments });
+        }
+    }
+    for raw in object.list("functionCalls").unwrap_or_default() {
+        function_call(raw, blocks);
+    }
+    Ok(())
+}
+
+/// `content`: text, or a list of blocks.
+pub(super) fn content(object: &Object<'_>, blocks: &mut Blocks<'_>) -> Read {
+    let raw = object.raw("content").unwrap_or("null");
+    if let Some(text) = text(raw) {
+        if !text.is_empty() {
+            blocks.text(text);
+        }
+    } else if let Some(items) = list(raw) {
+        items.into_iter().for_each(|raw| block(raw, blocks));
+    } else if raw != "null" || object.text("type").is_some_and(|kind| kind == "user" || kind == "system") {
+        return Err("`content` is neither text nor a list".to_owned());
+    }
+    Ok(())
+}
+
+/// A block of an Anthropic or chat message.
+fn block(raw: &str, blocks: &mut Blocks<'_>) {
+    let Some(item) = Object::parse(raw) else {
+        return match text(raw) {
+            Some(text) => blocks.text(text),
+            None => blocks.unknown(raw),
+        };
+    };
+    match item.text("type").as_deref() {
+        Some("text") if item.text("text").is_some() => blocks.text(item.text("text").unwrap_or_default()),
+        Some("thinking") => {
+            let mut thinking = Thinking::new(item.text("thinking").unwrap_or_default());
+            thinking.signature = item.text("signature");
+            thinking.origin = thinking.signature.as_ref().map(|_| blocks.origin.clone());
+            blocks.list.push(Block::new(BlockKind::Thinking(thinking)));
+        }
+        Some("redacted_thinking") => {
+            let mut thinking = Thinking::new("");
+            thinking.signature = item.text("data");
+            thinking.origin = Some(blocks.origin.clone());
+            thinking.redacted = true;
+            blocks.list.push(Block::new(BlockKind::Thinking(thinking)));
+        }
+        Some("tool_use") => {
+            blocks.call(raw, Call { id: item.text("id"), name: item.text("name"), arguments: item.raw("input") });
+        }
+        Some("image") => image(raw, &item, blocks),
+        Some("image_url") => match item.object("image_url").and_then(|image| image.text("url")) {
+            Some(url) => blocks.list.push(Block::new(BlockKind::Image(Media::new(None, MediaSource::Url(url))))),
+            None => blocks.bad(raw, "an image without a url"),
+        },
+        _ => blocks.unknown(raw),
+    }
+}
+
+fn image(raw: &str, item: &Object<'_>, blocks: &mut Blocks<'_>) {
+    let Some(source) = item.object("source") else { return blocks.bad(raw, "an image without a source") };
+    match source.text("url") {
+        Some(url) => blocks.list.push(Block::new(BlockKind::Image(Media::new(None, MediaSource::Url(url))))),
+        None => blocks.image(raw, source.text("data"), source.text("media_type")),
+    }
+}
+
+/// A part of a Gemini message.
+fn part(raw: &str, blocks: &mut Blocks<'_>) {
+    let Some(item) = Object::parse(raw) else { return blocks.unknown(raw) };
+    let before = blocks.list.len();
+    if item.has("functionCall") {
+        function_call(item.raw("functionCall").unwrap_or_default(), blocks);
+    } else if let Some(data) = item.object("inlineData") {
+        blocks.image(raw, data.text("data"), data.text("mimeType"));
+    } else if let Some(text) = item.text("text") {
+        if item.bool("thought") == Some(true) {
+            blocks.list.push(Block::new(BlockKind::Thinking(Thinking::new(text))));
+        } else {
+            blocks.text(text);
+        }
+    } else {
+        blocks.unknown(raw);
+    }
+    let signed = item.text("thoughtSignature").filter(|_| blocks.list.len() > before);
+    if let (Some(signature), Some(block)) = (signed, blocks.list.last_mut()) {
+        block.opaque = Some(Opaque::new(blocks.origin.clone(), quote(&signature)));
+    }
+}
+
+/// A call that may have no id: then it is known by its place. One that stands here already is the same call.
+fn function_call(raw: &str, blocks: &mut Blocks<'_>) {
+    let Some(item) = Object::parse(raw) else { return blocks.bad(raw, "a call that is no object") };
+    let name = item.text("name");
+    let arguments = item.json("args");
+    let same = blocks.list.iter().any(|block| match &block.kind {
+        BlockKind::ToolUse(call) => match item.text("id") {
+            Some(id) => call.id == id,
+            None => Some(&call.name) == name.as_ref() && Some(&call.input) == arguments.as_ref(),
+        },
+        _ => false,
+    });
+    if !same {
+        let id = item.text("id").unwrap_or_else(|| format!("L{}.{}", blocks.line, blocks.list.len()));
+        blocks.call(raw, Call { id: Some(id), name, arguments: item.raw("args") });
+    }
+}

@@ -1,0 +1,137 @@
+//! Agent Core JSONL: one object per line, no header; the tree is in `parentId`.
+
+mod calls;
+mod line;
+mod migrated;
+mod read;
+
+use std::sync::Arc;
+
+use store_core::{Origin, Timestamp};
+
+pub(crate) use self::line::{encode, encode_head, encode_result};
+use crate::{
+    issue::Issues,
+    json::Object,
+    lines::{About, Drafted, LineFormat, ObjectLine, Part, Place, Sketch, Typed},
+    options::FormatName,
+    time,
+    tree::{Names, Parent, Tree},
+};
+
+pub(crate) const METADATA: &str = "agent-core.metadata";
+pub(crate) const TOOL: &str = "agent-core.tool";
+
+/// Reads and writes Agent Core JSONL.
+#[derive(Debug, Default)]
+pub(crate) struct AgentCore {
+    has_parents: bool,
+    at: Option<Timestamp>,
+}
+
+/// What is kept of a line between the passes.
+#[derive(Debug, Default)]
+pub(crate) struct Data {
+    /// What it is to calls.
+    role: CallRole,
+    /// Provider and model that it names.
+    names: Option<Origin>,
+    /// Provider and model that are in effect.
+    origin: Option<Arc<Origin>>,
+}
+
+/// What a line is to calls.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum CallRole {
+    /// Nothing.
+    #[default]
+    Other,
+    /// It declares calls of these ids.
+    Declares(Vec<String>),
+    /// A `tool` line: the call ran, or is made here.
+    Tool {
+        /// The call; made where the line names none.
+        id: String,
+        /// Whether the line names it.
+        is_named: bool,
+        /// Whether the line is the call, because nothing above declares it.
+        is_call: bool,
+    },
+    /// A result that names its call.
+    Result,
+    /// A result that names no call, and the call that it answers.
+    NamelessResult(Option<String>),
+}
+
+impl LineFormat for AgentCore {
+    type Data = Data;
+
+    fn name(&self) -> &'static str {
+        FormatName::AgentCore.name()
+    }
+
+    fn family(&self) -> &'static str {
+        "agent-core"
+    }
+
+    fn sketch(&mut self, line: &ObjectLine<'_>, _issues: &mut Issues) -> Sketch<Data> {
+        let object = &line.object;
+        let parent = match object.raw("parentId") {
+            None => Parent::Missing,
+            Some("null") => Parent::Root,
+            Some(_) => object.text("parentId").map_or(Parent::Root, Parent::Named),
+        };
+        self.has_parents |= object.raw("parentId").is_some();
+        if self.at.is_none() {
+            self.at = object.raw("timestamp").and_then(time::read);
+        }
+        let id = object.text("id");
+        let (role, calls, results) = calls::sketch(line, id.as_deref());
+        let part = match read::ours(object) {
+            Some(ours) => ours.part(object),
+            None => Part::Node(Data { role, names: names(object), origin: None }),
+        };
+        Sketch { id, parent, part, calls, results }
+    }
+
+    fn names(&mut self, _tree: &Tree<Data>) -> Names {
+        Names { chain: !self.has_parents, ..Names::default() }
+    }
+
+    fn settle(&mut self, tree: &mut Tree<Data>, order: &[usize]) {
+        for &at in order {
+            let above = tree.parent(at).and_then(|parent| tree.get(parent)?.data.origin.clone());
+            if let Some(data) = tree.data_mut(at) {
+                data.origin = data.names.clone().map(Arc::new).or(above);
+            }
+        }
+        calls::settle(tree, order);
+    }
+
+    fn thread(&self) -> About {
+        About { at: self.at, ..About::default() }
+    }
+
+    fn side_parent(&self, line: &ObjectLine<'_>) -> Option<String> {
+        line.object.text("parentId")
+    }
+
+    fn draft(&self, line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) -> Drafted {
+        read::draft(line, place, issues)
+    }
+
+    fn encode(&self, entry: &Typed<'_>) -> Option<String> {
+        encode(entry)
+    }
+}
+
+/// Provider and model that a `metadata` line puts into effect.
+fn names(object: &Object<'_>) -> Option<Origin> {
+    if object.text("type")? != "metadata" {
+        return None;
+    }
+    let metadata = object.object("metadata")?;
+    let mut origin = Origin::new(metadata.text("provider")?);
+    origin.model = metadata.text("model");
+    Some(origin)
+}

@@ -1,0 +1,231 @@
+//! Lines become messages and other entries.
+
+use store_core::{
+    Block, Body, Compaction, Custom, Json, JsonMap, Label, Message, NewBody, Origin, RewindTo, Role, Thinking,
+    ToolResult, Visibility, codec::Codec,
+};
+
+use super::{CallRole, Data, METADATA, TOOL, migrated};
+use crate::{
+    blocks::{Blocks, Call, cut, with_origin},
+    issue::{Code, Issues},
+    json::Object,
+    lines::{Drafted, ObjectLine, Part, Place, Time, bad_field},
+    time,
+};
+
+/// Second pass: the body of a line and its time.
+pub(super) fn draft(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) -> Drafted {
+    let time = match line.object.raw("timestamp") {
+        None => Time::Left,
+        Some(raw) => time::read(raw).map_or(Time::Bad, Time::At),
+    };
+    let body = match ours(&line.object) {
+        Some(ours) => ours.body(line, place),
+        None => message(line, place, issues),
+    };
+    let body = body.unwrap_or_else(|detail| {
+        bad_field(issues, line.number, detail);
+        own_type(line)
+    });
+    Drafted { body, time }
+}
+
+/// A line that is nothing we know, or nothing that a message may be: its own type, with all its fields.
+fn own_type(line: &ObjectLine<'_>) -> NewBody {
+    let kind = line.object.text("type").unwrap_or_else(|| "line".to_owned());
+    Custom::new(format!("agent-core.{kind}"), rest(line)).into()
+}
+
+fn rest(line: &ObjectLine<'_>) -> Json {
+    line.object.without(&["id", "parentId", "type", "timestamp"])
+}
+
+type Read = Result<NewBody, String>;
+
+fn message(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) -> Read {
+    let kind = line.object.text("type").unwrap_or_default();
+    match kind.as_str() {
+        "user" => plain(line, Role::User, issues),
+        "system" => plain(line, Role::System, issues),
+        "assistant" => assistant(line, place, issues),
+        "tool" => tool(line, place, issues),
+        "tool_result" => result(line, place),
+        "metadata" => Ok(Custom::new(METADATA, line.object.json("metadata").ok_or("`metadata` is missing")?).into()),
+        _ => {
+            issues.add(line.number, Code::UnknownType, format!("the type `{kind}`"), "an entry of its own type");
+            Ok(own_type(line))
+        }
+    }
+}
+
+/// A user or system line.
+fn plain(line: &ObjectLine<'_>, role: Role, issues: &mut Issues) -> Read {
+    let mut blocks = Blocks::new(line.number, Origin::new("agent-core"), issues);
+    migrated::content(&line.object, &mut blocks)?;
+    let mut message = Message::new(role, std::mem::take(&mut blocks.list));
+    message.metadata = metadata(&line.object)?;
+    if role == Role::System {
+        message.visibility = Visibility::Aside;
+    }
+    Ok(message.into())
+}
+
+fn metadata(object: &Object<'_>) -> Result<JsonMap, String> {
+    if !object.has("metadata") {
+        return Ok(JsonMap::new());
+    }
+    let fields = object.object("metadata").ok_or("`metadata` is no object")?;
+    Ok(fields.iter().filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect())
+}
+
+fn assistant(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) -> Read {
+    let object = &line.object;
+    let effect = place.data().and_then(|data| data.origin.as_deref());
+    let signer = migrated::signer(object).or_else(|| effect.cloned());
+    let mut blocks = Blocks::new(line.number, signer.unwrap_or_else(|| Origin::new("agent-core")), issues);
+    if let Some(original) = migrated::original(object) {
+        migrated::all(&original, &mut blocks)?;
+        calls(object, &mut blocks, true);
+    } else if migrated::is_migrated(object) {
+        migrated::all(object, &mut blocks)?;
+        calls(object, &mut blocks, true);
+    } else {
+        if let Some(text) = object.text("thinking") {
+            blocks.list.push(Block::new(store_core::BlockKind::Thinking(Thinking::new(text))));
+        }
+        migrated::content(object, &mut blocks)?;
+        calls(object, &mut blocks, false);
+    }
+    let mut message = Message::new(Role::Assistant, std::mem::take(&mut blocks.list));
+    message.metadata = metadata(object)?;
+    Ok(with_origin(message, effect, None).into())
+}
+
+/// The format's own list of calls. In a migrated line those that stand in the content too are the same calls.
+fn calls(object: &Object<'_>, blocks: &mut Blocks<'_>, is_migrated: bool) {
+    for raw in object.list("toolCalls").unwrap_or_default() {
+        let Some(item) = Object::parse(raw) else {
+            blocks.bad(raw, "a call that is no object");
+            continue;
+        };
+        let id = item.text("id");
+        if !is_migrated || !id.as_deref().is_some_and(|id| blocks.has_call(id)) {
+            blocks.call(raw, Call { id, name: item.text("name"), arguments: item.raw("params") });
+        }
+    }
+}
+
+/// A `tool` line: a note that a call ran, or the call itself.
+fn tool(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) -> Read {
+    let Some(CallRole::Tool { id, is_call, .. }) = place.data().map(|data| &data.role) else {
+        return Err("a `tool` line without a call".to_owned());
+    };
+    let name = line.object.text("name").filter(|name| !name.trim().is_empty());
+    if !is_call {
+        return Ok(Custom::new(TOOL, rest(line)).into());
+    }
+    if id.trim().is_empty() {
+        return Err("`toolCallId` is blank".to_owned());
+    }
+    let mut blocks = Blocks::new(line.number, Origin::new("agent-core"), issues);
+    let call = blocks.tool_use(id.clone(), name.ok_or("`name` is missing")?, line.object.raw("params"));
+    let message = Message::new(Role::Assistant, vec![Block::new(store_core::BlockKind::ToolUse(call))]);
+    let effect = place.data().and_then(|data| data.origin.as_deref());
+    Ok(with_origin(message, effect, Some(TOOL)).into())
+}
+
+fn result(line: &ObjectLine<'_>, place: &Place<'_, Data>) -> Read {
+    let object = &line.object;
+    let call = match place.data().map(|data| &data.role) {
+        Some(CallRole::NamelessResult(call)) => call.clone(),
+        _ => object.text("toolCallId"),
+    };
+    let call = call.filter(|call| !call.trim().is_empty()).ok_or("a result without a call")?;
+    let output = object.text("output").ok_or("`output` is no text")?;
+    let mut result = ToolResult::new(call, vec![Block::text(output)]);
+    result.details = object.json("details");
+    result.is_error = match object.raw("success") {
+        None => None,
+        Some(_) => Some(!object.bool("success").ok_or("`success` is no boolean")?),
+    };
+    Ok(Message::new(Role::Tool, vec![Block::new(store_core::BlockKind::ToolResult(result))]).into())
+}
+
+/// An entry that our own export wrote, as `metadata.agentstore`.
+pub(super) enum Ours {
+    /// Where the head stands.
+    Head,
+    /// A body, and whether it lies beside the path.
+    Body(Box<Body>, bool),
+}
+
+/// What a line is, if our own export wrote it.
+pub(super) fn ours(object: &Object<'_>) -> Option<Ours> {
+    if object.text("type")? != "metadata" {
+        return None;
+    }
+    let ours = object.object("metadata")?.object("agentstore")?;
+    if ours.bool("head") == Some(true) {
+        return object.text("parentId").map(|_| Ours::Head);
+    }
+    let body = Body::read(ours.raw("body")?).ok()?;
+    Some(Ours::Body(Box::new(body), ours.bool("side").unwrap_or_default()))
+}
+
+impl Ours {
+    /// Its part in the file.
+    pub(super) fn part(&self, object: &Object<'_>) -> Part<Data> {
+        match self {
+            Self::Head => Part::Rewind(object.text("parentId")),
+            Self::Body(body, side) => match &**body {
+                Body::Rewind(rewind) => Part::Rewind(rewind.to.as_ref().map(|to| to.as_str().to_owned())),
+                _ if *side => Part::Side,
+                _ => Part::Node(Data::default()),
+            },
+        }
+    }
+
+    fn body(self, line: &ObjectLine<'_>, place: &Place<'_, Data>) -> Read {
+        let target = |id: &str| place.earlier(id).ok_or_else(|| format!("`{id}` does not come before"));
+        let body = match self {
+            Self::Head => {
+                let to = line.object.text("parentId").unwrap_or_default();
+                return Ok(RewindTo::Entry(target(&to)?).into());
+            }
+            Self::Body(body, _) => *body,
+        };
+        Ok(match body {
+            Body::Message(message) => message.into(),
+            Body::Compaction(compaction) => covers(compaction, place)?.into(),
+            Body::Checkpoint(checkpoint) => {
+                NewBody::Checkpoint { number: Some(checkpoint.number), label: checkpoint.label }
+            }
+            Body::Usage(usage) => usage.into(),
+            Body::Label(label) => Label::new(target(label.target.as_str())?, label.text.as_deref().map(cut)).into(),
+            Body::Rewind(rewind) => match rewind.to {
+                Some(to) => RewindTo::Entry(target(to.as_str())?).into(),
+                None => RewindTo::Start.into(),
+            },
+            Body::Custom(custom) => custom.into(),
+            Body::Unknown { kind, data } => NewBody::Unknown { kind, data },
+            _ => return Err("a body that is not known".to_owned()),
+        })
+    }
+}
+
+/// A compaction whose interval names entries of this thread, on this path.
+fn covers(mut compaction: Compaction, place: &Place<'_, Data>) -> Result<Compaction, String> {
+    let Some(covers) = compaction.covers.take() else { return Ok(compaction) };
+    let on_path = |id: &str| {
+        let at = place.earlier_node(id).filter(|at| place.at.is_some_and(|own| place.tree.is_on_path(own, *at)));
+        let found = at.and_then(|at| Some((at, place.id_of(at)?)));
+        found.ok_or_else(|| format!("`{id}` is not on the path"))
+    };
+    let ((from, from_id), (to, to_id)) = (on_path(covers.from.as_str())?, on_path(covers.to.as_str())?);
+    if !place.tree.is_on_path(to, from) {
+        return Err("it covers nothing".to_owned());
+    }
+    compaction.covers = Some(store_core::Interval::new(from_id, to_id));
+    Ok(compaction)
+}

@@ -1,0 +1,136 @@
+//! Blocks as several formats write them: calls with arguments of any kind, media, and what nobody knows.
+
+use store_core::{Block, BlockKind, Json, Media, MediaSource, Message, Opaque, Origin, ToolUse};
+
+use crate::{
+    issue::{Code, Issues},
+    json::{Object, text},
+    lines::bad_field,
+};
+
+/// The blocks of one message as they are read, and where issues belong.
+pub(crate) struct Blocks<'a> {
+    pub(crate) line: u64,
+    pub(crate) origin: Origin,
+    pub(crate) issues: &'a mut Issues,
+    pub(crate) list: Vec<Block>,
+}
+
+impl<'a> Blocks<'a> {
+    pub(crate) const fn new(line: u64, origin: Origin, issues: &'a mut Issues) -> Self {
+        Self { line, origin, issues, list: Vec::new() }
+    }
+
+    pub(crate) fn text(&mut self, text: String) {
+        self.list.push(Block::text(text));
+    }
+
+    /// A block that only its origin understands: of a kind that is not known.
+    pub(crate) fn unknown(&mut self, raw: &str) {
+        let kind = Object::parse(raw).and_then(|object| object.text("type")).unwrap_or_default();
+        self.issues.add(self.line, Code::UnknownType, format!("a block of the type `{kind}`"), "an opaque block");
+        self.opaque(raw);
+    }
+
+    /// A block of a known kind with a wrong field.
+    pub(crate) fn bad(&mut self, raw: &str, detail: impl Into<String>) {
+        bad_field(self.issues, self.line, detail);
+        self.opaque(raw);
+    }
+
+    fn opaque(&mut self, raw: &str) {
+        let data = Json::parse(raw).unwrap_or_else(|_| Json::null());
+        self.list.push(Block::new(BlockKind::Opaque(Opaque::new(self.origin.clone(), data))));
+    }
+
+    /// Whether there is a call of this id.
+    pub(crate) fn has_call(&self, id: &str) -> bool {
+        self.list.iter().any(|block| matches!(&block.kind, BlockKind::ToolUse(call) if call.id == id))
+    }
+
+    /// A call. What no message may hold becomes an opaque block.
+    pub(crate) fn call(&mut self, raw: &str, call: Call<'_>) -> Option<&mut Block> {
+        let Call { id, name, arguments } = call;
+        let (Some(id), Some(name)) =
+            (id.filter(|id| !id.trim().is_empty()), name.filter(|name| !name.trim().is_empty()))
+        else {
+            self.bad(raw, "a call without an id or a name");
+            return None;
+        };
+        if self.has_call(&id) {
+            self.bad(raw, format!("a second call with the id `{id}`"));
+            return None;
+        }
+        let call = self.tool_use(id, name, arguments);
+        self.list.push(Block::new(BlockKind::ToolUse(call)));
+        self.list.last_mut()
+    }
+
+    /// A call whose arguments may be text that is JSON, or is not.
+    pub(crate) fn tool_use(&mut self, id: String, name: String, arguments: Option<&str>) -> ToolUse {
+        let empty = || Json::parse("{}").unwrap_or_else(|_| Json::null());
+        let Some(raw) = arguments.filter(|raw| *raw != "null") else { return ToolUse::new(id, name, empty()) };
+        let Some(written) = text(raw) else {
+            return ToolUse::new(id, name, Json::parse(raw).unwrap_or_else(|_| empty()));
+        };
+        let input = match Json::parse(&written) {
+            Ok(input) => input,
+            Err(_) if written.is_empty() => empty(),
+            Err(_) => {
+                let detail = format!("the arguments of `{id}` are no JSON");
+                self.issues.add(self.line, Code::BadArguments, detail, "raw text kept");
+                empty()
+            }
+        };
+        let mut call = ToolUse::new(id, name, input);
+        call.raw = Some(written);
+        call
+    }
+
+    /// An image of inline bytes.
+    pub(crate) fn image(&mut self, raw: &str, data: Option<String>, media_type: Option<String>) {
+        match data {
+            Some(data) => {
+                let media = Media::new(media_type, MediaSource::Base64(data));
+                self.list.push(Block::new(BlockKind::Image(media)));
+            }
+            None => self.bad(raw, "an image without data"),
+        }
+    }
+}
+
+/// A call as it stands in a source.
+pub(crate) struct Call<'a> {
+    pub(crate) id: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) arguments: Option<&'a str>,
+}
+
+/// The text blocks of a list of blocks, joined by LF.
+pub(crate) fn joined_text(blocks: &[Block]) -> String {
+    let texts = blocks.iter().filter_map(|block| match &block.kind {
+        BlockKind::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// Text of at most 1 KiB, as titles and labels are.
+pub(crate) fn cut(text: &str) -> String {
+    let mut end = text.len().min(1 << 10);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default().to_owned()
+}
+
+/// The same message with where it comes from.
+pub(crate) fn with_origin(mut message: Message, origin: Option<&Origin>, format: Option<&str>) -> Message {
+    if origin.is_some() || format.is_some() {
+        let mut provenance = store_core::Provenance::default();
+        provenance.origin = origin.cloned();
+        provenance.format = format.map(str::to_owned);
+        message.provenance = Some(provenance);
+    }
+    message
+}

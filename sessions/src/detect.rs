@@ -1,0 +1,218 @@
+//! Recognises formats by content: the first 50 lines that are JSON objects, never the name of a file.
+
+use std::path::{Path, PathBuf};
+
+use crate::{
+    error::{Error, Result},
+    json::Object,
+    lenient,
+    options::{FormatName, ImportOptions},
+    source::{Next, Source},
+};
+
+const LOOKED_AT: usize = 50;
+
+/// What a source is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Detected {
+    /// A format that is read, and the version if it is not known.
+    Known(FormatName),
+    /// A known format that this release does not read, and what to do instead.
+    Unsupported(&'static str, &'static str),
+    /// A format that is told apart, but no session format of ours.
+    Foreign(&'static str),
+    /// Nothing but blank lines.
+    Empty,
+    /// No format that is known.
+    Unknown,
+}
+
+/// What a path holds: the sources below it, in order.
+pub(crate) fn sources(path: &Path) -> Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        let is_context = path.file_name().is_some_and(|name| name == "context.jsonl");
+        let folder = path.parent().filter(|_| is_context && path.exists());
+        // The folder of a context file is the session.
+        let folder = folder.map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
+        return Ok(vec![folder.unwrap_or(path).to_owned()]);
+    }
+    if path.join("context.jsonl").is_file() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut below = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(Error::io(path))? {
+        below.push(entry.map_err(Error::io(path))?.path());
+    }
+    below.sort();
+    let mut found = Vec::new();
+    for path in below {
+        if path.is_dir() {
+            found.extend(sources(&path)?);
+        } else if is_session_file(&path) {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a file below a folder is looked at: those named as session files are, whatever they turn out to be.
+fn is_session_file(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    [".jsonl", ".jsonl.gz", ".jsonl.zst"].iter().any(|end| name.ends_with(end))
+}
+
+/// Recognises a file or a session folder.
+pub(crate) fn detect(path: &Path, options: &ImportOptions) -> Result<Detected> {
+    if path.is_dir() {
+        return Ok(Detected::Known(FormatName::KimiCli));
+    }
+    let source = Source::new(path.to_owned(), options.max_line);
+    let mut lines = source.lines(u64::MAX)?;
+    let mut texts = Vec::new();
+    let mut is_empty = true;
+    while texts.len() < LOOKED_AT {
+        match lines.next()? {
+            Next::Line(line) if line.is_blank() => {}
+            Next::Line(line) => {
+                is_empty = false;
+                let text = lenient::read(&line.bytes).text.into_owned();
+                if Object::parse(&text).is_some() {
+                    texts.push(text);
+                }
+            }
+            // A line over the limit says nothing here; the first pass refuses the file.
+            Next::Long(_) => is_empty = false,
+            Next::End => break,
+        }
+    }
+    let objects: Vec<_> = texts.iter().filter_map(|text| Object::parse(text)).collect();
+    Ok(if is_empty { Detected::Empty } else { of_lines(&objects) })
+}
+
+/// The rules, in order: the first that holds decides.
+fn of_lines(lines: &[Object<'_>]) -> Detected {
+    let Some(first) = lines.first() else { return Detected::Unknown };
+    let any = |test: fn(&Object<'_>) -> bool| lines.iter().any(test);
+    if first.text("kind").as_deref() == Some("header") && first.number("version") == Some(4) {
+        Detected::Unsupported("pi-v4", "pi v1 to v3 are read")
+    } else if kind(first) == "session" && first.has("id") {
+        Detected::Known(pi_version(first))
+    } else if any(is_wire) {
+        Detected::Unsupported("kimi-cli wire", "give the session's folder")
+    } else if is_kimi_code(first, lines) {
+        Detected::Foreign("kimi-code")
+    } else if any(is_codex) {
+        Detected::Unsupported("codex", "codex sessions are not read yet")
+    } else if is_old_codex(first, lines) {
+        Detected::Unsupported("codex (old)", "codex sessions are not read yet")
+    } else if any(is_claude_code) {
+        Detected::Unsupported("claude-code", "Claude Code sessions are not read yet")
+    } else if any(|line| line.text("role").is_some() && !line.has("type")) {
+        Detected::Known(FormatName::KimiCli)
+    } else if any(is_agent_core) {
+        Detected::Known(FormatName::AgentCore)
+    } else {
+        Detected::Unknown
+    }
+}
+
+fn kind(line: &Object<'_>) -> String {
+    line.text("type").unwrap_or_default()
+}
+
+/// The version of a pi header; one that is not known is read as the newest that is.
+fn pi_version(header: &Object<'_>) -> FormatName {
+    match header.raw("version") {
+        None | Some("null" | "1") => FormatName::PiV1,
+        Some("2") => FormatName::PiV2,
+        Some(_) => FormatName::PiV3,
+    }
+}
+
+fn is_wire(line: &Object<'_>) -> bool {
+    line.object("message").is_some_and(|message| message.has("type") && message.has("payload"))
+}
+
+fn is_kimi_code(first: &Object<'_>, lines: &[Object<'_>]) -> bool {
+    let is_metadata = kind(first) == "metadata" && first.has("protocol_version");
+    let is_flat = |line: &Object<'_>| line.has("time") && line.has("type");
+    is_metadata && (first.has("created_at") || lines.iter().skip(1).any(is_flat))
+}
+
+fn is_codex(line: &Object<'_>) -> bool {
+    let types = ["session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state"];
+    line.has("timestamp") && line.has("payload") && types.contains(&kind(line).as_str())
+}
+
+fn is_old_codex(first: &Object<'_>, lines: &[Object<'_>]) -> bool {
+    let has_own_fields = first.raw("instructions").is_some() || first.has("git");
+    let is_header = first.has("id") && first.has("timestamp") && has_own_fields && !first.has("type");
+    let is_item = |line: &Object<'_>| line.has("record_type") || line.has("type") || line.has("role");
+    is_header && lines.iter().skip(1).all(is_item)
+}
+
+fn is_claude_code(line: &Object<'_>) -> bool {
+    ["user", "assistant", "system", "summary"].contains(&kind(line).as_str())
+        && (line.object("message").is_some() || line.has("sessionId") || line.has("leafUuid"))
+}
+
+fn is_agent_core(line: &Object<'_>) -> bool {
+    ["user", "assistant", "tool", "tool_result", "system", "metadata"].contains(&kind(line).as_str())
+        && line.has("id")
+        && line.object("message").is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Detected, of_lines};
+    use crate::{json::Object, options::FormatName};
+
+    fn check(lines: &[&str], expected: Detected) {
+        let objects: Vec<_> = lines.iter().map(|line| Object::parse(line).unwrap()).collect();
+        assert_eq!(of_lines(&objects), expected, "{lines:?}");
+    }
+
+    #[test]
+    fn the_first_rule_that_holds_decides() {
+        let known = Detected::Known;
+        check(&[], Detected::Unknown);
+        check(&[r#"{"hello":"world"}"#, r#"{"n":1}"#], Detected::Unknown);
+        check(&[r#"{"type":"session","id":"a"}"#], known(FormatName::PiV1));
+        check(&[r#"{"type":"session","id":"a","version":2}"#], known(FormatName::PiV2));
+        check(&[r#"{"type":"session","id":"a","version":9}"#], known(FormatName::PiV3));
+        check(&[r#"{"role":"user","content":"x"}"#], known(FormatName::KimiCli));
+        check(&[r#"{"id":"a","type":"metadata","metadata":{}}"#], known(FormatName::AgentCore));
+        check(&[r#"{"id":"a","type":"user","role":"user","content":"x"}"#], known(FormatName::AgentCore));
+        check(&[r#"{"type":"metadata","protocol_version":"1.4","created_at":1}"#], Detected::Foreign("kimi-code"));
+        check(
+            &[r#"{"type":"metadata","protocol_version":"1.4"}"#, r#"{"type":"x","time":1}"#],
+            Detected::Foreign("kimi-code"),
+        );
+    }
+
+    #[test]
+    fn formats_that_are_not_read_are_named() {
+        let name = |lines: &[&str]| {
+            let objects: Vec<_> = lines.iter().map(|line| Object::parse(line).unwrap()).collect();
+            match of_lines(&objects) {
+                Detected::Unsupported(name, _) => name,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(name(&[r#"{"kind":"header","version":4,"id":"a"}"#]), "pi-v4");
+        assert_eq!(
+            name(&[
+                r#"{"type":"metadata","protocol_version":"1.8"}"#,
+                r#"{"timestamp":1.5,"message":{"type":"TurnEnd","payload":{}}}"#
+            ]),
+            "kimi-cli wire"
+        );
+        assert_eq!(name(&[r#"{"x":1}"#, r#"{"timestamp":"t","type":"compacted","payload":{}}"#]), "codex");
+        assert_eq!(
+            name(&[r#"{"id":"a","timestamp":"t","instructions":null}"#, r#"{"type":"message","role":"user"}"#]),
+            "codex (old)"
+        );
+        assert_eq!(name(&[r#"{"type":"summary","summary":"s","leafUuid":"u"}"#]), "claude-code");
+        assert_eq!(name(&[r#"{"type":"user","id":"a","message":{"role":"user"}}"#]), "claude-code");
+    }
+}

@@ -1,0 +1,216 @@
+//! Any thread as Agent Core JSONL: lines in the order of the log, and where the head stands.
+
+use std::{borrow::Cow, collections::HashMap};
+
+use store_core::{Block, BlockKind, Body, Entry, EntryId, Role, Thread, ThreadRunStore};
+
+use super::{
+    Out, all,
+    loss::{Loss, Losses},
+};
+use crate::{
+    agent_core::{encode, encode_head, encode_result},
+    error::Result,
+    facts::{Facts, IMPORT_LINE},
+    json::{Object, quote},
+    lines::Typed,
+    options::FormatName,
+};
+
+/// Writes the thread and gives what was lost.
+pub(super) async fn write(threads: &dyn ThreadRunStore, thread: &Thread, out: &mut Out<'_>) -> Result<Vec<Loss>> {
+    let mut writer = Writer { out, losses: Vec::new(), line_of: HashMap::new(), last: None, has_root: false };
+    if thread.title.is_some() || !thread.metadata.is_empty() {
+        writer.thread(thread);
+    }
+    let mut query = all();
+    loop {
+        let page = threads.list_entries(&thread.id, query.clone()).await?;
+        for entry in &page.items {
+            writer.entry(entry)?;
+        }
+        let Some(next) = page.next else { break };
+        query.page = query.page.after(next);
+    }
+    writer.head(thread)?;
+    Ok(writer.losses)
+}
+
+struct Writer<'a, 'b> {
+    out: &'a mut Out<'b>,
+    losses: Vec<Loss>,
+    /// Where children of an entry hang, if that is not the line of its own id.
+    line_of: HashMap<EntryId, String>,
+    /// The line that its reader takes for the head.
+    last: Option<EntryId>,
+    /// Whether a root was written.
+    has_root: bool,
+}
+
+/// An object with more fields at its beginning.
+fn with_fields<'a>(line: &'a str, fields: &str) -> Cow<'a, str> {
+    match line.trim_start().strip_prefix('{') {
+        Some(rest) if !fields.is_empty() => Cow::Owned(format!("{{{fields}{rest}")),
+        _ => Cow::Borrowed(line),
+    }
+}
+
+impl Writer<'_, '_> {
+    fn entry(&mut self, entry: &Entry) -> Result<()> {
+        let origin = entry.origin.as_ref();
+        let is_own = origin.is_some_and(|origin| origin.format == FormatName::AgentCore.name());
+        if is_own && origin.is_some_and(|origin| origin.line == 0) {
+            return Ok(());
+        }
+        if Facts::read(entry).is_some() {
+            let what = ("raw", "the header and the line ends of a file of another format", "dropped");
+            Losses::new(&entry.id, &mut self.losses).add("", what);
+            return Ok(());
+        }
+        self.follow(entry);
+        if let Some(raw) = origin.filter(|_| is_own).and_then(|origin| origin.raw.as_ref()) {
+            return self.raw(entry, raw);
+        }
+        self.note(entry, is_own);
+        match entry.message() {
+            Some(message) if message.role == Role::Tool => self.results(entry, message),
+            _ => {
+                let parent = self.parent(entry);
+                let body = self.renamed(&entry.body);
+                let typed = Typed { parent: parent.as_deref(), body: &body, ..Typed::of(entry) };
+                encode(&typed).map_or(Ok(()), |line| self.line(entry, &line))
+            }
+        }
+    }
+
+    /// A line of the format itself. In a file with parents it needs those that the order of lines had said.
+    fn raw(&mut self, entry: &Entry, raw: &[u8]) -> Result<()> {
+        let text = std::str::from_utf8(raw).ok();
+        let Some((text, object)) = text.and_then(|text| Some((text, Object::parse(text)?))) else {
+            return self.out.line(raw, b"\n");
+        };
+        let mut named = String::new();
+        match object.text("id") {
+            Some(id) if id == entry.id.as_str() => {}
+            Some(id) => {
+                self.line_of.insert(entry.id.clone(), id);
+            }
+            None => named += &format!("\"id\":{},", quote(entry.id.as_str())),
+        }
+        if let Some(parent) = self.parent(entry).filter(|_| object.raw("parentId").is_none()) {
+            named += &format!("\"parentId\":{},", quote(&parent));
+        }
+        self.line(entry, &with_fields(text, &named))
+    }
+
+    /// A line. Where there is more than one root, those behind the first say so, or a reader would take the order of
+    /// the lines for a chain.
+    fn line(&mut self, entry: &Entry, line: &str) -> Result<()> {
+        let is_root = entry.parent.is_none() && !entry.side;
+        let is_later = is_root && std::mem::replace(&mut self.has_root, true);
+        let says = Object::parse(line).is_some_and(|object| object.raw("parentId").is_some());
+        let line = with_fields(line, if is_later && !says { "\"parentId\":null," } else { "" });
+        self.out.line(line.as_bytes(), b"\n")
+    }
+
+    /// What a reader of the lines so far takes for the head.
+    fn follow(&mut self, entry: &Entry) {
+        match &*entry.body {
+            Body::Rewind(rewind) => self.last.clone_from(&rewind.to),
+            _ if entry.side => {}
+            _ => self.last = Some(entry.id.clone()),
+        }
+    }
+
+    /// A body whose references lead to the last line of an entry that became several.
+    fn renamed<'b>(&self, body: &'b Body) -> Cow<'b, Body> {
+        let last = |id: &EntryId| EntryId::new(self.line_of.get(id)?).ok();
+        let mut body = Cow::Borrowed(body);
+        let renamed = match &*body {
+            Body::Rewind(rewind) => rewind.to.as_ref().and_then(last),
+            Body::Compaction(compaction) => compaction.covers.as_ref().and_then(|covers| last(&covers.to)),
+            _ => None,
+        };
+        let Some(renamed) = renamed else { return body };
+        match body.to_mut() {
+            Body::Rewind(rewind) => rewind.to = Some(renamed),
+            Body::Compaction(compaction) => {
+                if let Some(covers) = &mut compaction.covers {
+                    covers.to = renamed;
+                }
+            }
+            _ => {}
+        }
+        body
+    }
+
+    fn parent(&self, entry: &Entry) -> Option<String> {
+        let parent = entry.parent.as_ref()?;
+        Some(self.line_of.get(parent).cloned().unwrap_or_else(|| parent.as_str().to_owned()))
+    }
+
+    /// One line for each result, each below the one before it.
+    fn results(&mut self, entry: &Entry, message: &store_core::Message) -> Result<()> {
+        let results = message.blocks.iter().filter_map(|block| match &block.kind {
+            BlockKind::ToolResult(result) => Some(result),
+            _ => None,
+        });
+        let mut parent = self.parent(entry);
+        let mut id = entry.id.as_str().to_owned();
+        for (at, result) in results.enumerate() {
+            if at > 0 {
+                parent = Some(std::mem::replace(&mut id, format!("{}.{at}", entry.id)));
+            }
+            let typed = Typed { id: &id, parent: parent.as_deref(), ..Typed::of(entry) };
+            self.line(entry, &encode_result(&typed, result))?;
+        }
+        if id != entry.id.as_str() {
+            self.line_of.insert(entry.id.clone(), id);
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, entry: &Entry, is_own: bool) {
+        let mut losses = Losses::new(&entry.id, &mut self.losses);
+        let origin = entry.origin.as_ref().filter(|_| !is_own);
+        let holds_line = matches!(&*entry.body, Body::Custom(custom) if custom.kind == IMPORT_LINE);
+        if origin.is_some_and(|origin| origin.raw.is_some()) && holds_line {
+            losses.add("/origin/raw", ("raw", "the bytes of a line of another format", "dropped"));
+        }
+        if entry.run.is_some() {
+            losses.add("/run", ("run", "the format has none", "dropped"));
+        }
+        let Some(message) = entry.message() else { return };
+        losses.message(message);
+        if message.role == Role::Tool {
+            let is_result = |block: &&Block| matches!(block.kind, BlockKind::ToolResult(_));
+            let results = message.blocks.iter().filter(is_result).count();
+            if results > 1 {
+                losses.add("/blocks", ("merged", "the format has one result on a line", "replaced"));
+            }
+            if results < message.blocks.len() {
+                losses.add("/blocks", ("text", "a line of a result holds nothing else", "dropped"));
+            }
+        }
+    }
+
+    /// The format has no place for what a thread itself holds.
+    fn thread(&mut self, thread: &Thread) {
+        if let Some(head) = &thread.head {
+            let what = ("thread", "the format has no title and no metadata of a session", "dropped");
+            Losses::new(head, &mut self.losses).add("", what);
+        }
+    }
+
+    /// Says where the head stands, if a reader would take another line for it.
+    fn head(&mut self, thread: &Thread) -> Result<()> {
+        let Some(head) = thread.head.as_ref().filter(|head| Some(*head) != self.last.as_ref()) else { return Ok(()) };
+        let id = format!("{head}#head.{}", thread.version.number());
+        let parent = self.line_of.get(head).cloned().unwrap_or_else(|| head.as_str().to_owned());
+        let body = Body::Unknown { kind: String::new(), data: store_core::Json::null() };
+        let timestamp = thread.entry_times.map(|(_, last)| last);
+        let typed = Typed { id: &id, parent: Some(&parent), side: true, timestamp, body: &body };
+        let line = encode_head(&typed);
+        self.out.line(line.as_bytes(), b"\n")
+    }
+}

@@ -1,0 +1,117 @@
+//! Losses: what a message holds that a format has no place for.
+
+use serde::Serialize;
+use store_core::{Block, BlockKind, EntryId, Message, Role, Visibility};
+
+/// Something that an export could not write as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Loss {
+    /// The entry.
+    pub entry: EntryId,
+    /// Where in its message: a JSON pointer.
+    pub path: String,
+    /// What kind of thing.
+    pub kind: &'static str,
+    /// Why it was lost.
+    pub reason: &'static str,
+    /// What happened: dropped, text, moved, replaced or made.
+    pub action: &'static str,
+}
+
+/// Gathers the losses of one entry.
+pub(super) struct Losses<'a> {
+    entry: &'a EntryId,
+    list: &'a mut Vec<Loss>,
+}
+
+impl<'a> Losses<'a> {
+    pub(super) const fn new(entry: &'a EntryId, list: &'a mut Vec<Loss>) -> Self {
+        Self { entry, list }
+    }
+
+    pub(super) fn add(&mut self, path: impl Into<String>, what: (&'static str, &'static str, &'static str)) {
+        let (kind, reason, action) = what;
+        self.list.push(Loss { entry: self.entry.clone(), path: path.into(), kind, reason, action });
+    }
+
+    /// What a message loses as lines of Agent Core.
+    pub(super) fn message(&mut self, message: &Message) {
+        let usual = if message.role == Role::System { Visibility::Aside } else { Visibility::All };
+        if message.visibility != usual {
+            self.add("/visibility", ("visibility", "the format has none", "dropped"));
+        }
+        if message.usage.is_some() {
+            self.add("/usage", ("usage", "the format has none", "dropped"));
+        }
+        if message.stop.is_some() {
+            self.add("/stop", ("stop", "the format has none", "dropped"));
+        }
+        if message.provenance.as_ref().is_some_and(|provenance| provenance.message_id.is_some()) {
+            self.add("/provenance/message_id", ("item_id", "the format has none", "dropped"));
+        }
+        if matches!(message.role, Role::Tool) && !message.metadata.is_empty() {
+            self.add("/metadata", ("metadata", "results have none in the format", "dropped"));
+        }
+        let mut order = Order::default();
+        for (at, block) in message.blocks.iter().enumerate() {
+            self.block(&format!("/blocks/{at}"), block, &mut order);
+        }
+    }
+
+    fn block(&mut self, path: &str, block: &Block, order: &mut Order) {
+        if block.opaque.is_some() {
+            self.add(format!("{path}/opaque"), ("signature", "the format has no place for it", "dropped"));
+        }
+        match &block.kind {
+            BlockKind::Text(_) => {
+                if order.texts > 0 {
+                    self.add(path, ("merged", "the format has one text", "moved"));
+                }
+                order.texts += 1;
+                order.moved(self, path, 1);
+            }
+            BlockKind::Thinking(thinking) if thinking.redacted => {
+                self.add(path, ("redacted", "the format has no place for it", "dropped"));
+            }
+            BlockKind::Thinking(thinking) => {
+                if thinking.signature.is_some() {
+                    self.add(format!("{path}/signature"), ("signature", "the format has none", "dropped"));
+                }
+                if order.thoughts > 0 {
+                    self.add(path, ("merged", "the format has one thinking text", "moved"));
+                }
+                order.thoughts += 1;
+                order.moved(self, path, 0);
+            }
+            BlockKind::Image(_) | BlockKind::Document(_) | BlockKind::Audio(_) | BlockKind::Video(_) => {
+                self.add(path, ("unsupported_media", "the format has text only", "dropped"));
+            }
+            BlockKind::ToolUse(_) => order.moved(self, path, 2),
+            BlockKind::ToolResult(result) => {
+                let mut inner = Order::default();
+                for (at, block) in result.blocks.iter().enumerate() {
+                    self.block(&format!("{path}/blocks/{at}"), block, &mut inner);
+                }
+            }
+            _ => self.add(path, ("unknown_block", "the format has no place for it", "dropped")),
+        }
+    }
+}
+
+/// The format has thinking, then text, then calls; what stood otherwise is moved.
+#[derive(Default)]
+struct Order {
+    texts: u32,
+    thoughts: u32,
+    last: u32,
+}
+
+impl Order {
+    fn moved(&mut self, losses: &mut Losses<'_>, path: &str, part: u32) {
+        if part < self.last {
+            losses.add(path, ("order", "the format has thinking, text and calls in this order", "moved"));
+        }
+        self.last = self.last.max(part);
+    }
+}

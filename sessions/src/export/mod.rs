@@ -1,0 +1,136 @@
+//! The export: an untouched import gives its own file back byte for byte; any thread can become Agent Core JSONL.
+
+mod agent_core;
+mod loss;
+mod own;
+
+use std::io::Write;
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use store_core::{EntryQuery, MAX_PAGE, PageRequest, ThreadId, ThreadRunStore};
+
+pub use self::loss::Loss;
+use crate::{
+    agent_core::AgentCore,
+    error::{Error, Result},
+    facts::Facts,
+    lines::LineFormat,
+    options::FormatName,
+    pi::Pi,
+};
+
+/// What an export did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Exported {
+    /// The thread.
+    pub thread: ThreadId,
+    /// The format.
+    pub format: &'static str,
+    /// Lines that were written.
+    pub lines: u64,
+    /// Bytes that were written.
+    pub bytes: u64,
+    /// Whether these are the bytes that the thread was imported from.
+    pub exact: bool,
+    /// What the format could not hold.
+    pub losses: Vec<Loss>,
+}
+
+/// Writes a thread as a file of this format.
+///
+/// A thread that was imported from the format and was not written to since gives the same bytes. Any other thread can
+/// be written as [`FormatName::AgentCore`], with a list of what was lost.
+///
+/// # Errors
+/// [`Error::NotExportable`] for a format that the thread cannot be written in; [`Error::Store`] for an unknown thread
+/// and what reading ends with; [`Error::Io`] if `out` cannot be written.
+pub async fn export(
+    threads: &dyn ThreadRunStore,
+    thread: &ThreadId,
+    format: FormatName,
+    out: &mut (dyn Write + Send),
+) -> Result<Exported> {
+    let Some(record) = threads.load_thread(thread).await? else {
+        return Err(store_core::Error::not_found("thread", thread).into());
+    };
+    let mut out = Out { inner: out, lines: 0, bytes: 0, hash: Sha256::new() };
+    let facts = untouched(threads, thread, format.name()).await?;
+    let exact = facts.is_some();
+    let mut losses = Vec::new();
+    let agent_core = AgentCore::default();
+    match (format, facts) {
+        (FormatName::AgentCore, Some(facts)) => own::write(threads, thread, (&agent_core, &facts), &mut out).await?,
+        (FormatName::AgentCore, None) => losses = agent_core::write(threads, &record, &mut out).await?,
+        (FormatName::PiV1 | FormatName::PiV2 | FormatName::PiV3, Some(facts)) => {
+            own::write(threads, thread, (&Pi::new(format), &facts), &mut out).await?;
+        }
+        _ => {
+            return Err(Error::NotExportable {
+                thread: thread.as_str().to_owned(),
+                format: format.name(),
+                reason: "only an untouched import of the format can be written in it; any thread can be written as \
+                         agent-core",
+            });
+        }
+    }
+    out.inner.flush().map_err(Error::io("the output".as_ref()))?;
+    Ok(Exported { thread: thread.clone(), format: format.name(), lines: out.lines, bytes: out.bytes, exact, losses })
+}
+
+/// The newest facts of a thread that holds nothing but an import from this format.
+async fn untouched(threads: &dyn ThreadRunStore, thread: &ThreadId, format: &str) -> Result<Option<Facts>> {
+    let mut facts = None;
+    let mut query = all();
+    loop {
+        let page = threads.list_entries(thread, query.clone()).await?;
+        for entry in &page.items {
+            if entry.origin.as_ref().is_none_or(|origin| origin.format != format) {
+                return Ok(None);
+            }
+            facts = Facts::read(entry).or(facts);
+        }
+        let Some(next) = page.next else { return Ok(facts) };
+        query.page = query.page.after(next);
+    }
+}
+
+fn all() -> EntryQuery {
+    EntryQuery::all().with_page(PageRequest::first(MAX_PAGE))
+}
+
+/// Where lines are written to.
+struct Out<'a> {
+    inner: &'a mut (dyn Write + Send),
+    lines: u64,
+    bytes: u64,
+    hash: Sha256,
+}
+
+impl Out<'_> {
+    fn raw(&mut self, bytes: &[u8]) -> Result<()> {
+        self.inner.write_all(bytes).map_err(Error::io("the output".as_ref()))?;
+        self.bytes += u64::try_from(bytes.len()).unwrap_or_default();
+        self.hash.update(bytes);
+        Ok(())
+    }
+
+    fn line(&mut self, bytes: &[u8], end: &[u8]) -> Result<()> {
+        self.raw(bytes)?;
+        self.raw(end)?;
+        self.lines += 1;
+        Ok(())
+    }
+}
+
+/// A format and the facts of a file of it.
+type Own<'a, F> = (&'a F, &'a Facts);
+
+/// The line of an entry in its own format: its raw bytes, or what its typed form gives.
+fn line_of<F: LineFormat>(format: &F, entry: &store_core::Entry) -> Option<Vec<u8>> {
+    if let Some(raw) = entry.origin.as_ref().and_then(|origin| origin.raw.as_ref()) {
+        return Some(raw.to_vec());
+    }
+    format.encode(&crate::lines::Typed::of(entry)).map(String::into_bytes)
+}

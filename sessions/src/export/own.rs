@@ -1,0 +1,112 @@
+//! Lines in the order of their file, with its line ends, blank lines and byte order mark.
+
+use std::collections::BTreeMap;
+
+use sha2::Digest;
+use store_core::{ThreadId, ThreadRunStore};
+
+use super::{Out, Own, all, line_of};
+use crate::{
+    error::{Error, Result},
+    facts::{FileFacts, LastLine},
+    lines::LineFormat,
+    source::hex,
+};
+
+/// Writes an untouched import.
+pub(super) async fn write<F: LineFormat>(
+    threads: &dyn ThreadRunStore,
+    thread: &ThreadId,
+    own: Own<'_, F>,
+    out: &mut Out<'_>,
+) -> Result<()> {
+    let (format, facts) = own;
+    let Some(file) = facts.file() else { return Ok(()) };
+    let mut lines = Lines::new(file);
+    if file.bom {
+        out.raw(b"\xef\xbb\xbf")?;
+    }
+    let mut query = all();
+    loop {
+        let page = threads.list_entries(thread, query.clone()).await?;
+        for entry in &page.items {
+            let number = entry.origin.as_ref().map_or(0, |origin| origin.line);
+            // Line 0 stands for entries that no line stands for.
+            if number > 0 && lines.is_newest(number) {
+                let bytes = line_of(format, entry).ok_or_else(|| missing(thread, number))?;
+                lines.waiting.insert(number, bytes);
+                lines.flush(out)?;
+            }
+        }
+        let Some(next) = page.next else { break };
+        query.page = query.page.after(next);
+    }
+    if lines.next <= file.lines {
+        return Err(missing(thread, lines.next));
+    }
+    if hex(&out.hash.clone().finalize()) != file.sha256 {
+        let place = format!("thread `{thread}`: its lines are not those that were imported");
+        return Err(store_core::Error::corrupt(place).into());
+    }
+    Ok(())
+}
+
+fn missing(thread: &ThreadId, line: u64) -> Error {
+    store_core::Error::corrupt(format!("thread `{thread}`: line {line} of its import")).into()
+}
+
+/// Lines that wait until those before them are written.
+struct Lines<'a> {
+    file: &'a FileFacts,
+    /// How many older entries of a line are still to come: one for each time that it was imported before it was whole.
+    older: BTreeMap<u64, u64>,
+    waiting: BTreeMap<u64, Vec<u8>>,
+    next: u64,
+}
+
+impl<'a> Lines<'a> {
+    fn new(file: &'a FileFacts) -> Self {
+        let mut older = BTreeMap::new();
+        for retaken in &file.retaken {
+            *older.entry(retaken.line).or_default() += 1;
+        }
+        let mut lines = Self { file, older, waiting: BTreeMap::new(), next: 1 };
+        lines.blank();
+        lines
+    }
+
+    fn is_newest(&mut self, line: u64) -> bool {
+        match self.older.get_mut(&line) {
+            Some(older) if *older > 0 => {
+                *older -= 1;
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// Blank lines have no entry.
+    fn blank(&mut self) {
+        let mut line = self.next;
+        while line <= self.file.lines && self.file.blank.contains(line) {
+            self.waiting.insert(line, self.file.spaces_of(line).as_bytes().to_vec());
+            line += 1;
+        }
+    }
+
+    fn flush(&mut self, out: &mut Out<'_>) -> Result<()> {
+        while let Some(bytes) = self.waiting.remove(&self.next) {
+            let is_open = self.next == self.file.lines && self.file.last != LastLine::Ended;
+            let end: &[u8] = match is_open {
+                true if self.file.crlf.contains(self.next) => b"\r",
+                true => b"",
+                false if self.file.crlf.contains(self.next) => b"\r\n",
+                false => b"\n",
+            };
+            out.line(&bytes, end)?;
+            self.next += 1;
+            self.blank();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,257 @@
+//! Facts: what is remembered of the files that a thread was imported from, in its `import.line` entries.
+
+use store_core::{Custom, Entry, EntryId, ImportOrigin, Json, NewEntry, ParentRef, codec::Object as Writer};
+
+use crate::{json::Object, source::hex};
+
+/// The kind of entries that hold lines which are no conversation, and facts of files.
+pub(crate) const IMPORT_LINE: &str = "import.line";
+
+/// Line numbers as ranges, both ends included.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Ranges(Vec<(u64, u64)>);
+
+impl Ranges {
+    /// Adds a line after all others.
+    pub(crate) fn push(&mut self, line: u64) {
+        match self.0.last_mut() {
+            Some((_, to)) if *to + 1 == line => *to = line,
+            _ => self.0.push((line, line)),
+        }
+    }
+
+    pub(crate) fn contains(&self, line: u64) -> bool {
+        let at = self.0.partition_point(|(_, to)| *to < line);
+        self.0.get(at).is_some_and(|(from, _)| *from <= line)
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many lines.
+    pub(crate) fn count(&self) -> u64 {
+        self.0.iter().map(|(from, to)| to - from + 1).sum()
+    }
+}
+
+/// The known bytes of one file: how long they are, their hash, and what lines do not say themselves.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct FileFacts {
+    /// The name in its folder; absent for a lone file.
+    pub(crate) name: Option<String>,
+    pub(crate) bytes: u64,
+    pub(crate) sha256: String,
+    pub(crate) lines: u64,
+    pub(crate) bom: bool,
+    /// Lines that end in CR LF.
+    pub(crate) crlf: Ranges,
+    /// Blank lines.
+    pub(crate) blank: Ranges,
+    /// The white space of blank lines that have some.
+    pub(crate) spaces: Vec<(u64, String)>,
+    /// The last line: what its end is.
+    pub(crate) last: LastLine,
+    /// Lines that were imported without their end and were other lines later.
+    pub(crate) retaken: Vec<Retaken>,
+}
+
+/// How the known bytes end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum LastLine {
+    /// With a line end.
+    #[default]
+    Ended,
+    /// With a whole line without its end.
+    Open,
+    /// With part of a line.
+    Torn,
+}
+
+impl LastLine {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ended => "ended",
+            Self::Open => "open",
+            Self::Torn => "torn",
+        }
+    }
+}
+
+/// A line that was imported, and then became another line because the file had ended within it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Retaken {
+    pub(crate) line: u64,
+    /// Whether what was imported first was part of a line.
+    pub(crate) torn: bool,
+}
+
+impl FileFacts {
+    fn write(&self, out: &mut String) {
+        let pairs = |ranges: &Ranges| {
+            let pairs: Vec<_> = ranges.0.iter().map(|(from, to)| vec![*from, *to]).collect();
+            (!pairs.is_empty()).then_some(pairs)
+        };
+        let mut object = Writer::open(out);
+        object.maybe("name", self.name.as_ref()).field("bytes", &self.bytes).field("sha256", &self.sha256);
+        object.field("lines", &self.lines).maybe("bom", self.bom.then_some(&true));
+        object.maybe("crlf", pairs(&self.crlf).as_ref()).maybe("blank", pairs(&self.blank).as_ref());
+        if !self.spaces.is_empty() {
+            let out = object.key("spaces");
+            let mut spaces = Writer::open(out);
+            for (line, text) in &self.spaces {
+                spaces.field(&line.to_string(), text);
+            }
+            spaces.close();
+        }
+        if self.last != LastLine::Ended {
+            object.field("last", &self.last.name().to_owned());
+        }
+        if !self.retaken.is_empty() {
+            let list: Vec<_> = self.retaken.iter().map(|r| vec![r.line, u64::from(r.torn)]).collect();
+            object.field("retaken", &list);
+        }
+        object.close();
+    }
+
+    fn read(raw: &str) -> Option<Self> {
+        let object = Object::parse(raw)?;
+        let pairs = |name: &str| -> Option<Vec<(u64, u64)>> {
+            let Some(raw) = object.raw(name) else { return Some(Vec::new()) };
+            serde_json::from_str(raw).ok()
+        };
+        let spaces = object.object("spaces").map_or_else(Vec::new, |spaces| {
+            let read = |(line, raw): (&str, &str)| Some((line.parse().ok()?, crate::json::text(raw)?));
+            spaces.iter().filter_map(read).collect()
+        });
+        Some(Self {
+            name: object.text("name"),
+            bytes: object.number("bytes")?,
+            sha256: object.text("sha256")?,
+            lines: object.number("lines")?,
+            bom: object.bool("bom").unwrap_or_default(),
+            crlf: Ranges(pairs("crlf")?),
+            blank: Ranges(pairs("blank")?),
+            spaces,
+            last: match object.text("last").as_deref() {
+                Some("open") => LastLine::Open,
+                Some("torn") => LastLine::Torn,
+                _ => LastLine::Ended,
+            },
+            retaken: pairs("retaken")?.into_iter().map(|(line, torn)| Retaken { line, torn: torn == 1 }).collect(),
+        })
+    }
+
+    /// What stands on a blank line.
+    pub(crate) fn spaces_of(&self, line: u64) -> &str {
+        self.spaces.iter().find(|(at, _)| *at == line).map_or("", |(_, text)| text)
+    }
+}
+
+/// The known bytes of all files of a session.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Facts(pub(crate) Vec<FileFacts>);
+
+impl Facts {
+    /// The facts of a lone file.
+    pub(crate) fn of(file: FileFacts) -> Self {
+        Self(vec![file])
+    }
+
+    /// The lone file, or the first one.
+    pub(crate) fn file(&self) -> Option<&FileFacts> {
+        self.0.first()
+    }
+
+    /// The file of this name.
+    pub(crate) fn named(&self, name: &str) -> Option<&FileFacts> {
+        self.0.iter().find(|file| file.name.as_deref() == Some(name))
+    }
+
+    /// SHA-256 of the known bytes: of the only file, or of the names and hashes of all.
+    pub(crate) fn digest(&self) -> String {
+        if let [file] = self.0.as_slice()
+            && file.name.is_none()
+        {
+            return file.sha256.clone();
+        }
+        use sha2::{Digest, Sha256};
+        let mut hash = Sha256::new();
+        for file in &self.0 {
+            hash.update(format!("{}\n{}\n", file.name.as_deref().unwrap_or_default(), file.sha256));
+        }
+        hex(&hash.finalize())
+    }
+
+    /// The body of an entry that remembers these facts.
+    pub(crate) fn to_custom(&self) -> Custom {
+        let mut out = "{\"files\":[".to_owned();
+        for (at, file) in self.0.iter().enumerate() {
+            if at > 0 {
+                out.push(',');
+            }
+            file.write(&mut out);
+        }
+        out.push_str("]}");
+        Custom::new(IMPORT_LINE, Json::parse(&out).unwrap_or_else(|_| Json::null()))
+    }
+
+    /// The facts that an entry remembers, if it does.
+    pub(crate) fn read(entry: &Entry) -> Option<Self> {
+        let store_core::Body::Custom(custom) = &*entry.body else { return None };
+        if custom.kind != IMPORT_LINE {
+            return None;
+        }
+        let object = Object::parse(custom.data.as_str())?;
+        object.list("files")?.into_iter().map(FileFacts::read).collect::<Option<_>>().map(Self)
+    }
+
+    /// A made entry that remembers these facts: for a format without a header, and for a file that has grown.
+    pub(crate) fn to_entry(&self, id: EntryId, format: &str) -> NewEntry {
+        NewEntry::new(self.to_custom())
+            .with_id(id)
+            .with_parent(ParentRef::Root)
+            .with_side(true)
+            .with_origin(ImportOrigin::new(format, 0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FileFacts, LastLine, Ranges, Retaken};
+
+    #[test]
+    fn facts_come_back() {
+        let mut facts = FileFacts { bytes: 9, sha256: "00".to_owned(), lines: 4, ..FileFacts::default() };
+        let check = |facts: &FileFacts, text: &str| {
+            let mut out = String::new();
+            facts.write(&mut out);
+            assert_eq!(out, text);
+            assert_eq!(FileFacts::read(&out).as_ref(), Some(facts));
+        };
+        check(&facts, r#"{"bytes":9,"sha256":"00","lines":4}"#);
+        facts.bom = true;
+        for line in [1, 2, 3, 7] {
+            facts.crlf.push(line);
+        }
+        facts.blank.push(3);
+        facts.spaces.push((3, " \t".to_owned()));
+        facts.last = LastLine::Torn;
+        facts.retaken.push(Retaken { line: 2, torn: true });
+        check(
+            &facts,
+            r#"{"bytes":9,"sha256":"00","lines":4,"bom":true,"crlf":[[1,3],[7,7]],"blank":[[3,3]],"spaces":{"3":" \t"},"last":"torn","retaken":[[2,1]]}"#,
+        );
+        assert_eq!(facts.spaces_of(3), " \t");
+    }
+
+    #[test]
+    fn ranges_know_their_lines() {
+        let mut ranges = Ranges::default();
+        for line in [2, 3, 4, 9] {
+            ranges.push(line);
+        }
+        let inside: Vec<_> = (0..12).filter(|line| ranges.contains(*line)).collect();
+        assert_eq!((inside, ranges.count()), (vec![2, 3, 4, 9], 4));
+    }
+}

@@ -1,0 +1,285 @@
+//! The import: recognises sources, looks through them, finds their threads and writes what is new.
+
+use std::path::Path;
+
+use store_core::{
+    BodyKind, CommitCoordinator, Direction, EntryQuery, Expect, MAX_PAGE, PageRequest, Thread, ThreadId, ThreadPatch,
+    ThreadRunStore,
+};
+
+use crate::{
+    agent_core::AgentCore,
+    detect::{self, Detected},
+    error::Result,
+    facts::Facts,
+    format::{About, Outcome, Session, Stored, Surveyed},
+    issue::{Code, Issues},
+    kimi_cli, lines,
+    options::{FormatName, ImportOptions},
+    pi::Pi,
+    report::Report,
+    source::Source,
+    write,
+};
+
+/// Imports a file, a session folder, or every session file below a folder.
+///
+/// What is imported already is not imported again: the same bytes change nothing, a file that has grown adds its new
+/// lines, and an import that was cut off goes on. There is one report for each thread, and for each file that is
+/// refused; a refused file changes nothing.
+///
+/// # Errors
+/// [`Error::Io`](crate::Error::Io) if a source cannot be read, [`Error::Store`](crate::Error::Store) if the store
+/// fails. What was written until then stays, and the same import again goes on.
+pub async fn import(commits: &dyn CommitCoordinator, path: &Path, options: &ImportOptions) -> Result<Vec<Report>> {
+    let threads = commits.threads();
+    let mut reports = Vec::new();
+    let mut orphans = Vec::new();
+    for source in detect::sources(path)? {
+        let target = Target { commits, threads: &*threads, options };
+        reports.extend(import_source(&target, &source, &mut orphans).await?);
+    }
+    // A parent may be a file that came later.
+    for (child, parent) in orphans {
+        if threads.validate_parent(&child, &parent).await.is_ok() {
+            let patch = ThreadPatch::default().with_parent(Some(parent));
+            let _thread = threads.update_thread(&child, patch, Expect::Any).await?;
+        }
+    }
+    Ok(reports)
+}
+
+/// Threads whose parent was not there when they were made, and the parent.
+type Orphans = Vec<(ThreadId, ThreadId)>;
+
+async fn import_source(target: &Target<'_>, path: &Path, orphans: &mut Orphans) -> Result<Vec<Report>> {
+    let options = target.options;
+    let detected = detect::detect(path, options)?;
+    let format = match (options.format, detected) {
+        (_, Detected::Empty) => return Ok(vec![refuse(path, Detected::Empty, options)?]),
+        (Some(format), _) | (None, Detected::Known(format)) => format,
+        (None, other) => return Ok(vec![refuse(path, other, options)?]),
+    };
+    let sessions = match survey(format, path, options)? {
+        Outcome::Sessions(sessions) => sessions,
+        Outcome::Refused(issues) => return Ok(vec![refused(path, Some(format.name()), issues)]),
+    };
+    let mut reports: Vec<Report> = Vec::new();
+    let mut parent: Option<ThreadId> = None;
+    for surveyed in sessions {
+        let report = target.import(surveyed, parent.as_ref(), orphans).await?;
+        parent = parent.or_else(|| report.thread.clone());
+        reports.push(report);
+    }
+    Ok(reports)
+}
+
+fn survey(format: FormatName, path: &Path, options: &ImportOptions) -> Result<Outcome> {
+    let source = Source::new(path.to_owned(), options.max_line);
+    match format {
+        FormatName::AgentCore => lines::survey(AgentCore::default(), source, options),
+        FormatName::PiV1 | FormatName::PiV2 | FormatName::PiV3 => lines::survey(Pi::new(format), source, options),
+        FormatName::KimiCli => kimi_cli::survey(path, options),
+    }
+}
+
+/// The report of a source that no format reads.
+fn refuse(path: &Path, detected: Detected, options: &ImportOptions) -> Result<Report> {
+    let mut issues = Issues::default();
+    let known = FormatName::known();
+    let format = match detected {
+        Detected::Unsupported(name, instead) => {
+            let detail = format!("this is {name}: {instead}; this release reads {known}");
+            issues.add_whole(Code::UnsupportedFormat, detail, "refused");
+            Some(name)
+        }
+        Detected::Foreign(name) => {
+            issues.add_whole(Code::UnknownFormat, format!("this is {name}; known formats are {known}"), "refused");
+            Some(name)
+        }
+        Detected::Empty => {
+            issues.add_whole(Code::EmptyFile, "nothing but blank lines", "refused");
+            None
+        }
+        Detected::Unknown | Detected::Known(_) => {
+            let start = Source::new(path.to_owned(), options.max_line).start(200)?;
+            let detail = format!("no format that is known begins with {start:?}; known formats are {known}");
+            issues.add_whole(Code::UnknownFormat, detail, "refused");
+            None
+        }
+    };
+    Ok(refused(path, format, issues))
+}
+
+fn refused(path: &Path, format: Option<&'static str>, issues: Issues) -> Report {
+    let (issues, issue_counts) = issues.into_parts();
+    Report {
+        file: path.to_owned(),
+        format,
+        version: None,
+        thread: None,
+        lines: 0,
+        entries: 0,
+        added: 0,
+        bytes: 0,
+        messages: 0,
+        leaves: 0,
+        issues,
+        issue_counts,
+    }
+}
+
+/// Where sessions are written to.
+struct Target<'a> {
+    commits: &'a dyn CommitCoordinator,
+    threads: &'a dyn ThreadRunStore,
+    options: &'a ImportOptions,
+}
+
+impl Target<'_> {
+    async fn import(&self, surveyed: Surveyed, parent: Option<&ThreadId>, orphans: &mut Orphans) -> Result<Report> {
+        let Surveyed { mut session, mut issues } = surveyed;
+        if session.about().is_child {
+            session.about_mut().fields.parent_thread_id = parent.cloned();
+        }
+        let mut missing = session.about().fields.parent_thread_id.clone();
+        if missing.as_ref() == Some(&session.about().thread) {
+            session.about_mut().fields.parent_thread_id = None;
+            missing = None;
+        }
+        if let Some(named) = &missing
+            && self.threads.load_thread(named).await?.is_some()
+        {
+            missing = None;
+        }
+        if missing.is_some() {
+            session.about_mut().fields.parent_thread_id = None;
+        }
+        let (thread, stored) = self.find(&*session, &mut issues).await?;
+        session.adopt(&stored);
+        let session = &*session;
+        if self.options.strict {
+            let mut all = issues.clone();
+            let _tally = write::rehearse(session, &stored, &mut all)?;
+            if !all.is_empty() {
+                return Ok(report(session.about(), None, &write::Tally::default(), all));
+            }
+        }
+        let tally = write::write(self.commits, session, (&thread, &stored), &mut issues).await?;
+        self.refresh(session, &thread, tally.added > 0 && stored.facts.is_some()).await?;
+        if stored.facts.is_none() {
+            orphans.extend(missing.map(|parent| (thread.clone(), parent)));
+        }
+        Ok(report(session.about(), Some(thread), &tally, issues))
+    }
+
+    /// The thread of a session: one that was made of the beginning of the same bytes, or else a new one.
+    async fn find(&self, session: &dyn Session, issues: &mut Issues) -> Result<(ThreadId, Stored)> {
+        let about = session.about();
+        let mut met = None;
+        for n in 1_u32.. {
+            let id = candidate(&about.thread, n)?;
+            let Some(thread) = self.threads.load_thread(&id).await? else {
+                if let Some((code, detail)) = met {
+                    issues.add_whole(code, detail, "imported as a new thread");
+                }
+                return Ok((id, Stored::default()));
+            };
+            match self.facts(&thread, about.format).await? {
+                Some(facts) if session.continues(&facts)? => {
+                    let stored = self.stored(&id, facts, about.format).await?;
+                    return Ok((id, stored));
+                }
+                Some(_) => met = Some((Code::ChangedFile, format!("thread `{id}` was made of other bytes"))),
+                None => met = met.or(Some((Code::TakenId, format!("thread `{id}` holds something else")))),
+            }
+        }
+        Ok((about.thread.clone(), Stored::default()))
+    }
+
+    /// The newest facts of a thread that was imported from this format.
+    async fn facts(&self, thread: &Thread, format: &str) -> Result<Option<Facts>> {
+        let mut query = EntryQuery::all().with_direction(Direction::Backward);
+        query.kinds = Some(vec![BodyKind::Custom]);
+        query.side = Some(true);
+        query.page = PageRequest::first(MAX_PAGE);
+        loop {
+            let page = self.threads.list_entries(&thread.id, query.clone()).await?;
+            let ours = page.items.iter().filter(|entry| entry.origin.as_ref().is_some_and(|o| o.format == format));
+            if let Some(facts) = ours.into_iter().find_map(|entry| Facts::read(entry)) {
+                return Ok(Some(facts));
+            }
+            let Some(next) = page.next else { return Ok(None) };
+            query.page = query.page.after(next);
+        }
+    }
+
+    /// The ids that a thread holds.
+    async fn stored(&self, thread: &ThreadId, facts: Facts, format: &str) -> Result<Stored> {
+        let mut stored = Stored { facts: Some(facts), ..Stored::default() };
+        let mut query = EntryQuery::all().with_page(PageRequest::first(MAX_PAGE));
+        loop {
+            let page = self.threads.list_entries(thread, query.clone()).await?;
+            for entry in &page.items {
+                if entry.origin.as_ref().is_some_and(|origin| origin.format == format) {
+                    stored.imported.insert(entry.id.clone(), entry.parent.clone());
+                } else {
+                    stored.foreign.push(entry.id.clone());
+                }
+            }
+            let Some(next) = page.next else { return Ok(stored) };
+            query.page = query.page.after(next);
+        }
+    }
+
+    /// Gives a thread that has grown the title and the metadata that its source has now.
+    async fn refresh(&self, session: &dyn Session, id: &ThreadId, has_grown: bool) -> Result<()> {
+        let fields = &session.about().fields;
+        if !has_grown {
+            return Ok(());
+        }
+        let Some(thread) = self.threads.load_thread(id).await? else { return Ok(()) };
+        let mut patch = ThreadPatch::default();
+        patch.title = fields.title.clone().filter(|title| thread.title.as_ref() != Some(title)).map(Some);
+        for (key, value) in &fields.metadata {
+            if thread.metadata.get(key) != Some(value) {
+                patch = patch.with_metadata(key.as_str(), value.clone());
+            }
+        }
+        if patch != ThreadPatch::default() {
+            let _thread = self.threads.update_thread(id, patch, Expect::Any).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The id itself, then the id with a suffix.
+fn candidate(id: &ThreadId, n: u32) -> Result<ThreadId> {
+    if n == 1 {
+        return Ok(id.clone());
+    }
+    let suffix = format!("-{n}");
+    let mut end = id.as_str().len().min(store_core::MAX_ID_BYTES - suffix.len());
+    while !id.as_str().is_char_boundary(end) {
+        end -= 1;
+    }
+    Ok(ThreadId::new(format!("{}{suffix}", id.as_str().get(..end).unwrap_or_default()))?)
+}
+
+fn report(about: &About, thread: Option<ThreadId>, tally: &write::Tally, issues: Issues) -> Report {
+    let (issues, issue_counts) = issues.into_parts();
+    Report {
+        file: about.file.clone(),
+        format: Some(about.format),
+        version: about.version.clone(),
+        thread,
+        lines: about.lines(),
+        entries: tally.entries,
+        added: tally.added,
+        bytes: about.bytes(),
+        messages: tally.messages,
+        leaves: tally.leaves(),
+        issues,
+        issue_counts,
+    }
+}

@@ -1,0 +1,174 @@
+//! Issues: what was wrong with a source, where, and what was done about it.
+
+use std::collections::BTreeMap;
+
+use serde::{Serialize, Serializer};
+
+/// How many issues of one code are listed; the others are counted.
+const LISTED: u64 = 100;
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
+        /// What kind of thing was wrong.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum Code {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Code {
+            /// The name, as reports give it.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The last line is cut off.
+    TornLastLine = "torn_last_line",
+    /// The last line is whole, its line end is missing.
+    NoFinalNewline = "no_final_newline",
+    /// A line is no JSON object.
+    MalformedLine = "malformed_line",
+    /// A known shape with a wrong field.
+    BadField = "bad_field",
+    /// An unknown type, role, kind or block.
+    UnknownType = "unknown_type",
+    /// A newer version than is known.
+    UnknownVersion = "unknown_version",
+    /// An id stands twice, on equal lines.
+    DuplicateLine = "duplicate_line",
+    /// An id stands twice, on different lines.
+    DuplicateId = "duplicate_id",
+    /// A parent is not in the file.
+    DanglingParent = "dangling_parent",
+    /// A parent stands later in the file.
+    ForwardParent = "forward_parent",
+    /// Parents form a cycle.
+    ParentCycle = "parent_cycle",
+    /// A result without its call.
+    OrphanResult = "orphan_result",
+    /// A call without its result.
+    OpenCall = "open_call",
+    /// The arguments of a call are no JSON.
+    BadArguments = "bad_arguments",
+    /// Half of a surrogate pair.
+    LoneSurrogate = "lone_surrogate",
+    /// The character U+0000.
+    Nul = "nul",
+    /// A raw control character in a string.
+    ControlCharacter = "control_character",
+    /// Bytes that are not UTF-8.
+    InvalidUtf8 = "invalid_utf8",
+    /// A byte order mark.
+    Bom = "bom",
+    /// Lines that end in CR LF.
+    Crlf = "crlf",
+    /// A line over the limit.
+    LongLine = "long_line",
+    /// A time that is missing or cannot be read.
+    BadTime = "bad_time",
+    /// JSON nested too deep.
+    DeepJson = "deep_json",
+    /// A file without the header that its format has.
+    MissingHeader = "missing_header",
+    /// A known format that this release does not read.
+    UnsupportedFormat = "unsupported_format",
+    /// Nothing but blank lines.
+    EmptyFile = "empty_file",
+    /// No format that is known.
+    UnknownFormat = "unknown_format",
+    /// The file was imported before and has changed elsewhere than at its end.
+    ChangedFile = "changed_file",
+    /// The id of the session belongs to a thread with other content.
+    TakenId = "taken_id",
+}
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// Something that was wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Issue {
+    /// The file, where the source is a folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The line, from 1; absent for what concerns the whole file.
+    pub line: Option<u64>,
+    /// What kind of thing.
+    pub code: Code,
+    /// What it is.
+    pub detail: String,
+    /// What was done about it.
+    pub action: &'static str,
+}
+
+/// The issues of one source, in the order of their lines.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Issues {
+    file: Option<String>,
+    listed: Vec<Issue>,
+    counts: BTreeMap<Code, u64>,
+}
+
+impl Issues {
+    /// From here on issues concern this file of a folder.
+    pub(crate) fn set_file(&mut self, file: Option<String>) {
+        self.file = file;
+    }
+
+    /// Notes an issue of a line.
+    pub(crate) fn add(&mut self, line: u64, code: Code, detail: impl Into<String>, action: &'static str) {
+        self.push(Some(line), code, detail.into(), action);
+    }
+
+    /// Notes an issue of the whole file.
+    pub(crate) fn add_whole(&mut self, code: Code, detail: impl Into<String>, action: &'static str) {
+        self.push(None, code, detail.into(), action);
+    }
+
+    fn push(&mut self, line: Option<u64>, code: Code, detail: String, action: &'static str) {
+        let count = self.counts.entry(code).or_default();
+        *count += 1;
+        if *count <= LISTED {
+            self.listed.push(Issue { file: self.file.clone(), line, code, detail, action });
+        }
+    }
+
+    /// Whether nothing was wrong.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.listed.is_empty()
+    }
+
+    /// The listed issues by file and line, and how many there are of each code.
+    pub(crate) fn into_parts(mut self) -> (Vec<Issue>, BTreeMap<Code, u64>) {
+        self.listed.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+        (self.listed, self.counts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Code, Issues};
+
+    #[test]
+    fn a_hundred_of_a_code_are_listed_and_all_are_counted() {
+        let mut issues = Issues::default();
+        for line in (1..=150).rev() {
+            issues.add(line, Code::Nul, "", "");
+        }
+        issues.add_whole(Code::Bom, "", "");
+        let (listed, counts) = issues.into_parts();
+        assert_eq!((listed.len(), counts[&Code::Nul], counts[&Code::Bom]), (101, 150, 1));
+        assert!(listed.is_sorted_by_key(|issue| issue.line));
+    }
+}

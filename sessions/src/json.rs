@@ -1,0 +1,105 @@
+//! JSON objects with their raw values: numbers, escapes and key order stay as they are.
+
+use serde_json::value::RawValue;
+use store_core::{Json, codec::Fields};
+
+/// The outermost level of a JSON object.
+#[derive(Debug)]
+pub(crate) struct Object<'a>(Vec<(String, &'a str)>);
+
+impl<'a> Object<'a> {
+    /// Reads an object; none if `text` is none.
+    pub(crate) fn parse(text: &'a str) -> Option<Self> {
+        Some(Self(Fields::parse(text).ok()?.into_pairs().collect()))
+    }
+
+    /// A field's raw value; of a repeated field the last.
+    pub(crate) fn raw(&self, name: &str) -> Option<&'a str> {
+        self.0.iter().rev().find(|(key, _)| key == name).map(|(_, raw)| *raw)
+    }
+
+    /// Whether there is such a field and it is not null.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.raw(name).is_some_and(|raw| raw != "null")
+    }
+
+    /// A field that is text.
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        text(self.raw(name)?)
+    }
+
+    /// A field that is a boolean.
+    pub(crate) fn bool(&self, name: &str) -> Option<bool> {
+        serde_json::from_str(self.raw(name)?).ok()
+    }
+
+    /// A field that is a whole number.
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+        serde_json::from_str(self.raw(name)?).ok()
+    }
+
+    /// A field that is an object.
+    pub(crate) fn object(&self, name: &str) -> Option<Self> {
+        Self::parse(self.raw(name)?)
+    }
+
+    /// A field that is a list: its items, raw.
+    pub(crate) fn list(&self, name: &str) -> Option<Vec<&'a str>> {
+        list(self.raw(name)?)
+    }
+
+    /// A field as it is.
+    pub(crate) fn json(&self, name: &str) -> Option<Json> {
+        Json::parse(self.raw(name)?).ok()
+    }
+
+    /// The fields, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &'a str)> {
+        self.0.iter().map(|(name, raw)| (name.as_str(), *raw))
+    }
+
+    /// The object without some of its fields.
+    pub(crate) fn without(&self, names: &[&str]) -> Json {
+        let mut out = String::new();
+        let mut object = store_core::codec::Object::open(&mut out);
+        for (name, raw) in self.iter().filter(|(name, _)| !names.contains(name)) {
+            object.key(name).push_str(raw);
+        }
+        object.close();
+        Json::parse(&out).unwrap_or_else(|_| Json::null())
+    }
+}
+
+/// The text of a JSON string; none for anything else.
+pub(crate) fn text(raw: &str) -> Option<String> {
+    if raw.starts_with('"') { serde_json::from_str(raw).ok() } else { None }
+}
+
+/// The items of a JSON array, raw; none for anything else.
+pub(crate) fn list(raw: &str) -> Option<Vec<&str>> {
+    let items: Vec<&RawValue> = serde_json::from_str(raw).ok()?;
+    Some(items.into_iter().map(RawValue::get).collect())
+}
+
+/// A text as JSON.
+pub(crate) fn quote(text: &str) -> Json {
+    Json::of(text).unwrap_or_else(|_| Json::null())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Object;
+
+    #[test]
+    fn fields_keep_their_spelling() {
+        let object = Object::parse(r#"{"a":1.0,"b":"x\u0041","a":12345678901234567890.10,"c":[1, {"d":2}]}"#).unwrap();
+        assert_eq!(object.raw("a"), Some("12345678901234567890.10"));
+        assert_eq!(object.text("b").as_deref(), Some("xA"));
+        assert_eq!(object.list("c").unwrap(), ["1", "{\"d\":2}"]);
+        assert_eq!(object.without(&["b", "c"]).as_str(), r#"{"a":1.0,"a":12345678901234567890.10}"#);
+        assert!(object.text("a").is_none() && !object.has("e"));
+        for text in ["[]", "1", "{\"a\":}", "{} {}", ""] {
+            assert!(Object::parse(text).is_none(), "{text}");
+        }
+    }
+}

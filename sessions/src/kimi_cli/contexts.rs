@@ -1,0 +1,205 @@
+//! The second pass over one context file: references for what it repeats, entries for what is new.
+
+use std::collections::VecDeque;
+
+use store_core::{
+    Block, BlockKind, Compaction, Custom, ImportOrigin, Interval, Json, Message, NewBody, NewEntry, ParentRef,
+    RewindTo, Role, Timestamp, context::SUMMARY_MARKER,
+};
+
+use super::{
+    drafts::{Made, index},
+    encode,
+    history::{Placed, Spot},
+    ids::Ids,
+    join::{self, Join},
+    line,
+    session::{KimiSession, Plan},
+};
+use crate::{
+    error::Result,
+    facts::IMPORT_LINE,
+    format::Draft,
+    issue::Issues,
+    json::{Object, quote},
+    lenient,
+    source::Line,
+};
+
+/// The kind of entries that refer to the entry of an equal line of an earlier file.
+const SHARED: &str = "kimi-cli.shared";
+
+/// The time of the entry before, and where drafts go.
+type Out<'a> = (Option<Timestamp>, &'a mut VecDeque<Draft>);
+
+pub(super) struct ContextDrafts<'a> {
+    session: &'a KimiSession,
+    file: usize,
+    ids: &'a Ids,
+    placed: &'a Placed,
+    /// Instructions before a summary that says them again.
+    instructions: Vec<Message>,
+    /// The summary, until the references to what is kept are there: a part of them alone would say nothing.
+    held: Option<Draft>,
+    rewound: bool,
+}
+
+impl<'a> ContextDrafts<'a> {
+    /// The drafts of the file at this position of the history.
+    pub(super) fn new(session: &'a KimiSession, file: usize) -> Option<Self> {
+        let (ids, placed) = (session.plan.ids.get(file)?, session.plan.history.files().get(file)?);
+        Some(Self { session, file, ids, placed, instructions: Vec::new(), held: None, rewound: false })
+    }
+
+    const fn plan(&self) -> &'a Plan {
+        &self.session.plan
+    }
+
+    fn compaction(&self) -> Option<&'a join::Compaction> {
+        match self.placed.join.as_ref()? {
+            Join::Compaction(compaction) => Some(compaction),
+            Join::Rewind { .. } => None,
+        }
+    }
+
+    /// The entries of a line.
+    pub(super) fn line(&mut self, line: Line, time: Option<Timestamp>, ready: &mut VecDeque<Draft>) -> Result<()> {
+        let row = index(line.number);
+        let Some(spot) = self.placed.spots.get(row).copied() else { return Ok(()) };
+        if let Some(Join::Rewind { shared, .. }) = &self.placed.join
+            && row == *shared
+        {
+            self.rewind(*shared, false, (time, &mut *ready))?;
+        }
+        if line.is_blank() {
+            return Ok(());
+        }
+        if spot.original != (self.file, row) {
+            ready.push_back(self.reference(line, &spot, time)?);
+        } else {
+            let summary = self.compaction().filter(|compaction| compaction.at == row);
+            let draft = self.entry(line, &spot, summary, time)?;
+            if summary.is_some() {
+                self.held = Some(draft);
+            } else {
+                ready.push_back(draft);
+            }
+        }
+        if self.compaction().is_some_and(|compaction| row >= compaction.at + compaction.kept.len()) {
+            ready.extend(self.held.take());
+        }
+        Ok(())
+    }
+
+    /// What is left to say at the end of the file.
+    pub(super) fn end(&mut self, time: Option<Timestamp>, ready: &mut VecDeque<Draft>) -> Result<()> {
+        if let Some(Join::Rewind { shared, is_open }) = &self.placed.join {
+            self.rewind(*shared, *is_open, (time, &mut *ready))?;
+        }
+        ready.extend(self.held.take());
+        Ok(())
+    }
+
+    /// The made entry that goes back to behind the lines that the file repeats, once.
+    fn rewind(&mut self, shared: usize, is_open: bool, out: Out<'_>) -> Result<()> {
+        if std::mem::replace(&mut self.rewound, true) {
+            return Ok(());
+        }
+        let tip = shared.checked_sub(1).and_then(|row| self.plan().history.spot(self.file, row)?.tip);
+        let to = self.plan().node_id(tip)?.map_or(RewindTo::Start, RewindTo::Entry);
+        let origin = ImportOrigin::new(self.session.about.format, 0);
+        let id = if is_open { self.ids.open(shared) } else { self.ids.rewind(shared) }?;
+        let (time, ready) = out;
+        let mut entry = NewEntry::new(to).with_id(id).with_parent(ParentRef::Root).with_origin(origin);
+        entry.timestamp = time;
+        ready.push_back(Draft { entry, bytes: 0 });
+        Ok(())
+    }
+
+    fn reference(&self, line: Line, spot: &Spot, time: Option<Timestamp>) -> Result<Draft> {
+        let original = self.plan().line_id(spot.original)?;
+        let entry = original.map_or_else(Json::null, |id| quote(id.as_str()));
+        let data = Json::parse(&format!("{{\"entry\":{entry}}}")).unwrap_or_else(|_| Json::null());
+        let made = Made {
+            id: self
+                .plan()
+                .ids
+                .get(self.file)
+                .map_or_else(|| self.plan().wire_ids.shared(line.number), |ids| ids.shared(line.number))?,
+            parent: self.plan().node_id(spot.node.or(spot.tip))?,
+            side: true,
+            body: Custom::new(SHARED, data).into(),
+        };
+        let row = |(file, row): (usize, usize)| Some(self.session.contexts.get(file)?.rows.get(row)?.bytes);
+        let is_equal = row(spot.original) == row((self.file, index(line.number)));
+        let mut draft = self.session.draft(made, line, time, |_| None);
+        if is_equal && let Some(origin) = &mut draft.entry.origin {
+            origin.raw = None;
+        }
+        Ok(draft)
+    }
+
+    fn entry(
+        &mut self,
+        line: Line,
+        spot: &Spot,
+        summary: Option<&join::Compaction>,
+        time: Option<Timestamp>,
+    ) -> Result<Draft> {
+        let at = (self.file, index(line.number));
+        let mut body = self.body(&line);
+        self.note_failure(at, &mut body);
+        if spot.node.is_some()
+            && let NewBody::Message(message) = &body
+            && message.role == Role::System
+        {
+            self.instructions.push(message.clone());
+        }
+        if let (Some(summary), NewBody::Message(message)) = (summary, &body) {
+            body = self.compacted(summary, message)?.into();
+        }
+        let parent = match spot.node {
+            Some(node) => self.plan().history.node(node).and_then(|node| node.parent),
+            None => spot.tip,
+        };
+        let (id, parent) = (self.ids.line(line.number)?, self.plan().node_id(parent)?);
+        let made = Made { id, parent, side: spot.node.is_none(), body };
+        Ok(self.session.draft(made, line, time, encode::line))
+    }
+
+    fn body(&self, line: &Line) -> NewBody {
+        let lenient = lenient::read(&line.bytes);
+        let is_deep = lenient.odd.contains(&crate::issue::Code::DeepJson);
+        match Object::parse(&lenient.text).filter(|_| !is_deep) {
+            // What is wrong with it was noted in the first pass.
+            Some(object) => line::read(line.number, &object, &mut Issues::default()).body,
+            None => Custom::new(IMPORT_LINE, Json::null()).into(),
+        }
+    }
+
+    /// The wire knows better than the text whether a tool failed.
+    fn note_failure(&self, at: (usize, usize), body: &mut NewBody) {
+        let Some(&is_error) = self.plan().clock.failures.get(&at) else { return };
+        if let NewBody::Message(message) = body
+            && let Some(Block { kind: BlockKind::ToolResult(result), .. }) = message.blocks.first_mut()
+        {
+            result.is_error = Some(is_error);
+        }
+    }
+
+    fn compacted(&self, found: &join::Compaction, message: &Message) -> Result<Compaction> {
+        let mut compaction = Compaction::default();
+        compaction.summary = message.blocks.iter().skip(1).cloned().collect();
+        let ends = (self.plan().node_id(Some(found.covers.0))?, self.plan().node_id(Some(found.covers.1))?);
+        compaction.covers = ends.0.zip(ends.1).map(|(from, to)| Interval::new(from, to));
+        if found.restates {
+            let mut messages = self.instructions.clone();
+            if !compaction.summary.is_empty() {
+                let marker = std::iter::once(Block::text(SUMMARY_MARKER));
+                messages.push(Message::new(Role::User, marker.chain(compaction.summary.iter().cloned()).collect()));
+            }
+            compaction.replacement = Some(messages);
+        }
+        Ok(compaction)
+    }
+}

@@ -1,0 +1,246 @@
+//! The second pass: lines of contexts, records of the wire and whole files become drafts.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use store_core::{Body, Custom, EntryId, ImportOrigin, NewBody, NewEntry, ParentRef, Timestamp};
+
+use super::{
+    contexts::ContextDrafts,
+    encode,
+    folder::CONTEXT,
+    session::{KimiSession, Lined, Plan},
+    state::Whole,
+    wire,
+};
+use crate::{
+    error::{Error, Result},
+    facts::{FileFacts, IMPORT_LINE},
+    format::{Draft, Drafts, Stored, short},
+    issue::Issues,
+    json::Object,
+    lenient,
+    lines::body_of,
+    source::{Line, Lines, Next},
+};
+
+pub(super) struct KimiDrafts<'a> {
+    session: &'a KimiSession,
+    ready: VecDeque<Draft>,
+    stage: Stage<'a>,
+    /// The time of the entry before.
+    time: Option<Timestamp>,
+}
+
+/// Which file is read.
+enum Stage<'a> {
+    /// The next is the context at this position.
+    Before(usize),
+    Context(usize, Open, Box<ContextDrafts<'a>>),
+    Wire(Open),
+    Wholes,
+    End,
+}
+
+/// A file that is being read, and what it must turn out to be.
+struct Open {
+    lines: Lines,
+    facts: FileFacts,
+}
+
+impl Open {
+    /// A context may be renamed at any time, so its bytes are looked at before any of it is written.
+    fn new<T>(file: &Lined<T>) -> Result<Self> {
+        let facts = file.facts.clone();
+        let is_renamed =
+            facts.name.as_deref() == Some(CONTEXT) && file.source.hash_of(facts.bytes)?.as_ref() != Some(&facts.sha256);
+        if is_renamed {
+            return Err(Error::Changed { path: file.source.path().to_owned() });
+        }
+        Ok(Self { lines: file.source.lines(facts.bytes)?, facts })
+    }
+
+    /// The next line; none at the end, if what was read is what the first pass had read.
+    fn next<T>(&mut self, file: &Lined<T>) -> Result<Option<Line>> {
+        if let Next::Line(line) = self.lines.next()? {
+            return Ok(Some(line));
+        }
+        let (bytes, hash) = self.lines.so_far();
+        if (bytes, hash.as_str()) == (self.facts.bytes, self.facts.sha256.as_str()) {
+            return Ok(None);
+        }
+        Err(Error::Changed { path: file.source.path().to_owned() })
+    }
+}
+
+impl Drafts for KimiDrafts<'_> {
+    fn next(&mut self, _issues: &mut Issues) -> Result<Option<Draft>> {
+        loop {
+            if let Some(draft) = self.ready.pop_front() {
+                return Ok(Some(draft));
+            }
+            if matches!(self.stage, Stage::End) {
+                return Ok(None);
+            }
+            self.step()?;
+        }
+    }
+}
+
+impl<'a> KimiDrafts<'a> {
+    pub(super) fn new(session: &'a KimiSession, stored: &Stored) -> Result<Self> {
+        let mut drafts = Self { session, ready: VecDeque::new(), stage: Stage::Before(0), time: session.about.at };
+        drafts.made_facts("L0")?;
+        let digest = session.about.facts.digest();
+        let grown = format!("L0#file.{}", short(&digest));
+        if let Some(known) = &stored.facts
+            && (known.digest() != digest || stored.has(&EntryId::new(&grown)?))
+        {
+            drafts.made_facts(&grown)?;
+        }
+        Ok(drafts)
+    }
+
+    fn plan(&self) -> &'a Plan {
+        &self.session.plan
+    }
+
+    fn made_facts(&mut self, id: &str) -> Result<()> {
+        let entry = self.plan().facts.to_entry(EntryId::new(id)?, self.session.about.format);
+        self.ready.push_back(Draft { entry, bytes: 0 });
+        Ok(())
+    }
+
+    /// Goes on by a line, or to the next file.
+    fn step(&mut self) -> Result<()> {
+        let session = self.session;
+        let stage = std::mem::replace(&mut self.stage, Stage::End);
+        self.stage = match stage {
+            Stage::Before(at) => self.open(at)?,
+            Stage::Context(at, mut open, mut context) => match session.contexts.get(at) {
+                Some(file) => match open.next(file)? {
+                    Some(line) => {
+                        let time = self.plan().clock.times.get(&(at, index(line.number)));
+                        self.time = time.copied().or(self.time);
+                        context.line(line, self.time, &mut self.ready)?;
+                        Stage::Context(at, open, context)
+                    }
+                    None => {
+                        context.end(self.time, &mut self.ready)?;
+                        Stage::Before(at + 1)
+                    }
+                },
+                None => Stage::End,
+            },
+            Stage::Wire(mut open) => match session.wire.as_ref().map(|wire| open.next(wire)).transpose()?.flatten() {
+                Some(line) => {
+                    self.record(line)?;
+                    Stage::Wire(open)
+                }
+                None => Stage::Wholes,
+            },
+            Stage::Wholes => {
+                for (prefix, whole) in &session.wholes {
+                    self.whole(prefix, whole)?;
+                }
+                Stage::End
+            }
+            Stage::End => Stage::End,
+        };
+        Ok(())
+    }
+
+    fn open(&mut self, at: usize) -> Result<Stage<'a>> {
+        let session = self.session;
+        let Some((file, context)) = session.contexts.get(at).zip(ContextDrafts::new(session, at)) else {
+            return Ok(match &session.wire {
+                Some(wire) => Stage::Wire(Open::new(wire)?),
+                None => Stage::Wholes,
+            });
+        };
+        let has_times = session.wire.iter().flat_map(|wire| &wire.rows).any(|record| record.time.is_some());
+        if !has_times {
+            self.time = file.modified.or(self.time);
+        }
+        Ok(Stage::Context(at, Open::new(file)?, Box::new(context)))
+    }
+
+    fn record(&mut self, line: Line) -> Result<()> {
+        if line.is_blank() {
+            return Ok(());
+        }
+        let at = index(line.number);
+        let record = self.session.wire.as_ref().and_then(|wire| wire.rows.get(at));
+        self.time = record.and_then(|record| record.time).or(self.time);
+        let about = self.plan().clock.lines.get(at).copied().flatten();
+        let spot = about.and_then(|(file, row)| self.plan().history.spot(file, row));
+        let parent = self.plan().node_id(spot.and_then(|spot| spot.tip))?;
+        let lenient = lenient::read(&line.bytes);
+        let body = match Object::parse(&lenient.text).map(|object| wire::body(&object)) {
+            Some(body) => body,
+            None => Custom::new(IMPORT_LINE, store_core::Json::null()).into(),
+        };
+        drop(lenient);
+        let entry = Made { id: self.plan().wire_ids.line(line.number)?, parent, side: true, body };
+        self.ready.push_back(self.session.draft(entry, line, self.time, encode::wire));
+        Ok(())
+    }
+
+    fn whole(&mut self, prefix: &str, whole: &Whole) -> Result<()> {
+        let name = whole.facts.name.as_deref().unwrap_or_default();
+        let id = self.plan().wire_ids.named(&format!("{prefix}.{}", short(&digest(name, &whole.facts.sha256))))?;
+        let mut origin = ImportOrigin::new(self.session.about.format, 0);
+        if whole.custom.data.as_str().as_bytes() != whole.bytes {
+            origin = origin.with_raw(whole.bytes.clone());
+        }
+        let entry = NewEntry::new(whole.custom.clone())
+            .with_id(id)
+            .with_parent(ParentRef::Root)
+            .with_side(true)
+            .with_origin(origin);
+        self.ready.push_back(Draft { entry, bytes: whole.facts.bytes });
+        Ok(())
+    }
+}
+
+/// The hash of a file's name and content.
+fn digest(name: &str, sha256: &str) -> String {
+    use sha2::{Digest, Sha256};
+    crate::source::hex(&Sha256::digest(format!("{name}\n{sha256}")))
+}
+
+/// The position of a line in its file, from 0.
+pub(super) fn index(line: u64) -> usize {
+    usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX)
+}
+
+/// An entry that stands for a line.
+pub(super) struct Made {
+    pub(super) id: EntryId,
+    pub(super) parent: Option<EntryId>,
+    pub(super) side: bool,
+    pub(super) body: NewBody,
+}
+
+impl KimiSession {
+    /// The draft of a line, with its bytes where the typed form does not give them.
+    pub(super) fn draft(
+        &self,
+        made: Made,
+        line: Line,
+        time: Option<Timestamp>,
+        encode: fn(&Body) -> Option<String>,
+    ) -> Draft {
+        let bytes = u64::try_from(line.bytes.len()).unwrap_or(u64::MAX);
+        let mut origin = ImportOrigin::new(self.about.format, line.number);
+        let text = body_of(&made.body).and_then(|body| encode(&body));
+        if text.is_none_or(|text| text.as_bytes() != line.bytes) {
+            origin = origin.with_raw(Bytes::from(line.bytes));
+        }
+        let parent = made.parent.map_or(ParentRef::Root, ParentRef::Entry);
+        let mut entry =
+            NewEntry::new(made.body).with_id(made.id).with_parent(parent).with_side(made.side).with_origin(origin);
+        entry.timestamp = time;
+        Draft { entry, bytes }
+    }
+}

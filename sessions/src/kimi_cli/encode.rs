@@ -1,0 +1,171 @@
+//! Entries become lines again, where their typed form says everything: as kimi-cli spells them.
+
+use store_core::{
+    Block, BlockKind, Body, Media, MediaSource, Message, Opaque, Role, ToolUse,
+    codec::{Codec, Object as Writer},
+};
+
+use super::message::PROMPT;
+use crate::json::{Object, text};
+
+/// The line of an entry of a context; none where only the raw bytes say what it was.
+pub(super) fn line(body: &Body) -> Option<String> {
+    match body {
+        Body::Checkpoint(checkpoint) if checkpoint.label.is_none() => {
+            Some(format!("{{\"role\": \"_checkpoint\", \"id\": {}}}", checkpoint.number))
+        }
+        Body::Usage(usage) if usage.spent.is_none() && usage.cost.is_none() && usage.model.is_none() => {
+            Some(format!("{{\"role\": \"_usage\", \"token_count\": {}}}", usage.context_size?))
+        }
+        Body::Message(found) => message(found),
+        _ => None,
+    }
+}
+
+/// A line of the wire: its data with a space behind every colon and comma.
+pub(super) fn wire(body: &Body) -> Option<String> {
+    let Body::Custom(custom) = body else { return None };
+    let mut out = String::with_capacity(custom.data.as_str().len() * 9 / 8);
+    let (mut in_string, mut is_escaped) = (false, false);
+    for char in custom.data.as_str().chars() {
+        out.push(char);
+        match char {
+            _ if is_escaped => is_escaped = false,
+            '\\' if in_string => is_escaped = true,
+            '"' => in_string = !in_string,
+            ':' | ',' if !in_string => out.push(' '),
+            _ => {}
+        }
+    }
+    Some(out)
+}
+
+fn message(message: &Message) -> Option<String> {
+    let format = message.provenance.as_ref().and_then(|provenance| provenance.format.as_deref());
+    let role = match (format, message.role) {
+        (None, role) => role.to_string(),
+        (Some(format), Role::System) => format.strip_prefix("kimi-cli.").filter(|role| *role == PROMPT)?.to_owned(),
+        (Some(_), _) => return None,
+    };
+    if !message.metadata.is_empty() {
+        return None;
+    }
+    let mut out = String::new();
+    let mut object = Writer::open(&mut out);
+    object.field("role", &role);
+    if let [Block { kind: BlockKind::ToolResult(result), .. }] = message.blocks.as_slice() {
+        content(&mut object, result.blocks.iter())?;
+        object.field("tool_call_id", &result.tool_use_id);
+    } else {
+        content(&mut object, message.blocks.iter().filter(|block| call(block).is_none()))?;
+        calls(&mut object, &message.blocks)?;
+    }
+    object.close();
+    Some(out)
+}
+
+fn call(block: &Block) -> Option<&ToolUse> {
+    match &block.kind {
+        BlockKind::ToolUse(call) => Some(call),
+        _ => None,
+    }
+}
+
+/// A lone text is written as a string.
+fn content<'a>(object: &mut Writer<'_>, parts: impl Iterator<Item = &'a Block>) -> Option<()> {
+    let parts: Vec<_> = parts.collect();
+    if let [Block { kind: BlockKind::Text(text), opaque: None, .. }] = parts.as_slice() {
+        object.field("content", text);
+        return Some(());
+    }
+    let out = object.key("content");
+    out.push('[');
+    for (at, block) in parts.into_iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        part(out, block)?;
+    }
+    out.push(']');
+    Some(())
+}
+
+fn part(out: &mut String, block: &Block) -> Option<()> {
+    let (name, media) = match &block.kind {
+        BlockKind::Opaque(opaque) => {
+            opaque.data.write(out);
+            return Some(());
+        }
+        BlockKind::Text(text) if block.opaque.is_none() => {
+            let mut object = Writer::open(out);
+            object.field("type", &"text".to_owned()).field("text", text);
+            object.close();
+            return Some(());
+        }
+        BlockKind::Thinking(thinking) => {
+            let mut object = Writer::open(out);
+            object.field("type", &"think".to_owned()).field("think", &thinking.text);
+            nullable(&mut object, "encrypted", thinking.signature.as_ref());
+            object.close();
+            return Some(());
+        }
+        BlockKind::Image(media) => ("image_url", media),
+        BlockKind::Audio(media) => ("audio_url", media),
+        BlockKind::Video(media) => ("video_url", media),
+        _ => return None,
+    };
+    let id = match &block.opaque {
+        Some(opaque) => Some(id(opaque)?),
+        None => None,
+    };
+    let mut object = Writer::open(out);
+    object.field("type", &name.to_owned());
+    let mut inner = Writer::open(object.key(name));
+    inner.field("url", &url(media)?);
+    nullable(&mut inner, "id", id.as_ref());
+    inner.close();
+    object.close();
+    Some(())
+}
+
+fn id(opaque: &Opaque) -> Option<String> {
+    text(Object::parse(opaque.data.as_str())?.raw("id")?)
+}
+
+fn nullable(object: &mut Writer<'_>, name: &str, value: Option<&String>) {
+    match value {
+        Some(value) => object.field(name, value),
+        None => object.field(name, &store_core::Json::null()),
+    };
+}
+
+fn url(media: &Media) -> Option<String> {
+    match &media.source {
+        MediaSource::Base64(data) => Some(format!("data:{};base64,{data}", media.media_type.as_ref()?)),
+        MediaSource::Url(url) => Some(url.clone()),
+        MediaSource::Blob(_) => None,
+    }
+}
+
+fn calls(object: &mut Writer<'_>, blocks: &[Block]) -> Option<()> {
+    let found: Vec<_> = blocks.iter().filter(|block| call(block).is_some()).collect();
+    if found.is_empty() {
+        return Some(());
+    }
+    let out = object.key("tool_calls");
+    out.push('[');
+    for (at, block) in found.into_iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        let call = call(block).filter(|_| block.opaque.is_none())?;
+        let mut object = Writer::open(out);
+        object.field("type", &"function".to_owned()).field("id", &call.id);
+        let mut function = Writer::open(object.key("function"));
+        function.field("name", &call.name).field("arguments", call.raw.as_ref()?);
+        function.close();
+        object.close();
+    }
+    out.push(']');
+    Some(())
+}

@@ -1,0 +1,162 @@
+//! The files of a session folder, and the order in which its contexts were written.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use store_core::Timestamp;
+
+use crate::error::{Error, Result};
+
+/// The context that is written to.
+pub(super) const CONTEXT: &str = "context.jsonl";
+
+/// The files of a session.
+#[derive(Debug, Default)]
+pub(super) struct Folder {
+    /// Contexts, the oldest first.
+    pub(super) contexts: Vec<Found>,
+    /// What went over the wire.
+    pub(super) wire: Option<Found>,
+    /// The settings and the title.
+    pub(super) state: Option<Found>,
+    /// Folders of subagents.
+    pub(super) subagents: Vec<Found>,
+    /// All other files, also of folders below.
+    pub(super) others: Vec<Found>,
+}
+
+/// A file or folder, by its name in the session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    /// The name; absent for a lone file.
+    pub(super) name: Option<String>,
+    pub(super) path: PathBuf,
+}
+
+impl Folder {
+    /// A context file without a folder.
+    pub(super) fn lone(path: &Path) -> Self {
+        Self { contexts: vec![Found { name: None, path: path.to_owned() }], ..Self::default() }
+    }
+
+    /// Looks into a session folder.
+    pub(super) fn list(path: &Path) -> Result<Self> {
+        let mut folder = Self::default();
+        folder.collect(path, "")?;
+        folder.contexts.sort_by_key(|found| age(found.name.as_deref()));
+        Ok(folder)
+    }
+
+    fn collect(&mut self, path: &Path, below: &str) -> Result<()> {
+        let mut children = Vec::new();
+        for entry in fs::read_dir(path).map_err(Error::io(path))? {
+            let entry = entry.map_err(Error::io(path))?;
+            let kind = entry.file_type().map_err(Error::io(&entry.path()))?;
+            children.push((entry.file_name().to_string_lossy().into_owned(), entry.path(), kind));
+        }
+        children.sort_by(|a, b| a.0.cmp(&b.0));
+        for (name, path, kind) in children {
+            let found = Found { name: Some(format!("{below}{name}")), path };
+            // A link may lead anywhere, also in a circle.
+            if kind.is_dir() {
+                self.folder(found, below)?;
+            } else if kind.is_file() || (below.is_empty() && found.path.is_file()) {
+                self.file(found, &name, below.is_empty());
+            }
+        }
+        Ok(())
+    }
+
+    fn folder(&mut self, found: Found, below: &str) -> Result<()> {
+        if below == "subagents/" && has_content(&found.path.join(CONTEXT)) {
+            self.subagents.push(found);
+            return Ok(());
+        }
+        let name = found.name.as_deref().unwrap_or_default();
+        self.collect(&found.path, &format!("{name}/"))
+    }
+
+    fn file(&mut self, found: Found, name: &str, is_top: bool) {
+        match name {
+            "wire.jsonl" if is_top => self.wire = Some(found),
+            "state.json" if is_top => self.state = Some(found),
+            _ if is_top && is_context(Some(name)) => self.contexts.push(found),
+            _ => self.others.push(found),
+        }
+    }
+}
+
+fn has_content(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0)
+}
+
+/// Whether a file of this name, or a lone one, holds a context.
+pub(super) fn is_context(name: Option<&str>) -> bool {
+    name.is_none_or(|name| rotation(name).is_some())
+}
+
+/// Sorts contexts by age, the oldest first.
+fn age(name: Option<&str>) -> Option<(u8, i64)> {
+    rotation(name.unwrap_or(CONTEXT))
+}
+
+/// `context.jsonl.N`, highest N first, then `context_1.jsonl` and so on, and `context.jsonl` last.
+fn rotation(name: &str) -> Option<(u8, i64)> {
+    if name == CONTEXT {
+        return Some((2, 0));
+    }
+    let number = |digits: &str| -> Option<i64> {
+        digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
+    };
+    if let Some(digits) = name.strip_prefix("context.jsonl.") {
+        return Some((0, -number(digits)?));
+    }
+    let digits = name.strip_prefix("context_")?.strip_suffix(".jsonl")?;
+    Some((1, number(digits)?))
+}
+
+/// When a file was last written to.
+pub(super) fn modified(path: &Path) -> Option<Timestamp> {
+    let time = fs::metadata(path).ok()?.modified().ok()?;
+    let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
+    Timestamp::from_millis(u64::try_from(since.as_millis()).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{age, is_context};
+
+    #[test]
+    fn contexts_are_sorted_by_their_numbers() {
+        let mut names = [
+            "context.jsonl",
+            "context_10.jsonl",
+            "context.jsonl.1",
+            "context_2.jsonl",
+            "context.jsonl.12",
+            "context_1.jsonl",
+        ];
+        names.sort_by_key(|name| age(Some(name)));
+        assert_eq!(
+            names,
+            [
+                "context.jsonl.12",
+                "context.jsonl.1",
+                "context_1.jsonl",
+                "context_2.jsonl",
+                "context_10.jsonl",
+                "context.jsonl"
+            ]
+        );
+    }
+
+    #[test]
+    fn other_names_are_no_contexts() {
+        for name in ["wire.jsonl", "context_sub_1.jsonl", "context_x.jsonl", "context_.jsonl", "context.jsonl.bak"] {
+            assert!(!is_context(Some(name)), "{name}");
+        }
+        assert!(is_context(None) && is_context(Some("context_3.jsonl")));
+    }
+}

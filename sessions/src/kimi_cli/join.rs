@@ -1,0 +1,254 @@
+//! How a file of the history goes on from the one before it: a compaction, a revert, or a clear.
+
+use super::{
+    history::{History, Mark, Node, Spot},
+    row::{Kind, Row},
+};
+
+/// How a file goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Join {
+    /// It repeats so many leading lines and goes on behind them; after a clear it repeats none.
+    Rewind {
+        /// The lines.
+        shared: usize,
+        /// Whether it says nothing else yet, and may become anything.
+        is_open: bool,
+    },
+    /// It begins with a summary of what was before.
+    Compaction(Compaction),
+}
+
+/// A file that begins with a summary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Compaction {
+    /// The line of the summary.
+    pub(super) at: usize,
+    /// The lines of the file before that stand behind the summary once more.
+    pub(super) kept: Vec<usize>,
+    /// The entries that the summary stands for: the first and the last.
+    pub(super) covers: (usize, usize),
+    /// Whether the lines before the summary are other ones than before: then the summary stands for the whole path, and
+    /// says them again.
+    pub(super) restates: bool,
+}
+
+/// The first rule that fits: a summary, lines in common, else a clear. What is stored stays as it was decided.
+pub(super) fn join(history: &History, before: &[Row], rows: &[Row], is_stored: &dyn Fn(Mark) -> bool) -> Join {
+    let file = history.files().len();
+    let shared = before.iter().zip(rows).take_while(|(a, b)| a.bytes == b.bytes).count();
+    let stored = |mark: fn(usize, usize) -> Mark| (0..=shared).rev().find(|shared| is_stored(mark(file, *shared)));
+    if let Some(shared) = stored(Mark::Rewind) {
+        return Join::Rewind { shared, is_open: false };
+    }
+    let found = File { history, before, rows, shared, file, is_stored };
+    let rewind = || found.rewind(stored(Mark::Open).unwrap_or_default());
+    let may_restate = stored(Mark::Open).is_none();
+    let compaction = found.compaction().filter(|compaction| may_restate || !compaction.restates);
+    compaction.map_or_else(rewind, Join::Compaction)
+}
+
+struct File<'a> {
+    history: &'a History,
+    before: &'a [Row],
+    rows: &'a [Row],
+    /// Leading lines that are equal in both files.
+    shared: usize,
+    file: usize,
+    is_stored: &'a dyn Fn(Mark) -> bool,
+}
+
+impl File<'_> {
+    fn spot(&self, row: usize) -> Option<&Spot> {
+        self.history.spot(self.file.checked_sub(1)?, row)
+    }
+
+    /// The entry that a line of the file before leaves off at.
+    fn tip(&self, lines: usize) -> Option<usize> {
+        self.spot(lines.checked_sub(1)?)?.tip
+    }
+
+    /// Behind the lines in common, but not before those that were taken for common already.
+    fn rewind(&self, taken: usize) -> Join {
+        let is_exact =
+            |shared: &usize| shared.checked_sub(1).is_none_or(|row| self.spot(row).is_some_and(|spot| spot.is_exact));
+        let shared = (0..=self.shared).rev().find(is_exact).unwrap_or_default();
+        let says_something = |row: &Row| row.kind.is_node() && !row.kind.is_opening();
+        let is_revert = self.rows.iter().take(shared).any(says_something);
+        let is_open = shared == self.rows.len();
+        Join::Rewind { shared: if is_revert || is_open { shared } else { taken }, is_open }
+    }
+
+    fn compaction(&self) -> Option<Compaction> {
+        let at = self.rows.iter().position(|row| row.kind.is_message())?;
+        // A summary that the file before has too was copied by a revert.
+        if self.rows.get(at)?.kind != Kind::Summary || self.shared > at {
+            return None;
+        }
+        let last = self.history.head()?;
+        let lead = self.tip(at).filter(|_| self.shared == at);
+        let lead_depth = self.history.depth(lead);
+        let lead_nodes = self.rows.iter().take(at).filter(|row| row.kind.is_node()).count();
+        if self.shared != at || lead_depth != lead_nodes {
+            let root = self.history.path(Some(last)).last()?;
+            return Some(Compaction { at, kept: Vec::new(), covers: (root, last), restates: true });
+        }
+        let from = self.history.path(Some(last)).take(self.history.depth(Some(last)) - lead_depth).last()?;
+        let kept = self.kept(at, lead_depth).unwrap_or_default();
+        let first_kept = kept.first().and_then(|row| self.spot(*row)?.node);
+        let to = first_kept.and_then(|kept| self.history.node(kept)?.parent).unwrap_or(last);
+        Some(Compaction { at, kept, covers: (from, to), restates: false })
+    }
+
+    /// The lines of the file before that stand behind the summary again: its last two messages of user or assistant and
+    /// what is between and behind them.
+    fn kept(&self, at: usize, lead_depth: usize) -> Option<Vec<usize>> {
+        let messages = |rows: &[Row]| -> Vec<usize> {
+            rows.iter().enumerate().filter(|(_, row)| row.kind.is_message()).map(|(row, _)| row).collect()
+        };
+        let mut tail = messages(self.before);
+        let spoken = |row: &&usize| self.before.get(**row).is_some_and(|row| row.kind.is_spoken());
+        let first = *tail.iter().rev().filter(spoken).nth(1)?;
+        tail.retain(|row| *row >= first);
+        let behind = self.rows.get(at + 1..)?.get(..tail.len())?;
+        let is_equal = |(row, again): (&usize, &Row)| {
+            again.kind.is_message() && self.before.get(*row).is_some_and(|row| row.same == again.same)
+        };
+        if !tail.iter().zip(behind).all(is_equal) || !self.are_entries(&tail, lead_depth) {
+            return None;
+        }
+        let is_free = !(self.is_stored)(Mark::Line(self.file, at)) || (self.is_stored)(Mark::Shared(self.file, at + 1));
+        is_free.then_some(tail)
+    }
+
+    /// Whether entries of their own stand for these lines, and something before them is left to cover.
+    fn are_entries(&self, tail: &[usize], lead_depth: usize) -> bool {
+        let node = |row: &usize| -> Option<&Node> { self.history.node(self.spot(*row)?.node?) };
+        let has_more = |first: &Node| first.depth > lead_depth + 1;
+        tail.first().and_then(node).is_some_and(has_more)
+            && tail.iter().all(|row| node(row).is_some_and(|node| !node.is_compaction))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Compaction, Join};
+    use crate::kimi_cli::{
+        history::{History, Mark},
+        row::{Kind, Row, hash},
+    };
+    use store_core::Role;
+
+    /// `s` instructions, digits checkpoints, `=` a summary, upper case the assistant, lower case the user, `_` usage.
+    fn rows(text: &str) -> Vec<Row> {
+        let row = |char: char| {
+            let kind = match char {
+                's' | 'z' => Kind::Prompt,
+                '0'..='9' => Kind::Checkpoint(u64::from(char as u32 - '0' as u32)),
+                '=' | '#' => Kind::Summary,
+                'A'..='Z' => Kind::Message(Role::Assistant),
+                '_' => Kind::Beside,
+                _ => Kind::Message(Role::User),
+            };
+            let hash = hash(&char);
+            Row { kind, bytes: (hash, 1), same: hash, said: None, calls: Vec::new(), answers: None }
+        };
+        text.chars().map(row).collect()
+    }
+
+    fn history(files: &[&str], stored: &[Mark]) -> History {
+        let rows: Vec<_> = files.iter().map(|text| rows(text)).collect();
+        let rows: Vec<_> = rows.iter().map(Vec::as_slice).collect();
+        History::of(&rows, &|mark| stored.contains(&mark))
+    }
+
+    /// The path of the head: entries of the tree as file and character; a summary as what it covers.
+    fn check(files: &[&str], stored: &[Mark], path: &str) {
+        let history = history(files, stored);
+        let name = |at: usize| {
+            let node = history.node(at).unwrap();
+            let char = files[node.file].chars().nth(node.row).unwrap();
+            format!("{char}{}", node.file + 1)
+        };
+        let mut found: Vec<_> = history.path(history.head()).collect();
+        found.reverse();
+        let found: Vec<_> = found
+            .into_iter()
+            .map(|at| {
+                let node = history.node(at).unwrap();
+                match &history.files()[node.file].join {
+                    Some(Join::Compaction(Compaction { covers: (from, to), .. })) if node.is_compaction => {
+                        format!("{}({}-{})", name(at), name(*from), name(*to))
+                    }
+                    _ => name(at),
+                }
+            })
+            .collect();
+        assert_eq!(found.join(" "), path, "{files:?}");
+    }
+
+    #[test]
+    fn lines_in_common_are_a_revert() {
+        check(&["s0ab1cD", "s0ab1e"], &[], "s1 01 a1 b1 11 e2");
+        check(&["s0a1B_2c", "s0a1B_", "s0a1f"], &[], "s1 01 a1 11 f3");
+        check(&["a1B", "a1c"], &[], "a1 11 c2");
+    }
+
+    #[test]
+    fn only_instructions_in_common_are_a_clear() {
+        check(&["s0a1B", "s0c"], &[], "s2 02 c2");
+        check(&["s0a1B", "z0a"], &[], "z2 02 a2");
+        check(&["s0a", "z0"], &[], "z2 02");
+        check(&["s0a", "_"], &[], "");
+    }
+
+    #[test]
+    fn a_summary_stands_for_what_is_not_kept() {
+        check(&["s0a1B2cD", "s0=cD3e"], &[], "s1 01 a1 11 B1 21 c1 D1 =2(a1-21) 32 e2");
+        check(&["s0a1B2cD", "s0=e"], &[], "s1 01 a1 11 B1 21 c1 D1 =2(a1-D1) e2");
+        check(&["s0a1B2cD", "s0=c"], &[], "s1 01 a1 11 B1 21 c1 D1 =2(a1-D1) c2");
+        check(&["a1B2cD", "=cD"], &[], "a1 11 B1 21 c1 D1 =2(a1-21)");
+    }
+
+    #[test]
+    fn a_second_summary_stands_for_the_first_too() {
+        check(&["s0a1B2cD", "s0=cD3eF", "s0#eF4g"], &[], "s1 01 a1 11 B1 21 c1 D1 =2(a1-21) 32 e2 F2 #3(a1-32) 43 g3");
+        // What is kept reaches back to what the first had kept.
+        check(&["s0aBcD", "s0=cDe", "s0#De"], &[], "s1 01 a1 B1 c1 D1 =2(a1-B1) e2 #3(a1-c1)");
+        // The first summary itself is said again.
+        check(&["s0aB", "s0=e", "s0#=e"], &[], "s1 01 a1 B1 =2(a1-B1) e2 #3(a1-e2) =3 e3");
+    }
+
+    #[test]
+    fn other_instructions_are_said_again() {
+        check(&["aBcD", "s0=cD"], &[], "a1 B1 c1 D1 s2 02 =2(a1-02) c2 D2");
+        check(&["aBcD", "s0=cD", "s0#cD"], &[], "a1 B1 c1 D1 s2 02 =2(a1-02) c2 D2 s3 03 #3(a1-03) c3 D3");
+    }
+
+    #[test]
+    fn a_revert_copies_the_summary_too() {
+        check(&["s0aBcD", "s0=cD1e2F", "s0=cD1g"], &[], "s1 01 a1 B1 c1 D1 =2(a1-B1) 12 g3");
+        check(&["s0aBcD", "s0=cD1e", "s0=cD1"], &[], "s1 01 a1 B1 c1 D1 =2(a1-B1) 12");
+        // Where what is kept is cut, nothing stands for the summary alone.
+        check(&["s0aBcD", "s0=cD1e", "s0=cx"], &[], "s3 03 =3 c3 x3");
+    }
+
+    #[test]
+    fn what_is_stored_stays_as_it_was_decided() {
+        check(&["s0a1B", "s0=a"], &[Mark::Rewind(1, 0)], "s2 02 =2 a2");
+        check(&["s0a1B2cD", "s0=cD"], &[Mark::Line(1, 2)], "s1 01 a1 11 B1 21 c1 D1 =2(a1-D1) c2 D2");
+        let kept = [Mark::Shared(1, 3), Mark::Shared(1, 4), Mark::Line(1, 2)];
+        check(&["s0a1B2cD", "s0=cDe"], &kept, "s1 01 a1 11 B1 21 c1 D1 =2(a1-21) e2");
+        check(&["s0a1B", "s0a1Bc"], &[Mark::Rewind(1, 4)], "s1 01 a1 11 B2 c2");
+    }
+
+    #[test]
+    fn what_says_nothing_yet_may_become_anything() {
+        check(&["s0a1B", "s0"], &[], "s1 01");
+        let empty = [Mark::Open(1, 2)];
+        check(&["s0a1B", "s0c"], &empty, "s1 01 c2");
+        check(&["s0a1B", "s0a1c"], &empty, "s1 01 a1 11 c2");
+        check(&["s0a1B2cD", "s0=cD"], &empty, "s1 01 a1 11 B1 21 c1 D1 =2(a1-21)");
+        check(&["saB", "s0=aB"], &[Mark::Open(1, 1)], "s1 02 =2 a2 B2");
+    }
+}

@@ -1,0 +1,70 @@
+//! Lines of a context file become bodies of entries.
+
+use store_core::{Custom, NewBody, UsageRecord, log::check_message};
+
+use super::message;
+use crate::{
+    issue::{Code, Issues},
+    json::Object,
+    lines::bad_field,
+};
+
+/// The body of a line, and its part in the file.
+#[derive(Debug)]
+pub(super) struct Typed {
+    pub(super) body: NewBody,
+    /// Whether it lies beside the conversation.
+    pub(super) side: bool,
+}
+
+impl Typed {
+    const fn on(body: NewBody) -> Self {
+        Self { body, side: false }
+    }
+
+    const fn beside(body: NewBody) -> Self {
+        Self { body, side: true }
+    }
+}
+
+/// Reads a line that is an object.
+pub(super) fn read(line: u64, object: &Object<'_>, issues: &mut Issues) -> Typed {
+    let Some(role) = object.text("role") else {
+        bad_field(issues, line, "`role` is no text");
+        return own_type("line", object);
+    };
+    body(line, &role, object, issues).unwrap_or_else(|detail| {
+        bad_field(issues, line, detail);
+        own_type(&role, object)
+    })
+}
+
+/// An entry of the line's own type, with all its fields.
+fn own_type(kind: &str, object: &Object<'_>) -> Typed {
+    Typed::beside(Custom::new(format!("kimi-cli.{kind}"), object.without(&["role"])).into())
+}
+
+fn body(line: u64, role: &str, object: &Object<'_>, issues: &mut Issues) -> Result<Typed, String> {
+    match role {
+        "_checkpoint" => {
+            let number = object.number("id").ok_or("`id` is no whole number")?;
+            Ok(Typed::on(NewBody::Checkpoint { number: Some(number), label: None }))
+        }
+        "_usage" => {
+            let mut usage = UsageRecord::default();
+            usage.context_size = Some(object.number("token_count").ok_or("`token_count` is no whole number")?);
+            Ok(Typed::beside(usage.into()))
+        }
+        _ => match message::read(line, role, object, issues) {
+            Some(message) => {
+                let message = message?;
+                check_message(&message).map_err(|e| e.to_string())?;
+                Ok(Typed::on(message.into()))
+            }
+            None => {
+                issues.add(line, Code::UnknownType, format!("the role `{role}`"), "an entry of its own type");
+                Ok(own_type(role, object))
+            }
+        },
+    }
+}

@@ -1,0 +1,168 @@
+//! Messages of a context file.
+
+use store_core::{Block, BlockKind, Json, JsonMap, Message, Opaque, Role, ToolResult};
+
+use super::parts;
+use crate::{
+    blocks::{Blocks, Call, with_origin},
+    issue::Issues,
+    json::{Object, list, text},
+};
+
+/// The role of the line that holds the instructions; its message is told apart by this format.
+pub(super) const PROMPT: &str = "_system_prompt";
+
+/// The first part of the message that a compaction leaves.
+pub(super) const COMPACTED: &str =
+    "<system>Previous context has been compacted. Here is the compaction output:</system>";
+
+/// How the text of a failed call begins.
+pub(super) const FAILED: &str = "<system>ERROR:";
+
+/// The message of a line whose role is `role`; none if no message has this role.
+pub(super) fn read(line: u64, role: &str, object: &Object<'_>, issues: &mut Issues) -> Option<Result<Message, String>> {
+    let mut reader = Reader { line, object, issues };
+    Some(match role {
+        PROMPT => reader.prompt(),
+        "user" => reader.plain(Role::User),
+        "assistant" => reader.plain(Role::Assistant),
+        "system" => reader.plain(Role::System),
+        "tool" => reader.result(),
+        _ => return None,
+    })
+}
+
+struct Reader<'a, 'b> {
+    line: u64,
+    object: &'a Object<'b>,
+    issues: &'a mut Issues,
+}
+
+impl Reader<'_, '_> {
+    fn prompt(&mut self) -> Result<Message, String> {
+        let message = self.plain(Role::System)?;
+        Ok(with_origin(message, None, Some(&format!("kimi-cli.{PROMPT}"))))
+    }
+
+    fn plain(&mut self, role: Role) -> Result<Message, String> {
+        let object = self.object;
+        let mut blocks = Blocks::new(self.line, parts::origin(), self.issues);
+        let calls = match object.raw("tool_calls") {
+            None | Some("null") => Vec::new(),
+            Some(raw) => list(raw).ok_or("`tool_calls` is no list")?,
+        };
+        match object.raw("content") {
+            Some(raw) => parts::read(raw, &mut blocks)?,
+            None if calls.is_empty() => return Err("`content` is missing".to_owned()),
+            None => {}
+        }
+        for raw in calls {
+            if role == Role::Assistant {
+                call(raw, &mut blocks);
+            } else {
+                blocks.bad(raw, "a call outside of an assistant message");
+            }
+        }
+        let mut message = Message::new(role, blocks.list);
+        message.metadata = self.others(&["role", "content", "tool_calls"]);
+        Ok(message)
+    }
+
+    fn result(&mut self) -> Result<Message, String> {
+        let object = self.object;
+        let call = object.text("tool_call_id").filter(|id| !id.trim().is_empty());
+        let call = call.ok_or("`tool_call_id` is missing")?;
+        let content = object.raw("content").ok_or("`content` is missing")?;
+        let mut blocks = Blocks::new(self.line, parts::origin(), self.issues);
+        parts::read(content, &mut blocks)?;
+        let mut result = ToolResult::new(call, blocks.list);
+        // Who writes a result says so of every failure; the wire, where it is kept, knows better.
+        result.is_error = Some(first_text(&result.blocks).is_some_and(|text| text.starts_with(FAILED)));
+        let mut message = Message::new(Role::Tool, vec![Block::new(BlockKind::ToolResult(result))]);
+        message.metadata = self.others(&["role", "content", "tool_call_id"]);
+        Ok(message)
+    }
+
+    /// The fields that the message does not hold otherwise.
+    fn others(&self, held: &[&str]) -> JsonMap {
+        let others = self.object.iter().filter(|(name, _)| !held.contains(name));
+        others.filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect()
+    }
+}
+
+fn call(raw: &str, blocks: &mut Blocks<'_>) {
+    let Some(item) = Object::parse(raw) else { return blocks.bad(raw, "a call that is no object") };
+    let Some(function) = item.object("function") else { return blocks.bad(raw, "a call without a function") };
+    let call = Call { id: item.text("id"), name: function.text("name"), arguments: function.raw("arguments") };
+    let extras = item.json("extras").filter(|extras| extras.as_str() != "null");
+    if let (Some(block), Some(extras)) = (blocks.call(raw, call), extras) {
+        block.opaque = Some(Opaque::new(parts::origin(), extras));
+    }
+}
+
+/// The text of the first block, if it is one.
+pub(super) fn first_text(blocks: &[Block]) -> Option<&str> {
+    match &blocks.first()?.kind {
+        BlockKind::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// What a message says, for comparing it: a lone text is the same as a list of this one part, and nulls say nothing.
+pub(super) fn sameness(object: &Object<'_>) -> String {
+    let mut fields: Vec<_> = object.iter().filter(|(_, raw)| *raw != "null").collect();
+    fields.sort_unstable();
+    let mut out = String::new();
+    for (name, raw) in fields {
+        let lone = || Some(lone_text(raw).filter(|_| name == "content")?.as_str().to_owned());
+        let value = lone().or_else(|| Some(Json::parse(raw).ok()?.as_str().to_owned()));
+        out += &format!("{name}:{}\n", value.unwrap_or_default());
+    }
+    out
+}
+
+fn lone_text(raw: &str) -> Option<Json> {
+    let text = match list(raw)?.as_slice() {
+        [part] => {
+            let part = Object::parse(part)?;
+            part.text("text").filter(|_| part.text("type").as_deref() == Some("text"))?
+        }
+        _ => return None,
+    };
+    Json::of(&text).ok()
+}
+
+/// The text that a message or the input of a turn says, for comparing it; none if there is none.
+pub(super) fn said(content: &str) -> Option<String> {
+    if let Some(text) = text(content) {
+        return Some(text);
+    }
+    let texts = list(content)?.into_iter().filter_map(|part| Object::parse(part)?.text("text"));
+    let texts: Vec<_> = texts.collect();
+    (!texts.is_empty()).then(|| texts.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{said, sameness};
+    use crate::json::Object;
+
+    #[test]
+    fn spellings_of_one_message_are_the_same() {
+        let same = |a: &str, b: &str| sameness(&Object::parse(a).unwrap()) == sameness(&Object::parse(b).unwrap());
+        assert!(same(
+            r#"{"role": "user", "content": "x"}"#,
+            r#"{"content":[{"type":"text","text":"x"}],"role":"user"}"#
+        ));
+        assert!(same(r#"{"role":"user","content":"x","tool_calls":null}"#, r#"{"role":"user","content":"x"}"#));
+        assert!(!same(r#"{"role":"user","content":"x"}"#, r#"{"role":"user","content":"y"}"#));
+        assert!(!same(r#"{"role":"user","content":"x"}"#, r#"{"role":"assistant","content":"x"}"#));
+    }
+
+    #[test]
+    fn what_is_said_is_the_text() {
+        assert_eq!(said("\"a\"").as_deref(), Some("a"));
+        assert_eq!(said(r#"[{"type":"text","text":"a"},{"type":"image"},{"text":"b"}]"#).as_deref(), Some("a\nb"));
+        assert_eq!((said("[]"), said("null")), (None, None));
+    }
+}

@@ -1,0 +1,30 @@
+//! kimi-cli: a folder with the context that is written to, those before it, what went over the wire, and subagents.
+//!
+//! ```text
+//! context_1 … context_N, context   lines of a history each; join, history: how they make one tree
+//! wire                             times and failures (clock), and a side entry for each record
+//! state.json, other files          a side entry each
+//! subagents/ID/                    a session again: a child thread
+//! ```
+
+mod clock;
+mod contexts;
+mod drafts;
+mod encode;
+mod folder;
+mod history;
+mod ids;
+mod join;
+mod line;
+mod message;
+mod parts;
+mod row;
+mod scan;
+mod session;
+mod state;
+mod survey;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+pub(crate) use self::survey::survey;

@@ -1,0 +1,78 @@
+//! Parts of messages: text, thinking and media.
+
+use store_core::{Block, BlockKind, Json, Media, MediaSource, Opaque, Origin, Thinking};
+
+use crate::{
+    blocks::Blocks,
+    json::{Object, list, text},
+};
+
+/// Who understands what only kimi-cli does: a file does not say which provider it talked to.
+pub(super) fn origin() -> Origin {
+    Origin::new("kimi-cli")
+}
+
+/// Reads `content`: text, a list of parts, or nothing.
+pub(super) fn read(raw: &str, blocks: &mut Blocks<'_>) -> Result<(), String> {
+    if raw == "null" {
+        return Ok(());
+    }
+    if let Some(text) = text(raw) {
+        blocks.text(text);
+        return Ok(());
+    }
+    for raw in list(raw).ok_or("`content` is neither text nor a list")? {
+        part(raw, blocks);
+    }
+    Ok(())
+}
+
+fn part(raw: &str, blocks: &mut Blocks<'_>) {
+    let Some(item) = Object::parse(raw) else { return blocks.unknown(raw) };
+    let kind = item.text("type").unwrap_or_default();
+    match kind.as_str() {
+        "text" => match item.text("text") {
+            Some(text) => blocks.text(text),
+            None => blocks.bad(raw, "a text part without text"),
+        },
+        "think" => thinking(raw, &item, blocks),
+        "image_url" => media(raw, item.object("image_url"), BlockKind::Image, blocks),
+        "audio_url" => media(raw, item.object("audio_url"), BlockKind::Audio, blocks),
+        "video_url" => media(raw, item.object("video_url"), BlockKind::Video, blocks),
+        "image" => media(raw, Some(item), BlockKind::Image, blocks),
+        "audio" => media(raw, Some(item), BlockKind::Audio, blocks),
+        "video" => media(raw, Some(item), BlockKind::Video, blocks),
+        _ => blocks.unknown(raw),
+    }
+}
+
+fn thinking(raw: &str, item: &Object<'_>, blocks: &mut Blocks<'_>) {
+    let Some(text) = item.text("think") else { return blocks.bad(raw, "a think part without text") };
+    if item.has("encrypted") && item.text("encrypted").is_none() {
+        return blocks.bad(raw, "a think part whose `encrypted` is no text");
+    }
+    let mut thinking = Thinking::new(text);
+    thinking.signature = item.text("encrypted");
+    thinking.origin = thinking.signature.as_ref().map(|_| blocks.origin.clone());
+    blocks.list.push(Block::new(BlockKind::Thinking(thinking)));
+}
+
+fn media(raw: &str, item: Option<Object<'_>>, kind: fn(Media) -> BlockKind, blocks: &mut Blocks<'_>) {
+    let Some((item, url)) = item.and_then(|item| item.text("url").map(|url| (item, url))) else {
+        return blocks.bad(raw, "a medium without a url");
+    };
+    let media = match inline(&url) {
+        Some((media_type, data)) => Media::new(Some(media_type.to_owned()), MediaSource::Base64(data.to_owned())),
+        None => Media::new(None, MediaSource::Url(url)),
+    };
+    let mut block = Block::new(kind(media));
+    let id = item.raw("id").filter(|id| *id != "null").and_then(|id| Json::parse(&format!("{{\"id\":{id}}}")).ok());
+    block.opaque = id.map(|id| Opaque::new(blocks.origin.clone(), id));
+    blocks.list.push(block);
+}
+
+/// Media type and data of a `data:` url in base64.
+fn inline(url: &str) -> Option<(&str, &str)> {
+    let (media_type, data) = url.strip_prefix("data:")?.split_once(";base64,")?;
+    (!media_type.is_empty()).then_some((media_type, data))
+}

@@ -1,0 +1,120 @@
+//! What is kept of each line of a context file between the passes.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use store_core::{BlockKind, NewBody, Role};
+
+use super::{
+    line::Typed,
+    message::{COMPACTED, PROMPT, first_text, said, sameness},
+};
+use crate::{json::Object, source::Line};
+
+/// A line of a context file.
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    pub(super) kind: Kind,
+    /// Of its bytes, and how many they are: lines with equal ones are equal.
+    pub(super) bytes: (u64, usize),
+    /// Of a message: what it says, whatever its spelling.
+    pub(super) same: u64,
+    /// Of a user message: its text.
+    pub(super) said: Option<u64>,
+    /// Ids of calls in it.
+    pub(super) calls: Vec<String>,
+    /// The id of the call that it answers.
+    pub(super) answers: Option<String>,
+}
+
+/// What a line of a context file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Nothing.
+    Blank,
+    /// Beside the conversation: usage, what nobody knows, and what is no JSON object.
+    Beside,
+    /// The instructions.
+    Prompt,
+    /// A checkpoint.
+    Checkpoint(u64),
+    /// A message.
+    Message(Role),
+    /// A user message that the tool made: a reminder, a checkpoint.
+    Injected,
+    /// What a compaction leaves.
+    Summary,
+}
+
+impl Kind {
+    /// Whether an entry of the conversation's tree stands for it.
+    pub(super) const fn is_node(self) -> bool {
+        !matches!(self, Self::Blank | Self::Beside)
+    }
+
+    /// Whether it is a message of the history.
+    pub(super) const fn is_message(self) -> bool {
+        matches!(self, Self::Message(_) | Self::Injected | Self::Summary)
+    }
+
+    /// Whether it is one of the messages that a compaction counts.
+    pub(super) const fn is_spoken(self) -> bool {
+        matches!(self, Self::Message(Role::User | Role::Assistant) | Self::Injected | Self::Summary)
+    }
+
+    /// Whether every history begins with such lines.
+    pub(super) const fn is_opening(self) -> bool {
+        matches!(self, Self::Prompt | Self::Checkpoint(0))
+    }
+}
+
+impl Row {
+    /// A line that is no JSON object, or nothing.
+    pub(super) fn bare(line: &Line) -> Self {
+        let kind = if line.is_blank() { Kind::Blank } else { Kind::Beside };
+        let bytes = (hash(&line.bytes), line.bytes.len());
+        Self { kind, bytes, same: 0, said: None, calls: Vec::new(), answers: None }
+    }
+
+    /// A line that is an object.
+    pub(super) fn of(line: &Line, object: &Object<'_>, typed: &Typed) -> Self {
+        let mut row = Self::bare(line);
+        if typed.side {
+            return row;
+        }
+        let message = match &typed.body {
+            NewBody::Checkpoint { number: Some(number), .. } => {
+                row.kind = Kind::Checkpoint(*number);
+                return row;
+            }
+            NewBody::Message(message) => message,
+            _ => return row,
+        };
+        row.kind = Kind::Message(message.role);
+        row.same = hash(&sameness(object));
+        for block in &message.blocks {
+            match &block.kind {
+                BlockKind::ToolUse(call) => row.calls.push(call.id.clone()),
+                BlockKind::ToolResult(result) => row.answers = Some(result.tool_use_id.clone()),
+                _ => {}
+            }
+        }
+        let text = first_text(&message.blocks).unwrap_or_default();
+        if object.text("role").as_deref() == Some(PROMPT) {
+            row.kind = Kind::Prompt;
+        } else if message.role == Role::User && text == COMPACTED {
+            row.kind = Kind::Summary;
+        } else if message.role == Role::User && text.starts_with("<system") {
+            row.kind = Kind::Injected;
+        } else if message.role == Role::User {
+            row.said = object.raw("content").and_then(said).map(|text| hash(&text));
+        }
+        row
+    }
+}
+
+/// A hash that is the same in every build and run of this release: nothing of it is stored.
+pub(super) fn hash<T: Hash + ?Sized>(value: &T) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}

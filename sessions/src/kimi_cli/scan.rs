@@ -1,0 +1,130 @@
+//! The first reading of one JSONL file: its facts, the ends of its lines, and what is odd about them.
+
+use crate::{
+    error::Result,
+    facts::{FileFacts, LastLine},
+    issue::{Code, Issues},
+    json::Object,
+    lenient,
+    source::{Ending, Line, Next, Source},
+};
+
+/// What a line is.
+#[derive(Debug)]
+pub(super) enum Seen<'a> {
+    /// Nothing but white space.
+    Blank,
+    /// No JSON object.
+    Broken,
+    /// An object.
+    Object(&'a Object<'a>),
+}
+
+/// A file that was read once.
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    pub(super) facts: FileFacts,
+    /// Where each line ends, without its line end.
+    pub(super) ends: Vec<u64>,
+}
+
+/// Reads a file; none if a line is over the limit.
+pub(super) fn scan(
+    source: &Source,
+    name: Option<&String>,
+    issues: &mut Issues,
+    take: &mut dyn FnMut(&Line, &Seen<'_>, &mut Issues),
+) -> Result<Option<Scan>> {
+    issues.set_file(name.cloned());
+    let mut scan = Scan::default();
+    scan.facts.name = name.cloned();
+    let mut lines = source.lines(u64::MAX)?;
+    loop {
+        match lines.next()? {
+            Next::Line(line) => scan.line(&line, issues, take),
+            Next::Long(number) => {
+                let action = "refused: the store has no blobs to hold it";
+                issues.add(number, Code::LongLine, "longer than a line may be", action);
+                return Ok(None);
+            }
+            Next::End => break,
+        }
+    }
+    (scan.facts.bytes, scan.facts.sha256) = lines.so_far();
+    scan.note_whole(lines.is_cut(), issues);
+    Ok(Some(scan))
+}
+
+impl Scan {
+    fn line(&mut self, line: &Line, issues: &mut Issues, take: &mut dyn FnMut(&Line, &Seen<'_>, &mut Issues)) {
+        self.facts.lines = line.number;
+        self.facts.bom |= line.bom;
+        if matches!(line.ending, Ending::CrLf | Ending::Cr) {
+            self.facts.crlf.push(line.number);
+        }
+        if line.ending.is_open() {
+            self.facts.last = LastLine::Open;
+        }
+        self.ends.push(line.end.saturating_sub(line.ending.len()));
+        if line.is_blank() {
+            self.facts.blank.push(line.number);
+            if !line.bytes.is_empty() {
+                self.facts.spaces.push((line.number, String::from_utf8_lossy(&line.bytes).into_owned()));
+            }
+            return take(line, &Seen::Blank, issues);
+        }
+        let lenient = lenient::read(&line.bytes);
+        for &code in &lenient.odd {
+            let (detail, action) = oddity(code);
+            issues.add(line.number, code, detail, action);
+        }
+        let is_deep = lenient.odd.contains(&Code::DeepJson);
+        match Object::parse(&lenient.text).filter(|_| !is_deep) {
+            Some(object) => {
+                if line.ending.is_open() {
+                    issues.add(line.number, Code::NoFinalNewline, "the last line has no line end", "read");
+                }
+                take(line, &Seen::Object(&object), issues);
+            }
+            None => {
+                self.note_broken(line, is_deep, issues);
+                take(line, &Seen::Broken, issues);
+            }
+        }
+    }
+
+    fn note_broken(&mut self, line: &Line, is_deep: bool, issues: &mut Issues) {
+        let mut code = Code::MalformedLine;
+        if line.ending.is_open() {
+            self.facts.last = LastLine::Torn;
+            code = Code::TornLastLine;
+        }
+        if !is_deep {
+            issues.add(line.number, code, "no JSON object", "raw bytes kept beside the conversation");
+        }
+    }
+
+    fn note_whole(&self, is_cut: bool, issues: &mut Issues) {
+        if is_cut && self.facts.last != LastLine::Torn {
+            issues.add_whole(Code::TornLastLine, "the compressed stream is cut off", "read as far as it goes");
+        }
+        if self.facts.bom {
+            issues.add_whole(Code::Bom, "a byte order mark", "dropped for reading, back on export");
+        }
+        if !self.facts.crlf.is_empty() {
+            let detail = format!("{} lines end in CR LF", self.facts.crlf.count());
+            issues.add_whole(Code::Crlf, detail, "dropped for reading, back on export");
+        }
+    }
+}
+
+/// What an odd character is called, and what happens to it.
+const fn oddity(code: Code) -> (&'static str, &'static str) {
+    match code {
+        Code::InvalidUtf8 => ("bytes that are not UTF-8", "read as U+FFFD; raw bytes kept"),
+        Code::LoneSurrogate => ("half of a surrogate pair", "read as U+FFFD; raw escape kept"),
+        Code::ControlCharacter => ("a raw control character in a string", "read"),
+        Code::DeepJson => ("nested deeper than 128", "raw bytes kept beside the conversation"),
+        _ => ("the character U+0000", "kept"),
+    }
+}

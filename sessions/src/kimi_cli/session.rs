@@ -1,0 +1,199 @@
+//! A session that was looked through: what it gives to the import.
+
+use store_core::{EntryId, Timestamp};
+
+use super::{
+    clock::{At, Clock},
+    drafts::KimiDrafts,
+    folder::is_context,
+    history::{History, Mark},
+    ids::Ids,
+    row::Row,
+    state::Whole,
+    wire::Record,
+};
+use crate::{
+    error::Result,
+    facts::{Facts, FileFacts, LastLine, Retaken},
+    format::{About, Drafts, Session, Stored},
+    source::Source,
+};
+
+/// The file of what went over the wire.
+pub(super) const WIRE: &str = "wire.jsonl";
+
+/// A file of lines.
+pub(super) struct Lined<T> {
+    pub(super) source: Source,
+    pub(super) facts: FileFacts,
+    /// Where each line ends, without its line end.
+    pub(super) ends: Vec<u64>,
+    /// When it was last written to.
+    pub(super) modified: Option<Timestamp>,
+    /// What is kept of each line.
+    pub(super) rows: Vec<T>,
+}
+
+/// A session.
+pub(super) struct KimiSession {
+    pub(super) about: About,
+    /// Contexts that hold something, the oldest first.
+    pub(super) contexts: Vec<Lined<Row>>,
+    pub(super) wire: Option<Lined<Record>>,
+    /// The state, and files that nobody knows.
+    pub(super) wholes: Vec<(&'static str, Whole)>,
+    /// Whether the context that is written to holds nothing.
+    pub(super) is_cleared: bool,
+    pub(super) plan: Plan,
+}
+
+/// How the files of a session make one thread.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) history: History,
+    pub(super) clock: Clock,
+    /// The ids of the lines of each context.
+    pub(super) ids: Vec<Ids>,
+    pub(super) wire_ids: Ids,
+    /// The facts as this import writes them.
+    pub(super) facts: Facts,
+}
+
+impl Plan {
+    /// The id of the entry that stands for a line of a context.
+    pub(super) fn line_id(&self, (file, row): At) -> Result<Option<EntryId>> {
+        let line = u64::try_from(row).unwrap_or(u64::MAX).saturating_add(1);
+        self.ids.get(file).map(|ids| ids.line(line)).transpose()
+    }
+
+    /// The id of an entry of the tree.
+    pub(super) fn node_id(&self, at: Option<usize>) -> Result<Option<EntryId>> {
+        match at.and_then(|at| self.history.node(at)) {
+            Some(node) => self.line_id((node.file, node.row)),
+            None => Ok(None),
+        }
+    }
+}
+
+impl KimiSession {
+    /// Puts the files together, with what is stored as it is.
+    pub(super) fn plan(&self, stored: &Stored) -> Plan {
+        let taken = Ids::taken(stored);
+        let known: Vec<_> = stored.facts.iter().flat_map(contexts_of).collect();
+        let mut facts = self.about.facts.clone();
+        let mut ids = Vec::new();
+        for (position, context) in self.contexts.iter().enumerate() {
+            let retaken = retaken(known.get(position).copied(), context);
+            ids.push(Ids::context(position, &taken, &retaken));
+            note_retaken(&mut facts, &context.facts, retaken);
+        }
+        let wire_known = stored.facts.as_ref().and_then(|facts| facts.named(WIRE));
+        let retaken_wire = self.wire.as_ref().map(|wire| retaken(wire_known, wire)).unwrap_or_default();
+        let wire_ids = Ids::wire(&taken, &retaken_wire);
+        if let Some(wire) = &self.wire {
+            note_retaken(&mut facts, &wire.facts, retaken_wire);
+        }
+        let rows: Vec<_> = self.contexts.iter().map(|context| context.rows.as_slice()).collect();
+        let history = History::of(&rows, &|mark| is_stored(&ids, stored, mark));
+        let clock = self.clock(&history);
+        Plan { history, clock, ids, wire_ids, facts }
+    }
+
+    fn clock(&self, history: &History) -> Clock {
+        let mut lines = Vec::new();
+        for (file, context) in self.contexts.iter().enumerate() {
+            for (row, found) in context.rows.iter().enumerate() {
+                if history.is_new((file, row)) {
+                    lines.push(((file, row), found));
+                }
+            }
+        }
+        Clock::of(&lines, self.wire.as_ref().map_or(&[], |wire| &wire.rows))
+    }
+}
+
+impl Session for KimiSession {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn about_mut(&mut self) -> &mut About {
+        &mut self.about
+    }
+
+    /// Contexts are told apart by their position, since a rotation renames them. The state is written anew at every
+    /// change, so it says nothing here.
+    fn continues(&self, known: &Facts) -> Result<bool> {
+        let contexts: Vec<_> = contexts_of(known).collect();
+        if contexts.len() > self.contexts.len() {
+            return Ok(false);
+        }
+        for (known, now) in contexts.into_iter().zip(&self.contexts) {
+            if !begins_with(now, known)? {
+                return Ok(false);
+            }
+        }
+        match (known.named(WIRE), &self.wire) {
+            (Some(known), Some(now)) => begins_with(now, known),
+            (Some(known), None) => Ok(known.bytes == 0),
+            (None, _) => Ok(true),
+        }
+    }
+
+    fn adopt(&mut self, stored: &Stored) {
+        self.plan = self.plan(stored);
+    }
+
+    fn drafts<'a>(&'a self, stored: &'a Stored) -> Result<Box<dyn Drafts + 'a>> {
+        Ok(Box::new(KimiDrafts::new(self, stored)?))
+    }
+
+    fn head(&self, _stored: &Stored) -> Option<EntryId> {
+        let head = self.plan.history.head().filter(|_| !self.is_cleared);
+        self.plan.node_id(head).ok().flatten()
+    }
+}
+
+/// The contexts that hold something, the oldest first.
+fn contexts_of(facts: &Facts) -> impl Iterator<Item = &FileFacts> {
+    facts.0.iter().filter(|file| is_context(file.name.as_deref()) && file.bytes > 0)
+}
+
+fn begins_with<T>(now: &Lined<T>, known: &FileFacts) -> Result<bool> {
+    if known.bytes == now.facts.bytes {
+        return Ok(known.sha256 == now.facts.sha256);
+    }
+    Ok(known.bytes < now.facts.bytes && now.source.hash_of(known.bytes)?.as_ref() == Some(&known.sha256))
+}
+
+/// Lines that were imported before they were whole.
+fn retaken<T>(known: Option<&FileFacts>, now: &Lined<T>) -> Vec<Retaken> {
+    let Some(known) = known else { return Vec::new() };
+    let mut retaken = known.retaken.clone();
+    let last = usize::try_from(known.lines).ok().and_then(|lines| now.ends.get(lines.checked_sub(1)?));
+    // What may be half of a CR LF is no part of the line.
+    let end_then = known.bytes.saturating_sub(u64::from(known.crlf.contains(known.lines)));
+    if known.bytes < now.facts.bytes && known.last != LastLine::Ended && last.is_some_and(|end| *end > end_then) {
+        retaken.push(Retaken { line: known.lines, torn: known.last == LastLine::Torn });
+    }
+    retaken
+}
+
+fn note_retaken(facts: &mut Facts, file: &FileFacts, retaken: Vec<Retaken>) {
+    if let Some(noted) = facts.0.iter_mut().find(|noted| noted.name == file.name) {
+        noted.retaken = retaken;
+    }
+}
+
+fn is_stored(ids: &[Ids], stored: &Stored, mark: Mark) -> bool {
+    let line = |row: usize| u64::try_from(row).unwrap_or(u64::MAX).saturating_add(1);
+    let (Mark::Line(file, _) | Mark::Shared(file, _) | Mark::Rewind(file, _) | Mark::Open(file, _)) = mark;
+    let Some(ids) = ids.get(file).filter(|_| !stored.imported.is_empty()) else { return false };
+    let id = match mark {
+        Mark::Line(_, row) => ids.line(line(row)),
+        Mark::Shared(_, row) => ids.shared(line(row)),
+        Mark::Rewind(_, shared) => ids.rewind(shared),
+        Mark::Open(_, shared) => ids.open(shared),
+    };
+    id.is_ok_and(|id| stored.has(&id))
+}

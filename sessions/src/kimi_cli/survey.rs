@@ -1,0 +1,226 @@
+//! The first pass: reads every file of a session once.
+
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+};
+
+use store_core::{JsonMap, ThreadFields};
+
+use super::{
+    folder::{Folder, Found, modified},
+    line,
+    row::Row,
+    scan::{Scan, Seen, scan},
+    session::{KimiSession, Lined, Plan},
+    state::{State, Whole},
+    wire::{self, Record},
+};
+use crate::{
+    blocks::cut,
+    error::{Error, Result},
+    facts::{Facts, FileFacts},
+    format::{About, Outcome, Stored, Surveyed, thread_id},
+    issue::{Code, Issues},
+    json::quote,
+    options::{FormatName, ImportOptions},
+    source::{Line, Source},
+};
+
+/// The largest file that is kept in an entry, where nobody knows what it is.
+const MAX_WHOLE: u64 = 1 << 20;
+
+/// Looks through a session folder, or a lone context file.
+pub(crate) fn survey(path: &Path, options: &ImportOptions) -> Result<Outcome> {
+    let folder = if path.is_dir() { Folder::list(path)? } else { Folder::lone(path) };
+    let mut open = vec![(path.to_owned(), name_of(path), folder)];
+    let mut sessions = Vec::new();
+    while let Some((path, name, folder)) = open.pop() {
+        for Found { path, .. } in folder.subagents.iter().rev() {
+            open.push((path.clone(), format!("{name}.{}", name_of(path)), Folder::list(path)?));
+        }
+        let mut reader = Reader::new(options);
+        if !reader.read(&folder)? {
+            return Ok(Outcome::Refused(reader.issues));
+        }
+        sessions.push(reader.finish(path, &name, !sessions.is_empty())?);
+    }
+    Ok(Outcome::Sessions(sessions))
+}
+
+/// The name of a session folder, or of a lone file without its ends.
+fn name_of(path: &Path) -> String {
+    let named = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = named.or_else(|| {
+        let whole = path.canonicalize().ok()?;
+        whole.file_name().map(|name| name.to_string_lossy().into_owned())
+    });
+    let name = name.unwrap_or_default();
+    if path.is_dir() {
+        return name;
+    }
+    let stem = [".gz", ".zst"].iter().fold(name.as_str(), |stem, end| stem.strip_suffix(end).unwrap_or(stem));
+    stem.strip_suffix(".jsonl").unwrap_or(stem).to_owned()
+}
+
+struct Reader<'a> {
+    options: &'a ImportOptions,
+    issues: Issues,
+    /// Of all files, in the order in which their entries are.
+    facts: Vec<FileFacts>,
+    contexts: Vec<Lined<Row>>,
+    wire: Option<Lined<Record>>,
+    version: Option<String>,
+    state: Option<State>,
+    wholes: Vec<(&'static str, Whole)>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(options: &'a ImportOptions) -> Self {
+        Self {
+            options,
+            issues: Issues::default(),
+            facts: Vec::new(),
+            contexts: Vec::new(),
+            wire: None,
+            version: None,
+            state: None,
+            wholes: Vec::new(),
+        }
+    }
+
+    /// Reads every file; false if the session is refused.
+    fn read(&mut self, folder: &Folder) -> Result<bool> {
+        for found in &folder.contexts {
+            let Some(read) = lined(found, self.options, &mut self.issues, row)? else { return Ok(false) };
+            self.facts.push(read.facts.clone());
+            self.contexts.push(read);
+        }
+        if self.facts.iter().all(|file| file.blank.count() == file.lines) {
+            self.issues.set_file(None);
+            self.issues.add_whole(Code::EmptyFile, "nothing but blank lines", "refused");
+            return Ok(false);
+        }
+        if let Some(found) = &folder.wire {
+            let mut version = None;
+            let record = |line: &Line, seen: &Seen<'_>, issues: &mut Issues| match seen {
+                Seen::Object(object) => {
+                    version = version.take().or_else(|| wire::version(object));
+                    Record::read(line.number, object, issues)
+                }
+                Seen::Blank | Seen::Broken => Record::other(),
+            };
+            let Some(read) = lined(found, self.options, &mut self.issues, record)? else { return Ok(false) };
+            self.version = version.or_else(|| Some(wire::FIRST_VERSION.to_owned()));
+            self.facts.push(read.facts.clone());
+            self.wire = Some(read);
+        }
+        if let Some(found) = &folder.state {
+            let state = State::read(found, &mut self.issues)?;
+            self.keep("state", state.whole.clone());
+            self.state = Some(state);
+        }
+        for found in &folder.others {
+            self.other(found)?;
+        }
+        self.issues.set_file(None);
+        Ok(true)
+    }
+
+    fn other(&mut self, found: &Found) -> Result<()> {
+        let bytes = std::fs::metadata(&found.path).map_err(Error::io(&found.path))?.len();
+        if bytes <= MAX_WHOLE {
+            self.keep("file", Whole::read(found)?);
+            return Ok(());
+        }
+        self.issues.set_file(found.name.clone());
+        let detail = format!("a file that is no part of the conversation, of {bytes} bytes");
+        self.issues.add_whole(Code::UnknownType, detail, "left out: the store has no blobs to hold it");
+        Ok(())
+    }
+
+    fn keep(&mut self, prefix: &'static str, whole: Whole) {
+        self.facts.push(whole.facts.clone());
+        self.wholes.push((prefix, whole));
+    }
+
+    fn finish(self, path: PathBuf, name: &str, is_child: bool) -> Result<Surveyed> {
+        let Self { mut issues, facts, contexts, wire, version, state, wholes, .. } = self;
+        let first_record = wire.iter().flat_map(|wire| &wire.rows).find_map(|record| record.time);
+        let mut fields = ThreadFields::default();
+        fields.metadata = JsonMap::from([("session_id".to_owned(), quote(&cut(&name_of(&path))))]);
+        if let Some(version) = &version {
+            fields.metadata.insert("version".to_owned(), quote(&cut(version)));
+        }
+        if let Some(state) = state {
+            fields.title = state.title;
+            fields.metadata.extend(state.metadata.map(|metadata| ("state".to_owned(), metadata)));
+        }
+        let about = About {
+            file: path,
+            format: FormatName::KimiCli.name(),
+            version,
+            thread: thread_id(&[name, "session"])?,
+            is_child,
+            fields,
+            at: first_record.or_else(|| contexts.first()?.modified),
+            facts: Facts(facts),
+        };
+        let is_cleared = contexts.last().is_some_and(|context| context.facts.bytes == 0);
+        let contexts = contexts.into_iter().filter(|context| context.facts.bytes > 0).collect();
+        let mut session = KimiSession { about, contexts, wire, wholes, is_cleared, plan: Plan::default() };
+        session.plan = session.plan(&Stored::default());
+        note_pairs(&session, &mut issues);
+        issues.set_file(None);
+        Ok(Surveyed { session: Box::new(session), issues })
+    }
+}
+
+/// Reads a file of lines; none if one of them is too long.
+fn lined<T>(
+    found: &Found,
+    options: &ImportOptions,
+    issues: &mut Issues,
+    mut read: impl FnMut(&Line, &Seen<'_>, &mut Issues) -> T,
+) -> Result<Option<Lined<T>>> {
+    let source = Source::new(found.path.clone(), options.max_line);
+    let mut rows = Vec::new();
+    let mut take = |line: &Line, seen: &Seen<'_>, issues: &mut Issues| rows.push(read(line, seen, issues));
+    let Some(Scan { facts, ends }) = scan(&source, found.name.as_ref(), issues, &mut take)? else { return Ok(None) };
+    Ok(Some(Lined { source, facts, ends, modified: modified(&found.path), rows }))
+}
+
+/// What is kept of a line of a context.
+fn row(line: &Line, seen: &Seen<'_>, issues: &mut Issues) -> Row {
+    match seen {
+        Seen::Object(object) => Row::of(line, object, &line::read(line.number, object, issues)),
+        Seen::Blank | Seen::Broken => Row::bare(line),
+    }
+}
+
+/// Calls and results that have no partner in their file. A file holds a whole history, so what it repeats counts.
+fn note_pairs(session: &KimiSession, issues: &mut Issues) {
+    for (file, context) in session.contexts.iter().enumerate() {
+        issues.set_file(context.facts.name.clone());
+        let called: HashSet<_> = context.rows.iter().flat_map(|row| &row.calls).collect();
+        let answered: HashSet<_> = context.rows.iter().filter_map(|row| row.answers.as_ref()).collect();
+        let mut noted = HashSet::new();
+        for (at, row) in context.rows.iter().enumerate() {
+            if !session.plan.history.is_new((file, at)) {
+                continue;
+            }
+            let line = u64::try_from(at).unwrap_or(u64::MAX).saturating_add(1);
+            for id in row.calls.iter().filter(|id| !answered.contains(id)) {
+                if noted.insert(id) {
+                    issues.add(line, Code::OpenCall, format!("no result of `{id}`"), "kept; the context answers it");
+                }
+            }
+            for id in row.answers.iter().filter(|id| !called.contains(id)) {
+                if noted.insert(id) {
+                    let action = "kept; the context leaves it out";
+                    issues.add(line, Code::OrphanResult, format!("no call of `{id}`"), action);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Every file of a session can be written again from its entries, byte for byte.
+
+use std::{collections::HashMap, path::Path};
+
+use store_core::{Body, NewBody, NewEntry};
+
+use super::{encode, survey};
+use crate::{
+    facts::{FileFacts, LastLine},
+    format::{Outcome, Session, Stored},
+    issue::Issues,
+    json::Object,
+    lines::body_of,
+    options::ImportOptions,
+};
+
+fn drafts(session: &dyn Session) -> Vec<NewEntry> {
+    let stored = Stored::default();
+    let mut drafts = session.drafts(&stored).unwrap();
+    let mut entries = Vec::new();
+    while let Some(draft) = drafts.next(&mut Issues::default()).unwrap() {
+        entries.push(draft.entry);
+    }
+    entries
+}
+
+/// The bytes of the line that an entry stands for.
+fn line(entry: &NewEntry, by_id: &HashMap<&str, &NewEntry>) -> Vec<u8> {
+    if let Some(raw) = entry.origin.as_ref().and_then(|origin| origin.raw.as_ref()) {
+        return raw.to_vec();
+    }
+    if let NewBody::Custom(custom) = &entry.body
+        && custom.kind == "kimi-cli.shared"
+    {
+        let original = Object::parse(custom.data.as_str()).unwrap().text("entry").unwrap();
+        return line(by_id[original.as_str()], by_id);
+    }
+    let body: Body = body_of(&entry.body).unwrap();
+    encode::line(&body).or_else(|| encode::wire(&body)).unwrap().into_bytes()
+}
+
+fn file(facts: &FileFacts, prefix: &str, entries: &[NewEntry]) -> Vec<u8> {
+    let by_id: HashMap<_, _> = entries.iter().map(|entry| (entry.id.as_ref().unwrap().as_str(), entry)).collect();
+    let mut out = if facts.bom { b"\xef\xbb\xbf".to_vec() } else { Vec::new() };
+    for number in 1..=facts.lines {
+        if facts.blank.contains(number) {
+            out.extend(facts.spaces_of(number).as_bytes());
+        } else {
+            let id = format!("{prefix}L{number}");
+            let shared = format!("{id}.shared");
+            let entry = by_id.get(id.as_str()).or_else(|| by_id.get(shared.as_str())).unwrap();
+            assert_eq!(entry.origin.as_ref().unwrap().line, number);
+            out.extend(line(entry, &by_id));
+        }
+        if facts.crlf.contains(number) {
+            out.push(b'\r');
+        }
+        if number < facts.lines || facts.last == LastLine::Ended {
+            out.push(b'\n');
+        }
+    }
+    out
+}
+
+/// Gives how many lines of contexts and wires keep their bytes, and how many there are.
+fn check(path: &Path) -> (usize, usize) {
+    let Outcome::Sessions(sessions) = survey(path, &ImportOptions::default()).unwrap() else { panic!("refused") };
+    let mut counts = (0, 0);
+    for surveyed in sessions {
+        let about = surveyed.session.about();
+        let entries = drafts(&*surveyed.session);
+        let mut position = 0;
+        for facts in &about.facts.0 {
+            let name = facts.name.as_deref().unwrap_or_default();
+            let bytes = std::fs::read(about.file.join(name)).unwrap();
+            let prefix = match name {
+                "wire.jsonl" => "wire.".to_owned(),
+                _ if facts.bytes == 0 => continue,
+                _ if facts.lines == 0 => {
+                    let kept = |entry: &&NewEntry| entry.origin.as_ref().unwrap().raw.as_deref() == Some(&bytes);
+                    let as_json = |entry: &&NewEntry| match &entry.body {
+                        NewBody::Custom(custom) => custom.data.as_str().as_bytes() == bytes,
+                        _ => false,
+                    };
+                    assert!(entries.iter().any(|entry| kept(&entry) || as_json(&entry)), "{name}");
+                    continue;
+                }
+                _ => {
+                    position += 1;
+                    if position == 1 { String::new() } else { format!("{position}.") }
+                }
+            };
+            let found = file(facts, &prefix, &entries);
+            assert_eq!(String::from_utf8_lossy(&found), String::from_utf8_lossy(&bytes), "{path:?}: {name}");
+            assert!(found == bytes, "{path:?}: {name}");
+        }
+        let lines = entries.iter().filter_map(|entry| entry.origin.as_ref()).filter(|origin| origin.line > 0);
+        counts.1 += lines.clone().count();
+        counts.0 += lines.filter(|origin| origin.raw.is_some()).count();
+    }
+    counts
+}
+
+#[test]
+fn every_file_comes_back() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions");
+    for (name, raw, lines) in [
+        ("kimi-cli/with-tool-calls", 0, 20),
+        ("kimi-cli/recent-protocol-1.10", 0, 20),
+        // Messages with spaces between fields.
+        ("kimi-cli/legacy-protocol-1.3", 3, 20),
+        ("kimi-cli/with-image", 2, 20),
+        ("kimi-cli/archived", 0, 20),
+        ("kimi-cli/broken-state-json", 3, 6),
+        ("kimi-cli/python-jsonl-compat", 2, 6),
+        // Control lines and records without spaces, and a summary.
+        ("kimi-cli/rotated", 22, 47),
+        ("bad/kimi-context", 8, 13),
+    ] {
+        assert_eq!(check(&fixtures.join(name)), (raw, lines), "{name}");
+    }
+}
+
+#[test]
+fn odd_files_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::create_dir_all(path("uploads")).unwrap();
+    std::fs::write(path("context.jsonl.2"), "\u{feff}{\"role\":\"user\",\"content\":\"a\"}\r\n \r\n{\"role\":7}\r\n")
+        .unwrap();
+    std::fs::write(path("context.jsonl.1"), "").unwrap();
+    std::fs::write(path("context_1.jsonl"), b"{\"role\":\"user\",\"content\":\"\xff\"}\n\n\n{\"role\":\"us").unwrap();
+    std::fs::write(path("context.jsonl"), "{\"role\":\"user\",\"content\":\"b\"}").unwrap();
+    std::fs::write(path("wire.jsonl"), "{\"type\": \"metadata\"}\n\n[]\n{\"timestamp\": 1.5}\n").unwrap();
+    std::fs::write(path("uploads/a.bin"), b"\x00\x01").unwrap();
+    std::fs::write(path("state.json"), "[1]").unwrap();
+    assert_eq!(check(folder.path()).1, 8);
+}

@@ -1,0 +1,107 @@
+//! What went over the wire: one record a line, the only place that knows times and failures.
+
+use store_core::{Custom, NewBody, Timestamp};
+
+use super::{message::said, row::hash};
+use crate::{
+    issue::{Code, Issues},
+    json::Object,
+    lines::bad_field,
+    time,
+};
+
+/// The version of a wire that names none.
+pub(super) const FIRST_VERSION: &str = "1.1";
+
+/// A record, as far as the import needs it between the passes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) time: Option<Timestamp>,
+    pub(super) event: Event,
+}
+
+/// What a record is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Event {
+    /// A turn begins, with the hash of what the user said.
+    Turn(Option<u64>),
+    /// A request to the model begins.
+    Step,
+    /// The model says something.
+    Part,
+    /// The model calls a tool.
+    Call(String),
+    /// A tool answers.
+    Result {
+        /// The call.
+        id: String,
+        /// Whether the tool failed.
+        is_error: Option<bool>,
+    },
+    /// Anything else.
+    Other,
+}
+
+impl Record {
+    /// A line that is no JSON object, or nothing.
+    pub(super) const fn other() -> Self {
+        Self { time: None, event: Event::Other }
+    }
+
+    /// Reads a record; what a line is wrong about is noted.
+    pub(super) fn read(line: u64, object: &Object<'_>, issues: &mut Issues) -> Self {
+        if is_metadata(object) {
+            return Self::other();
+        }
+        let time = object.raw("timestamp").and_then(time::read);
+        if time.is_none() {
+            issues.add(line, Code::BadTime, "no time that can be read", "the time before it");
+        }
+        let message = object.object("message");
+        let kind = message.as_ref().and_then(|message| message.text("type"));
+        let Some((message, kind)) = message.zip(kind) else {
+            bad_field(issues, line, "`message` is no object with a type");
+            return Self { time, event: Event::Other };
+        };
+        let event = message.object("payload").and_then(|payload| event(&kind, &payload));
+        Self { time, event: event.unwrap_or(Event::Other) }
+    }
+}
+
+fn event(kind: &str, payload: &Object<'_>) -> Option<Event> {
+    Some(match kind {
+        "TurnBegin" => {
+            let said = payload.raw("user_input").and_then(said);
+            Event::Turn(said.map(|text| hash(&text)))
+        }
+        "StepBegin" => Event::Step,
+        "ContentPart" => Event::Part,
+        "ToolCall" => Event::Call(payload.text("id")?),
+        "ToolResult" => {
+            let returned = payload.object("return_value");
+            let is_error = returned.and_then(|returned| returned.bool("is_error"));
+            Event::Result { id: payload.text("tool_call_id")?, is_error }
+        }
+        _ => return None,
+    })
+}
+
+/// Whether a line says which version this is.
+fn is_metadata(object: &Object<'_>) -> bool {
+    object.text("type").as_deref() == Some("metadata")
+}
+
+/// The version that a line names.
+pub(super) fn version(object: &Object<'_>) -> Option<String> {
+    object.text("protocol_version").filter(|_| is_metadata(object))
+}
+
+/// The body of a record: all of its line.
+pub(super) fn body(object: &Object<'_>) -> NewBody {
+    let kind = match object.object("message").and_then(|message| message.text("type")) {
+        Some(kind) => kind,
+        None if is_metadata(object) => "metadata".to_owned(),
+        None => "line".to_owned(),
+    };
+    Custom::new(format!("kimi-cli.wire.{kind}"), object.without(&[])).into()
+}

@@ -1,0 +1,146 @@
+//! Makes strict JSON of a line that a strict parser refuses but whose meaning is clear.
+
+use std::{borrow::Cow, collections::BTreeSet};
+
+use store_core::MAX_JSON_DEPTH;
+
+use crate::issue::Code;
+
+/// A line as it can be parsed, and what was odd about it.
+#[derive(Debug)]
+pub(crate) struct Lenient<'a> {
+    /// The text: invalid bytes and lone surrogates are U+FFFD, raw control characters in strings are escaped.
+    pub(crate) text: Cow<'a, str>,
+    /// What was odd.
+    pub(crate) odd: BTreeSet<Code>,
+}
+
+/// Looks at every byte of a line once.
+pub(crate) fn read(bytes: &[u8]) -> Lenient<'_> {
+    let text = String::from_utf8_lossy(bytes);
+    let mut scan = Scan::default();
+    if matches!(text, Cow::Owned(_)) {
+        scan.odd.insert(Code::InvalidUtf8);
+    }
+    scan.run(&text);
+    let Scan { patches, odd, .. } = scan;
+    let text = if patches.is_empty() { text } else { Cow::Owned(patched(&text, &patches)) };
+    Lenient { text, odd }
+}
+
+/// What stands instead of the bytes from `.0` to `.1`.
+type Patch = (usize, usize, String);
+
+fn patched(text: &str, patches: &[Patch]) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut kept = 0;
+    for (from, to, instead) in patches {
+        out.push_str(text.get(kept..*from).unwrap_or_default());
+        out.push_str(instead);
+        kept = *to;
+    }
+    out.push_str(text.get(kept..).unwrap_or_default());
+    out
+}
+
+#[derive(Default)]
+struct Scan {
+    patches: Vec<Patch>,
+    in_string: bool,
+    depth: usize,
+    odd: BTreeSet<Code>,
+}
+
+impl Scan {
+    fn run(&mut self, text: &str) {
+        let bytes = text.as_bytes();
+        let mut at = 0;
+        while let Some(&byte) = bytes.get(at) {
+            at = if self.in_string { self.inside(bytes, at, byte) } else { self.outside(at, byte) };
+        }
+    }
+
+    fn outside(&mut self, at: usize, byte: u8) -> usize {
+        match byte {
+            b'"' => self.in_string = true,
+            b'{' | b'[' => {
+                self.depth += 1;
+                if self.depth > MAX_JSON_DEPTH {
+                    self.odd.insert(Code::DeepJson);
+                }
+            }
+            b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
+        at + 1
+    }
+
+    fn inside(&mut self, bytes: &[u8], at: usize, byte: u8) -> usize {
+        match byte {
+            b'"' => self.in_string = false,
+            b'\\' => return self.escape(bytes, at),
+            0..=0x1f => {
+                self.odd.insert(Code::ControlCharacter);
+                if byte == 0 {
+                    self.odd.insert(Code::Nul);
+                }
+                self.patches.push((at, at + 1, format!("\\u{byte:04x}")));
+            }
+            _ => {}
+        }
+        at + 1
+    }
+
+    fn escape(&mut self, bytes: &[u8], at: usize) -> usize {
+        let Some(unit) = unit(bytes, at) else { return at + 2 };
+        match unit {
+            0 => {
+                self.odd.insert(Code::Nul);
+            }
+            0xd800..=0xdbff if matches!(self::unit(bytes, at + 6), Some(0xdc00..=0xdfff)) => return at + 12,
+            0xd800..=0xdfff => {
+                self.odd.insert(Code::LoneSurrogate);
+                self.patches.push((at, at + 6, "\\ufffd".to_owned()));
+            }
+            _ => {}
+        }
+        at + 6
+    }
+}
+
+/// The code unit of the escape `\uXXXX` at `at`, if there is one.
+fn unit(bytes: &[u8], at: usize) -> Option<u16> {
+    let escape = std::str::from_utf8(bytes.get(at..at + 6)?).ok()?;
+    let digits = escape.strip_prefix("\\u")?;
+    if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) { u16::from_str_radix(digits, 16).ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+
+    fn check(bytes: &[u8], text: &str, odd: &str) {
+        let line = read(bytes);
+        let found: Vec<_> = line.odd.iter().map(|code| code.name()).collect();
+        assert_eq!((line.text.as_ref(), found.join(" ").as_str()), (text, odd));
+    }
+
+    #[test]
+    fn only_what_is_odd_is_changed() {
+        check(br#"{"a":"b\n\u0041"}"#, r#"{"a":"b\n\u0041"}"#, "");
+        check(b"{\"a\":\"x\ty\"}", r#"{"a":"x\u0009y"}"#, "control_character");
+        check(b"{\t\"a\":\"\x00\"}", "{\t\"a\":\"\\u0000\"}", "nul control_character");
+        check(
+            br#""\ud800 \udc00 \ud83d\ude00 \u0000""#,
+            r#""\ufffd \ufffd \ud83d\ude00 \u0000""#,
+            "lone_surrogate nul",
+        );
+        check(br#""\ud800\ud800\udc00""#, r#""\ufffd\ud800\udc00""#, "lone_surrogate");
+        check(br#""\\ud800 \\u0000 \""#, r#""\\ud800 \\u0000 \""#, "");
+        check(b"\"\xff\xfe\"", "\"\u{fffd}\u{fffd}\"", "invalid_utf8");
+        check("\"\u{2028}\u{feff}\"".as_bytes(), "\"\u{2028}\u{feff}\"", "");
+        check("[".repeat(129).as_bytes(), &"[".repeat(129), "deep_json");
+        check(b"\"\\", "\"\\", "");
+        check("\"\\u00é\"".as_bytes(), "\"\\u00é\"", "");
+    }
+}

@@ -1,0 +1,226 @@
+//! The second pass: lines become drafts, each after its parent.
+
+use std::collections::{HashMap, VecDeque};
+
+use bytes::Bytes;
+use store_core::{Custom, EntryId, ImportOrigin, NewBody, NewEntry, ParentRef, Timestamp, log::check_message};
+
+use super::{Drafted, Earlier, Ids, LineFormat, ObjectLine, Place, Row, Time, Typed, body_of, session::LineSession};
+use crate::{
+    error::{Error, Result},
+    facts::{Facts, IMPORT_LINE},
+    format::{Draft, Drafts, Stored, short},
+    issue::{Code, Issues},
+    json::Object,
+    lenient,
+    source::{Line, Lines, Next},
+};
+
+pub(super) struct LineDrafts<'a, F: LineFormat> {
+    session: &'a LineSession<F>,
+    ids: Ids,
+    lines: Lines,
+    facts: Facts,
+    ready: VecDeque<Draft>,
+    /// Lines whose parent comes later, by their parent.
+    waiting: HashMap<usize, Vec<(usize, Line)>>,
+    appended: Vec<bool>,
+    last: Option<usize>,
+    time: Option<Timestamp>,
+    earlier: Earlier,
+    header: bool,
+}
+
+impl<F: LineFormat> Drafts for LineDrafts<'_, F> {
+    fn next(&mut self, issues: &mut Issues) -> Result<Option<Draft>> {
+        loop {
+            if let Some(draft) = self.ready.pop_front() {
+                return Ok(Some(draft));
+            }
+            match self.lines.next()? {
+                Next::Line(line) => self.take(line, issues),
+                Next::Long(_) | Next::End => return self.end(),
+            }
+        }
+    }
+}
+
+impl<'a, F: LineFormat> LineDrafts<'a, F> {
+    pub(super) fn new(session: &'a LineSession<F>, stored: &Stored) -> Result<Self> {
+        let mut drafts = Self {
+            session,
+            ids: session.ids(stored),
+            lines: session.source.lines(session.about.bytes())?,
+            facts: session.facts(stored),
+            ready: VecDeque::new(),
+            waiting: HashMap::new(),
+            appended: vec![false; session.tree.len()],
+            last: None,
+            time: session.about.at,
+            earlier: Earlier::default(),
+            header: session.has_header,
+        };
+        if !session.has_header {
+            drafts.made_facts("L0")?;
+        }
+        let digest = session.about.facts.digest();
+        let grown = format!("L0#file.{}", short(&digest));
+        if let Some(known) = &stored.facts
+            && (known.digest() != digest || stored.has(&EntryId::new(&grown)?))
+        {
+            drafts.made_facts(&grown)?;
+        }
+        Ok(drafts)
+    }
+
+    /// The end, if what was read is what the first pass had read.
+    fn end(&mut self) -> Result<Option<Draft>> {
+        let known = self.session.about.facts.file().map(|file| (file.bytes, file.sha256.as_str()));
+        let (bytes, hash) = self.lines.so_far();
+        if known == Some((bytes, hash.as_str())) {
+            return Ok(None);
+        }
+        Err(Error::Changed { path: self.session.source.path().to_owned() })
+    }
+
+    fn made_facts(&mut self, id: &str) -> Result<()> {
+        let entry = self.facts.to_entry(EntryId::new(id)?, self.session.about.format);
+        self.ready.push_back(Draft { entry, bytes: 0 });
+        Ok(())
+    }
+
+    fn take(&mut self, line: Line, issues: &mut Issues) {
+        let row = usize::try_from(line.number - 1).ok().and_then(|at| self.session.rows.get(at));
+        match row {
+            None | Some(Row::Blank) => {}
+            Some(Row::Nameless) => self.nameless(line),
+            Some(Row::Named(_)) => match self.session.nodes.get(&line.number) {
+                Some(&at) => self.node(at, line, issues),
+                None => self.side(line, issues),
+            },
+        }
+    }
+
+    fn nameless(&mut self, line: Line) {
+        let is_header = std::mem::take(&mut self.header);
+        let body = if is_header { self.facts.to_custom() } else { Custom::new(IMPORT_LINE, store_core::Json::null()) };
+        self.push(line, body.into(), Spot::beside(self.last_parent()));
+    }
+
+    fn last_parent(&self) -> ParentRef {
+        self.last.map_or(ParentRef::Root, |at| self.below(at))
+    }
+
+    fn below(&self, at: usize) -> ParentRef {
+        let id = self.session.tree.get(at).and_then(|node| self.ids.of(node.line));
+        id.map_or(ParentRef::Root, |id| ParentRef::Entry(id.clone()))
+    }
+
+    fn node(&mut self, at: usize, line: Line, issues: &mut Issues) {
+        if let Some(parent) = self.session.tree.parent(at).filter(|parent| !self.is_appended(*parent)) {
+            self.waiting.entry(parent).or_default().push((at, line));
+            return;
+        }
+        let mut next = vec![(at, line)];
+        while let Some((at, line)) = next.pop() {
+            self.append(at, line, issues);
+            next.extend(self.waiting.remove(&at).into_iter().flatten().rev());
+        }
+    }
+
+    fn is_appended(&self, at: usize) -> bool {
+        self.appended.get(at).copied().unwrap_or_default()
+    }
+
+    fn append(&mut self, at: usize, line: Line, issues: &mut Issues) {
+        let parent = self.session.tree.parent(at).map_or(ParentRef::Root, |parent| self.below(parent));
+        let Some(body) = self.draft(&line, Some(at), issues) else { return };
+        if self.session.format.keeps_messages()
+            && let NewBody::Message(message) = &body
+        {
+            self.earlier.messages.insert(at, message.clone());
+        }
+        self.push(line, body, Spot { parent, side: false });
+        if let Some(flag) = self.appended.get_mut(at) {
+            *flag = true;
+        }
+        if let Some(given) = self.session.tree.get(at).and_then(|node| node.given.clone()) {
+            let nearest = self.earlier.by_given.entry(given).or_insert(at);
+            *nearest = at.max(*nearest);
+        }
+        self.last = Some(at);
+    }
+
+    fn side(&mut self, line: Line, issues: &mut Issues) {
+        let Some(body) = self.draft(&line, self.last, issues) else { return };
+        let lenient = lenient::read(&line.bytes);
+        let object = Object::parse(&lenient.text).map(|object| ObjectLine { number: line.number, object });
+        let parent = object.and_then(|line| self.session.format.side_parent(&line));
+        let parent = parent.and_then(|parent| self.earlier.by_given.get(&parent)).map(|at| self.below(*at));
+        let parent = parent.unwrap_or_else(|| self.last_parent());
+        drop(lenient);
+        self.push(line, body, Spot::beside(parent));
+    }
+
+    /// The body of a line, with its time noted. What the store would refuse becomes an entry of the line's own type.
+    fn draft(&mut self, line: &Line, at: Option<usize>, issues: &mut Issues) -> Option<NewBody> {
+        let lenient = lenient::read(&line.bytes);
+        let object = Object::parse(&lenient.text)?;
+        let line = ObjectLine { number: line.number, object };
+        let place = Place { tree: &self.session.tree, at, ids: &self.ids, earlier: &self.earlier };
+        let Drafted { body, time } = self.session.format.draft(&line, &place, issues);
+        match time {
+            Time::At(time) => self.time = Some(time),
+            Time::Left => {}
+            Time::Bad => issues.add(line.number, Code::BadTime, "no time that can be read", "the time before it"),
+        }
+        let refused = match &body {
+            NewBody::Message(message) => check_message(message).err(),
+            NewBody::Compaction(compaction) => {
+                compaction.replacement.iter().flatten().find_map(|message| check_message(message).err())
+            }
+            _ => None,
+        };
+        let Some(error) = refused else { return Some(body) };
+        super::bad_field(issues, line.number, error.to_string());
+        let kind = line.object.text("type").unwrap_or_else(|| "line".to_owned());
+        Some(Custom::new(format!("{}.{kind}", self.session.format.family()), line.object.without(&[])).into())
+    }
+
+    fn push(&mut self, line: Line, body: NewBody, spot: Spot) {
+        let Some(id) = self.ids.of(line.number).cloned() else { return };
+        let bytes = line.end.min(u64::try_from(line.bytes.len()).unwrap_or(u64::MAX));
+        let mut origin = ImportOrigin::new(self.session.about.format, line.number);
+        if !self.comes_back(&line, &id, &body, &spot) {
+            origin = origin.with_raw(Bytes::from(line.bytes));
+        }
+        let mut entry =
+            NewEntry::new(body).with_id(id).with_parent(spot.parent).with_side(spot.side).with_origin(origin);
+        entry.timestamp = self.time;
+        self.ready.push_back(Draft { entry, bytes });
+    }
+
+    /// Whether the typed form gives the line's bytes.
+    fn comes_back(&self, line: &Line, id: &EntryId, body: &NewBody, spot: &Spot) -> bool {
+        // The store's own time is not known here, and an entry that has it gives another line.
+        let Some(body) = body_of(body).filter(|_| self.time.is_some()) else { return false };
+        let parent = match &spot.parent {
+            ParentRef::Entry(parent) => Some(parent.as_str()),
+            ParentRef::Head | ParentRef::Root => None,
+        };
+        let typed = Typed { id: id.as_str(), parent, side: spot.side, timestamp: self.time, body: &body };
+        self.session.format.encode(&typed).is_some_and(|text| text.as_bytes() == line.bytes)
+    }
+}
+
+/// Where an entry hangs.
+struct Spot {
+    parent: ParentRef,
+    side: bool,
+}
+
+impl Spot {
+    const fn beside(parent: ParentRef) -> Self {
+        Self { parent, side: true }
+    }
+}

@@ -1,0 +1,90 @@
+//! Entry ids of lines: the source's own where it can be, and the same in every import of the same bytes.
+
+use std::collections::HashSet;
+
+use store_core::EntryId;
+
+use crate::{facts::Retaken, format::Stored};
+
+/// What a line is, and the id that it gives itself.
+#[derive(Debug)]
+pub(crate) enum Row {
+    /// Nothing.
+    Blank,
+    /// The header, or a line that is no JSON object.
+    Nameless,
+    /// A node of the tree, or a line beside it.
+    Named(Option<String>),
+}
+
+/// The entry ids of all lines.
+#[derive(Debug)]
+pub(crate) struct Ids(Vec<Option<EntryId>>);
+
+impl Ids {
+    /// Gives every line that is not blank an id that no other line and no entry of somebody else has.
+    pub(crate) fn assign(rows: &[Row], stored: &Stored, retaken: &[Retaken]) -> Self {
+        let mut taken: HashSet<String> = stored.foreign.iter().map(|id| id.as_str().to_owned()).collect();
+        let mut give = |(at, row): (usize, &Row)| {
+            let line = u64::try_from(at).unwrap_or(u64::MAX).saturating_add(1);
+            let given = match row {
+                Row::Blank => return None,
+                Row::Nameless | Row::Named(None) => None,
+                Row::Named(Some(given)) => Some(given.as_str()),
+            };
+            let again: Vec<_> = retaken.iter().filter(|retaken| retaken.line == line).collect();
+            let first = candidates(line, given, &again).find(|id| !taken.contains(id.as_str()))?;
+            taken.insert(first.as_str().to_owned());
+            Some(first)
+        };
+        Self(rows.iter().enumerate().map(&mut give).collect())
+    }
+
+    /// The id of a line, from 1.
+    pub(crate) fn of(&self, line: u64) -> Option<&EntryId> {
+        self.0.get(usize::try_from(line.checked_sub(1)?).ok()?)?.as_ref()
+    }
+}
+
+/// The ids that a line may have, the best first. A line whose beginning was imported before it was whole keeps off the
+/// id that its beginning got.
+fn candidates<'a>(line: u64, given: Option<&'a str>, again: &[&Retaken]) -> impl Iterator<Item = EntryId> + 'a {
+    let given = given.filter(|id| EntryId::new(id).is_ok());
+    let own = given.into_iter().flat_map(move |id| [id.to_owned(), format!("{id}#L{line}")]);
+    let skip_own = if again.iter().any(|retaken| !retaken.torn) { 2 } else { 0 };
+    let made = (1..).map(move |n| if n == 1 { format!("L{line}") } else { format!("L{line}#{n}") });
+    own.skip(skip_own).chain(made.skip(again.len())).filter_map(|id| EntryId::new(id).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use store_core::EntryId;
+
+    use super::{Ids, Row};
+    use crate::{facts::Retaken, format::Stored};
+
+    fn check(given: &[Option<&str>], foreign: &[&str], retaken: &[(u64, bool)], ids: &[&str]) {
+        let rows: Vec<_> = given.iter().map(|id| Row::Named(id.map(str::to_owned))).collect();
+        let foreign = foreign.iter().map(|id| EntryId::new(id).unwrap()).collect();
+        let retaken: Vec<_> = retaken.iter().map(|&(line, torn)| Retaken { line, torn }).collect();
+        let found = Ids::assign(&rows, &Stored { foreign, ..Stored::default() }, &retaken);
+        let found: Vec<_> = (1..=rows.len() as u64).map(|line| found.of(line).unwrap().as_str().to_owned()).collect();
+        assert_eq!(found, ids);
+    }
+
+    #[test]
+    fn the_sources_own_id_comes_first() {
+        check(&[Some("a"), Some("b"), Some("a"), Some("a")], &[], &[], &["a", "b", "a#L3", "a#L4"]);
+        check(&[None, Some("L4"), Some("L1"), None], &[], &[], &["L1", "L4", "L1#L3", "L4#2"]);
+        check(&[Some(" "), Some("a\nb"), Some(&"x".repeat(257))], &[], &[], &["L1", "L2", "L3"]);
+        check(&[Some("a"), None], &["a", "L2"], &[], &["a#L1", "L2#2"]);
+    }
+
+    #[test]
+    fn a_line_that_was_torn_gets_an_id_of_its_own() {
+        check(&[Some("a"), Some("b")], &[], &[(2, true)], &["a", "b"]);
+        check(&[Some("a"), None], &[], &[(2, true)], &["a", "L2#2"]);
+        check(&[Some("a"), None], &[], &[(2, true), (2, true)], &["a", "L2#3"]);
+        check(&[Some("a"), Some("b")], &[], &[(2, false)], &["a", "L2#2"]);
+    }
+}

@@ -1,0 +1,105 @@
+//! A file that was looked through: what it gives to the import.
+
+use std::collections::HashMap;
+
+use store_core::EntryId;
+
+use super::{Ids, LineFormat, Row, drafts::LineDrafts};
+use crate::{
+    error::Result,
+    facts::{Facts, LastLine, Retaken},
+    format::{self, Drafts, Session, Stored},
+    source::Source,
+    tree::Tree,
+};
+
+/// A file that was looked through.
+pub(super) struct LineSession<F: LineFormat> {
+    pub(super) format: F,
+    pub(super) source: Source,
+    pub(super) about: format::About,
+    pub(super) tree: Tree<F::Data>,
+    pub(super) rows: Vec<Row>,
+    /// The position of each line in the tree.
+    pub(super) nodes: HashMap<u64, usize>,
+    /// Where each line ends, without its line end.
+    pub(super) ends: Vec<u64>,
+    pub(super) has_header: bool,
+    pub(super) head: Option<usize>,
+}
+
+impl<F: LineFormat> LineSession<F> {
+    /// Lines that were imported before they were whole.
+    fn retaken(&self, stored: &Stored) -> Vec<Retaken> {
+        let (Some(known), Some(now)) = (stored.facts.as_ref().and_then(Facts::file), self.about.facts.file()) else {
+            return Vec::new();
+        };
+        let mut retaken = known.retaken.clone();
+        let last = usize::try_from(known.lines).ok().and_then(|lines| self.ends.get(lines.checked_sub(1)?));
+        // What may be half of a CR LF is no part of the line.
+        let end_then = known.bytes.saturating_sub(u64::from(known.crlf.contains(known.lines)));
+        if known.bytes < now.bytes && known.last != LastLine::Ended && last.is_some_and(|end| *end > end_then) {
+            retaken.push(Retaken { line: known.lines, torn: known.last == LastLine::Torn });
+        }
+        retaken
+    }
+
+    pub(super) fn ids(&self, stored: &Stored) -> Ids {
+        Ids::assign(&self.rows, stored, &self.retaken(stored))
+    }
+
+    /// The facts as this import writes them.
+    pub(super) fn facts(&self, stored: &Stored) -> Facts {
+        let mut facts = self.about.facts.clone();
+        if let Some(file) = facts.0.first_mut() {
+            file.retaken = self.retaken(stored);
+        }
+        facts
+    }
+}
+
+impl<F: LineFormat> Session for LineSession<F> {
+    fn about(&self) -> &format::About {
+        &self.about
+    }
+
+    fn about_mut(&mut self) -> &mut format::About {
+        &mut self.about
+    }
+
+    fn continues(&self, known: &Facts) -> Result<bool> {
+        let [known] = known.0.as_slice() else { return Ok(false) };
+        let Some(now) = self.about.facts.file() else { return Ok(false) };
+        if known.bytes == now.bytes {
+            return Ok(known.sha256 == now.sha256);
+        }
+        Ok(known.bytes < now.bytes && self.source.hash_of(known.bytes)?.as_ref() == Some(&known.sha256))
+    }
+
+    fn adopt(&mut self, stored: &Stored) {
+        if stored.facts.is_none() {
+            return;
+        }
+        let ids = self.ids(stored);
+        let id_of = |at: usize| ids.of(self.tree.get(at)?.line);
+        let nodes: HashMap<_, _> = (0..self.tree.len()).filter_map(|at| Some((id_of(at)?, at))).collect();
+        let parents: Vec<_> = (0..self.tree.len())
+            .map(|at| match id_of(at).and_then(|id| stored.imported.get(id)) {
+                Some(parent) => parent.as_ref().and_then(|parent| nodes.get(parent).copied()),
+                None => self.tree.parent(at),
+            })
+            .collect();
+        drop(nodes);
+        let order = self.tree.hang(&parents);
+        self.format.settle(&mut self.tree, &order);
+    }
+
+    fn drafts<'a>(&'a self, stored: &'a Stored) -> Result<Box<dyn Drafts + 'a>> {
+        Ok(Box::new(LineDrafts::new(self, stored)?))
+    }
+
+    fn head(&self, stored: &Stored) -> Option<EntryId> {
+        let line = self.tree.get(self.head?)?.line;
+        self.ids(stored).of(line).cloned()
+    }
+}

@@ -1,0 +1,61 @@
+//! Content blocks of pi.
+
+use store_core::{Block, BlockKind, Opaque, Thinking};
+
+use crate::{
+    blocks::{Blocks, Call},
+    json::{Object, list, quote, text},
+};
+
+/// Reads `content`: text, or a list of blocks.
+pub(super) fn read(message: &Object<'_>, is_assistant: bool, blocks: &mut Blocks<'_>) -> Result<(), String> {
+    let raw = message.raw("content").ok_or("`content` is missing")?;
+    if let Some(text) = text(raw) {
+        blocks.text(text);
+        return Ok(());
+    }
+    for raw in list(raw).ok_or("`content` is neither text nor a list")? {
+        block(raw, is_assistant, blocks);
+    }
+    Ok(())
+}
+
+fn block(raw: &str, is_assistant: bool, blocks: &mut Blocks<'_>) {
+    let Some(item) = Object::parse(raw) else { return blocks.unknown(raw) };
+    match item.text("type").as_deref() {
+        Some("text") => match item.text("text") {
+            Some(text) => {
+                blocks.text(text);
+                attach(item.text("textSignature"), blocks);
+            }
+            None => blocks.bad(raw, "a text block without text"),
+        },
+        Some("thinking") => match item.text("thinking") {
+            Some(text) => {
+                let mut thinking = Thinking::new(text);
+                thinking.signature = item.text("thinkingSignature");
+                thinking.origin = thinking.signature.as_ref().map(|_| blocks.origin.clone());
+                thinking.redacted = item.bool("redacted") == Some(true);
+                blocks.list.push(Block::new(BlockKind::Thinking(thinking)));
+            }
+            None => blocks.bad(raw, "a thinking block without text"),
+        },
+        Some("image") => blocks.image(raw, item.text("data"), item.text("mimeType")),
+        Some("toolCall") if is_assistant => {
+            let call = Call { id: item.text("id"), name: item.text("name"), arguments: item.raw("arguments") };
+            if blocks.call(raw, call).is_some() {
+                attach(item.text("thoughtSignature"), blocks);
+            }
+        }
+        Some("toolCall") => blocks.bad(raw, "a call outside of an assistant message"),
+        _ => blocks.unknown(raw),
+    }
+}
+
+/// What the provider attached to the last block.
+fn attach(signature: Option<String>, blocks: &mut Blocks<'_>) {
+    let origin = blocks.origin.clone();
+    if let (Some(signature), Some(block)) = (signature, blocks.list.last_mut()) {
+        block.opaque = Some(Opaque::new(origin, quote(&signature)));
+    }
+}

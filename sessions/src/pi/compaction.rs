@@ -1,0 +1,162 @@
+//! Compactions: of a path only the last counts, and it keeps what comes from one entry on.
+
+use std::collections::HashMap;
+
+use store_core::{Block, Compaction, Interval, Message, NewBody, Origin, Role, Visibility, context::SUMMARY_MARKER};
+
+use super::{Data, message};
+use crate::{
+    issue::Issues,
+    json::Object,
+    lines::{ObjectLine, Place, bad_field},
+    tree::Tree,
+};
+
+/// From where on a compaction keeps entries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum FirstKept {
+    /// From the entry with this id.
+    Id(String),
+    /// From this JSON object of the file, the header being 0.
+    Object(u64),
+    /// It holds the messages that it keeps.
+    Tail,
+    /// It does not say.
+    Nothing,
+}
+
+impl FirstKept {
+    pub(super) fn of(object: &Object<'_>) -> Self {
+        if object.list("retainedTail").is_some() {
+            Self::Tail
+        } else if let Some(id) = object.text("firstKeptEntryId") {
+            Self::Id(id)
+        } else {
+            object.number("firstKeptEntryIndex").map_or(Self::Nothing, Self::Object)
+        }
+    }
+}
+
+/// What a compaction comes to on its path, by positions in the tree.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Compacted {
+    /// It covers nothing.
+    #[default]
+    Nothing,
+    /// It covers an interval.
+    Covers(usize, usize),
+    /// It covers everything before it because what it keeps is not on its path.
+    Lost(usize, usize),
+    /// It covers everything before it, and gives back what it keeps: a root on, or its own tail.
+    Replaces(usize, usize),
+}
+
+/// Finds out what each compaction comes to. Says whether one of them gives back messages of earlier lines.
+pub(super) fn settle(tree: &mut Tree<Data>, order: &[usize]) -> bool {
+    let mut by_id: HashMap<String, Vec<usize>> = HashMap::new();
+    let mut by_object: HashMap<usize, usize> = HashMap::new();
+    for (at, node) in tree.iter() {
+        by_object.insert(node.data.object, at);
+        if let Some(given) = &node.given {
+            by_id.entry(given.clone()).or_default().push(at);
+        }
+    }
+    // Of each node the root of its path, and whether there is a compaction on the path.
+    let mut above: HashMap<usize, (usize, bool)> = HashMap::new();
+    let mut gives_back = false;
+    for &at in order {
+        let parent = tree.parent(at);
+        let (root, has_compaction) = parent.and_then(|parent| above.get(&parent).copied()).unwrap_or((at, false));
+        let keeps = tree.get(at).and_then(|node| node.data.keeps.clone());
+        above.insert(at, (root, has_compaction || keeps.is_some()));
+        let Some(keeps) = keeps else { continue };
+        let Some(parent) = parent else {
+            if let Some(data) = tree.data_mut(at) {
+                data.compacted = Compacted::Nothing;
+            }
+            continue;
+        };
+        let candidates = match &keeps {
+            FirstKept::Id(id) => by_id.get(id).cloned().unwrap_or_default(),
+            FirstKept::Object(object) => {
+                usize::try_from(*object).ok().and_then(|object| by_object.get(&object)).copied().into_iter().collect()
+            }
+            FirstKept::Tail | FirstKept::Nothing => Vec::new(),
+        };
+        let kept = candidates.into_iter().rev().find(|kept| tree.is_on_path(parent, *kept));
+        let compacted = match kept {
+            _ if keeps == FirstKept::Tail => Compacted::Replaces(root, parent),
+            None => Compacted::Lost(root, parent),
+            Some(kept) => match tree.parent(kept) {
+                Some(before) => Compacted::Covers(root, before),
+                // Everything is kept: an interval of nothing. Only an earlier compaction has to be undone.
+                None if has_compaction => {
+                    gives_back = true;
+                    Compacted::Replaces(root, parent)
+                }
+                None => Compacted::Nothing,
+            },
+        };
+        if let Some(data) = tree.data_mut(at) {
+            data.compacted = compacted;
+        }
+    }
+    gives_back
+}
+
+/// The body of a compaction.
+pub(super) fn draft(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) -> Result<NewBody, String> {
+    let summary = line.object.text("summary").ok_or("`summary` is no text")?;
+    let data = place.data().ok_or("a compaction beside the tree")?;
+    let mut compaction = Compaction::default();
+    if !summary.is_empty() {
+        compaction.summary = vec![Block::text(summary)];
+    }
+    let (from, to) = match data.compacted {
+        Compacted::Nothing => return Ok(compaction.into()),
+        Compacted::Covers(from, to) => (from, to),
+        Compacted::Lost(from, to) => {
+            bad_field(
+                issues,
+                line.number,
+                "the first entry that it keeps is not on its path: nothing before it is kept",
+            );
+            (from, to)
+        }
+        Compacted::Replaces(from, to) => {
+            compaction.replacement = Some(replacement(line, place, &compaction.summary, issues));
+            (from, to)
+        }
+    };
+    let ends = place.id_of(from).zip(place.id_of(to));
+    compaction.covers = ends.map(|(from, to)| Interval::new(from, to));
+    Ok(compaction.into())
+}
+
+/// The summary, and what is kept.
+fn replacement(line: &ObjectLine<'_>, place: &Place<'_, Data>, summary: &[Block], issues: &mut Issues) -> Vec<Message> {
+    let marker = std::iter::once(Block::text(SUMMARY_MARKER));
+    let mut messages = Vec::new();
+    if !summary.is_empty() {
+        messages.push(Message::new(Role::User, marker.chain(summary.iter().cloned()).collect()));
+    }
+    match line.object.list("retainedTail") {
+        Some(tail) => {
+            for raw in tail {
+                let message = Object::parse(raw).ok_or_else(|| "a kept message that is no object".to_owned());
+                let read = |object: Object<'_>| message::read(line.number, &object, None::<&Origin>, issues);
+                match message.and_then(read) {
+                    Ok(message) => messages.push(message),
+                    Err(detail) => bad_field(issues, line.number, detail),
+                }
+            }
+        }
+        None => {
+            let mut kept: Vec<_> = place.at.into_iter().flat_map(|at| place.tree.path(at)).collect();
+            kept.reverse();
+            messages.extend(kept.iter().filter_map(|at| place.earlier.messages.get(at)).cloned());
+        }
+    }
+    messages.retain(|message| message.visibility != Visibility::Aside);
+    messages
+}

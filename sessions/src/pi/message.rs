@@ -1,0 +1,193 @@
+//! Messages of pi: roles, usage, and the texts that pi makes of what is no plain message.
+
+use store_core::{Block, BlockKind, Json, JsonMap, Message, Origin, Role, TokenCounts, ToolResult, Usage, Visibility};
+
+use super::blocks;
+use crate::{
+    blocks::{Blocks, with_origin},
+    issue::{Code, Issues},
+    json::Object,
+    lines::bad_field,
+};
+
+/// What stands around the summary of a branch when pi sends it.
+pub(super) const BRANCH_SUMMARY: (&str, &str) =
+    ("The following is a summary of a branch that this conversation came back from:\n\n<summary>\n", "</summary>");
+
+/// Ids of calls and results in a line.
+pub(super) fn calls(line: &Object<'_>) -> (Vec<String>, Vec<String>) {
+    let Some(message) = line.object("message") else { return (Vec::new(), Vec::new()) };
+    let results = match message.text("role").as_deref() {
+        Some("toolResult") => message.text("toolCallId").into_iter().collect(),
+        _ => Vec::new(),
+    };
+    let call = |raw: &&str| {
+        let block = Object::parse(raw)?;
+        block.text("type").filter(|kind| kind == "toolCall").and_then(|_| block.text("id"))
+    };
+    let content = message.list("content").unwrap_or_default();
+    (content.iter().filter_map(call).collect(), results)
+}
+
+/// A message; `effect` is the provider and model in effect.
+pub(super) fn read(
+    line: u64,
+    object: &Object<'_>,
+    effect: Option<&Origin>,
+    issues: &mut Issues,
+) -> Result<Message, String> {
+    let role = object.text("role").ok_or("`role` is no text")?;
+    let mut reader = Reader { line, object, issues };
+    match role.as_str() {
+        "user" => reader.plain(Role::User, "pi"),
+        "assistant" => reader.assistant(effect),
+        "toolResult" => reader.result(),
+        "bashExecution" => reader.bash(),
+        "custom" | "hookMessage" => reader.custom("pi.custom_message"),
+        "system" => {
+            issues.add(line, Code::UnknownType, "the role `system`", "a system message beside the context");
+            let mut reader = Reader { line, object, issues };
+            Ok(reader.plain(Role::System, "pi")?.with_visibility(Visibility::Aside))
+        }
+        other => Err(format!("the role `{other}`")),
+    }
+}
+
+/// Whether `role` is one that is read.
+pub(super) fn is_known(role: &str) -> bool {
+    ["user", "assistant", "toolResult", "bashExecution", "custom", "hookMessage", "system"].contains(&role)
+}
+
+struct Reader<'a, 'b> {
+    line: u64,
+    object: &'a Object<'b>,
+    issues: &'a mut Issues,
+}
+
+impl Reader<'_, '_> {
+    fn blocks(&mut self, origin: Origin, is_assistant: bool) -> Result<Vec<Block>, String> {
+        let mut list = Blocks::new(self.line, origin, self.issues);
+        blocks::read(self.object, is_assistant, &mut list)?;
+        Ok(list.list)
+    }
+
+    fn plain(&mut self, role: Role, origin: &str) -> Result<Message, String> {
+        let blocks = self.blocks(Origin::new(origin), false)?;
+        let mut message = Message::new(role, blocks);
+        message.metadata = self.others(&["role", "content"]);
+        Ok(message)
+    }
+
+    fn assistant(&mut self, effect: Option<&Origin>) -> Result<Message, String> {
+        let origin = self.object.text("provider").map(|provider| {
+            let mut origin = Origin::new(provider);
+            origin.api = self.object.text("api");
+            origin.model = self.object.text("model");
+            origin
+        });
+        let origin = origin.or_else(|| effect.cloned());
+        let blocks = self.blocks(origin.clone().unwrap_or_else(|| Origin::new("pi")), true)?;
+        let mut message = with_origin(Message::new(Role::Assistant, blocks), origin.as_ref(), None);
+        message.usage = self.usage();
+        message.stop = self.object.text("stopReason");
+        if matches!(message.stop.as_deref(), Some("error" | "aborted")) {
+            message.visibility = Visibility::Aside;
+        }
+        message.metadata = self.others(&["role", "content", "api", "provider", "model", "usage", "stopReason"]);
+        Ok(message)
+    }
+
+    fn usage(&mut self) -> Option<Usage> {
+        let raw = self.object.json("usage").filter(|raw| raw.as_str() != "null")?;
+        let fields = self.object.object("usage");
+        let count = |name: &str| match fields.as_ref()?.raw(name) {
+            None | Some("null") => Some(0),
+            Some(_) => fields.as_ref()?.number(name),
+        };
+        let counts = (count("input"), count("output"), count("cacheRead"), count("cacheWrite"));
+        let (Some(input), Some(output), Some(cache_read), Some(cache_write)) = counts else {
+            bad_field(self.issues, self.line, "`usage` holds something else than whole numbers");
+            return None;
+        };
+        let mut tokens = TokenCounts::new(input, output);
+        tokens.cache_read = cache_read;
+        tokens.cache_write = cache_write;
+        let mut usage = Usage::from(tokens);
+        usage.cost = fields.and_then(|fields| fields.json("cost"));
+        usage.raw = Some(raw);
+        Some(usage)
+    }
+
+    fn result(&mut self) -> Result<Message, String> {
+        let call = self.object.text("toolCallId").filter(|id| !id.trim().is_empty());
+        let call = call.ok_or("`toolCallId` is missing")?;
+        let mut result = ToolResult::new(call, self.blocks(Origin::new("pi"), false)?);
+        result.details = self.object.json("details");
+        result.is_error = match self.object.raw("isError") {
+            None | Some("null") => None,
+            Some(_) => Some(self.object.bool("isError").ok_or("`isError` is no boolean")?),
+        };
+        let mut message = Message::new(Role::Tool, vec![Block::new(BlockKind::ToolResult(result))]);
+        message.usage = self.usage();
+        message.metadata = self.others(&["role", "content", "toolCallId", "details", "isError", "usage"]);
+        Ok(message)
+    }
+
+    /// A command that the user ran: pi sends it as this text.
+    fn bash(&mut self) -> Result<Message, String> {
+        let command = self.object.text("command").ok_or("`command` is no text")?;
+        let output = self.object.text("output").unwrap_or_default();
+        let mut text = format!("Ran `{command}`\n");
+        text += &if output.is_empty() { "(no output)".to_owned() } else { format!("```\n{output}\n```") };
+        let code = self.object.raw("exitCode").filter(|code| !matches!(*code, "null" | "0"));
+        if self.object.bool("cancelled") == Some(true) {
+            text += "\n\n(command cancelled)";
+        } else if let Some(code) = code {
+            text += &format!("\n\nCommand exited with code {code}");
+        }
+        let full = self.object.text("fullOutputPath").filter(|_| self.object.bool("truncated") == Some(true));
+        if let Some(path) = full {
+            text += &format!("\n\n[Output truncated. Full output: {path}]");
+        }
+        let mut message = with_origin(Message::user(text), None, Some("pi.bashExecution"));
+        if self.object.bool("excludeFromContext") == Some(true) {
+            message.visibility = Visibility::Aside;
+        }
+        message.metadata = self.others(&["role"]);
+        Ok(message)
+    }
+
+    fn custom(&mut self, format: &str) -> Result<Message, String> {
+        let mut message = with_origin(self.plain(Role::User, "pi")?, None, Some(format));
+        if self.object.bool("display") == Some(false) {
+            message.visibility = Visibility::Internal;
+        }
+        Ok(message)
+    }
+
+    /// The fields that the message does not hold otherwise.
+    fn others(&self, held: &[&str]) -> JsonMap {
+        let others = self.object.iter().filter(|(name, _)| !held.contains(name));
+        others.filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect()
+    }
+}
+
+/// A line of the type `custom_message`: the message stands in the line itself.
+pub(super) fn custom_line(line: u64, object: &Object<'_>, issues: &mut Issues) -> Result<Message, String> {
+    let mut message = Reader { line, object, issues }.custom("pi.custom_message")?;
+    for held in ["type", "id", "parentId", "timestamp"] {
+        message.metadata.remove(held);
+    }
+    Ok(message)
+}
+
+/// A line of the type `branch_summary`.
+pub(super) fn branch_summary(object: &Object<'_>) -> Result<Message, String> {
+    let summary = object.text("summary").ok_or("`summary` is no text")?;
+    let (before, after) = BRANCH_SUMMARY;
+    let message = Message::user(format!("{before}{summary}{after}"));
+    let mut message = with_origin(message, None, Some("pi.branch_summary"));
+    let others = object.iter().filter(|(name, _)| !["type", "id", "parentId", "timestamp"].contains(name));
+    message.metadata = others.filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect();
+    Ok(message)
+}

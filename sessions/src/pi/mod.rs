@@ -1,0 +1,216 @@
+//! pi, versions 1 to 3, OpenClaw included: a header, then one node of the tree on every line.
+
+mod blocks;
+mod compaction;
+mod line;
+mod message;
+mod read;
+
+use std::sync::Arc;
+
+use store_core::{JsonMap, Origin, ThreadId, Timestamp};
+
+use self::compaction::{Compacted, FirstKept};
+use crate::{
+    blocks::cut,
+    issue::{Code, Issues},
+    json::{Object, quote},
+    lines::{About, Drafted, LineFormat, ObjectLine, Part, Place, Sketch, Typed, bad_field},
+    options::FormatName,
+    time,
+    tree::{Names, Parent, Tree},
+};
+
+/// Reads pi sessions.
+#[derive(Debug)]
+pub(crate) struct Pi {
+    version: FormatName,
+    header: Option<Header>,
+    /// JSON objects so far, the header included: what version 1 counts by.
+    objects: usize,
+    title: Option<String>,
+    keeps_messages: bool,
+}
+
+/// What the header says.
+#[derive(Debug, Default)]
+struct Header {
+    id: Option<String>,
+    version: Option<String>,
+    at: Option<Timestamp>,
+    cwd: Option<String>,
+    parent: Option<String>,
+    /// Provider and model at the start, in version 1.
+    origin: Option<Arc<Origin>>,
+}
+
+/// What is kept of a line between the passes.
+#[derive(Debug, Default)]
+pub(crate) struct Data {
+    /// Which JSON object of the file it is, the header being 0.
+    object: usize,
+    /// Provider and model that it puts into effect.
+    names: Option<Origin>,
+    /// Provider and model in effect.
+    origin: Option<Arc<Origin>>,
+    /// Of a compaction: what it keeps.
+    keeps: Option<FirstKept>,
+    /// Of a compaction: what it comes to on its path.
+    compacted: Compacted,
+}
+
+impl Pi {
+    pub(crate) const fn new(version: FormatName) -> Self {
+        Self { version, header: None, objects: 0, title: None, keeps_messages: false }
+    }
+
+    fn header(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) {
+        let object = &line.object;
+        self.version = match object.raw("version") {
+            None | Some("null" | "1") => FormatName::PiV1,
+            Some("2") => FormatName::PiV2,
+            Some("3") => FormatName::PiV3,
+            Some(other) => {
+                let detail = format!("version {other}; 1 to 3 are known");
+                issues.add(line.number, Code::UnknownVersion, detail, "read as version 3, everything unknown kept");
+                FormatName::PiV3
+            }
+        };
+        if let Some(Err(e)) = object.text("id").map(ThreadId::new) {
+            bad_field(issues, line.number, format!("the session's id: {e}"));
+        }
+        let at = object.raw("timestamp").and_then(time::read);
+        if at.is_none() {
+            issues.add(line.number, Code::BadTime, "no time that can be read", "the session has none");
+        }
+        let mut origin = object.text("provider").map(Origin::new);
+        if let Some(origin) = &mut origin {
+            origin.model = object.text("modelId");
+        }
+        self.header = Some(Header {
+            id: object.text("id"),
+            version: object.raw("version").map(str::to_owned),
+            at,
+            cwd: object.text("cwd"),
+            parent: object.text("parentSession").or_else(|| object.text("branchedFrom")),
+            origin: origin.map(Arc::new),
+        });
+    }
+
+    fn data(&mut self, line: &ObjectLine<'_>) -> Data {
+        let object = &line.object;
+        let mut data = Data { object: self.objects - 1, ..Data::default() };
+        match object.text("type").as_deref() {
+            Some("model_change") => data.names = model(object),
+            Some("compaction") => data.keeps = Some(FirstKept::of(object)),
+            Some("session_info") => self.title = object.text("name").map(|name| cut(&name)),
+            _ => {}
+        }
+        data
+    }
+}
+
+impl LineFormat for Pi {
+    type Data = Data;
+
+    fn name(&self) -> &'static str {
+        self.version.name()
+    }
+
+    fn family(&self) -> &'static str {
+        "pi"
+    }
+
+    fn sketch(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> Sketch<Data> {
+        let object = &line.object;
+        let is_header = object.text("type").as_deref() == Some("session");
+        let is_first = self.objects == 0;
+        self.objects += 1;
+        if is_first && is_header {
+            self.header(line, issues);
+            let (calls, results) = (Vec::new(), Vec::new());
+            return Sketch { id: None, parent: Parent::Root, part: Part::Header, calls, results };
+        }
+        if is_first {
+            issues.add(
+                line.number,
+                Code::MissingHeader,
+                "the first line is no header",
+                "the thread has the file's name",
+            );
+        }
+        let is_chain = self.version == FormatName::PiV1;
+        let id = object.text("id").filter(|_| !is_chain && !is_header);
+        let parent = match object.raw("parentId") {
+            _ if is_chain => Parent::Missing,
+            None => Parent::Missing,
+            Some(_) => object.text("parentId").map_or(Parent::Root, Parent::Named),
+        };
+        let part = if is_header { Part::Side } else { Part::Node(self.data(line)) };
+        let (calls, results) = message::calls(object);
+        Sketch { id, parent, part, calls, results }
+    }
+
+    fn names(&mut self, _tree: &Tree<Data>) -> Names {
+        let root = self.header.as_ref().and_then(|header| header.id.clone());
+        Names { chain: self.version == FormatName::PiV1, root, ..Names::default() }
+    }
+
+    fn settle(&mut self, tree: &mut Tree<Data>, order: &[usize]) {
+        let start = self.header.as_ref().and_then(|header| header.origin.clone());
+        for &at in order {
+            let above = match tree.parent(at) {
+                Some(parent) => tree.get(parent).and_then(|parent| parent.data.origin.clone()),
+                None => start.clone(),
+            };
+            if let Some(data) = tree.data_mut(at) {
+                data.origin = data.names.clone().map(Arc::new).or(above);
+            }
+        }
+        self.keeps_messages = compaction::settle(tree, order);
+    }
+
+    fn thread(&self) -> About {
+        let Some(header) = &self.header else { return About { title: self.title.clone(), ..About::default() } };
+        let mut metadata = JsonMap::new();
+        for (name, value) in [("session_id", &header.id), ("cwd", &header.cwd), ("version", &header.version)] {
+            if let Some(value) = value {
+                metadata.insert(name.to_owned(), quote(&cut(value)));
+            }
+        }
+        About {
+            id: header.id.clone(),
+            version: header.version.clone(),
+            title: self.title.clone(),
+            metadata,
+            parent: header.parent.as_deref().and_then(session_of),
+            at: header.at,
+        }
+    }
+
+    fn keeps_messages(&self) -> bool {
+        self.keeps_messages
+    }
+
+    fn draft(&self, line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) -> Drafted {
+        read::draft(line, place, issues)
+    }
+
+    fn encode(&self, entry: &Typed<'_>) -> Option<String> {
+        line::encode(entry, self.version == FormatName::PiV1)
+    }
+}
+
+/// Provider and model of a `model_change`.
+fn model(object: &Object<'_>) -> Option<Origin> {
+    let mut origin = Origin::new(object.text("provider")?);
+    origin.model = object.text("modelId");
+    Some(origin)
+}
+
+/// The session that a path `…/<time>_<id>.jsonl` holds.
+fn session_of(path: &str) -> Option<ThreadId> {
+    let name = path.rsplit(['/', '\\']).next()?;
+    let stem = name.strip_suffix(".jsonl").unwrap_or(name);
+    ThreadId::new(stem.split_once('_').map_or(stem, |(_, id)| id)).ok()
+}

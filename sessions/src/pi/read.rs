@@ -1,0 +1,70 @@
+//! Lines become entries.
+
+use store_core::{Custom, Json, Label, NewBody};
+
+use super::{Data, compaction, message};
+use crate::{
+    blocks::cut,
+    issue::{Code, Issues},
+    lines::{Drafted, ObjectLine, Place, Time, bad_field},
+    time,
+};
+
+/// Second pass: the body of a line and its time.
+pub(super) fn draft(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) -> Drafted {
+    let time = line.object.raw("timestamp").and_then(time::read).map_or(Time::Bad, Time::At);
+    let body = body(line, place, issues).unwrap_or_else(|detail| {
+        bad_field(issues, line.number, detail);
+        own_type(line)
+    });
+    Drafted { body, time }
+}
+
+/// An entry of the line's own type, with all its fields.
+fn own_type(line: &ObjectLine<'_>) -> NewBody {
+    let kind = line.object.text("type").unwrap_or_else(|| "line".to_owned());
+    Custom::new(format!("pi.{kind}"), rest(line)).into()
+}
+
+/// The fields that are not the entry's own.
+fn rest(line: &ObjectLine<'_>) -> Json {
+    line.object.without(&["type", "id", "parentId", "timestamp"])
+}
+
+fn body(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) -> Result<NewBody, String> {
+    let object = &line.object;
+    let kind = object.text("type").ok_or("`type` is no text")?;
+    match kind.as_str() {
+        "message" => {
+            let fields = object.object("message").ok_or("`message` is no object")?;
+            let role = fields.text("role").ok_or("`role` is no text")?;
+            if !message::is_known(&role) {
+                issues.add(line.number, Code::UnknownType, format!("the role `{role}`"), "an entry of its own type");
+                return Ok(own_type(line));
+            }
+            let effect = place.data().and_then(|data| data.origin.as_deref());
+            Ok(message::read(line.number, &fields, effect, issues)?.into())
+        }
+        "compaction" => compaction::draft(line, place, issues),
+        "branch_summary" => Ok(message::branch_summary(object)?.into()),
+        "custom_message" => Ok(message::custom_line(line.number, object, issues)?.into()),
+        "label" => label(line, place),
+        "custom" | "session_info" | "model_change" | "thinking_level_change" | "active_tools_change" => {
+            Ok(own_type(line))
+        }
+        _ => {
+            issues.add(line.number, Code::UnknownType, format!("the type `{kind}`"), "an entry of its own type");
+            Ok(own_type(line))
+        }
+    }
+}
+
+fn label(line: &ObjectLine<'_>, place: &Place<'_, Data>) -> Result<NewBody, String> {
+    let target = line.object.text("targetId").ok_or("`targetId` is no text")?;
+    let entry = place.earlier(&target).ok_or_else(|| format!("`{target}` does not come before its label"))?;
+    let text = match line.object.raw("label") {
+        None | Some("null") => None,
+        Some(_) => Some(line.object.text("label").ok_or("`label` is no text")?),
+    };
+    Ok(Label::new(entry, text.as_deref().map(cut)).into())
+}

@@ -1,0 +1,224 @@
+//! Sources: files that are read line by line, compressed or not, and never changed or locked.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader, Read},
+    path::{Path, PathBuf},
+};
+
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// A file, read as its content where it is compressed.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    path: PathBuf,
+    max_line: u64,
+}
+
+impl Source {
+    pub(crate) const fn new(path: PathBuf, max_line: u64) -> Self {
+        Self { path, max_line }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The bytes of the content, from the beginning.
+    fn open(&self) -> Result<Box<dyn Read + Send>> {
+        let mut file = BufReader::new(File::open(&self.path).map_err(Error::io(&self.path))?);
+        let magic = file.fill_buf().map_err(Error::io(&self.path))?;
+        if magic.starts_with(b"\x1f\x8b") {
+            return Ok(Box::new(flate2::bufread::MultiGzDecoder::new(file)));
+        }
+        if magic.starts_with(b"\x28\xb5\x2f\xfd") {
+            return Ok(Box::new(zstd::Decoder::with_buffer(file).map_err(Error::io(&self.path))?));
+        }
+        Ok(Box::new(file))
+    }
+
+    /// The lines, from the first; at most so many bytes of them.
+    pub(crate) fn lines(&self, bytes: u64) -> Result<Lines> {
+        Ok(Lines {
+            reader: BufReader::new(Whole { inner: self.open()?.take(bytes), cut: false }),
+            path: self.path.clone(),
+            max_line: self.max_line,
+            number: 0,
+            bytes: 0,
+            hash: Sha256::new(),
+        })
+    }
+
+    /// SHA-256 of the first bytes; none if there are fewer.
+    pub(crate) fn hash_of(&self, bytes: u64) -> Result<Option<String>> {
+        let mut hash = Sha256::new();
+        let mut reader = Whole { inner: self.open()?.take(bytes), cut: false };
+        let mut buffer = vec![0; 1 << 16];
+        let mut left = bytes;
+        loop {
+            let read = reader.read(&mut buffer).map_err(Error::io(&self.path))?;
+            if read == 0 {
+                return Ok((left == 0).then(|| hex(&hash.finalize())));
+            }
+            hash.update(buffer.get(..read).unwrap_or_default());
+            left = left.saturating_sub(u64::try_from(read).unwrap_or(left));
+        }
+    }
+
+    /// The first bytes, for a message about them.
+    pub(crate) fn start(&self, bytes: u64) -> Result<String> {
+        let mut start = Vec::new();
+        let mut reader = Whole { inner: self.open()?.take(bytes), cut: false };
+        reader.read_to_end(&mut start).map_err(Error::io(&self.path))?;
+        Ok(String::from_utf8_lossy(&start).into_owned())
+    }
+}
+
+/// A stream that simply ends where a compressed one was cut off.
+struct Whole<R> {
+    inner: R,
+    cut: bool,
+}
+
+impl<R: Read> Read for Whole<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.inner.read(buffer) {
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+                self.cut = true;
+                Ok(0)
+            }
+            other => other,
+        }
+    }
+}
+
+/// A line of a source. Only LF ends a line.
+#[derive(Debug, Clone)]
+pub(crate) struct Line {
+    /// From 1.
+    pub(crate) number: u64,
+    /// Without byte order mark and line end.
+    pub(crate) bytes: Vec<u8>,
+    /// Where the next line begins.
+    pub(crate) end: u64,
+    /// Whether a byte order mark stood before it.
+    pub(crate) bom: bool,
+    /// How it ends.
+    pub(crate) ending: Ending,
+}
+
+impl Ending {
+    /// Whether the file ends here without LF.
+    pub(crate) const fn is_open(self) -> bool {
+        matches!(self, Self::Cr | Self::None)
+    }
+
+    /// How many bytes it has.
+    pub(crate) const fn len(self) -> u64 {
+        match self {
+            Self::CrLf => 2,
+            Self::Lf | Self::Cr => 1,
+            Self::None => 0,
+        }
+    }
+}
+
+/// How a line ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// LF.
+    Lf,
+    /// CR LF.
+    CrLf,
+    /// The file ends without LF, perhaps between CR and LF.
+    Cr,
+    /// The file ends without LF.
+    None,
+}
+
+impl Line {
+    /// Whether there is nothing but white space.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.bytes.iter().all(u8::is_ascii_whitespace)
+    }
+}
+
+/// The lines of a source, and the hash of what was read.
+pub(crate) struct Lines {
+    reader: BufReader<Whole<io::Take<Box<dyn Read + Send>>>>,
+    path: PathBuf,
+    max_line: u64,
+    number: u64,
+    bytes: u64,
+    hash: Sha256,
+}
+
+/// What comes next in a source.
+pub(crate) enum Next {
+    /// A line.
+    Line(Line),
+    /// A line over the limit.
+    Long(u64),
+    /// The end.
+    End,
+}
+
+impl Lines {
+    /// The next line.
+    pub(crate) fn next(&mut self) -> Result<Next> {
+        let mut bytes = Vec::new();
+        // Two more bytes are read for the line's end, and one to notice that the line is too long.
+        let limit = self.max_line.saturating_add(2);
+        let read = self.reader.by_ref().take(limit).read_until(b'\n', &mut bytes).map_err(Error::io(&self.path))?;
+        if read == 0 {
+            return Ok(Next::End);
+        }
+        self.number += 1;
+        self.hash.update(&bytes);
+        self.bytes = self.bytes.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
+        let ending = cut_ending(&mut bytes);
+        if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > self.max_line {
+            return Ok(Next::Long(self.number));
+        }
+        let bom = self.number == 1 && bytes.starts_with(BOM);
+        if bom {
+            bytes.drain(..BOM.len());
+        }
+        Ok(Next::Line(Line { number: self.number, bytes, end: self.bytes, bom, ending }))
+    }
+
+    /// Whether a compressed stream was cut off.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.reader.get_ref().cut
+    }
+
+    /// Bytes read so far, and their SHA-256.
+    pub(crate) fn so_far(&self) -> (u64, String) {
+        (self.bytes, hex(&self.hash.clone().finalize()))
+    }
+}
+
+fn cut_ending(bytes: &mut Vec<u8>) -> Ending {
+    let has_lf = bytes.pop_if(|byte| *byte == b'\n').is_some();
+    let has_cr = bytes.pop_if(|byte| *byte == b'\r').is_some();
+    match (has_cr, has_lf) {
+        (true, true) => Ending::CrLf,
+        (false, true) => Ending::Lf,
+        (true, false) => Ending::Cr,
+        (false, false) => Ending::None,
+    }
+}
+
+/// Bytes as lower-case hex digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
+        // Writing to a `String` cannot fail.
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
+}

@@ -1,0 +1,307 @@
+//! The tree that the lines of a file form: ids, parents, cycles, and who lies on whose path.
+
+use std::collections::HashMap;
+
+use crate::issue::{Code, Issues};
+
+/// Where a line says that it hangs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Parent {
+    /// Nowhere.
+    Root,
+    /// It says nothing.
+    Missing,
+    /// Below the line with this id.
+    Named(String),
+}
+
+/// A line of the tree.
+#[derive(Debug)]
+pub(crate) struct Node<D> {
+    /// The line, from 1.
+    pub(crate) line: u64,
+    /// The id that it gives itself.
+    pub(crate) given: Option<String>,
+    /// Where it says that it hangs.
+    pub(crate) says: Parent,
+    /// Where it hangs: a position in the tree's list.
+    pub(crate) parent: Option<usize>,
+    /// What the format knows of it.
+    pub(crate) data: D,
+    enter: usize,
+    leave: usize,
+}
+
+impl<D> Node<D> {
+    pub(crate) const fn new(line: u64, given: Option<String>, says: Parent, data: D) -> Self {
+        Self { line, given, says, parent: None, data, enter: 0, leave: 0 }
+    }
+}
+
+/// How names of parents are understood beyond ids of lines.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    /// Whether a line without a parent hangs below the line before it.
+    pub(crate) chain: bool,
+    /// A name that means the root.
+    pub(crate) root: Option<String>,
+    /// Names that mean an earlier line: ids of calls, with the positions of the lines that hold them.
+    pub(crate) calls: HashMap<String, Vec<usize>>,
+}
+
+/// The lines of the tree, in file order.
+#[derive(Debug)]
+pub(crate) struct Tree<D> {
+    nodes: Vec<Node<D>>,
+}
+
+impl<D> Default for Tree<D> {
+    fn default() -> Self {
+        Self { nodes: Vec::new() }
+    }
+}
+
+impl<D> Tree<D> {
+    pub(crate) fn push(&mut self, node: Node<D>) -> usize {
+        self.nodes.push(node);
+        self.nodes.len() - 1
+    }
+
+    pub(crate) fn get(&self, at: usize) -> Option<&Node<D>> {
+        self.nodes.get(at)
+    }
+
+    pub(crate) fn data_mut(&mut self, at: usize) -> Option<&mut D> {
+        self.nodes.get_mut(at).map(|node| &mut node.data)
+    }
+
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &Node<D>)> {
+        self.nodes.iter().enumerate()
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub(crate) fn parent(&self, at: usize) -> Option<usize> {
+        self.get(at)?.parent
+    }
+
+    /// The ancestors of a node, from itself to its root.
+    pub(crate) fn path(&self, at: usize) -> impl Iterator<Item = usize> {
+        std::iter::successors(Some(at), |at| self.parent(*at))
+    }
+
+    /// Whether `above` lies on the path of `at`, itself included.
+    pub(crate) fn is_on_path(&self, at: usize, above: usize) -> bool {
+        let (Some(at), Some(above)) = (self.get(at), self.get(above)) else { return false };
+        above.enter <= at.enter && at.leave <= above.leave
+    }
+
+    /// The first node that nothing hangs below.
+    pub(crate) fn first_leaf(&self) -> Option<usize> {
+        let mut has_child = vec![false; self.nodes.len()];
+        for parent in self.nodes.iter().filter_map(|node| node.parent) {
+            if let Some(flag) = has_child.get_mut(parent) {
+                *flag = true;
+            }
+        }
+        has_child.iter().position(|has_child| !has_child)
+    }
+
+    /// Finds every parent, and cuts cycles. Gives the nodes in an order in which parents come first.
+    pub(crate) fn settle(&mut self, names: &Names, issues: &mut Issues) -> Vec<usize> {
+        let ids = Ids::of(&self.nodes);
+        for at in 0..self.nodes.len() {
+            let parent = ids.parent(&self.nodes, at, names, issues);
+            if let Some(node) = self.nodes.get_mut(at) {
+                node.parent = parent;
+            }
+        }
+        self.cut_cycles(issues);
+        self.number()
+    }
+
+    /// Hangs every node below the given parent. Gives the order anew.
+    pub(crate) fn hang(&mut self, parents: &[Option<usize>]) -> Vec<usize> {
+        for (node, parent) in self.nodes.iter_mut().zip(parents) {
+            node.parent = *parent;
+        }
+        self.number()
+    }
+
+    fn cut_cycles(&mut self, issues: &mut Issues) {
+        // 0: not seen; else the number of the walk that came by.
+        let mut seen = vec![0_usize; self.nodes.len()];
+        for start in 0..self.nodes.len() {
+            let mut at = Some(start);
+            while let Some(here) = at {
+                match seen.get_mut(here) {
+                    Some(walk) if *walk == 0 => *walk = start + 1,
+                    Some(walk) if *walk == start + 1 => {
+                        self.cut_cycle(here, issues);
+                        break;
+                    }
+                    _ => break,
+                }
+                at = self.parent(here);
+            }
+        }
+    }
+
+    fn cut_cycle(&mut self, on: usize, issues: &mut Issues) {
+        let mut members = vec![on];
+        let mut at = self.parent(on);
+        while let Some(here) = at.filter(|here| *here != on) {
+            members.push(here);
+            at = self.parent(here);
+        }
+        members.sort_unstable();
+        let lines: Vec<_> = members.iter().filter_map(|at| Some(self.get(*at)?.line.to_string())).collect();
+        if let Some(node) = members.first().and_then(|first| self.nodes.get_mut(*first)) {
+            node.parent = None;
+            let detail = format!("lines {} are each other's parents", lines.join(", "));
+            issues.add(node.line, Code::ParentCycle, detail, "cut: this line is a root");
+        }
+    }
+
+    /// Numbers the nodes as they are entered and left, so that a path can be asked for in one step.
+    fn number(&mut self) -> Vec<usize> {
+        let mut children: Vec<Vec<usize>> = vec![Vec::new(); self.nodes.len()];
+        let mut open = Vec::new();
+        for (at, node) in self.nodes.iter().enumerate() {
+            match node.parent.and_then(|parent| children.get_mut(parent)) {
+                Some(list) => list.push(at),
+                None => open.push(at),
+            }
+        }
+        open.reverse();
+        let mut order = Vec::with_capacity(self.nodes.len());
+        while let Some(at) = open.pop() {
+            if let Some(node) = self.nodes.get_mut(at) {
+                node.enter = order.len();
+                node.leave = order.len();
+            }
+            order.push(at);
+            open.extend(children.get(at).into_iter().flatten().rev());
+        }
+        for &at in order.iter().rev() {
+            let Some(leave) = self.get(at).map(|node| node.leave) else { continue };
+            if let Some(parent) = self.parent(at).and_then(|parent| self.nodes.get_mut(parent)) {
+                parent.leave = parent.leave.max(leave);
+            }
+        }
+        order
+    }
+}
+
+/// The lines that give themselves an id, by that id, in file order.
+struct Ids(HashMap<String, Vec<usize>>);
+
+impl Ids {
+    fn of<D>(nodes: &[Node<D>]) -> Self {
+        let mut ids: HashMap<String, Vec<usize>> = HashMap::new();
+        for (at, node) in nodes.iter().enumerate() {
+            if let Some(given) = &node.given {
+                ids.entry(given.clone()).or_default().push(at);
+            }
+        }
+        Self(ids)
+    }
+
+    fn parent<D>(&self, nodes: &[Node<D>], at: usize, names: &Names, issues: &mut Issues) -> Option<usize> {
+        let node = nodes.get(at)?;
+        let name = match &node.says {
+            Parent::Root => return None,
+            Parent::Missing => return at.checked_sub(1).filter(|_| names.chain),
+            Parent::Named(name) => name,
+        };
+        if let Some(same) = self.0.get(name) {
+            let earlier = same.partition_point(|other| *other < at);
+            if let Some(found) = earlier.checked_sub(1).and_then(|before| same.get(before)) {
+                return Some(*found);
+            }
+            let found = same.get(earlier).copied();
+            let line = found.and_then(|found| nodes.get(found)).map_or(0, |found| found.line);
+            if line == node.line {
+                return found;
+            }
+            let detail = format!("the parent `{name}` stands on line {line}");
+            issues.add(node.line, Code::ForwardParent, detail, "appended after its parent");
+            return found;
+        }
+        if names.root.as_ref() == Some(name) {
+            return None;
+        }
+        let calls = names.calls.get(name).into_iter().flatten().take_while(|call| **call < at);
+        if let Some(call) = calls.last() {
+            return Some(*call);
+        }
+        let detail = format!("no line has the id `{name}`");
+        issues.add(node.line, Code::DanglingParent, detail, "a root; the given id stays in the raw line");
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Names, Node, Parent, Tree};
+    use crate::issue::{Code, Issues};
+
+    fn grow(lines: &[(&str, &str)], names: &Names) -> (Tree<()>, Vec<(Option<u64>, Code)>) {
+        let mut tree = Tree::default();
+        for (at, (id, parent)) in lines.iter().enumerate() {
+            let says = match *parent {
+                "" => Parent::Root,
+                "?" => Parent::Missing,
+                name => Parent::Named(name.to_owned()),
+            };
+            tree.push(Node::new(at as u64 + 1, Some((*id).to_owned()), says, ()));
+        }
+        let mut issues = Issues::default();
+        let order = tree.settle(names, &mut issues);
+        for (step, at) in order.iter().enumerate() {
+            assert!(tree.parent(*at).is_none_or(|parent| order[..step].contains(&parent)), "{order:?}");
+        }
+        (tree, issues.into_parts().0.into_iter().map(|issue| (issue.line, issue.code)).collect())
+    }
+
+    fn parents(tree: &Tree<()>) -> Vec<Option<usize>> {
+        tree.iter().map(|(_, node)| node.parent).collect()
+    }
+
+    #[test]
+    fn a_parent_is_the_nearest_earlier_line_with_its_id() {
+        let (tree, issues) =
+            grow(&[("a", ""), ("b", "a"), ("a", "b"), ("c", "a"), ("d", "e"), ("e", "c")], &Names::default());
+        assert_eq!(parents(&tree), [None, Some(0), Some(1), Some(2), Some(5), Some(3)]);
+        assert_eq!(issues, [(Some(5), Code::ForwardParent)]);
+        assert!(tree.is_on_path(4, 5) && tree.is_on_path(4, 0) && !tree.is_on_path(5, 4));
+        assert_eq!((tree.first_leaf(), tree.path(4).collect::<Vec<_>>()), (Some(4), vec![4, 5, 3, 2, 1, 0]));
+    }
+
+    #[test]
+    fn cycles_are_cut_at_their_first_line() {
+        let (tree, issues) =
+            grow(&[("x", "b"), ("a", "b"), ("b", "a"), ("c", "c"), ("d", "nobody")], &Names::default());
+        assert_eq!(parents(&tree), [Some(2), None, Some(1), None, None]);
+        let codes = [
+            (Some(1), Code::ForwardParent),
+            (Some(2), Code::ForwardParent),
+            (Some(2), Code::ParentCycle),
+            (Some(4), Code::ParentCycle),
+            (Some(5), Code::DanglingParent),
+        ];
+        assert_eq!(issues, codes);
+    }
+
+    #[test]
+    fn names_beyond_ids_are_understood() {
+        let calls = [("call".to_owned(), vec![1, 3])].into();
+        let names = Names { chain: true, root: Some("session".to_owned()), calls };
+        let (tree, issues) =
+            grow(&[("a", "session"), ("b", "?"), ("c", "call"), ("d", "session"), ("e", "call")], &names);
+        assert_eq!(parents(&tree), [None, Some(0), Some(1), None, Some(3)]);
+        assert_eq!(issues, []);
+    }
+}

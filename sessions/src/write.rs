@@ -1,0 +1,171 @@
+//! Writes a session to its thread: batches of new entries, each under its key, and the head at the end.
+
+use std::collections::BTreeSet;
+
+use store_core::{
+    Commit, CommitCoordinator, CommitKey, Detail, EntryId, Expect, ImportOrigin, NewBody, NewEntry, ParentRef,
+    RewindTo, ThreadId,
+};
+
+use crate::{
+    error::Result,
+    format::{About, Draft, Session, Stored, short},
+    issue::Issues,
+};
+
+const MAX_ENTRIES: usize = 1_000;
+const MAX_BYTES: u64 = 8 << 20;
+
+/// What a session came to.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// Entries that stand for the source.
+    pub(crate) entries: u64,
+    /// Those that were written.
+    pub(crate) added: u64,
+    /// Messages among them.
+    pub(crate) messages: u64,
+    leaves: BTreeSet<EntryId>,
+    last: Option<EntryId>,
+}
+
+impl Tally {
+    /// Ends of branches.
+    pub(crate) fn leaves(&self) -> u64 {
+        u64::try_from(self.leaves.len()).unwrap_or(u64::MAX)
+    }
+
+    fn count(&mut self, entry: &NewEntry) {
+        self.entries += 1;
+        self.messages += u64::from(matches!(entry.body, NewBody::Message(_)));
+        match &entry.body {
+            NewBody::Rewind(RewindTo::Entry(to)) => self.last = Some(to.clone()),
+            NewBody::Rewind(_) => self.last = None,
+            _ if entry.is_side() => {}
+            _ => {
+                if let ParentRef::Entry(parent) = &entry.parent {
+                    self.leaves.remove(parent);
+                }
+                self.leaves.extend(entry.id.clone());
+                self.last.clone_from(&entry.id);
+            }
+        }
+    }
+}
+
+/// Goes through the drafts and writes nothing: to find every issue first.
+pub(crate) fn rehearse(session: &dyn Session, stored: &Stored, issues: &mut Issues) -> Result<Tally> {
+    let mut drafts = session.drafts(stored)?;
+    let mut tally = Tally::default();
+    while let Some(draft) = drafts.next(issues)? {
+        tally.count(&draft.entry);
+    }
+    Ok(tally)
+}
+
+/// Writes what the thread does not hold yet.
+pub(crate) async fn write(
+    commits: &dyn CommitCoordinator,
+    session: &dyn Session,
+    target: (&ThreadId, &Stored),
+    issues: &mut Issues,
+) -> Result<Tally> {
+    let (thread, stored) = target;
+    let mut drafts = session.drafts(stored)?;
+    let mut tally = Tally::default();
+    let mut batches = Batches::new(commits, session.about(), thread, stored.facts.is_none());
+    while let Some(draft) = drafts.next(issues)? {
+        let at = tally.entries;
+        tally.count(&draft.entry);
+        if !draft.entry.id.as_ref().is_some_and(|id| stored.has(id)) {
+            batches.push(at, draft).await?;
+        }
+    }
+    let head = session.head(stored);
+    if head != tally.last
+        && let Some(draft) = rewind(session.about(), head)
+    {
+        let at = tally.entries;
+        tally.entries += 1;
+        if !draft.entry.id.as_ref().is_some_and(|id| stored.has(id)) {
+            batches.push(at, draft).await?;
+        }
+    }
+    batches.flush().await?;
+    tally.added = batches.written;
+    Ok(tally)
+}
+
+/// The made entry that moves the head to where the source's writer stands.
+fn rewind(about: &About, head: Option<EntryId>) -> Option<Draft> {
+    let to = head.map_or(RewindTo::Start, RewindTo::Entry);
+    let id = EntryId::new(format!("L0#head.{}", short(&about.facts.digest()))).ok()?;
+    let entry =
+        NewEntry::new(to).with_id(id).with_parent(ParentRef::Root).with_origin(ImportOrigin::new(about.format, 0));
+    Some(Draft { entry, bytes: 0 })
+}
+
+struct Batches<'a> {
+    commits: &'a dyn CommitCoordinator,
+    about: &'a About,
+    thread: &'a ThreadId,
+    digest: String,
+    is_new: bool,
+    first: u64,
+    entries: Vec<NewEntry>,
+    bytes: u64,
+    written: u64,
+}
+
+impl<'a> Batches<'a> {
+    fn new(commits: &'a dyn CommitCoordinator, about: &'a About, thread: &'a ThreadId, is_new: bool) -> Self {
+        let digest = about.facts.digest();
+        Self { commits, about, thread, digest, is_new, first: 0, entries: Vec::new(), bytes: 0, written: 0 }
+    }
+
+    async fn push(&mut self, at: u64, draft: Draft) -> Result<()> {
+        if self.entries.len() >= MAX_ENTRIES || (self.bytes > 0 && self.bytes + draft.bytes > MAX_BYTES) {
+            self.flush().await?;
+        }
+        if self.entries.is_empty() {
+            self.first = at;
+        }
+        self.bytes += draft.bytes;
+        self.entries.push(draft.entry);
+        Ok(())
+    }
+
+    /// Commits what has gathered. A batch is known by where it begins among all drafts: an import that was killed goes
+    /// on with the first that is missing, which is where a batch began.
+    async fn flush(&mut self) -> Result<()> {
+        if self.entries.is_empty() {
+            return Ok(());
+        }
+        let entries = std::mem::take(&mut self.entries);
+        self.bytes = 0;
+        let count = u64::try_from(entries.len()).unwrap_or(u64::MAX);
+        let key = CommitKey::new(format!("import:{}:{}:{}", self.about.format, self.digest, self.first))?;
+        let commit = Commit::new(self.thread.clone()).with_key(key).entries(entries);
+        let receipt = if std::mem::take(&mut self.is_new) {
+            self.create(commit).await?
+        } else {
+            self.commits.commit(commit).await?
+        };
+        if !receipt.deduplicated {
+            self.written += count;
+        }
+        Ok(())
+    }
+
+    async fn create(&self, commit: Commit) -> Result<store_core::Receipt> {
+        let commit = commit.expecting(Expect::Absent).creating(self.about.fields.clone());
+        let Some(at) = self.about.at else { return Ok(self.commits.commit(commit).await?) };
+        match self.commits.commit(commit.clone().at(at)).await {
+            // A session of a machine whose clock is ahead is made now.
+            Err(e) if matches!(e.detail(), Detail::Invalid { what, .. } if what == "at") => {
+                Ok(self.commits.commit(commit).await?)
+            }
+            other => Ok(other?),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The context of imported threads, written by hand from the rules of the formats.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use store_core::{CommitCoordinator, ContextRequest, EntryId, ThreadId};
+
+use crate::given::{fixtures, imported, json, store};
+
+async fn check(name: &str, at: Option<&str>, golden: &str) {
+    let commits = store();
+    let report = imported(&*commits, &fixtures().join(name)).await;
+    check_thread(&*commits, report.thread.as_ref().unwrap(), at, golden).await;
+}
+
+/// Compares the context of an entry, or of the head, with what is written down.
+pub(crate) async fn check_thread(commits: &dyn CommitCoordinator, thread: &ThreadId, at: Option<&str>, golden: &str) {
+    let request = at.map_or_else(ContextRequest::head, |at| ContextRequest::at(EntryId::new(at).unwrap()));
+    let context = commits.threads().load_context(thread, request).await.unwrap().context;
+    let messages: Vec<_> = context
+        .messages
+        .iter()
+        .map(|found| {
+            let message = serde_json::to_value(&found.message).unwrap();
+            let mut short = json!({"entry": found.entry, "role": message["role"], "blocks": message["blocks"]});
+            if found.synthetic {
+                short["synthetic"] = Value::Bool(true);
+            }
+            short
+        })
+        .collect();
+    let mut repairs: Vec<_> = context
+        .repairs
+        .iter()
+        .map(|repair| {
+            let repair = serde_json::to_value(repair).unwrap();
+            let text = |name: &str| repair[name].as_str().unwrap_or_default().to_owned();
+            format!("{} {} {}", text("entry"), text("kind"), text("tool_use_id"))
+        })
+        .collect();
+    repairs.sort();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(golden);
+    let expected = json(&path);
+    let found = json!({"messages": messages, "repairs": repairs});
+    assert_eq!(found, expected, "{golden}: {found:#}");
+}
+
+#[tokio::test]
+async fn a_branched_pi_file_sends_the_path_of_its_last_line() {
+    check("pi/v2-branches.jsonl", None, "pi-v2-branches.context.json").await;
+    check("pi/v3-tree.jsonl", None, "pi-v3-tree.context.json").await;
+    check("pi/v3-tree.jsonl", Some("b000000c"), "pi-v3-tree.b000000c.context.json").await;
+}
+
+#[tokio::test]
+async fn of_a_pi_path_only_the_last_compaction_counts() {
+    check("pi/v2-branches.jsonl", Some("a0000006"), "pi-v2-branches.a0000006.context.json").await;
+    check("pi/v3-small.jsonl", None, "pi-v3-small.context.json").await;
+}
+
+#[tokio::test]
+async fn open_calls_are_answered_and_orphans_left_out() {
+    check("agent-core/open-calls.jsonl", None, "agent-core-open-calls.context.json").await;
+}

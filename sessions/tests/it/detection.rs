@@ -1,0 +1,57 @@
+//! What is recognised, and what is refused by name.
+
+use sessions::{Code, FormatName, ImportOptions, import};
+
+use crate::given::{fixtures, imported, store};
+
+async fn refused(name: &str, code: Code, says: &str) {
+    let commits = store();
+    let report = imported(&*commits, &fixtures().join(name)).await;
+    assert!(!report.is_imported(), "{name}");
+    assert_eq!(report.issues.len(), 1, "{name}");
+    assert_eq!(report.issues[0].code, code, "{name}");
+    assert!(report.issues[0].detail.contains(says), "{name}: {}", report.issues[0].detail);
+    let threads = commits.threads().count_threads(&store_core::ThreadFilter::default()).await.unwrap();
+    assert_eq!(threads, 0, "{name}");
+}
+
+#[tokio::test]
+async fn formats_that_are_not_read_are_named() {
+    refused("pi/v4-lanes.jsonl", Code::UnsupportedFormat, "pi-v4").await;
+    refused("bad/codex-orphans.jsonl", Code::UnsupportedFormat, "codex").await;
+    refused("codex/agentsview-standard.jsonl", Code::UnsupportedFormat, "codex").await;
+    refused("codex/schema-drift.jsonl", Code::UnsupportedFormat, "codex").await;
+    refused("codex/v0.50-legacy.jsonl", Code::UnsupportedFormat, "codex").await;
+    refused("claude-code/dag_fork.jsonl", Code::UnsupportedFormat, "claude-code").await;
+    refused("claude-code/agentsview-truncated.jsonl", Code::UnsupportedFormat, "claude-code").await;
+    refused("claude-code/4e27c414-summary-only.jsonl", Code::UnsupportedFormat, "claude-code").await;
+    refused("kimi-cli/with-tool-calls/wire.jsonl", Code::UnsupportedFormat, "give the session's folder").await;
+    refused("other/kimi-code-wire-1.4.jsonl", Code::UnknownFormat, "kimi-code").await;
+}
+
+#[tokio::test]
+async fn what_nobody_knows_is_quoted_and_refused() {
+    refused("other/copilot-cli.jsonl", Code::UnknownFormat, "session.start").await;
+    refused("bad/unknown-format.jsonl", Code::UnknownFormat, "hello").await;
+    refused("bad/empty.jsonl", Code::EmptyFile, "").await;
+    refused("bad/only-newlines.jsonl", Code::EmptyFile, "").await;
+}
+
+#[tokio::test]
+async fn a_folder_imports_every_file_below_it() {
+    let commits = store();
+    let reports = import(&*commits, &fixtures().join("pi"), &ImportOptions::default()).await.unwrap();
+    let formats: Vec<_> = reports.iter().map(|report| (report.format.unwrap(), report.is_imported())).collect();
+    assert_eq!(formats.len(), 7);
+    assert_eq!(formats.iter().filter(|(_, is_imported)| *is_imported).count(), 6);
+    assert!(formats.contains(&("pi-v1", true)) && formats.contains(&("pi-v4", false)));
+}
+
+#[tokio::test]
+async fn a_format_that_is_given_is_not_recognised() {
+    let commits = store();
+    let options = ImportOptions::default().with_format(FormatName::AgentCore);
+    let reports = import(&*commits, &fixtures().join("bad/unknown-format.jsonl"), &options).await.unwrap();
+    assert!(reports[0].is_imported());
+    assert_eq!(reports[0].count(Code::UnknownType), 2);
+}

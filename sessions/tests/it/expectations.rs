@@ -1,0 +1,176 @@
+//! Every file has the facts that its expectation names, and comes back byte for byte.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use sessions::{Code, FormatName, Report};
+
+use crate::given::{entries, exported, fixtures, head_path, imported, json, store, text_hash};
+
+fn files() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for folder in ["agent-core", "pi", "bad"] {
+        for entry in std::fs::read_dir(fixtures().join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            let expect = path.with_extension("expect.json");
+            if path.extension().is_some_and(|end| end == "jsonl") && expect.exists() {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn lines(report: &Report, code: Code) -> Vec<u64> {
+    report.issues.iter().filter(|issue| issue.code == code).filter_map(|issue| issue.line).collect()
+}
+
+fn numbers(expect: &Value, name: &str) -> Vec<u64> {
+    expect[name].as_array().map_or_else(Vec::new, |list| list.iter().map(|n| n.as_u64().unwrap()).collect())
+}
+
+/// The facts of a file that are seen in its report.
+fn check_report(path: &Path, expect: &Value, report: &Report) {
+    let name = path.display();
+    assert_eq!(
+        (report.lines, report.bytes),
+        (expect["lines"].as_u64().unwrap(), expect["bytes"].as_u64().unwrap()),
+        "{name}"
+    );
+    assert_eq!(report.format.unwrap(), expect["format"].as_str().unwrap(), "{name}");
+    let mut malformed = lines(report, Code::MalformedLine);
+    malformed.extend(lines(report, Code::TornLastLine));
+    assert_eq!(malformed, numbers(expect, "malformed_lines"), "{name}");
+    assert_eq!(report.count(Code::TornLastLine) > 0, expect["torn_last_line"].as_bool().unwrap(), "{name}");
+    for (code, field) in [
+        (Code::InvalidUtf8, "invalid_utf8_lines"),
+        (Code::ControlCharacter, "raw_control_character_lines"),
+        (Code::LoneSurrogate, "lone_surrogate_lines"),
+        (Code::Nul, "nul_lines"),
+        (Code::DanglingParent, "dangling_parent_lines"),
+        (Code::ForwardParent, "forward_parent_lines"),
+    ] {
+        assert_eq!(lines(report, code), numbers(expect, field), "{name}: {field}");
+    }
+    let cycles: Vec<_> =
+        expect["cycles"].as_array().into_iter().flatten().map(|cycle| cycle[0].as_u64().unwrap()).collect();
+    assert_eq!(lines(report, Code::ParentCycle), cycles, "{name}");
+    let mut twice = lines(report, Code::DuplicateId);
+    twice.extend(lines(report, Code::DuplicateLine));
+    twice.sort_unstable();
+    assert_eq!(twice, numbers(expect, "duplicate_id_lines"), "{name}");
+    let open = expect["calls_without_result"].as_u64().unwrap();
+    let orphans = expect["results_without_call"].as_u64().unwrap();
+    assert_eq!((report.count(Code::OpenCall), report.count(Code::OrphanResult)), (open, orphans), "{name}");
+    for (code, field) in [(Code::Bom, "bom"), (Code::Crlf, "crlf")] {
+        assert_eq!(report.count(code) > 0, expect[field].as_bool().unwrap_or_default(), "{name}: {field}");
+    }
+}
+
+/// The facts of a file that are seen in its thread.
+async fn check_thread(path: &Path, expect: &Value, commits: &dyn store_core::CommitCoordinator, report: &Report) {
+    let name = path.display();
+    let id = report.thread.as_ref().unwrap();
+    let thread = commits.threads().load_thread(id).await.unwrap().unwrap();
+    let leaves = expect["leaves"].as_u64().unwrap_or(1);
+    assert_eq!((u64::from(thread.leaves), report.leaves), (leaves, leaves), "{name}");
+    if let Some(head) = expect["head_id"].as_str() {
+        assert_eq!(thread.head.unwrap().as_str(), head, "{name}");
+    }
+    let path_entries = head_path(commits, id).await;
+    assert_eq!(path_entries.len() as u64, expect["main_path_entries"].as_u64().unwrap(), "{name}");
+    let (pieces, hash) = text_hash(&path_entries);
+    assert_eq!(pieces as u64, expect["main_path_text_pieces"].as_u64().unwrap(), "{name}");
+    assert_eq!(hash, expect["main_path_text_sha256"].as_str().unwrap(), "{name}");
+    let roots = entries(commits, id).await.iter().filter(|entry| !entry.side && entry.parent.is_none()).count();
+    assert_eq!(roots as u64, expect["roots"].as_u64().unwrap_or(1), "{name}");
+    // Every message is one: what other kinds of lines become messages is counted apart.
+    let roles: u64 = expect["messages_by_role"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
+    let also: u64 = ["branch_summary", "custom_message"]
+        .iter()
+        .map(|kind| expect["entries_by_type"][kind].as_u64().unwrap_or_default())
+        .sum();
+    // A `tool` line that nothing declares is the call itself.
+    let made = expect["calls_made_of_tool_entries"].as_u64().unwrap_or_default();
+    assert_eq!(report.messages, roles + also + made, "{name}");
+    let blank = numbers(expect, "blank_lines").len() as u64;
+    let sourced = entries(commits, id).await.iter().filter(|entry| entry.origin.as_ref().unwrap().line > 0).count();
+    assert_eq!(sourced as u64, report.lines - blank, "{name}");
+}
+
+#[tokio::test]
+async fn every_file_has_the_facts_of_its_expectation() {
+    let mut seen = 0;
+    for path in files() {
+        let expect = json(&path.with_extension("expect.json"));
+        let format: Result<FormatName, _> = expect["format"].as_str().unwrap().parse();
+        let Ok(format) = format else { continue };
+        let commits = store();
+        let report = imported(&*commits, &path).await;
+        check_report(&path, &expect, &report);
+        check_thread(&path, &expect, &*commits, &report).await;
+        let (bytes, exact) = exported(&*commits, report.thread.as_ref().unwrap(), format).await;
+        assert!(exact && bytes == std::fs::read(&path).unwrap(), "{}", path.display());
+        seen += 1;
+    }
+    assert!(seen >= 16, "{seen} files were read");
+}
+
+#[tokio::test]
+async fn raw_bytes_are_kept_only_where_the_typed_form_does_not_give_them() {
+    for (name, raw_lines) in [
+        // The header, and three turns that were cut off with half a call in a field of its own.
+        ("pi/v1-large-session", 4),
+        // Header, command, custom message, branch summary.
+        ("pi/v3-tree", 4),
+        // Header, the message of a hook, the compaction.
+        ("pi/v2-branches", 3),
+        // Times in seconds.
+        ("agent-core/linear-tools", 5),
+        // A chain of arguments as text and an orphan are written as they were.
+        ("agent-core/open-calls", 0),
+    ] {
+        let commits = store();
+        let report = imported(&*commits, &fixtures().join(name).with_extension("jsonl")).await;
+        let found = entries(&*commits, report.thread.as_ref().unwrap()).await;
+        let raw: Vec<_> = found
+            .iter()
+            .filter_map(|entry| entry.origin.as_ref().filter(|origin| origin.raw.is_some()).map(|origin| origin.line))
+            .collect();
+        assert_eq!(raw.len(), raw_lines, "{name}: {raw:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_same_file_again_changes_nothing() {
+    for path in files() {
+        let commits = store();
+        let first = imported(&*commits, &path).await;
+        let Some(thread) = &first.thread else { continue };
+        let before = commits.threads().load_thread(thread).await.unwrap().unwrap();
+        let again = imported(&*commits, &path).await;
+        assert_eq!((again.added, again.entries), (0, first.entries), "{}", path.display());
+        assert_eq!(again.thread, first.thread);
+        assert_eq!(again.issues, first.issues, "{}", path.display());
+        assert_eq!(commits.threads().load_thread(thread).await.unwrap().unwrap(), before);
+    }
+}
+
+#[tokio::test]
+async fn agent_cores_own_loader_takes_the_first_leaf() {
+    for name in ["agent-core/branches", "agent-core/linear-tools"] {
+        let path = fixtures().join(name).with_extension("jsonl");
+        let expect = json(&path.with_extension("expect.json"));
+        let commits = store();
+        let options = sessions::ImportOptions::default().with_head(sessions::HeadChoice::FirstLeaf);
+        let reports = sessions::import(&*commits, &path, &options).await.unwrap();
+        let id = reports[0].thread.as_ref().unwrap();
+        let (_, hash) = text_hash(&head_path(&*commits, id).await);
+        assert_eq!(hash, expect["first_leaf_text_sha256"].as_str().unwrap(), "{name}");
+        let page = commits.threads().list_leaves(id, store_core::PageRequest::first(100)).await.unwrap();
+        let leaves: Vec<_> = page.items.iter().map(|leaf| leaf.entry.as_str()).collect();
+        let expected: Vec<_> = expect["leaf_ids"].as_array().unwrap().iter().map(|id| id.as_str().unwrap()).collect();
+        assert_eq!(leaves, expected, "{name}");
+    }
+}

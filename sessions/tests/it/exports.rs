@@ -1,0 +1,154 @@
+//! Exports: Agent Core JSONL of any thread, and what is refused.
+
+use sessions::{Error, FormatName, Loss, export};
+use store_core::{
+    Block, Checkpoint, Commit, CommitCoordinator, Compaction, ContextRequest, Custom, EntryId, Expect, Interval, Json,
+    Label, Message, NewBody, NewEntry, RewindTo, Role, ThreadId, TokenCounts, UsageRecord,
+};
+use tempfile::tempdir;
+
+use crate::given::{entries, exported, file, fixtures, imported, store};
+
+fn id(text: &str) -> EntryId {
+    EntryId::new(text).unwrap()
+}
+
+fn entry(name: &str, body: impl Into<NewBody>) -> NewEntry {
+    NewEntry::new(body).with_id(id(name))
+}
+
+/// A thread with every kind of body, two roots and a head that is not the last entry.
+async fn thread_of_everything(commits: &dyn CommitCoordinator) -> ThreadId {
+    let mut compaction = Compaction::default();
+    compaction.covers = Some(Interval::new(id("u1"), id("a1")));
+    compaction.summary = vec![Block::text("before")];
+    let mut usage = UsageRecord::default();
+    usage.spent = Some(TokenCounts::new(3, 4));
+    let calls = vec![
+        Block::text("look"),
+        Block::tool_use("c1", "read", Json::parse(r#"{"p":1.0}"#).unwrap()),
+        Block::tool_use("c2", "read", Json::parse("{}").unwrap()),
+    ];
+    let results =
+        vec![Block::tool_result("c1", vec![Block::text("one")]), Block::tool_result("c2", vec![Block::text("two")])];
+    let commit = Commit::new(ThreadId::new("all").unwrap())
+        .expecting(Expect::Absent)
+        .entry(entry("u1", Message::user("first")))
+        .entry(entry("a1", Message::assistant("answer")))
+        .entry(entry("k1", NewBody::Checkpoint { number: None, label: Some("start".to_owned()) }))
+        .entry(entry("z1", compaction))
+        .entry(entry("u2", Message::user("go on")))
+        .entry(entry("a2", Message::new(Role::Assistant, calls)))
+        .entry(entry("t2", Message::new(Role::Tool, results)))
+        .entry(entry("s1", usage))
+        .entry(entry("l1", Label::new(id("u2"), Some("here".to_owned()))))
+        .entry(entry("x1", Custom::new("note", Json::parse(r#"{"n":1e2}"#).unwrap())))
+        .entry(entry("u3", Message::user("another root")).with_parent(store_core::ParentRef::Root))
+        .entry(entry("r1", RewindTo::Entry(id("t2"))));
+    commits.commit(commit).await.unwrap().thread
+}
+
+#[tokio::test]
+async fn any_thread_goes_out_as_agent_core_and_comes_back() {
+    let commits = store();
+    let thread = thread_of_everything(&*commits).await;
+    let mut out = Vec::new();
+    let report = export(&*commits.threads(), &thread, FormatName::AgentCore, &mut out).await.unwrap();
+    assert!(!report.exact);
+    let kinds: Vec<_> = report.losses.iter().map(|loss: &Loss| (loss.entry.as_str(), loss.kind)).collect();
+    assert_eq!(kinds, [("t2", "merged")]);
+    let folder = tempdir().unwrap();
+    let other = store();
+    let again = imported(&*other, &file(folder.path(), "all.jsonl", &out)).await;
+    assert_eq!(again.issues, [], "{}", String::from_utf8_lossy(&out));
+    let copy = again.thread.unwrap();
+    let head = other.threads().load_thread(&copy).await.unwrap().unwrap().head.unwrap();
+    assert_eq!(head.as_str(), "t2.1");
+    let found = entries(&*other, &copy).await;
+    let original = entries(&*commits, &thread).await;
+    for entry in original.iter().filter(|entry| entry.id.as_str() != "t2" && entry.id.as_str() != "r1") {
+        let same = found.iter().find(|other| other.id == entry.id).unwrap();
+        assert_eq!((&same.body, same.side), (&entry.body, entry.side));
+        assert_eq!(same.timestamp, entry.timestamp);
+        if entry.id.as_str() != "x1" && !entry.side {
+            assert_eq!(same.parent, entry.parent, "{}", entry.id);
+        }
+    }
+    assert_eq!(found.iter().filter(|entry| !entry.side && entry.parent.is_none()).count(), 2);
+    let checkpoint = found.iter().find(|entry| entry.id.as_str() == "k1").unwrap();
+    assert_eq!(*checkpoint.body, store_core::Body::Checkpoint(Checkpoint::new(0, Some("start".to_owned()))));
+    let texts = |context: store_core::Context| -> Vec<String> {
+        context.messages.iter().map(|found| serde_json::to_string(&found.message.blocks).unwrap()).collect()
+    };
+    let one = commits.threads().load_context(&thread, ContextRequest::head()).await.unwrap();
+    let two = other.threads().load_context(&copy, ContextRequest::head()).await.unwrap();
+    assert_eq!(
+        texts(one.context).concat().replace("},{\"tool_result", "}][{\"tool_result"),
+        texts(two.context).concat()
+    );
+}
+
+#[tokio::test]
+async fn every_import_goes_out_as_agent_core() {
+    for name in [
+        "pi/v3-tree",
+        "pi/v2-branches",
+        "pi/v3-small",
+        "pi/v1-large-session",
+        "bad/pi-malformed-middle",
+        "bad/pi-dangling-and-cycle",
+    ] {
+        let commits = store();
+        let thread = imported(&*commits, &fixtures().join(name).with_extension("jsonl")).await.thread.unwrap();
+        let (bytes, exact) = exported(&*commits, &thread, FormatName::AgentCore).await;
+        assert!(!exact);
+        let folder = tempdir().unwrap();
+        let other = store();
+        let again = imported(&*other, &file(folder.path(), "out.jsonl", &bytes)).await;
+        let codes: Vec<_> =
+            again.issue_counts.keys().map(|code| code.name()).filter(|code| *code != "open_call").collect();
+        assert!(codes.is_empty(), "{name}: {:?}", again.issues);
+        let copy = again.thread.unwrap();
+        let (one, two) = (commits.threads(), other.threads());
+        let one = one.load_context(&thread, ContextRequest::head()).await.unwrap();
+        let two = two.load_context(&copy, ContextRequest::head()).await.unwrap();
+        let roles =
+            |context: &store_core::Context| -> Vec<Role> { context.messages.iter().map(|m| m.message.role).collect() };
+        assert_eq!(one.at, two.at, "{name}");
+        // Failed turns lose that they stand aside; the report says so.
+        if !name.contains("tree") && !name.contains("large") {
+            assert_eq!(roles(&one.context), roles(&two.context), "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_continued_chain_keeps_its_order() {
+    let folder = tempdir().unwrap();
+    let commits = store();
+    let chain = "{\"id\":\"a\",\"type\":\"user\",\"content\":\"one\", \"extra\":1.0}\n{\"type\":\"assistant\",\"content\":\"two\"}\n";
+    let path = file(folder.path(), "chain.jsonl", chain);
+    let thread = imported(&*commits, &path).await.thread.unwrap();
+    let version = commits.threads().load_thread(&thread).await.unwrap().unwrap().version;
+    let commit =
+        Commit::new(thread.clone()).expecting(Expect::Version(version)).entry(entry("c", Message::user("three")));
+    let _receipt = commits.commit(commit).await.unwrap();
+    let (bytes, exact) = exported(&*commits, &thread, FormatName::AgentCore).await;
+    let text = String::from_utf8(bytes).unwrap();
+    assert!(!exact);
+    assert!(text.starts_with(
+        "{\"id\":\"a\",\"type\":\"user\",\"content\":\"one\", \"extra\":1.0}\n{\"id\":\"L2\",\"parentId\":\"a\",\"type\":\"assistant\""
+    ), "{text}");
+    assert!(text.contains("{\"id\":\"c\",\"parentId\":\"L2\",\"type\":\"user\",\"content\":\"three\""), "{text}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_exported_is_refused() {
+    let commits = store();
+    let thread = thread_of_everything(&*commits).await;
+    let error = export(&*commits.threads(), &thread, FormatName::PiV3, &mut Vec::new()).await.unwrap_err();
+    assert!(matches!(error, Error::NotExportable { .. }), "{error}");
+    let nobody = ThreadId::new("nobody").unwrap();
+    let error = export(&*commits.threads(), &nobody, FormatName::AgentCore, &mut Vec::new()).await.unwrap_err();
+    assert!(matches!(error, Error::Store(e) if e.kind() == store_core::ErrorKind::NotFound));
+}

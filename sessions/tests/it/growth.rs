@@ -1,0 +1,216 @@
+//! Files that grow, change, or were imported in part.
+
+use sessions::{Code, ImportOptions, Report, import};
+use store_core::{CommitCoordinator, NewEntry, ThreadId};
+use tempfile::tempdir;
+
+use crate::given::{entries, exported, file, fixtures, imported, kind, store};
+
+async fn comes_back(commits: &dyn CommitCoordinator, report: &Report, bytes: &[u8]) {
+    let format = report.format.unwrap().parse().unwrap();
+    let (found, exact) = exported(commits, report.thread.as_ref().unwrap(), format).await;
+    assert!(exact);
+    assert_eq!(String::from_utf8_lossy(&found), String::from_utf8_lossy(bytes));
+}
+
+#[tokio::test]
+async fn a_grown_file_adds_its_new_lines() {
+    for name in
+        ["pi/v3-tree.jsonl", "pi/v2-branches.jsonl", "agent-core/branches.jsonl", "bad/pi-dangling-and-cycle.jsonl"]
+    {
+        let bytes = std::fs::read(fixtures().join(name)).unwrap();
+        let ends: Vec<_> = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
+        let folder = tempdir().unwrap();
+        let commits = store();
+        let mut known = 0;
+        for (lines, end) in ends.iter().enumerate().skip(1) {
+            let path = file(folder.path(), "grown.jsonl", &bytes[..*end]);
+            let report = imported(&*commits, &path).await;
+            assert_eq!(report.lines as usize, lines + 1);
+            assert!(report.added > 0 && report.count(Code::ChangedFile) == 0, "{name}: line {}", lines + 1);
+            comes_back(&*commits, &report, &bytes[..*end]).await;
+            let sourced = entries(&*commits, report.thread.as_ref().unwrap()).await;
+            let sourced = sourced.iter().filter(|entry| entry.origin.as_ref().unwrap().line > 0).count();
+            assert!(sourced > known);
+            known = sourced;
+        }
+        let report = imported(&*commits, &fixtures().join(name)).await;
+        assert!(report.is_imported(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_may_be_cut_at_every_byte() {
+    let bytes = std::fs::read(fixtures().join("bad/pi-bom-crlf.jsonl")).unwrap();
+    let second = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    for cut in second..bytes.len() {
+        let folder = tempdir().unwrap();
+        let commits = store();
+        let path = file(folder.path(), "cut.jsonl", &bytes[..cut]);
+        let first = imported(&*commits, &path).await;
+        comes_back(&*commits, &first, &bytes[..cut]).await;
+        file(folder.path(), "cut.jsonl", &bytes);
+        let whole = imported(&*commits, &path).await;
+        assert_eq!(whole.thread, first.thread, "cut at {cut}");
+        comes_back(&*commits, &whole, &bytes).await;
+        assert_eq!(imported(&*commits, &path).await.added, 0, "cut at {cut}");
+        let head = commits.threads().load_thread(whole.thread.as_ref().unwrap()).await.unwrap().unwrap().head;
+        assert!(head.unwrap().as_str().starts_with("d2"), "cut at {cut}");
+    }
+}
+
+#[tokio::test]
+async fn a_torn_line_stays_beside_the_whole_one() {
+    let folder = tempdir().unwrap();
+    let commits = store();
+    let torn = std::fs::read(fixtures().join("bad/pi-torn-last-line.jsonl")).unwrap();
+    let path = file(folder.path(), "torn.jsonl", &torn);
+    let first = imported(&*commits, &path).await;
+    assert_eq!(first.count(Code::TornLastLine), 1);
+    let mut whole = torn.clone();
+    whole.extend_from_slice(b"e\":{\"role\":\"user\",\"content\":\"three\"}}\n");
+    file(folder.path(), "torn.jsonl", &whole);
+    let second = imported(&*commits, &path).await;
+    assert_eq!((second.thread.clone(), second.issues.len()), (first.thread, 0));
+    let found = entries(&*commits, second.thread.as_ref().unwrap()).await;
+    let of_line: Vec<_> = found.iter().filter(|entry| entry.origin.as_ref().unwrap().line == 4).collect();
+    assert_eq!(of_line.len(), 2);
+    assert_eq!((of_line[0].id.as_str(), kind(of_line[0])), ("L4", "import.line"));
+    assert_eq!(of_line[1].id.as_str(), "d3");
+    comes_back(&*commits, &second, &whole).await;
+}
+
+#[tokio::test]
+async fn what_is_stored_keeps_its_place_when_a_missing_parent_appears() {
+    let folder = tempdir().unwrap();
+    let commits = store();
+    let user = |id: &str, parent: &str| {
+        format!(
+            "{{\"type\":\"message\",\"id\":\"{id}\",\"parentId\":{parent},\"timestamp\":\"2026-01-05T10:00:01.000Z\",\"message\":{{\"role\":\"user\",\"content\":\"{id}\"}}}}\n"
+        )
+    };
+    let header = "{\"type\":\"session\",\"version\":3,\"id\":\"s\",\"timestamp\":\"2026-01-05T10:00:00.000Z\"}\n";
+    let first = format!("{header}{}{}", user("a", "null"), user("b", "\"late\""));
+    let path = file(folder.path(), "late.jsonl", &first);
+    assert_eq!(imported(&*commits, &path).await.leaves, 2);
+    let compaction = "{\"type\":\"compaction\",\"id\":\"c\",\"parentId\":\"b\",\"timestamp\":\"2026-01-05T10:00:02.000Z\",\"summary\":\"S\",\"firstKeptEntryId\":\"nobody\"}\n";
+    let grown = format!("{first}{}{compaction}", user("late", "\"a\""));
+    file(folder.path(), "late.jsonl", &grown);
+    let report = imported(&*commits, &path).await;
+    comes_back(&*commits, &report, grown.as_bytes()).await;
+    let found = entries(&*commits, report.thread.as_ref().unwrap()).await;
+    let of = |id: &str| found.iter().find(|entry| entry.id.as_str() == id).unwrap();
+    assert_eq!(of("b").parent, None);
+    let store_core::Body::Compaction(compaction) = &*of("c").body else { unreachable!() };
+    assert_eq!(compaction.covers.as_ref().unwrap().from.as_str(), "b");
+}
+
+#[tokio::test]
+async fn a_grown_file_gives_its_new_title() {
+    let folder = tempdir().unwrap();
+    let commits = store();
+    let bytes = std::fs::read(fixtures().join("pi/v3-tree.jsonl")).unwrap();
+    let path = file(folder.path(), "titled.jsonl", &bytes);
+    let thread = imported(&*commits, &path).await.thread.unwrap();
+    let line = r#"{"type":"session_info","id":"c0","parentId":"b0000012","timestamp":"2026-01-05T10:00:19.000Z","name":"New"}"#;
+    file(folder.path(), "titled.jsonl", [&bytes, line.as_bytes(), b"\n"].concat());
+    let _report = imported(&*commits, &path).await;
+    let title = commits.threads().load_thread(&thread).await.unwrap().unwrap().title;
+    assert_eq!(title.as_deref(), Some("New"));
+}
+
+#[tokio::test]
+async fn a_file_that_changed_elsewhere_is_a_new_thread() {
+    let folder = tempdir().unwrap();
+    let commits = store();
+    let bytes = std::fs::read(fixtures().join("agent-core/linear-tools.jsonl")).unwrap();
+    let path = file(folder.path(), "work.jsonl", &bytes);
+    let first = imported(&*commits, &path).await;
+    assert_eq!(first.thread.as_ref().unwrap().as_str(), "work");
+    let changed = String::from_utf8(bytes.clone()).unwrap().replace("create hello.ts", "create a file");
+    file(folder.path(), "work.jsonl", &changed);
+    let second = imported(&*commits, &path).await;
+    assert_eq!(second.thread.as_ref().unwrap().as_str(), "work-2");
+    assert_eq!(second.count(Code::ChangedFile), 1);
+    comes_back(&*commits, &second, changed.as_bytes()).await;
+    comes_back(&*commits, &first, &bytes).await;
+    assert_eq!(imported(&*commits, &path).await.added, 0);
+}
+
+#[tokio::test]
+async fn an_id_of_somebody_else_gets_a_suffix() {
+    let commits = store();
+    let other = ThreadId::new("branches").unwrap();
+    let commit = store_core::Commit::new(other)
+        .expecting(store_core::Expect::Absent)
+        .entry(NewEntry::new(store_core::Message::user("mine")));
+    let _receipt = commits.commit(commit).await.unwrap();
+    let report = imported(&*commits, &fixtures().join("agent-core/branches.jsonl")).await;
+    assert_eq!((report.thread.as_ref().unwrap().as_str(), report.count(Code::TakenId)), ("branches-2", 1));
+}
+
+#[tokio::test]
+async fn an_import_that_was_killed_goes_on() {
+    let folder = tempdir().unwrap();
+    let lines: String = (0..2500)
+        .map(|n| {
+            let parent = if n == 0 { "null".to_owned() } else { format!("\"m{}\"", n - 1) };
+            format!(
+                "{{\"id\":\"m{n}\",\"parentId\":{parent},\"type\":\"user\",\"content\":\"{n}\",\"timestamp\":{}}}\n",
+                1_708_300_000 + n
+            )
+        })
+        .collect();
+    let path = file(folder.path(), "long.jsonl", &lines);
+    let commits = store();
+    let killed = crate::given::Killed::after(&*commits, 2);
+    assert!(import(&killed, &path, &ImportOptions::default()).await.is_err());
+    let half = commits.threads().load_thread(&ThreadId::new("long").unwrap()).await.unwrap().unwrap();
+    assert_eq!(half.version.number(), 2000);
+    let report = imported(&*commits, &path).await;
+    assert_eq!((report.entries, report.added), (2501, 501));
+    comes_back(&*commits, &report, lines.as_bytes()).await;
+}
+
+#[tokio::test]
+async fn a_thread_that_was_continued_still_takes_new_lines() {
+    let folder = tempdir().unwrap();
+    let commits = store();
+    let first = "{\"id\":\"a\",\"type\":\"user\",\"content\":\"one\",\"timestamp\":1}\n";
+    let path = file(folder.path(), "on.jsonl", first);
+    let report = imported(&*commits, &path).await;
+    let thread = report.thread.unwrap();
+    let version = commits.threads().load_thread(&thread).await.unwrap().unwrap().version;
+    let mine = NewEntry::new(store_core::Message::assistant("mine")).with_id(store_core::EntryId::new("b").unwrap());
+    let commit = store_core::Commit::new(thread.clone()).expecting(store_core::Expect::Version(version)).entry(mine);
+    let _receipt = commits.commit(commit).await.unwrap();
+    assert_eq!(imported(&*commits, &path).await.added, 0);
+    let grown = format!(
+        "{first}{}",
+        "{\"id\":\"b\",\"parentId\":\"a\",\"type\":\"user\",\"content\":\"two\",\"timestamp\":2}\n"
+    );
+    file(folder.path(), "on.jsonl", grown);
+    let report = imported(&*commits, &path).await;
+    assert_eq!(report.thread, Some(thread.clone()));
+    let head = commits.threads().load_thread(&thread).await.unwrap().unwrap().head.unwrap();
+    assert_eq!(head.as_str(), "b#L2");
+}
+
+#[tokio::test]
+async fn a_compressed_file_is_its_content() {
+    use std::io::Write;
+    let bytes = std::fs::read(fixtures().join("pi/v1-large-session.jsonl")).unwrap();
+    let folder = tempdir().unwrap();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(&bytes).unwrap();
+    let gzip = gzip.finish().unwrap();
+    let zstd = zstd::encode_all(bytes.as_slice(), 3).unwrap();
+    for (name, packed) in [("a.jsonl.gz", &gzip), ("a.jsonl.zst", &zstd)] {
+        let commits = store();
+        let report = imported(&*commits, &file(folder.path(), name, packed)).await;
+        comes_back(&*commits, &report, &bytes).await;
+        let commits = store();
+        let cut = imported(&*commits, &file(folder.path(), name, &packed[..packed.len() - 12])).await;
+        assert_eq!(cut.count(Code::TornLastLine), 1, "{name}: {:?}", cut.issues);
+    }
+}

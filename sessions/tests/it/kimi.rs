@@ -1,0 +1,266 @@
+//! kimi-cli sessions: every fixture has the facts of its expectation, and gives the context that kimi-cli would send.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde_json::{Value, json};
+use sessions::{Code, ImportOptions, Report, import};
+use sha2::{Digest, Sha256};
+use store_core::{Block, BlockKind, Body, CommitCoordinator, Entry};
+
+use crate::given::{entries, fixtures, json, kind, store};
+
+/// The text before a summary.
+const COMPACTED: &str = "<system>Previous context has been compacted. Here is the compaction output:</system>";
+
+/// Session folders, by their expectations.
+fn folders() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let sessions = "multi-workdir/.kimi/sessions";
+    let workdirs = ["73d3cf4d1cf337adf57d6732b8be2205", "kaos-foo_caaf674614e26c6365945408f85c9c9a"];
+    let mut below: Vec<_> = workdirs.iter().map(|workdir| format!("kimi-cli/{sessions}/{workdir}")).collect();
+    below.extend(["kimi-cli".to_owned(), "bad".to_owned()]);
+    for folder in below {
+        for entry in std::fs::read_dir(fixtures().join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && expect_of(&path).exists() {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    assert_eq!(found.len(), 12, "{found:?}");
+    found
+}
+
+fn expect_of(folder: &Path) -> PathBuf {
+    folder.with_file_name(format!("{}.expect.json", folder.file_name().unwrap().to_string_lossy()))
+}
+
+/// Imports a session folder.
+pub(crate) async fn session(commits: &dyn CommitCoordinator, folder: &Path) -> Vec<Report> {
+    import(commits, folder, &ImportOptions::default()).await.unwrap()
+}
+
+/// What stands for each line of a file of a thread: the entry, or the one that a reference names.
+struct File {
+    lines: BTreeMap<u64, Arc<Entry>>,
+}
+
+impl File {
+    /// `prefix` is what the ids of the file begin with.
+    fn of(all: &[Arc<Entry>], prefix: &str) -> Self {
+        let named = |id: &str| all.iter().find(|entry| entry.id.as_str() == id).unwrap();
+        let mut lines = BTreeMap::new();
+        for entry in all {
+            let Some(rest) = entry.id.as_str().strip_prefix(prefix).and_then(|rest| rest.strip_prefix('L')) else {
+                continue;
+            };
+            let line = entry.origin.as_ref().unwrap().line;
+            if line == 0 {
+                continue;
+            }
+            assert!(rest.starts_with(&line.to_string()), "{}", entry.id);
+            let mut found = entry;
+            if let Body::Custom(custom) = &*entry.body
+                && custom.kind == "kimi-cli.shared"
+            {
+                let data: Value = serde_json::from_str(custom.data.as_str()).unwrap();
+                found = named(data["entry"].as_str().unwrap());
+            }
+            assert!(lines.insert(line, Arc::clone(found)).is_none(), "{}", entry.id);
+        }
+        Self { lines }
+    }
+
+    /// Entries by the role of their line.
+    fn by_role(&self) -> BTreeMap<String, u64> {
+        let mut counts = BTreeMap::new();
+        for entry in self.lines.values().filter(|entry| kind(entry) != "import.line") {
+            *counts.entry(role(entry)).or_default() += 1;
+        }
+        counts
+    }
+
+    fn texts(&self) -> (u64, String) {
+        let mut pieces = Vec::new();
+        for entry in self.lines.values() {
+            match &*entry.body {
+                Body::Message(_) if role(entry) == "_system_prompt" => {}
+                Body::Message(message) => texts(&message.blocks, &mut pieces),
+                Body::Compaction(compaction) => {
+                    pieces.push(COMPACTED.to_owned());
+                    texts(&compaction.summary, &mut pieces);
+                }
+                _ => {}
+            }
+        }
+        pieces.retain(|piece| !piece.is_empty());
+        let hash = Sha256::digest(pieces.join("\n").as_bytes());
+        (pieces.len() as u64, hash.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    fn count(&self, counts: impl Fn(&BlockKind) -> bool) -> u64 {
+        let blocks = self.lines.values().filter_map(|entry| entry.message()).flat_map(|message| &message.blocks);
+        blocks.filter(|block| counts(&block.kind)).count() as u64
+    }
+}
+
+fn role(entry: &Entry) -> String {
+    match &*entry.body {
+        Body::Message(message) => {
+            let format = message.provenance.as_ref().and_then(|provenance| provenance.format.as_deref());
+            format.map_or_else(|| message.role.to_string(), |format| format.replace("kimi-cli.", ""))
+        }
+        Body::Checkpoint(_) => "_checkpoint".to_owned(),
+        Body::Usage(_) => "_usage".to_owned(),
+        Body::Compaction(_) => "user".to_owned(),
+        Body::Custom(custom) if custom.kind == "kimi-cli.line" => "(no role)".to_owned(),
+        Body::Custom(custom) => custom.kind.replace("kimi-cli.", ""),
+        _ => "?".to_owned(),
+    }
+}
+
+fn texts(blocks: &[Block], pieces: &mut Vec<String>) {
+    for block in blocks {
+        match &block.kind {
+            BlockKind::Text(text) => pieces.push(text.clone()),
+            BlockKind::ToolResult(result) => texts(&result.blocks, pieces),
+            _ => {}
+        }
+    }
+}
+
+fn lines(report: &Report, file: &str, code: Code) -> Value {
+    let found = report.issues.iter().filter(|issue| issue.code == code && issue.file.as_deref() == Some(file));
+    found.filter_map(|issue| issue.line).collect::<Vec<_>>().into()
+}
+
+/// The facts of one context file.
+fn check_context(file: &File, expect: &Value, name: &str) {
+    assert_eq!(json!(file.by_role()), expect["entries_by_type"], "{name}");
+    let mut roles = file.by_role();
+    roles.retain(|role, _| ["user", "assistant", "system", "tool"].contains(&role.as_str()));
+    assert_eq!(json!(roles), expect["messages_by_role"], "{name}");
+    let (pieces, hash) = file.texts();
+    assert_eq!(json!(pieces), expect["main_path_text_pieces"], "{name}");
+    assert_eq!(json!(hash), expect["main_path_text_sha256"], "{name}");
+    let calls = file.count(|kind| matches!(kind, BlockKind::ToolUse(_)));
+    let results = file.count(|kind| matches!(kind, BlockKind::ToolResult(_)));
+    assert_eq!(
+        (json!(calls), json!(results)),
+        (expect["tool_calls"].clone(), expect["tool_results"].clone()),
+        "{name}"
+    );
+    let last = |value: fn(&Body) -> Option<u64>| file.lines.values().filter_map(|entry| value(&entry.body)).next_back();
+    let checkpoint = last(|body| match body {
+        Body::Checkpoint(checkpoint) => Some(checkpoint.number),
+        _ => None,
+    });
+    // One that is no number is no checkpoint.
+    let expected = expect["last_checkpoint"].as_u64().or(expect["last_checkpoint"].as_str().map(|_| 0));
+    assert_eq!(checkpoint, expected, "{name}");
+    let tokens = last(|body| match body {
+        Body::Usage(usage) => usage.context_size,
+        _ => None,
+    });
+    assert_eq!(json!(tokens), expect["last_token_count"], "{name}");
+}
+
+/// The issues of one file, and what they are about.
+fn check_issues(report: &Report, expect: &Value, file: &str) {
+    for (code, field) in [
+        (Code::MalformedLine, "malformed_lines"),
+        (Code::InvalidUtf8, "invalid_utf8_lines"),
+        (Code::ControlCharacter, "raw_control_character_lines"),
+        (Code::LoneSurrogate, "lone_surrogate_lines"),
+        (Code::Nul, "nul_lines"),
+    ] {
+        assert_eq!(lines(report, file, code), expect[field], "{file}: {field}");
+    }
+    let count = |code| lines(report, file, code).as_array().unwrap().len();
+    assert_eq!(json!(count(Code::OpenCall)), expect["calls_without_result"], "{file}");
+    assert_eq!(json!(count(Code::OrphanResult)), expect["results_without_call"], "{file}");
+}
+
+fn check_wire(all: &[Arc<Entry>], expect: &Value, name: &str) {
+    let mut types: BTreeMap<&str, u64> = BTreeMap::new();
+    for entry in all.iter().filter(|entry| entry.side) {
+        if let Some(found) = kind(entry).strip_prefix("kimi-cli.wire.") {
+            *types.entry(found).or_default() += 1;
+        }
+    }
+    assert_eq!(json!(types), expect["entries_by_type"], "{name}");
+}
+
+#[tokio::test]
+async fn every_session_has_the_facts_of_its_expectation() {
+    for folder in folders() {
+        let expect = json(&expect_of(&folder));
+        let name = folder.display().to_string();
+        let commits = store();
+        let reports = session(&*commits, &folder).await;
+        let all = entries(&*commits, reports[0].thread.as_ref().unwrap()).await;
+        let order: Vec<_> = expect["order"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect();
+        for (position, file) in order.iter().enumerate() {
+            let prefix = if position == 0 { String::new() } else { format!("{}.", position + 1) };
+            let found = File::of(&all, &prefix);
+            let expect_file = &expect["files"][file];
+            assert_eq!(json!(found.lines.len()), expect_file["lines"], "{name}: {file}");
+            check_context(&found, expect_file, &format!("{name}: {file}"));
+            check_issues(&reports[0], expect_file, file);
+            let shared = all.iter().filter(|entry| {
+                entry.id.as_str().starts_with(&prefix) && position > 0 && kind(entry) == "kimi-cli.shared"
+            });
+            let common = expect["common_prefix_with_previous_file"][position].as_u64().unwrap();
+            let leading = shared.filter(|entry| entry.origin.as_ref().unwrap().line <= common).count();
+            assert_eq!(leading as u64, common, "{name}: {file}");
+            if expect["head_file"] == *file {
+                assert_eq!(json!(found.texts().1), expect["head_text_sha256"], "{name}");
+            }
+        }
+        if expect["files"]["wire.jsonl"].is_object() {
+            check_wire(&all, &expect["files"]["wire.jsonl"], &name);
+        }
+        let own = |file: &&(String, Value)| !file.0.starts_with("subagents/");
+        let files: Vec<_> = expect["files"].as_object().unwrap().clone().into_iter().collect();
+        let sum = |field: &str| files.iter().filter(own).filter_map(|(_, file)| file[field].as_u64()).sum::<u64>();
+        assert_eq!((reports[0].lines, reports[0].bytes), (sum("lines"), sum("bytes")), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_same_session_again_changes_nothing() {
+    for folder in folders() {
+        let commits = store();
+        let first = session(&*commits, &folder).await;
+        let threads = commits.threads();
+        let mut before = Vec::new();
+        for report in &first {
+            before.push(threads.load_thread(report.thread.as_ref().unwrap()).await.unwrap().unwrap());
+        }
+        let again = session(&*commits, &folder).await;
+        assert_eq!(again.len(), first.len());
+        for ((again, first), before) in again.iter().zip(&first).zip(&before) {
+            assert_eq!((again.added, again.entries), (0, first.entries), "{}", folder.display());
+            assert_eq!((&again.thread, &again.issues), (&first.thread, &first.issues), "{}", folder.display());
+            assert_eq!(&threads.load_thread(first.thread.as_ref().unwrap()).await.unwrap().unwrap(), before);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_subagent_is_a_child_thread() {
+    let commits = store();
+    let reports = session(&*commits, &fixtures().join("kimi-cli/rotated")).await;
+    let [_, child] = reports.as_slice() else { panic!("{reports:?}") };
+    let thread = commits.threads().load_thread(child.thread.as_ref().unwrap()).await.unwrap().unwrap();
+    assert_eq!((thread.id.as_str(), thread.parent_thread_id.unwrap().as_str()), ("rotated.a1b2c3", "rotated"));
+    let expect = json(&expect_of(&fixtures().join("kimi-cli/rotated")));
+    let all = entries(&*commits, &thread.id).await;
+    check_context(&File::of(&all, ""), &expect["files"]["subagents/a1b2c3/context.jsonl"], "subagent");
+    assert_eq!(child.lines, 4);
+}

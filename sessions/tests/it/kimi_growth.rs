@@ -1,0 +1,164 @@
+//! kimi-cli sessions that go on between imports: grown files, lone files, and what stands beside them.
+
+use std::{fs, path::Path};
+
+use serde_json::json;
+use sessions::{Code, ImportOptions, import};
+use store_core::ThreadId;
+use tempfile::tempdir;
+
+use crate::{
+    given::{Killed, entries, file, fixtures, imported, kind, store},
+    kimi_histories::{check, context},
+};
+
+fn copy(name: &str, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(fixtures().join(name)).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+        }
+    }
+}
+
+fn cut(text: &str, lines: usize) -> String {
+    text.lines().take(lines).map(|line| format!("{line}\n")).collect()
+}
+
+#[tokio::test]
+async fn a_grown_session_adds_its_new_lines() {
+    let temp = tempdir().unwrap();
+    let folder = temp.path().join("grown");
+    copy("kimi-cli/archived", &folder);
+    let context = fs::read_to_string(folder.join("context.jsonl")).unwrap();
+    let wire = fs::read_to_string(folder.join("wire.jsonl")).unwrap();
+    let commits = store();
+    let mut known = 0;
+    for lines in 1..=10 {
+        file(&folder, "context.jsonl", cut(&context, lines));
+        file(&folder, "wire.jsonl", cut(&wire, lines));
+        let report = imported(&*commits, &folder).await;
+        assert_eq!((report.thread.unwrap().as_str(), report.lines), ("grown", lines as u64 * 2));
+        // The lines, and the facts of the files.
+        assert_eq!(report.added, if lines == 1 { 4 } else { 3 }, "{lines} lines");
+        known += report.added;
+    }
+    let all = entries(&*commits, &ThreadId::new("grown").unwrap()).await;
+    assert_eq!(all.len() as u64, known);
+    assert_eq!(imported(&*commits, &folder).await.added, 0);
+}
+
+#[tokio::test]
+async fn a_new_state_changes_title_and_metadata() {
+    let temp = tempdir().unwrap();
+    let folder = temp.path().join("state");
+    copy("kimi-cli/archived", &folder);
+    let commits = store();
+    let first = imported(&*commits, &folder).await;
+    file(&folder, "state.json", r#"{"version":1,"custom_title":"Other","archived":false}"#);
+    let second = imported(&*commits, &folder).await;
+    assert_eq!((&second.thread, second.added, second.issues.len()), (&first.thread, 2, 0));
+    let thread = commits.threads().load_thread(&first.thread.unwrap()).await.unwrap().unwrap();
+    assert_eq!(thread.title.as_deref(), Some("Other"));
+    assert_eq!(thread.metadata["state"].as_str(), r#"{"version":1,"custom_title":"Other","archived":false}"#);
+}
+
+#[tokio::test]
+async fn a_torn_line_stays_beside_the_whole_one() {
+    let temp = tempdir().unwrap();
+    let folder = temp.path().join("torn");
+    fs::create_dir(&folder).unwrap();
+    let text = "{\"role\":\"user\",\"content\":\"one\"}\n{\"role\":\"assistant\",\"content\":\"two\"}\n";
+    let commits = store();
+    for end in 34..=text.len() {
+        file(&folder, "context.jsonl", &text[..end]);
+        let report = imported(&*commits, &folder).await;
+        assert_eq!(report.count(Code::ChangedFile), 0);
+        let torn = u64::from(end < text.len() - 1);
+        assert_eq!((report.count(Code::TornLastLine), report.thread.unwrap().as_str()), (torn, "torn"), "{end}");
+    }
+    let found = context(&*commits, &ThreadId::new("torn").unwrap()).await;
+    assert_eq!(found, json!([["user", [{"text": "one"}]], ["assistant", [{"text": "two"}]]]));
+}
+
+#[tokio::test]
+async fn a_lone_context_becomes_a_folder() {
+    let temp = tempdir().unwrap();
+    let text = fs::read_to_string(fixtures().join("kimi-cli/rotated/context_1.jsonl")).unwrap();
+    let commits = store();
+    let lone = imported(&*commits, &file(temp.path(), "uuid-1.jsonl", cut(&text, 7))).await;
+    assert_eq!((lone.thread.as_ref().unwrap().as_str(), lone.issues.len()), ("uuid-1", 1));
+    let folder = temp.path().join("uuid-1");
+    copy("kimi-cli/rotated", &folder);
+    let whole = imported(&*commits, &folder).await;
+    assert_eq!((whole.count(Code::ChangedFile), whole.thread), (0, lone.thread));
+}
+
+#[tokio::test]
+async fn a_session_that_changed_elsewhere_is_a_new_thread() {
+    let temp = tempdir().unwrap();
+    let folder = temp.path().join("changed");
+    copy("kimi-cli/rotated", &folder);
+    let commits = store();
+    let first = imported(&*commits, &folder).await;
+    let text = fs::read_to_string(folder.join("context_1.jsonl")).unwrap();
+    file(&folder, "context_1.jsonl", text.replace("build it", "built it"));
+    let second = imported(&*commits, &folder).await;
+    assert_eq!(first.thread.unwrap().as_str(), "changed");
+    assert_eq!((second.count(Code::ChangedFile), second.thread.unwrap().as_str()), (1, "changed-2"));
+}
+
+#[tokio::test]
+async fn files_that_nobody_knows_are_kept_or_named() {
+    let temp = tempdir().unwrap();
+    let folder = temp.path().join("files");
+    copy("kimi-cli/rotated", &folder);
+    fs::create_dir_all(folder.join("uploads")).unwrap();
+    file(&folder, "uploads/small.png", b"\x89PNG");
+    file(&folder, "uploads/large.png", vec![0; (1 << 20) + 1]);
+    let commits = store();
+    let report = imported(&*commits, &folder).await;
+    let [issue] = report.issues.as_slice() else { panic!("{:?}", report.issues) };
+    assert_eq!((issue.file.as_deref(), issue.line), (Some("uploads/large.png"), None));
+    let all = entries(&*commits, &report.thread.unwrap()).await;
+    let kept = all.iter().find(|entry| kind(entry) == "kimi-cli.file").unwrap();
+    assert_eq!(kept.origin.as_ref().unwrap().raw.as_deref(), Some(&b"\x89PNG"[..]));
+    assert_eq!(imported(&*commits, &folder).await.added, 0);
+}
+
+#[tokio::test]
+async fn an_empty_session_is_refused_and_an_emptied_one_is_not() {
+    let temp = tempdir().unwrap();
+    let folder = temp.path().join("empty");
+    fs::create_dir(&folder).unwrap();
+    file(&folder, "context.jsonl", "");
+    let commits = store();
+    let report = imported(&*commits, &folder).await;
+    assert_eq!((report.count(Code::EmptyFile), report.thread), (1, None));
+    file(&folder, "context_1.jsonl", "{\"role\":\"user\",\"content\":\"one\"}\n");
+    let report = imported(&*commits, &folder).await;
+    assert_eq!(context(&*commits, &report.thread.unwrap()).await, json!([]));
+}
+
+#[tokio::test]
+async fn an_import_that_was_killed_goes_on() {
+    let temp = tempdir().unwrap();
+    let folder = temp.path().join("killed");
+    fs::create_dir(&folder).unwrap();
+    let lines = |from: u64, to: u64| -> String {
+        (from..to).map(|n| format!("{{\"role\":\"user\",\"content\":\"{n}\"}}\n")).collect()
+    };
+    file(&folder, "context_1.jsonl", lines(0, 1700));
+    file(&folder, "context.jsonl", lines(0, 1500) + &lines(5000, 5100));
+    for commits_before in 1..4 {
+        let commits = store();
+        let killed = Killed::after(&*commits, commits_before);
+        assert!(import(&killed, &folder, &ImportOptions::default()).await.is_err());
+        let report = check(&*commits, &folder).await.unwrap();
+        // Facts and rewind are no lines.
+        assert_eq!((report.entries, report.lines), (3302, 3300));
+        let all = entries(&*commits, &report.thread.unwrap()).await;
+        assert_eq!(all.len() as u64, report.entries);
+    }
+}

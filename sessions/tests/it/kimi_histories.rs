@@ -1,0 +1,206 @@
+//! kimi-cli sessions with random histories, imported at any step: the context is what the tool would send.
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+use sessions::{Code, ImportOptions, Report, import};
+use store_core::{Body, CommitCoordinator, ContextRequest, ThreadId};
+use tempfile::tempdir;
+
+use crate::given::{entries, kind, store};
+
+/// What a model gets: roles and blocks.
+pub(crate) async fn context(commits: &dyn CommitCoordinator, thread: &ThreadId) -> Value {
+    let context = commits.threads().load_context(thread, ContextRequest::head()).await.unwrap().context;
+    let messages = context.messages.iter().map(|found| {
+        let message = serde_json::to_value(&found.message).unwrap();
+        json!([message["role"], message["blocks"]])
+    });
+    messages.collect()
+}
+
+/// What kimi-cli sends of a context file, for messages of text. A compaction's mark may be ours or its own.
+fn sent(path: &Path) -> Value {
+    let text = fs::read_to_string(path).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let messages =
+        lines.filter(|line| ["user", "assistant", "_system_prompt"].contains(&line["role"].as_str().unwrap()));
+    let message = |line: Value| {
+        let role = line["role"].as_str().unwrap().replace("_system_prompt", "system");
+        let parts = match &line["content"] {
+            Value::String(text) => json!([{"text": text}]),
+            parts => parts.as_array().unwrap().iter().map(|part| json!({"text": part["text"]})).collect(),
+        };
+        json!([role, parts])
+    };
+    messages.map(message).collect()
+}
+
+fn plain(context: &Value) -> String {
+    let ours = "[summary of the earlier conversation]";
+    let theirs = "<system>Previous context has been compacted. Here is the compaction output:</system>";
+    context.to_string().replace(theirs, ours)
+}
+
+/// A session that is written to as kimi-cli does it.
+struct Writer<'a> {
+    folder: &'a Path,
+    rotations: u32,
+    checkpoint: u64,
+    said: u64,
+    random: u64,
+}
+
+impl Writer<'_> {
+    fn random(&mut self, below: u64) -> u64 {
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.random >> 33) % below
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.folder.join("context.jsonl")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn append(&self, line: &str) {
+        let mut lines = self.lines();
+        lines.push(line.to_owned());
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        fs::write(self.folder.join("context.jsonl"), text).unwrap();
+    }
+
+    fn message(&mut self, role: &str) {
+        // Texts come again, so that equal lines are no rare thing.
+        self.said += 1;
+        let text = if self.random(3) == 0 { "again".to_owned() } else { format!("text {}", self.said) };
+        self.append(&format!(r#"{{"role":"{role}","content":"{text}"}}"#));
+    }
+
+    fn checkpoint(&mut self) {
+        self.append(&format!(r#"{{"role": "_checkpoint", "id": {}}}"#, self.checkpoint));
+        self.checkpoint += 1;
+    }
+
+    fn rotate(&mut self) -> Vec<String> {
+        let lines = self.lines();
+        self.rotations += 1;
+        let rotated = self.folder.join(format!("context_{}.jsonl", self.rotations));
+        fs::rename(self.folder.join("context.jsonl"), rotated).unwrap();
+        fs::write(self.folder.join("context.jsonl"), "").unwrap();
+        lines
+    }
+
+    /// The next thing that happens, as steps: an import may come after each.
+    fn steps(&mut self) -> Vec<String> {
+        let prompt = r#"{"role":"_system_prompt","content":"be brief"}"#.to_owned();
+        let first = r#"{"role": "_checkpoint", "id": 0}"#.to_owned();
+        match self.random(12) {
+            0 => {
+                self.rotate();
+                self.checkpoint = 1;
+                vec![prompt, first]
+            }
+            1 if self.checkpoint > 1 => {
+                let to = self.random(self.checkpoint);
+                let mark = format!(r#"{{"role": "_checkpoint", "id": {to}}}"#);
+                let lines = self.rotate();
+                self.checkpoint = to;
+                lines.into_iter().take_while(|line| *line != mark).collect()
+            }
+            2 => {
+                let lines = self.rotate();
+                self.checkpoint = 1;
+                let messages: Vec<_> = lines.into_iter().filter(|line| line.starts_with(r#"{"role":""#)).collect();
+                let spoken: Vec<_> = messages.into_iter().filter(|line| !line.contains("_system_prompt")).collect();
+                let kept = spoken.iter().skip(spoken.len().saturating_sub(2)).cloned();
+                let summary = r#"{"role":"user","content":[{"type":"text","text":"<system>Previous context has been compacted. Here is the compaction output:</system>"},{"type":"text","text":"in short"}]}"#;
+                [prompt, first, summary.to_owned()].into_iter().chain(kept).collect()
+            }
+            3 | 4 => {
+                self.checkpoint();
+                Vec::new()
+            }
+            5 => vec![format!(r#"{{"role": "_usage", "token_count": {}}}"#, self.said)],
+            6..=8 => {
+                self.message("user");
+                Vec::new()
+            }
+            _ => {
+                self.message("assistant");
+                Vec::new()
+            }
+        }
+    }
+}
+
+/// Imports a session, and compares its context with what the tool sends.
+pub(crate) async fn check(commits: &dyn CommitCoordinator, folder: &Path) -> Option<Report> {
+    let mut reports = import(commits, folder, &ImportOptions::default()).await.unwrap();
+    let report = reports.remove(0);
+    let thread = report.thread.clone()?;
+    let found = context(commits, &thread).await;
+    assert_eq!(plain(&found), plain(&sent(&folder.join("context.jsonl"))), "{}", folder.display());
+    Some(report)
+}
+
+#[tokio::test]
+async fn whatever_happens_between_imports_the_context_is_what_the_tool_sends() {
+    let mut kinds = [0; 3];
+    for seed in 0..40 {
+        let temp = tempdir().unwrap();
+        let folder = temp.path().join("session");
+        fs::create_dir(&folder).unwrap();
+        let mut writer = Writer { folder: &folder, rotations: 0, checkpoint: 0, said: 0, random: seed };
+        writer.append(r#"{"role":"_system_prompt","content":"be brief"}"#);
+        writer.checkpoint();
+        let commits = store();
+        // From an import at every step to one at the end.
+        let pause = [1, 3, 20, 1000][usize::try_from(seed % 4).unwrap()];
+        for _ in 0..60 {
+            let steps = writer.steps();
+            if writer.random(pause) == 0 {
+                check(&*commits, &folder).await;
+            }
+            for step in steps {
+                writer.append(&step);
+                if writer.random(pause) == 0 {
+                    check(&*commits, &folder).await;
+                }
+            }
+        }
+        let Some(report) = check(&*commits, &folder).await else { continue };
+        assert_eq!(report.count(Code::ChangedFile), 0, "seed {seed}");
+        assert_eq!(commits.threads().count_threads(&store_core::ThreadFilter::default()).await.unwrap(), 1);
+        let again = check(&*commits, &folder).await.unwrap();
+        assert_eq!(again.added, 0, "seed {seed}");
+        // Every line stands for itself, once.
+        let all = entries(&*commits, report.thread.as_ref().unwrap()).await;
+        let lines = all.iter().filter(|entry| entry.origin.as_ref().unwrap().line > 0).count();
+        assert_eq!(lines as u64, report.lines, "seed {seed}");
+        kinds[0] += all.iter().filter(|entry| matches!(&*entry.body, Body::Compaction(_))).count();
+        kinds[1] += all.iter().filter(|entry| matches!(&*entry.body, Body::Rewind(_))).count();
+        kinds[2] += all.iter().filter(|entry| kind(entry) == "kimi-cli.shared").count();
+    }
+    assert!(kinds.iter().all(|count| *count > 50), "{kinds:?}");
+}
+
+#[tokio::test]
+async fn other_instructions_are_sent_before_the_summary() {
+    let temp = tempdir().unwrap();
+    let folder = temp.path().join("upgraded");
+    fs::create_dir(&folder).unwrap();
+    let mut writer = Writer { folder: &folder, rotations: 0, checkpoint: 0, said: 0, random: 0 };
+    for role in ["user", "assistant", "user", "assistant"] {
+        writer.message(role);
+    }
+    let kept = writer.rotate().split_off(2);
+    writer.append(r#"{"role":"_system_prompt","content":"be brief"}"#);
+    writer.checkpoint();
+    writer.append(r#"{"role":"user","content":[{"type":"text","text":"<system>Previous context has been compacted. Here is the compaction output:</system>"},{"type":"text","text":"in short"}]}"#);
+    kept.iter().for_each(|line| writer.append(line));
+    writer.message("user");
+    let commits = store();
+    let report = check(&*commits, &folder).await.unwrap();
+    let all = entries(&*commits, &report.thread.unwrap()).await;
+    assert!(all.iter().any(|entry| entry.id.as_str() == "2.L3" && matches!(&*entry.body, Body::Compaction(_))));
+}

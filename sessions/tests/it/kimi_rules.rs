@@ -1,0 +1,147 @@
+//! What kimi-cli files become: rotations, damage, media, times, failures, state.
+
+use std::{path::Path, sync::Arc};
+
+use serde_json::json;
+use sessions::{Code, Report};
+use store_core::{BlockKind, Body, Entry};
+
+use crate::{
+    contexts::check_thread,
+    given::{entries, fixtures, kind, store},
+    kimi::session,
+};
+
+fn find<'a>(all: &'a [Arc<Entry>], id: &str) -> &'a Entry {
+    all.iter().find(|entry| entry.id.as_str() == id).unwrap()
+}
+
+/// Entries of the first thread of a session.
+async fn read(folder: &Path) -> (Report, Vec<Arc<Entry>>) {
+    let commits = store();
+    let report = session(&*commits, folder).await.remove(0);
+    let all = entries(&*commits, report.thread.as_ref().unwrap()).await;
+    (report, all)
+}
+
+fn is_error(entry: &Entry) -> Option<bool> {
+    match &entry.message().unwrap().blocks[0].kind {
+        BlockKind::ToolResult(result) => result.is_error,
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn damaged_lines_are_kept_and_named() {
+    let (report, all) = read(&fixtures().join("bad/kimi-context")).await;
+    let found: Vec<_> = report.issues.iter().map(|issue| (issue.line.unwrap(), issue.code.name())).collect();
+    let expected = [
+        (4, "malformed_line"),
+        (5, "bad_field"),
+        (6, "bad_field"),
+        (7, "bad_field"),
+        (8, "bad_field"),
+        (9, "unknown_type"),
+        (10, "orphan_result"),
+        (11, "bad_field"),
+        (12, "control_character"),
+    ];
+    assert_eq!(found, expected);
+    assert!(report.issues.iter().all(|issue| issue.file.as_deref() == Some("context.jsonl")));
+    let kinds = ["L4", "L5", "L6", "L7", "L8", "L9"].map(|id| kind(find(&all, id)));
+    let line = "kimi-cli.line";
+    assert_eq!(kinds, ["import.line", line, line, "kimi-cli._usage", "kimi-cli._checkpoint", "kimi-cli._future"]);
+    assert!(matches!(find(&all, "L11").message().unwrap().blocks[0].kind, BlockKind::Opaque(_)));
+    let (report, _) = read(&fixtures().join("kimi-cli/python-jsonl-compat")).await;
+    let found: Vec<_> = report.issues.iter().map(|issue| (issue.line.unwrap(), issue.code.name())).collect();
+    assert_eq!(found, [(5, "malformed_line"), (6, "bad_field")]);
+}
+
+#[tokio::test]
+async fn media_and_thinking_are_typed() {
+    let (_, all) = read(&fixtures().join("kimi-cli/python-jsonl-compat")).await;
+    let message = serde_json::to_value(find(&all, "L2").message().unwrap()).unwrap();
+    let opaque = |id: &str| json!({"origin": {"provider": "kimi-cli"}, "data": {"id": id}});
+    let origin = json!({"provider": "kimi-cli"});
+    let expected = json!([
+        {"thinking": {"text": "Let me reason about the request.", "signature": "sig-123", "origin": origin}},
+        {"text": "I will inspect the media."},
+        {"image": {"url": "https://example.com/image.png"}, "opaque": opaque("img-1")},
+        {"audio": {"url": "https://example.com/audio.mp3"}, "opaque": opaque("aud-1")},
+        {"video": {"url": "ms://video-1"}, "opaque": opaque("vid-1")},
+        {"tool_use": {"id": "call-1", "name": "describe_media", "input": {"detail": "full"}, "raw": "{\"detail\":\"full\"}"}}
+    ]);
+    assert_eq!(message["blocks"], expected);
+    let (_, all) = read(&fixtures().join("kimi-cli/with-image")).await;
+    let image = serde_json::to_value(&find(&all, "L3").message().unwrap().blocks[1]).unwrap();
+    assert_eq!(image, json!({"image": {"media_type": "image/png", "base64": "AAAA"}, "opaque": opaque("img-1")}));
+}
+
+#[tokio::test]
+async fn the_wire_knows_times_and_failures() {
+    let (report, all) = read(&fixtures().join("kimi-cli/with-tool-calls")).await;
+    assert_eq!((report.version.as_deref(), report.issues.len()), (Some("1.8"), 0));
+    let time = |id: &str| find(&all, id).timestamp.as_millis();
+    assert_eq!(["L3", "L7", "L9"].map(time), [1_774_949_785_232, 1_774_949_785_235, 1_774_949_785_877]);
+    assert_eq!(["L1", "L4", "L5", "L10"].map(time).first(), Some(&1_774_949_785_232));
+    assert_eq!(is_error(find(&all, "L9")), Some(true));
+    let parent = |id: &str| find(&all, id).parent.as_ref().map(|id| id.as_str().to_owned());
+    assert_eq!(
+        ["wire.L2", "wire.L4", "wire.L5", "wire.L8"].map(parent),
+        ["L3", "L7", "L7", "L9"].map(|id| Some(id.into()))
+    );
+    let (_, all) = read(&fixtures().join("kimi-cli/with-image")).await;
+    // The text differs, the order says which turn it is.
+    assert_eq!(find(&all, "L10").timestamp.as_millis(), 1_774_872_443_612);
+    let (_, all) = read(&fixtures().join("kimi-cli/rotated")).await;
+    assert_eq!((is_error(find(&all, "L8")), is_error(find(&all, "2.L8"))), (Some(true), Some(false)));
+}
+
+#[tokio::test]
+async fn the_state_gives_title_and_metadata() {
+    let commits = store();
+    for (name, title) in [("rotated", Some("Build it")), ("with-image", None), ("broken-state-json", None)] {
+        let reports = session(&*commits, &fixtures().join("kimi-cli").join(name)).await;
+        let id = reports[0].thread.as_ref().unwrap();
+        let thread = commits.threads().load_thread(id).await.unwrap().unwrap();
+        assert_eq!((thread.id.as_str(), thread.title.as_deref()), (name, title));
+        assert_eq!(thread.metadata["session_id"].as_str(), format!("\"{name}\""));
+        assert_eq!(thread.metadata.contains_key("state"), name == "rotated");
+    }
+    let reports = session(&*commits, &fixtures().join("kimi-cli/broken-state-json")).await;
+    let issues: Vec<_> = reports[0].issues.iter().map(|issue| (issue.file.as_deref(), issue.code)).collect();
+    assert_eq!(issues, [(Some("state.json"), Code::BadField)]);
+    let all = entries(&*commits, reports[0].thread.as_ref().unwrap()).await;
+    let state = all.iter().find(|entry| entry.id.as_str().starts_with("state.")).unwrap();
+    assert_eq!((kind(state), state.origin.as_ref().unwrap().raw.as_deref()), ("import.line", Some(&b"{"[..])));
+}
+
+#[tokio::test]
+async fn a_folder_of_work_dirs_imports_every_session() {
+    let commits = store();
+    let reports = session(&*commits, &fixtures().join("kimi-cli/multi-workdir")).await;
+    let threads: Vec<_> = reports.iter().map(|report| report.thread.as_ref().unwrap().as_str()).collect();
+    assert_eq!(threads, ["uuid-a1", "uuid-a2", "uuid-c1"]);
+    assert!(reports.iter().all(|report| report.lines == 3 && report.issues.is_empty()));
+}
+
+#[tokio::test]
+async fn a_rotated_session_is_one_tree() {
+    let commits = store();
+    let reports = session(&*commits, &fixtures().join("kimi-cli/rotated")).await;
+    let thread = reports[0].thread.as_ref().unwrap();
+    check_thread(&*commits, thread, None, "kimi-rotated.context.json").await;
+    check_thread(&*commits, thread, Some("2.L14"), "kimi-rotated.2.L14.context.json").await;
+    check_thread(&*commits, thread, Some("L10"), "kimi-rotated.L10.context.json").await;
+    assert_eq!((reports[0].issues.len(), reports[0].leaves), (0, 2));
+    let request = store_core::ContextRequest::head();
+    let context = commits.threads().load_context(thread, request).await.unwrap();
+    assert_eq!((context.context_size, context.next_checkpoint), (Some(60), 2));
+    let all = entries(&*commits, thread).await;
+    // What the summary leaves is there before it: a part of that would say something else.
+    let seq = |id: &str| find(&all, id).seq;
+    assert!(seq("3.L4.shared") < seq("3.L3") && seq("3.L5.shared") < seq("3.L3"));
+    let rewinds: Vec<_> = all.iter().filter(|entry| matches!(&*entry.body, Body::Rewind(_))).collect();
+    let [rewind] = rewinds.as_slice() else { panic!("{rewinds:?}") };
+    assert!(matches!(&*rewind.body, Body::Rewind(rewind) if rewind.to.as_ref().unwrap().as_str() == "L5"));
+}

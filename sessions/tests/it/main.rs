@@ -1,0 +1,21 @@
+//! Imports and exports of real and damaged session files.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a test that cannot go on fails where it stands"
+)]
+
+mod contexts;
+mod detection;
+mod expectations;
+mod exports;
+mod given;
+mod growth;
+mod kimi;
+mod kimi_growth;
+mod kimi_histories;
+mod kimi_rules;
+mod mutations;
+mod rules;

@@ -1,0 +1,126 @@
+//! Damage of every kind: what is imported comes back byte for byte, and is never imported twice.
+
+use sessions::{FormatName, ImportOptions, import};
+use tempfile::tempdir;
+
+use crate::given::{exported, file, fixtures, store};
+
+/// Numbers that look random and are the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % end.max(1)
+    }
+}
+
+/// Changes some bytes: flips, drops, doubles, cuts, and puts in what parsers stumble over.
+fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) {
+    const ODD: &[&[u8]] = &[
+        b"\n",
+        b"\r\n",
+        b"\r",
+        b"\n\n \n",
+        b"\x00",
+        b"\xff",
+        b"\\ud800",
+        b"\\u0000",
+        b"\t",
+        b"\"",
+        b"{",
+        b"}",
+        b"null",
+        b"[]",
+        b"\xef\xbb\xbf",
+        b"\xe2\x80\xa8",
+        b"1e400",
+        b"-0.0",
+        b"\"id\":\"x\",",
+        b"\"parentId\":null,",
+    ];
+    for _ in 0..=dice.below(4) {
+        let at = dice.below(bytes.len());
+        match dice.below(6) {
+            0 => bytes[at] = dice.below(256) as u8,
+            1 => drop(bytes.remove(at)),
+            2 => bytes.truncate(at),
+            3 => {
+                let end = (at + dice.below(300)).min(bytes.len());
+                let copy = bytes[at..end].to_vec();
+                let to = dice.below(bytes.len());
+                bytes.splice(to..to, copy);
+            }
+            _ => {
+                let odd = ODD[dice.below(ODD.len())];
+                bytes.splice(at..at, odd.iter().copied());
+            }
+        }
+        if bytes.is_empty() {
+            bytes.push(b'\n');
+        }
+    }
+}
+
+#[tokio::test]
+async fn damaged_files_come_back_byte_for_byte() {
+    let folder = tempdir().unwrap();
+    let mut dice = Dice(7);
+    for (name, format) in [
+        ("pi/v3-tree", FormatName::PiV3),
+        ("pi/v2-branches", FormatName::PiV2),
+        ("pi/v3-openclaw-schema-drift", FormatName::PiV3),
+        ("bad/pi-bom-crlf", FormatName::PiV3),
+        ("bad/pi-duplicate-ids", FormatName::PiV3),
+        ("agent-core/branches", FormatName::AgentCore),
+        ("agent-core/linear-tools", FormatName::AgentCore),
+        ("agent-core/open-calls", FormatName::AgentCore),
+    ] {
+        let whole = std::fs::read(fixtures().join(name).with_extension("jsonl")).unwrap();
+        for round in 0..150 {
+            let mut bytes = whole.clone();
+            damage(&mut bytes, &mut dice);
+            let path = file(folder.path(), "damaged.jsonl", &bytes);
+            let commits = store();
+            let options = ImportOptions::default().with_format(format);
+            let report = import(&*commits, &path, &options).await.unwrap().remove(0);
+            let Some(thread) = &report.thread else { continue };
+            // The header decides which version of pi it is.
+            let found = report.format.unwrap().parse().unwrap();
+            let (back, exact) = exported(&*commits, thread, found).await;
+            assert!(exact && back == bytes, "{name}, round {round}:\n{}", String::from_utf8_lossy(&bytes));
+            let again = import(&*commits, &path, &options).await.unwrap().remove(0);
+            assert_eq!((again.added, again.thread), (0, report.thread.clone()), "{name}, round {round}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn files_that_grow_byte_by_byte_come_back() {
+    let folder = tempdir().unwrap();
+    let mut dice = Dice(11);
+    for name in ["pi/v3-tree", "agent-core/open-calls", "agent-core/branches", "bad/pi-dangling-and-cycle"] {
+        let good = std::fs::read(fixtures().join(name).with_extension("jsonl")).unwrap();
+        for round in 0..40 {
+            let mut whole = good.clone();
+            let mut rest = whole.split_off(200);
+            if round % 2 == 1 {
+                damage(&mut rest, &mut dice);
+            }
+            whole.extend(rest);
+            let commits = store();
+            let mut end = 200;
+            let mut thread = None;
+            while end < whole.len() {
+                end = (end + 1 + dice.below(400)).min(whole.len());
+                let path = file(folder.path(), "growing.jsonl", &whole[..end]);
+                let report = import(&*commits, &path, &ImportOptions::default()).await.unwrap().remove(0);
+                assert!(thread.is_none() || thread == report.thread, "{name}, round {round}, {end} bytes");
+                let (back, _) =
+                    exported(&*commits, report.thread.as_ref().unwrap(), report.format.unwrap().parse().unwrap()).await;
+                assert!(back == whole[..end], "{name}, round {round}, {end} bytes");
+                thread = report.thread;
+            }
+        }
+    }
+}
