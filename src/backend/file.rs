@@ -1,0 +1,47 @@
+//! Opens a store in files.
+
+use std::path::Path;
+
+use store_core::Result;
+
+use crate::{OpenOptions, Stores};
+
+#[cfg(feature = "file")]
+pub(crate) fn open(path: &Path, options: &OpenOptions) -> Result<Stores> {
+    use std::sync::Arc;
+
+    use store_file::{Create, Durability, FileConfig, FileStore};
+
+    let OpenOptions { durability, read_only, create, clock, ids, limits } = options.clone();
+    let mut config = FileConfig::default().with_clock(clock).with_limits(limits).with_create(match create {
+        crate::Create::Missing => Create::Missing,
+        crate::Create::Never => Create::Never,
+    });
+    config.ids = ids;
+    config.read_only = read_only;
+    if let Some(durability) = durability {
+        config.durability = match durability {
+            crate::Durability::Sync => Durability::Sync,
+            crate::Durability::Interval(every) => Durability::Interval(every),
+            crate::Durability::None => Durability::None,
+        };
+    }
+    let store = FileStore::open(path, config)?;
+    Ok(Stores::new(Arc::new(store.clone())).with_log_files(Arc::new(store)))
+}
+
+#[cfg(feature = "file")]
+impl crate::LogFiles for store_file::FileStore {
+    fn log_file(
+        &self,
+        tenant: &store_core::TenantId,
+        thread: &store_core::ThreadId,
+    ) -> Result<Option<std::path::PathBuf>> {
+        self.log_path(tenant, thread)
+    }
+}
+
+#[cfg(not(feature = "file"))]
+pub(crate) fn open(_path: &Path, _options: &OpenOptions) -> Result<Stores> {
+    Err(crate::options::unsupported("`file:` (build with the cargo feature `file`)"))
+}

@@ -1,0 +1,4 @@
+//! The backends: from the options to each one's own, one file each.
+
+pub(crate) mod file;
+pub(crate) mod memory;

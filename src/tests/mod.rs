@@ -1,0 +1,32 @@
+//! From a URL to a store, and what is refused on the way (CP-1).
+
+mod file;
+mod memory;
+
+use store_core::{ErrorKind, Result};
+
+use crate::{Stores, open};
+
+/// How an opening was refused.
+fn refusal(result: Result<Stores>) -> (ErrorKind, String) {
+    let error = result.unwrap_err();
+    (error.kind(), error.to_string())
+}
+
+#[tokio::test]
+async fn an_unknown_scheme_is_refused_with_those_that_are_known() {
+    let (kind, message) = refusal(open("redis://localhost").await);
+    assert_eq!(kind, ErrorKind::Invalid);
+    assert!(message.contains("known are `memory:` and `file:PATH`"), "{message}");
+}
+
+/// Commits to a store, and gives the version.
+#[cfg(any(feature = "memory", feature = "file"))]
+async fn say_hello(stores: &Stores) -> Result<u64> {
+    use store_core::{Commit, Expect, Message, NewEntry, TenantId, ThreadId};
+
+    let hello = Commit::new(ThreadId::new("t")?).expecting(Expect::Absent);
+    let commits = stores.commits(&TenantId::default_tenant())?;
+    let receipt = commits.commit(hello.entry(NewEntry::new(Message::user("hi")))).await?;
+    Ok(receipt.version.number())
+}
