@@ -1,0 +1,56 @@
+//! What can be said on the command line.
+
+use agentstore::{StoreUrl, TenantId};
+use clap::{Args, Parser};
+
+use crate::command::Command;
+
+/// The store of someone who names none.
+const DEFAULT_STORE: &str = "file:./agentstore-data";
+
+/// Where the help lists what every command takes.
+const EVERY: &str = "Options of every command";
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "agentstore",
+    version,
+    about = "Durable state for AI agents: look into stores, import sessions, branch, rewind, verify",
+    after_help = "Begin with `agentstore demo`: it commits, crashes, resumes, branches and says what each step proved.\n\n\
+                  Exit codes: 0 done, 1 failed or found something wrong, 2 not understood.",
+    max_term_width = 110,
+    disable_help_subcommand = true
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Global {
+    /// The store: `memory:` or `file:PATH`  [default: file:./agentstore-data]
+    #[arg(long, global = true, env = "AGENTSTORE_URL", hide_env_values = true, value_name = "URL", help_heading = EVERY)]
+    store: Option<StoreUrl>,
+    /// The tenant: whose threads
+    #[arg(long, global = true, value_name = "NAME", default_value_t = TenantId::default_tenant(), help_heading = EVERY)]
+    pub(crate) tenant: TenantId,
+    /// Print JSON: one document, or one a line where a command says so
+    #[arg(long, global = true, help_heading = EVERY)]
+    pub(crate) json: bool,
+}
+
+impl Global {
+    /// The store that was named, if one was.
+    pub(crate) const fn named_store(&self) -> Option<&StoreUrl> {
+        self.store.as_ref()
+    }
+
+    /// The store to use.
+    pub(crate) fn store(&self) -> StoreUrl {
+        let default = || DEFAULT_STORE.strip_prefix("file:").unwrap_or(DEFAULT_STORE).into();
+        self.store.clone().unwrap_or_else(|| StoreUrl::File(default()))
+    }
+}

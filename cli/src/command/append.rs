@@ -1,0 +1,34 @@
+//! `append`: a message at the head of a thread.
+
+use agentstore::{NewEntry, ThreadId};
+
+use super::{Ending, print_receipt};
+use crate::{failure::Result, guard_args::GuardArgs, message::MessageArgs, output::Output, session::Session};
+
+/// Append a message at the head of a thread, making the thread if there is none
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    echo \"What is a monad?\" | agentstore append t-42\n  \
+    agentstore append t-42 --expect 1 --message '{\"role\":\"assistant\",\"blocks\":[{\"text\":\"A burrito.\"}]}'\n\n\
+    It prints the receipt once the message is durable.")]
+pub(crate) struct Args {
+    /// The thread
+    thread: ThreadId,
+    #[command(flatten)]
+    message: MessageArgs,
+    #[command(flatten)]
+    guard: GuardArgs,
+}
+
+impl Args {
+    pub(crate) fn prepare(&mut self) -> Result<()> {
+        self.message.prepare()
+    }
+}
+
+pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let message = args.message.read()?;
+    let guard = args.guard.for_new(session, args.thread.clone()).await?;
+    let receipt = session.commits()?.commit(guard.commit().entry(NewEntry::new(message))).await?;
+    print_receipt(&receipt, &format!("appended to thread {}", args.thread), out)
+}

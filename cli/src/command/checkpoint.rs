@@ -1,0 +1,26 @@
+//! `checkpoint`: a point to come back to.
+
+use agentstore::{CommitCoordinatorExt, NewCheckpoint, ThreadId};
+
+use super::{Ending, print_receipt};
+use crate::{failure::Result, guard_args::GuardArgs, output::Output, session::Session};
+
+/// Set a numbered checkpoint at the head; with a label it is a snapshot
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  agentstore checkpoint t-42 --label before-refactoring")]
+pub(crate) struct Args {
+    /// The thread
+    thread: ThreadId,
+    /// A name to rewind to
+    #[arg(long, value_name = "LABEL")]
+    label: Option<String>,
+    #[command(flatten)]
+    guard: GuardArgs,
+}
+
+pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let thread = session.thread(&args.thread).await?;
+    let checkpoint = args.label.map_or_else(NewCheckpoint::new, |label| NewCheckpoint::new().with_label(label));
+    let receipt = session.commits()?.checkpoint(args.guard.for_thread(&thread), checkpoint).await?;
+    print_receipt(&receipt, &format!("set a checkpoint in thread {}", args.thread), out)
+}

@@ -1,0 +1,79 @@
+//! `conformance`: the suite that every store must pass, on a store as it is configured here.
+
+mod fixture;
+
+use agentstore::{Detail, Error, PageRequest};
+use conformance_tests::{Refusal, Report};
+use serde::Serialize;
+
+use self::fixture::Live;
+use super::Ending;
+use crate::{
+    args::Global,
+    document::joined,
+    failure::{Failure, Result},
+    output::Output,
+    progress::Bar,
+    session::{Access, Session},
+    text::safe,
+};
+
+/// Run the suite that every store must pass, and print what passed; refuses a store with data
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore conformance --store memory:\n  \
+    agentstore conformance --store file:/mnt/disk/agentstore-data --json\n\n\
+    Each case runs on a new store of the same kind in the same place, which is gone afterwards. It ends with 1 if a case\n\
+    failed.")]
+pub(crate) struct Args {}
+
+/// The sums of a run.
+#[derive(Serialize)]
+struct Sums {
+    passed: usize,
+    failed: usize,
+    unsupported: usize,
+    gap: usize,
+    not_run: usize,
+}
+
+pub(crate) async fn run(_args: Args, global: &Global, out: &mut Output) -> Result<Ending> {
+    refuse_data(global).await?;
+    let live = Live::new(global.store()).await?;
+    let bar = Bar::new("running the suite");
+    let report = conformance_tests::run(live).await;
+    bar.finish();
+    let report = report.map_err(|refusal| match refusal {
+        Refusal::HoldsData => holds_data(global),
+        Refusal::Failed(error) => error.into(),
+    })?;
+    print(&report, out)?;
+    Ok(if report.is_success() { Ending::Good } else { Ending::Bad })
+}
+
+/// A store that is there must be empty, whoever it belongs to.
+async fn refuse_data(global: &Global) -> Result<()> {
+    let store = global.store();
+    let agentstore::StoreUrl::File(path) = &store else { return Ok(()) };
+    if !path.exists() {
+        return Ok(());
+    }
+    let session = Session::open(global, Access::Read).await?;
+    let tenants = session.stores().store().list_tenants(PageRequest::first(1)).await?;
+    session.close().await?;
+    if tenants.items.is_empty() { Ok(()) } else { Err(holds_data(global)) }
+}
+
+fn holds_data(global: &Global) -> Failure {
+    let what = format!("store `{}`", safe(&global.store().to_string()));
+    let detail = Detail::Invalid { what, reason: "it holds data".to_owned() };
+    Failure::from(Error::new(detail)).advise("name a folder that does not exist yet, beside this one")
+}
+
+fn print(report: &Report, out: &mut Output) -> Result<()> {
+    let [passed, failed, unsupported, gap, not_run] = report.counts();
+    if out.json() {
+        let sums = Sums { passed, failed, unsupported, gap, not_run };
+        return out.document(&joined(&sums, report)?);
+    }
+    out.line(report.to_string().trim_end())
+}

@@ -1,0 +1,147 @@
+//! `context`: what a model would get.
+
+use agentstore::{
+    Context, ContextMessage, ContextRequest, EntryId, OpenCalls, Origin, Repair, RepairKind, Run, Thread,
+    ThreadContext, ThreadId, ThreadState,
+};
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::Ending;
+use crate::{
+    entry_ref::EntryRef,
+    failure::Result,
+    output::Output,
+    session::Session,
+    text::{self, count, safe},
+};
+
+/// Print the messages that a model would get, in order, and what was repaired for it
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  agentstore context t-42\n  agentstore context t-42 --at @16 --json | jq .messages"
+)]
+pub(crate) struct Args {
+    /// The thread
+    thread: ThreadId,
+    /// The entry whose path counts, instead of the head: its id, or `@N` as `agentstore tree` shows it
+    #[arg(long, value_name = "ENTRY")]
+    at: Option<EntryRef>,
+    /// What happens to tool calls without a result
+    #[arg(long, value_name = "WHAT", default_value = "answer")]
+    open_calls: Open,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Open {
+    /// They are answered by an error
+    Answer,
+    /// They stay open
+    Keep,
+    /// They are left out
+    Drop,
+}
+
+/// A context for machines: what a model gets first, then what a worker needs beside it.
+#[derive(Serialize)]
+struct Document {
+    at: Option<EntryId>,
+    messages: Vec<ContextMessage>,
+    repairs: Vec<Repair>,
+    left_out: Vec<EntryId>,
+    origin: Option<Origin>,
+    context_size: Option<u64>,
+    next_checkpoint: u64,
+    thread: Thread,
+    state: ThreadState,
+    latest_run: Option<Run>,
+    open_runs: Vec<Run>,
+}
+
+impl From<ThreadContext> for Document {
+    fn from(found: ThreadContext) -> Self {
+        let ThreadContext { thread, at, context, state, latest_run, open_runs, context_size, next_checkpoint, .. } =
+            found;
+        let Context { messages, repairs, left_out, origin, .. } = context;
+        Self {
+            at,
+            messages,
+            repairs,
+            left_out,
+            origin,
+            context_size,
+            next_checkpoint,
+            thread,
+            state,
+            latest_run,
+            open_runs,
+        }
+    }
+}
+
+pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let mut request = match &args.at {
+        Some(at) => ContextRequest::at(at.find(session, &args.thread).await?),
+        None => ContextRequest::head(),
+    };
+    request.open_calls = match args.open_calls {
+        Open::Answer => OpenCalls::Answer,
+        Open::Keep => OpenCalls::Keep,
+        Open::Drop => OpenCalls::Drop,
+    };
+    let found = session.threads()?.load_context(&args.thread, request).await?;
+    if out.json() {
+        out.document(&Document::from(found))?;
+    } else {
+        out.page()?;
+        print(&found, out)?;
+    }
+    Ok(Ending::Good)
+}
+
+fn print(found: &ThreadContext, out: &mut Output) -> Result<()> {
+    for message in &found.context.messages {
+        print_message(message, out)?;
+    }
+    let mut sums = count(found.context.messages.len() as u64, "message");
+    if let Some(size) = found.context_size {
+        sums.push_str(&format!(", {} at last", count(size, "token")));
+    }
+    if let Some(model) = found.context.origin.as_ref().and_then(|origin| origin.model.as_ref()) {
+        sums.push_str(&format!(", model {}", safe(model)));
+    }
+    out.line(out.style(sums).dim())?;
+    for repair in &found.context.repairs {
+        let call = repair.tool_use_id.as_ref().map_or_else(String::new, |id| format!(" (call {id})"));
+        let what = describe(repair.kind);
+        out.line(format!("repaired at entry {}: {what}{}", safe(repair.entry.as_str()), safe(&call)))?;
+    }
+    for (key, value) in &found.state {
+        out.line(format!("state {} = {}", safe(key), text::line(value.as_str(), out.width())))?;
+    }
+    Ok(())
+}
+
+fn print_message(message: &ContextMessage, out: &mut Output) -> Result<()> {
+    let made = if message.synthetic { ", made for the model" } else { "" };
+    let note = format!("entry {}{made}", message.entry);
+    let role = message.message.role.name();
+    out.line(format!("{}  {}", out.style(role).bold(), out.style(safe(&note)).dim()))?;
+    for line in safe(&text::message_text(&message.message)).lines() {
+        out.line(format!("  {line}"))?;
+    }
+    out.line("")
+}
+
+const fn describe(kind: RepairKind) -> &'static str {
+    match kind {
+        RepairKind::OrphanResultDropped => "a result was left out, its call is not in the context",
+        RepairKind::OpenCallAnswered => "a call was answered by an error, no result was recorded",
+        RepairKind::OpenCallDropped => "a call was left out, no result was recorded",
+        RepairKind::ResultMoved => "a result was moved to its call",
+        RepairKind::EarlierResultDropped => "a result was left out, a later one answers the same call",
+        RepairKind::EmptyMessageDropped => "a message was left out, it had no blocks left",
+        RepairKind::MessagesMerged => "entries of one message were merged",
+        _ => "changed so that a model accepts it",
+    }
+}

@@ -1,0 +1,55 @@
+//! `delete`: a thread with everything in it.
+
+use agentstore::{ChildStrategy, DeleteRequest, Expect, ThreadId};
+
+use super::Ending;
+use crate::{
+    failure::Result,
+    output::Output,
+    prompt,
+    session::Session,
+    text::{count, safe},
+};
+
+/// Delete a thread with its entries, runs and state
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  agentstore delete t-42 --cascade --yes\n\n\
+    Threads that it started stay without a parent, unless `--cascade` or `--reject` says otherwise.")]
+pub(crate) struct Args {
+    /// The thread
+    thread: ThreadId,
+    /// Delete the threads that it started too, and theirs
+    #[arg(long, conflicts_with = "reject")]
+    cascade: bool,
+    /// Refuse if it started threads
+    #[arg(long)]
+    reject: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+}
+
+pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let thread = session.thread(&args.thread).await?;
+    let (children, with) = match (args.cascade, args.reject) {
+        (true, _) => (ChildStrategy::Cascade, ", and all threads that come from it"),
+        (false, true) => (ChildStrategy::Reject, ""),
+        (false, false) => (ChildStrategy::Detach, ""),
+    };
+    let holds = count(thread.version.number(), "entry");
+    prompt::confirm(args.yes, &format!("Delete thread {} with {holds}{with}?", safe(args.thread.as_str())))?;
+    // What was written after the question was asked was not asked about.
+    let request = DeleteRequest { children, expect: Expect::Version(thread.version) };
+    let deletion = session.threads()?.delete_thread(&args.thread, request).await?;
+    if out.json() {
+        out.document(&deletion)?;
+        return Ok(Ending::Good);
+    }
+    for id in &deletion.deleted {
+        out.line(format!("deleted  {}", safe(id.as_str())))?;
+    }
+    for id in &deletion.detached {
+        out.line(format!("detached {}", safe(id.as_str())))?;
+    }
+    Ok(Ending::Good)
+}

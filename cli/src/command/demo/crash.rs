@@ -1,0 +1,72 @@
+//! Kills a writer in the middle of a turn.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, ChildStdout, Command, Stdio},
+};
+
+use agentstore::{Error, ThreadId};
+
+use super::Tour;
+use crate::failure::{Failure, Result};
+
+/// It is killed when it begins the turn after so many that it acknowledged.
+const TURNS_BEFORE: u64 = 25;
+
+/// What the killed writer had said.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Killed {
+    /// Its process id.
+    pub(super) pid: u32,
+    /// Its first turn.
+    pub(super) first: u64,
+    /// The last turn that it acknowledged.
+    pub(super) acknowledged: u64,
+    /// The turn that it had begun and not acknowledged.
+    pub(super) begun: u64,
+}
+
+/// Starts a writer of turns from `first` on, and kills it in the middle of one.
+pub(super) fn crash(tour: &Tour, thread: &ThreadId, first: u64) -> Result<Killed> {
+    let mut child = start(tour, thread, first)?;
+    let pid = child.id();
+    let killed = watch(&mut child, first);
+    // Killed is killed; a child that ended by itself is reported by what it said.
+    let _ = child.kill();
+    let _ = child.wait();
+    let (acknowledged, begun) = killed?;
+    Ok(Killed { pid, first, acknowledged, begun })
+}
+
+fn start(tour: &Tour, thread: &ThreadId, first: u64) -> Result<Child> {
+    let program = std::env::current_exe().map_err(|error| Failure::io("the command does not find itself", error))?;
+    let mut command = Command::new(program);
+    command
+        .args(["--store", &tour.url.to_string(), "--tenant", tour.tenant.as_str(), "demo-writer", "--"])
+        .args([thread.as_str(), &tour.name, &first.to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped());
+    command.spawn().map_err(|error| Failure::io("the writer cannot be started", error))
+}
+
+/// Reads what the writer says, kills it when it has said enough, and reads the rest.
+fn watch(child: &mut Child, first: u64) -> Result<(u64, u64)> {
+    let stdout: ChildStdout = child.stdout.take().ok_or_else(|| Error::unavailable("the writer says nothing"))?;
+    let (mut acknowledged, mut begun) = (None, None);
+    for line in BufReader::new(stdout).lines() {
+        let line = line.map_err(|error| Failure::io("the writer cannot be heard", error))?;
+        let mut words = line.split_whitespace();
+        match (words.next(), words.next().and_then(|number| number.parse::<u64>().ok())) {
+            (Some("begin"), number) => begun = number,
+            (Some("done"), number) => acknowledged = number,
+            _ => {}
+        }
+        if begun == Some(first + TURNS_BEFORE) {
+            child.kill().map_err(|error| Failure::io("the writer cannot be killed", error))?;
+        }
+    }
+    match (acknowledged, begun) {
+        (Some(acknowledged), Some(begun)) if begun >= first + TURNS_BEFORE => Ok((acknowledged, begun)),
+        _ => Err(Error::unavailable("the writer ended before it was killed").into()),
+    }
+}

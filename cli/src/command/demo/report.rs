@@ -1,0 +1,166 @@
+//! What the tour says: a step as soon as it was taken, and the sums at the end.
+
+use std::{fmt::Display, time::Instant};
+
+use serde::Serialize;
+
+use crate::{
+    command::Ending,
+    failure::Result,
+    output::Output,
+    session::{Session, StoreHeader},
+    text::safe,
+};
+
+/// The steps taken so far.
+pub(super) struct Report<'a> {
+    out: &'a mut Output,
+    header: StoreHeader,
+    began: Instant,
+    steps: Vec<Step>,
+}
+
+/// A step of the tour.
+#[derive(Debug, Clone, Serialize)]
+struct Step {
+    step: &'static str,
+    outcome: Outcome,
+    /// What was done.
+    did: String,
+    /// What that proved; of a step that was not taken, why not.
+    proved: String,
+    millis: u64,
+    figures: serde_json::Value,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Outcome {
+    Proved,
+    Failed,
+    Skipped,
+}
+
+/// How a step went.
+pub(super) struct Taken {
+    pub(super) did: String,
+    pub(super) proved: &'static str,
+    /// What did not hold.
+    pub(super) broken: Vec<String>,
+    pub(super) figures: serde_json::Value,
+}
+
+/// The end of the tour, for machines.
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    header: &'a StoreHeader,
+    proved: usize,
+    failed: usize,
+    skipped: usize,
+    millis: u64,
+    kept: Option<&'a str>,
+    steps: &'a [Step],
+}
+
+impl<'a> Report<'a> {
+    /// Begins with where the tour goes.
+    pub(super) fn begin(session: &Session, out: &'a mut Output) -> Result<Self> {
+        let header = session.header();
+        if !out.json() {
+            out.line(out.style(header.line()).dim())?;
+            out.flush()?;
+        }
+        Ok(Self { out, header, began: now(), steps: Vec::new() })
+    }
+
+    /// Where more can be printed.
+    pub(super) fn out(&mut self) -> &mut Output {
+        self.out
+    }
+
+    /// Notes a step that began at `began`, and says how it went.
+    pub(super) fn took(&mut self, step: &'static str, began: Instant, taken: Taken) -> Result<()> {
+        let Taken { did, proved, broken, figures } = taken;
+        let (outcome, proved) = match broken.as_slice() {
+            [] => (Outcome::Proved, proved.to_owned()),
+            broken => (Outcome::Failed, broken.join("; ")),
+        };
+        let step = Step { step, outcome, did, proved, millis: millis(began), figures };
+        self.note(step)
+    }
+
+    /// Notes a step that makes no sense on this store.
+    pub(super) fn skipped(&mut self, step: &'static str, why: &str) -> Result<()> {
+        let figures = serde_json::json!({});
+        let step = Step {
+            step,
+            outcome: Outcome::Skipped,
+            did: "not taken".to_owned(),
+            proved: why.to_owned(),
+            millis: 0,
+            figures,
+        };
+        self.note(step)
+    }
+
+    fn note(&mut self, step: Step) -> Result<()> {
+        let out = &mut *self.out;
+        if !out.json() {
+            let mark: &dyn Display = match step.outcome {
+                Outcome::Proved => &out.style("✔").green(),
+                Outcome::Failed => &out.style("✘").red(),
+                Outcome::Skipped => &out.style("–").yellow(),
+            };
+            let label = match step.outcome {
+                Outcome::Proved => "proved:",
+                Outcome::Failed => "failed:",
+                Outcome::Skipped => "because",
+            };
+            let head = format!("{mark} {} {}", out.style(format!("{:<9}", step.step)).bold(), safe(&step.did));
+            let proof = format!("            {label} {}", safe(&step.proved));
+            out.line(head)?;
+            out.line(proof)?;
+            out.flush()?;
+        }
+        self.steps.push(step);
+        Ok(())
+    }
+
+    /// Ends with the sums.
+    pub(super) fn end(self, kept: Option<&str>) -> Result<Ending> {
+        let count = |outcome| self.steps.iter().filter(|step| step.outcome == outcome).count();
+        let document = Document {
+            header: &self.header,
+            proved: count(Outcome::Proved),
+            failed: count(Outcome::Failed),
+            skipped: count(Outcome::Skipped),
+            millis: millis(self.began),
+            kept,
+            steps: &self.steps,
+        };
+        let ending = if document.failed == 0 { Ending::Good } else { Ending::Bad };
+        let out = self.out;
+        if out.json() {
+            out.document(&document)?;
+            return Ok(ending);
+        }
+        let Document { proved, failed, skipped, millis, .. } = document;
+        out.line("")?;
+        out.line(format!("{proved} steps proved, {failed} failed, {skipped} skipped, in {millis} ms"))?;
+        if let Some(kept) = kept {
+            out.line(format!("kept: look into it with `agentstore threads --store {}`", safe(kept)))?;
+        }
+        Ok(ending)
+    }
+}
+
+/// The time for measuring how long a step takes.
+#[expect(clippy::disallowed_methods, reason = "a duration is shown to people, nothing is decided by it")]
+pub(super) fn now() -> Instant {
+    Instant::now()
+}
+
+fn millis(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}

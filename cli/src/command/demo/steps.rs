@@ -1,0 +1,213 @@
+//! The steps of the tour.
+
+use std::fs;
+
+use agentstore::{
+    CommitCoordinatorExt, ContextRequest, EntryId, Error, ErrorKind, Expect, Fork, Guard, Message, NewEntry, Receipt,
+    RewindTo, Thread, ThreadId, inspect::Silent,
+};
+use serde_json::json;
+use sessions::{FormatName, ImportOptions};
+
+use super::{
+    SESSION, Tour,
+    report::{Report, Taken, now},
+    resume,
+    turn::{ENTRIES, Turn},
+};
+use crate::{
+    command::{import, tree},
+    failure::{Failure, Result},
+    output::Output,
+    session::{Access, Session},
+    text::{self, count},
+};
+
+/// Takes all steps.
+pub(super) async fn take(tour: &Tour, report: &mut Report<'_>) -> Result<()> {
+    let mut session = tour.open(Access::Create).await?;
+    let thread = import_session(tour, &session, report).await?;
+    commit_turn(tour, &session, &thread, report).await?;
+    if tour.url.outlives_process() {
+        session.close().await?;
+        session = resume::crash_and_resume(tour, &thread, report).await?;
+    } else {
+        report.skipped("crash", "a store in memory is gone with its process: take the tour on a `file:` store")?;
+        report.skipped("resume", "there is nothing to open again")?;
+    }
+    fork(tour, &session, &thread, report).await?;
+    rewind(&session, &thread, report).await?;
+    verify(&session, report).await?;
+    show(&session, &thread, report.out()).await?;
+    session.close().await
+}
+
+/// A real session goes in, and comes out as the same bytes.
+async fn import_session(tour: &Tour, session: &Session, report: &mut Report<'_>) -> Result<ThreadId> {
+    let began = now();
+    let file = tour.folder.join("large-session.jsonl");
+    fs::write(&file, SESSION).map_err(|error| Failure::io("the session cannot be put into a file", error))?;
+    let commits = session.commits()?;
+    let imported = sessions::import(&*commits, &file, &ImportOptions::default()).await.map_err(import::failure)?;
+    let [imported] = imported.as_slice() else {
+        return Err(Error::corrupt("the session of the demo is not one session").into());
+    };
+    let Some(thread) = imported.thread.clone() else {
+        return Err(Error::corrupt("the session of the demo was not imported").into());
+    };
+    let mut broken = Vec::new();
+    let mut exported = Vec::new();
+    let is_new = imported.added > 0;
+    if is_new {
+        let threads = session.threads()?;
+        sessions::export(&*threads, &thread, FormatName::PiV1, &mut exported).await.map_err(import::failure)?;
+        check(&mut broken, exported == SESSION, "the exported session has other bytes");
+    }
+    let proved = if is_new {
+        "no line was lost: exported again it is the same file, byte for byte"
+    } else {
+        "it was here from an earlier tour: importing it again changed nothing"
+    };
+    let sizes = format!("{} lines, {} entries, {}", imported.lines, imported.entries, count(imported.bytes, "byte"));
+    let did = format!("imported a real session of the tool pi: {sizes}, as thread {thread}");
+    let figures = json!({ "thread": thread, "lines": imported.lines, "entries": imported.entries,
+        "added": imported.added, "messages": imported.messages, "bytes": imported.bytes });
+    report.took("import", began, Taken { did, proved, broken, figures })?;
+    Ok(thread)
+}
+
+/// A turn is one atomic commit; its key makes it safe to repeat, and its guard keeps a second writer out.
+async fn commit_turn(tour: &Tour, session: &Session, id: &ThreadId, report: &mut Report<'_>) -> Result<()> {
+    let began = now();
+    let before = session.thread(id).await?;
+    let turn = Turn::new(id, &tour.name, 1);
+    let commits = session.commits()?;
+    let commit = turn.commit()?.expecting(Expect::Version(before.version));
+    let receipt = commits.commit(commit.clone()).await?;
+    let again = commits.commit(commit).await?;
+    let late = Turn::new(id, &format!("{}-late", tour.name), 1).commit()?.expecting(Expect::Version(before.version));
+    let refused = commits.commit(late).await.err().map(|error| error.kind());
+    let after = session.thread(id).await?;
+    let run = session.threads()?.load_run(&turn.run()?).await?;
+    let mut broken = Vec::new();
+    check(&mut broken, after.version == before.version.plus(ENTRIES), "the turn is not whole");
+    check(&mut broken, run.is_some_and(|run| run.finished_at.is_some()), "the run is not there");
+    check(&mut broken, after.state_revision == before.state_revision + 1, "the state is not there");
+    check(&mut broken, again.deduplicated && again.version == receipt.version, "the repeat was applied again");
+    check(&mut broken, refused == Some(ErrorKind::Conflict), "a writer with an old version was let in");
+    let taken = Taken {
+        did: format!("committed a turn: {ENTRIES} entries, a run, state; {} now", receipt.version),
+        proved: "one atomic step; repeated with its key it gave the first receipt, and a writer that had not seen it was refused",
+        broken,
+        figures: json!({ "version": receipt.version.number(), "deduplicated": again.deduplicated }),
+    };
+    report.took("commit", began, taken)
+}
+
+/// A new branch below an earlier entry.
+async fn fork(tour: &Tour, session: &Session, id: &ThreadId, report: &mut Report<'_>) -> Result<()> {
+    let began = now();
+    let before = session.thread(id).await?;
+    let question = first_entry(&Turn::new(id, &tour.name, 1))?;
+    let answer = NewEntry::new(Message::assistant("Another answer, without reading the file."));
+    let commits = session.commits()?;
+    let receipt = commits.fork(Guard::from(&before), Fork::below(question.clone()).entry(answer)).await?;
+    let named = commits
+        .label(Guard::from(&receipt), agentstore::Label::new(question, Some("where two answers begin".to_owned())))
+        .await?;
+    let threads = session.threads()?;
+    let old = before.head.clone().map_or_else(ContextRequest::head, ContextRequest::at);
+    let old = threads.load_context(id, old).await?.context.messages.len();
+    let new = threads.load_context(id, ContextRequest::head()).await?.context.messages.len();
+    let after = session.thread(id).await?;
+    let mut broken = Vec::new();
+    check(&mut broken, after.leaves == before.leaves + 1, "there is no new leaf");
+    check(&mut broken, after.head == receipt.head && named.head == receipt.head, "the head is elsewhere");
+    check(&mut broken, old > 0 && new > 0 && old != new, "the branches do not differ");
+    let taken = Taken {
+        did: format!("forked below an earlier question: {} now", count(u64::from(after.leaves), "leaf")),
+        proved: "a branch is a pointer into the one log: the old one is still there, each has its own context",
+        broken,
+        figures: json!({ "leaves": after.leaves, "messages_of_old_branch": old, "messages_of_new_branch": new }),
+    };
+    report.took("fork", began, taken)
+}
+
+/// A checkpoint, something that is regretted, and the way back.
+async fn rewind(session: &Session, id: &ThreadId, report: &mut Report<'_>) -> Result<()> {
+    let began = now();
+    let before = session.thread(id).await?;
+    let commits = session.commits()?;
+    let saved = commits
+        .checkpoint(Guard::from(&before), agentstore::NewCheckpoint::new().with_label("before the detour"))
+        .await?;
+    let detour = NewEntry::new(Message::user("Delete everything."));
+    let regretted = commits.commit(Guard::from(&saved).commit().entry(detour)).await?;
+    let back = commits.rewind(Guard::from(&regretted), RewindTo::Label("before the detour".to_owned())).await?;
+    let still_there = session.threads()?.load_entry(id, last(&regretted)?).await?;
+    let mut broken = Vec::new();
+    check(&mut broken, back.head == before.head, "the head is elsewhere");
+    check(&mut broken, still_there.is_some(), "an entry was deleted");
+    let taken = Taken {
+        did: "set a checkpoint, went on, and rewound to it".to_owned(),
+        proved: "the head is where it was, and nothing was deleted: the detour stays readable as a branch",
+        broken,
+        figures: json!({ "version": back.version.number() }),
+    };
+    report.took("rewind", began, taken)
+}
+
+/// Everything is read and checked.
+async fn verify(session: &Session, report: &mut Report<'_>) -> Result<()> {
+    let began = now();
+    let Some(inspector) = session.stores().store().inspector() else {
+        return report.skipped("verify", "the store cannot be verified");
+    };
+    let inspection = inspector.verify(&Silent).await?;
+    let broken = inspection.findings.iter().map(|finding| format!("{}: {}", finding.place, finding.detail)).collect();
+    let (threads, entries) = (count(inspection.threads, "thread"), count(inspection.entries, "entry"));
+    let taken = Taken {
+        did: format!("verified the store: {threads}, {entries}, {}", count(inspection.runs, "run")),
+        proved: "checksums, sequences, parents, heads, runs and sums agree",
+        broken,
+        figures: json!({ "threads": inspection.threads, "entries": inspection.entries, "runs": inspection.runs }),
+    };
+    report.took("verify", began, taken)
+}
+
+/// For people: the tree, and the end of the context.
+async fn show(session: &Session, id: &ThreadId, out: &mut Output) -> Result<()> {
+    const MESSAGES: usize = 4;
+    if out.json() {
+        return Ok(());
+    }
+    let Thread { head, .. } = session.thread(id).await?;
+    out.line("\nthe tree, as `agentstore tree` draws it:\n")?;
+    for line in tree::load(session, id, None).await?.draw(head.as_ref(), out) {
+        out.line(line)?;
+    }
+    let context = session.threads()?.load_context(id, ContextRequest::head()).await?.context;
+    let all = context.messages.len();
+    out.line(format!("\nthe last of {all} messages that a model would get, as `agentstore context` prints them:\n"))?;
+    for message in context.messages.iter().skip(all.saturating_sub(MESSAGES)) {
+        let role = format!("{:<9}", message.message.role.name());
+        let room = out.width().saturating_sub(role.len() + 1);
+        out.line(format!("{} {}", out.style(role).bold(), text::line(&text::message_text(&message.message), room)))?;
+    }
+    Ok(())
+}
+
+/// Notes what does not hold.
+pub(super) fn check(broken: &mut Vec<String>, holds: bool, otherwise: &str) {
+    if !holds {
+        broken.push(otherwise.to_owned());
+    }
+}
+
+fn first_entry(turn: &Turn) -> Result<EntryId> {
+    Ok(turn.entry_ids()?.into_iter().next().ok_or_else(|| Error::not_found("entry", "of the first turn"))?)
+}
+
+fn last(receipt: &Receipt) -> Result<&EntryId> {
+    Ok(receipt.entry_ids.last().ok_or_else(|| Error::not_found("entry", "of a receipt"))?)
+}

@@ -1,0 +1,60 @@
+//! The turns that the tour commits: four messages, a run and state, in one atomic step.
+
+use agentstore::{
+    AgentId, Block, Commit, CommitKey, EntryId, Json, Message, NewEntry, Result, Role, RunChange, RunId, RunOutcome,
+    RunStatus, StateChange, StateOp, ThreadId, TokenCounts,
+};
+
+/// The entries of a turn.
+pub(super) const ENTRIES: u64 = 4;
+
+/// Turn `number` of a tour.
+#[derive(Debug, Clone)]
+pub(super) struct Turn {
+    thread: ThreadId,
+    name: String,
+    number: u64,
+}
+
+impl Turn {
+    pub(super) fn new(thread: &ThreadId, tour: &str, number: u64) -> Self {
+        Self { thread: thread.clone(), name: format!("{tour}-turn-{number}"), number }
+    }
+
+    /// The ids of its entries, given rather than generated, so that they can be looked for after a crash.
+    pub(super) fn entry_ids(&self) -> Result<Vec<EntryId>> {
+        (1..=ENTRIES).map(|part| EntryId::new(format!("{}-{part}", self.name))).collect()
+    }
+
+    /// The key that makes it safe to commit again.
+    pub(super) fn key(&self) -> Result<CommitKey> {
+        CommitKey::new(&self.name)
+    }
+
+    /// The run of the turn.
+    pub(super) fn run(&self) -> Result<RunId> {
+        RunId::new(&self.name)
+    }
+
+    /// Everything that the turn writes: a question, a call, its result, an answer, the run, and how many turns there
+    /// were.
+    pub(super) fn commit(&self) -> Result<Commit> {
+        let call = format!("call-{}", self.number);
+        let input = Json::of(&serde_json::json!({ "path": format!("src/part_{}.rs", self.number) }))?;
+        let result = Block::tool_result(&call, vec![Block::text("fn part() {}\n".repeat(300))]);
+        let answer = Message::assistant(format!("Part {} is read.", self.number));
+        let messages = [
+            Message::user(format!("Read part {} and say what it does.", self.number)),
+            Message::new(Role::Assistant, vec![Block::tool_use(&call, "read_file", input)]),
+            Message::new(Role::Tool, vec![result]),
+            answer.with_usage(TokenCounts::new(900, 30).into()),
+        ];
+        let run = self.run()?;
+        let entries = messages.into_iter().zip(self.entry_ids()?);
+        let entries: Vec<_> =
+            entries.map(|(message, id)| NewEntry::new(message).with_id(id).with_run(run.clone(), None)).collect();
+        let done = RunChange::new(run, RunStatus::done(RunOutcome::NaturalEnd)).with_agent(AgentId::new("demo")?);
+        let counted = StateChange::new().with("demo.turns", StateOp::Add(1));
+        Ok(Commit::new(self.thread.clone()).with_key(self.key()?).entries(entries).with_run(done).with_state(counted))
+    }
+}

@@ -1,0 +1,82 @@
+//! `export`: a thread as a session file of another tool.
+
+use std::{
+    fs::{self, File},
+    io::BufWriter,
+    path::{Path, PathBuf},
+};
+
+use agentstore::ThreadId;
+use sessions::{Exported, FormatName};
+
+use super::{Ending, import::failure};
+use crate::{
+    failure::{Failure, Result},
+    output::Output,
+    session::Session,
+    text::{count, safe},
+};
+
+/// Write a thread as a session file; an untouched import gives its file back byte for byte
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore export t-42 --format agent-core > t-42.jsonl\n  \
+    agentstore export t-42 --format pi-v3 --output session.jsonl --json\n\n\
+    What the format cannot hold is listed on standard error; with --json, which wants `--output`, in the document.")]
+pub(crate) struct Args {
+    /// The thread
+    thread: ThreadId,
+    /// The format: the one that the thread was imported from, or `agent-core`
+    #[arg(long, value_name = "FORMAT")]
+    format: FormatName,
+    /// The file to write, which must not exist; without it, standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let threads = session.threads()?;
+    let exported = match &args.output {
+        Some(path) => {
+            let mut file = create(path)?;
+            let exported = sessions::export(&*threads, &args.thread, args.format, &mut file).await.map_err(failure);
+            if exported.is_err() {
+                // Half of a file would look like a whole one.
+                let _ = fs::remove_file(path);
+            }
+            exported?
+        }
+        None if out.json() => {
+            return Err(Failure::Usage(
+                "`--json` prints a document: say with `--output` where the file goes".to_owned(),
+            ));
+        }
+        None => sessions::export(&*threads, &args.thread, args.format, out.writer()).await.map_err(failure)?,
+    };
+    if out.json() {
+        out.document(&exported)?;
+    } else {
+        explain(&exported, args.output.as_deref(), out);
+    }
+    Ok(Ending::Good)
+}
+
+fn create(path: &Path) -> Result<BufWriter<File>> {
+    let file = File::create_new(path).map_err(|error| {
+        let advice = "choose a file that does not exist yet, in a folder that does";
+        Failure::io(format!("`{}` cannot be written", path.display()), error).advise(advice)
+    })?;
+    Ok(BufWriter::new(file))
+}
+
+/// Says on standard error what was written, and what was lost.
+fn explain(exported: &Exported, path: Option<&Path>, out: &Output) {
+    let sizes = format!("{}, {}", count(exported.lines, "line"), count(exported.bytes, "byte"));
+    let exact = if exported.exact { ", the very bytes that were imported" } else { "" };
+    if let Some(path) = path {
+        out.note(format!("wrote {}: {sizes}{exact}", safe(&path.display().to_string())));
+    }
+    for loss in &exported.losses {
+        let text = format!("lost: {} at {} of entry {}: {}", loss.kind, loss.path, loss.entry, loss.reason);
+        out.note(safe(&text));
+    }
+}

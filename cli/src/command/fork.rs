@@ -1,0 +1,37 @@
+//! `fork`: a message below an earlier entry, which begins a new branch.
+
+use agentstore::{CommitCoordinatorExt, Fork, NewEntry, ThreadId};
+
+use super::{Ending, print_receipt};
+use crate::{
+    entry_ref::EntryRef, failure::Result, guard_args::GuardArgs, message::MessageArgs, output::Output, session::Session,
+};
+
+/// Begin a new branch: append a message below an earlier entry; the old branch stays
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  agentstore fork t-42 --at @16 --message \"Try it without recursion\"")]
+pub(crate) struct Args {
+    /// The thread
+    thread: ThreadId,
+    /// The entry that the message hangs below: its id, or `@N` as `agentstore tree` shows it
+    #[arg(long, value_name = "ENTRY")]
+    at: EntryRef,
+    #[command(flatten)]
+    message: MessageArgs,
+    #[command(flatten)]
+    guard: GuardArgs,
+}
+
+impl Args {
+    pub(crate) fn prepare(&mut self) -> Result<()> {
+        self.message.prepare()
+    }
+}
+
+pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let thread = session.thread(&args.thread).await?;
+    let at = args.at.find(session, &args.thread).await?;
+    let fork = Fork::below(at.clone()).entry(NewEntry::new(args.message.read()?));
+    let receipt = session.commits()?.fork(args.guard.for_thread(&thread), fork).await?;
+    print_receipt(&receipt, &format!("forked thread {} at entry {at}", args.thread), out)
+}

@@ -1,0 +1,135 @@
+//! `import`: session files of other tools become threads.
+
+use std::path::PathBuf;
+
+use agentstore::{Error, inspect::Progress};
+use sessions::{FormatName, HeadChoice, ImportOptions, Report};
+
+use super::Ending;
+use crate::{
+    failure::{Failure, Result},
+    output::Output,
+    progress::Bar,
+    session::Session,
+    text::{count, safe},
+};
+
+/// Import session files of other tools without loss; what is imported already is not imported again
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore import ~/.pi/agent/sessions/*/*.jsonl\n  \
+    agentstore import --strict --json session.jsonl\n\n\
+    It prints a report for each session; with --json one a line. A session with issues is imported, unless `--strict`\n\
+    is given; it ends with 1 if one was not imported.")]
+pub(crate) struct Args {
+    /// Files, session folders, or folders with session files
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The format: `auto`, or the name of one
+    #[arg(long, value_name = "FORMAT", default_value = "auto", value_parser = parse_format)]
+    format: Choice,
+    /// Refuse a session with any issue, before anything of it is written
+    #[arg(long)]
+    strict: bool,
+    /// Where the head of the thread stands
+    #[arg(long, value_name = "WHERE", default_value = "writer", value_parser = parse_head)]
+    head: HeadChoice,
+    /// The longest line, in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = ImportOptions::default().max_line)]
+    max_line: u64,
+}
+
+/// A format, or none for recognising it.
+#[derive(Debug, Clone, Copy)]
+struct Choice(Option<FormatName>);
+
+fn parse_format(text: &str) -> Result<Choice, sessions::Error> {
+    if text == "auto" { Ok(Choice(None)) } else { text.parse().map(|format| Choice(Some(format))) }
+}
+
+fn parse_head(text: &str) -> Result<HeadChoice, String> {
+    match text {
+        "writer" => Ok(HeadChoice::Writer),
+        "first-leaf" => Ok(HeadChoice::FirstLeaf),
+        _ => Err("known are `writer` (where the tool stood) and `first-leaf` (the first leaf of the file)".to_owned()),
+    }
+}
+
+pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let mut options = ImportOptions::default().with_head(args.head).with_max_line(args.max_line);
+    options.format = args.format.0;
+    options.strict = args.strict;
+    let commits = session.commits()?;
+    let bar = Bar::new("importing");
+    let mut refused: Option<(Report, u64)> = None;
+    for (done, file) in args.files.iter().enumerate() {
+        bar.advance(done as u64, Some(args.files.len() as u64));
+        for report in sessions::import(&*commits, file, &options).await.map_err(failure)? {
+            bar.hide(|| print(&report, out))?;
+            if !report.is_imported() {
+                let others = refused.map_or(0, |(_, others)| others + 1);
+                refused = Some((report, others));
+            }
+        }
+    }
+    bar.finish();
+    match refused {
+        Some((report, others)) => Err(refusal(&report, others, args.strict)),
+        None => Ok(Ending::Good),
+    }
+}
+
+/// A failure of the import itself.
+pub(super) fn failure(error: sessions::Error) -> Failure {
+    match error {
+        sessions::Error::Store(error) => error.into(),
+        sessions::Error::Io { path, source } => {
+            let advice = "look whether it is there, and may be read";
+            Failure::io(format!("`{}` cannot be read", path.display()), source).advise(advice)
+        }
+        other => Error::invalid("session", other.to_string()).into(),
+    }
+}
+
+fn refusal(report: &Report, others: u64, strict: bool) -> Failure {
+    let reasons: Vec<_> =
+        report.issues.iter().map(|issue| format!("{}: {}", issue.code.name(), issue.detail)).collect();
+    let reasons = if reasons.is_empty() { "nothing was read".to_owned() } else { reasons.join("; ") };
+    let more = if others == 0 { String::new() } else { format!(" (and {others} more)") };
+    let what = format!("session `{}`{more}", report.file.display());
+    let advice = if strict {
+        "mend the file, or leave out `--strict`".to_owned()
+    } else {
+        format!("formats that are read: {}; name one with `--format`", FormatName::known())
+    };
+    Failure::from(Error::invalid(what, reasons)).advise(advice)
+}
+
+fn print(report: &Report, out: &mut Output) -> Result<()> {
+    if out.json() {
+        return out.document(report);
+    }
+    let format = report.format.unwrap_or("not recognised");
+    let file = safe(&report.file.display().to_string());
+    match &report.thread {
+        Some(thread) => {
+            let thread = safe(thread.as_str());
+            out.line(format!("{} ({format}) is thread {}", out.style(file).bold(), out.style(thread).green()))?;
+        }
+        None => out.line(format!("{} ({format}) {}", out.style(file).bold(), out.style("was not imported").red()))?,
+    }
+    let Report { lines, entries, added, bytes, messages, leaves, .. } = report;
+    let parts = [(*lines, "line"), (*entries, "entry"), (*messages, "message"), (*leaves, "leaf"), (*bytes, "byte")];
+    let parts: Vec<_> = parts.iter().map(|&(number, noun)| count(number, noun)).collect();
+    out.line(format!("  {}; {added} added now", parts.join(", ")))?;
+    for issue in &report.issues {
+        let line = issue.line.map_or_else(String::new, |line| format!("line {line}: "));
+        let text = format!("{line}{}: {} ({})", issue.code.name(), issue.detail, issue.action);
+        out.line(format!("  {}", safe(&text)))?;
+    }
+    let listed = report.issues.len() as u64;
+    let total: u64 = report.issue_counts.values().sum();
+    if total > listed {
+        out.line(format!("  and {} more", total - listed))?;
+    }
+    Ok(())
+}

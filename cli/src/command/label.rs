@@ -1,0 +1,34 @@
+//! `label`: a name for an entry.
+
+use agentstore::{CommitCoordinatorExt, Label, ThreadId};
+
+use super::{Ending, print_receipt};
+use crate::{entry_ref::EntryRef, failure::Result, guard_args::GuardArgs, output::Output, session::Session};
+
+/// Name an entry, or clear its name
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore label t-42 @16 \"the good idea\"\n  agentstore label t-42 @16 --clear")]
+pub(crate) struct Args {
+    /// The thread
+    thread: ThreadId,
+    /// The entry: its id, or `@N` as `agentstore tree` shows it
+    entry: EntryRef,
+    /// The name
+    #[arg(required_unless_present = "clear", conflicts_with = "clear")]
+    text: Option<String>,
+    /// Take the name away
+    #[arg(long)]
+    clear: bool,
+    #[command(flatten)]
+    guard: GuardArgs,
+}
+
+pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let thread = session.thread(&args.thread).await?;
+    let entry = args.entry.find(session, &args.thread).await?;
+    let done = if args.clear { "cleared the name of" } else { "named" };
+    let what = format!("{done} entry {entry} of thread {}", args.thread);
+    let label = Label::new(entry, args.text);
+    let receipt = session.commits()?.label(args.guard.for_thread(&thread), label).await?;
+    print_receipt(&receipt, &what, out)
+}

@@ -1,0 +1,174 @@
+//! The commands: one file each, and the table of what they do to the store.
+
+mod append;
+mod checkpoint;
+mod conformance;
+mod context;
+mod delete;
+mod demo;
+mod export;
+mod fork;
+mod import;
+mod label;
+mod repair;
+mod rewind;
+mod runs;
+mod show;
+mod tenants;
+mod threads;
+mod tree;
+mod verify;
+
+use std::process::ExitCode;
+
+use agentstore::Receipt;
+use clap::Subcommand;
+
+use crate::{
+    args::Cli,
+    failure::{FAILED, Result},
+    output::Output,
+    session::{Access, Session},
+    text,
+};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Demo(demo::Args),
+    #[command(flatten)]
+    Session(Box<SessionCommand>),
+    Conformance(conformance::Args),
+}
+
+/// The commands that work on one store, opened once.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionCommand {
+    Import(import::Args),
+    Export(export::Args),
+    Threads(threads::Args),
+    Show(show::Args),
+    Tree(tree::Args),
+    Context(context::Args),
+    Runs(runs::Args),
+    Append(append::Args),
+    Fork(fork::Args),
+    Checkpoint(checkpoint::Args),
+    Rewind(rewind::Args),
+    Label(label::Args),
+    Delete(delete::Args),
+    Tenants(tenants::Args),
+    Verify(verify::Args),
+    Repair(repair::Args),
+    #[command(hide = true)]
+    DemoWriter(demo::writer::Args),
+}
+
+/// How a command ended that did what it was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Well.
+    Good,
+    /// It found something wrong, or left something undone, and said so.
+    Bad,
+}
+
+impl From<Ending> for ExitCode {
+    fn from(ending: Ending) -> Self {
+        match ending {
+            Ending::Good => Self::SUCCESS,
+            Ending::Bad => Self::from(FAILED),
+        }
+    }
+}
+
+impl SessionCommand {
+    /// What the command does to the store.
+    const fn access(&self) -> Access {
+        match self {
+            Self::Threads(_)
+            | Self::Show(_)
+            | Self::Tree(_)
+            | Self::Context(_)
+            | Self::Runs(_)
+            | Self::Export(_)
+            | Self::Verify(_) => Access::Read,
+            Self::Import(_) | Self::Append(_) => Access::Create,
+            Self::Tenants(args) => args.access(),
+            Self::Repair(args) => args.access(),
+            Self::Fork(_)
+            | Self::Checkpoint(_)
+            | Self::Rewind(_)
+            | Self::Label(_)
+            | Self::Delete(_)
+            | Self::DemoWriter(_) => Access::Write,
+        }
+    }
+
+    /// Does what needs no store, before one is opened.
+    fn prepare(&mut self) -> Result<()> {
+        match self {
+            Self::Append(args) => args.prepare(),
+            Self::Fork(args) => args.prepare(),
+            _ => Ok(()),
+        }
+    }
+
+    async fn run(self, session: &Session, out: &mut Output) -> Result<Ending> {
+        match self {
+            Self::Import(args) => import::run(args, session, out).await,
+            Self::Export(args) => export::run(args, session, out).await,
+            Self::Threads(args) => threads::run(args, session, out).await,
+            Self::Show(args) => show::run(args, session, out).await,
+            Self::Tree(args) => tree::run(args, session, out).await,
+            Self::Context(args) => context::run(args, session, out).await,
+            Self::Runs(args) => runs::run(args, session, out).await,
+            Self::Append(args) => append::run(args, session, out).await,
+            Self::Fork(args) => fork::run(args, session, out).await,
+            Self::Checkpoint(args) => checkpoint::run(args, session, out).await,
+            Self::Rewind(args) => rewind::run(args, session, out).await,
+            Self::Label(args) => label::run(args, session, out).await,
+            Self::Delete(args) => delete::run(args, session, out).await,
+            Self::Tenants(args) => tenants::run(args, session, out).await,
+            Self::Verify(args) => verify::run(args, session, out).await,
+            Self::Repair(args) => repair::run(args, session, out).await,
+            Self::DemoWriter(args) => demo::writer::run(args, session, out).await,
+        }
+    }
+}
+
+/// Opens the store, runs the command, and closes the store however the command ended.
+pub(crate) async fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
+    let Cli { global, command } = cli;
+    let ending = match command {
+        Command::Demo(args) => demo::run(args, &global, out).await?,
+        Command::Conformance(args) => conformance::run(args, &global, out).await?,
+        Command::Session(mut command) => {
+            command.prepare()?;
+            let session = Session::open(&global, command.access()).await?;
+            let ending = command.run(&session, out).await;
+            let closed = session.close().await;
+            let ending = ending?;
+            closed?;
+            ending
+        }
+    };
+    Ok(ending.into())
+}
+
+/// Prints what a commit did.
+fn print_receipt(receipt: &Receipt, what: &str, out: &mut Output) -> Result<Ending> {
+    if out.json() {
+        out.document(receipt)?;
+        return Ok(Ending::Good);
+    }
+    let again = if receipt.deduplicated { " (done before with this key: this is the first receipt)" } else { "" };
+    out.line(format!("{what}, {}{again}", receipt.version))?;
+    for (seq, id) in (receipt.first_seq.unwrap_or_default()..).zip(&receipt.entry_ids) {
+        out.line(format!("  entry @{seq} {}", text::safe(id.as_str())))?;
+    }
+    match &receipt.head {
+        Some(head) => out.line(format!("  head  {}", text::safe(head.as_str())))?,
+        None => out.line("  head  none: the next entry begins a new path")?,
+    }
+    Ok(Ending::Good)
+}

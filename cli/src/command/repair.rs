@@ -1,0 +1,66 @@
+//! `repair`: rebuilds what can be derived.
+
+use agentstore::inspect::{Inspection, Repairable};
+
+use super::{
+    Ending,
+    verify::{inspector, print},
+};
+use crate::{
+    failure::Result,
+    output::Output,
+    progress::Bar,
+    prompt,
+    session::{Access, Session},
+    text::count,
+};
+
+/// Rebuild what can be derived: indexes, counters, heads, sums; never changes what was accepted
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore repair --dry-run\n  agentstore repair --yes\n\n\
+    It shows first what it would do, and asks. It ends with 1 if something is left that it cannot rebuild.")]
+pub(crate) struct Args {
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask
+    #[arg(long, short, conflicts_with = "dry_run")]
+    yes: bool,
+}
+
+impl Args {
+    pub(crate) const fn access(&self) -> Access {
+        if self.dry_run { Access::Read } else { Access::Write }
+    }
+}
+
+pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let plan = inspect(session, true).await?;
+    let to_do = plan.findings.iter().filter(|finding| finding.repair == Repairable::CanBeRebuilt).count();
+    if args.dry_run || to_do == 0 {
+        return report(&plan, out);
+    }
+    if !out.json() {
+        print(&plan, out)?;
+        out.flush()?;
+    }
+    prompt::confirm(args.yes, &format!("Rebuild {}?", count(to_do as u64, "thing")))?;
+    report(&inspect(session, false).await?, out)
+}
+
+async fn inspect(session: &Session, dry_run: bool) -> Result<Inspection> {
+    let bar = Bar::new(if dry_run { "looking" } else { "repairing" });
+    let inspection = inspector(session)?.repair(dry_run, &bar).await;
+    bar.finish();
+    Ok(inspection?)
+}
+
+fn report(inspection: &Inspection, out: &mut Output) -> Result<Ending> {
+    if out.json() {
+        out.document(inspection)?
+    } else {
+        print(inspection, out)?
+    }
+    let left = inspection.findings.iter().any(|finding| finding.repair == Repairable::NeedsBackup);
+    Ok(if left { Ending::Bad } else { Ending::Good })
+}

@@ -1,0 +1,56 @@
+//! `rewind`: moves the head back, and deletes nothing.
+
+use agentstore::{CommitCoordinatorExt, RewindTo, ThreadId};
+
+use super::{Ending, print_receipt};
+use crate::{entry_ref::EntryRef, failure::Result, guard_args::GuardArgs, output::Output, session::Session, text};
+
+/// Move the head to an earlier entry, on any branch; nothing is deleted
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    agentstore rewind t-42 --to @16\n  \
+    agentstore rewind t-42 --label before-refactoring   (to the entry before that checkpoint)\n  \
+    agentstore rewind t-42 --start                      (the next context is empty)")]
+pub(crate) struct Args {
+    /// The thread
+    thread: ThreadId,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    guard: GuardArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct Target {
+    /// To this entry: its id, or `@N` as `agentstore tree` shows it
+    #[arg(long, value_name = "ENTRY")]
+    to: Option<EntryRef>,
+    /// To before the nearest checkpoint of this number on the path of the head
+    #[arg(long, value_name = "N")]
+    checkpoint: Option<u64>,
+    /// To before the nearest checkpoint of this name on the path of the head
+    #[arg(long, value_name = "LABEL")]
+    label: Option<String>,
+    /// To before the newest checkpoint of this name on any branch
+    #[arg(long, value_name = "NAME")]
+    snapshot: Option<String>,
+    /// To before the first entry
+    #[arg(long)]
+    start: bool,
+}
+
+pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let thread = session.thread(&args.thread).await?;
+    let to = match args.target {
+        Target { to: Some(entry), .. } => RewindTo::Entry(entry.find(session, &args.thread).await?),
+        Target { checkpoint: Some(number), .. } => RewindTo::Checkpoint(number),
+        Target { label: Some(label), .. } => RewindTo::Label(label),
+        Target { snapshot: Some(name), .. } => RewindTo::Snapshot(name),
+        // The parser wants exactly one of them.
+        Target { to: None, checkpoint: None, label: None, snapshot: None, start: _ } => RewindTo::Start,
+    };
+    let what = format!("rewound thread {} to {}", args.thread, text::target(&to));
+    let receipt = session.commits()?.rewind(args.guard.for_thread(&thread), to).await?;
+    print_receipt(&receipt, &what, out)
+}

@@ -1,0 +1,89 @@
+//! `show`: a thread and all of its entries.
+
+use agentstore::{Entry, EntryQuery, Thread, ThreadId};
+use serde::Serialize;
+
+use super::Ending;
+use crate::{
+    failure::Result,
+    output::Output,
+    pages,
+    session::Session,
+    text::{self, count, safe},
+};
+
+/// Show a thread and all of its entries, in the order in which they were written
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore show t-42\n  \
+    agentstore show t-42 --json | jq 'select(.body.message.role == \"user\")'\n\n\
+    With --json the first line is {\"thread\":…}, and each line after it is an entry.")]
+pub(crate) struct Args {
+    /// The thread
+    thread: ThreadId,
+}
+
+/// The first line for machines.
+#[derive(Serialize)]
+struct First<'a> {
+    thread: &'a Thread,
+}
+
+pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let thread = session.thread(&args.thread).await?;
+    out.page()?;
+    if out.json() {
+        out.document(&First { thread: &thread })?;
+    } else {
+        print_thread(&thread, session, out)?;
+    }
+    let threads = session.threads()?;
+    pages::each(
+        async |page| threads.list_entries(&args.thread, EntryQuery::all().with_page(page)).await,
+        |entry| {
+            if out.json() {
+                out.document(&*entry)?
+            } else {
+                print_entry(&entry, out)?
+            }
+            Ok(true)
+        },
+    )
+    .await?;
+    Ok(Ending::Good)
+}
+
+fn print_thread(thread: &Thread, session: &Session, out: &mut Output) -> Result<()> {
+    let mut rows = vec![("thread", thread.id.to_string())];
+    let mut row = |name, value: Option<String>| rows.extend(value.map(|value| (name, value)));
+    row("title", thread.title.clone());
+    row("resource", thread.resource_id.as_ref().map(ToString::to_string));
+    row("parent", thread.parent_thread_id.as_ref().map(ToString::to_string));
+    row("version", Some(format!("{}, in {}", thread.version.number(), count(u64::from(thread.leaves), "leaf"))));
+    row("head", Some(thread.head.as_ref().map_or_else(|| "none".to_owned(), ToString::to_string)));
+    row("created", Some(text::time(thread.created_at)));
+    row("active", Some(text::time(thread.updated_at)));
+    row("tokens", Some(text::tokens(&thread.usage)));
+    row("last run", thread.latest_run.as_ref().map(ToString::to_string));
+    let open: Vec<_> = thread.open_runs.iter().map(ToString::to_string).collect();
+    row("open runs", (!open.is_empty()).then(|| open.join(", ")));
+    for (name, value) in &thread.metadata {
+        row("metadata", Some(format!("{name} = {}", value.as_str())));
+    }
+    row("log file", session.log_file(&thread.id)?.map(|path| path.display().to_string()));
+    for (name, value) in rows {
+        out.line(format!("{} {}", out.style(format!("{name:<9}")).dim(), safe(&value)))?;
+    }
+    Ok(())
+}
+
+fn print_entry(entry: &Entry, out: &mut Output) -> Result<()> {
+    let beside = if entry.side { " (beside the path)" } else { "" };
+    let below = entry.parent.as_ref().map_or_else(String::new, |parent| format!(" below {parent}"));
+    let note = format!("{}{} {}{beside}", entry.id, below, text::time(entry.timestamp));
+    out.line("")?;
+    out.line(format!("@{} {}  {}", entry.seq, out.style(text::kind(entry)).bold(), out.style(safe(&note)).dim()))?;
+    for line in safe(&text::summary(entry)).lines() {
+        out.line(format!("  {line}"))?;
+    }
+    Ok(())
+}

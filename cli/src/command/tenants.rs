@@ -1,0 +1,82 @@
+//! `tenants`: whose data a store holds.
+
+use agentstore::{Error, TenantId};
+use clap::Subcommand;
+use serde_json::json;
+
+use super::Ending;
+use crate::{
+    failure::Result,
+    output::{JsonList, Output},
+    pages, prompt,
+    session::{Access, Session},
+    text,
+};
+
+/// List the tenants that hold something, or delete one
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore tenants\n  agentstore tenants delete acme")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    act: Option<Act>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Act {
+    /// Delete everything of a tenant; asks for its name twice
+    #[command(after_help = "Example:\n  agentstore tenants delete acme")]
+    Delete {
+        /// The tenant
+        name: TenantId,
+        /// Do not ask
+        #[arg(long, short)]
+        yes: bool,
+    },
+}
+
+impl Args {
+    pub(crate) const fn access(&self) -> Access {
+        match self.act {
+            None => Access::Read,
+            Some(Act::Delete { .. }) => Access::Write,
+        }
+    }
+}
+
+pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    match args.act {
+        None => list(session, out).await,
+        Some(Act::Delete { name, yes }) => delete(&name, yes, session, out).await,
+    }
+}
+
+async fn list(session: &Session, out: &mut Output) -> Result<Ending> {
+    let store = session.stores().store();
+    let tenants = pages::all(async |page| store.list_tenants(page).await).await?;
+    if out.json() {
+        let mut list = JsonList::begin(out, &json!({}), "tenants")?;
+        tenants.iter().try_for_each(|tenant| list.item(tenant))?;
+        list.end()?;
+    } else if tenants.is_empty() {
+        out.line("no tenant holds anything")?;
+    } else {
+        tenants.iter().try_for_each(|tenant| out.line(text::safe(tenant.as_str())))?;
+    }
+    Ok(Ending::Good)
+}
+
+async fn delete(name: &TenantId, yes: bool, session: &Session, out: &mut Output) -> Result<Ending> {
+    let store = session.stores().store();
+    let known = pages::all(async |page| store.list_tenants(page).await).await?;
+    if !known.contains(name) {
+        return Err(Error::not_found("tenant", name).into());
+    }
+    prompt::confirm_name(yes, name.as_str(), &format!("everything of tenant `{}`", text::safe(name.as_str())))?;
+    store.delete_tenant(name).await?;
+    if out.json() {
+        out.document(&json!({ "deleted": name }))?;
+    } else {
+        out.line(format!("deleted everything of tenant {}", text::safe(name.as_str())))?;
+    }
+    Ok(Ending::Good)
+}

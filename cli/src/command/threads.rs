@@ -1,0 +1,130 @@
+//! `threads`: what a store holds.
+
+use std::path::{Path, PathBuf};
+
+use agentstore::{ParentFilter, ResourceId, Thread, ThreadFilter, ThreadId, ThreadOrder, ThreadQuery};
+use serde::Serialize;
+
+use super::Ending;
+use crate::{
+    document::joined,
+    failure::Result,
+    output::{JsonList, Output},
+    pages,
+    session::Session,
+    text::{self, safe},
+};
+
+/// List the threads, the last active first
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore threads --limit 10\n  \
+    agentstore threads --json | jq -r '.threads[] | [.id, .version] | @tsv'\n\n\
+    With a file store it names the log file of each thread.")]
+pub(crate) struct Args {
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
+    limit: u64,
+    /// Order by creation, the newest first
+    #[arg(long)]
+    by_creation: bool,
+    /// Threads of this resource only
+    #[arg(long, value_name = "ID")]
+    resource: Option<ResourceId>,
+    /// Threads that this one started
+    #[arg(long, value_name = "THREAD")]
+    parent: Option<ThreadId>,
+    /// Threads with runs that are not done
+    #[arg(long)]
+    open_runs: bool,
+}
+
+/// A thread, and the file that holds its log.
+struct Listed {
+    thread: Thread,
+    log: Option<PathBuf>,
+}
+
+/// What is said of a thread beside its own fields.
+#[derive(Serialize)]
+struct Place<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log_file: Option<&'a Path>,
+}
+
+pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let header = session.header();
+    let json = out.json();
+    if json {
+        let mut list = JsonList::begin(out, &header, "threads")?;
+        walk(args, session, |Listed { thread, log }| list.item(&joined(&thread, &Place { log_file: log.as_deref() })?))
+            .await?;
+        list.end()?;
+        return Ok(Ending::Good);
+    }
+    let mut threads = Vec::new();
+    walk(args, session, |listed| {
+        threads.push(listed);
+        Ok(())
+    })
+    .await?;
+    out.line(out.style(header.line()).dim())?;
+    if threads.is_empty() {
+        out.line("no threads")?;
+        return Ok(Ending::Good);
+    }
+    print(&threads, out)?;
+    Ok(Ending::Good)
+}
+
+async fn walk(args: Args, session: &Session, mut take: impl FnMut(Listed) -> Result<()>) -> Result<()> {
+    let threads = session.threads()?;
+    let query = query(&args);
+    let mut left = args.limit;
+    if left == 0 {
+        return Ok(());
+    }
+    pages::each(
+        async |page| threads.list_threads(query.clone().with_page(page)).await,
+        |thread| {
+            let log = session.log_file(&thread.id)?;
+            take(Listed { thread, log })?;
+            left -= 1;
+            Ok(left > 0)
+        },
+    )
+    .await
+}
+
+fn query(args: &Args) -> ThreadQuery {
+    let mut filter = ThreadFilter::default();
+    filter.resource_id.clone_from(&args.resource);
+    filter.parent = args.parent.clone().map(ParentFilter::Of);
+    filter.has_open_runs = args.open_runs.then_some(true);
+    let mut query = ThreadQuery::new(filter);
+    if args.by_creation {
+        query.order = ThreadOrder::Creation;
+    }
+    query
+}
+
+fn print(threads: &[Listed], out: &mut Output) -> Result<()> {
+    let mut table = out.table(&["thread", "version", "last activity", "runs", "title"]);
+    for Listed { thread, .. } in threads {
+        let open = thread.open_runs.len();
+        table.add_row([
+            text::line(thread.id.as_str(), out.id_width()),
+            thread.version.number().to_string(),
+            text::minute(thread.updated_at),
+            if open == 0 { String::new() } else { format!("{open} open") },
+            text::line(thread.title.as_deref().unwrap_or_default(), 40),
+        ]);
+    }
+    out.print_table(table)?;
+    for Listed { thread, log } in threads {
+        if let Some(log) = log {
+            let path = safe(&log.display().to_string());
+            out.line(format!("{}  {path}", out.style(text::line(thread.id.as_str(), 40)).dim()))?;
+        }
+    }
+    Ok(())
+}

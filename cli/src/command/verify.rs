@@ -1,0 +1,78 @@
+//! `verify`: reads everything and reports each damage.
+
+use agentstore::{
+    Detail, Error,
+    inspect::{Finding, Inspection, Inspector, Repairable},
+};
+
+use super::Ending;
+use crate::{
+    document::joined,
+    failure::Result,
+    output::Output,
+    progress::Bar,
+    session::Session,
+    text::{count, safe},
+};
+
+/// Read everything in the store, all tenants, and report each damage; changes nothing
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  agentstore verify --store file:./agentstore-data\n\n\
+    It ends with 1 if something is wrong.")]
+pub(crate) struct Args {}
+
+pub(crate) async fn run(_args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let bar = Bar::new("verifying");
+    let inspection = inspector(session)?.verify(&bar).await;
+    bar.finish();
+    let inspection = inspection?;
+    let header = session.header();
+    if out.json() {
+        out.document(&joined(&header, &inspection)?)?;
+    } else {
+        out.line(out.style(header.line()).dim())?;
+        print(&inspection, out)?;
+    }
+    Ok(if inspection.findings.is_empty() { Ending::Good } else { Ending::Bad })
+}
+
+/// What checks and repairs the store.
+pub(super) fn inspector(session: &Session) -> Result<&dyn Inspector> {
+    let operation = "verifying and repairing (nothing is kept that could be damaged)";
+    let missing = || Error::new(Detail::Unsupported { operation });
+    Ok(session.stores().store().inspector().ok_or_else(missing)?)
+}
+
+/// Prints what an inspection saw.
+pub(super) fn print(inspection: &Inspection, out: &mut Output) -> Result<()> {
+    for finding in &inspection.findings {
+        print_finding(finding, out)?;
+    }
+    let Inspection { tenants, threads, entries, runs, findings, stopped, .. } = inspection;
+    let read = [(tenants, "tenant"), (threads, "thread"), (entries, "entry"), (runs, "run")];
+    let read: Vec<_> = read.iter().map(|&(&number, noun)| count(number, noun)).collect();
+    let found = match findings.len() {
+        0 => out.style("nothing is wrong".to_owned()).green(),
+        number => out.style(count(number as u64, "finding")).red(),
+    };
+    let stopped = if *stopped { ", stopped before the end" } else { "" };
+    out.line(format!("read {}: {found}{stopped}", read.join(", ")))
+}
+
+fn print_finding(finding: &Finding, out: &mut Output) -> Result<()> {
+    let kind = serde_json::to_string(&finding.kind)?.replace(['"', '_'], " ");
+    let mut which = String::new();
+    if let Some(tenant) = &finding.tenant {
+        which.push_str(&format!(", tenant {tenant}"));
+    }
+    if let Some(thread) = &finding.thread {
+        which.push_str(&format!(", thread {thread}"));
+    }
+    let repair = match finding.repair {
+        Repairable::CanBeRebuilt => "`agentstore repair` rebuilds it",
+        Repairable::Rebuilt => "rebuilt",
+        Repairable::NeedsBackup => "nothing to rebuild it from: restore it from a copy",
+    };
+    out.line(format!("{} {}{}", out.style(kind.trim()).red().bold(), safe(&finding.place), safe(&which)))?;
+    out.line(format!("  {}; {repair}", safe(&finding.detail)))
+}

@@ -1,0 +1,33 @@
+//! JSON documents put together as text: numbers and the order of keys stay as they are.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// The fields of two JSON objects in one.
+pub(crate) fn joined(first: &impl Serialize, second: &impl Serialize) -> serde_json::Result<Box<RawValue>> {
+    let (first, second) = (serde_json::to_string(first)?, serde_json::to_string(second)?);
+    let text = match (first.strip_suffix('}'), second.strip_prefix('{')) {
+        (Some("{"), _) => second,
+        (Some(open), Some(rest)) if rest != "}" => format!("{open},{rest}"),
+        _ => first,
+    };
+    RawValue::from_string(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::joined;
+    use serde_json::value::RawValue;
+
+    #[test]
+    fn objects_are_joined_byte_for_byte() {
+        let raw = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
+        for (first, second, both) in [
+            (r#"{"b":1.0,"a":{}}"#, r#"{"c":[1e2]}"#, r#"{"b":1.0,"a":{},"c":[1e2]}"#),
+            (r#"{}"#, r#"{"c":1}"#, r#"{"c":1}"#),
+            (r#"{"a":1}"#, "{}", r#"{"a":1}"#),
+        ] {
+            assert_eq!(joined(&raw(first), &raw(second)).unwrap().get(), both);
+        }
+    }
+}

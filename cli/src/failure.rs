@@ -1,0 +1,214 @@
+//! How a command fails: what and which, and what to do about it.
+
+use std::{
+    error::Error as StdError,
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use agentstore::{Detail, Error, ErrorKind};
+use clap::error::ErrorKind as UsageKind;
+use serde::Serialize;
+
+use crate::{document::joined, text::safe};
+
+/// The exit code of a command that failed, or that found something wrong.
+pub(crate) const FAILED: u8 = 1;
+/// The exit code of a command that was not understood.
+const NOT_UNDERSTOOD: u8 = 2;
+
+/// The result of a command, and of whatever it is made of.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// Why a command ended without doing what it was asked for.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It could not be done.
+    Refused {
+        /// Why.
+        error: Error,
+        /// What to do about it, where it is not the usual.
+        advice: Option<String>,
+    },
+    /// The system refused something that is not the store's.
+    System {
+        /// What.
+        what: String,
+        /// Why.
+        source: io::Error,
+        /// What to do about it.
+        advice: Option<String>,
+    },
+    /// What was said on the command line, or not said, makes no sense.
+    Usage(String),
+    /// Nobody reads the output any more.
+    NobodyReads,
+}
+
+impl Failure {
+    /// A failure of the system, apart from the store's own.
+    pub(crate) fn io(what: impl Into<String>, source: io::Error) -> Self {
+        Self::System { what: what.into(), source, advice: None }
+    }
+
+    /// The same failure with what to do about it.
+    pub(crate) fn advise(self, advice: impl Into<String>) -> Self {
+        match self {
+            Self::Refused { error, .. } => Self::Refused { error, advice: Some(advice.into()) },
+            Self::System { what, source, .. } => Self::System { what, source, advice: Some(advice.into()) },
+            other @ (Self::Usage(_) | Self::NobodyReads) => other,
+        }
+    }
+
+    /// Prints the failure to standard error, and gives the exit code.
+    pub(crate) fn report(self, json: bool) -> ExitCode {
+        let text = match self {
+            // As `agentstore threads | head` ends: no failure.
+            Self::NobodyReads => return ExitCode::SUCCESS,
+            Self::Usage(reason) => {
+                return report_usage(json, reason.lines().next().unwrap_or_default(), &format!("error: {reason}\n"));
+            }
+            Self::System { what, source, advice } if json => {
+                let message = format!("{what}: {source}");
+                document(
+                    &SystemError { message, reason: source.to_string(), ..SystemError::default() },
+                    advice.as_deref(),
+                )
+            }
+            Self::System { what, source, advice } => explain(&format!("{what}: {source}"), None, advice.as_deref()),
+            Self::Refused { error, advice } => {
+                let advice = advice.as_deref().or_else(|| usual_advice(&error));
+                if json { document(&error, advice) } else { explain(&error.to_string(), error.source(), advice) }
+            }
+        };
+        print(&text);
+        ExitCode::from(FAILED)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Refused { error, advice: None }
+    }
+}
+
+/// Writing the output failed.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            Self::NobodyReads
+        } else {
+            Self::io("the output cannot be written", error)
+        }
+    }
+}
+
+/// A document could not be written; what is stored can always be.
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        io::Error::from(error).into()
+    }
+}
+
+/// Prints what the parser of the command line says, which may be the help that was asked for.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    if matches!(error.kind(), UsageKind::DisplayHelp | UsageKind::DisplayVersion) {
+        // A reader of the help that went away is no failure.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let json = std::env::args_os().any(|arg| arg == "--json");
+    let text = error.render();
+    let plain = text.to_string();
+    // The first paragraph says what is wrong, the others how it is meant.
+    let reason: Vec<_> = plain.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+    let reason = reason.join(" ");
+    let shown = if console::colors_enabled_stderr() { text.ansi().to_string() } else { plain };
+    report_usage(json, reason.strip_prefix("error: ").unwrap_or(&reason), &shown)
+}
+
+fn report_usage(json: bool, reason: &str, text: &str) -> ExitCode {
+    if json {
+        print(&document(&Error::invalid("command line", reason), Some("see `agentstore --help`")));
+    } else {
+        print(text);
+    }
+    ExitCode::from(NOT_UNDERSTOOD)
+}
+
+/// What somebody can do who knows no more than the error.
+fn usual_advice(error: &Error) -> Option<&'static str> {
+    Some(match error.kind() {
+        ErrorKind::NotFound => not_found_advice(error.detail())?,
+        ErrorKind::AlreadyExists => "choose another id",
+        ErrorKind::Conflict => "read the thread again with `agentstore threads`, then repeat with the version found",
+        ErrorKind::HasChildren => "delete the children with `--cascade`, or leave out `--reject` to keep them",
+        ErrorKind::IdempotencyMismatch => "use another `--key`, or the content that it was used with",
+        ErrorKind::Unavailable => "close what else has it open, or try again",
+        ErrorKind::CommitUnknown => "repeat the command with `--key` and the key named here",
+        ErrorKind::StorageFull => "free some space, then try again",
+        ErrorKind::Poisoned => "run the command again: the store is then opened anew",
+        ErrorKind::Corrupt => "`agentstore verify` shows the damage, `agentstore repair` what can be rebuilt",
+        ErrorKind::SchemaMismatch => "use the release of agentstore that wrote the store, or a newer one",
+        _ => return None,
+    })
+}
+
+fn not_found_advice(detail: &Detail) -> Option<&'static str> {
+    let Detail::NotFound { what } = detail else { return None };
+    Some(match &*what.noun {
+        "thread" => "`agentstore threads` lists the threads of a tenant",
+        "tenant" => "`agentstore tenants` lists the tenants",
+        "run" => "`agentstore runs` lists the runs",
+        "entry" | "checkpoint" | "snapshot" => "`agentstore tree THREAD` shows the entries of a thread",
+        _ => return None,
+    })
+}
+
+/// The error document of the contract (ER-7), with what to do about it.
+fn document(error: &impl Serialize, advice: Option<&str>) -> String {
+    #[derive(Serialize)]
+    struct Advice<'a> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        advice: Option<&'a str>,
+    }
+    let document = joined(error, &Advice { advice });
+    document.map_or_else(|error| format!("{error}\n"), |document| format!("{document}\n"))
+}
+
+/// What the system refused, as a document of the same shape.
+#[derive(Serialize)]
+struct SystemError {
+    kind: &'static str,
+    outcome: &'static str,
+    retryable: bool,
+    message: String,
+    reason: String,
+}
+
+impl Default for SystemError {
+    fn default() -> Self {
+        let kind = ErrorKind::Unavailable;
+        let (message, reason) = (String::new(), String::new());
+        Self { kind: kind.name(), outcome: kind.outcome().name(), retryable: true, message, reason }
+    }
+}
+
+/// The error for people: what, why, and what to do.
+fn explain(message: &str, mut source: Option<&(dyn StdError + 'static)>, advice: Option<&str>) -> String {
+    let label = console::style("error:").red().bold().for_stderr();
+    let mut text = format!("{label} {}\n", safe(message));
+    while let Some(cause) = source {
+        text.push_str(&format!("  because: {}\n", safe(&cause.to_string())));
+        source = cause.source();
+    }
+    if let Some(advice) = advice {
+        text.push_str(&format!("  what to do: {advice}\n"));
+    }
+    text
+}
+
+fn print(text: &str) {
+    // Where standard error is gone too there is nobody to tell.
+    let _ = io::stderr().write_all(text.as_bytes());
+}

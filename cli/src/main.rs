@@ -1,0 +1,43 @@
+//! The `agentstore` command: looks into stores, imports sessions, verifies and repairs.
+
+mod args;
+mod command;
+mod document;
+mod entry_ref;
+mod failure;
+mod guard_args;
+mod message;
+mod output;
+mod pages;
+mod progress;
+mod prompt;
+mod session;
+mod text;
+mod tree;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::{args::Cli, failure::Failure, output::Output};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return failure::usage(&error),
+    };
+    let json = cli.global.json;
+    match start(cli) {
+        Ok(code) => code,
+        Err(failure) => failure.report(json),
+    }
+}
+
+fn start(cli: Cli) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::io("the runtime cannot be started", error))?;
+    let mut out = Output::new(cli.global.json);
+    let outcome = runtime.block_on(command::run(cli, &mut out));
+    out.finish()?;
+    outcome
+}

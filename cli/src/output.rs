@@ -1,0 +1,190 @@
+//! Standard output: JSON for machines, text for people, paged where it is long.
+
+use std::{
+    fmt::Display,
+    io::{self, BufWriter, Write},
+    process::{Child, ChildStdin, Command, Stdio},
+};
+
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
+use console::{StyledObject, Term};
+use serde::Serialize;
+
+use crate::failure::{Failure, Result};
+
+/// How wide text is where no terminal says so.
+const DEFAULT_WIDTH: usize = 100;
+
+/// Where a command prints.
+pub(crate) struct Output {
+    json: bool,
+    width: usize,
+    colour: bool,
+    sink: Sink,
+}
+
+enum Sink {
+    Direct(BufWriter<io::Stdout>),
+    Paged(Child, BufWriter<ChildStdin>),
+}
+
+impl Output {
+    /// Standard output, for machines or for people.
+    pub(crate) fn new(json: bool) -> Self {
+        let term = Term::stdout();
+        let width = if term.is_term() { usize::from(term.size().1) } else { DEFAULT_WIDTH };
+        Self {
+            json,
+            width: width.max(20),
+            colour: !json && console::colors_enabled(),
+            sink: Sink::Direct(BufWriter::new(io::stdout())),
+        }
+    }
+
+    /// Whether machines read.
+    pub(crate) const fn json(&self) -> bool {
+        self.json
+    }
+
+    /// How many columns there are.
+    pub(crate) const fn width(&self) -> usize {
+        self.width
+    }
+
+    /// How much of an id a table shows: all of a generated one.
+    pub(crate) fn id_width(&self) -> usize {
+        const GENERATED: usize = 36;
+        (self.width / 3).max(GENERATED)
+    }
+
+    /// Colours are for terminals only.
+    pub(crate) fn style<T>(&self, text: T) -> StyledObject<T> {
+        console::style(text).force_styling(self.colour)
+    }
+
+    /// Prints a line of text.
+    pub(crate) fn line(&mut self, text: impl Display) -> Result<()> {
+        Ok(writeln!(self.writer(), "{text}")?)
+    }
+
+    /// Says something on standard error, beside the output.
+    pub(crate) fn note(&self, text: impl Display) {
+        // Where standard error is gone nobody wants to know.
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+
+    /// Prints a JSON document on a line of its own.
+    pub(crate) fn document(&mut self, document: &impl Serialize) -> Result<()> {
+        self.json_text(document)?;
+        self.line("")
+    }
+
+    fn json_text(&mut self, document: &impl Serialize) -> Result<()> {
+        Ok(serde_json::to_writer(self.writer(), document)?)
+    }
+
+    /// An empty table that fits.
+    pub(crate) fn table(&self, headings: &[&str]) -> Table {
+        let mut table = Table::new();
+        let width = u16::try_from(self.width).unwrap_or(u16::MAX);
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+        table.set_header(headings);
+        table
+    }
+
+    /// Prints a table without spaces before and behind its lines.
+    pub(crate) fn print_table(&mut self, mut table: Table) -> Result<()> {
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
+        // An id that is broken in two cannot be copied.
+        if let Some(ids) = table.column_mut(0) {
+            ids.set_constraint(ColumnConstraint::ContentWidth);
+        }
+        for (at, line) in table.lines().enumerate() {
+            // Colours would count as columns inside of the table.
+            let line = line.trim_end();
+            if at == 0 { self.line(self.style(line).bold())? } else { self.line(line)? }
+        }
+        Ok(())
+    }
+
+    /// Sends what follows through a pager, on a terminal.
+    pub(crate) fn page(&mut self) -> Result<()> {
+        if self.json || !Term::stdout().is_term() || !matches!(self.sink, Sink::Direct(_)) {
+            return Ok(());
+        }
+        self.writer().flush()?;
+        let named = std::env::var("PAGER").ok().filter(|pager| !pager.trim().is_empty());
+        let pager = named.unwrap_or_else(|| "less".to_owned());
+        let mut words = pager.split_whitespace();
+        let mut command = Command::new(words.next().unwrap_or("less"));
+        command.args(words).stdin(Stdio::piped());
+        if std::env::var_os("LESS").is_none() {
+            // Quit if it fits on a screen, let colours through, leave the text on the screen.
+            command.env("LESS", "FRX");
+        }
+        // Without a pager everything is printed at once.
+        if let Ok(mut child) = command.spawn()
+            && let Some(input) = child.stdin.take()
+        {
+            self.sink = Sink::Paged(child, BufWriter::new(input));
+        }
+        Ok(())
+    }
+
+    /// Shows everything that was printed so far.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        Ok(self.writer().flush()?)
+    }
+
+    /// Shows everything, and waits until a pager is done with it.
+    pub(crate) fn finish(self) -> Result<()> {
+        match self.sink {
+            Sink::Direct(mut stdout) => Ok(stdout.flush()?),
+            Sink::Paged(mut child, mut input) => {
+                let flushed = input.flush();
+                drop(input);
+                child.wait().map_err(|error| Failure::io("the pager failed", error))?;
+                Ok(flushed?)
+            }
+        }
+    }
+
+    /// Where bytes go that are printed as they are.
+    pub(crate) fn writer(&mut self) -> &mut (dyn Write + Send) {
+        match &mut self.sink {
+            Sink::Direct(stdout) => stdout,
+            Sink::Paged(_, input) => input,
+        }
+    }
+}
+
+/// A list in one JSON document, written item by item: `{…head, "<name>":[…]}`.
+pub(crate) struct JsonList<'a> {
+    out: &'a mut Output,
+    empty: bool,
+}
+
+impl<'a> JsonList<'a> {
+    /// Begins the list `name` behind the fields of `head`, a JSON object.
+    pub(crate) fn begin(out: &'a mut Output, head: &impl Serialize, name: &str) -> Result<Self> {
+        let head = serde_json::to_string(head)?;
+        let open = head.strip_suffix('}').unwrap_or("{");
+        let comma = if open.len() > 1 { "," } else { "" };
+        write!(out.writer(), "{open}{comma}\"{name}\":[")?;
+        Ok(Self { out, empty: true })
+    }
+
+    /// Writes an item.
+    pub(crate) fn item(&mut self, item: &impl Serialize) -> Result<()> {
+        let comma = if std::mem::take(&mut self.empty) { "" } else { "," };
+        write!(self.out.writer(), "{comma}")?;
+        self.out.json_text(item)
+    }
+
+    /// Ends the list and its document.
+    pub(crate) fn end(self) -> Result<()> {
+        self.out.line("]}")
+    }
+}

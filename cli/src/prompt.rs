@@ -1,0 +1,40 @@
+//! Questions before something is done that cannot be undone.
+
+use std::io::{self, BufRead, Write};
+
+use crate::failure::{Failure, Result};
+
+/// Asks for a yes, unless it was given on the command line.
+pub(crate) fn confirm(yes: bool, question: &str) -> Result<()> {
+    if yes {
+        return Ok(());
+    }
+    let answer = ask(&format!("{question} [y/N] "))?;
+    if matches!(answer.to_lowercase().as_str(), "y" | "yes") {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!("not done: {question} Say `--yes` to go on without being asked.")))
+}
+
+/// Asks for a name twice, unless a yes was given on the command line.
+pub(crate) fn confirm_name(yes: bool, name: &str, what: &str) -> Result<()> {
+    if yes {
+        return Ok(());
+    }
+    let first = ask(&format!("This deletes {what}. Type the name `{name}` to go on: "))?;
+    let again = if first == name { ask("And again: ")? } else { String::new() };
+    if again == name {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!("not done: the name `{name}` was not given twice. Say `--yes` to go on without that.")))
+}
+
+fn ask(question: &str) -> Result<String> {
+    let mut stderr = io::stderr();
+    stderr.write_all(question.as_bytes())?;
+    stderr.flush()?;
+    let mut answer = String::new();
+    let read = io::stdin().lock().read_line(&mut answer);
+    read.map_err(|error| Failure::io("standard input cannot be read", error))?;
+    Ok(answer.trim_end_matches(['\n', '\r']).to_owned())
+}

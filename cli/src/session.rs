@@ -1,0 +1,108 @@
+//! The store that a command works on, opened as the command needs it.
+
+use std::{path::PathBuf, sync::Arc};
+
+use agentstore::{
+    Capabilities, CommitCoordinator, Create, Error, OpenOptions, StoreUrl, Stores, Survives, TenantId, Thread,
+    ThreadId, ThreadRunStore,
+};
+use serde::Serialize;
+
+use crate::{args::Global, failure::Result};
+
+/// What a command does to the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Reads, beside a process that may be writing.
+    Read,
+    /// Writes to a store that exists.
+    Write,
+    /// Writes, and makes a store that does not exist.
+    Create,
+}
+
+/// An opened store, and the tenant that was asked for.
+#[derive(Debug)]
+pub(crate) struct Session {
+    url: StoreUrl,
+    stores: Stores,
+    tenant: TenantId,
+}
+
+/// What is said of the store in the header of a command's output.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct StoreHeader {
+    /// Where it is.
+    pub(crate) store: String,
+    /// The tenant.
+    pub(crate) tenant: TenantId,
+    /// What it really gives.
+    pub(crate) capabilities: Capabilities,
+}
+
+impl Session {
+    /// Opens the store that was named.
+    pub(crate) async fn open(global: &Global, access: Access) -> Result<Self> {
+        Self::open_url(global.store(), global.tenant.clone(), access).await
+    }
+
+    /// Opens the store at this URL.
+    pub(crate) async fn open_url(url: StoreUrl, tenant: TenantId, access: Access) -> Result<Self> {
+        let options = match access {
+            Access::Read if url.outlives_process() => OpenOptions::new().read_only(),
+            Access::Write if url.outlives_process() => OpenOptions::new().with_create(Create::Never),
+            Access::Read | Access::Write | Access::Create => OpenOptions::new(),
+        };
+        let stores = options.open_url(&url).await?;
+        Ok(Self { url, stores, tenant })
+    }
+
+    /// The opened store.
+    pub(crate) const fn stores(&self) -> &Stores {
+        &self.stores
+    }
+
+    /// What writes to the tenant's threads.
+    pub(crate) fn commits(&self) -> Result<Arc<dyn CommitCoordinator>> {
+        Ok(self.stores.commits(&self.tenant)?)
+    }
+
+    /// The tenant's threads.
+    pub(crate) fn threads(&self) -> Result<Arc<dyn ThreadRunStore>> {
+        Ok(self.stores.threads(&self.tenant)?)
+    }
+
+    /// A thread that must be there.
+    pub(crate) async fn thread(&self, id: &ThreadId) -> Result<Thread> {
+        let found = self.threads()?.load_thread(id).await?;
+        Ok(found.ok_or_else(|| Error::not_found("thread", id))?)
+    }
+
+    /// The file that holds a thread's log, where the store has such files.
+    pub(crate) fn log_file(&self, thread: &ThreadId) -> Result<Option<PathBuf>> {
+        Ok(self.stores.log_file(&self.tenant, thread)?)
+    }
+
+    /// What to say of the store.
+    pub(crate) fn header(&self) -> StoreHeader {
+        let capabilities = self.stores.capabilities().clone();
+        StoreHeader { store: self.url.to_string(), tenant: self.tenant.clone(), capabilities }
+    }
+
+    /// Closes the store, so that it need not be recovered by the next one.
+    pub(crate) async fn close(self) -> Result<()> {
+        Ok(self.stores.close().await?)
+    }
+}
+
+impl StoreHeader {
+    /// The header in one line.
+    pub(crate) fn line(&self) -> String {
+        let survives = match self.capabilities.survives {
+            Survives::Nothing => "nothing: it is gone with the process",
+            Survives::Process => "a killed process, but no power cut",
+            Survives::Power => "a power cut",
+        };
+        format!("store {}, tenant {}; what it acknowledged survives {survives}", self.store, self.tenant)
+    }
+}

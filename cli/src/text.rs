@@ -1,0 +1,162 @@
+//! Records as text for people: short, on one line, safe to print on a terminal.
+
+use agentstore::{Block, BlockKind, Body, Entry, Message, RewindTo, Timestamp, TokenCounts};
+
+/// A time as `2025-11-21 08:46:03Z`.
+pub(crate) fn time(at: Timestamp) -> String {
+    format(at, "%Y-%m-%d %H:%M:%SZ")
+}
+
+/// A time as `2025-11-21 08:46Z`, where there is little room.
+pub(crate) fn minute(at: Timestamp) -> String {
+    format(at, "%Y-%m-%d %H:%MZ")
+}
+
+fn format(at: Timestamp, format: &str) -> String {
+    let millis = i64::try_from(at.as_millis()).unwrap_or(i64::MAX);
+    match jiff::Timestamp::from_millisecond(millis) {
+        Ok(time) => time.strftime(format).to_string(),
+        Err(_) => at.to_string(),
+    }
+}
+
+/// `1 thread`, `2 threads`.
+pub(crate) fn count(number: u64, noun: &str) -> String {
+    let plural = match noun.strip_suffix('y') {
+        _ if number == 1 => noun.to_owned(),
+        Some(stem) => format!("{stem}ies"),
+        None if noun.ends_with("leaf") => noun.replace("leaf", "leaves"),
+        None => format!("{noun}s"),
+    };
+    format!("{number} {plural}")
+}
+
+/// Token counts as `1200 in, 80 out, 5000 from cache`.
+pub(crate) fn tokens(counts: &TokenCounts) -> String {
+    let parts = [
+        (counts.input, "in"),
+        (counts.output, "out"),
+        (counts.cache_read, "from cache"),
+        (counts.cache_write, "to cache"),
+    ];
+    let parts: Vec<_> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+    if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
+}
+
+/// Text without control characters, which could move a terminal's cursor or change its title. Line ends and tabs stay.
+pub(crate) fn safe(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+}
+
+/// Text on one line of at most `width` columns.
+pub(crate) fn line(text: &str, width: usize) -> String {
+    let mut words = String::new();
+    for word in text.split_whitespace() {
+        if !words.is_empty() {
+            words.push(' ');
+        }
+        words.push_str(word);
+        // Nobody sees more, and texts may be huge.
+        if words.len() > 4 * width {
+            break;
+        }
+    }
+    console::truncate_str(&safe(&words), width, "…").into_owned()
+}
+
+/// What an entry is: the role of a message, else the kind of the body.
+pub(crate) fn kind(entry: &Entry) -> &'static str {
+    entry.message().map_or_else(|| entry.kind().name(), |message| message.role.name())
+}
+
+/// What an entry holds, as it comes; cut it with [`line`].
+pub(crate) fn summary(entry: &Entry) -> String {
+    match &*entry.body {
+        Body::Message(message) => message_text(message),
+        Body::Compaction(compaction) => {
+            let text = blocks_text(&compaction.summary);
+            match &compaction.covers {
+                Some(covers) => format!("for {} to {}: {text}", covers.from, covers.to),
+                None => text,
+            }
+        }
+        Body::Checkpoint(checkpoint) => match &checkpoint.label {
+            Some(label) => format!("number {} `{label}`", checkpoint.number),
+            None => format!("number {}", checkpoint.number),
+        },
+        Body::Usage(usage) => usage.spent.as_ref().map(tokens).unwrap_or_default(),
+        Body::Label(label) => match &label.text {
+            Some(text) => format!("`{text}` for {}", label.target),
+            None => format!("none for {}", label.target),
+        },
+        Body::Rewind(rewind) => match &rewind.to {
+            Some(to) => format!("to {to}"),
+            None => "to the start".to_owned(),
+        },
+        Body::Custom(custom) => format!("{} {}", custom.kind, custom.data.as_str()),
+        Body::Unknown { kind, data } => format!("{kind} {}", data.as_str()),
+        _ => String::new(),
+    }
+}
+
+/// Where a rewind goes.
+pub(crate) fn target(to: &RewindTo) -> String {
+    match to {
+        RewindTo::Start => "the start".to_owned(),
+        RewindTo::Entry(entry) => format!("entry {entry}"),
+        RewindTo::Checkpoint(number) => format!("before checkpoint {number}"),
+        RewindTo::Label(label) | RewindTo::Snapshot(label) => format!("before checkpoint `{label}`"),
+    }
+}
+
+/// The text of a message, its calls and results.
+pub(crate) fn message_text(message: &Message) -> String {
+    blocks_text(&message.blocks)
+}
+
+fn blocks_text(blocks: &[Block]) -> String {
+    blocks.iter().map(block_text).filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+fn block_text(block: &Block) -> String {
+    match &block.kind {
+        BlockKind::Text(text) => text.clone(),
+        BlockKind::Thinking(thinking) if thinking.text.is_empty() => "(thinking, without text)".to_owned(),
+        BlockKind::Thinking(thinking) => format!("(thinking) {}", thinking.text),
+        BlockKind::Image(media) | BlockKind::Document(media) | BlockKind::Audio(media) | BlockKind::Video(media) => {
+            format!("(media: {})", media.media_type.as_deref().unwrap_or("of an unknown type"))
+        }
+        BlockKind::ToolUse(call) => format!("→ {} {}", call.name, call.input.as_str()),
+        BlockKind::ToolResult(result) => {
+            let mark = if result.is_error == Some(true) { "← (failed) " } else { "← " };
+            format!("{mark}{}", blocks_text(&result.blocks))
+        }
+        BlockKind::Opaque(opaque) => format!("(for {} only)", opaque.origin.provider),
+        BlockKind::Unknown { kind, .. } => format!("({kind})"),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{count, line, safe, time};
+    use agentstore::Timestamp;
+
+    #[test]
+    fn times_are_written_out() {
+        assert_eq!(time(Timestamp::from_millis(1_763_700_000_123).unwrap()), "2025-11-21 04:40:00Z");
+        assert_eq!(time(Timestamp::MIN), "1970-01-01 00:00:00Z");
+    }
+
+    #[test]
+    fn numbers_agree_with_their_nouns() {
+        assert_eq!([count(0, "entry"), count(1, "entry"), count(2, "leaf")], ["0 entries", "1 entry", "2 leaves"]);
+    }
+
+    #[test]
+    fn nothing_reaches_the_terminal_but_text() {
+        assert_eq!(safe("a\x1b[31mb\x07\n"), "a\u{fffd}[31mb\u{fffd}\n");
+        assert_eq!(line("one\n two\tthree", 9), "one two …");
+        assert_eq!(line("日本語です", 5), "日本…");
+    }
+}

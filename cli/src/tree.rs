@@ -1,0 +1,275 @@
+//! Draws the tree of a log for people: branches, the head, names and checkpoints; long runs folded.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use agentstore::{Body, BodyKind, Entry, EntryId};
+
+use crate::{output::Output, text};
+
+/// The tree of a log, without what its entries hold.
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    nodes: Vec<Node>,
+    by_id: BTreeMap<EntryId, usize>,
+    roots: Vec<usize>,
+    beside: u64,
+}
+
+#[derive(Debug)]
+struct Node {
+    seq: u64,
+    id: EntryId,
+    kind: &'static str,
+    text: String,
+    parent: Option<usize>,
+    children: Vec<usize>,
+    depth: u64,
+    /// A checkpoint or a compaction: never folded away.
+    stands_out: bool,
+    label: Option<String>,
+}
+
+/// Part of the drawing that is still to come: the run of entries that begins at a node.
+struct Run {
+    node: usize,
+    /// What stands before its first line.
+    lead: String,
+    /// What stands before its other lines.
+    margin: String,
+}
+
+/// So much of an entry's text is kept.
+const KEPT_COLUMNS: usize = 200;
+
+impl Tree {
+    /// Takes the next entry of the log.
+    pub(crate) fn push(&mut self, entry: &Entry) {
+        if let Body::Label(label) = &*entry.body
+            && let Some(target) = self.by_id.get(&label.target).and_then(|&at| self.nodes.get_mut(at))
+        {
+            target.label.clone_from(&label.text);
+        }
+        if entry.side {
+            self.beside += 1;
+            return;
+        }
+        let at = self.nodes.len();
+        let parent = entry.parent.as_ref().and_then(|id| self.by_id.get(id)).copied();
+        let mut depth = 1;
+        match parent.and_then(|parent| self.nodes.get_mut(parent)) {
+            Some(parent) => {
+                parent.children.push(at);
+                depth += parent.depth;
+            }
+            None => self.roots.push(at),
+        }
+        let label = match &*entry.body {
+            Body::Checkpoint(checkpoint) => checkpoint.label.clone(),
+            _ => None,
+        };
+        self.by_id.insert(entry.id.clone(), at);
+        self.nodes.push(Node {
+            seq: entry.seq,
+            id: entry.id.clone(),
+            kind: text::kind(entry),
+            text: text::line(&text::summary(entry), KEPT_COLUMNS),
+            parent,
+            children: Vec::new(),
+            depth,
+            stands_out: matches!(entry.kind(), BodyKind::Checkpoint | BodyKind::Compaction),
+            label,
+        });
+    }
+
+    /// How many entries lie beside the paths.
+    pub(crate) const fn beside(&self) -> u64 {
+        self.beside
+    }
+
+    /// The lines of the drawing.
+    pub(crate) fn draw(&self, head: Option<&EntryId>, out: &Output) -> Vec<String> {
+        let drawing = Drawing { tree: self, head_path: self.path(head), head, out };
+        drawing.lines()
+    }
+
+    /// The nodes from the head up to its root.
+    fn path(&self, head: Option<&EntryId>) -> BTreeSet<usize> {
+        let mut path = BTreeSet::new();
+        let mut next = head.and_then(|id| self.by_id.get(id)).copied();
+        while let Some(at) = next {
+            path.insert(at);
+            next = self.nodes.get(at).and_then(|node| node.parent);
+        }
+        path
+    }
+}
+
+struct Drawing<'a> {
+    tree: &'a Tree,
+    head: Option<&'a EntryId>,
+    head_path: BTreeSet<usize>,
+    out: &'a Output,
+}
+
+impl Drawing<'_> {
+    fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut to_come = Vec::new();
+        self.branch(&self.tree.roots, String::new(), &mut to_come);
+        while let Some(run) = to_come.pop() {
+            self.run(run, &mut lines, &mut to_come);
+        }
+        lines
+    }
+
+    /// Lines up the children of a node: the line of the head, else the newest, goes straight on after the others.
+    fn branch(&self, children: &[usize], margin: String, to_come: &mut Vec<Run>) {
+        let on_head_path = children.iter().rev().find(|child| self.head_path.contains(child));
+        let Some(&straight) = on_head_path.or(children.last()) else { return };
+        let others = children.iter().copied().filter(|&child| child != straight);
+        let runs = others.map(|node| Run { node, lead: format!("{margin}├─"), margin: format!("{margin}│ ") });
+        let mut runs: Vec<_> = runs.collect();
+        runs.push(Run { node: straight, lead: margin.clone(), margin });
+        to_come.extend(runs.into_iter().rev());
+    }
+
+    /// Draws a run of entries up to its leaf or to where it branches; what is not worth a line is folded.
+    fn run(&self, run: Run, lines: &mut Vec<String>, to_come: &mut Vec<Run>) {
+        let Run { node: first, lead, margin } = run;
+        let mut folded: Vec<&Node> = Vec::new();
+        let mut lead = Some(lead);
+        let mut next = self.tree.nodes.get(first);
+        while let Some(node) = next {
+            if let Some(lead) = lead.take() {
+                lines.push(self.line(&lead, node));
+            } else if self.is_shown(node) {
+                self.fold(&mut folded, &margin, lines);
+                lines.push(self.line(&margin, node));
+            } else {
+                folded.push(node);
+            }
+            next = match node.children.as_slice() {
+                [only] => self.tree.nodes.get(*only),
+                several => {
+                    self.branch(several, margin.clone(), to_come);
+                    None
+                }
+            };
+        }
+    }
+
+    fn is_shown(&self, node: &Node) -> bool {
+        node.children.len() != 1 || node.stands_out || node.label.is_some() || self.head == Some(&node.id)
+    }
+
+    /// One entry needs no more room than the line that would stand for it.
+    fn fold(&self, folded: &mut Vec<&Node>, margin: &str, lines: &mut Vec<String>) {
+        match folded.as_slice() {
+            [] => {}
+            [only] => lines.push(self.line(margin, only)),
+            several => {
+                let count = format!("⋯ {} entries", several.len());
+                lines.push(format!("{margin}│ {}", self.out.style(count).dim()));
+            }
+        }
+        folded.clear();
+    }
+
+    fn line(&self, lead: &str, node: &Node) -> String {
+        let is_head = self.head == Some(&node.id);
+        let is_leaf = node.children.is_empty();
+        let mark = match (is_head, is_leaf) {
+            (true, _) => self.out.style("◉").green().bold(),
+            (false, true) => self.out.style("○").yellow(),
+            (false, false) => self.out.style("●").dim(),
+        };
+        let mut notes = String::new();
+        if let Some(label) = &node.label {
+            notes.push_str(&format!("  [{}]", self.out.style(text::line(label, 40)).cyan()));
+        }
+        if is_leaf {
+            notes.push_str(&format!("  leaf, path of {}", node.depth));
+        }
+        if is_head {
+            notes.push_str(&format!("  {}", self.out.style("← head").green().bold()));
+        }
+        let begin = format!("{lead}{mark} @{} {}  ", node.seq, self.out.style(node.kind).bold());
+        let used = console::measure_text_width(&begin) + console::measure_text_width(&notes);
+        let room = self.out.width().saturating_sub(used);
+        let text = if room < 8 { String::new() } else { text::line(&node.text, room) };
+        format!("{begin}{text}{notes}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tree;
+    use crate::output::Output;
+    use agentstore::{Entry, EntryId};
+
+    /// Entries as `id<parent`, each a user message that says its id; `id=label` names an entry.
+    fn draw(log: &[&str], head: &str) -> String {
+        let mut tree = Tree::default();
+        for (at, text) in log.iter().enumerate() {
+            let seq = at + 1;
+            let document = match (text.split_once('<'), text.split_once('=')) {
+                (Some((id, "")), _) => {
+                    format!(
+                        r#"{{"seq":{seq},"id":"{id}","timestamp":1,"body":{{"message":{{"role":"user","blocks":[{{"text":"{id}"}}]}}}}}}"#
+                    )
+                }
+                (Some((id, parent)), _) => {
+                    format!(
+                        r#"{{"seq":{seq},"id":"{id}","parent":"{parent}","timestamp":1,"body":{{"message":{{"role":"user","blocks":[{{"text":"{id}"}}]}}}}}}"#
+                    )
+                }
+                (None, Some((target, label))) => {
+                    format!(
+                        r#"{{"seq":{seq},"id":"n{seq}","side":true,"timestamp":1,"body":{{"label":{{"target":"{target}","text":"{label}"}}}}}}"#
+                    )
+                }
+                (None, None) => panic!("{text}"),
+            };
+            tree.push(&serde_json::from_str::<Entry>(&document).unwrap());
+        }
+        let head = EntryId::new(head).ok();
+        tree.draw(head.as_ref(), &Output::new(true)).join("\n")
+    }
+
+    #[test]
+    fn a_long_run_is_folded() {
+        assert_eq!(
+            draw(&["a<", "b<a", "c<b", "d<c", "e<d"], "e"),
+            "● @1 user  a\n│ ⋯ 3 entries\n◉ @5 user  e  leaf, path of 5  ← head"
+        );
+        assert_eq!(
+            draw(&["a<", "b<a", "c<b"], "c"),
+            "● @1 user  a\n● @2 user  b\n◉ @3 user  c  leaf, path of 3  ← head"
+        );
+        assert_eq!(draw(&[], ""), "");
+    }
+
+    #[test]
+    fn the_line_of_the_head_goes_straight_on() {
+        assert_eq!(
+            draw(&["a<", "b<a", "c<b", "x<a", "y<x", "c=kept"], "c"),
+            "● @1 user  a\n├─● @4 user  x\n│ ○ @5 user  y  leaf, path of 3\n● @2 user  b\n◉ @3 user  c  [kept]  leaf, path of 3  ← head"
+        );
+    }
+
+    #[test]
+    fn several_roots_stand_beside_each_other() {
+        assert_eq!(
+            draw(&["a<", "b<", "c<b"], ""),
+            "├─○ @1 user  a  leaf, path of 1\n● @2 user  b\n○ @3 user  c  leaf, path of 2"
+        );
+    }
+
+    #[test]
+    fn a_deep_log_is_drawn_without_recursion() {
+        let log: Vec<String> =
+            (0..20_000).map(|at| if at == 0 { "e0<".into() } else { format!("e{at}<e{}", at - 1) }).collect();
+        let log: Vec<&str> = log.iter().map(String::as_str).collect();
+        assert_eq!(draw(&log, "e19999").lines().count(), 3);
+    }
+}

@@ -1,0 +1,96 @@
+//! Branches: fork, checkpoint, rewind, label, tree.
+
+use serde_json::{Value, json};
+
+use crate::given::{Store, at};
+
+fn texts(store: &Store, args: &[&str]) -> Vec<String> {
+    let context = store.json(&[&["context", "t"], args].concat());
+    let messages = at(&context, "/messages").as_array().unwrap();
+    messages.iter().map(|message| at(message, "/message/blocks/0/text").as_str().unwrap().to_owned()).collect()
+}
+
+fn three_messages() -> (Store, Vec<Value>) {
+    let store = Store::new();
+    let receipts = ["a", "b", "c"].map(|text| store.append("t", text));
+    (store, receipts.iter().map(|receipt| at(receipt, "/head").clone()).collect())
+}
+
+#[test]
+fn a_fork_leaves_the_old_branch_as_it_was() {
+    let (store, ids) = three_messages();
+    store.json(&["fork", "t", "--at", "@1", "--message", "x"]);
+    assert_eq!(texts(&store, &[]), ["a", "x"]);
+    assert_eq!(texts(&store, &["--at", "@3"]), ["a", "b", "c"]);
+    assert_eq!(texts(&store, &["--at", ids[1].as_str().unwrap()]), ["a", "b"]);
+    let tree = store.json(&["tree", "t"]);
+    assert_eq!(at(&tree, "/leaves/0/path_length"), 3);
+    assert_eq!(at(&tree, "/leaves/1/path_length"), 2);
+    assert_eq!(at(&tree, "/head"), at(&tree, "/leaves/1/entry"));
+    assert_eq!(at(&tree, "/branch_points/0"), &json!({ "entry": ids[0], "children": 2 }));
+}
+
+#[test]
+fn a_rewind_goes_where_it_is_told() {
+    let (store, ids) = three_messages();
+    store.json(&["checkpoint", "t", "--label", "here"]);
+    store.append("t", "d");
+    let back = store.json(&["rewind", "t", "--label", "here"]);
+    assert_eq!(at(&back, "/head"), &ids[2]);
+    let back = store.json(&["rewind", "t", "--to", "@1"]);
+    assert_eq!(at(&back, "/head"), &ids[0]);
+    let back = store.json(&["rewind", "t", "--snapshot", "here"]);
+    assert_eq!(at(&back, "/head"), &ids[2]);
+    assert_eq!(store.json(&["rewind", "t", "--start"]).get("head"), None);
+    assert_eq!(texts(&store, &[]), [""; 0]);
+    store.run(&["rewind", "t", "--checkpoint", "7"]).failed(1, &["checkpoint `7` does not exist"]);
+}
+
+#[test]
+fn a_label_can_be_seen_and_cleared() {
+    let (store, _) = three_messages();
+    store.json(&["label", "t", "@2", "the good idea"]);
+    let said = store.run(&["tree", "t"]).good();
+    assert!(said.out.contains("@2 user  b  [the good idea]"), "{}", said.out);
+    store.json(&["label", "t", "@2", "--clear"]);
+    assert!(!store.run(&["tree", "t"]).good().out.contains("good idea"));
+    store.run(&["label", "t", "@99", "x"]).failed(1, &["entry `@99` does not exist"]);
+}
+
+#[test]
+fn the_tree_is_drawn_for_people() {
+    let (store, _) = three_messages();
+    for text in ["d", "e", "f"] {
+        store.append("t", text);
+    }
+    store.json(&["fork", "t", "--at", "@2", "--message", "x"]);
+    store.json(&["checkpoint", "t"]);
+    let said = store.run(&["tree", "t"]).good();
+    let drawn: Vec<_> = said.out.lines().skip(2).collect();
+    assert_eq!(
+        drawn,
+        [
+            "● @1 user  a",
+            "● @2 user  b",
+            "├─● @3 user  c",
+            "│ │ ⋯ 2 entries",
+            "│ ○ @6 user  f  leaf, path of 6",
+            "● @7 user  x",
+            "◉ @8 checkpoint  number 0  leaf, path of 4  ← head",
+        ]
+    );
+}
+
+#[test]
+fn writing_to_a_thread_that_is_not_there_makes_none() {
+    let (store, _) = three_messages();
+    for args in [
+        &["fork", "u", "--at", "@1", "--message", "x"][..],
+        &["checkpoint", "u"],
+        &["rewind", "u", "--start"],
+        &["label", "u", "@1", "x"],
+    ] {
+        store.run(args).failed(1, &["thread `u` does not exist"]);
+    }
+    assert_eq!(at(&store.json(&["threads"]), "/threads").as_array().unwrap().len(), 1);
+}

@@ -1,0 +1,48 @@
+//! The tour: it proves what it says, on every kind of store.
+
+use serde_json::{Value, json};
+
+use crate::given::{Store, at, run};
+
+fn outcomes(document: &Value) -> Vec<(&str, &str)> {
+    let steps = at(document, "/steps").as_array().unwrap();
+    let text = |step, field| at(step, field).as_str().unwrap();
+    steps.iter().map(|step| (text(step, "/step"), text(step, "/outcome"))).collect()
+}
+
+fn take(args: &[&str]) -> Value {
+    let said = run(&[&["demo", "--json"], args].concat(), "").good();
+    serde_json::from_str(&said.out).unwrap()
+}
+
+#[test]
+fn the_tour_on_files_proves_every_step() {
+    let document = take(&[]);
+    assert_eq!((at(&document, "/failed"), at(&document, "/skipped")), (&json!(0), &json!(0)), "{document}");
+    let steps: Vec<_> = outcomes(&document).iter().map(|(step, _)| *step).collect();
+    assert_eq!(steps, ["import", "commit", "crash", "resume", "fork", "rewind", "verify"]);
+    assert_eq!(at(&document, "/steps/2/figures/acknowledged_turns"), at(&document, "/steps/2/figures/found_turns"));
+    let folder = at(&document, "/store").as_str().unwrap().strip_prefix("file:").unwrap();
+    assert!(!std::path::Path::new(folder).exists());
+}
+
+#[test]
+fn the_tour_in_memory_says_what_needs_files() {
+    let document = take(&["--store", "memory:"]);
+    let skipped: Vec<_> = outcomes(&document).into_iter().filter(|(_, outcome)| *outcome == "skipped").collect();
+    assert_eq!(skipped, [("crash", "skipped"), ("resume", "skipped")]);
+    assert_eq!(at(&document, "/failed"), 0, "{document}");
+    assert_eq!(at(&document, "/capabilities/survives"), "nothing");
+}
+
+#[test]
+fn the_tour_can_be_taken_again_on_a_store_that_stays() {
+    let store = Store::new();
+    for _ in 0..2 {
+        let document = store.json(&["demo"]);
+        assert_eq!(at(&document, "/failed"), 0, "{document}");
+    }
+    assert_eq!(at(&store.json(&["threads"]), "/threads").as_array().unwrap().len(), 1);
+    let said = store.run(&["demo"]).good();
+    assert!(said.out.contains("proved:") && said.out.contains("← head"), "{}", said.out);
+}

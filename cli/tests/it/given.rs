@@ -1,0 +1,118 @@
+//! A temporary store, and the command run on it.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A folder of its own, with a store in it.
+pub(crate) struct Store {
+    folder: TempDir,
+}
+
+/// What the command said.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Store {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// A path beside the store.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Runs the command on the store.
+    pub(crate) fn run(&self, args: &[&str]) -> Said {
+        self.run_with(args, "")
+    }
+
+    /// Runs the command on the store, with this standard input.
+    pub(crate) fn run_with(&self, args: &[&str], input: &str) -> Said {
+        run(&[&["--store", &format!("file:{}", self.path().display())], args].concat(), input)
+    }
+
+    /// Runs the command, which must succeed, and gives its document.
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        let said = self.run(&[args, &["--json"]].concat()).good();
+        serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}", said.out))
+    }
+
+    /// Appends a message to a thread, and gives the receipt.
+    pub(crate) fn append(&self, thread: &str, text: &str) -> Value {
+        self.json(&["append", thread, "--message", text])
+    }
+}
+
+impl Said {
+    /// The same, which must have succeeded.
+    pub(crate) fn good(self) -> Self {
+        assert_eq!((self.code, self.err.as_str()), (0, ""), "{self:?}");
+        self
+    }
+
+    /// The same, which must have ended so, and have said this on standard error and nothing on standard output.
+    pub(crate) fn failed(self, code: i32, says: &[&str]) -> Self {
+        assert_eq!((self.code, self.out.as_str()), (code, ""), "{self:?}");
+        for say in says {
+            assert!(self.err.contains(say), "`{say}` is not in {:?}", self.err);
+        }
+        self
+    }
+
+    /// The error document.
+    pub(crate) fn error(&self) -> Value {
+        serde_json::from_str(&self.err).unwrap_or_else(|error| panic!("{error}: {}", self.err))
+    }
+
+    /// The documents, one a line.
+    pub(crate) fn lines(&self) -> Vec<Value> {
+        self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+/// Runs the command in a folder of its own.
+pub(crate) fn run(args: &[&str], input: &str) -> Said {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_agentstore"))
+        .args(args)
+        .current_dir(folder.path())
+        .env_remove("AGENTSTORE_URL")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that does not read its input may have ended before.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    Said {
+        code: output.status.code().unwrap(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// A session file of another tool.
+pub(crate) fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../sessions/fixtures/sessions").join(name)
+}
+
+/// A field of a document, by path.
+pub(crate) fn at<'a>(document: &'a Value, pointer: &str) -> &'a Value {
+    document.pointer(pointer).unwrap_or_else(|| panic!("no `{pointer}` in {document}"))
+}

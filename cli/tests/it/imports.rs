@@ -1,0 +1,64 @@
+//! Session files of other tools, in and out.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::given::{Store, at, fixture};
+
+#[test]
+fn an_import_reports_and_can_be_exported_again() {
+    let store = Store::new();
+    let file = fixture("pi/v1-large-session.jsonl");
+    let report = store.json(&["import", file.to_str().unwrap()]);
+    assert_eq!((at(&report, "/format"), at(&report, "/lines")), (&json!("pi-v1"), &json!(1019)));
+    for field in ["/file", "/version", "/entries", "/bytes", "/messages", "/leaves", "/issues"] {
+        at(&report, field);
+    }
+    let thread = at(&report, "/thread").as_str().unwrap();
+    let out = store.beside("out.jsonl");
+    let args = ["export", thread, "--format", "pi-v1", "--output", out.to_str().unwrap()];
+    let exported = store.json(&args);
+    assert_eq!(at(&exported, "/exact"), true);
+    assert!(fs::read(&out).unwrap() == fs::read(&file).unwrap());
+    store.run(&args).failed(1, &["out.jsonl` cannot be written", "choose a file that does not exist yet"]);
+    let printed = store.run(&["export", thread, "--format", "pi-v1"]).good();
+    assert!(printed.out == fs::read_to_string(&file).unwrap());
+    let again = store.json(&["import", file.to_str().unwrap()]);
+    assert_eq!(at(&again, "/added"), 0);
+}
+
+#[test]
+fn several_files_give_a_report_each() {
+    let store = Store::new();
+    let (tree, welded) = (fixture("pi/v3-tree.jsonl"), fixture("bad/pi-welded-lines.jsonl"));
+    let said = store.run(&["import", tree.to_str().unwrap(), welded.to_str().unwrap(), "--json"]).good();
+    let formats: Vec<_> = said.lines().iter().map(|line| at(line, "/format").clone()).collect();
+    assert_eq!(formats.len(), 2);
+    assert_eq!(at(&said.lines()[1], "/issues/0/code"), "malformed_line");
+}
+
+#[test]
+fn what_is_no_session_ends_with_1() {
+    let store = Store::new();
+    let unknown = fixture("bad/unknown-format.jsonl");
+    let said = store.run(&["import", unknown.to_str().unwrap()]);
+    assert_eq!(said.code, 1, "{said:?}");
+    for text in ["unknown_format", "what to do", "agent-core"] {
+        assert!(said.err.contains(text), "{said:?}");
+    }
+    let said = store.run(&["import", unknown.to_str().unwrap(), "--json"]);
+    assert!(at(&said.lines()[0], "/thread").is_null());
+    assert_eq!(at(&said.error(), "/kind"), "invalid");
+    store.run(&["import", "/not/there.jsonl"]).failed(1, &["/not/there.jsonl", "what to do"]);
+}
+
+#[test]
+fn a_strict_import_writes_nothing_of_a_file_with_issues() {
+    let store = Store::new();
+    let welded = fixture("bad/pi-welded-lines.jsonl");
+    let said = store.run(&["import", "--strict", welded.to_str().unwrap()]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.err.contains("malformed_line") && said.err.contains("--strict"), "{said:?}");
+    assert_eq!(at(&store.json(&["threads"]), "/threads"), &json!([]));
+}

@@ -1,0 +1,13 @@
+//! The command as people and scripts use it: the real binary, its exit codes, documents and errors.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails, with its place")]
+
+mod branches;
+mod conformance;
+mod damage;
+mod demo;
+mod given;
+mod imports;
+mod removal;
+mod threads;
+mod usage;

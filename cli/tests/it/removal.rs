@@ -1,0 +1,51 @@
+//! Deletions: they are asked for, and they do what they say.
+
+use serde_json::json;
+
+use crate::given::{Store, at};
+
+fn ids(store: &Store) -> Vec<String> {
+    let document = store.json(&["threads"]);
+    let threads = at(&document, "/threads").as_array().unwrap();
+    threads.iter().map(|thread| at(thread, "/id").as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_thread_is_deleted_when_somebody_said_yes() {
+    let store = Store::new();
+    for thread in ["a", "b"] {
+        store.append(thread, "hi");
+    }
+    for answer in ["", "n\n", "a\n"] {
+        let said = store.run_with(&["delete", "a"], answer).failed(2, &["Delete thread a with 1 entry?", "--yes"]);
+        assert!(said.err.contains("not done"), "{said:?}");
+    }
+    assert_eq!(ids(&store).len(), 2);
+    assert_eq!(store.json(&["delete", "a", "--yes"]), json!({ "deleted": ["a"], "detached": [] }));
+    assert_eq!(store.run_with(&["delete", "b"], "y\n").code, 0);
+    assert_eq!(ids(&store).len(), 0);
+    store.run(&["delete", "a", "--yes"]).failed(1, &["thread `a` does not exist"]);
+}
+
+/// TN-8
+#[test]
+fn a_tenant_is_deleted_when_its_name_was_given_twice() {
+    let store = Store::new();
+    store.append("t", "kept");
+    store.run(&["--tenant", "acme", "append", "t", "--message", "hi"]).good();
+    assert_eq!(store.json(&["tenants"]), json!({ "tenants": ["acme", "default"] }));
+    for answer in ["", "acme\n", "acme\nacm\n", "y\ny\n"] {
+        store.run_with(&["tenants", "delete", "acme"], answer).failed(2, &["was not given twice"]);
+    }
+    store.run(&["tenants", "delete", "other", "--yes"]).failed(1, &["tenant `other` does not exist"]);
+    assert_eq!(store.run_with(&["tenants", "delete", "acme"], "acme\nacme\n").code, 0);
+    assert_eq!(store.json(&["tenants"]), json!({ "tenants": ["default"] }));
+    assert_eq!(ids(&store), ["t"]);
+}
+
+#[test]
+fn tenants_do_not_see_each_other() {
+    let store = Store::new();
+    store.append("t", "mine");
+    store.run(&["--tenant", "acme", "show", "t"]).failed(1, &["thread `t` does not exist"]);
+}

@@ -1,0 +1,125 @@
+//! Threads: appending, listing, showing, contexts, runs.
+
+use serde_json::json;
+
+use crate::given::{Store, at, run};
+
+#[test]
+fn a_message_makes_a_thread_and_the_receipt_says_where_it_stands() {
+    let store = Store::new();
+    let receipt = store.append("t-1", "hello");
+    assert_eq!((at(&receipt, "/thread"), at(&receipt, "/version")), (&json!("t-1"), &json!(1)));
+    assert_eq!((at(&receipt, "/first_seq"), at(&receipt, "/deduplicated")), (&json!(1), &json!(false)));
+    assert_eq!(at(&receipt, "/head"), at(&receipt, "/entry_ids/0"));
+    let said = store.run_with(&["append", "t-1"], "from standard input\n").good();
+    assert!(said.out.contains("appended to thread t-1, version 2"), "{}", said.out);
+    let context = store.json(&["context", "t-1"]);
+    assert_eq!(at(&context, "/messages/1/message/blocks/0/text"), "from standard input");
+    assert_eq!(at(&context, "/messages/0/message/role"), "user");
+}
+
+/// CM-10, CM-12
+#[test]
+fn a_key_makes_an_append_safe_to_repeat() {
+    let store = Store::new();
+    let first = store.json(&["append", "t", "--message", "once", "--key", "k"]);
+    let again = store.json(&["append", "t", "--message", "once", "--key", "k"]);
+    assert_eq!((at(&again, "/version"), at(&again, "/deduplicated")), (&json!(1), &json!(true)));
+    assert_eq!(at(&again, "/entry_ids"), at(&first, "/entry_ids"));
+    let other = store.run(&["append", "t", "--message", "other", "--key", "k", "--json"]).failed(1, &[]);
+    assert_eq!(at(&other.error(), "/kind"), "idempotency_mismatch");
+}
+
+#[test]
+fn an_expectation_keeps_a_late_writer_out() {
+    let store = Store::new();
+    store.json(&["append", "t", "--message", "one", "--expect", "absent"]);
+    store.json(&["append", "t", "--message", "two", "--expect", "1"]);
+    for late in ["absent", "1", "7"] {
+        let error = store.run(&["append", "t", "--message", "x", "--expect", late, "--json"]).failed(1, &[]).error();
+        assert_eq!((at(&error, "/kind"), at(&error, "/actual/version")), (&json!("conflict"), &json!(2)), "{late}");
+    }
+    store.json(&["append", "new", "--message", "x", "--expect", "0"]);
+}
+
+/// TH-15, FI-1
+#[test]
+fn threads_come_with_the_last_active_first_and_their_files() {
+    let store = Store::new();
+    for thread in ["a", "b", "a/../b 🦀"] {
+        store.append(thread, "hi");
+    }
+    store.append("b", "again");
+    let document = store.json(&["threads"]);
+    assert_eq!(at(&document, "/capabilities/survives"), "power");
+    let threads = at(&document, "/threads").as_array().unwrap();
+    assert_eq!(at(&threads[0], "/id"), "b");
+    assert_eq!((threads.len(), at(&threads[0], "/version")), (3, &json!(2)));
+    for thread in threads {
+        let log = std::fs::read_to_string(at(thread, "/log_file").as_str().unwrap()).unwrap();
+        assert!(log.lines().all(|line| line.starts_with('{')), "{log}");
+    }
+    assert_eq!(at(&store.json(&["threads", "--limit", "1"]), "/threads").as_array().unwrap().len(), 1);
+    let said = store.run(&["threads"]).good();
+    assert!(said.out.contains("survives a power cut") && said.out.contains("last activity"), "{}", said.out);
+}
+
+#[test]
+fn show_gives_the_thread_and_every_entry_a_line() {
+    let store = Store::new();
+    for number in 0..60 {
+        store.append("t", &format!("message {number}"));
+    }
+    let lines = store.run(&["show", "t", "--json"]).good().lines();
+    assert_eq!(at(&lines[0], "/thread/version"), 60);
+    let seqs: Vec<_> = lines[1..].iter().map(|line| at(line, "/seq").as_u64().unwrap()).collect();
+    assert_eq!(seqs, (1..=60).collect::<Vec<_>>());
+    let said = store.run(&["show", "t"]).good();
+    assert!(said.out.contains("message 59") && said.out.contains("@60 user"), "{}", said.out);
+}
+
+/// ID-10
+#[test]
+fn numbers_and_orders_of_keys_come_out_as_they_went_in() {
+    let store = Store::new();
+    let message = r#"{"role":"assistant","blocks":[{"tool_use":{"id":"c","name":"n","input":{"b":1.0,"a":12345678901234567890,"e":1e2}}}]}"#;
+    store.json(&["append", "t", "--message", message]);
+    for command in ["show", "context"] {
+        let said = store.run(&[command, "t", "--json"]).good();
+        assert!(said.out.contains(r#"{"b":1.0,"a":12345678901234567890,"e":1e2}"#), "{}", said.out);
+    }
+}
+
+#[test]
+fn a_context_says_what_was_repaired() {
+    let store = Store::new();
+    let call = r#"{"role":"assistant","blocks":[{"tool_use":{"id":"c-1","name":"n","input":{}}}]}"#;
+    store.json(&["append", "t", "--message", call]);
+    let context = store.json(&["context", "t"]);
+    assert_eq!(at(&context, "/messages").as_array().unwrap().len(), 2);
+    assert_eq!(at(&context, "/repairs/0/kind"), "open_call_answered");
+    assert_eq!(at(&context, "/messages/1/synthetic"), true);
+    let kept = store.json(&["context", "t", "--open-calls", "keep"]);
+    assert_eq!((at(&kept, "/messages").as_array().unwrap().len(), at(&kept, "/repairs")), (1, &json!([])));
+    let said = store.run(&["context", "t"]).good();
+    assert!(said.out.contains("a call was answered by an error, no result was recorded (call c-1)"), "{}", said.out);
+}
+
+#[test]
+fn text_of_others_cannot_drive_the_terminal() {
+    let store = Store::new();
+    store.append("t", "\u{1b}]0;title\u{7}\u{1b}[2Jgone");
+    for command in ["show", "tree", "context"] {
+        let said = store.run(&[command, "t"]).good();
+        assert!(!said.out.contains('\u{1b}') && said.out.contains("gone"), "{command}: {:?}", said.out);
+    }
+}
+
+#[test]
+fn nothing_outlives_a_store_in_memory() {
+    let said = run(&["append", "t", "--message", "hi", "--store", "memory:", "--json"], "").good();
+    assert_eq!(at(&said.lines()[0], "/version"), 1);
+    run(&["show", "t", "--store", "memory:"], "").failed(1, &["thread `t` does not exist"]);
+    let said = run(&["threads", "--store", "memory:"], "").good();
+    assert!(said.out.contains("survives nothing"), "{}", said.out);
+}

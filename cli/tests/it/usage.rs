@@ -1,0 +1,131 @@
+//! What is said on the command line: help, exit codes, errors, the environment.
+
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::given::{Store, at, run};
+
+const COMMANDS: &[&str] = &[
+    "demo",
+    "import",
+    "export",
+    "threads",
+    "show",
+    "tree",
+    "context",
+    "runs",
+    "append",
+    "fork",
+    "checkpoint",
+    "rewind",
+    "label",
+    "delete",
+    "tenants",
+    "verify",
+    "repair",
+    "conformance",
+];
+
+#[test]
+fn every_command_shows_an_example() {
+    let all = run(&["--help"], "").good();
+    for command in COMMANDS {
+        assert!(all.out.contains(&format!("\n  {command} ")), "{command}: {}", all.out);
+        let said = run(&[command, "--help"], "").good();
+        assert!(said.out.contains("Example"), "{command}: {}", said.out);
+        for option in ["--store", "--tenant", "--json"] {
+            assert!(said.out.contains(option), "{command}: {}", said.out);
+        }
+    }
+}
+
+/// CP-1
+#[test]
+fn what_is_not_understood_ends_with_2() {
+    for (args, says) in [
+        (&["threads", "--store", "redis:x"][..], "the scheme `redis` is unknown; known are `memory:` and `file:PATH`"),
+        (&["show"], "THREAD"),
+        (&["show", ""], "invalid thread id: it is empty"),
+        (&["--tenant", " ", "threads"], "invalid tenant id: it is blank"),
+        (&["rewind", "t"], "--start"),
+        (&["rewind", "t", "--start", "--checkpoint", "1"], "cannot be used with"),
+        (&["label", "t", "e"], "TEXT"),
+        (&["append", "t", "--expect", "many", "--message", "x"], "it is neither a number nor `absent`"),
+        (&["append", "t", "--message", "{\"role\":\"king\"}"], "it is no message"),
+        (&["append", "t", "--store", "memory:"], "standard input holds no message"),
+        (&["import", "--format", "word", "x"], "no session format is called `word`; known are"),
+        (&["export", "t", "--format", "agent-core", "--json", "--store", "memory:"], "--output"),
+        (&["fly"], "unrecognized subcommand"),
+    ] {
+        run(args, "").failed(2, &[says]);
+    }
+}
+
+/// ER-7
+#[test]
+fn a_usage_error_is_a_document_too() {
+    let said = run(&["rewind", "t", "--json"], "").failed(2, &[]);
+    let error = said.error();
+    assert_eq!((at(&error, "/kind"), at(&error, "/outcome")), (&json!("invalid"), &json!("not_applied")));
+    assert!(at(&error, "/message").as_str().unwrap().contains("--checkpoint"), "{error}");
+}
+
+/// ER-6, ER-7
+#[test]
+fn an_error_names_what_and_which_and_what_to_do() {
+    let store = Store::new();
+    store.append("t", "hi");
+    store
+        .run(&["show", "other"])
+        .failed(1, &["error: thread `other` does not exist", "what to do", "agentstore threads"]);
+    store.run(&["context", "t", "--at", "e-9"]).failed(1, &["entry `e-9` does not exist", "agentstore tree"]);
+    let error = store.run(&["show", "other", "--json"]).failed(1, &[]).error();
+    for (field, value) in [("/kind", "not_found"), ("/what", "thread"), ("/id", "other"), ("/outcome", "not_applied")] {
+        assert_eq!(at(&error, field), value);
+    }
+    assert_eq!(at(&error, "/retryable"), false);
+}
+
+#[test]
+fn a_store_that_is_not_there_is_not_made_by_reading() {
+    let store = Store::new();
+    for command in ["threads", "verify", "tenants", "runs"] {
+        let said = store.run(&[command]);
+        assert_eq!(said.code, 1, "{command}: {said:?}");
+        assert!(said.err.contains("data"), "{command}: {said:?}");
+        assert!(!store.path().exists(), "{command}");
+    }
+}
+
+#[test]
+fn nothing_is_made_before_there_is_a_message() {
+    let store = Store::new();
+    store.run(&["append", "t"]).failed(2, &["standard input holds no message"]);
+    assert!(!store.path().exists());
+}
+
+#[test]
+fn the_environment_names_a_store() {
+    let store = Store::new();
+    store.append("t", "hi");
+    let output = Command::new(env!("CARGO_BIN_EXE_agentstore"))
+        .args(["threads", "--json"])
+        .env("AGENTSTORE_URL", format!("file:{}", store.path().display()))
+        .output()
+        .unwrap();
+    assert!(String::from_utf8(output.stdout).unwrap().contains(r#""id":"t""#));
+}
+
+#[test]
+fn without_a_name_the_store_is_in_the_current_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_agentstore"))
+        .args(["append", "t", "--message", "hi"])
+        .current_dir(folder.path())
+        .env_remove("AGENTSTORE_URL")
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    assert!(folder.path().join("agentstore-data").is_dir());
+}
