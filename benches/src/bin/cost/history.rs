@@ -1,0 +1,142 @@
+//! Operations on a long history beside the same on a short one: appending, pages from both ends, rewinding and forking
+//! at any distance, the context behind a compaction (PR-15, EN-10, EN-14, CX-12).
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use benches::{Filled, Kind, Row, Samples, compacted, message, timed};
+use store_core::{
+    Commit, CommitCoordinatorExt, CommitKey, ContextRequest, Direction, EntryQuery, Expect, Fork, Guard, LogReader,
+    PageRequest, Receipt, RewindTo,
+};
+
+use crate::{
+    Options,
+    side::{Backend, Side, turns},
+};
+
+/// The length of a short thread.
+const SHORT: u64 = 100;
+
+/// After so many samples the next short thread has its turn: each one makes it grow.
+const SAMPLES_EACH: usize = 5;
+
+/// How far behind the head is near.
+const PAGE: u32 = 50;
+
+/// A store with its threads: one that is long, or as many as are needed of those that are short.
+struct History {
+    side: Side,
+    threads: Vec<Filled>,
+}
+
+pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<Row>> {
+    let folder = tempfile::tempdir_in(&options.folder)?;
+    let samples = backend.samples(options.samples);
+    let path = folder.path().join("root");
+    let side = Side::to_fill(backend, &path)?;
+    let mut small = Vec::new();
+    for number in 0..samples.div_ceil(SAMPLES_EACH) {
+        small.push(compacted(&*side.commits, &format!("short-{number}"), SHORT).await?);
+    }
+    let large = vec![compacted(&*side.commits, "long", options.entries).await?];
+    // In one store: only the histories differ, not what else has to be looked through.
+    let side = side.ready(backend, &path).await?;
+    let mut histories = [small, large].map(|threads| History { side: side.clone(), threads });
+    let mut rows = Vec::new();
+    if backend != Backend::FileSync {
+        rows.extend(reading(&histories, backend, samples).await?);
+    }
+    rows.extend(writing(&mut histories, backend, samples).await?);
+    side.store.close().await?;
+    Ok(rows)
+}
+
+async fn reading([small, large]: &[History; 2], backend: Backend, samples: usize) -> Result<Vec<Row>> {
+    let pages = [
+        ("first page", Kind::Flat, Direction::Forward, false),
+        ("last page", Kind::Flat, Direction::Backward, false),
+        ("first page of the path", Kind::Path, Direction::Forward, true),
+        ("last page of the path", Kind::Path, Direction::Backward, true),
+    ];
+    let mut rows = Vec::new();
+    for (operation, kind, direction, on_path) in pages {
+        let mut taken = Samples::default();
+        for sample in 0..samples {
+            for is_large in turns(sample) {
+                let history = if is_large { large } else { small };
+                taken.add(is_large, page(history, direction, on_path).await?);
+            }
+        }
+        rows.push(taken.row(operation, backend.name(), kind));
+    }
+    let mut taken = Samples::default();
+    for sample in 0..samples {
+        for is_large in turns(sample) {
+            let history = if is_large { large } else { small };
+            let thread = history.threads.first().context("a thread")?;
+            let call = history.side.threads.load_context(&thread.id, ContextRequest::head());
+            let (took, found) = timed(call).await;
+            anyhow::ensure!(found?.context.messages.len() < 20, "the compaction is not used");
+            taken.add(is_large, took);
+        }
+    }
+    rows.push(taken.row("context after a compaction", backend.name(), Kind::Flat));
+    Ok(rows)
+}
+
+async fn page(history: &History, direction: Direction, on_path: bool) -> Result<Duration> {
+    let thread = history.threads.first().context("a thread")?;
+    let mut query = if on_path { EntryQuery::path_of(thread.tip.clone()) } else { EntryQuery::all() };
+    query.direction = direction;
+    query.page = PageRequest::first(PAGE);
+    let log: &dyn LogReader = &*history.side.threads;
+    let (took, found) = timed(log.list_entries(&thread.id, query)).await;
+    anyhow::ensure!(found?.items.len() == PAGE as usize, "the page is not full");
+    Ok(took)
+}
+
+/// What is written in turns. Each step ends where the next one begins.
+const STEPS: [&str; 6] = [
+    "append",
+    "append, with a key",
+    "rewind to the first entry",
+    "rewind to the last entry",
+    "fork below the first entry",
+    "fork below the last entry",
+];
+
+async fn writing(histories: &mut [History; 2], backend: Backend, samples: usize) -> Result<Vec<Row>> {
+    let mut steps: Vec<Samples> = STEPS.iter().map(|_| Samples::default()).collect();
+    let [small, large] = histories;
+    for sample in 0..samples {
+        for (step, taken) in steps.iter_mut().enumerate() {
+            for is_large in turns(sample) {
+                let history = if is_large { &mut *large } else { &mut *small };
+                let nth = if is_large { 0 } else { sample / SAMPLES_EACH };
+                let thread = history.threads.get_mut(nth).context("a thread")?;
+                let (took, receipt) = write(&history.side, thread, step, sample).await?;
+                thread.follow(&receipt);
+                taken.add(is_large, took);
+            }
+        }
+    }
+    Ok(STEPS.iter().zip(steps).map(|(step, taken)| taken.row(step, backend.name(), Kind::Flat)).collect())
+}
+
+async fn write(side: &Side, thread: &Filled, step: usize, sample: usize) -> Result<(Duration, Receipt)> {
+    let commits = &*side.commits;
+    let number = sample as u64;
+    let guard = Guard::at(thread.id.clone(), thread.version);
+    let append = Commit::new(thread.id.clone()).expecting(Expect::Version(thread.version)).entry(message(number));
+    let fork = |below: &store_core::EntryId| Fork::below(below.clone()).entry(message(number));
+    let (took, receipt) = match step {
+        0 => timed(commits.commit(append)).await,
+        1 => timed(commits.commit(append.with_key(CommitKey::new(format!("turn-{sample}"))?))).await,
+        2 => timed(commits.rewind(guard, RewindTo::Entry(thread.first.clone()))).await,
+        3 => timed(commits.rewind(guard, RewindTo::Entry(thread.tip.clone()))).await,
+        4 => timed(commits.fork(guard, fork(&thread.first))).await,
+        _ => timed(commits.fork(guard, fork(&thread.tip))).await,
+    };
+    Ok((took, receipt?))
+}

@@ -1,0 +1,87 @@
+//! The cost of operations on a long history against a short one, and beside other tenants (PR-15, EN-10, EN-14, CX-12,
+//! TN-6).
+//!
+//! Samples of both sizes take turns in one loop, so that what else the machine does hits both. A line is too much if
+//! its medians have a ratio above 1.2 and differ by more than 2 µs; the command then ends with 1.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
+
+mod history;
+mod side;
+mod tenants;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::Result;
+use benches::Row;
+use lexopt::{Arg, Parser, ValueExt};
+
+use crate::side::Backend;
+
+const HELP: &str = "\
+What operations cost on a thread of 100,000 entries against one of 100, and in a tenant beside 200 others.
+
+Usage: cargo run --release -p benches --bin cost -- [OPTIONS]
+
+Options:
+  --folder PATH    where the stores on files are made [default: the system's folder for temporary files]
+  --samples N      samples of each line and size [default: 400]
+  --entries N      length of the long thread [default: 100000]
+  --tenants N      how many other tenants, of 100 threads each [default: 200]
+  --only NAME      only one backend: memory, file, or file-sync
+";
+
+/// What is measured.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    pub(crate) folder: PathBuf,
+    pub(crate) samples: usize,
+    pub(crate) entries: u64,
+    pub(crate) tenants: usize,
+    pub(crate) only: Option<String>,
+}
+
+fn main() -> ExitCode {
+    match options().and_then(|options| options.map_or(Ok(true), |options| run(&options))) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn options() -> Result<Option<Options>> {
+    let mut options =
+        Options { folder: std::env::temp_dir(), samples: 400, entries: 100_000, tenants: 200, only: None };
+    let mut parser = Parser::from_env();
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Arg::Long("folder") => options.folder = parser.value()?.into(),
+            Arg::Long("samples") => options.samples = parser.value()?.parse()?,
+            Arg::Long("entries") => options.entries = parser.value()?.parse()?,
+            Arg::Long("tenants") => options.tenants = parser.value()?.parse()?,
+            Arg::Long("only") => options.only = Some(parser.value()?.parse()?),
+            Arg::Long("help") | Arg::Short('h') => {
+                print!("{HELP}");
+                return Ok(None);
+            }
+            _ => return Err(arg.unexpected().into()),
+        }
+    }
+    Ok(Some(options))
+}
+
+fn run(options: &Options) -> Result<bool> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let mut rows: Vec<Row> = Vec::new();
+    for backend in [Backend::Memory, Backend::File, Backend::FileSync] {
+        if options.only.as_ref().is_some_and(|only| only != backend.name()) {
+            continue;
+        }
+        rows.extend(runtime.block_on(history::measure(backend, options))?);
+        rows.extend(runtime.block_on(tenants::measure(backend, options))?);
+    }
+    Ok(benches::print(&rows))
+}

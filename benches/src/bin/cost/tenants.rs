@@ -1,0 +1,88 @@
+//! A small tenant alone in a store, and beside many tenants with many threads (PR-15, TN-6).
+
+use anyhow::{Context, Result};
+use benches::{Filled, Kind, Row, Samples, fill, message, timed};
+use store_core::{Commit, Expect, PageRequest, Survives, TenantId, ThreadFilter, ThreadQuery, ThreadReader};
+
+use crate::{
+    Options,
+    side::{Backend, Side, commits, turns},
+};
+
+/// How many threads the small tenant has, and how many each of the others.
+const THREADS: usize = 60;
+const THREADS_OF_OTHERS: usize = 100;
+const PAGE: u32 = 50;
+
+struct Small {
+    side: Side,
+    threads: Vec<Filled>,
+}
+
+pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<Row>> {
+    let folder = tempfile::tempdir_in(&options.folder)?;
+    let mut sides = Vec::new();
+    for (name, others) in [("alone", 0), ("beside", options.tenants)] {
+        let path = folder.path().join(name);
+        let side = Side::to_fill(backend, &path)?;
+        let mut threads = Vec::new();
+        // In the middle, so that others stand before and behind it.
+        for tenant in 0..others / 2 {
+            other(&side, &format!("a-{tenant}")).await?;
+        }
+        for number in 0..THREADS {
+            threads.push(fill(&*side.commits, &format!("t-{number}"), 10).await?);
+        }
+        for tenant in others / 2..others {
+            other(&side, &format!("z-{tenant}")).await?;
+        }
+        sides.push(Small { side: side.ready(backend, &path).await?, threads });
+    }
+    let [alone, beside]: [Small; 2] = sides.try_into().ok().context("two sides")?;
+    let rows = samples([alone, beside], backend, backend.samples(options.samples)).await?;
+    Ok(rows)
+}
+
+async fn other(side: &Side, tenant: &str) -> Result<()> {
+    let commits = commits(&*side.store, &TenantId::new(tenant)?)?;
+    for number in 0..THREADS_OF_OTHERS {
+        let _ = fill(&*commits, &format!("t-{number}"), 1).await?;
+    }
+    if side.store.capabilities().survives != Survives::Nothing {
+        // A store keeps the files of threads open that are not durable yet.
+        side.store.sync().await?;
+    }
+    Ok(())
+}
+
+async fn samples([mut alone, mut beside]: [Small; 2], backend: Backend, samples: usize) -> Result<Vec<Row>> {
+    let mut pages = Samples::default();
+    let mut appends = Samples::default();
+    for sample in 0..samples {
+        for is_large in turns(sample) {
+            let small = if is_large { &mut beside } else { &mut alone };
+            let query = ThreadQuery::new(ThreadFilter::default()).with_page(PageRequest::first(PAGE));
+            let reader: &dyn ThreadReader = &*small.side.threads;
+            let (took, found) = timed(reader.list_threads(query)).await;
+            anyhow::ensure!(found?.items.len() == PAGE as usize, "the page is not full");
+            pages.add(is_large, took);
+        }
+        for is_large in turns(sample) {
+            let small = if is_large { &mut beside } else { &mut alone };
+            let thread = small.threads.get_mut(sample % THREADS).context("a thread")?;
+            let expect = Expect::Version(thread.version);
+            let commit = Commit::new(thread.id.clone()).expecting(expect).entry(message(sample as u64));
+            let (took, receipt) = timed(small.side.commits.commit(commit)).await;
+            thread.follow(&receipt?);
+            appends.add(is_large, took);
+        }
+    }
+    let mut rows = vec![appends.row("append beside other tenants", backend.name(), Kind::Flat)];
+    if backend != Backend::FileSync {
+        rows.insert(0, pages.row("page of threads beside other tenants", backend.name(), Kind::Flat));
+    }
+    for small in [alone, beside] {
+        small.side.store.close().await?;
+    }
+    Ok(rows)
+}

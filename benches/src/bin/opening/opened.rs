@@ -1,0 +1,176 @@
+//! Opening times and memory, each in a process of its own.
+
+#![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use benches::{fill, median, message, timed};
+use serde_json::{Map, Value, json};
+use store_core::{Commit, CommitCoordinator, CommitKey, Store, TenantId, ThreadId};
+use store_file::{Durability, FileConfig, FileStore};
+
+use crate::Options;
+
+/// How often each opening is measured; a rebuild takes long enough to be measured less often.
+const OPENINGS: usize = 5;
+const REBUILDS: usize = 2;
+
+/// How many commits a process makes before it is killed.
+const COMMITS: u64 = 1_000;
+
+/// What a process tells of its opening.
+struct Opened {
+    took: Duration,
+    peak_kib: u64,
+    unclean: bool,
+    index_rebuilt: bool,
+}
+
+pub(crate) fn measure(options: &Options) -> Result<Value> {
+    let folder = tempfile::tempdir_in(&options.folder)?;
+    let root = folder.path().join("root");
+    let mut figures = Map::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let (took, built) = runtime.block_on(timed(build(&root, options)));
+    built?;
+    figures.insert("threads".to_owned(), json!(options.threads));
+    figures.insert("entries of each".to_owned(), json!(options.entries));
+    figures.insert("building, s".to_owned(), json!(took.as_secs()));
+    figures.insert("memory of an idle process, MiB".to_owned(), json!(rounded(peak_of_nothing()?)));
+    let mut add =
+        |name: &str, times: usize, before: &dyn Fn() -> Result<()>, fits: fn(&Opened) -> bool| -> Result<()> {
+            let mut found = Vec::new();
+            for _ in 0..times {
+                before()?;
+                found.push(open_elsewhere(&root)?);
+            }
+            ensure!(found.iter().all(fits), "{name}: the store was opened in another condition");
+            let peak = found.iter().map(|opened| opened.peak_kib).max().unwrap_or_default();
+            let took = median(found.iter().map(|opened| opened.took).collect());
+            figures.insert(format!("{name}, ms"), json!(rounded(took.as_secs_f64() * 1e3)));
+            figures.insert(format!("{name}, peak MiB"), json!(rounded(peak)));
+            Ok(())
+        };
+    add("after a clean close", OPENINGS, &|| Ok(()), |opened| !opened.unclean && !opened.index_rebuilt)?;
+    add("after a kill", OPENINGS, &|| kill(&root), |opened| opened.unclean && !opened.index_rebuilt)?;
+    let forget = || fs::remove_dir_all(root.join("index")).context("removing the index");
+    add("without its index", REBUILDS, &forget, |opened| opened.index_rebuilt)?;
+    Ok(Value::Object(figures))
+}
+
+fn rounded(number: impl Into<Figure>) -> f64 {
+    (number.into().0 * 10.0).round() / 10.0
+}
+
+/// A number of milliseconds, or of KiB as MiB.
+struct Figure(f64);
+
+impl From<f64> for Figure {
+    fn from(number: f64) -> Self {
+        Self(number)
+    }
+}
+
+impl From<u64> for Figure {
+    fn from(kib: u64) -> Self {
+        Self(Duration::from_millis(kib).as_secs_f64() * 1000.0 / 1024.0)
+    }
+}
+
+async fn build(root: &Path, options: &Options) -> Result<()> {
+    let store = FileStore::open(root, FileConfig::default().with_durability(Durability::None))?;
+    let commits = commits(&store)?;
+    for number in 0..options.threads {
+        let _ = fill(&*commits, &format!("t-{number}"), options.entries).await?;
+        if number % 1_000 == 999 {
+            // A store keeps the files of threads open that are not durable yet.
+            store.sync().await?;
+        }
+    }
+    Ok(store.close().await?)
+}
+
+/// What writes to the tenant that is measured.
+pub(crate) fn commits(store: &FileStore) -> Result<std::sync::Arc<dyn CommitCoordinator>> {
+    store.tenant(&TenantId::default_tenant())?.commits.context("the store keeps no threads")
+}
+
+/// Lets another process open the store, and close it.
+fn open_elsewhere(root: &Path) -> Result<Opened> {
+    let output = Command::new(std::env::current_exe()?).arg("open").arg(root).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said: Value = serde_json::from_slice(&output.stdout)?;
+    let number = |name: &str| said.get(name).and_then(Value::as_u64).with_context(|| name.to_owned());
+    let flag = |name: &str| said.get(name).and_then(Value::as_bool).with_context(|| name.to_owned());
+    Ok(Opened {
+        took: Duration::from_micros(number("micros")?),
+        peak_kib: number("peak_kib")?,
+        unclean: flag("unclean")?,
+        index_rebuilt: flag("index_rebuilt")?,
+    })
+}
+
+/// Opens the store in this process, says how that went, and closes it.
+#[expect(clippy::print_stdout, reason = "this is how a process tells another")]
+pub(crate) fn open(root: &Path) -> Result<()> {
+    let start = Instant::now();
+    let store = FileStore::open(root, FileConfig::default())?;
+    let micros = u64::try_from(start.elapsed().as_micros())?;
+    let (unclean, index_rebuilt) = (store.opening().unclean, store.opening().index_rebuilt);
+    let said = json!({ "micros": micros, "peak_kib": peak_kib()?, "unclean": unclean, "index_rebuilt": index_rebuilt });
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    runtime.block_on(store.close())?;
+    println!("{said}");
+    Ok(())
+}
+
+/// Lets another process work with the store, and kills it.
+fn kill(root: &Path) -> Result<()> {
+    let mut child = Command::new(std::env::current_exe()?).arg("work").arg(root).stdout(Stdio::piped()).spawn()?;
+    let said = BufReader::new(child.stdout.take().context("what it says")?).lines().next().transpose();
+    child.kill()?;
+    let _ = child.wait()?;
+    ensure!(said?.as_deref() == Some("working"), "the other process did not come to work");
+    Ok(())
+}
+
+/// Commits to some threads, says so, and goes on until it is killed.
+#[expect(clippy::print_stdout, reason = "this is how a process tells another")]
+pub(crate) fn work(root: &Path) -> Result<()> {
+    let store =
+        FileStore::open(root, FileConfig::default().with_durability(Durability::Interval(Duration::from_secs(1))))?;
+    let commits = commits(&store)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    for number in 0.. {
+        if number == COMMITS {
+            println!("working");
+        }
+        let key = CommitKey::new(format!("{}-{number}", std::process::id()))?;
+        let thread = ThreadId::new(format!("t-{}", number % COMMITS))?;
+        let commit = Commit::new(thread).with_key(key).entry(message(number));
+        let _ = runtime.block_on(commits.commit(commit))?;
+    }
+    Ok(())
+}
+
+fn peak_of_nothing() -> Result<u64> {
+    let output = Command::new("cat").arg("/proc/self/status").output()?;
+    peak_in(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// The most memory that this process had so far.
+fn peak_kib() -> Result<u64> {
+    peak_in(&fs::read_to_string("/proc/self/status").context("a system with /proc")?)
+}
+
+fn peak_in(status: &str) -> Result<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("VmHWM")?;
+    Ok(line.trim().trim_end_matches(" kB").parse()?)
+}

@@ -1,0 +1,82 @@
+//! Threads of a given length.
+
+use anyhow::{Context as _, Result};
+use store_core::{
+    Block, Commit, CommitCoordinator, Compaction, EntryId, Expect, Interval, Message, NewEntry, Receipt, ThreadId,
+    Version,
+};
+
+/// How many entries one commit of [`fill`] has at most.
+const BATCH: u64 = 500;
+
+/// How many messages stand behind the compaction of [`compacted`].
+const BEHIND: u64 = 10;
+
+/// A thread, and what calls to it name.
+#[derive(Debug, Clone)]
+pub struct Filled {
+    /// Its id.
+    pub id: ThreadId,
+    /// Its version now.
+    pub version: Version,
+    /// Its first entry.
+    pub first: EntryId,
+    /// Its last message.
+    pub tip: EntryId,
+}
+
+impl Filled {
+    /// Takes over what a commit says.
+    pub const fn follow(&mut self, receipt: &Receipt) {
+        self.version = receipt.version;
+    }
+}
+
+/// A message of a usual size.
+#[must_use]
+pub fn message(number: u64) -> NewEntry {
+    let text = format!("{number}: {}", "what was said here is about as long as an answer. ".repeat(4));
+    NewEntry::new(if number.is_multiple_of(2) { Message::user(text) } else { Message::assistant(text) })
+}
+
+/// Makes a thread of `length` messages.
+///
+/// # Errors
+/// Those of the commits.
+pub async fn fill(commits: &dyn CommitCoordinator, id: &str, length: u64) -> Result<Filled> {
+    let id = ThreadId::new(id)?;
+    let mut filled = None;
+    let mut written = 0;
+    while written < length {
+        let next = length.min(written + BATCH);
+        let expect = filled.as_ref().map_or(Expect::Absent, |filled: &Filled| Expect::Version(filled.version));
+        let commit = Commit::new(id.clone()).expecting(expect).entries((written..next).map(message));
+        let receipt = commits.commit(commit).await?;
+        let tip = receipt.entry_ids.last().context("a commit without entries")?.clone();
+        let first = receipt.entry_ids.first().context("a commit without entries")?.clone();
+        let begun = filled.get_or_insert(Filled { id: id.clone(), version: receipt.version, first, tip: tip.clone() });
+        begun.follow(&receipt);
+        begun.tip = tip;
+        written = next;
+    }
+    filled.context("a thread without entries")
+}
+
+/// Makes a thread of `length` entries: messages, a compaction from the root over all of them, and a few more messages.
+///
+/// # Errors
+/// Those of the commits.
+pub async fn compacted(commits: &dyn CommitCoordinator, id: &str, length: u64) -> Result<Filled> {
+    let mut thread = fill(commits, id, length.saturating_sub(BEHIND + 1)).await?;
+    let mut compaction = Compaction::default();
+    compaction.covers = Some(Interval::new(thread.first.clone(), thread.tip.clone()));
+    compaction.summary = vec![Block::text("what was said before, in short")];
+    let commit = Commit::new(thread.id.clone())
+        .expecting(Expect::Version(thread.version))
+        .entry(NewEntry::new(compaction))
+        .entries((0..BEHIND).map(message));
+    let receipt = commits.commit(commit).await?;
+    thread.follow(&receipt);
+    thread.tip = receipt.entry_ids.last().context("a commit without entries")?.clone();
+    Ok(thread)
+}

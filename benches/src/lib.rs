@@ -1,0 +1,17 @@
+//! What the benchmarks share: threads to measure with, times and medians, the table.
+//!
+//! # Layout
+//! - `fill`: threads of a given length
+//! - `rows`: interleaved samples, and what is too much
+//! - `bin/cost`: a long history beside a short one, a full store beside an empty one
+//! - `bin/opening`: opening a large store in each condition, syncs beside those of the bare disk
+//!
+//! Figures are compared on one machine, in one run: `cargo run --release -p benches --bin cost`.
+
+mod fill;
+mod rows;
+
+pub use self::{
+    fill::{Filled, compacted, fill, message},
+    rows::{Kind, Row, Samples, median, print, timed},
+};

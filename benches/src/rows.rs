@@ -1,0 +1,136 @@
+//! Interleaved samples of two sizes, and the table of their medians.
+
+#![expect(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark measures time, and prints it")]
+
+use std::{
+    future::Future,
+    time::{Duration, Instant},
+};
+
+/// A larger ratio is too much, unless the difference is below [`NOTICEABLE`].
+const LARGEST_RATIO: f64 = 1.2;
+const NOTICEABLE: Duration = Duration::from_micros(2);
+
+/// How the cost of an operation may grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Not at all.
+    Flat,
+    /// With the logarithm of the log: it is on a path (PR-15). From 100 to 100,000 entries the logarithm grows 2.5
+    /// times.
+    Path,
+}
+
+/// The samples of one operation, in turns on a small and on a large store.
+#[derive(Debug, Default)]
+pub struct Samples {
+    small: Vec<Duration>,
+    large: Vec<Duration>,
+}
+
+impl Samples {
+    /// Adds a sample of one side.
+    pub fn add(&mut self, is_large: bool, took: Duration) {
+        if is_large { self.large.push(took) } else { self.small.push(took) }
+    }
+
+    /// The line of the table.
+    #[must_use]
+    pub fn row(self, operation: &'static str, backend: &'static str, kind: Kind) -> Row {
+        Row { operation, backend, kind, small: median(self.small), large: median(self.large) }
+    }
+}
+
+/// A line of the table.
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    operation: &'static str,
+    backend: &'static str,
+    kind: Kind,
+    small: Duration,
+    large: Duration,
+}
+
+impl Row {
+    fn ratio(&self) -> f64 {
+        self.large.as_secs_f64() / self.small.as_secs_f64().max(f64::EPSILON)
+    }
+
+    /// Whether it grows more than it may, by more than noise.
+    #[must_use]
+    pub fn is_too_much(&self) -> bool {
+        let growth = if self.kind == Kind::Path { 2.5 } else { 1.0 };
+        self.ratio() > LARGEST_RATIO * growth && self.large.saturating_sub(self.small) > NOTICEABLE
+    }
+}
+
+/// The middle one of some times; zero of none.
+#[must_use]
+pub fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+/// How long a call takes, and what it answers.
+pub async fn timed<T>(call: impl Future<Output = T>) -> (Duration, T) {
+    let start = Instant::now();
+    let answer = call.await;
+    (start.elapsed(), answer)
+}
+
+/// Prints the table; `true` if no line is too much.
+#[must_use]
+pub fn print(rows: &[Row]) -> bool {
+    println!(
+        "{:<44} {:<12} {:>10} {:>10} {:>6} {:>10}",
+        "operation", "backend", "small", "large", "ratio", "difference"
+    );
+    let micros = |time: Duration| time.as_secs_f64() * 1e6;
+    for row in rows {
+        let (small, large) = (micros(row.small), micros(row.large));
+        let remark = match (row.is_too_much(), row.kind) {
+            (true, _) => "  too much",
+            (false, Kind::Path) => "  may grow with the logarithm",
+            (false, Kind::Flat) => "",
+        };
+        println!(
+            "{:<44} {:<12} {small:>7.1} µs {large:>7.1} µs {:>6.2} {:>7.1} µs{remark}",
+            row.operation,
+            row.backend,
+            row.ratio(),
+            large - small
+        );
+    }
+    !rows.iter().any(Row::is_too_much)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Kind, Samples, median};
+
+    fn check(small: u64, large: u64, kind: Kind, too_much: bool) {
+        let mut samples = Samples::default();
+        samples.add(false, Duration::from_nanos(small));
+        samples.add(true, Duration::from_nanos(large));
+        assert_eq!(samples.row("append", "memory", kind).is_too_much(), too_much, "{small} {large}");
+    }
+
+    #[test]
+    fn a_line_is_too_much_if_it_grows_by_more_than_noise() {
+        check(10_000, 12_000, Kind::Flat, false);
+        check(10_000, 12_500, Kind::Flat, true);
+        check(1_000, 2_900, Kind::Flat, false);
+        check(100_000, 110_000, Kind::Flat, false);
+        check(10_000, 25_000, Kind::Path, false);
+        check(10_000, 31_000, Kind::Path, true);
+        check(20_000, 10_000, Kind::Flat, false);
+    }
+
+    #[test]
+    fn the_middle_one_is_taken() {
+        let times = [5, 1, 900].map(Duration::from_secs).to_vec();
+        assert_eq!((median(times), median(Vec::new())), (Duration::from_secs(5), Duration::ZERO));
+    }
+}
