@@ -1,0 +1,53 @@
+//! Tasks of people who change agentstore: `cargo xtask test` checks everything, `cargo xtask tidy` the habits.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
+
+mod test;
+mod tidy;
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Result, bail};
+use lexopt::{Arg, Parser};
+
+const HELP: &str = "\
+Tasks of people who change agentstore.
+
+Usage: cargo xtask TASK
+
+Tasks:
+  test    everything that must hold: format, lints, tests, doc tests, tidy
+  tidy    what no compiler checks: sizes, layout, every promise with its case
+";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let mut parser = Parser::from_env();
+    match parser.next()? {
+        Some(Arg::Value(task)) if task == "test" => test::run(&root()),
+        Some(Arg::Value(task)) if task == "tidy" => tidy::run(&root()),
+        Some(Arg::Long("help") | Arg::Short('h')) | None => {
+            print!("{HELP}");
+            Ok(())
+        }
+        Some(arg) => bail!("{}; see `cargo xtask --help`", arg.unexpected()),
+    }
+}
+
+/// The folder of the workspace.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}

@@ -1,0 +1,59 @@
+//! Which crate may depend on which: store-core, backends, facade, command.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, Result};
+
+const BACKENDS: &[&str] = &["store-memory", "store-file"];
+
+/// For each package, those of our own that it may depend on, apart from dev-dependencies.
+fn allowed(package: &str) -> Vec<&'static str> {
+    match package {
+        "store-core" => Vec::new(),
+        "agentstore" | "benches" => [BACKENDS, &["store-core"]].concat(),
+        "cli" => vec!["agentstore", "sessions", "conformance-tests", "store-core"],
+        "xtask" => vec!["conformance-tests"],
+        _ => vec!["store-core"],
+    }
+}
+
+pub(super) fn check(root: &Path) -> Result<Vec<String>> {
+    let mut objections = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    for entry in fs::read_dir(root)? {
+        let path = entry?.path();
+        if path.join("Cargo.toml").is_file() {
+            folders.push(path);
+        }
+    }
+    let names: Vec<String> = folders.iter().map(|folder| package(folder)).collect::<Result<_>>()?;
+    for (folder, name) in folders.iter().zip(&names) {
+        let manifest = fs::read_to_string(folder.join("Cargo.toml"))?;
+        let allowed = allowed(name);
+        for dependency in dependencies(&manifest) {
+            if names.iter().any(|known| known == dependency) && !allowed.contains(&dependency) {
+                objections.push(format!("{name}: may not depend on {dependency}"));
+            }
+        }
+        if folder != root && folder.file_name().is_some_and(|folder| folder.to_string_lossy() != name.as_str()) {
+            objections.push(format!("{name}: its folder has another name"));
+        }
+    }
+    Ok(objections)
+}
+
+fn package(folder: &Path) -> Result<String> {
+    let path = folder.join("Cargo.toml");
+    let manifest = fs::read_to_string(&path)?;
+    let section = manifest.split("[package]").nth(1).unwrap_or_default();
+    let line = section.lines().find(|line| line.starts_with("name"));
+    let name = line.and_then(|line| line.split('"').nth(1));
+    name.map(str::to_owned).with_context(|| format!("{} names no package", path.display()))
+}
+
+/// The names in `[dependencies]`.
+fn dependencies(manifest: &str) -> Vec<&str> {
+    let lines = manifest.lines().skip_while(|line| line.trim() != "[dependencies]").skip(1);
+    let lines = lines.take_while(|line| !line.starts_with('['));
+    lines.filter_map(|line| line.split(['.', '=', ' ']).next()).filter(|name| !name.is_empty()).collect()
+}

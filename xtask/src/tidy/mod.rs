@@ -1,0 +1,60 @@
+//! `cargo xtask tidy`: habits that no compiler checks.
+
+mod arrows;
+mod decisions;
+mod promises;
+mod sources;
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, Result, bail};
+
+/// A source file of the workspace.
+pub(crate) struct Source {
+    /// Its path from the root, with `/`.
+    pub(crate) path: String,
+    /// Its text.
+    pub(crate) text: String,
+}
+
+/// Runs all checks and prints what they object to.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    let sources = load(root)?;
+    let mut objections = sources::check(&sources);
+    objections.extend(arrows::check(root)?);
+    objections.extend(decisions::check(root)?);
+    let summary = promises::check(root, &sources, &mut objections)?;
+    for objection in &objections {
+        println!("{objection}");
+    }
+    if !objections.is_empty() {
+        bail!("{} objections", objections.len());
+    }
+    println!("{} source files, {summary}", sources.len());
+    Ok(())
+}
+
+fn load(root: &Path) -> Result<Vec<Source>> {
+    let mut sources = Vec::new();
+    collect(root, root, &mut sources)?;
+    sources.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(sources)
+}
+
+fn collect(root: &Path, folder: &Path, sources: &mut Vec<Source>) -> Result<()> {
+    let read = |path: &Path| format!("{} cannot be read", path.display());
+    for entry in fs::read_dir(folder).with_context(|| read(folder))? {
+        let path = entry.with_context(|| read(folder))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if path.is_dir() {
+            if name != "target" && name != "fixtures" && !name.starts_with('.') {
+                collect(root, &path, sources)?;
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).with_context(|| read(&path))?;
+            let path = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+            sources.push(Source { path, text });
+        }
+    }
+    Ok(())
+}

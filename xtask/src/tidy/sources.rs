@@ -1,0 +1,42 @@
+//! Each source file: its first line, its size, and what must not stand in it.
+
+use super::Source;
+
+/// A file longer than this has a seam somewhere.
+const MAX_LINES: usize = 500;
+const MAX_COLUMNS: usize = 120;
+
+/// Files that are longer, each with its reason. The list only shrinks.
+const LONG: &[(&str, &str)] = &[];
+
+pub(super) fn check(sources: &[Source]) -> Vec<String> {
+    let mut objections = Vec::new();
+    for Source { path, text } in sources {
+        if !text.starts_with("//!") && !text.starts_with("#![") {
+            objections.push(format!("{path}: the first line does not say what the file is responsible for (`//!`)"));
+        }
+        let lines = text.lines().count();
+        let long = LONG.iter().any(|(known, _)| known == path);
+        if lines > MAX_LINES && !long {
+            objections.push(format!("{path}: {lines} lines, look for the seam (at most {MAX_LINES})"));
+        }
+        if lines <= MAX_LINES && long {
+            objections.push(format!("{path}: is short now, take it off the list of long files"));
+        }
+        for (at, line) in text.lines().enumerate() {
+            let number = at + 1;
+            let code = line.trim_start();
+            // The formatter keeps code within its columns, and leaves comments alone.
+            if code.starts_with("//") && line.chars().count() > MAX_COLUMNS {
+                objections.push(format!("{path}:{number}: a comment longer than {MAX_COLUMNS} columns"));
+            }
+            if code.starts_with("#[path") {
+                objections.push(format!("{path}:{number}: `#[path]` hides where a module is"));
+            }
+            if code.starts_with("#[ignore") && !code.contains('=') {
+                objections.push(format!("{path}:{number}: `#[ignore]` without a reason"));
+            }
+        }
+    }
+    objections
+}
