@@ -217,7 +217,7 @@ impl<'a> Round<'a> {
             Ask::Commit(commit) => self.commit(commit, now),
             Ask::Create(new) => self.create(new, now),
             Ask::Update(patch, expect) => self.update(patch, *expect, now),
-            Ask::ResetFence => self.reset_fence(now).map(|()| Answer::Done),
+            Ask::ResetFence => self.reset_fence().map(|()| Answer::Done),
         }
     }
 
@@ -339,14 +339,14 @@ impl<'a> Round<'a> {
         }
     }
 
-    fn reset_fence(&mut self, now: store_core::Timestamp) -> Result<()> {
+    /// Forgets the claim number. It belongs to the id: to prune, the thread stays as idle as it was (TH-26).
+    fn reset_fence(&mut self) -> Result<()> {
         if self.told.id.fence.is_none() {
             return Ok(());
         }
-        let Some(mut stored) = self.told.stored.clone() else {
+        let Some(stored) = self.told.stored.clone() else {
             return crate::deletion::remember_fence(self.shared, self.key, None::<ClaimNumber>, &mut self.told);
         };
-        stored.last_time = stored.last_time.max(now);
         let commit = CommitLine { fence: None, ..self.bare(&stored) };
         self.group(stored.thread.generation(), Vec::new(), &[], commit)
     }

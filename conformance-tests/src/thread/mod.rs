@@ -61,6 +61,7 @@ macro_rules! thread {
             deleted: a_thread_made_anew_is_another_one ["TH-24"] [];
             deleted: deleted_ids_are_remembered_for_thirty_days ["TH-25"] [Time];
             prune: idle_threads_are_pruned ["TH-26", "TH-23"] [Time];
+            prune: a_fence_reset_is_no_write ["TH-26", "CM-42"] [Time];
             prune: threads_with_open_runs_are_not_pruned ["TH-26"] [Time];
             prune: threads_whose_children_stay_are_not_pruned ["TH-26"] [Time];
             prune: a_dry_run_gives_the_same_list ["TH-26"] [Time];
