@@ -48,14 +48,19 @@ impl ModelTest {
     }
 
     /// What the environment says: `AGENTSTORE_MODEL_CASES` (300), `AGENTSTORE_MODEL_STEPS` (50) and
-    /// `AGENTSTORE_MODEL_SEED` (random).
+    /// `AGENTSTORE_MODEL_SEED`: a number (1, so that a change is judged by the histories that the last one was), or
+    /// `random`.
     #[must_use]
     pub fn from_env() -> Self {
         let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
         let small = |name: &str, default: u32| number(name).map_or(default, |n| u32::try_from(n).unwrap_or(u32::MAX));
         let steps = small("AGENTSTORE_MODEL_STEPS", 50) as usize;
         let random = Self::new(small("AGENTSTORE_MODEL_CASES", 300), steps);
-        Self { seed: number("AGENTSTORE_MODEL_SEED").unwrap_or(random.seed), ..random }
+        let seed = match env::var("AGENTSTORE_MODEL_SEED").as_deref() {
+            Ok("random") => random.seed,
+            _ => number("AGENTSTORE_MODEL_SEED").unwrap_or(1),
+        };
+        Self { seed, ..random }
     }
 
     /// Runs the histories on new stores of `fixture`, until one shows a difference; that one is then made as short as
