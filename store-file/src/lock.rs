@@ -6,6 +6,10 @@ use std::{
     time::Duration,
 };
 
+use rustix::{
+    io::Errno,
+    process::{Pid, test_kill_process},
+};
 use serde_json::{Value, json};
 use store_core::{Error, Result};
 
@@ -19,7 +23,8 @@ const NAME: &str = "lock";
 const MAX_BYTES: u64 = 4096;
 /// The file is this long at least, so that a shorter text never leaves the end of a longer one behind.
 const BYTES: usize = 512;
-/// How long an opener waits for a holder of its own process that is just going: a dropped store ends in the background.
+/// How long an opener waits for a holder of its own process that is just going (a dropped store ends in the background),
+/// or for the record of one that has just come.
 const PATIENCE: (u32, Duration) = (200, Duration::from_millis(5));
 
 /// What the lock file says of the last holder.
@@ -33,6 +38,15 @@ pub(crate) struct Holder {
     pub(crate) session: u64,
     /// Whether it closed the root, everything being durable.
     pub(crate) clean: bool,
+}
+
+impl Holder {
+    /// Whether its process may still be there. Of another host that is not known, and counts as yes.
+    fn is_alive(&self) -> bool {
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
+        self.host != this_process(self.session, self.clean).host
+            || pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
+    }
 }
 
 /// The lock on a root. It ends when this is dropped, and with the process, however that ends.
@@ -55,10 +69,11 @@ impl Lock {
         let file = vfs.open(&path, Open::Create).map_err(fail)?;
         let mut tries = 0;
         while !file.try_lock().map_err(fail)? {
-            let holder = read(&*file).map_err(fail)?;
+            // Between its lock and its record a new holder leaves the record of the one before it.
+            let holder = read(&*file).map_err(fail)?.filter(|holder| !holder.clean && holder.is_alive());
             tries += 1;
-            let leaving = holder.as_ref().is_some_and(|holder| *holder == this_process(holder.session, holder.clean));
-            if !leaving || tries > PATIENCE.0 {
+            let passes = holder.as_ref().is_none_or(|holder| *holder == this_process(holder.session, holder.clean));
+            if !passes || tries > PATIENCE.0 {
                 return Err(held(holder.as_ref()));
             }
             std::thread::sleep(PATIENCE.1);
