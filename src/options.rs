@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use store_core::{Clock, Error, IdSource, Limits, Result, SystemClock, Uuids};
+use store_core::{Clock, Error, IdSource, Limits, Progress, Result, Silent, SystemClock, Uuids};
 
 use crate::{StoreUrl, Stores, backend};
 
@@ -31,6 +31,8 @@ pub struct OpenOptions {
     pub ids: Arc<dyn IdSource>,
     /// Limits, none above the defaults.
     pub limits: Limits,
+    /// Hears how far an opening is that takes long, and can stop it (FI-10).
+    pub progress: Arc<dyn Progress>,
 }
 
 /// When what was acknowledged is durable.
@@ -63,6 +65,7 @@ impl Default for OpenOptions {
             clock: Arc::new(SystemClock),
             ids: Arc::new(Uuids),
             limits: Limits::default(),
+            progress: Arc::new(Silent),
         }
     }
 }
@@ -116,6 +119,13 @@ impl OpenOptions {
         self
     }
 
+    /// The same options, saying how far an opening is that takes long.
+    #[must_use]
+    pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> Self {
+        self.progress = progress;
+        self
+    }
+
     /// Opens the store at `url`.
     ///
     /// # Errors
@@ -132,7 +142,7 @@ impl OpenOptions {
     pub async fn open_url(&self, url: &StoreUrl) -> Result<Stores> {
         match url {
             StoreUrl::Memory => backend::memory::open(self),
-            StoreUrl::File(path) => backend::file::open(path, self),
+            StoreUrl::File(path) => backend::file::open(path, self).await,
         }
     }
 }

@@ -8,7 +8,7 @@ use agentstore::{
 };
 use serde::Serialize;
 
-use crate::{args::Global, failure::Result};
+use crate::{args::Global, failure::Result, progress::Bar};
 
 /// What a command does to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,10 @@ impl Session {
             Access::Write if url.outlives_process() => OpenOptions::new().with_create(Create::Never),
             Access::Read | Access::Write | Access::Create => OpenOptions::new(),
         };
-        let stores = options.open_url(&url).await?;
+        let bar = Arc::new(Bar::new("Reading logs"));
+        let stores = options.with_progress(bar.clone()).open_url(&url).await;
+        bar.finish();
+        let stores = stores?;
         Ok(Self { url, stores, tenant })
     }
 

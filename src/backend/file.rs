@@ -7,16 +7,18 @@ use store_core::Result;
 use crate::{OpenOptions, Stores};
 
 #[cfg(feature = "file")]
-pub(crate) fn open(path: &Path, options: &OpenOptions) -> Result<Stores> {
+pub(crate) async fn open(path: &Path, options: &OpenOptions) -> Result<Stores> {
     use std::sync::Arc;
 
+    use store_core::Error;
     use store_file::{Create, Durability, FileConfig, FileStore};
 
-    let OpenOptions { durability, read_only, create, clock, ids, limits } = options.clone();
-    let mut config = FileConfig::default().with_clock(clock).with_limits(limits).with_create(match create {
-        crate::Create::Missing => Create::Missing,
-        crate::Create::Never => Create::Never,
-    });
+    let OpenOptions { durability, read_only, create, clock, ids, limits, progress } = options.clone();
+    let mut config =
+        FileConfig::default().with_clock(clock).with_limits(limits).with_progress(progress).with_create(match create {
+            crate::Create::Missing => Create::Missing,
+            crate::Create::Never => Create::Never,
+        });
     config.ids = ids;
     config.read_only = read_only;
     if let Some(durability) = durability {
@@ -26,7 +28,13 @@ pub(crate) fn open(path: &Path, options: &OpenOptions) -> Result<Stores> {
             crate::Durability::None => Durability::None,
         };
     }
-    let store = FileStore::open(path, config)?;
+    // An opening may read many logs: not on a thread of the caller's runtime.
+    let (sender, opened) = tokio::sync::oneshot::channel();
+    let path = path.to_owned();
+    let opening = std::thread::Builder::new().name("agentstore-open".to_owned());
+    let failed = |source| Error::unavailable("the system gives no more threads").with_source(source);
+    opening.spawn(move || sender.send(FileStore::open(path, config))).map_err(failed)?;
+    let store = opened.await.map_err(|panicked| Error::unavailable("the opening panicked").with_source(panicked))??;
     Ok(Stores::new(Arc::new(store.clone())).with_log_files(Arc::new(store)))
 }
 
@@ -42,6 +50,7 @@ impl crate::LogFiles for store_file::FileStore {
 }
 
 #[cfg(not(feature = "file"))]
-pub(crate) fn open(_path: &Path, _options: &OpenOptions) -> Result<Stores> {
+#[expect(clippy::unused_async, reason = "as the one that opens")]
+pub(crate) async fn open(_path: &Path, _options: &OpenOptions) -> Result<Stores> {
     Err(crate::options::unsupported("`file:` (build with the cargo feature `file`)"))
 }

@@ -4,7 +4,7 @@
 //! no runtime in here.
 //!
 //! # Layout
-//! - ids, time, JSON, errors, limits, versions, pages: one file each
+//! - ids, time, JSON, errors, limits, versions, pages, progress: one file each
 //! - `thread`, `log`, `run`, `commit`, `context`: a folder for each domain, with `record` (data), `query` (filters),
 //!   `rules` (pure decisions) and `store` (the contract)
 //! - [`ext`]: what users call besides: fork, checkpoint, rewind, streams, comparisons
@@ -36,6 +36,7 @@ mod id;
 mod json;
 mod limits;
 mod page;
+mod progress;
 mod store;
 mod time;
 mod version;
@@ -69,6 +70,7 @@ pub use self::{
         Cursor, CursorKey, CursorScope, DEFAULT_PAGE, MAX_BYTES_READ, MAX_PAGE, MAX_RECORDS_READ, Page, PageBuilder,
         PageRequest, Position,
     },
+    progress::{Progress, Silent},
     run::{
         Completion, EntryRange, Run, RunChange, RunFilter, RunOutcome, RunPhase, RunQuery, RunReader, RunStatus,
         Ticket, WaitingReason, WaitingState,

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use store_core::{Clock, IdSource, Limits, SystemClock, Uuids};
+use store_core::{Clock, IdSource, Limits, Progress, Silent, SystemClock, Uuids};
 
 use crate::{files::DEFAULT_OPEN_FILES, pool::DEFAULT_THREADS};
 
@@ -45,6 +45,9 @@ pub struct FileConfig {
     pub ids: Arc<dyn IdSource>,
     /// Limits, none above the defaults.
     pub limits: Limits,
+    /// Hears how many logs the opening has read, of how many, while it makes the index anew or reads what an unclean close
+    /// left (FI-10). If it stops, the opening is refused with `Unavailable`; the next one begins again.
+    pub progress: Arc<dyn Progress>,
     /// How many files stay open at most (FI-13).
     pub open_files: usize,
     /// How many threads work at most.
@@ -60,6 +63,7 @@ impl Default for FileConfig {
             clock: Arc::new(SystemClock),
             ids: Arc::new(Uuids),
             limits: Limits::default(),
+            progress: Arc::new(Silent),
             open_files: DEFAULT_OPEN_FILES,
             threads: DEFAULT_THREADS,
         }
@@ -92,6 +96,13 @@ impl FileConfig {
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
+        self
+    }
+
+    /// The same, saying how far the opening is.
+    #[must_use]
+    pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> Self {
+        self.progress = progress;
         self
     }
 

@@ -334,9 +334,16 @@ fn forget(shared: &Shared, tenant: &TenantId, now: Timestamp) -> Result<()> {
 }
 
 /// Removes what deletions left behind, in the index and on the disk (TH-20). `of` names a tenant, none means all.
-pub(crate) fn purge(shared: &Shared, of: Option<&TenantId>) -> Result<u64> {
+pub(crate) fn purge(shared: &Shared, of: Option<&TenantId>) -> Result<()> {
+    for (log, row) in left_behind(shared, of)? {
+        while purge_step(shared, log, &row)? == Purge::Goes {}
+    }
+    Ok(())
+}
+
+/// The logs of deleted threads.
+pub(crate) fn left_behind(shared: &Shared, of: Option<&TenantId>) -> Result<Vec<(u64, LogRow)>> {
     shared.check_writable()?;
-    let _purging = guard(&shared.purging);
     let snapshot = shared.index.snapshot();
     let mut logs = Vec::new();
     for pair in snapshot.prefix(table::purges().as_bytes(), Direction::Forward) {
@@ -347,34 +354,53 @@ pub(crate) fn purge(shared: &Shared, of: Option<&TenantId>) -> Result<u64> {
             logs.push((log, row));
         }
     }
-    drop(snapshot);
-    for (log, row) in &logs {
-        purge_log(shared, *log, row)?;
-    }
-    Ok(length(logs.len()))
+    Ok(logs)
 }
 
-fn purge_log(shared: &Shared, log: u64, row: &LogRow) -> Result<()> {
-    loop {
-        let snapshot = shared.index.snapshot();
-        let mut staged = Staged::new(&shared.index);
-        let mut keys = 0;
-        let under = table::OF_LOG.iter().map(|sort| table::of_log(*sort, log));
-        for prefix in under {
-            for pair in snapshot.prefix(prefix.as_bytes(), Direction::Forward).take(PURGE_STEP - keys) {
-                let (key, _) = pair?;
-                if let Some(run) = table::read_log_run(&key) {
-                    purge_run(shared, &mut staged, (log, &row.tenant), &store_core::RunId::new(run)?)?;
-                }
-                staged.delete(Key::from_bytes(&key));
-                keys += 1;
-            }
-        }
-        if keys == 0 {
-            break;
-        }
-        shared.index.apply(staged.into_changes())?;
+/// How a purge of a log stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purge {
+    /// There may be more of it.
+    Goes,
+    /// This step removed the last of it.
+    Ends,
+    /// Another purge had removed it.
+    Gone,
+}
+
+/// Removes what is left of a log, up to a bound.
+pub(crate) fn purge_step(shared: &Shared, log: u64, row: &LogRow) -> Result<Purge> {
+    let _purging = guard(&shared.purging);
+    if shared.index.get(table::purge(log).as_bytes())?.is_none() {
+        return Ok(Purge::Gone);
     }
+    let snapshot = shared.index.snapshot();
+    let mut staged = Staged::new(&shared.index);
+    let mut keys = 0;
+    let under = table::OF_LOG.iter().map(|sort| table::of_log(*sort, log));
+    for prefix in under {
+        for pair in snapshot.prefix(prefix.as_bytes(), Direction::Forward).take(PURGE_STEP - keys) {
+            let (key, _) = pair?;
+            if let Some(run) = table::read_log_run(&key) {
+                purge_run(shared, &mut staged, (log, &row.tenant), &store_core::RunId::new(run)?)?;
+            }
+            staged.delete(Key::from_bytes(&key));
+            keys += 1;
+        }
+    }
+    if keys > 0 {
+        shared.index.apply(staged.into_changes())?;
+        return Ok(Purge::Goes);
+    }
+    purge_file(shared, row)?;
+    let mut staged = Staged::new(&shared.index);
+    staged.delete(table::purge(log));
+    shared.index.apply(staged.into_changes())?;
+    Ok(Purge::Ends)
+}
+
+/// Removes the log itself.
+fn purge_file(shared: &Shared, row: &LogRow) -> Result<()> {
     // Who began to read before the deletion has ended when this lock is had; nobody later sees the thread.
     drop(shared.readers.write());
     let path = Shared::log_path(&row.tenant, &row.thread, row.generation)?;
@@ -383,10 +409,7 @@ fn purge_log(shared: &Shared, log: u64, row: &LogRow) -> Result<()> {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(error::io(&path, source)),
         _ => {}
     }
-    shared.vfs.sync_dir(&path.parent()).map_err(|source| error::io(&path, source))?;
-    let mut staged = Staged::new(&shared.index);
-    staged.delete(table::purge(log));
-    shared.index.apply(staged.into_changes())
+    shared.vfs.sync_dir(&path.parent()).map_err(|source| error::io(&path, source))
 }
 
 /// Removes a run, unless its id was used again.

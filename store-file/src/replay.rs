@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use store_core::{Result, TenantId, ThreadId};
+use store_core::{Error, Result, TenantId, ThreadId, length};
 
 use crate::{
     codec::{LogRow, Rows, damaged, read},
@@ -56,16 +56,26 @@ impl<'a> Replay<'a> {
     /// Reads every log as far as the index does not cover it.
     pub(crate) fn all(&mut self, opening: &mut Opening) -> Result<()> {
         self.load_known()?;
-        let folder = FilePath::new("tenants")?;
-        for tenant in self.entries(&folder, Kind::Folder)? {
-            let folder = folder.join(&tenant)?;
-            for name in self.entries(&folder, Kind::File)? {
-                if let Ok(path) = folder.join(&name) {
-                    self.file(&path, opening)?;
-                }
+        let files = self.files()?;
+        let total = Some(length(files.len()));
+        for (done, path) in (1..).zip(&files) {
+            self.file(path, opening)?;
+            if !self.config.progress.advance(done, total) {
+                return Err(Error::unavailable("the opening was stopped while it read the logs"));
             }
         }
         Ok(())
+    }
+
+    /// The files in the place of logs.
+    fn files(&self) -> Result<Vec<FilePath>> {
+        let folder = FilePath::new("tenants")?;
+        let mut files = Vec::new();
+        for tenant in self.entries(&folder, Kind::Folder)? {
+            let folder = folder.join(&tenant)?;
+            files.extend(self.entries(&folder, Kind::File)?.iter().filter_map(|name| folder.join(name).ok()));
+        }
+        Ok(files)
     }
 
     fn load_known(&mut self) -> Result<()> {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use store_core::{
     CursorScope, DeleteRequest, Deletion, Direction, Error, Expect, NewThread, Page, PageBuilder, ParentFilter,
-    Position, PruneRequest, Pruned, Result, TenantId, Thread, ThreadAdmin, ThreadFilter, ThreadId, ThreadOrder,
-    ThreadPatch, ThreadQuery, ThreadReader, length, thread,
+    Position, Progress, PruneRequest, Pruned, Result, TenantId, Thread, ThreadAdmin, ThreadFilter, ThreadId,
+    ThreadOrder, ThreadPatch, ThreadQuery, ThreadReader, length, thread,
 };
 
 use crate::{
     codec::Rows,
-    deletion,
+    deletion::{self, Purge},
     index::{self, Snapshot},
     shared::Shared,
     table::{self, ThreadScope},
@@ -82,8 +82,25 @@ impl ThreadAdmin for Tenant {
         self.change(move |shared, tenant| deletion::prune(shared, tenant, request)).await
     }
 
-    async fn purge_deleted(&self) -> Result<u64> {
-        self.change(|shared, tenant| deletion::purge(shared, Some(tenant))).await
+    async fn purge_deleted(&self, progress: &dyn Progress) -> Result<u64> {
+        let logs = self.change(|shared, tenant| deletion::left_behind(shared, Some(tenant))).await?;
+        let (mut purged, total) = (0, length(logs.len()));
+        for (done, (log, row)) in (1..).zip(logs) {
+            let row = Arc::new(row);
+            loop {
+                let of = Arc::clone(&row);
+                let step = self.change(move |shared, _| deletion::purge_step(shared, log, &of)).await?;
+                let goes = step == Purge::Goes;
+                purged += u64::from(step == Purge::Ends);
+                if !progress.advance(done - u64::from(goes), Some(total)) {
+                    return Ok(purged);
+                }
+                if !goes {
+                    break;
+                }
+            }
+        }
+        Ok(purged)
     }
 
     async fn reset_fence(&self, id: &ThreadId) -> Result<()> {

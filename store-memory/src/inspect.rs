@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use store_core::{
-    Result, ThreadId,
-    inspect::{
-        Checked, Finding, FindingKind, Inspection, Inspector, Progress, Repairable, ThreadRecords, check_thread,
-    },
+    Progress, Result, ThreadId,
+    inspect::{Checked, Finding, FindingKind, Inspection, Inspector, Repairable, ThreadRecords, check_thread},
 };
 
 use crate::{
@@ -124,8 +122,8 @@ mod tests {
 
     use store_core::{
         AgentId, Commit, EntryId, Expect, Label, Message, NewBody, NewEntry, RewindTo, RunChange, RunId, RunStatus,
-        Store, TenantId, ThreadId,
-        inspect::{FindingKind, Inspection, Inspector, Repairable, Silent},
+        Silent, Store, TenantId, ThreadId,
+        inspect::{FindingKind, Inspection, Inspector, Repairable},
     };
 
     use crate::{MemoryConfig, MemoryStore, slot::Contents};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use agentstore::{Error, inspect::Progress};
+use agentstore::{Error, Progress};
 use sessions::{FormatName, HeadChoice, ImportOptions, Report};
 
 use super::Ending;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store_core::{ClaimNumber, Commit, DeleteRequest, ErrorKind, Expect, Fence, NewThread, ThreadPatch};
+use store_core::{ClaimNumber, Commit, DeleteRequest, ErrorKind, Expect, Fence, NewThread, Silent, ThreadPatch};
 
 use crate::{
     check::{Verdict, expect, expect_eq, expect_kind},
@@ -80,7 +80,7 @@ async fn remembered(given: &Given, reopened: bool) -> Verdict {
         expect_kind(given.commits()?.commit(take_over(thread, claim(1, 4))).await, ErrorKind::StaleEpoch)?;
     }
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
-    given.threads()?.purge_deleted().await?;
+    given.threads()?.purge_deleted(&Silent).await?;
     reopen(given, reopened).await?;
     let anew = |counter| say(&id("t"), Expect::Absent, "anew").fenced(claim(1, counter));
     expect_kind(given.commits()?.commit(anew(4)).await, ErrorKind::StaleEpoch)?;

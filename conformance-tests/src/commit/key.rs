@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use store_core::{
-    ClaimNumber, Commit, DeleteRequest, ErrorKind, Expect, Fence, Message, NewEntry, StateChange, StateOp, Timestamp,
+    ClaimNumber, Commit, DeleteRequest, ErrorKind, Expect, Fence, Message, NewEntry, Silent, StateChange, StateOp,
+    Timestamp,
 };
 
 use super::draft::{clearing, with_entries};
@@ -150,7 +151,7 @@ pub(crate) async fn a_key_lives_as_long_as_its_thread(given: &Given) -> Verdict 
     }
     given.advance(Duration::from_secs(400 * 24 * 60 * 60)).await;
     write(given, "t", running("keeps the thread from being pruned")).await?;
-    given.threads()?.purge_deleted().await?;
+    given.threads()?.purge_deleted(&Silent).await?;
     let again = given.commit(say_keyed(&id("t"), "k", "a")).await?;
     expect_eq((again.deduplicated, again.version, again.time), (true, first.version, first.time))?;
     expect_eq(given.commit(say_keyed(&id("t"), "k7", "more")).await?.deduplicated, true)

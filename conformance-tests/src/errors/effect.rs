@@ -1,7 +1,7 @@
 //! Refused calls have no effect, not at once and not later.
 
 use store_core::{
-    ContextRequest, EntryQuery, Expect, Page, PageRequest, RunQuery, TenantStores, ThreadPatch, ThreadQuery,
+    ContextRequest, EntryQuery, Expect, Page, PageRequest, RunQuery, Silent, TenantStores, ThreadPatch, ThreadQuery,
 };
 
 use super::refusals::{prepare, refused_calls};
@@ -127,7 +127,7 @@ pub(super) async fn an_unknown_end_of_maintenance_is_found_out(given: &Given) ->
             threads.delete_thread(&before.id, delete).await?;
         }
         for _ in 0..=usize::from(applied) {
-            threads.purge_deleted().await?;
+            threads.purge_deleted(&Silent).await?;
         }
         expect(threads.load_thread(&before.id).await?.is_none(), "it is still there")?;
     }

@@ -12,7 +12,7 @@ use std::{
 use async_trait::async_trait;
 use store_core::{
     BranchPoint, Clock, Commit, CommitCoordinator, ContextRequest, DeleteRequest, Deletion, Entry, EntryId, EntryQuery,
-    Error, Expect, Leaf, LogReader, NewThread, Page, PageRequest, PruneRequest, Pruned, Receipt, Result, Run,
+    Error, Expect, Leaf, LogReader, NewThread, Page, PageRequest, Progress, PruneRequest, Pruned, Receipt, Result, Run,
     RunFilter, RunId, RunQuery, RunReader, Snapshot, TenantId, Thread, ThreadAdmin, ThreadContext, ThreadFilter,
     ThreadId, ThreadPatch, ThreadQuery, ThreadReader, ThreadRunStore,
 };
@@ -246,7 +246,7 @@ impl ThreadAdmin for Handle {
         self.write(|tenant, setting| admin::prune(tenant, request, &setting))
     }
 
-    async fn purge_deleted(&self) -> Result<u64> {
+    async fn purge_deleted(&self, _progress: &dyn Progress) -> Result<u64> {
         self.write(|_, _| Ok(0))
     }
 

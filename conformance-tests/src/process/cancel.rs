@@ -3,7 +3,8 @@
 use std::{future::Future, pin::Pin, sync::Arc, task::Poll, time::Duration};
 
 use store_core::{
-    ChildStrategy, DeleteRequest, Expect, NewThread, PruneRequest, TenantStores, ThreadFields, ThreadId, ThreadPatch,
+    ChildStrategy, DeleteRequest, Expect, NewThread, PruneRequest, Silent, TenantStores, ThreadFields, ThreadId,
+    ThreadPatch,
 };
 use tokio::time::timeout;
 
@@ -68,7 +69,7 @@ fn delete(stores: &TenantStores, t: ThreadId) -> Call<'_> {
         let Some(threads) = &stores.threads else { return Ok(()) };
         let cascade = DeleteRequest { children: ChildStrategy::Cascade, expect: Expect::Any };
         threads.delete_thread(&t, cascade).await?;
-        threads.purge_deleted().await.map(drop)
+        threads.purge_deleted(&Silent).await.map(drop)
     })
 }
 

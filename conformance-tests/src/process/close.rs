@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use store_core::{
     Commit, ContextRequest, DeleteRequest, EntryQuery, ErrorKind, Expect, NewThread, PageRequest, PruneRequest, Result,
-    RunFilter, RunQuery, TenantStores, ThreadFilter, ThreadId, ThreadPatch, ThreadQuery,
+    RunFilter, RunQuery, Silent, TenantStores, ThreadFilter, ThreadId, ThreadPatch, ThreadQuery,
 };
 
 use crate::{
@@ -36,7 +36,7 @@ async fn every_call(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
         ("update_thread", threads.update_thread(t, ThreadPatch::default(), Expect::Any).await.map(drop)),
         ("delete_thread", threads.delete_thread(t, DeleteRequest::default()).await.map(drop)),
         ("prune_threads", threads.prune_threads(prune).await.map(drop)),
-        ("purge_deleted", threads.purge_deleted().await.map(drop)),
+        ("purge_deleted", threads.purge_deleted(&Silent).await.map(drop)),
         ("reset_fence", threads.reset_fence(t).await),
         ("commit", commits.commit(say_keyed(t, "k", "x")).await.map(drop)),
         ("commit of nothing", commits.commit(Commit::new(t.clone())).await.map(drop)),

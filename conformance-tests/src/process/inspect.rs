@@ -1,6 +1,6 @@
 //! Long operations can be stopped, and damage never ends in a panic.
 
-use store_core::inspect::{Progress, Silent};
+use store_core::{DeleteRequest, Progress, Silent};
 
 use crate::{
     Given, Verdict,
@@ -10,6 +10,7 @@ use crate::{
 };
 
 /// Wants to stop at once.
+#[derive(Debug)]
 struct Stop;
 
 impl Progress for Stop {
@@ -40,6 +41,23 @@ pub(super) async fn checks_find_nothing_and_can_be_stopped(given: &Given) -> Ver
     }
     expect_eq(everything(&given.stores()?).await?, before)?;
     given.accept(say_keyed(&id("t"), "after", "x")).await
+}
+
+/// A purge that is stopped between two batches goes on with the next call, and nobody sees the difference.
+pub(super) async fn a_purge_can_be_stopped(given: &Given) -> Verdict {
+    let threads = given.threads()?;
+    for name in ["a", "b", "stays"] {
+        given.a_log(name, &["x", "y"]).await?;
+    }
+    for name in ["a", "b"] {
+        threads.delete_thread(&id(name), DeleteRequest::default()).await?;
+    }
+    let before = everything(&given.stores()?).await?;
+    let _purged = threads.purge_deleted(&Stop).await?;
+    expect_eq(everything(&given.stores()?).await?, before.clone())?;
+    let _purged = threads.purge_deleted(&Silent).await?;
+    expect_eq(threads.purge_deleted(&Silent).await?, 0)?;
+    expect_eq(everything(&given.stores()?).await?, before)
 }
 
 /// Whatever stored byte is changed, opening and reading end with data or with an error, never with a panic.

@@ -38,6 +38,7 @@ macro_rules! process {
             cancel: many_dropped_calls_leave_a_store_that_works ["PR-11", "PR-12"] [Race];
             together: calls_at_once_never_block_each_other ["PR-12"] [Race];
             inspect: checks_find_nothing_and_can_be_stopped ["PR-17"] [];
+            inspect: a_purge_can_be_stopped ["PR-17"] [];
             inspect: damage_never_ends_in_a_panic ["ER-8"] [Damage];
         }
     };

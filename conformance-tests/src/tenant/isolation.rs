@@ -2,7 +2,7 @@
 
 use store_core::{
     ClaimNumber, Commit, ContextRequest, DeleteRequest, EntryQuery, ErrorKind, Expect, Fence, NewThread, RunChange,
-    RunStatus, StateChange, TenantId, ThreadFields, ThreadFilter, ThreadId, ThreadPatch,
+    RunStatus, Silent, StateChange, TenantId, ThreadFields, ThreadFilter, ThreadId, ThreadPatch,
 };
 
 use crate::{
@@ -115,7 +115,7 @@ pub(super) async fn the_same_ids_have_no_effect_on_each_other(given: &Given) -> 
     let near = second.commit(say_keyed(&thread, "more", "other").fenced(fence(3))).await?;
     expect_eq((near.version.number(), near.deduplicated), (2, false))?;
     first.threads().delete_thread(&thread, DeleteRequest::default()).await?;
-    first.threads().purge_deleted().await?;
+    first.threads().purge_deleted(&Silent).await?;
     let kept = second.threads();
     expect_eq(kept.load_thread(&thread).await?.map(|found| found.version), Some(near.version))?;
     expect(kept.load_run(&id("run")).await?.is_some(), "the other tenant's run is gone")?;

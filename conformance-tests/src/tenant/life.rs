@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use store_core::{
-    CommitCoordinator, Cursor, DeleteRequest, ErrorKind, PageRequest, PruneRequest, TenantId, TenantStores,
+    CommitCoordinator, Cursor, DeleteRequest, ErrorKind, PageRequest, PruneRequest, Silent, TenantId, TenantStores,
     ThreadFilter,
 };
 
@@ -131,7 +131,7 @@ pub(super) async fn maintenance_touches_its_tenant_only(given: &Given) -> Verdic
     let (own, other) = (commits(given.tenant("acme")?)?.threads(), commits(given.tenant("acme-corp")?)?.threads());
     let request = PruneRequest { idle: Duration::from_secs(3600), limit: 1000, dry_run: false };
     expect_eq(own.prune_threads(request).await?.threads, vec![id("idle")])?;
-    own.purge_deleted().await?;
+    own.purge_deleted(&Silent).await?;
     expect(other.load_thread(&id("idle")).await?.is_some(), "another tenant's thread was pruned")?;
     expect_eq(own.count_threads(&ThreadFilter::default()).await?, 0)
 }

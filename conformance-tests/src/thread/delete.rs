@@ -7,7 +7,8 @@ use std::sync::{
 
 use store_core::{
     ChildStrategy, Commit, ContextRequest, DeleteRequest, Detail, EntryQuery, ErrorKind, Expect, Json, NewThread,
-    PageRequest, RunChange, RunFilter, RunStatus, StateChange, ThreadFields, ThreadFilter, ThreadQuery, Version,
+    PageRequest, RunChange, RunFilter, RunStatus, Silent, StateChange, ThreadFields, ThreadFilter, ThreadQuery,
+    Version,
 };
 
 use super::list::filtered;
@@ -137,8 +138,8 @@ pub(super) async fn purging_leaves_nothing_behind(given: &Given) -> Verdict {
     let threads = given.threads()?;
     threads.delete_thread(&id("top"), with(ChildStrategy::Cascade)).await?;
     expect_eq(all(given).await?, ["stays"])?;
-    threads.purge_deleted().await?;
-    expect_eq(threads.purge_deleted().await?, 0)?;
+    threads.purge_deleted(&Silent).await?;
+    expect_eq(threads.purge_deleted(&Silent).await?, 0)?;
     expect_eq(all(given).await?, ["stays"])?;
     expect_eq(given.log(&id("stays")).await?.len(), 1)?;
     let late = given.commits()?.commit(say_keyed(&id("top"), "late", "x")).await;

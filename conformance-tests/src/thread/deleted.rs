@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use store_core::{
-    Commit, DeleteRequest, EntryQuery, ErrorKind, Expect, Json, PageRequest, StateChange, ThreadFields, ThreadId,
-    Version,
+    Commit, DeleteRequest, EntryQuery, ErrorKind, Expect, Json, PageRequest, Silent, StateChange, ThreadFields,
+    ThreadId, Version,
 };
 
 use crate::{
@@ -34,7 +34,7 @@ pub(super) async fn a_late_write_does_not_bring_it_back(given: &Given) -> Verdic
     let receipt = given.commit(say_keyed(&id("t"), "key", "x")).await?;
     given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
     stays_away(given, &id("t"), receipt.version).await?;
-    given.threads()?.purge_deleted().await?;
+    given.threads()?.purge_deleted(&Silent).await?;
     stays_away(given, &id("t"), receipt.version).await
 }
 
@@ -97,7 +97,7 @@ pub(super) async fn deleted_ids_are_remembered_for_thirty_days(given: &Given) ->
     for days in [0, 1, 28] {
         given.advance(Duration::from_secs(days * 86_400)).await;
         given.threads()?.prune_threads(super::prune::idle_for(Duration::from_secs(3600))).await?;
-        given.threads()?.purge_deleted().await?;
+        given.threads()?.purge_deleted(&Silent).await?;
         stays_away(given, &id("t"), receipt.version).await?;
     }
     Ok(())

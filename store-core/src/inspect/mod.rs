@@ -8,5 +8,5 @@ mod store;
 pub use self::{
     record::{Finding, FindingKind, Inspection, Repairable},
     rules::{Checked, ThreadRecords, check_thread},
-    store::{Inspector, Progress, Silent},
+    store::Inspector,
 };

@@ -3,23 +3,7 @@
 use async_trait::async_trait;
 
 use super::Inspection;
-use crate::error::Result;
-
-/// Hears how far a long operation is, and can stop it between batches (PR-17).
-pub trait Progress: Send + Sync {
-    /// `done` of `total` pieces of work are done, if the total is known. Return false to stop.
-    fn advance(&self, done: u64, total: Option<u64>) -> bool;
-}
-
-/// Nobody listens.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Silent;
-
-impl Progress for Silent {
-    fn advance(&self, _done: u64, _total: Option<u64>) -> bool {
-        true
-    }
-}
+use crate::{error::Result, progress::Progress};
 
 /// Checks and repairs a whole store.
 #[async_trait]

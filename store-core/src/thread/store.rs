@@ -3,7 +3,9 @@
 use async_trait::async_trait;
 
 use super::{DeleteRequest, Deletion, NewThread, PruneRequest, Pruned, Thread, ThreadFilter, ThreadPatch, ThreadQuery};
-use crate::{error::Result, id::ThreadId, log::LogReader, page::Page, run::RunReader, version::Expect};
+use crate::{
+    error::Result, id::ThreadId, log::LogReader, page::Page, progress::Progress, run::RunReader, version::Expect,
+};
 
 /// Reads threads.
 #[async_trait]
@@ -90,12 +92,12 @@ pub trait ThreadAdmin: Send + Sync {
     /// `Invalid` for a limit outside of 1 to 1,000. After an `Unknown` outcome: call it again.
     async fn prune_threads(&self, request: PruneRequest) -> Result<Pruned>;
 
-    /// Removes what deletions left behind, and returns when nothing is left (TH-20). Gives the number of threads whose
-    /// data was removed.
+    /// Removes what deletions left behind, and returns when nothing is left (TH-20), or when `progress` stops it between
+    /// two batches (PR-17). Gives the number of threads whose data was removed.
     ///
     /// # Errors
     /// Those of writing; calling it again goes on.
-    async fn purge_deleted(&self) -> Result<u64>;
+    async fn purge_deleted(&self, progress: &dyn Progress) -> Result<u64>;
 
     /// Forgets the highest claim number that wrote to a thread: the operator's way out when a mailbox was replaced or
     /// restored (CM-42). Unknown threads are no error.

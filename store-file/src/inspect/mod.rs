@@ -9,8 +9,8 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use store_core::{
-    Result, RunId, TenantId,
-    inspect::{Finding, FindingKind, Inspection, Inspector, Progress, Repairable},
+    Progress, Result, RunId, TenantId,
+    inspect::{Finding, FindingKind, Inspection, Inspector, Repairable},
 };
 
 use self::log::check_log;

@@ -3,9 +3,12 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex},
 };
 
-use store_core::{EntryQuery, Error, ErrorKind, Expect, PageRequest, Result, Store, TenantId, ThreadQuery, Version};
+use store_core::{
+    EntryQuery, Error, ErrorKind, Expect, PageRequest, Progress, Result, Store, TenantId, ThreadQuery, Version,
+};
 use store_file::{Durability, FileStore};
 
 use crate::folder::{Place, answers, commit, copy_tree, edit, fill, say, saying, thread, threads};
@@ -187,6 +190,38 @@ async fn a_deleted_index_is_made_again() {
         assert!(!store.opening().index_rebuilt);
         assert_eq!(answers(&store).await.unwrap(), expected);
     }
+}
+
+/// Steps that were heard of, up to which it goes on.
+#[derive(Debug)]
+struct Steps(Mutex<Vec<(u64, Option<u64>)>>, u64);
+
+impl Progress for Steps {
+    fn advance(&self, done: u64, total: Option<u64>) -> bool {
+        self.0.lock().unwrap().push((done, total));
+        done < self.1
+    }
+}
+
+/// Shows FI-10 and PR-17: the opening says how far it is with a new index; one that is stopped does no harm.
+#[tokio::test]
+async fn making_the_index_again_says_how_far_it_is() {
+    let (place, expected) = closed().await;
+    fs::remove_dir_all(place.root().join("index")).unwrap();
+    let open = |until| {
+        let steps = Arc::new(Steps(Mutex::default(), until));
+        let opened = FileStore::open(place.root(), place.config().with_progress(steps.clone()));
+        (opened, std::mem::take(&mut *steps.0.lock().unwrap()))
+    };
+    let (stopped, steps) = open(1);
+    assert_eq!((stopped.unwrap_err().kind(), steps), (ErrorKind::Unavailable, vec![(1, Some(2))]));
+    let (store, steps) = open(9);
+    let store = store.unwrap();
+    assert!(store.opening().index_rebuilt);
+    assert_eq!(steps, [(1, Some(2)), (2, Some(2))]);
+    assert_eq!(answers(&store).await.unwrap(), expected);
+    store.close().await.unwrap();
+    assert_eq!(open(0).1, [], "a trusted index needs no logs");
 }
 
 /// Shows FI-10: of a damaged index nothing comes but right answers or `Corrupt`, and without it all is right.

@@ -11,8 +11,8 @@ use std::{
 };
 
 use store_core::{
-    Commit, CommitKey, EntryQuery, ErrorKind, Json, Message, NewEntry, PageRequest, StateChange, StateOp, Store,
-    TenantId, ThreadId, inspect::Silent,
+    Commit, CommitKey, EntryQuery, ErrorKind, Json, Message, NewEntry, PageRequest, Silent, StateChange, StateOp,
+    Store, TenantId, ThreadId,
 };
 use store_file::{FileConfig, FileStore};
 

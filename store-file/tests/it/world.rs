@@ -9,7 +9,7 @@ use std::{
 
 use store_core::{
     ChildStrategy, Commit, ContextRequest, DeleteRequest, Direction, EntryQuery, Error, Expect, ManualClock, Message,
-    NewEntry, NewThread, PageRequest, PruneRequest, Result, RunFilter, RunQuery, Store, TenantId, ThreadFilter,
+    NewEntry, NewThread, PageRequest, PruneRequest, Result, RunFilter, RunQuery, Silent, Store, TenantId, ThreadFilter,
     ThreadId, ThreadOrder, ThreadPatch, ThreadQuery, ThreadRunStore, Timestamp,
 };
 use store_file::{FileConfig, FileStore};
@@ -98,7 +98,7 @@ impl Call {
                 threads.prune_threads(request).await.map(text)
             }
             // How many logs there are to remove depends on what others removed behind a deletion.
-            Self::Purge => threads.purge_deleted().await.map(|_| String::new()),
+            Self::Purge => threads.purge_deleted(&Silent).await.map(|_| String::new()),
             Self::ResetFence(id) => threads.reset_fence(id).await.map(text),
             Self::DropTenant => Ok(String::new()),
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use store_core::{
-    DeleteRequest, Deletion, Expect, NewThread, PruneRequest, Pruned, Result, Thread, ThreadAdmin, ThreadId,
+    DeleteRequest, Deletion, Expect, NewThread, Progress, PruneRequest, Pruned, Result, Thread, ThreadAdmin, ThreadId,
     ThreadPatch,
     thread::{self, IdRecord, StoredThread, ThreadChange},
 };
@@ -47,11 +47,14 @@ impl ThreadAdmin for MemoryThreads {
         Ok(pruned)
     }
 
-    async fn purge_deleted(&self) -> Result<u64> {
+    async fn purge_deleted(&self, progress: &dyn Progress) -> Result<u64> {
         let tenant = self.tenant()?;
         let mut purged = 0;
         while let Some(threads) = tenant.trash.purge_batch() {
             purged += threads;
+            if !progress.advance(purged, None) {
+                break;
+            }
             pause().await;
         }
         Ok(purged)

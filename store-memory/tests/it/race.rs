@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use store_core::{
     AgentId, ChildStrategy, Commit, CommitCoordinator, CommitKey, DeleteRequest, EntryQuery, ErrorKind, Expect,
-    Message, NewEntry, NewThread, PageRequest, RunChange, RunId, RunStatus, Store, TenantId, ThreadId, ThreadQuery,
+    Message, NewEntry, NewThread, PageRequest, RunChange, RunId, RunStatus, Silent, Store, TenantId, ThreadId,
+    ThreadQuery,
 };
 use store_memory::{MemoryConfig, MemoryStore};
 
@@ -119,6 +120,6 @@ async fn a_list_shows_a_whole_family_or_nothing_of_it() {
         }
         assert_eq!(deleting.await.unwrap().unwrap().deleted.len(), CHILDREN + 1);
     }
-    assert_eq!(threads.purge_deleted().await.unwrap(), 50 * (CHILDREN as u64 + 1));
-    assert_eq!(threads.purge_deleted().await.unwrap(), 0);
+    assert_eq!(threads.purge_deleted(&Silent).await.unwrap(), 50 * (CHILDREN as u64 + 1));
+    assert_eq!(threads.purge_deleted(&Silent).await.unwrap(), 0);
 }

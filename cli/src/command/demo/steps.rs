@@ -4,7 +4,7 @@ use std::fs;
 
 use agentstore::{
     CommitCoordinatorExt, ContextRequest, EntryId, Error, ErrorKind, Expect, Fork, Guard, Message, NewEntry, Receipt,
-    RewindTo, Thread, ThreadId, inspect::Silent,
+    RewindTo, Silent, Thread, ThreadId,
 };
 use serde_json::json;
 use sessions::{FormatName, ImportOptions};
