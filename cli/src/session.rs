@@ -54,7 +54,7 @@ impl Session {
             Access::Read | Access::Write | Access::Create => OpenOptions::new(),
         };
         let bar = Arc::new(Bar::new("Reading logs"));
-        let stores = options.with_progress(bar.clone()).open_url(&url).await;
+        let stores = options.with_progress(Arc::<Bar>::clone(&bar)).open_url(&url).await;
         bar.finish();
         let stores = stores?;
         Ok(Self { url, stores, tenant })

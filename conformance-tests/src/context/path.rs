@@ -76,6 +76,9 @@ pub(crate) async fn the_model_last_in_effect_is_named(given: &Given) -> Verdict 
         expect_eq(found, wanted).map_err(|failure| failure.about(at))?;
     }
     writer.accept([rewind("c")]).await?;
+    expect_eq(writer.context().await?.context.origin, origin("one"))?;
+    // A compaction covers the message, and does not change which model spoke last.
+    writer.accept([compaction("g", "a", "c")]).await?;
     expect_eq(writer.context().await?.context.origin, origin("one"))
 }
 

@@ -51,9 +51,15 @@ pub(super) fn context(tree: Tree<'_>, at: Option<&EntryId>, request: &ContextReq
     context
 }
 
-/// The provider and model last in effect.
+/// The provider and model last in effect: as a message says, else a compaction's replacement.
 fn origin(path: &[&Arc<Entry>]) -> Option<Origin> {
-    path.iter().rev().find_map(|entry| entry.message()?.provenance.as_ref()?.origin.clone())
+    let origin = |message: &Message| message.provenance.as_ref()?.origin.clone();
+    let replaced = |entry: &&Arc<Entry>| match &*entry.body {
+        Body::Compaction(compaction) => compaction.replacement.iter().flatten().rev().find_map(origin),
+        _ => None,
+    };
+    let said = path.iter().rev().find_map(|entry| origin(entry.message()?));
+    said.or_else(|| path.iter().rev().find_map(replaced))
 }
 
 /// The messages of the path, with summaries where intervals are covered (CX-2 to CX-5).

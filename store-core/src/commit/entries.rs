@@ -232,6 +232,7 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
             compaction: parent.and_then(|parent| parent.compaction),
             checkpoint: parent.and_then(|parent| parent.checkpoint),
             checkpoint_number: parent.and_then(|parent| parent.checkpoint_number),
+            origin: parent.and_then(|parent| parent.origin),
             context_size: parent.map(|parent| self.context_size(parent)).transpose()?.flatten(),
             covers: None,
             target,
@@ -252,6 +253,11 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
             Body::Compaction(_) => {
                 node.compaction = Some(seq);
                 node.context_size = None;
+                // What a replacement says was so before it; a message above knows it better.
+                let above = node.origin.map(|origin| self.node(origin)).transpose()?;
+                if body.origin().is_some() && above.is_none_or(|above| above.covers.is_some()) {
+                    node.origin = Some(seq);
+                }
             }
             Body::Checkpoint(checkpoint) => {
                 node.checkpoint = Some(seq);
@@ -260,6 +266,7 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
             Body::Message(message) => {
                 let size = message.usage.as_ref().map(|usage| usage.tokens.context_size()).filter(|&size| size > 0);
                 node.context_size = size.or(node.context_size);
+                node.origin = body.origin().map(|_| seq).or(node.origin);
             }
             _ => {}
         }

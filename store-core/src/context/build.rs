@@ -8,7 +8,7 @@ use super::{
     draft::{self, Draft},
     merge, pair,
 };
-use crate::log::{Body, Entry, Message, Origin};
+use crate::log::{Entry, Origin};
 
 /// Makes the context of a leaf from its [`pieces`](super::pieces), each with its entry, in order from the root. The
 /// entry of a summary is its compaction.
@@ -18,7 +18,7 @@ use crate::log::{Body, Entry, Message, Origin};
 #[must_use]
 pub fn build(parts: Vec<(Piece, Arc<Entry>)>, request: &ContextRequest) -> Context {
     let mut repairs = Vec::new();
-    let origin = parts.iter().rev().find_map(|(_, entry)| last_origin(&entry.body));
+    let origin = origin(&parts);
     let drafts = parts.into_iter().flat_map(|(piece, entry)| draft::drafts(piece, entry)).collect();
     let drafts = merge::merge(drafts, &mut repairs);
     let drafts = pair::pair(drafts, request.open_calls, &mut repairs);
@@ -27,14 +27,11 @@ pub fn build(parts: Vec<(Piece, Arc<Entry>)>, request: &ContextRequest) -> Conte
     Context { messages: drafts.into_iter().map(ContextMessage::from).collect(), repairs, left_out, origin }
 }
 
-/// The provider and model that an entry says to be in effect (CX-1).
-fn last_origin(body: &Body) -> Option<Origin> {
-    let origin = |message: &Message| message.provenance.as_ref()?.origin.clone();
-    match body {
-        Body::Message(message) => origin(message),
-        Body::Compaction(compaction) => compaction.replacement.iter().flatten().rev().find_map(origin),
-        _ => None,
-    }
+/// The provider and model last in effect (CX-1): those of the last message that says it, else of the last compaction.
+fn origin(parts: &[(Piece, Arc<Entry>)]) -> Option<Origin> {
+    let named = parts.iter().map(|(_, entry)| entry).filter(|entry| entry.body.origin().is_some());
+    let last = named.max_by_key(|entry| (entry.message().is_some(), entry.seq))?;
+    last.body.origin().cloned()
 }
 
 /// Leaves out messages that say nothing (CX-9).

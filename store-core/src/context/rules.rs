@@ -17,6 +17,8 @@ pub enum Piece {
     Entry(u64),
     /// The summary, or the replacement, of the compaction with this sequence number.
     Summary(u64),
+    /// A covered entry, of which only the provider and the model count that it says to be in effect (CX-1).
+    Origin(u64),
 }
 
 impl Piece {
@@ -24,7 +26,7 @@ impl Piece {
     #[must_use]
     pub const fn seq(self) -> u64 {
         match self {
-            Self::Entry(seq) | Self::Summary(seq) => seq,
+            Self::Entry(seq) | Self::Summary(seq) | Self::Origin(seq) => seq,
         }
     }
 }
@@ -56,6 +58,9 @@ pub fn pieces(nodes: &(impl Nodes + ?Sized), leaf: &Node) -> Result<Vec<Piece>> 
     // both the root and it.
     if let Some(first) = compactions.iter().find(|node| node.covers.as_ref().is_some_and(|cover| cover.to == 0)) {
         pieces.push(Piece::Summary(first.seq));
+    }
+    if let Some(origin) = leaf.origin.filter(|origin| pieces.iter().all(|piece| piece.seq() != *origin)) {
+        pieces.push(Piece::Origin(origin));
     }
     pieces.reverse();
     Ok(pieces)

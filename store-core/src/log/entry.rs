@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
 
-use super::{Block, Message, TokenCounts};
+use super::{Block, Message, Origin, TokenCounts};
 use crate::{
     codec::{Codec, DecodeError, Extra, Fields, Object, record, serde_by_codec},
     id::{EntryId, RunId},
@@ -203,6 +203,15 @@ impl Body {
             Self::Rewind(_) => BodyKind::Rewind,
             Self::Custom(_) => BodyKind::Custom,
             Self::Unknown { .. } => BodyKind::Unknown,
+        }
+    }
+
+    /// The provider and model that a message came from, or the last message of a compaction's replacement.
+    pub(crate) fn origin(&self) -> Option<&Origin> {
+        match self {
+            Self::Message(message) => message.origin(),
+            Self::Compaction(compaction) => compaction.replacement.iter().flatten().rev().find_map(Message::origin),
+            _ => None,
         }
     }
 }

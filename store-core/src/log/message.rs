@@ -116,6 +116,11 @@ impl Message {
         self.provenance = Some(provenance);
         self
     }
+
+    /// The provider and model that it came from.
+    pub(crate) fn origin(&self) -> Option<&Origin> {
+        self.provenance.as_ref()?.origin.as_ref()
+    }
 }
 
 /// Where a message comes from.

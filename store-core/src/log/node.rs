@@ -28,6 +28,9 @@ pub struct Node {
     pub checkpoint: Option<u64>,
     /// The number of that checkpoint.
     pub checkpoint_number: Option<u64>,
+    /// The nearest message on the path, itself included, that says which provider and model it came from; if no message
+    /// does, the nearest compaction whose replacement does (CX-1).
+    pub origin: Option<u64>,
     /// The newest context size of the path since its last compaction, as of when the entry was committed (EN-29).
     pub context_size: Option<u64>,
     /// Of a compaction: the depths of the first and last entry that it covers; 0 and 0 for one that covers nothing.
@@ -47,6 +50,7 @@ record!(Node {
     compaction: opt,
     checkpoint: opt,
     checkpoint_number: opt,
+    origin: opt,
     context_size: opt,
     covers: opt,
     target: opt,

@@ -46,14 +46,10 @@ impl Seen for Receipt {
     }
 }
 
-/// The order in which repairs are listed is free. Which model was in effect is compared where nothing stands for
-/// something else: whether a store looks for it behind a compaction is open.
+/// The order in which repairs are listed is free.
 impl Seen for ThreadContext {
     fn seen(&self) -> String {
         let mut context = self.clone();
-        if context.context.messages.iter().any(|message| message.synthetic) {
-            context.context.origin = None;
-        }
         context.thread.version = plain(self.thread.version);
         context.thread.revision = plain(self.thread.revision);
         context

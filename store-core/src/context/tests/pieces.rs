@@ -7,12 +7,13 @@ use crate::{
     log::{Cover, Node, node},
 };
 
-/// A log, an entry by word: its parent (`-` for a root), then `s` for a side entry, or `c` with the depths that it
-/// covers as a compaction (`c0-0` for nothing).
+/// A log, an entry by word: its parent (`-` for a root), then `s` for a side entry, `o` for a message that says where it
+/// came from, or `c` with the depths that it covers as a compaction (`c0-0` for nothing).
 fn log(text: &str) -> Vec<Node> {
     let mut log: Vec<Node> = Vec::new();
     for (word, seq) in text.split_whitespace().zip(1..) {
         let (parent, cover) = word.split_once('c').map_or((word, None), |(parent, cover)| (parent, Some(cover)));
+        let (parent, origin) = parent.strip_suffix('o').map_or((parent, None), |parent| (parent, Some(seq)));
         let (parent, side) = parent.strip_suffix('s').map_or((parent, false), |parent| (parent, true));
         let parent = parent.parse::<usize>().ok().map(|parent| log[parent - 1].clone());
         let covers = cover.map(|cover| {
@@ -30,6 +31,7 @@ fn log(text: &str) -> Vec<Node> {
             compaction: if covers.is_some() && !side { Some(seq) } else { above },
             checkpoint: None,
             checkpoint_number: None,
+            origin: origin.or_else(|| parent.as_ref().and_then(|parent| parent.origin)),
             context_size: None,
             covers,
             target: None,
@@ -52,6 +54,7 @@ fn check(text: &str, leaf: u64, expected: &str) {
     let tell = |piece: &Piece| match piece {
         Piece::Entry(seq) => seq.to_string(),
         Piece::Summary(seq) => format!("C{seq}"),
+        Piece::Origin(seq) => format!("O{seq}"),
     };
     assert_eq!(found.iter().map(tell).collect::<Vec<_>>().join(" "), expected, "entry {leaf} of {text}");
 }
@@ -117,6 +120,14 @@ fn one_that_covers_nothing_stands_before_the_first_message() {
     check("- 1c0-0 2c1-2 3", 4, "C3 4");
     check("- 1 2c0-0 3c1-2 4", 5, "C3 C4 5");
     check("- 1 2c1-2 3c0-0 4", 5, "C4 C3 5");
+}
+
+#[test]
+fn the_model_last_in_effect_is_known_behind_a_summary() {
+    check("-o 1 2 3c1-3 4", 5, "O1 C4 5");
+    check("-o 1o 2c1-1 3", 4, "C3 2 4");
+    check("-o 1o 2c1-2 3", 4, "O2 C3 4");
+    check("-o 1c1-1 2o", 3, "C2 3");
 }
 
 #[test]
