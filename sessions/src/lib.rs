@@ -37,6 +37,7 @@ mod lines;
 mod options;
 mod pi;
 mod report;
+mod scan;
 mod source;
 mod time;
 mod tree;

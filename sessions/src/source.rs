@@ -24,6 +24,11 @@ impl Source {
         Self { path, max_line }
     }
 
+    /// The longest line that is read, in bytes.
+    pub(crate) const fn max_line(&self) -> u64 {
+        self.max_line
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -19,7 +19,6 @@ mod line;
 mod message;
 mod parts;
 mod row;
-mod scan;
 mod session;
 mod state;
 mod survey;

@@ -11,7 +11,6 @@ use super::{
     folder::{Folder, Found, modified},
     line,
     row::Row,
-    scan::{Scan, Seen, scan},
     session::{KimiSession, Lined, Plan},
     state::{State, Whole},
     wire::{self, Record},
@@ -24,6 +23,7 @@ use crate::{
     issue::{Code, Issues},
     json::quote,
     options::{FormatName, ImportOptions},
+    scan::{Scan, Seen, scan},
     source::{Line, Source},
 };
 
@@ -103,10 +103,10 @@ impl<'a> Reader<'a> {
         }
         if let Some(found) = &folder.wire {
             let mut version = None;
-            let record = |line: &Line, seen: &Seen<'_>, issues: &mut Issues| match seen {
+            let record = |line: &Line, seen: Seen<'_>, issues: &mut Issues| match seen {
                 Seen::Object(object) => {
-                    version = version.take().or_else(|| wire::version(object));
-                    Record::read(line.number, object, issues)
+                    version = version.take().or_else(|| wire::version(&object));
+                    Record::read(line.number, &object, issues)
                 }
                 Seen::Blank | Seen::Broken => Record::other(),
             };
@@ -181,19 +181,19 @@ fn lined<T>(
     found: &Found,
     options: &ImportOptions,
     issues: &mut Issues,
-    mut read: impl FnMut(&Line, &Seen<'_>, &mut Issues) -> T,
+    mut read: impl FnMut(&Line, Seen<'_>, &mut Issues) -> T,
 ) -> Result<Option<Lined<T>>> {
     let source = Source::new(found.path.clone(), options.max_line);
     let mut rows = Vec::new();
-    let mut take = |line: &Line, seen: &Seen<'_>, issues: &mut Issues| rows.push(read(line, seen, issues));
+    let mut take = |line: &Line, seen: Seen<'_>, issues: &mut Issues| rows.push(read(line, seen, issues));
     let Some(Scan { facts, ends }) = scan(&source, found.name.as_ref(), issues, &mut take)? else { return Ok(None) };
     Ok(Some(Lined { source, facts, ends, modified: modified(&found.path), rows }))
 }
 
 /// What is kept of a line of a context.
-fn row(line: &Line, seen: &Seen<'_>, issues: &mut Issues) -> Row {
+fn row(line: &Line, seen: Seen<'_>, issues: &mut Issues) -> Row {
     match seen {
-        Seen::Object(object) => Row::of(line, object, &line::read(line.number, object, issues)),
+        Seen::Object(object) => Row::of(line, &object, &line::read(line.number, &object, issues)),
         Seen::Blank | Seen::Broken => Row::bare(line),
     }
 }

@@ -11,29 +11,29 @@ use crate::{
 
 /// What a line is.
 #[derive(Debug)]
-pub(super) enum Seen<'a> {
+pub(crate) enum Seen<'a> {
     /// Nothing but white space.
     Blank,
     /// No JSON object.
     Broken,
     /// An object.
-    Object(&'a Object<'a>),
+    Object(Object<'a>),
 }
 
 /// A file that was read once.
 #[derive(Debug, Default)]
-pub(super) struct Scan {
-    pub(super) facts: FileFacts,
+pub(crate) struct Scan {
+    pub(crate) facts: FileFacts,
     /// Where each line ends, without its line end.
-    pub(super) ends: Vec<u64>,
+    pub(crate) ends: Vec<u64>,
 }
 
 /// Reads a file; none if a line is over the limit.
-pub(super) fn scan(
+pub(crate) fn scan(
     source: &Source,
     name: Option<&String>,
     issues: &mut Issues,
-    take: &mut dyn FnMut(&Line, &Seen<'_>, &mut Issues),
+    take: &mut dyn FnMut(&Line, Seen<'_>, &mut Issues),
 ) -> Result<Option<Scan>> {
     issues.set_file(name.cloned());
     let mut scan = Scan::default();
@@ -44,7 +44,7 @@ pub(super) fn scan(
             Next::Line(line) => scan.line(&line, issues, take),
             Next::Long(number) => {
                 let action = "refused: the store has no blobs to hold it";
-                issues.add(number, Code::LongLine, "longer than a line may be", action);
+                issues.add(number, Code::LongLine, format!("longer than {} bytes", source.max_line()), action);
                 return Ok(None);
             }
             Next::End => break,
@@ -56,7 +56,7 @@ pub(super) fn scan(
 }
 
 impl Scan {
-    fn line(&mut self, line: &Line, issues: &mut Issues, take: &mut dyn FnMut(&Line, &Seen<'_>, &mut Issues)) {
+    fn line(&mut self, line: &Line, issues: &mut Issues, take: &mut dyn FnMut(&Line, Seen<'_>, &mut Issues)) {
         self.facts.lines = line.number;
         self.facts.bom |= line.bom;
         if matches!(line.ending, Ending::CrLf | Ending::Cr) {
@@ -71,7 +71,7 @@ impl Scan {
             if !line.bytes.is_empty() {
                 self.facts.spaces.push((line.number, String::from_utf8_lossy(&line.bytes).into_owned()));
             }
-            return take(line, &Seen::Blank, issues);
+            return take(line, Seen::Blank, issues);
         }
         let lenient = lenient::read(&line.bytes);
         for &code in &lenient.odd {
@@ -84,11 +84,11 @@ impl Scan {
                 if line.ending.is_open() {
                     issues.add(line.number, Code::NoFinalNewline, "the last line has no line end", "read");
                 }
-                take(line, &Seen::Object(&object), issues);
+                take(line, Seen::Object(object), issues);
             }
             None => {
                 self.note_broken(line, is_deep, issues);
-                take(line, &Seen::Broken, issues);
+                take(line, Seen::Broken, issues);
             }
         }
     }
