@@ -144,6 +144,7 @@ fn usual_advice(error: &Error) -> Option<&'static str> {
         ErrorKind::Conflict => "read the thread again with `agentstore threads`, then repeat with the version found",
         ErrorKind::HasChildren => "delete the children with `--cascade`, or leave out `--reject` to keep them",
         ErrorKind::IdempotencyMismatch => "use another `--key`, or the content that it was used with",
+        ErrorKind::Unavailable if is_missing(error) => "check `--store`; `agentstore import` makes a store",
         ErrorKind::Unavailable => "close what else has it open, or try again",
         ErrorKind::CommitUnknown => "repeat the command with `--key` and the key named here",
         ErrorKind::StorageFull => "free some space, then try again",
@@ -152,6 +153,12 @@ fn usual_advice(error: &Error) -> Option<&'static str> {
         ErrorKind::SchemaMismatch => "use the release of agentstore that wrote the store, or a newer one",
         _ => return None,
     })
+}
+
+/// Whether a file or folder is not there.
+fn is_missing(error: &Error) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
+    source.is_some_and(|source| source.kind() == io::ErrorKind::NotFound)
 }
 
 fn not_found_advice(detail: &Detail) -> Option<&'static str> {

@@ -58,6 +58,7 @@ pub async fn export(
     let mut out = Out { inner: out, lines: 0, bytes: 0, hash: Sha256::new() };
     let facts = untouched(threads, thread, format.name()).await?;
     let exact = facts.is_some();
+    let refused = |reason| Error::NotExportable { thread: thread.as_str().to_owned(), format: format.name(), reason };
     let mut losses = Vec::new();
     let agent_core = AgentCore::default();
     match (format, facts) {
@@ -66,13 +67,13 @@ pub async fn export(
         (FormatName::PiV1 | FormatName::PiV2 | FormatName::PiV3, Some(facts)) => {
             own::write(threads, thread, (&Pi::new(format), &facts), &mut out).await?;
         }
-        _ => {
-            return Err(Error::NotExportable {
-                thread: thread.as_str().to_owned(),
-                format: format.name(),
-                reason: "only an untouched import of the format can be written in it; any thread can be written as \
-                         agent-core",
-            });
+        (FormatName::KimiCli, _) => {
+            return Err(refused("its folders can be imported, not written; any thread can be written as agent-core"));
+        }
+        (FormatName::PiV1 | FormatName::PiV2 | FormatName::PiV3, None) => {
+            return Err(refused(
+                "only an untouched import of the format can be written in it; any thread can be written as agent-core",
+            ));
         }
     }
     out.inner.flush().map_err(Error::io("the output".as_ref()))?;

@@ -210,7 +210,7 @@ async fn making_the_index_again_says_how_far_it_is() {
     fs::remove_dir_all(place.root().join("index")).unwrap();
     let open = |until| {
         let steps = Arc::new(Steps(Mutex::default(), until));
-        let opened = FileStore::open(place.root(), place.config().with_progress(steps.clone()));
+        let opened = FileStore::open(place.root(), place.config().with_progress(Arc::<Steps>::clone(&steps)));
         (opened, std::mem::take(&mut *steps.0.lock().unwrap()))
     };
     let (stopped, steps) = open(1);
