@@ -21,7 +21,7 @@ use crate::{
     line::{Fact, Named},
     log::AppendError,
     root::RootLog,
-    shared::{Loaded, Shared, Slot, ThreadKey, guard},
+    shared::{Loaded, Shared, Slot, TenantState, ThreadKey, guard},
     staged::Staged,
     table::{self, ThreadScope},
 };
@@ -34,9 +34,11 @@ pub(crate) fn record(shared: &Shared, fact: &Fact, staged: Staged<'_>) -> Result
     let mut staged = staged;
     let mut root = guard(&shared.root);
     let path = RootLog::path()?;
-    let end = match root.append(&*shared.vfs, fact) {
-        // Deleting makes space, so it must not need any: the reserve is for this (FI-7).
-        Err(AppendError::Full(_)) if crate::reserve::release(shared) => root.append(&*shared.vfs, fact),
+    let line = fact.encode();
+    shared.make_room(length(line.len())).map_err(|source| error::io(&path, source))?;
+    let end = match root.append(&*shared.vfs, &line) {
+        // A quota may be full where the disk has space.
+        Err(AppendError::Full(_)) if shared.use_reserve() => root.append(&*shared.vfs, &line),
         first => first,
     };
     let end = end.map_err(|failed| shared.append_failed(failed, &path))?;
@@ -409,7 +411,7 @@ fn purge_file(shared: &Shared, row: &LogRow) -> Result<()> {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(error::io(&path, source)),
         _ => {}
     }
-    shared.vfs.sync_dir(&path.parent()).map_err(|source| error::io(&path, source))
+    shared.sync_names(&path.parent())
 }
 
 /// Removes a run, unless its id was used again.
@@ -425,10 +427,11 @@ fn purge_run(shared: &Shared, staged: &mut Staged<'_>, log: (u64, &TenantId), id
 }
 
 /// Removes a closed tenant: its threads and what is remembered of its ids, in bounded steps (TN-8).
-pub(crate) fn drop_tenant(shared: &Shared, tenant: &TenantId) -> Result<()> {
+pub(crate) fn drop_tenant(shared: &Shared, tenant: &TenantId, state: &TenantState) -> Result<()> {
     // Who began to write before the tenant was closed has ended when this lock is had.
     drop(shared.writing.write());
-    record(shared, &Fact::DropTenant { tenant: tenant.clone() }, Staged::new(&shared.index))?;
+    let fact = Fact::DropTenant { tenant: tenant.clone() };
+    record(shared, &fact, Staged::new(&shared.index)).inspect_err(|_| state.reopen())?;
     finish_drop(shared, tenant).map_err(begun)
 }
 

@@ -16,6 +16,7 @@
 //! - `codec`, `line`, `table`: how records stand in logs and in the index
 //! - `writer`, `view`, `staged`, `fold`: planning and writing the groups of a thread, and what they change in the index
 //! - `root`, `deletion`, `facts`: facts about several threads
+//! - `space`: what a full disk leaves to work with
 //! - `opening`, `replay`: bringing the index to where the logs are
 //! - `inspect`: verify and repair
 
@@ -41,10 +42,10 @@ mod pages;
 mod pool;
 mod registry;
 mod replay;
-mod reserve;
 mod root;
 mod runs;
 mod shared;
+mod space;
 mod staged;
 mod store;
 mod table;
@@ -75,7 +76,7 @@ pub mod testing {
         vfs::{
             Disk, Entry, FilePath, Identity, Kind, Open, Vfs, VfsFile, ensure_dir, name_of, read_exact_at, read_small,
             replace,
-            sim::{Fault, SimDisk, Survivors},
+            sim::{Asked, Fault, SimDisk, Survivors},
         },
     };
 }

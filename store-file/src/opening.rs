@@ -14,9 +14,9 @@ use crate::{
     log::{Aside, Position, Recovery},
     meta::Meta,
     replay::Replay,
-    reserve,
     root::RootLog,
     shared::{Damage, Parts, Shared, guard},
+    space,
     staged::Staged,
     table,
     vfs::{Disk, Vfs},
@@ -95,6 +95,9 @@ pub(crate) fn open_on(
         meta(&*vfs, &config)?;
     }
     let lock = if config.read_only { None } else { Some(Lock::acquire(&*vfs)?) };
+    if !config.read_only {
+        space::make_room_to_open(&*vfs);
+    }
     let (meta, is_new) = meta(&*vfs, &config)?;
     let (index, condition) = index(&*vfs)?;
     // A record of the last holder that cannot be read counts as not clean.
@@ -233,7 +236,7 @@ fn remember(index: &Index, meta: &Meta, root: Position, facts: &Facts) -> Result
 
 /// The first steps of a writer: what it may lose is said before, and what others left is finished.
 fn begin(shared: &Shared, facts: &Facts) -> Result<()> {
-    reserve::take(&*shared.vfs);
+    shared.take_reserve();
     if shared.config.durability != Durability::Sync {
         let session = shared.lock.as_ref().map_or(0, Lock::session);
         let mut staged = Staged::new(&shared.index);

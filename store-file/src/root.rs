@@ -70,11 +70,11 @@ impl RootLog {
     ///
     /// # Errors
     /// See [`AppendError`].
-    pub(crate) fn append(&mut self, vfs: &dyn Vfs, fact: &Fact) -> std::result::Result<Position, AppendError> {
+    pub(crate) fn append(&mut self, vfs: &dyn Vfs, fact: &str) -> std::result::Result<Position, AppendError> {
         let failed = |error: store_core::Error| AppendError::Failed(std::io::Error::other(error));
         let writer = self.0.as_mut().ok_or_else(|| failed(store_core::Error::closed()))?;
         let mut batch = writer.batch();
-        batch.push(&[fact.encode()], "{}").map_err(failed)?;
+        batch.push(&[fact], "{}").map_err(failed)?;
         writer.append(&batch)?;
         writer.sync(vfs).map_err(AppendError::Failed)?;
         Ok(writer.position())

@@ -37,9 +37,6 @@ pub(crate) type Damage = HashMap<ThreadKey, (FilePath, u64)>;
 /// A thread of a tenant.
 pub(crate) type ThreadKey = (TenantId, ThreadId);
 
-/// What stays free beside a write, for the index and for facts about several threads.
-const HEADROOM: u64 = 2 << 20;
-
 /// How many threads are kept loaded; those in use come on top.
 const LOADED_THREADS: usize = 256;
 
@@ -83,16 +80,33 @@ pub(crate) struct Shared {
     /// Held while something is read, so that a purge can wait for who began before it.
     pub(crate) readers: RwLock<()>,
     pub(crate) closed: AtomicBool,
+    /// There is no reserve: it is to be taken when there is space.
+    pub(crate) reserve_missing: AtomicBool,
     poisoned: RwLock<Option<Timestamp>>,
 }
 
 /// What all handles of a tenant share.
 #[derive(Debug, Default)]
 pub(crate) struct TenantState {
-    /// Nothing is read or written through them any more.
-    pub(crate) closed: AtomicBool,
+    /// How many deletions of the tenant began and were not refused: nothing is read or written any more if there is one.
+    closing: AtomicU64,
     /// Calls that still run although nobody waits for them.
     pub(crate) orphans: Arc<Orphans>,
+}
+
+impl TenantState {
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closing.load(Ordering::SeqCst) > 0
+    }
+
+    pub(crate) fn close(&self) {
+        self.closing.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Takes a close back whose deletion was refused.
+    pub(crate) fn reopen(&self) {
+        self.closing.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// A thread that one writer at a time works on.
@@ -158,6 +172,7 @@ impl Shared {
             writing: RwLock::new(()),
             readers: RwLock::new(()),
             closed: AtomicBool::new(false),
+            reserve_missing: AtomicBool::new(false),
             poisoned: RwLock::new(None),
         }
     }
@@ -172,6 +187,11 @@ impl Shared {
         if self.config.read_only {
             return Err(Error::new(Detail::Unsupported { operation: "writing to a store opened for reading" }));
         }
+        self.check_sound()
+    }
+
+    /// Refuses writes behind a failed sync or write.
+    pub(crate) fn check_sound(&self) -> Result<()> {
         match *self.poisoned.read().unwrap_or_else(PoisonError::into_inner) {
             Some(since) => Err(Error::new(Detail::Poisoned { what: "the store".to_owned(), since })),
             None => Ok(()),
@@ -265,18 +285,13 @@ impl Shared {
         match self.vfs.remove_dir(&folder) {
             Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(source) => Err(error::io(&folder, source)),
-            Ok(()) => self.vfs.sync_dir(&folder.parent()).map_err(|source| error::io(&folder, source)),
+            Ok(()) => self.sync_names(&folder.parent()),
         }
     }
 
-    /// Refuses a write that would leave no room for what is derived from it: the index must not be what finds the disk
-    /// full (FI-7).
-    pub(crate) fn check_space(&self, bytes: u64) -> io::Result<()> {
-        let free = self.vfs.free_space()?;
-        if free < bytes.saturating_mul(2).saturating_add(HEADROOM) {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        Ok(())
+    /// Makes the names in a folder durable. Where that fails the store is poisoned: a second try would not tell (FI-6).
+    pub(crate) fn sync_names(&self, folder: &FilePath) -> Result<()> {
+        self.vfs.sync_dir(folder).map_err(|source| self.write_failed(folder, source))
     }
 
     /// Makes the folder of a tenant, once.
@@ -287,7 +302,13 @@ impl Shared {
             return Ok(());
         }
         let folder = Self::folder(tenant)?;
-        crate::vfs::ensure_dir(&*self.vfs, &folder).map_err(|source| error::io(&folder, source))?;
+        for folder in [&folder.parent(), &folder] {
+            match self.vfs.create_dir(folder) {
+                Err(source) if source.kind() != io::ErrorKind::AlreadyExists => return Err(error::io(folder, source)),
+                // One that is there may have been made just before a crash, and not be durable.
+                Ok(()) | Err(_) => self.sync_names(&folder.parent())?,
+            }
+        }
         folders.insert(tenant.clone());
         Ok(())
     }

@@ -153,7 +153,7 @@ impl Store for FileStore {
         let Opened { shared, writers, .. } = &*self.0;
         shared.check_open()?;
         let state = Arc::clone(guard(&shared.tenants).entry(tenant.clone()).or_default());
-        if state.closed.load(Ordering::SeqCst) {
+        if state.is_closed() {
             return Err(Error::closed());
         }
         let tenant = Tenant { shared: Arc::clone(shared), writers: writers.clone(), id: tenant.clone(), state };
@@ -170,10 +170,11 @@ impl Store for FileStore {
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
         let shared = Arc::clone(&self.0.shared);
         shared.check_writable()?;
-        guard(&shared.tenants).entry(tenant.clone()).or_default().closed.store(true, Ordering::SeqCst);
+        let state = Arc::clone(guard(&shared.tenants).entry(tenant.clone()).or_default());
+        state.close();
         let (pool, tenant) = (shared.pool.clone(), tenant.clone());
         pool.run(move || {
-            deletion::drop_tenant(&shared, &tenant)?;
+            deletion::drop_tenant(&shared, &tenant, &state)?;
             guard(&shared.tenants).remove(&tenant);
             Ok(())
         })

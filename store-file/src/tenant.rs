@@ -1,6 +1,6 @@
 //! The handle of a tenant: hands work to the threads of the store, and refuses it once either is closed.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::Arc;
 
 use store_core::{Error, Result, TenantId, ThreadId};
 
@@ -25,7 +25,7 @@ pub(crate) struct Tenant {
 
 impl Tenant {
     fn check_open(&self) -> Result<()> {
-        if self.state.closed.load(Ordering::SeqCst) {
+        if self.state.is_closed() {
             return Err(Error::closed());
         }
         self.shared.check_open()

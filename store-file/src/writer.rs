@@ -204,14 +204,22 @@ impl<'a> Round<'a> {
                 break;
             }
             let Some(request) = waiting.pop_front() else { break };
-            let closed = request.body.tenant.closed.load(Ordering::SeqCst);
-            let answer = if closed { Err(Error::closed()) } else { self.plan(&request.body.ask) };
+            let closed = request.body.tenant.is_closed();
+            let ask = &request.body.ask;
+            let answer = if closed { Err(Error::closed()) } else { self.plan(ask) };
+            // Whoever made the error knows no key.
+            let answer = answer.map_err(|error| match error.kind() {
+                ErrorKind::CommitUnknown => Failed::new(&error).of(ask),
+                _ => error,
+            });
             answers.push((request, answer));
         }
         answers
     }
 
     fn plan(&mut self, ask: &Ask) -> Result<Answer> {
+        // The request before may have failed to make a log or to write a fact.
+        self.shared.check_sound()?;
         let now = self.shared.time.now();
         match ask {
             Ask::Commit(commit) => self.commit(commit, now),
@@ -427,7 +435,7 @@ impl<'a> Round<'a> {
         let is_new = shared.index.log_row(log)?.is_none();
         let appended = match shared.check_space(store_core::length(batch.len())) {
             Ok(()) => writer.append(batch),
-            Err(source) => Err(AppendError::Full(source)),
+            Err(source) => Err(AppendError::Refused(source)),
         };
         if let Err(failed) = appended {
             let error = shared.append_failed(failed, &path);

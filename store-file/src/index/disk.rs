@@ -27,6 +27,8 @@ const CACHE_BYTES: u64 = 16 << 20;
 /// What is collected before it is sorted into a table. Small: it is what an opening has to read again.
 const MEMTABLE_BYTES: u64 = 4 << 20;
 const TABLE_BYTES: u64 = 64 << 20;
+/// More than the tables of one merge: one of its level, and at most as many of the next as that may grow by.
+const MERGE_BYTES: u64 = 1 << 30;
 /// The least that fjall takes.
 const JOURNAL_BYTES: u64 = 64 << 20;
 const OPEN_FILES: usize = 64;
@@ -112,6 +114,13 @@ impl DiskIndex {
             }
         }
         guarded(|| batch.commit())
+    }
+
+    /// Tables are written and merged in the background, and fjall takes no more changes once that found no space: so
+    /// there is room for what it holds in memory, twice as it may be writing the former, and for any merge.
+    pub(super) fn headroom(&self) -> u64 {
+        let tables = guarded(|| Ok(self.keys.disk_space())).unwrap_or_default();
+        2 * MEMTABLE_BYTES + tables.min(MERGE_BYTES)
     }
 
     pub(super) fn persist(&self) -> Result<()> {

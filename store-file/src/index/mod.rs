@@ -155,6 +155,14 @@ impl Index {
         }
     }
 
+    /// How much space it may need to write what it holds in memory, and to merge what it wrote before.
+    pub(crate) fn headroom(&self) -> u64 {
+        match &self.0 {
+            Engine::Disk(index) => open_disk(index).as_ref().map_or(0, DiskIndex::headroom),
+            Engine::Memory(_) => 0,
+        }
+    }
+
     /// Lets go of the files. Later calls are `Closed`.
     pub(crate) fn close(&self) {
         if let Engine::Disk(index) = &self.0 {

@@ -15,12 +15,15 @@ mod damage;
 mod files;
 mod fixture;
 mod folder;
+mod full_disk;
 mod given;
 mod processes;
 mod read_only;
+mod reference;
 mod script;
 mod sim_disk;
 mod store_crashes;
+mod store_faults;
 mod torn_tails;
 mod world;
 

@@ -3,9 +3,9 @@
 use std::{future::Future, time::Duration};
 
 use store_core::{
-    ChildStrategy, ClaimNumber, Commit, CommitKey, Compaction, Expect, Fence, Interval, Json, Label, ManualClock,
-    NewBody, NewEntry, NewThread, ParentRef, Result, RewindTo, RunChange, RunOutcome, RunStatus, StateChange, StateOp,
-    ThreadFields, ThreadPatch, TokenCounts, UsageRecord, Version, WaitingReason,
+    ChildStrategy, ClaimNumber, Commit, CommitKey, Compaction, Error, Expect, Fence, Interval, Json, Label,
+    ManualClock, NewBody, NewEntry, NewThread, Outcome, ParentRef, Result, RewindTo, RunChange, RunOutcome, RunStatus,
+    StateChange, StateOp, ThreadFields, ThreadPatch, TokenCounts, UsageRecord, Version, WaitingReason,
 };
 use store_file::FileStore;
 
@@ -203,14 +203,20 @@ fn much_later() -> Part {
 }
 
 /// How far the script came.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Played {
     /// How many calls were answered as expected, one after the other.
     pub(crate) acknowledged: usize,
-    /// How many calls were made and not answered so.
-    pub(crate) open: usize,
-    /// Whether all of these said that they had no effect.
-    pub(crate) refused: bool,
+    /// What the calls were answered that were made then, and not answered so.
+    pub(crate) open: Vec<Result<String>>,
+}
+
+impl Played {
+    /// Whether all calls that were not answered as expected said that they had no effect.
+    pub(crate) fn is_refused(&self) -> bool {
+        let outcome = |answer: &Result<String>| answer.as_ref().err().map(Error::outcome);
+        self.open.iter().all(|answer| outcome(answer) == Some(Outcome::NotApplied))
+    }
 }
 
 /// Plays the script call by call; gives each call's answer to `each`, as text.
@@ -225,8 +231,25 @@ pub(crate) fn rehearse(store: &FileStore, clock: &ManualClock, mut each: impl Fn
 
 /// Plays the script from call number `from` on, up to the first step with a call that is not answered as expected.
 pub(crate) fn play(store: &FileStore, clock: &ManualClock, from: usize, expected: &[String]) -> Played {
+    play_steps(script(), (store, clock), from, expected)
+}
+
+/// The same with each call for itself.
+pub(crate) fn play_singly(store: &FileStore, clock: &ManualClock, from: usize, expected: &[String]) -> Played {
+    let single = |Step { seconds, tenant, calls }| {
+        calls.into_iter().map(move |call| Step { seconds, tenant, calls: vec![call] })
+    };
+    play_steps(script().into_iter().flat_map(single).collect(), (store, clock), from, expected)
+}
+
+fn play_steps(
+    steps: Vec<Step>,
+    (store, clock): (&FileStore, &ManualClock),
+    from: usize,
+    expected: &[String],
+) -> Played {
     let mut number = 0;
-    for Step { seconds, tenant, mut calls } in script() {
+    for Step { seconds, tenant, mut calls } in steps {
         let done = from.saturating_sub(number).min(calls.len());
         number += done;
         calls.drain(..done);
@@ -234,19 +257,15 @@ pub(crate) fn play(store: &FileStore, clock: &ManualClock, from: usize, expected
             continue;
         }
         clock.set(at(seconds));
-        let answers = wait(all(calls.iter().map(|call| call.make(store, tenant)).collect()));
+        let mut answers = wait(all(calls.iter().map(|call| call.make(store, tenant)).collect()));
         let as_expected = |(answer, expected): &(&Result<String>, &String)| told(answer) == **expected;
         let good = answers.iter().zip(&expected[number..]).take_while(as_expected).count();
         number += good;
         if good < answers.len() {
-            let is_refusal = |answer: &Result<String>| {
-                answer.as_ref().is_err_and(|error| error.outcome() == store_core::Outcome::NotApplied)
-            };
-            let open = &answers[good..];
-            return Played { acknowledged: number, open: open.len(), refused: open.iter().all(is_refusal) };
+            return Played { acknowledged: number, open: answers.split_off(good) };
         }
     }
-    Played { acknowledged: number, open: 0, refused: true }
+    Played { acknowledged: number, open: Vec::new() }
 }
 
 fn told(answer: &Result<String>) -> String {

@@ -11,77 +11,28 @@ use std::{
     },
 };
 
-use store_core::ManualClock;
 use store_file::{
     FileStore,
     testing::{Entry, Fault, FilePath, Identity, Open, SimDisk, Survivors, Vfs, VfsFile},
 };
 
 use crate::{
-    script::{Played, play, rehearse},
+    reference::{Reference, found, open, reference},
+    script::{Played, play},
     world::{config, full, shown, wait},
 };
-
-/// What the script gives without any fault: the answer to each call, and what the store shows before and after each.
-struct Reference {
-    answers: Vec<String>,
-    shown: Vec<String>,
-    /// How many calls of the disk it takes.
-    calls: u64,
-}
-
-fn reference() -> Reference {
-    let disk = SimDisk::new();
-    let (clock, config) = config();
-    let store = FileStore::open_on(Arc::new(disk.clone()), config).unwrap();
-    let mut reference = Reference { answers: Vec::new(), shown: vec![wait(shown(&store)).unwrap()], calls: 0 };
-    rehearse(&store, &clock, |answer| {
-        reference.answers.push(answer);
-        reference.shown.push(wait(shown(&store)).unwrap());
-    });
-    wait(store_core::Store::close(&store)).unwrap();
-    reference.calls = disk.calls();
-    reference
-}
-
-fn open(disk: &SimDisk) -> store_core::Result<(ManualClock, FileStore)> {
-    let (clock, config) = config();
-    FileStore::open_on(Arc::new(disk.clone()), config).map(|store| (clock, store))
-}
 
 /// Plays the script on this disk until it stops.
 fn played(disk: Arc<dyn Vfs>, reference: &Reference) -> Played {
     let (clock, config) = config();
     let Ok(store) = FileStore::open_on(disk, config) else {
-        return Played { acknowledged: 0, open: 0, refused: true };
+        return Played::default();
     };
     let played = play(&store, &clock, 0, &reference.answers);
-    if played.open == 0 {
+    if played.open.is_empty() {
         let _ = wait(store_core::Store::close(&store));
     }
     played
-}
-
-/// How many calls of the script a store shows; else, because that is half of something, or more or less than it may be,
-/// where it begins to be different.
-fn found(store: &FileStore, played: &Played, reference: &Reference) -> Result<usize, String> {
-    let shown = wait(shown(store)).map_err(|error| error.to_string())?;
-    let last = played.acknowledged + if played.refused { 0 } else { played.open };
-    let known = (played.acknowledged..=last).find(|calls| reference.shown[*calls] == shown);
-    let nearest = reference.shown[played.acknowledged..=last].iter().max_by_key(|expected| same(&shown, expected));
-    known.ok_or_else(|| difference(&shown, nearest.unwrap()))
-}
-
-/// How many bytes agree.
-fn same(shown: &str, expected: &str) -> usize {
-    shown.bytes().zip(expected.bytes()).take_while(|(left, right)| left == right).count()
-}
-
-fn difference(shown: &str, expected: &str) -> String {
-    let same = same(shown, expected);
-    let from = same.saturating_sub(150);
-    let part = |text: &str| String::from_utf8_lossy(&text.as_bytes()[from..text.len().min(same + 100)]).into_owned();
-    format!("it shows\n…{}…\nand not\n…{}…", part(shown), part(expected))
 }
 
 /// What may be left at a power cut, the last write torn every `step` bytes.
@@ -270,7 +221,7 @@ fn without_syncs_the_same_check_fails() {
         let bad = left.into_iter().filter(|survivors| {
             open(&disk.after_crash(*survivors)).map_or(true, |(_, store)| {
                 wait(shown(&store)).map_or(true, |shown| {
-                    let last = played.acknowledged + played.open;
+                    let last = played.acknowledged + played.open.len();
                     !reference.shown[played.acknowledged..=last].contains(&shown)
                 })
             })

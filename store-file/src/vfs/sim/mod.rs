@@ -29,6 +29,35 @@ pub enum Fault {
     Eio,
     /// A call that needs space fails, a write after reaching the file up to its middle; other calls are not disturbed.
     Enospc,
+    /// From this call on the disk is full: what makes the files larger together is refused, until space is made.
+    Full,
+}
+
+/// What a call asks of a simulated disk. Reads are not told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Asked {
+    /// A new file or folder.
+    Make,
+    /// Bytes in a file.
+    Write,
+    /// Space for a file.
+    Allocate,
+    /// Another length of a file.
+    Truncate,
+    /// Another name.
+    Rename,
+    /// A name less.
+    Remove,
+    /// A file's bytes, durable.
+    Sync,
+    /// A folder's names, durable.
+    SyncFolder,
+}
+
+impl Asked {
+    const fn needs_space(self) -> bool {
+        matches!(self, Self::Make | Self::Write | Self::Allocate)
+    }
 }
 
 /// A simulated disk. Clones are the same disk.
@@ -71,9 +100,15 @@ impl SimDisk {
         self
     }
 
-    /// Fails every call that needs space, from now on or no more.
+    /// Lets the files together grow no more, from now on, or grow again.
     pub fn set_full(&self, full: bool) {
-        self.state().full = full;
+        self.state().set_full(full);
+    }
+
+    /// What the first call was asked that failed.
+    #[must_use]
+    pub fn failed(&self) -> Option<Asked> {
+        self.state().failed
     }
 
     /// The disk as a power cut now may leave it: a new one, without faults, and everything on it is durable.
@@ -119,7 +154,7 @@ impl Vfs for SimDisk {
             (None, Open::Read | Open::Write) => return Err(Errno::NOENT.into()),
             (None, Open::Create | Open::CreateNew) => {
                 state.check_folder(&path.parent())?;
-                state.begin(true)?;
+                state.begin(Asked::Make, 0)?;
                 let inode = state.add_inode(Inode::default());
                 state.change_folder(Change::Link { path: path.clone(), inode });
                 inode
@@ -135,7 +170,7 @@ impl Vfs for SimDisk {
         let mut state = self.state();
         let inode = state.lookup(from).ok_or(Errno::NOENT)?;
         state.check_folder(&to.parent())?;
-        state.begin(false)?;
+        state.begin(Asked::Rename, 0)?;
         state.change_folder(Change::Rename { from: from.clone(), to: to.clone(), inode });
         Ok(())
     }
@@ -143,7 +178,7 @@ impl Vfs for SimDisk {
     fn unlink(&self, path: &FilePath) -> io::Result<()> {
         let mut state = self.state();
         state.file(path)?;
-        state.begin(false)?;
+        state.begin(Asked::Remove, 0)?;
         state.change_folder(Change::Unlink { path: path.clone() });
         Ok(())
     }
@@ -154,7 +189,7 @@ impl Vfs for SimDisk {
             return state.check_folder(path).and(Err(Errno::EXIST.into()));
         }
         state.check_folder(&path.parent())?;
-        state.begin(true)?;
+        state.begin(Asked::Make, 0)?;
         let inode = state.add_inode(Inode { folder: true, ..Inode::default() });
         state.change_folder(Change::Link { path: path.clone(), inode });
         Ok(())
@@ -166,13 +201,13 @@ impl Vfs for SimDisk {
         if !state.entries(path).is_empty() {
             return Err(Errno::NOTEMPTY.into());
         }
-        state.begin(false)?;
+        state.begin(Asked::Remove, 0)?;
         state.change_folder(Change::Unlink { path: path.clone() });
         Ok(())
     }
 
     fn free_space(&self) -> io::Result<u64> {
-        Ok(u64::MAX)
+        Ok(self.state().free_space())
     }
 
     fn list(&self, path: &FilePath) -> io::Result<Vec<Entry>> {
@@ -185,7 +220,7 @@ impl Vfs for SimDisk {
     fn sync_dir(&self, path: &FilePath) -> io::Result<()> {
         let mut state = self.state();
         state.check_folder(path)?;
-        state.begin(false)?;
+        state.begin(Asked::SyncFolder, 0)?;
         state.sync_folder(path);
         Ok(())
     }
@@ -226,7 +261,9 @@ impl VfsFile for SimFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.check_writable()?;
         let mut state = self.disk.state();
-        let (bytes, outcome) = match state.begin(true) {
+        let end = offset.saturating_add(bytes.len() as u64);
+        let grows = end.saturating_sub(state.file_of(self.inode)?.len());
+        let (bytes, outcome) = match state.begin(Asked::Write, grows) {
             Err(error) if state.check_power().is_err() => return Err(error),
             Err(error) => (bytes.get(..bytes.len() / 2).unwrap_or_default(), Err(error)),
             Ok(()) => (bytes, Ok(())),
@@ -243,7 +280,7 @@ impl VfsFile for SimFile {
 
     fn sync_data(&self) -> io::Result<()> {
         let mut state = self.disk.state();
-        match state.begin(false) {
+        match state.begin(Asked::Sync, 0) {
             Err(error) if state.check_power().is_err() => Err(error),
             Err(error) => {
                 // As Linux does it: the pages count as clean now, and are not written until they are changed again.
@@ -260,14 +297,15 @@ impl VfsFile for SimFile {
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.check_writable()?;
         let mut state = self.disk.state();
-        state.begin(false)?;
+        state.begin(Asked::Truncate, 0)?;
         state.truncate(self.inode, len)
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
         self.check_writable()?;
         let mut state = self.disk.state();
-        state.begin(true)?;
+        let grows = len.saturating_sub(state.file_of(self.inode)?.len());
+        state.begin(Asked::Allocate, grows)?;
         let inode = state.file_of(self.inode)?;
         inode.allocated = inode.allocated.max(len);
         Ok(())

@@ -8,7 +8,7 @@ use std::{
 
 use rustix::io::Errno;
 
-use super::{Entry, Fault, FilePath};
+use super::{Asked, Entry, Fault, FilePath};
 use crate::vfs::Kind;
 
 /// A change of a file that no sync covers yet, with its place in the order of all changes.
@@ -115,28 +115,63 @@ pub(super) struct State {
     pub(super) changes: Vec<Change>,
     pub(super) calls: u64,
     pub(super) fault: Option<(u64, Fault)>,
-    pub(super) full: bool,
+    /// How many bytes all files may have together.
+    pub(super) capacity: Option<u64>,
+    /// The first call that was failed.
+    pub(super) failed: Option<Asked>,
     pub(super) stopped: bool,
     pub(super) handles: u64,
     pub(super) orders: u64,
 }
 
 impl State {
-    /// Counts a call, and fails it if it is to fail.
-    pub(super) fn begin(&mut self, needs_space: bool) -> io::Result<()> {
+    /// Counts a call that makes files larger by `grows` bytes, and fails it if it is to fail.
+    pub(super) fn begin(&mut self, asked: Asked, grows: u64) -> io::Result<()> {
         self.check_power()?;
         let call = self.calls;
         self.calls += 1;
-        match self.fault {
-            Some((at, Fault::Stop)) if at == call => {
+        let struck = match self.fault {
+            Some((at, fault)) if at == call => self.strike(fault, asked),
+            _ => Ok(()),
+        };
+        struck.and_then(|()| self.check_room(asked, grows)).inspect_err(|_| {
+            self.failed.get_or_insert(asked);
+        })
+    }
+
+    fn strike(&mut self, fault: Fault, asked: Asked) -> io::Result<()> {
+        match fault {
+            Fault::Stop => {
                 self.stopped = true;
                 self.check_power()
             }
-            Some((at, Fault::Eio)) if at == call => Err(Errno::IO.into()),
-            Some((at, Fault::Enospc)) if at == call && needs_space => Err(Errno::NOSPC.into()),
-            _ if self.full && needs_space => Err(Errno::NOSPC.into()),
-            _ => Ok(()),
+            Fault::Eio => Err(Errno::IO.into()),
+            Fault::Enospc if asked.needs_space() => Err(Errno::NOSPC.into()),
+            Fault::Enospc => Ok(()),
+            Fault::Full => {
+                self.set_full(true);
+                Ok(())
+            }
         }
+    }
+
+    fn check_room(&self, asked: Asked, grows: u64) -> io::Result<()> {
+        // A name needs a little too: where nothing is free, none is made.
+        let grows = if asked == Asked::Make { 1 } else { grows };
+        let lacks = asked.needs_space() && self.free_space() < grows;
+        if lacks { Err(Errno::NOSPC.into()) } else { Ok(()) }
+    }
+
+    pub(super) fn set_full(&mut self, full: bool) {
+        self.capacity = full.then(|| self.used());
+    }
+
+    pub(super) fn free_space(&self) -> u64 {
+        self.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(self.used()))
+    }
+
+    fn used(&self) -> u64 {
+        self.names.values().filter_map(|inode| self.inodes.get(*inode)).map(Inode::len).sum()
     }
 
     pub(super) fn check_power(&self) -> io::Result<()> {

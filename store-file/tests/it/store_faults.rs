@@ -1,0 +1,257 @@
+//! F4 and F5 for the whole store: an error of the disk, or a full one, at every call of the disk.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use store_core::{
+    ChildStrategy, Error, ErrorKind, Expect, ManualClock, NewThread, Outcome, Result, Store, ThreadPatch,
+};
+use store_file::{
+    FileStore,
+    testing::{Asked, Fault, FilePath, Open, SimDisk, Survivors, Vfs},
+};
+
+use crate::{
+    reference::{Reference, found, open, reference},
+    script::{Played, play, play_singly},
+    world::{Call, saying, shown, thread, wait},
+};
+
+/// A store on a disk where a call fails, and how far the script comes there; the error of the opening if that failed.
+struct Faulty {
+    disk: SimDisk,
+    place: String,
+    opened: Result<(ManualClock, FileStore)>,
+}
+
+impl Faulty {
+    fn new(call: u64, fault: Fault) -> Self {
+        let disk = SimDisk::new().with_fault(call, fault);
+        let opened = open(&disk);
+        Self { disk, place: format!("{fault:?} at call {call}"), opened }
+    }
+}
+
+/// The script goes on at call `from` with the same answers, and ends as it should.
+fn finish(store: &FileStore, clock: &ManualClock, from: usize, reference: &Reference, place: &str) {
+    let rest = play_singly(store, clock, from, &reference.answers);
+    assert!(rest.open.is_empty(), "{place}, resumed at {from}: {rest:?}");
+    assert_eq!(Some(&wait(shown(store)).unwrap()), reference.shown.last(), "{place}, resumed at {from}");
+}
+
+/// Opened again, also after a power cut, the store shows all that was acknowledged and nothing half; the script goes on.
+fn reopen_everywhere(disk: &SimDisk, played: &Played, reference: &Reference, place: &str) {
+    for survivors in [Survivors::All, Survivors::Synced, Survivors::Contents, Survivors::Names, Survivors::Random(7)] {
+        let place = format!("{place}, {survivors:?}");
+        let (_, store) = open(&disk.after_crash(survivors)).unwrap_or_else(|error| panic!("{place}: {error}"));
+        found(&store, played, reference).unwrap_or_else(|difference| panic!("{place}: {difference}"));
+    }
+    let (clock, store) = open(disk).unwrap_or_else(|error| panic!("{place}, again: {error}"));
+    let shows = found(&store, played, reference).unwrap_or_else(|difference| panic!("{place}, again: {difference}"));
+    // What is shown is durable, whatever the failed sync has left (FI-6).
+    let (_, cut) = open(&disk.after_crash(Survivors::Synced)).unwrap();
+    assert_eq!(wait(shown(&cut)).unwrap(), reference.shown[shows], "{place}, again and cut");
+    finish(&store, &clock, shows, reference, place);
+    wait(store.close()).unwrap();
+}
+
+fn error(answer: &Result<String>) -> &Error {
+    answer.as_ref().unwrap_err()
+}
+
+/// One write of each kind, none of which needs anything to be there.
+fn writes() -> Vec<Call> {
+    vec![
+        Call::Commit(Box::new(saying("z", "z", &["x"]))),
+        Call::Commit(Box::new(saying("a", "z", &["x"]))),
+        Call::Create(Box::new(NewThread::new(thread("z")))),
+        Call::Update(thread("a"), Box::new(ThreadPatch::default().with_title("x"))),
+        Call::Delete(thread("a"), ChildStrategy::Detach),
+        Call::Prune(std::time::Duration::ZERO),
+        Call::Purge,
+        Call::ResetFence(thread("a")),
+        Call::DropTenant,
+    ]
+}
+
+/// Every later write is refused as `Poisoned` and asks nothing of the disk, a close neither; reads go on.
+fn check_poisoned(faulty: &Faulty, store: &FileStore, played: &Played, reference: &Reference) {
+    let (disk, place) = (&faulty.disk, &faulty.place);
+    let calls = disk.calls();
+    for tenant in ["default", "another"] {
+        for call in writes() {
+            let refused = wait(call.make(store, tenant)).expect_err(place);
+            let told = (refused.kind(), refused.outcome());
+            assert_eq!(told, (ErrorKind::Poisoned, Outcome::NotApplied), "{place}, {call:?}: {refused}");
+        }
+    }
+    assert_eq!(wait(store.sync()).unwrap_err().kind(), ErrorKind::Poisoned, "{place}");
+    found(store, played, reference).unwrap_or_else(|difference| panic!("{place}, poisoned: {difference}"));
+    wait(store.close()).unwrap();
+    assert_eq!(disk.calls(), calls, "{place}: a poisoned store wrote or synced");
+}
+
+/// Shows FI-6, PR-9 and ER-2: the call whose write or sync fails never ends with `Ok`, and nothing is written after it;
+/// what fails before anything is written is refused, and the store goes on.
+#[test]
+fn an_error_at_any_call_of_the_disk_is_told_and_takes_nothing() {
+    let reference = reference();
+    let mut seen = BTreeMap::new();
+    for call in 0..reference.calls {
+        let faulty = Faulty::new(call, Fault::Eio);
+        let place = &faulty.place;
+        let Ok((clock, store)) = &faulty.opened else {
+            let refused = faulty.opened.as_ref().unwrap_err();
+            assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Unavailable, Outcome::NotApplied), "{place}");
+            reopen_everywhere(&faulty.disk, &Played::default(), &reference, place);
+            *seen.entry("openings refused").or_insert(0) += 1;
+            continue;
+        };
+        let in_opening = faulty.disk.failed().is_some();
+        let played = play(store, clock, 0, &reference.answers);
+        let (result, played) = match (played.open.first().map(error), faulty.disk.failed()) {
+            (Some(told), Some(asked @ (Asked::Write | Asked::Truncate | Asked::Sync | Asked::SyncFolder))) => {
+                // What a deletion removes behind its answer may be what fails.
+                let behind = asked == Asked::SyncFolder && told.kind() == ErrorKind::Poisoned;
+                let unknown = (told.kind(), told.outcome()) == (ErrorKind::CommitUnknown, Outcome::Unknown);
+                assert!(unknown || behind, "{place}: {told}");
+                check_poisoned(&faulty, store, &played, &reference);
+                ("calls unknown, the store poisoned", played)
+            }
+            (Some(told), Some(_)) => {
+                let kinds = [ErrorKind::Unavailable, ErrorKind::CommitUnknown];
+                assert!(kinds.contains(&told.kind()), "{place}: {told}");
+                finish(store, clock, played.acknowledged, &reference, place);
+                ("calls refused, the store going on", reference.played())
+            }
+            // There is no reserve then, and that is all.
+            (None, Some(Asked::Make | Asked::Allocate)) if in_opening => ("openings without a reserve", played),
+            (None, Some(Asked::Remove)) => ("removals left for later", played),
+            (None, None) if wait(store.close()).is_err() => ("closes failed", played),
+            // Calls that are made together need fewer of the disk.
+            (None, None) if faulty.disk.calls() <= call => break,
+            (told, asked) => panic!("{place}: {asked:?} failed, and the answer was {told:?}"),
+        };
+        *seen.entry(result).or_insert(0) += 1;
+        drop(faulty.opened);
+        reopen_everywhere(&faulty.disk, &played, &reference, &faulty.place);
+    }
+    println!("{} calls of the disk, an error at each: {seen:?}", reference.calls);
+    assert!(seen["calls unknown, the store poisoned"] >= 100, "{seen:?}");
+}
+
+/// Calls that find no space say so, as calls without effect that may be repeated.
+fn check_full(played: &Played, place: &str) {
+    for told in played.open.iter().map(error) {
+        let (kind, outcome) = (told.kind(), told.outcome());
+        assert_eq!((kind, outcome), (ErrorKind::StorageFull, Outcome::NotApplied), "{place}: {told}");
+        assert!(told.is_retryable(), "{place}");
+    }
+}
+
+/// Opens again with space what could not be opened without.
+fn reopen_with_space(faulty: &Faulty, reference: &Reference) {
+    let (refused, place) = (faulty.opened.as_ref().unwrap_err(), &faulty.place);
+    let told = (refused.kind(), refused.outcome());
+    assert_eq!(told, (ErrorKind::StorageFull, Outcome::NotApplied), "{place}: {refused}");
+    faulty.disk.set_full(false);
+    reopen_everywhere(&faulty.disk, &Played::default(), reference, place);
+}
+
+/// Shows FI-7: a call that finds no space in its middle leaves nothing behind; it and all others succeed right after.
+#[test]
+fn space_that_runs_out_at_any_call_of_the_disk_takes_nothing() {
+    let reference = reference();
+    let (mut refused, mut helped) = (0, 0);
+    for call in 0..reference.calls {
+        let faulty = Faulty::new(call, Fault::Enospc);
+        let place = &faulty.place;
+        let Ok((clock, store)) = &faulty.opened else {
+            reopen_with_space(&faulty, &reference);
+            continue;
+        };
+        let in_opening = faulty.disk.failed().is_some();
+        let played = play_singly(store, clock, 0, &reference.answers);
+        check_full(&played, place);
+        refused += played.open.len();
+        // What is true of several threads takes the place of the reserve.
+        helped += usize::from(played.open.is_empty() && faulty.disk.failed().is_some() && !in_opening);
+        found(store, &played, &reference).unwrap_or_else(|difference| panic!("{place}, full: {difference}"));
+        finish(store, clock, played.acknowledged, &reference, place);
+        drop(faulty.opened);
+        reopen_everywhere(&faulty.disk, &reference.played(), &reference, &faulty.place);
+    }
+    println!(
+        "{} calls of the disk, no space at each: {refused} calls of the store refused, {helped} helped",
+        reference.calls
+    );
+    assert!(refused >= 40 && helped >= 10, "{refused} refused, {helped} helped");
+}
+
+/// How large the reserve is.
+fn reserve(disk: &SimDisk) -> u64 {
+    disk.open(&FilePath::new("reserve").unwrap(), Open::Read).map_or(0, |file| file.len().unwrap())
+}
+
+/// Shows FI-7: on a disk that stays full reads work, and writes do again as soon as there is space, without an opening.
+#[test]
+fn a_disk_that_stays_full_can_be_read_and_goes_on_with_space() {
+    let reference = reference();
+    let mut refused = 0;
+    for call in 0..reference.calls {
+        let faulty = Faulty::new(call, Fault::Full);
+        let place = &faulty.place;
+        let Ok((clock, store)) = &faulty.opened else {
+            reopen_with_space(&faulty, &reference);
+            continue;
+        };
+        let played = play(store, clock, 0, &reference.answers);
+        check_full(&played, place);
+        refused += usize::from(!played.open.is_empty());
+        found(store, &played, &reference).unwrap_or_else(|difference| panic!("{place}, full: {difference}"));
+        faulty.disk.set_full(false);
+        finish(store, clock, played.acknowledged, &reference, place);
+        assert_eq!(reserve(&faulty.disk), 1 << 20, "{place}: the reserve was not taken again");
+        drop(faulty.opened);
+        reopen_everywhere(&faulty.disk, &reference.played(), &reference, &faulty.place);
+    }
+    println!(
+        "{} calls of the disk, full from each on: {refused} times a call of the store was refused",
+        reference.calls
+    );
+    assert!(refused >= 150, "{refused}");
+}
+
+/// Shows FI-7: on a full disk a thread can be deleted, for good, because of the reserve.
+#[test]
+fn deleting_works_on_a_full_disk() {
+    let reference = reference();
+    let mut deleted = 0;
+    for call in 0..reference.calls {
+        let faulty = Faulty::new(call, Fault::Full);
+        let (Ok((clock, store)), place) = (&faulty.opened, &faulty.place) else { continue };
+        let played = play(store, clock, 0, &reference.answers);
+        let had = wait(shown(store)).unwrap();
+        let kept = reserve(&faulty.disk) > 0;
+        if played.open.is_empty() || !had.contains("Thread { id: \"a\"") {
+            continue;
+        }
+        let delete = Call::Delete(thread("a"), ChildStrategy::Detach);
+        let answer = wait(delete.make(store, "default"));
+        if let Err(error) = &answer {
+            assert!(!kept && error.kind() == ErrorKind::StorageFull, "{place}: {error}");
+            continue;
+        }
+        wait(Call::Purge.make(store, "default")).unwrap_or_else(|error| panic!("{place}: {error}"));
+        deleted += 1;
+        let left = wait(shown(store)).unwrap();
+        assert_ne!(left, had, "{place}");
+        let (_, cut) = open(&faulty.disk.after_crash(Survivors::Synced)).unwrap();
+        assert_eq!(wait(shown(&cut)).unwrap(), left, "{place}");
+        let anew = Call::Commit(Box::new(saying("a", "anew", &["once more"]).expecting(Expect::Absent)));
+        assert_eq!(wait(anew.make(store, "default")).unwrap_err().kind(), ErrorKind::StorageFull, "{place}");
+        faulty.disk.set_full(false);
+        wait(anew.make(store, "default")).unwrap_or_else(|error| panic!("{place}: {error}"));
+    }
+    println!("{deleted} deletions on a full disk");
+    assert!(deleted >= 100, "{deleted}");
+}
