@@ -1,6 +1,6 @@
 //! F4 and F5 for the whole store: an error of the disk, or a full one, at every call of the disk.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use store_core::{
     ChildStrategy, Error, ErrorKind, Expect, ManualClock, NewThread, Outcome, Result, Store, ThreadPatch,
