@@ -34,7 +34,7 @@ pub struct Opening {
     pub logs_read: u64,
     /// Bytes behind the last whole commit of a log that were set aside (FI-3).
     pub set_aside: Vec<SetAside>,
-    /// Files in the place of logs that do not begin as one.
+    /// What is wrong with files in the place of logs of which the index knows nothing.
     pub(crate) headless: Vec<String>,
     /// What is damaged: the store works, and calls that need it are refused (FI-4).
     pub damaged: Vec<String>,
@@ -90,9 +90,9 @@ pub(crate) fn open_on(
     config: FileConfig,
     index: impl FnOnce(&dyn Vfs) -> Result<(Index, Condition)>,
 ) -> Result<(Arc<Shared>, Opening)> {
-    if config.create == Create::Never {
-        // Before anything is written: it may be a folder of something else.
-        meta(&*vfs, &config)?;
+    // Before anything is written: it may be a root of a later release, or a folder of something else.
+    if Meta::load(&*vfs)?.is_none() && config.create == Create::Never {
+        return Err(no_root());
     }
     let lock = if config.read_only { None } else { Some(Lock::acquire(&*vfs)?) };
     if !config.read_only {
@@ -129,12 +129,16 @@ fn meta(vfs: &dyn Vfs, config: &FileConfig) -> Result<(Meta, bool)> {
         return Ok((meta, false));
     }
     if config.read_only || config.create == Create::Never {
-        let (found, supported) = ("none".to_owned(), "a root made by agentstore".to_owned());
-        return Err(Error::new(Detail::SchemaMismatch { found, supported }));
+        return Err(no_root());
     }
     let meta = Meta::new()?;
     meta.save(vfs)?;
     Ok((meta, true))
+}
+
+fn no_root() -> Error {
+    let (found, supported) = ("none".to_owned(), "a root made by agentstore".to_owned());
+    Error::new(Detail::SchemaMismatch { found, supported })
 }
 
 /// Up to where of the root log the index can be trusted; none if it has to be filled from the logs.

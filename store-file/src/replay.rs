@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use store_core::{Error, Result, TenantId, ThreadId, length};
+use store_core::{Error, ErrorKind, Result, TenantId, ThreadId, length};
 
 use crate::{
     codec::{LogRow, Rows, damaged, read},
@@ -12,7 +12,7 @@ use crate::{
     fold::{self, Lines, Owner, Told},
     index::{Direction, Index},
     line::{CommitLine, Line, ThreadHeader},
-    log::{Group, Header, Position, Recovery, read_header, recover},
+    log::{Group, Header, Position, Recovery, check_version, read_header, recover},
     opening::{Opening, SetAside},
     shared::{Damage, Shared},
     staged::Staged,
@@ -209,10 +209,12 @@ impl<'a> Replay<'a> {
         });
         let recovered = match found {
             Ok(recovered) => Some(recovered),
-            Err(error) if error.kind() == store_core::ErrorKind::Corrupt => {
+            Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::SchemaMismatch) => {
                 opening.damaged.push(error.to_string());
-                let key = (owner.tenant.clone(), owner.thread.clone());
-                self.damage.insert(key, (path.clone(), end.offset));
+                if told.stored.is_none() {
+                    opening.headless.push(error.to_string());
+                }
+                self.damage.insert((owner.tenant.clone(), owner.thread.clone()), error.detail().clone());
                 None
             }
             Err(error) => return Err(error),
@@ -240,6 +242,7 @@ fn told(staged: &Staged<'_>, owner: &Owner) -> Result<Told> {
 
 /// The lines of a group, decoded.
 pub(crate) fn decode(path: &FilePath, group: &Group<'_>) -> Result<Lines> {
+    check_version(path, group.commit.1)?;
     let text = |span: crate::log::Span, line: &'_ [u8]| {
         let place = || error::corrupt(path, Some(span.offset));
         std::str::from_utf8(line).map(str::to_owned).map_err(|e| place().with_source(e))

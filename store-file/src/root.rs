@@ -5,7 +5,7 @@ use store_core::Result;
 use crate::{
     error,
     line::Fact,
-    log::{AppendError, LogWriter, Position, Recovered, Recovery, recover},
+    log::{AppendError, LogWriter, Position, Recovered, Recovery, check_version, recover},
     vfs::{FilePath, Open, Vfs},
 };
 
@@ -36,6 +36,7 @@ impl RootLog {
             Ok(_) => {}
         }
         let recovered = recover(vfs, &path, known, |group| {
+            check_version(&path, group.commit.1)?;
             for (span, line) in &group.lines {
                 let place = || error::corrupt(&path, Some(span.offset));
                 let text = std::str::from_utf8(line).map_err(|e| place().with_source(e))?;

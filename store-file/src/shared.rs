@@ -22,7 +22,7 @@ use crate::{
     fold::Told,
     index::Index,
     lock::Lock,
-    log::{AppendError, Header, LogWriter, read_header},
+    log::{AppendError, Header, LogWriter, check_version, read_header},
     meta::Meta,
     pool::Pool,
     root::RootLog,
@@ -31,8 +31,8 @@ use crate::{
     vfs::{FilePath, Open, Vfs, VfsFile, hash_of, name_of, read_exact_at},
 };
 
-/// Where the logs of threads are damaged, as the opening found it.
-pub(crate) type Damage = HashMap<ThreadKey, (FilePath, u64)>;
+/// Why threads cannot be read, as the opening found it: their logs are damaged, or of a later release.
+pub(crate) type Damage = HashMap<ThreadKey, Detail>;
 
 /// A thread of a tenant.
 pub(crate) type ThreadKey = (TenantId, ThreadId);
@@ -69,7 +69,7 @@ pub(crate) struct Shared {
     pub(crate) tenants: Mutex<HashMap<TenantId, Arc<TenantState>>>,
     /// Logs with groups that are not durable yet.
     pub(crate) dirty: Mutex<HashSet<ThreadKey>>,
-    /// Logs that are damaged, and where.
+    /// Threads that cannot be read, and why.
     pub(crate) damage: Damage,
     /// Damage of logs that have no thread, as the opening found it.
     pub(crate) opened_with: Vec<String>,
@@ -334,7 +334,11 @@ impl Shared {
         }
         let row = self.index.any_log_row(log)?.ok_or_else(|| crate::codec::damaged("log"))?;
         self.check_damage(&row.tenant, &row.thread)?;
-        if let Some(objection) = objection(&row, file).map_err(|source| error::io(path, source))? {
+        let header = read_header(file).map_err(|source| error::io(path, source))?;
+        if let Header::Good(line, _) = &header {
+            check_version(path, line.as_bytes())?;
+        }
+        if let Some(objection) = objection(&row, file, &header).map_err(|source| error::io(path, source))? {
             return Err(Error::corrupt(format!("{path}: {objection}")));
         }
         guard(&self.checked).insert(log);
@@ -409,7 +413,7 @@ impl Shared {
             return Ok(());
         }
         match self.damage.get(&(tenant.clone(), thread.clone())) {
-            Some((path, offset)) => Err(error::corrupt(path, Some(*offset))),
+            Some(detail) => Err(Error::new(detail.clone())),
             None => Ok(()),
         }
     }
@@ -441,14 +445,14 @@ impl Drop for Shared {
 }
 
 /// What is wrong with a log, compared with what the index knows of it.
-pub(crate) fn objection(row: &LogRow, file: &dyn VfsFile) -> io::Result<Option<String>> {
+pub(crate) fn objection(row: &LogRow, file: &dyn VfsFile, header: &Header) -> io::Result<Option<String>> {
     let len = file.len()?;
     if len != row.end.offset {
         let verb = if len > row.end.offset { "longer" } else { "shorter" };
         return Ok(Some(format!("it has {len} bytes and is {verb} than the {} that were written", row.end.offset)));
     }
-    let Header::Good(header, _) = read_header(file)? else { return Ok(Some("its first line is damaged".to_owned())) };
-    let fits = crate::line::ThreadHeader::decode(&header).is_ok_and(|header| {
+    let Header::Good(header, _) = header else { return Ok(Some("its first line is damaged".to_owned())) };
+    let fits = crate::line::ThreadHeader::decode(header).is_ok_and(|header| {
         header.tenant == row.tenant && header.thread == row.thread && header.generation == row.generation
     });
     if !fits {

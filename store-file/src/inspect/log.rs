@@ -19,7 +19,7 @@ use crate::{
     fold::{self, Owner, Told},
     index::{Changes, Direction, Index, Pair},
     line::Line,
-    log::{Header, Position, Scanner, Tail, classify, read_header},
+    log::{Header, Position, Scanner, Tail, check_version, classify, read_header},
     replay, runs,
     shared::{Shared, guard, objection},
     staged::Staged,
@@ -76,15 +76,20 @@ impl Check<'_> {
             opened => opened.map_err(fail)?,
         };
         let len = file.len().map_err(fail)?;
+        let header = read_header(&*file).map_err(fail)?;
         if len != self.row.end.offset
-            && let Some(objection) = objection(&self.row, &*file).map_err(fail)?
+            && let Some(objection) = objection(&self.row, &*file, &header).map_err(fail)?
         {
             self.find(FindingKind::ForeignChange, path.as_str(), objection);
         }
-        let Header::Good(_, start) = read_header(&*file).map_err(fail)? else {
+        let Header::Good(header, start) = header else {
             self.find(FindingKind::Damaged, format!("{path}:0"), "the first line is not what was written");
             return Ok(None);
         };
+        if let Err(error) = check_version(&path, header.as_bytes()) {
+            self.find(FindingKind::Damaged, format!("{path}:0"), error.to_string());
+            return Ok(None);
+        }
         let (rebuilt, end) = self.replay(&path, &*file, start, len)?;
         match classify(&*file, end.offset, len, self.row.end.offset).map_err(fail)? {
             Tail::Clean => {}

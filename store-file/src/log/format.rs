@@ -1,8 +1,8 @@
 //! The bytes of headers and groups: pure functions both ways.
 
-use std::io::Write as _;
+use std::{fmt::Display, io::Write as _};
 
-use store_core::{Error, Result};
+use store_core::{Detail, Error, Result};
 
 use super::{Position, Span};
 
@@ -12,8 +12,8 @@ pub const MAX_GROUP_BYTES: u64 = 256 << 20;
 pub(super) const MAX_LINES: usize = 1 << 20;
 /// How a commit line starts; no other line does.
 pub(super) const COMMIT_PREFIX: &[u8] = br#"{"t":"commit","#;
-/// The version of the format of groups.
-const VERSION: u32 = 1;
+/// The version of the format of headers and groups.
+const VERSION: u64 = 1;
 /// Between what a sum covers and the sum.
 const SUM: &[u8] = br#","crc":""#;
 /// Behind the sum.
@@ -162,6 +162,27 @@ fn split_sum(line: &[u8]) -> Option<(&[u8], u32)> {
 fn hex(digits: &[u8]) -> Option<u32> {
     let plain = digits.len() == 8 && digits.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     plain.then(|| u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()).flatten()
+}
+
+/// Refuses a header or a commit line, proved by its sum, that a later release wrote (PR-18). `name` is the log's.
+///
+/// # Errors
+/// `SchemaMismatch` that names both versions.
+pub(crate) fn check_version(name: &dyn Display, line: &[u8]) -> Result<()> {
+    match version(line) {
+        Some(version) if version > VERSION => {
+            let (found, supported) = (format!("version {version} in {name}"), format!("version {VERSION}"));
+            Err(Error::new(Detail::SchemaMismatch { found, supported }))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The version of a line: its second field, in every release.
+fn version(line: &[u8]) -> Option<u64> {
+    let rest = line.get(line.iter().position(|byte| *byte == b',')?..)?.strip_prefix(br#","v":"#)?;
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    std::str::from_utf8(rest.get(..digits)?).ok()?.parse().ok()
 }
 
 /// What a commit line says about its group.

@@ -24,6 +24,7 @@ mod scan;
 mod tail;
 mod write;
 
+pub(crate) use self::format::check_version;
 pub use self::{
     format::{MAX_GROUP_BYTES, Placed, encode_group, seal, unseal},
     read::{Header, read_header, read_line, read_lines},

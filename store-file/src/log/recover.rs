@@ -5,7 +5,7 @@ use std::{io, ops::ControlFlow};
 
 use store_core::Result;
 
-use super::{Group, Header, Position, Scanner, Tail, classify, read_header, tail::each_chunk};
+use super::{Group, Header, Position, Scanner, Tail, check_version, classify, read_header, tail::each_chunk};
 use crate::{
     error,
     vfs::{FilePath, Open, Vfs, VfsFile, ensure_dir},
@@ -54,8 +54,8 @@ pub struct Aside {
 /// Walks a log, calls `each` for every good group, and leaves a log whose every byte is good and durable.
 ///
 /// # Errors
-/// `Corrupt` with name and offset for damage before the last record, and nothing is changed then (FI-4); an error of
-/// `each`; otherwise what the system says.
+/// `Corrupt` with name and offset for damage before the last record (FI-4), `SchemaMismatch` for what a later release
+/// wrote, and nothing is changed then; an error of `each`; otherwise what the system says.
 pub fn recover(
     vfs: &dyn Vfs,
     path: &FilePath,
@@ -72,6 +72,9 @@ pub fn recover(
             Header::Bad => (None, None),
         },
     };
+    if let Some(line) = &header {
+        check_version(path, line.as_bytes())?;
+    }
     let mut end = from.unwrap_or_default();
     if let Some(from) = from {
         let mut scanner = Scanner::new(&*file, from, len);

@@ -13,6 +13,7 @@ mod conformance;
 mod crashes;
 mod damage;
 mod files;
+mod first_release;
 mod fixture;
 mod folder;
 mod full_disk;

@@ -20,7 +20,7 @@ pub(crate) struct Step {
 }
 
 /// Four weeks, and more than a thread id is remembered for.
-const LATER: u64 = 400 * 86_400;
+pub(crate) const LATER: u64 = 400 * 86_400;
 
 pub(crate) fn script() -> Vec<Step> {
     let parts = [opening(), runs(), branches(), families(), fences(), others(), much_later()];

@@ -1,0 +1,274 @@
+//! A root that the first release wrote, as it lies in `tests/fixtures/root-v1`: every later one reads it as it was (PR-18).
+
+use std::{
+    collections::BTreeSet,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use store_core::{
+    Block, ClaimNumber, Commit, Compaction, ContextRequest, Custom, EntryQuery, ErrorKind, Expect, Fence, Json,
+    Message, NewEntry, PageRequest, Receipt, Result, Role, RunChange, RunQuery, RunStatus, StateChange, Store,
+    ThreadFields, ThreadQuery, inspect::Silent,
+};
+use store_file::{FileStore, testing::seal};
+
+use crate::{
+    folder::{Place, copy_tree, edit},
+    script::{LATER, Step, script},
+    world::{at, saying, tenant, thread},
+};
+
+const ELSEWHERE: &str = "mandant-ü";
+const THREAD: &str = "日本/e\u{301} 🦀";
+
+fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/root-v1")
+}
+
+/// A place with a copy of the root.
+fn place() -> Place {
+    let place = Place::new();
+    copy_tree(&fixture().join("root"), &place.root());
+    place.clock.set(at(1_000));
+    place
+}
+
+/// A commit of everything that the script leaves out. It stands in the root under its key: never change it.
+fn keyed() -> Commit {
+    let json = |text| Json::parse(text).unwrap();
+    let mut fields = ThreadFields::default();
+    fields.title = Some("Überschrift\u{0}".to_owned());
+    fields.resource_id = Some("größe".parse().unwrap());
+    fields.metadata.insert("zahl".to_owned(), json("1.50e2"));
+    let call = Block::tool_use("ruf-1", "suche", json(r#"{"big":12345678901234567890123,"minus":-0.0}"#));
+    let answer = Message::new(Role::Assistant, vec![Block::text("ich sehe nach"), call]);
+    let result = Message::new(Role::Tool, vec![Block::tool_result("ruf-1", vec![Block::text("gefunden ✓")])]);
+    let run = RunChange::new("läuf-1".parse().unwrap(), RunStatus::Running).with_agent("führer".parse().unwrap());
+    Commit::new(thread(THREAD))
+        .creating(fields)
+        .expecting(Expect::Absent)
+        .with_key("schlüssel-1".parse().unwrap())
+        .entry(NewEntry::new(Message::user("grüße, 世界")).with_id("é-1".parse().unwrap()))
+        .entry(NewEntry::new(answer).with_id("é-2".parse().unwrap()))
+        .entry(NewEntry::new(result).with_id("é-3".parse().unwrap()))
+        .with_run(run)
+        .with_state(StateChange::new().set("größe", json(r#"{"a":[1e2,null]}"#)))
+}
+
+/// A commit that makes a child of that thread, and gives it a summary and something of its own kind.
+fn child() -> Commit {
+    let mut fields = ThreadFields::default();
+    fields.parent_thread_id = Some(thread(THREAD));
+    let mut compaction = Compaction::default();
+    compaction.summary = vec![Block::text("kurz gesagt")];
+    let custom = Custom::new("eigenes", Json::parse(r#"{"x":[0.10,"\u0000"]}"#).unwrap());
+    let entries = [NewEntry::new(compaction), NewEntry::new(custom)].into_iter().zip(1..);
+    Commit::new(thread("kind"))
+        .creating(fields)
+        .expecting(Expect::Absent)
+        .entries(entries.map(|(entry, number)| entry.with_id(format!("k-{number}").parse().unwrap())))
+}
+
+async fn commit(store: &FileStore, of: &str, commit: Commit) -> Result<Receipt> {
+    store.tenant(&tenant(of)).unwrap().commits.unwrap().commit(commit).await
+}
+
+/// Everything that the store has, each record as its JSON, a line each.
+async fn records(store: &FileStore) -> String {
+    let whole = || PageRequest::first(1000);
+    let mut out = String::new();
+    let mut line = |name: &str, record: serde_json::Result<String>| {
+        let _ = writeln!(out, r#"{{"{name}":{}}}"#, record.unwrap());
+    };
+    for tenant in store.list_tenants(whole()).await.unwrap().items {
+        line("tenant", serde_json::to_string(&tenant));
+        let threads = store.tenant(&tenant).unwrap().threads.unwrap();
+        for thread in threads.list_threads(ThreadQuery::default().with_page(whole())).await.unwrap().items {
+            line("thread", serde_json::to_string(&thread));
+            for entry in threads.list_entries(&thread.id, EntryQuery::all().with_page(whole())).await.unwrap().items {
+                line("entry", serde_json::to_string(&*entry));
+            }
+            line("leaves", serde_json::to_string(&threads.list_leaves(&thread.id, whole()).await.unwrap().items));
+            line("snapshots", serde_json::to_string(&threads.list_snapshots(&thread.id, whole()).await.unwrap().items));
+            let context = threads.load_context(&thread.id, ContextRequest::head()).await.unwrap();
+            line("state", serde_json::to_string(&context.state));
+        }
+        let mut runs = RunQuery::default();
+        runs.page = whole();
+        for run in threads.list_runs(runs).await.unwrap().items {
+            line("run", serde_json::to_string(&run));
+        }
+    }
+    out
+}
+
+/// How the fixture was made. A later release writes a root of its own beside it and leaves this one as it is.
+#[tokio::test]
+#[ignore = "writes the fixture: its README says how"]
+async fn make_the_root_of_the_first_release() {
+    let place = Place::new();
+    let store = place.open();
+    for Step { seconds, tenant, calls } in script().into_iter().take_while(|step| step.seconds < LATER) {
+        place.clock.set(at(seconds));
+        for call in calls {
+            // The script has calls that are refused.
+            let _ = call.make(&store, tenant).await;
+        }
+    }
+    for made in [keyed(), child()] {
+        let _ = commit(&store, ELSEWHERE, made).await.unwrap();
+    }
+    let records = records(&store).await;
+    store.close().await.unwrap();
+    for derived in ["index", "lock", "reserve"] {
+        let path = place.root().join(derived);
+        let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        removed.unwrap();
+    }
+    fs::remove_dir_all(fixture().join("root")).ok();
+    copy_tree(&place.root(), &fixture().join("root"));
+    edit(&fixture().join("expected.jsonl"), |bytes| *bytes = records.into_bytes());
+}
+
+/// Shows PR-18: every record reads as it did, and again from the index that was made of it.
+#[tokio::test]
+async fn a_root_of_the_first_release_reads_as_it_did() {
+    let expected = fs::read_to_string(fixture().join("expected.jsonl")).unwrap();
+    let kinds: BTreeSet<_> = expected.lines().map(|line| line.split(':').next().unwrap()).collect();
+    assert_eq!(kinds.len(), 7, "{kinds:?}");
+    for body in ["message", "usage", "checkpoint", "label", "rewind", "compaction", "custom"] {
+        assert!(expected.contains(&format!(r#""body":{{"{body}":"#)), "{body}");
+    }
+    let place = place();
+    for _ in 0..2 {
+        let store = place.open();
+        assert!(store.opening().damaged.is_empty(), "{:?}", store.opening());
+        let read = records(&store).await;
+        for (read, expected) in read.lines().zip(expected.lines()) {
+            assert_eq!(read, expected);
+        }
+        assert_eq!(read.len(), expected.len());
+        store.close().await.unwrap();
+    }
+}
+
+/// Shows PR-18: keys, claim numbers and deleted ids are remembered, and everything goes on.
+#[tokio::test]
+async fn a_root_of_the_first_release_goes_on() {
+    let place = place();
+    let store = place.open();
+    let receipt = commit(&store, ELSEWHERE, keyed()).await.unwrap();
+    assert!(receipt.deduplicated);
+    let ids: Vec<_> = receipt.entry_ids.iter().map(ToString::to_string).collect();
+    assert_eq!((receipt.version.number(), ids), (3, ["é-1", "é-2", "é-3"].map(str::to_owned).to_vec()));
+    let other = keyed().entry(NewEntry::new(Message::user("more")));
+    assert_eq!(commit(&store, ELSEWHERE, other).await.unwrap_err().kind(), ErrorKind::IdempotencyMismatch);
+    let claim = |counter| Fence::new("d-1".parse().unwrap(), "token", 0, ClaimNumber { incarnation: 0, counter });
+    let stale = commit(&store, "default", saying("b", "stale", &["x"]).fenced(claim(1))).await.unwrap_err();
+    assert_eq!(stale.kind(), ErrorKind::StaleEpoch);
+    let gone = commit(&store, "default", saying("c.1", "gone", &["x"])).await.unwrap_err();
+    assert_eq!(gone.kind(), ErrorKind::NotFound);
+    let anew = commit(&store, "default", saying("c.1", "anew", &["x"]).expecting(Expect::Absent)).await.unwrap();
+    assert_eq!(anew.version.generation(), 2);
+    let more = commit(&store, ELSEWHERE, saying(THREAD, "more", &["weiter"])).await.unwrap();
+    assert_eq!(more.version.number(), 4);
+    let written = records(&store).await;
+    store.close().await.unwrap();
+    let store = place.open();
+    assert_eq!(records(&store).await, written);
+}
+
+/// Shows PR-18: what a later release wrote is refused, both formats are named, and nothing changes on the disk.
+#[tokio::test]
+async fn a_root_of_a_later_format_is_refused_and_left_as_it_is() {
+    let place = place();
+    edit(&place.root().join("agentstore.json"), |bytes| {
+        *bytes = String::from_utf8_lossy(bytes).replace(r#""format":1"#, r#""format":2"#).into_bytes();
+    });
+    let before = place.tree();
+    let read_only = FileStore::open(place.root(), place.config().read_only());
+    for opened in [place.try_open(), read_only] {
+        let error = opened.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::SchemaMismatch);
+        let text = error.to_string();
+        assert!(text.contains("format 2") && text.contains("format 1"), "{text}");
+    }
+    assert_eq!(place.tree(), before);
+}
+
+/// Makes the header of a log one of version 2, with the right sum.
+fn header_made_later(log: &mut Vec<u8>) {
+    let text = String::from_utf8(log.clone()).unwrap();
+    let (header, rest) = text.split_once('\n').unwrap();
+    let fields = header.replacen(r#""v":1"#, r#""v":2"#, 1);
+    let (header, _) = seal(&format!("{}}}", fields.split_once(r#","crc""#).unwrap().0)).unwrap();
+    *log = [&header, rest.as_bytes()].concat();
+}
+
+/// Makes the last group of a log one of version 2, with the right sum.
+fn group_made_later(log: &mut Vec<u8>) {
+    let text = String::from_utf8(log.clone()).unwrap();
+    let (before, commit) = text.rsplit_once(r#"{"t":"commit","v":1"#).unwrap();
+    let start = before.rfind(r#"{"t":"commit""#).unwrap_or(0);
+    let start = start + before[start..].find('\n').unwrap() + 1;
+    let commit = commit.rsplit_once(r#","crc""#).unwrap().0;
+    let group = format!(r#"{}{{"t":"commit","v":2{commit}"#, &before[start..]);
+    let line = format!("{group},\"crc\":\"{:08x}\"}}\n", crc32c::crc32c(group.as_bytes()));
+    *log = format!("{}{line}", &before[..start]).into_bytes();
+}
+
+/// The error of reading a thread names the version that was found, and the one that is known.
+async fn assert_too_new(store: &FileStore, id: &str) {
+    let threads = store.tenant(&tenant("default")).unwrap().threads.unwrap();
+    let error = threads.list_entries(&thread(id), EntryQuery::all()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
+    assert!(error.to_string().contains("version 2") && error.to_string().contains("version 1"), "{error}");
+    let write = commit(store, "default", saying(id, "x", &["x"])).await.unwrap_err();
+    assert_eq!(write.kind(), ErrorKind::SchemaMismatch, "{write}");
+    let others = threads.list_entries(&thread("b"), EntryQuery::all()).await.unwrap();
+    assert_eq!(others.items.len(), 1);
+}
+
+/// Shows PR-18: a log that a later release began or went on with is refused and left as it is, and no other one.
+#[tokio::test]
+async fn a_log_of_a_later_version_is_refused_and_left_as_it_is() {
+    for make_later in [header_made_later, group_made_later] {
+        let place = place();
+        let log = place.logs().into_iter().max_by_key(|log| fs::metadata(log).unwrap().len()).unwrap();
+        edit(&log, make_later);
+        let before = fs::read(&log).unwrap();
+        let store = place.open();
+        assert_too_new(&store, "a").await;
+        let findings = store.inspector().unwrap().verify(&Silent).await.unwrap().findings;
+        assert!(findings.iter().any(|found| found.detail.contains("version 2")), "{findings:?}");
+        store.close().await.unwrap();
+        assert_eq!(fs::read(&log).unwrap(), before);
+    }
+}
+
+/// Shows PR-18: so is one that becomes so behind an index that can be trusted.
+#[tokio::test]
+async fn a_log_of_a_later_version_is_noticed_at_its_first_use() {
+    let place = place();
+    place.open().close().await.unwrap();
+    let log = place.logs().into_iter().max_by_key(|log| fs::metadata(log).unwrap().len()).unwrap();
+    edit(&log, header_made_later);
+    let store = place.open();
+    assert!(!store.opening().index_rebuilt);
+    assert_too_new(&store, "a").await;
+}
+
+/// Shows PR-18: with a root log of a later version nothing can be read.
+#[tokio::test]
+async fn a_root_log_of_a_later_version_is_refused_and_left_as_it_is() {
+    for make_later in [header_made_later, group_made_later] {
+        let place = place();
+        let log = place.root().join("root.log");
+        edit(&log, make_later);
+        let before = fs::read(&log).unwrap();
+        assert_eq!(place.try_open().unwrap_err().kind(), ErrorKind::SchemaMismatch);
+        assert_eq!(fs::read(&log).unwrap(), before);
+    }
+}
