@@ -37,7 +37,7 @@ pub(crate) type Damage = HashMap<ThreadKey, Detail>;
 /// A thread of a tenant.
 pub(crate) type ThreadKey = (TenantId, ThreadId);
 
-/// How many threads are kept loaded; those in use come on top.
+/// How many threads are kept loaded when there are twice as many; those in use come on top.
 const LOADED_THREADS: usize = 256;
 
 /// An opened root.
