@@ -69,6 +69,8 @@ pub enum Repairable {
     Rebuilt,
     /// Accepted data is damaged or gone: restore it from a copy; a repair does not touch it.
     NeedsBackup,
+    /// It is of no use to the store: a repair does not touch it, whoever put it there can take it away.
+    LeftAlone,
 }
 
 /// The kinds of damage.
@@ -80,7 +82,7 @@ pub enum FindingKind {
     Damaged,
     /// A log is missing.
     MissingLog,
-    /// Bytes after the last whole commit, put aside.
+    /// Bytes after the last whole commit, which a crash left: the next opening to write puts them aside.
     TornTail,
     /// A log was changed behind the store's back.
     ForeignChange,
@@ -105,7 +107,8 @@ pub enum FindingKind {
 impl FindingKind {
     const fn repairable(self) -> Repairable {
         match self {
-            Self::WrongHead | Self::WrongSum | Self::StaleIndex => Repairable::CanBeRebuilt,
+            Self::WrongHead | Self::WrongSum | Self::StaleIndex | Self::TornTail => Repairable::CanBeRebuilt,
+            Self::OrphanFile => Repairable::LeftAlone,
             _ => Repairable::NeedsBackup,
         }
     }

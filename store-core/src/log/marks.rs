@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Body, Entry, Node, TokenCounts, UsageRecord};
 use crate::{
     codec::{Extra, record},
-    error::Result,
+    error::{Error, Result},
     thread::StoredThread,
 };
 
@@ -60,7 +60,7 @@ impl ChangedMarks {
     /// from its log: the two agree because they are one.
     ///
     /// # Errors
-    /// What [`MarkSource::marks`] ends with.
+    /// `Corrupt` for an entry that does not have the next number; what [`MarkSource::marks`] ends with.
     pub fn append(
         &mut self,
         stored: &(impl MarkSource + ?Sized),
@@ -68,6 +68,10 @@ impl ChangedMarks {
         entry: &Entry,
         node: &Node,
     ) -> Result<()> {
+        let next = thread.thread.version.number() + 1;
+        if (entry.seq, node.seq) != (next, next) {
+            return Err(Error::corrupt(format!("entry {} of the log stands where entry {next} belongs", entry.seq)));
+        }
         self.count(stored, thread, node)?;
         let record = &mut thread.thread;
         record.version = record.version.plus(1);
