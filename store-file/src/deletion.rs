@@ -85,7 +85,7 @@ pub(crate) fn delete(shared: &Shared, key: &ThreadKey, request: DeleteRequest) -
     let counts = (length(children.len()), length(deleted.len() + detached.len()));
     let held = Held::take(shared, &key.0, deleted.iter().chain(&detached));
     let mut slots = held.lock();
-    let row = shared.index.thread_row(&key.0, &key.1)?;
+    let row = shared.known_thread(&key.0, &key.1)?;
     let stored = row.map(|row| crate::view::stamp(row.stored, shared.meta.incarnation()));
     thread::check_deletion(&key.1, stored.as_ref(), request, counts, &shared.limits)?;
     apply(shared, &key.0, (&deleted, &detached), &mut slots)?;
@@ -415,7 +415,12 @@ fn purge_file(shared: &Shared, row: &LogRow) -> Result<()> {
 }
 
 /// Removes a run, unless its id was used again.
-fn purge_run(shared: &Shared, staged: &mut Staged<'_>, log: (u64, &TenantId), id: &store_core::RunId) -> Result<()> {
+pub(crate) fn purge_run(
+    shared: &Shared,
+    staged: &mut Staged<'_>,
+    log: (u64, &TenantId),
+    id: &store_core::RunId,
+) -> Result<()> {
     let (log, tenant) = log;
     if let Some(row) = shared.index.run_row(tenant, id)?.filter(|row| row.log == log) {
         for place in fold::run_places(tenant, id.as_str(), &row) {

@@ -86,6 +86,26 @@ impl Lock {
         Ok(lock)
     }
 
+    /// What the last holder left of a root that nobody has open; nothing is written. While this is kept, nobody can
+    /// open it to write. None if somebody has it open.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub(crate) fn of_nobody(vfs: &dyn Vfs) -> Result<Option<Self>> {
+        let fail = |source| error::io(NAME, source);
+        let file = match vfs.open(&FilePath::new(NAME)?, Open::Read) {
+            Err(source) if source.kind() == io::ErrorKind::NotFound => {
+                return Ok(Some(Self { file: Mutex::default(), session: 0, former: None }));
+            }
+            opened => opened.map_err(fail)?,
+        };
+        if !file.try_lock().map_err(fail)? {
+            return Ok(None);
+        }
+        let former = read(&*file).map_err(fail)?;
+        Ok(Some(Self { file: Mutex::new(Some(file)), session: 0, former }))
+    }
+
     /// Who held the root before; nothing if nobody did, or if the record is unreadable, which counts as unclean.
     pub(crate) const fn former(&self) -> Option<&Holder> {
         self.former.as_ref()

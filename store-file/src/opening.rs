@@ -34,10 +34,11 @@ pub struct Opening {
     pub logs_read: u64,
     /// Bytes behind the last whole commit of a log that were set aside (FI-3).
     pub set_aside: Vec<SetAside>,
-    /// What is wrong with files in the place of logs of which the index knows nothing.
-    pub(crate) headless: Vec<String>,
-    /// What is damaged: the store works, and calls that need it are refused (FI-4).
+    /// What is damaged: the store works, and calls that need it are refused (FI-4). A thread whose log is damaged from
+    /// its first commit on is in no list: what there is of it is named here, and found by a verification.
     pub damaged: Vec<String>,
+    /// Why the index that was there was of no use.
+    pub(crate) stale_index: Option<&'static str>,
 }
 
 /// Bytes behind the last whole commit of a log.
@@ -75,7 +76,7 @@ pub(crate) fn disk(path: &Path, config: &FileConfig) -> Result<Disk> {
 }
 
 /// Opens a root on its disk.
-pub(crate) fn open(disk: Disk, config: FileConfig) -> Result<(Arc<Shared>, Opening)> {
+pub(crate) fn open(disk: Disk, config: FileConfig) -> Result<Arc<Shared>> {
     if config.read_only {
         return open_on(Arc::new(disk), config, |_| Ok((Index::in_memory(), Condition::New)));
     }
@@ -89,7 +90,7 @@ pub(crate) fn open_on(
     vfs: Arc<dyn Vfs>,
     config: FileConfig,
     index: impl FnOnce(&dyn Vfs) -> Result<(Index, Condition)>,
-) -> Result<(Arc<Shared>, Opening)> {
+) -> Result<Arc<Shared>> {
     // Before anything is written: it may be a root of a later release, or a folder of something else.
     if Meta::load(&*vfs)?.is_none() && config.create == Create::Never {
         return Err(no_root());
@@ -98,12 +99,30 @@ pub(crate) fn open_on(
     if !config.read_only {
         space::make_room_to_open(&*vfs);
     }
+    open_under(lock, vfs, config, index)
+}
+
+/// A root that is open for reading, as its next holder will find it: with the index that is on the disk. Nothing is
+/// written. None if somebody has the root: its index is in use then, and ahead of what the disk has of it.
+pub(crate) fn at_rest(shared: &Shared) -> Result<Option<Arc<Shared>>> {
+    let vfs = Arc::clone(&shared.vfs);
+    let Some(lock) = Lock::of_nobody(&*vfs)? else { return Ok(None) };
+    open_under(Some(lock), vfs, shared.config.clone(), Index::copied).map(Some)
+}
+
+/// Opens a root. For reading the lock says what the last holder left, and is let go.
+fn open_under(
+    lock: Option<Lock>,
+    vfs: Arc<dyn Vfs>,
+    config: FileConfig,
+    index: impl FnOnce(&dyn Vfs) -> Result<(Index, Condition)>,
+) -> Result<Arc<Shared>> {
     let (meta, is_new) = meta(&*vfs, &config)?;
     let (index, condition) = index(&*vfs)?;
     // A record of the last holder that cannot be read counts as not clean.
     let ended = |lock: &Lock| lock.was_clean() || (is_new && lock.former().is_none());
     let mut opening = Opening { unclean: lock.as_ref().is_some_and(|lock| !ended(lock)), ..Opening::default() };
-    let trusted = trusted(&index, condition, lock.as_ref(), &meta)?;
+    let trusted = trusted(&index, condition, lock.as_ref(), (&meta, &mut opening))?;
     opening.index_rebuilt = trusted.is_none();
     let mut facts = Facts::default();
     let (root, recovered) = RootLog::open(&*vfs, recovery(trusted, &opening, &config), |fact| {
@@ -111,16 +130,16 @@ pub(crate) fn open_on(
         Ok(())
     })?;
     opening.set_aside.extend(recovered.as_ref().and_then(|found| found.aside.as_ref()).map(SetAside::of));
+    let lock = lock.filter(|_| !config.read_only);
     let meta = incarnation(&*vfs, meta, (&index, &facts, &opening), lock.as_ref())?;
     let (next_log, damage) = catch_up(&*vfs, &index, (trusted, &facts), &config, &mut opening)?;
     let end = root.position().or(recovered.map(|found| found.end)).unwrap_or_default();
     remember(&index, &meta, end, &facts)?;
-    let opened_with = opening.headless.clone();
-    let shared = Shared::new(Parts { vfs, meta, index, lock, root, next_log, damage, opened_with }, config);
+    let shared = Shared::new(Parts { vfs, meta, index, lock, root, next_log, damage, opening }, config);
     if !shared.config.read_only {
         begin(&shared, &facts)?;
     }
-    Ok((Arc::new(shared), opening))
+    Ok(Arc::new(shared))
 }
 
 /// What the root is, and whether it was made just now.
@@ -142,8 +161,18 @@ fn no_root() -> Error {
 }
 
 /// Up to where of the root log the index can be trusted; none if it has to be filled from the logs.
-fn trusted(index: &Index, condition: Condition, lock: Option<&Lock>, meta: &Meta) -> Result<Option<Position>> {
-    if condition != Condition::Ready || index.get(table::fact("store").as_bytes())?.as_deref() != Some(meta.key()) {
+fn trusted(
+    index: &Index,
+    condition: Condition,
+    lock: Option<&Lock>,
+    found: (&Meta, &mut Opening),
+) -> Result<Option<Position>> {
+    let (meta, opening) = found;
+    let store = index.get(table::fact("store").as_bytes())?;
+    if condition != Condition::Ready || store.as_deref() != Some(meta.key()) {
+        let why = if condition == Condition::Damaged { "its files are damaged" } else { "it is of another store" };
+        // One without a store was being made.
+        opening.stale_index = (condition == Condition::Damaged || store.is_some()).then_some(why);
         return clear(index).map(|()| None);
     }
     let session = index.get(table::fact("session").as_bytes())?;
@@ -155,11 +184,15 @@ fn trusted(index: &Index, condition: Condition, lock: Option<&Lock>, meta: &Meta
     let root = index.get(table::fact("root").as_bytes())?.and_then(|bytes| decode_position(&bytes));
     match root {
         Some(position) if !stale => Ok(Some(position)),
-        _ => clear(index).map(|()| None),
+        _ => {
+            opening.stale_index = (!uncounted).then_some("it is of another time than the logs");
+            clear(index).map(|()| None)
+        }
     }
 }
 
-fn decode_position(bytes: &[u8]) -> Option<Position> {
+/// A position of the root log, as the index keeps it.
+pub(crate) fn decode_position(bytes: &[u8]) -> Option<Position> {
     let (offset, crc) = bytes.split_first_chunk::<8>()?;
     Some(Position { offset: u64::from_be_bytes(*offset), crc: u32::from_be_bytes(crc.try_into().ok()?) })
 }
@@ -197,7 +230,7 @@ fn incarnation(vfs: &dyn Vfs, meta: Meta, known: (&Index, &Facts, &Opening), loc
     let relaxed = facts.relaxed.or_else(|| stored.and_then(|bytes| table::last_number(&bytes)));
     let former = lock.and_then(Lock::former).map(|former| former.session);
     let was_relaxed = relaxed.is_some() && (former.is_none() || relaxed == former);
-    if !opening.unclean || !was_relaxed {
+    if lock.is_none() || !opening.unclean || !was_relaxed {
         return Ok(meta);
     }
     let meta = meta.next_incarnation();

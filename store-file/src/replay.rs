@@ -17,7 +17,7 @@ use crate::{
     shared::{Damage, Shared},
     staged::Staged,
     table,
-    vfs::{FilePath, Kind, Open, Vfs},
+    vfs::{FilePath, Kind, Open, Vfs, VfsFile},
 };
 
 /// A step of the index holds about so many groups.
@@ -105,15 +105,9 @@ impl<'a> Replay<'a> {
         let fail = |source| error::io(path, source);
         let file = self.vfs.open(path, Open::Read).map_err(fail)?;
         let len = file.len().map_err(fail)?;
-        let header = match read_header(&*file).map_err(fail)? {
-            Header::Good(line, _) => ThreadHeader::decode(&line).ok(),
-            Header::Bad => None,
-        };
-        let header = header.filter(|header| {
-            Shared::log_path(&header.tenant, &header.thread, header.generation).is_ok_and(|own| own == *path)
-        });
+        let header = own_header(&*file, path).map_err(fail)?;
         drop(file);
-        let Some(header) = header else { return self.headless(path, opening) };
+        let Some((header, start)) = header else { return self.headless(path, opening) };
         let known = self.known.get(&(header.tenant.clone(), header.thread.clone(), header.generation)).cloned();
         if let Some((log, row, purged)) = &known
             && (*purged || (row.end.offset == len && row.synced == len))
@@ -135,7 +129,8 @@ impl<'a> Replay<'a> {
         if ahead {
             self.forget(&owner)?;
         }
-        self.read(path, &owner, (row.as_ref().filter(|_| !ahead), durable), opening)
+        let from = row.filter(|_| !ahead).map(|row| row.end);
+        self.read(path, &owner, (from, start, durable), opening)
     }
 
     /// A file that does not begin as a log: one that was being made is removed, anything else is left and reported.
@@ -149,7 +144,6 @@ impl<'a> Replay<'a> {
             return self.vfs.unlink(path).map_err(|source| error::io(path, source));
         }
         let damage = format!("`{path}`: its first line is damaged or names another thread");
-        opening.headless.push(damage.clone());
         opening.damaged.push(damage);
         Ok(())
     }
@@ -181,13 +175,13 @@ impl<'a> Replay<'a> {
         &mut self,
         path: &FilePath,
         owner: &Owner,
-        known: (Option<&LogRow>, u64),
+        known: (Option<Position>, Position, u64),
         opening: &mut Opening,
     ) -> Result<()> {
         opening.logs_read += 1;
-        let (row, durable) = known;
+        let (from, start, durable) = known;
         let known = Recovery {
-            from: row.map(|row| row.end),
+            from,
             acknowledged: durable,
             rewrite_from: opening.unclean.then_some(durable),
             read_only: self.config.read_only,
@@ -195,7 +189,7 @@ impl<'a> Replay<'a> {
         let index = self.index;
         let mut staged = Staged::new(index);
         let mut told = told(&staged, owner)?;
-        let (mut groups, mut end) = (0, known.from.unwrap_or_default());
+        let (mut groups, mut end) = (0, from.unwrap_or(start));
         let found = recover(self.vfs, path, known, |group| {
             let lines = decode(path, group)?;
             fold::fold(&mut staged, owner, &mut told, &lines)?;
@@ -211,9 +205,6 @@ impl<'a> Replay<'a> {
             Ok(recovered) => Some(recovered),
             Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::SchemaMismatch) => {
                 opening.damaged.push(error.to_string());
-                if told.stored.is_none() {
-                    opening.headless.push(error.to_string());
-                }
                 self.damage.insert((owner.tenant.clone(), owner.thread.clone()), error.detail().clone());
                 None
             }
@@ -230,6 +221,15 @@ impl<'a> Replay<'a> {
         }
         index.apply(staged.into_changes())
     }
+}
+
+/// The header of a log that stands under its own name, and where its first group starts.
+pub(crate) fn own_header(file: &dyn VfsFile, path: &FilePath) -> std::io::Result<Option<(ThreadHeader, Position)>> {
+    let Header::Good(line, start) = read_header(file)? else { return Ok(None) };
+    let header = ThreadHeader::decode(&line).ok().filter(|header| {
+        Shared::log_path(&header.tenant, &header.thread, header.generation).is_ok_and(|own| own == *path)
+    });
+    Ok(header.map(|header| (header, start)))
 }
 
 /// The thread as the index knows it.

@@ -30,6 +30,9 @@ impl RootLog {
         let fail = |source| error::io(&path, source);
         match vfs.open(&path, Open::Read) {
             Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
+                if known.from.is_some() {
+                    return Err(error::corrupt(format!("{path}: the log is missing"), None).with_source(source));
+                }
                 return if known.read_only { Ok((Self(None), None)) } else { Self::create(vfs, &path) };
             }
             Err(source) => return Err(fail(source)),

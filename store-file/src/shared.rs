@@ -24,6 +24,7 @@ use crate::{
     lock::Lock,
     log::{AppendError, Header, LogWriter, check_version, read_header},
     meta::Meta,
+    opening::Opening,
     pool::Pool,
     root::RootLog,
     staged::Staged,
@@ -71,8 +72,8 @@ pub(crate) struct Shared {
     pub(crate) dirty: Mutex<HashSet<ThreadKey>>,
     /// Threads that cannot be read, and why.
     pub(crate) damage: Damage,
-    /// Damage of logs that have no thread, as the opening found it.
-    pub(crate) opened_with: Vec<String>,
+    /// What the opening has found and done.
+    pub(crate) opening: Opening,
     /// Held by whoever removes what deletions left behind.
     pub(crate) purging: Mutex<()>,
     /// Held while something is written, so that the deletion of a tenant can wait for who began before it.
@@ -129,12 +130,12 @@ pub(crate) struct Parts {
     pub(crate) root: RootLog,
     pub(crate) next_log: u64,
     pub(crate) damage: Damage,
-    pub(crate) opened_with: Vec<String>,
+    pub(crate) opening: Opening,
 }
 
 impl Shared {
     pub(crate) fn new(parts: Parts, config: FileConfig) -> Self {
-        let Parts { vfs, meta, index, lock, root, next_log, damage, opened_with } = parts;
+        let Parts { vfs, meta, index, lock, root, next_log, damage, opening } = parts;
         let how = if config.read_only { Open::Read } else { Open::Write };
         let limits = Limits::default().at_most(&config.limits);
         // Above every number of an earlier opening.
@@ -167,7 +168,7 @@ impl Shared {
             tenants: Mutex::default(),
             dirty: Mutex::default(),
             damage,
-            opened_with,
+            opening,
             purging: Mutex::new(()),
             writing: RwLock::new(()),
             readers: RwLock::new(()),
@@ -427,6 +428,16 @@ impl Shared {
     ) -> Result<Option<ThreadRow>> {
         self.check_damage(tenant, thread)?;
         rows.thread_row(tenant, thread)
+    }
+
+    /// A thread that the index has. Of one whose log is damaged from its first commit on nobody says that it does not
+    /// exist.
+    pub(crate) fn known_thread(&self, tenant: &TenantId, thread: &ThreadId) -> Result<Option<ThreadRow>> {
+        let row = self.index.thread_row(tenant, thread)?;
+        if row.is_none() {
+            self.check_damage(tenant, thread)?;
+        }
+        Ok(row)
     }
 
     /// Says that a log was made, or read to its end, by this opening.

@@ -13,7 +13,7 @@ use store_core::{
 };
 
 use crate::{
-    codec::{Rows, damaged},
+    codec::damaged,
     config::{Durability, FileConfig},
     deletion,
     index::{self, after_prefix},
@@ -57,7 +57,6 @@ pub struct FileStore(Arc<Opened>);
 struct Opened {
     shared: Arc<Shared>,
     writers: Writers,
-    opening: Opening,
     path: PathBuf,
 }
 
@@ -73,30 +72,25 @@ impl FileStore {
         let path = path.as_ref().to_owned();
         let disk = opening::disk(&path, &config)?;
         if config.read_only {
-            let (shared, opening) = opening::open(disk, config)?;
-            return Ok(Self(Opened::new(shared, opening, path)));
+            return Ok(Self(Opened::new(opening::open(disk, config)?, path)));
         }
         let identity = disk.identity().map_err(|source| crate::error::io(path.display(), source))?;
         let usable = |opened: &Opened| !opened.shared.closed.load(Ordering::SeqCst);
-        let opened = registry::share(identity, usable, || {
-            let (shared, opening) = opening::open(disk, config)?;
-            Ok(Opened::new(shared, opening, path))
-        })?;
+        let opened = registry::share(identity, usable, || Ok(Opened::new(opening::open(disk, config)?, path)))?;
         Ok(Self(opened))
     }
 
     /// Opens a store on any disk, with its index in memory: for tests of crashes.
     #[doc(hidden)]
     pub fn open_on(vfs: Arc<dyn Vfs>, config: FileConfig) -> Result<Self> {
-        let (shared, opening) =
-            opening::open_on(vfs, config, |_| Ok((index::Index::in_memory(), index::Condition::New)))?;
-        Ok(Self(Opened::new(shared, opening, PathBuf::new())))
+        let shared = opening::open_on(vfs, config, |_| Ok((index::Index::in_memory(), index::Condition::New)))?;
+        Ok(Self(Opened::new(shared, PathBuf::new())))
     }
 
     /// What the opening has found and done.
     #[must_use]
     pub fn opening(&self) -> &Opening {
-        &self.0.opening
+        &self.0.shared.opening
     }
 
     /// When what was acknowledged is durable.
@@ -111,7 +105,7 @@ impl FileStore {
     /// Those of reading.
     pub fn log_path(&self, tenant: &TenantId, thread: &ThreadId) -> Result<Option<PathBuf>> {
         let shared = &self.0.shared;
-        let Some(row) = shared.index.thread_row(tenant, thread)? else { return Ok(None) };
+        let Some(row) = shared.known_thread(tenant, thread)? else { return Ok(None) };
         let path = Shared::log_path(tenant, thread, row.stored.thread.generation())?;
         Ok(Some(self.0.path.join(path.as_str())))
     }
@@ -124,7 +118,7 @@ impl fmt::Debug for FileStore {
 }
 
 impl Opened {
-    fn new(shared: Arc<Shared>, opening: Opening, path: PathBuf) -> Arc<Self> {
+    fn new(shared: Arc<Shared>, path: PathBuf) -> Arc<Self> {
         let state = Arc::clone(&shared);
         let writers = Queues::new(shared.pool.clone(), TOGETHER, move |key, requests| {
             writer::handle(&state, key, requests);
@@ -133,7 +127,7 @@ impl Opened {
             let shared = Arc::downgrade(&shared);
             std::thread::spawn(move || sync_every(&shared, every));
         }
-        Arc::new(Self { shared, writers, opening, path })
+        Arc::new(Self { shared, writers, path })
     }
 }
 

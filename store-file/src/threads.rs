@@ -12,7 +12,7 @@ use store_core::{
 use crate::{
     codec::Rows,
     deletion::{self, Purge},
-    index::{self, Snapshot},
+    index::Snapshot,
     shared::Shared,
     table::{self, ThreadScope},
     tenant::Tenant,
@@ -53,7 +53,7 @@ impl ThreadReader for Tenant {
             if shared.thread_row(&shared.index, tenant, &thread)?.is_none() {
                 return Err(Error::not_found("thread", &thread));
             }
-            thread::check_parent(&thread, &parent, &ancestors(&shared.index, tenant, &parent)?)
+            thread::check_parent(&thread, &parent, &ancestors(shared, tenant, &parent)?)
         })
         .await
     }
@@ -124,11 +124,11 @@ impl Tenant {
 }
 
 /// A thread's parent and all above it, the nearest first; empty if it does not exist.
-pub(crate) fn ancestors(index: &index::Index, tenant: &TenantId, parent: &ThreadId) -> Result<Vec<ThreadId>> {
+pub(crate) fn ancestors(shared: &Shared, tenant: &TenantId, parent: &ThreadId) -> Result<Vec<ThreadId>> {
     let mut found = Vec::new();
     let mut next = Some(parent.clone());
     while let Some(id) = next {
-        let Some(row) = index.thread_row(tenant, &id)? else { break };
+        let Some(row) = shared.known_thread(tenant, &id)? else { break };
         found.push(id);
         next = row.stored.thread.parent_thread_id;
     }

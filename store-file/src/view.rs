@@ -98,7 +98,7 @@ impl CommitView for View<'_> {
     }
 
     fn thread_exists(&self, id: &ThreadId) -> Result<bool> {
-        Ok(self.shared.index.thread_row(self.tenant, id)?.is_some())
+        Ok(self.shared.known_thread(self.tenant, id)?.is_some())
     }
 
     fn run(&self, id: &RunId) -> Result<Option<Run>> {

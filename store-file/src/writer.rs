@@ -311,7 +311,7 @@ impl<'a> Round<'a> {
         }
         let change = thread::update(id, stored, patch, expect, (&self.shared.limits, now))?;
         if let Some(parent) = patch.new_parent() {
-            let ancestors = crate::threads::ancestors(&self.shared.index, &self.key.0, parent)?;
+            let ancestors = crate::threads::ancestors(self.shared, &self.key.0, parent)?;
             thread::check_parent(id, parent, &ancestors)?;
         }
         match change {

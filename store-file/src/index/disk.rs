@@ -13,12 +13,12 @@ use fjall::{
     Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, compaction::Leveled,
     config::PartitioningPolicy,
 };
-use store_core::{Error, Result};
+use store_core::{Error, ErrorKind, Result};
 
-use super::{Direction, Pair, Pairs};
+use super::{Changes, Direction, Pair, Pairs, after_prefix};
 use crate::{
     error,
-    vfs::{Disk, Entry, FilePath, Kind, Vfs, ensure_dir},
+    vfs::{Disk, Entry, FilePath, Kind, Vfs, ensure_dir, read_small},
 };
 
 const KEYSPACE: &str = "index";
@@ -79,6 +79,28 @@ impl DiskIndex {
         ensure_dir(disk, &place).map_err(fail)?;
         let (index, _) = Self::try_open(&folder).map_err(report)?;
         Ok((index, Condition::Damaged))
+    }
+
+    /// What an index says of which nothing is written: its files are copied first. Nothing of a damaged one.
+    pub(super) fn copied(vfs: &dyn Vfs) -> Result<(Changes, Condition)> {
+        let place = FilePath::new("index")?;
+        let fail = |source| error::io("a copy of the index", source);
+        let copy = tempfile::tempdir().map_err(fail)?;
+        if !copy_plain(vfs, &place, copy.path()).map_err(fail)? {
+            return Ok((Changes::default(), Condition::Damaged));
+        }
+        let read = Self::try_open(copy.path()).map_err(report).and_then(|(index, condition)| {
+            let mut changes = Changes::default();
+            for pair in index.snapshot().range(&[], &after_prefix(&[]), Direction::Forward) {
+                let (key, value) = pair?;
+                changes.put(key, value);
+            }
+            Ok((changes, condition))
+        });
+        match read {
+            Err(failure) if failure.kind() == ErrorKind::Corrupt => Ok((Changes::default(), Condition::Damaged)),
+            read => read,
+        }
     }
 
     fn try_open(folder: &Path) -> fjall::Result<(Self, Condition)> {
@@ -148,6 +170,31 @@ fn is_plain(disk: &Disk, folder: &FilePath) -> io::Result<bool> {
         };
         if !plain {
             return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Copies files and folders; `false` if there is anything else.
+fn copy_plain(vfs: &dyn Vfs, from: &FilePath, to: &Path) -> io::Result<bool> {
+    let entries = match vfs.list(from) {
+        Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(true),
+        listed => listed?,
+    };
+    for Entry { name, kind } in entries {
+        let target = to.join(&name);
+        match (kind, from.join(&name)) {
+            (Kind::File, Ok(file)) => {
+                let bytes = read_small(vfs, &file, u64::MAX)?.ok_or(io::ErrorKind::NotFound)?;
+                fs::write(target, bytes)?;
+            }
+            (Kind::Folder, Ok(folder)) => {
+                fs::create_dir(&target)?;
+                if !copy_plain(vfs, &folder, &target)? {
+                    return Ok(false);
+                }
+            }
+            (_, _) => return Ok(false),
         }
     }
     Ok(true)

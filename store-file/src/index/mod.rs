@@ -23,7 +23,7 @@ pub(crate) use self::{
     key::{Key, KeyReader, after_prefix},
 };
 use self::{disk::DiskIndex, memory::MemoryIndex};
-use crate::vfs::Disk;
+use crate::vfs::{Disk, Vfs};
 
 /// A key and its value.
 pub(crate) type Pair = (Vec<u8>, Vec<u8>);
@@ -101,6 +101,18 @@ impl Index {
     pub(crate) fn open(disk: &Disk) -> Result<(Self, Condition)> {
         let (index, condition) = DiskIndex::open(disk)?;
         Ok((Self(Engine::Disk(RwLock::new(Some(index)))), condition))
+    }
+
+    /// What the index in the folder `index/` says, in memory. Its files are copied before they are read, since the
+    /// engine writes to those that it reads.
+    ///
+    /// # Errors
+    /// As the system says; damage is no error.
+    pub(crate) fn copied(vfs: &dyn Vfs) -> Result<(Self, Condition)> {
+        let index = Self::in_memory();
+        let (changes, condition) = DiskIndex::copied(vfs)?;
+        index.apply(changes)?;
+        Ok((index, condition))
     }
 
     /// An empty index in memory.

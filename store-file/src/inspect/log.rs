@@ -6,21 +6,23 @@ use std::{
 };
 
 use store_core::{
-    Entry, Result, RunId, ThreadState,
+    Entry, Result, Run, RunId,
     inspect::{Finding, FindingKind, Repairable, ThreadRecords, check_thread},
     log::{MarkSource, Marks, Node},
+    thread::StoredThread,
 };
 
-use super::Part;
+use super::{Inspected, Part, is_in_use, root::FIRST_LINE};
 use crate::{
     codec::{LogRow, Rows, damaged},
-    entries, error,
+    deletion, entries, error,
     facts::Facts,
     fold::{self, Owner, Told},
-    index::{Changes, Direction, Index, Pair},
+    index::{Direction, Index, Key, Pair},
     line::Line,
     log::{Header, Position, Scanner, Tail, check_version, classify, read_header},
-    replay, runs,
+    replay::{self, own_header},
+    runs,
     shared::{Shared, guard, objection},
     staged::Staged,
     table,
@@ -28,22 +30,26 @@ use crate::{
 };
 
 /// Checks a log, and with `repair` writes again what the index says of it. The thread's writer waits.
-pub(super) fn check_log(shared: &Shared, facts: &Facts, known: (u64, LogRow), repair: bool) -> Result<Part> {
-    let (log, row) = known;
-    let slot = shared.slot(&(row.tenant.clone(), row.thread.clone()));
+pub(super) fn check_log(inspected: &Inspected, known: (u64, LogRow)) -> Result<Part> {
+    let Inspected { shared, facts, repair } = inspected;
+    let (log, known) = known;
+    let slot = shared.slot(&(known.tenant.clone(), known.thread.clone()));
     let mut loaded = guard(&slot);
     let mut part = Part::default();
     // It may have been written, or deleted, since the list of logs was made.
-    let Some(row) = shared.index.log_row(log)? else { return Ok(part) };
+    let is_known = known.end != Position::default();
+    let Some(row) = shared.index.log_row(log)?.or((!is_known).then_some(known)) else { return Ok(part) };
     let owner = Owner { tenant: row.tenant.clone(), thread: row.thread.clone(), generation: row.generation, log };
     let mut check = Check { shared, facts, owner, row, part: &mut part };
-    if let Some(rebuilt) = check.log()? {
-        let stale = check.compare(&rebuilt)?;
-        let sound = check.part.findings.iter().all(|finding| finding.repair == Repairable::CanBeRebuilt);
-        if repair && sound && (stale || !check.part.findings.is_empty()) {
-            check.write(&rebuilt)?;
+    if let Some(replayed) = check.log()? {
+        let differs = check.compare(&replayed.index)?;
+        let of_index = |finding: &Finding| finding.repair == Repairable::CanBeRebuilt;
+        if *repair && (differs || check.part.findings.iter().any(of_index)) {
+            check.write(&replayed)?;
             *loaded = None;
-            part.findings.iter_mut().for_each(|finding| finding.repair = Repairable::Rebuilt);
+            for finding in part.findings.iter_mut().filter(|finding| of_index(finding)) {
+                finding.repair = Repairable::Rebuilt;
+            }
         }
     }
     Ok(part)
@@ -57,116 +63,209 @@ struct Check<'a> {
     part: &'a mut Part,
 }
 
+/// What a log gives, read from its beginning.
+struct Replayed {
+    /// What the index should say of it.
+    index: Index,
+    /// The thread as the log tells it.
+    stored: Option<StoredThread>,
+    runs: BTreeMap<RunId, Arc<Run>>,
+    /// Behind the last good group.
+    end: Position,
+    /// The first group that does not fit what stands before it: where it starts, where it ends, what is wrong.
+    misfit: Option<(u64, u64, String)>,
+    /// Whether the log goes on behind what the index knows of it.
+    goes_on: bool,
+}
+
 impl Check<'_> {
     fn find(&mut self, kind: FindingKind, place: impl Into<String>, detail: impl Into<String>) {
         let finding = Finding::new(kind, place, detail).of_thread(&self.owner.tenant, &self.owner.thread);
         self.part.findings.push(finding);
     }
 
-    /// Reads the log from its beginning. What it gives, if all of it is good.
-    fn log(&mut self) -> Result<Option<Index>> {
-        let Owner { tenant, thread, generation, .. } = self.owner.clone();
-        let path = Shared::log_path(&tenant, &thread, generation)?;
+    /// Reads the log from its beginning. What it gives, if all of it is good and nobody else changed it.
+    fn log(&mut self) -> Result<Option<Replayed>> {
+        let Owner { tenant, thread, generation, .. } = &self.owner;
+        let path = Shared::log_path(tenant, thread, *generation)?;
         let fail = |source| error::io(&path, source);
+        let in_use = is_in_use(self.shared)?;
         let file = match self.shared.vfs.open(&path, Open::Read) {
             Err(source) if source.kind() == std::io::ErrorKind::NotFound => {
-                self.find(FindingKind::MissingLog, path.as_str(), "the log does not exist");
+                if !in_use {
+                    self.find(FindingKind::MissingLog, path.as_str(), "the log does not exist");
+                }
                 return Ok(None);
             }
             opened => opened.map_err(fail)?,
         };
         let len = file.len().map_err(fail)?;
-        let header = read_header(&*file).map_err(fail)?;
-        if len != self.row.end.offset
-            && let Some(objection) = objection(&self.row, &*file, &header).map_err(fail)?
-        {
-            self.find(FindingKind::ForeignChange, path.as_str(), objection);
-        }
-        let Header::Good(header, start) = header else {
-            self.find(FindingKind::Damaged, format!("{path}:0"), "the first line is not what was written");
-            return Ok(None);
-        };
-        if let Err(error) = check_version(&path, header.as_bytes()) {
-            self.find(FindingKind::Damaged, format!("{path}:0"), error.to_string());
-            return Ok(None);
-        }
-        let (rebuilt, end) = self.replay(&path, &*file, start, len)?;
-        match classify(&*file, end.offset, len, self.row.end.offset).map_err(fail)? {
-            Tail::Clean => {}
-            Tail::Torn { from: offset, .. } | Tail::Corrupt { offset } => {
-                self.find(FindingKind::Damaged, format!("{path}:{offset}"), "the bytes are not what was written");
+        // What a holder wrote since is not part of what was opened.
+        let len = if in_use { len.min(self.row.end.offset) } else { len };
+        let start = match read_header(&*file).map_err(fail)? {
+            Header::Bad => {
+                self.find(FindingKind::Damaged, format!("{path}:0"), FIRST_LINE);
                 return Ok(None);
             }
-        }
-        if end != self.row.end {
-            self.find(FindingKind::ForeignChange, path.as_str(), "its last commit is another one than was written");
+            Header::Good(line, start) => match check_version(&path, line.as_bytes()) {
+                Ok(()) => start,
+                Err(error) => {
+                    self.find(FindingKind::Damaged, format!("{path}:0"), error.to_string());
+                    return Ok(None);
+                }
+            },
+        };
+        if own_header(&*file, &path).map_err(fail)?.is_none() {
+            self.find(FindingKind::ForeignChange, format!("{path}:0"), "its first line names another thread");
             return Ok(None);
+        }
+        let log = Log { path: &path, file: &*file, start, len };
+        let replayed = self.replay(&log)?;
+        let is_good = self.judge(&log, &replayed)?;
+        Ok(is_good.then_some(replayed))
+    }
+
+    /// Names what is wrong, each thing once: damage of the log first, then what others did to it, then the index.
+    /// Whether the index follows from the log.
+    fn judge(&mut self, log: &Log<'_>, replayed: &Replayed) -> Result<bool> {
+        let Log { path, file, len, .. } = *log;
+        let (end, known) = (replayed.end, self.row.end);
+        if let Some((offset, _, why)) = &replayed.misfit {
+            self.part.findings.extend(self.alone(log, replayed)?);
+            if self.part.findings.is_empty() {
+                self.find(FindingKind::Damaged, format!("{path}:{offset}"), why.as_str());
+            }
+        }
+        let fail = |source| error::io(path, source);
+        match classify(file, end.offset, len, known.offset).map_err(fail)? {
+            Tail::Corrupt { offset } => {
+                self.find(FindingKind::Damaged, format!("{path}:{offset}"), "the bytes are not what was written");
+                return Ok(false);
+            }
+            Tail::Torn { from, acknowledged: true, .. } if len >= known.offset => {
+                self.find(FindingKind::Damaged, format!("{path}:{from}"), "the bytes are not what was written");
+                return Ok(false);
+            }
+            Tail::Torn { from, bytes, acknowledged: false } => {
+                let kind = if self.shared.opening.unclean { FindingKind::TornTail } else { FindingKind::ForeignChange };
+                self.find(kind, format!("{path}:{from}"), format!("{bytes} bytes stand behind its last commit"));
+                if kind == FindingKind::ForeignChange {
+                    return Ok(false);
+                }
+            }
+            Tail::Torn { .. } | Tail::Clean => {}
+        }
+        if replayed.misfit.is_some() {
+            return Ok(false);
+        }
+        if end != known && !replayed.goes_on {
+            self.part.findings.extend(self.alone(log, replayed)?);
+            if self.part.findings.is_empty() {
+                let header = read_header(file).map_err(fail)?;
+                let found = objection(&self.row, file, &header).map_err(fail)?;
+                self.find(FindingKind::ForeignChange, path.as_str(), found.unwrap_or_default());
+            }
+            return Ok(false);
+        }
+        if end != known {
+            let detail = match known.offset {
+                0 => "it does not know this log".to_owned(),
+                _ => format!("it does not know the last {} bytes of this log", end.offset - known.offset),
+            };
+            self.find(FindingKind::StaleIndex, format!("{path}:{}", known.offset), detail);
+            self.part.findings.extend(self.alone(log, replayed)?);
+            return Ok(true);
         }
         // It was compared just now, and this thread of the pool holds the slot that a first use would wait for.
         self.shared.mark_checked(self.owner.log);
-        let entries = Entries { path: &path, scanner: Scanner::new(&*file, start, len), next: VecDeque::new() };
-        self.thread(entries)?;
-        Ok(rebuilt)
+        self.thread(log, replayed)?;
+        Ok(true)
     }
 
     /// What the log gives, as an index of its own, and where its last good group ends.
-    fn replay(
-        &mut self,
-        path: &FilePath,
-        file: &dyn VfsFile,
-        start: Position,
-        len: u64,
-    ) -> Result<(Option<Index>, Position)> {
+    fn replay(&self, log: &Log<'_>) -> Result<Replayed> {
         let index = Index::in_memory();
         let mut told = Told::default();
-        let mut scanner = Scanner::new(file, start, len);
-        let mut broken = None;
-        while let Some(group) = scanner.next_group().map_err(|source| error::io(path, source))? {
-            let mut staged = Staged::new(&index);
-            let folded =
-                replay::decode(path, &group).and_then(|lines| fold::fold(&mut staged, &self.owner, &mut told, &lines));
-            if let Err(error) = folded {
-                broken = Some((group.start, error.to_string()));
-                break;
+        let mut runs = BTreeMap::new();
+        let (mut misfit, mut goes_on) = (None, self.row.end == Position::default());
+        let mut scanner = Scanner::new(log.file, log.start, log.len);
+        while let Some(group) = scanner.next_group().map_err(|source| error::io(log.path, source))? {
+            goes_on |= group.end == self.row.end;
+            if misfit.is_some() {
+                continue;
             }
+            let mut staged = Staged::new(&index);
+            let folded = replay::decode(log.path, &group).and_then(|lines| {
+                runs.extend(lines.lines.iter().filter_map(|(line, _)| match line {
+                    Line::Run(run) => Some((run.id.clone(), Arc::new(Run::clone(run)))),
+                    _ => None,
+                }));
+                fold::fold(&mut staged, &self.owner, &mut told, &lines)
+            });
+            misfit = folded.err().map(|error| (group.start, group.end.offset, error.to_string()));
             index.apply(staged.into_changes())?;
-        }
-        let end = scanner.position();
-        if let Some((offset, error)) = broken {
-            self.find(FindingKind::Damaged, format!("{path}:{offset}"), error);
-            return Ok((None, end));
         }
         let mut staged = Staged::new(&index);
         self.facts.detach(&mut staged)?;
         index.apply(staged.into_changes())?;
-        Ok((Some(index), end))
+        let row = index.thread_row(&self.owner.tenant, &self.owner.thread)?;
+        let stored = row.map(|row| row.stored).filter(|_| misfit.is_none()).or(told.stored);
+        Ok(Replayed { index, stored, runs, end: scanner.position(), misfit, goes_on })
     }
 
     /// The rules of a thread, over what the index says and what the log holds.
-    fn thread(&mut self, entries: Entries<'_>) -> Result<()> {
-        let Owner { tenant, thread, log, .. } = self.owner.clone();
-        let Some(row) = self.shared.index.thread_row(&tenant, &thread)?.filter(|row| row.log == log) else {
+    fn thread(&mut self, log: &Log<'_>, replayed: &Replayed) -> Result<()> {
+        let Owner { tenant, thread, log: number, .. } = self.owner.clone();
+        let Some(row) = self.shared.index.thread_row(&tenant, &thread)?.filter(|row| row.log == number) else {
             self.find(FindingKind::StaleIndex, "index", "the thread is missing");
             return Ok(());
         };
         let runs = self.runs()?;
-        let state = self.state()?;
-        let parent = row.stored.thread.parent_thread_id.as_ref();
-        let has_parent = match parent {
-            Some(parent) => self.shared.index.thread_row(&tenant, parent)?.is_some(),
-            None => true,
-        };
-        let marks = IndexMarks(self.shared, log);
+        let state = entries::state(&self.shared.index.snapshot(), number)?;
+        let marks = IndexMarks(&self.shared.index, number);
+        let has_parent = self.has_parent(&row.stored)?;
         let records = ThreadRecords { thread: &row.stored, has_parent, marks: &marks, runs: &runs, state: &state };
-        let checked = check_thread(records, entries);
+        let checked = check_thread(records, log.entries(log.len));
         self.part.entries += checked.entries;
         self.part.runs += checked.runs;
-        let findings = checked.findings.into_iter();
-        self.part.findings.extend(findings.map(|finding| finding.of_thread(&tenant, &thread)));
+        if checked.findings.is_empty() {
+            return Ok(());
+        }
+        // What is wrong with the log alone nothing can be rebuilt from; all else is about the index.
+        let alone = self.alone(log, replayed)?;
+        for mut finding in checked.findings {
+            finding = finding.of_thread(&tenant, &thread);
+            if !alone.contains(&finding) {
+                finding.repair = Repairable::CanBeRebuilt;
+            }
+            self.part.findings.push(finding);
+        }
         Ok(())
     }
 
-    fn runs(&mut self) -> Result<BTreeMap<RunId, Arc<store_core::Run>>> {
+    /// What is wrong with a log, whatever the index says: the rules of a thread over what it gives itself.
+    fn alone(&self, log: &Log<'_>, replayed: &Replayed) -> Result<Vec<Finding>> {
+        let Replayed { index, stored: Some(stored), runs, misfit, .. } = replayed else { return Ok(Vec::new()) };
+        let Owner { tenant, thread, log: number, .. } = &self.owner;
+        let state = entries::state(&index.snapshot(), *number)?;
+        let marks = IndexMarks(index, *number);
+        let has_parent = self.has_parent(stored)?;
+        let records = ThreadRecords { thread: stored, has_parent, marks: &marks, runs, state: &state };
+        let len = misfit.as_ref().map_or(log.len, |(_, end, _)| *end);
+        let findings = check_thread(records, log.entries(len)).findings.into_iter();
+        // Of a group that does not fit not all was worked in: sums that it changes say nothing.
+        let of_log = findings.filter(|finding| finding.repair == Repairable::NeedsBackup);
+        Ok(of_log.map(|finding| finding.of_thread(tenant, thread)).collect())
+    }
+
+    fn has_parent(&self, stored: &StoredThread) -> Result<bool> {
+        let Some(parent) = &stored.thread.parent_thread_id else { return Ok(true) };
+        let tenant = &self.owner.tenant;
+        let is_damaged = self.shared.check_damage(tenant, parent).is_err();
+        Ok(is_damaged || self.shared.index.thread_row(tenant, parent)?.is_some())
+    }
+
+    fn runs(&mut self) -> Result<BTreeMap<RunId, Arc<Run>>> {
         let snapshot = self.shared.index.snapshot();
         let mut found = BTreeMap::new();
         for pair in snapshot.prefix(table::log_runs(self.owner.log).as_bytes(), Direction::Forward) {
@@ -178,10 +277,6 @@ impl Check<'_> {
             }
         }
         Ok(found)
-    }
-
-    fn state(&self) -> Result<ThreadState> {
-        entries::state(&self.shared.index.snapshot(), self.owner.log)
     }
 
     /// Compares what the log gives with what the index says; `true` if there is a difference.
@@ -223,31 +318,50 @@ impl Check<'_> {
     }
 
     /// Writes what the log gives into the index.
-    fn write(&self, rebuilt: &Index) -> Result<()> {
-        let mut changes = Changes::default();
+    fn write(&self, replayed: &Replayed) -> Result<()> {
+        let Owner { tenant, thread, log, .. } = &self.owner;
+        let index = &self.shared.index;
+        let mut staged = Staged::new(index);
         for (key, _) in self.stored()? {
-            changes.delete(key);
-        }
-        if let Some(row) = self.shared.index.thread_row(&self.owner.tenant, &self.owner.thread)? {
-            for place in fold::places(&self.owner.tenant, &row.stored) {
-                changes.delete(place);
+            if let Some(run) = table::read_log_run(&key) {
+                deletion::purge_run(self.shared, &mut staged, (*log, tenant), &RunId::new(run)?)?;
             }
+            staged.delete(Key::from_bytes(&key));
         }
-        for pair in rebuilt.snapshot().prefix(&[], Direction::Forward) {
+        if let Some(row) = index.thread_row(tenant, thread)? {
+            fold::remove_thread(&mut staged, tenant, &row.stored);
+        }
+        for pair in replayed.index.snapshot().prefix(&[], Direction::Forward) {
             let (key, value) = pair?;
-            if table::read_log(&key).is_none() {
-                changes.put(key, value);
-            }
+            staged.put(Key::from_bytes(&key), value);
         }
-        self.shared.index.apply(changes)
+        fold::put_log(&mut staged, &self.owner, replayed.end, self.row.synced);
+        staged.touch(*log);
+        self.shared.show(staged)
     }
 }
 
-struct IndexMarks<'a>(&'a Shared, u64);
+struct IndexMarks<'a>(&'a Index, u64);
 
 impl MarkSource for IndexMarks<'_> {
     fn marks(&self, seq: u64) -> Result<Marks> {
-        self.0.index.marks_of(self.1, seq)
+        self.0.marks_of(self.1, seq)
+    }
+}
+
+/// A log as it is read.
+struct Log<'a> {
+    path: &'a FilePath,
+    file: &'a dyn VfsFile,
+    /// Behind its header.
+    start: Position,
+    len: u64,
+}
+
+impl Log<'_> {
+    /// Its entries up to an offset.
+    const fn entries(&self, to: u64) -> Entries<'_> {
+        Entries { path: self.path, scanner: Scanner::new(self.file, self.start, to), next: VecDeque::new() }
     }
 }
 

@@ -4,29 +4,18 @@
 //! difference is a stale index; a repair writes what came out. A damaged log is never touched (VF-5).
 
 mod log;
+mod root;
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use store_core::{
-    Progress, Result, RunId, TenantId,
-    inspect::{Finding, FindingKind, Inspection, Inspector, Repairable},
+    Progress, Result, TenantId,
+    inspect::{Finding, FindingKind, Inspection, Inspector},
 };
 
 use self::log::check_log;
-use crate::{
-    codec::{LogRow, RunRow, damaged, read},
-    error,
-    facts::Facts,
-    index::{Direction, Key},
-    log::Recovery,
-    root::RootLog,
-    shared::Shared,
-    staged::Staged,
-    store::FileStore,
-    table,
-    vfs::{FilePath, Kind},
-};
+use crate::{codec::LogRow, facts::Facts, lock::Lock, opening, shared::Shared, store::FileStore};
 
 /// What the check of a part of the store saw.
 #[derive(Debug, Default)]
@@ -36,8 +25,31 @@ struct Part {
     findings: Vec<Finding>,
 }
 
+impl Part {
+    fn find(&mut self, kind: FindingKind, place: impl Into<String>, detail: impl Into<String>) {
+        self.findings.push(Finding::new(kind, place, detail));
+    }
+}
+
+/// The logs of a store: number, and what the index knows of each; nothing but its name of one that it does not know.
+type Logs = Vec<(u64, LogRow)>;
+
+/// The store that is inspected.
+struct Inspected {
+    shared: Arc<Shared>,
+    facts: Facts,
+    repair: bool,
+}
+
+/// Whether somebody else writes to a store that is open for reading: what differs then may be newer than what was read.
+fn is_in_use(shared: &Shared) -> Result<bool> {
+    Ok(shared.config.read_only && Lock::of_nobody(&*shared.vfs)?.is_none())
+}
+
 #[async_trait]
 impl Inspector for FileStore {
+    /// A store that is open for reading is seen as its next holder will find it, with the index that is on the disk.
+    /// Beside a holder, whose index is in use, the logs alone are read.
     async fn verify(&self, progress: &dyn Progress) -> Result<Inspection> {
         self.inspect(false, progress).await
     }
@@ -56,17 +68,16 @@ impl FileStore {
         let shared = Arc::clone(self.shared());
         shared.check_open()?;
         let pool = shared.pool.clone();
-        let of = Arc::clone(&shared);
-        let (facts, logs, mut part) = pool.run(move || whole(&of, repair)).await??;
-        let facts = Arc::new(facts);
+        let (inspected, logs, part) = pool.run(move || begin(shared, repair)).await??;
+        let inspected = Arc::new(inspected);
         let mut seen = Inspection::default();
-        seen.findings = std::mem::take(&mut part.findings);
+        seen.findings = part.findings;
         let tenants: BTreeSet<TenantId> = logs.iter().map(|(_, row)| row.tenant.clone()).collect();
         seen.tenants = store_core::length(tenants.len());
         let total = store_core::length(logs.len());
-        for (log, row) in logs {
-            let (of, facts) = (Arc::clone(&shared), Arc::clone(&facts));
-            let part = pool.run(move || check_log(&of, &facts, (log, row), repair)).await??;
+        for log in logs {
+            let of = Arc::clone(&inspected);
+            let part = pool.run(move || check_log(&of, log)).await??;
             seen.threads += 1;
             seen.entries += part.entries;
             seen.runs += part.runs;
@@ -80,88 +91,14 @@ impl FileStore {
     }
 }
 
-type Logs = Vec<(u64, LogRow)>;
-
-/// What is not about one log: the root log, files that belong to nothing, runs of no thread.
-fn whole(shared: &Shared, repair: bool) -> Result<(Facts, Logs, Part)> {
+/// Checks what is not about one log, and lists the logs.
+fn begin(shared: Arc<Shared>, repair: bool) -> Result<(Inspected, Logs, Part)> {
+    let at_rest = if shared.config.read_only { opening::at_rest(&shared)? } else { None };
+    let shared = at_rest.unwrap_or(shared);
     let mut part = Part::default();
-    for damage in &shared.opened_with {
-        part.findings.push(Finding::new(FindingKind::Damaged, "opening", damage.clone()));
-    }
-    let mut facts = Facts::default();
-    let known = Recovery { read_only: true, ..Recovery::default() };
-    if let Err(error) = RootLog::open(&*shared.vfs, known, |fact| {
-        facts.take(fact);
-        Ok(())
-    }) {
-        part.findings.push(Finding::new(FindingKind::Damaged, RootLog::path()?.as_str(), error.to_string()));
-    }
-    let snapshot = shared.index.snapshot();
-    let mut logs = Vec::new();
-    let mut known = BTreeSet::new();
-    for (list, alive) in [(table::logs(), true), (table::purges(), false)] {
-        for pair in snapshot.prefix(list.as_bytes(), Direction::Forward) {
-            let (key, value) = pair?;
-            let log = table::read_log(&key).ok_or_else(|| damaged("log"))?;
-            let row: LogRow = read("log", &value)?;
-            known.insert(Shared::log_path(&row.tenant, &row.thread, row.generation)?);
-            if alive {
-                logs.push((log, row));
-            }
-        }
-    }
-    drop(snapshot);
-    orphan_files(shared, &known, &mut part)?;
-    orphan_runs(shared, repair, &mut part)?;
-    Ok((facts, logs, part))
-}
-
-fn orphan_files(shared: &Shared, known: &BTreeSet<FilePath>, part: &mut Part) -> Result<()> {
-    let root = FilePath::new("tenants")?;
-    let list = |folder: &FilePath| match shared.vfs.list(folder) {
-        Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        listed => listed.map_err(|source| error::io(folder, source)),
-    };
-    for tenant in list(&root)? {
-        let folder = root.join(&tenant.name)?;
-        if tenant.kind != Kind::Folder {
-            part.findings.push(Finding::new(FindingKind::OrphanFile, folder.as_str(), "it is no folder of a tenant"));
-            continue;
-        }
-        for file in list(&folder)? {
-            let is_known = folder.join(&file.name).is_ok_and(|path| known.contains(&path));
-            if !is_known {
-                let place = format!("{folder}/{}", file.name);
-                let detail = "no thread of the index has it; an index made anew reads it if it is a log";
-                part.findings.push(Finding::new(FindingKind::OrphanFile, place, detail));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Runs of the index whose log is unknown to it.
-fn orphan_runs(shared: &Shared, repair: bool, part: &mut Part) -> Result<()> {
-    let snapshot = shared.index.snapshot();
-    let mut staged = Staged::new(&shared.index);
-    for pair in snapshot.prefix(table::all_runs().as_bytes(), Direction::Forward) {
-        let (key, value) = pair?;
-        let row: RunRow = read("run", &value)?;
-        if crate::codec::Rows::any_log_row(&snapshot, row.log)?.is_some() {
-            continue;
-        }
-        let (tenant, id) = table::read_run(&key).ok_or_else(|| damaged("run"))?;
-        let (tenant, id) = (TenantId::new(tenant)?, RunId::new(id)?);
-        let detail = format!("its thread `{}` does not exist", row.thread);
-        let mut finding = Finding::new(FindingKind::OrphanRun, format!("index, run `{id}`"), detail);
-        finding.repair = if repair { Repairable::Rebuilt } else { Repairable::CanBeRebuilt };
-        finding.tenant = Some(tenant.clone());
-        part.findings.push(finding);
-        for place in crate::fold::run_places(&tenant, id.as_str(), &row) {
-            staged.delete(place);
-        }
-        staged.delete(Key::from_bytes(&key));
-    }
-    drop(snapshot);
-    if repair { shared.index.apply(staged.into_changes()) } else { Ok(()) }
+    let facts = root::facts(&shared, &mut part)?;
+    root::opening(&shared, &mut part);
+    let logs = root::logs(&shared, &facts, &mut part)?;
+    root::orphan_runs(&shared, repair, &mut part)?;
+    Ok((Inspected { shared, facts, repair }, logs, part))
 }

@@ -1,0 +1,178 @@
+//! The checks that are not about one log: the root log, files that belong to nothing, runs of no thread.
+
+use std::{collections::BTreeSet, io, sync::atomic::Ordering};
+
+use store_core::{
+    Detail, Result, RunId, TenantId,
+    inspect::{Finding, FindingKind, Repairable},
+};
+
+use super::{Logs, Part, is_in_use};
+use crate::{
+    codec::{LogRow, Rows, RunRow, damaged, read},
+    error,
+    facts::Facts,
+    fold,
+    index::{Direction, Key},
+    line::ThreadHeader,
+    log::{Header, Position, Recovery, read_header},
+    opening::decode_position,
+    replay::own_header,
+    root::RootLog,
+    shared::Shared,
+    staged::Staged,
+    table,
+    vfs::{Entry, FilePath, Kind, Open},
+};
+
+/// What is wrong with a log that does not begin as one.
+pub(super) const FIRST_LINE: &str = "its first line is not what was written";
+
+/// Reads the root log.
+pub(super) fn facts(shared: &Shared, part: &mut Part) -> Result<Facts> {
+    let mut facts = Facts::default();
+    let known = shared.index.get(table::fact("root").as_bytes())?.and_then(|bytes| decode_position(&bytes));
+    let acknowledged = known.map_or(0, |position| position.offset);
+    let known = Recovery { acknowledged, read_only: true, ..Recovery::default() };
+    let found = RootLog::open(&*shared.vfs, known, |fact| {
+        facts.take(fact);
+        Ok(())
+    });
+    let path = RootLog::path()?;
+    match found {
+        Ok((_, None)) if acknowledged > 0 => part.find(FindingKind::MissingLog, path.as_str(), "it does not exist"),
+        Ok((_, found)) => {
+            if let Some(lost) = found.and_then(|found| found.aside) {
+                let detail = "facts that were written are damaged or gone";
+                part.find(FindingKind::Damaged, format!("{path}:{}", lost.offset), detail);
+            }
+        }
+        Err(failure) => {
+            let Detail::Corrupt { location } = failure.detail() else { return Err(failure) };
+            part.find(FindingKind::Damaged, location.as_str(), "facts are not what was written");
+        }
+    }
+    Ok(facts)
+}
+
+/// What the opening has found, and nobody can see any more.
+pub(super) fn opening(shared: &Shared, part: &mut Part) {
+    if let Some(why) = shared.opening.stale_index {
+        let mut finding = Finding::new(FindingKind::StaleIndex, "index", why);
+        if !shared.config.read_only {
+            finding.repair = Repairable::Rebuilt;
+        }
+        part.findings.push(finding);
+    }
+    for aside in shared.opening.set_aside.iter().filter(|aside| aside.acknowledged) {
+        let detail = match &aside.path {
+            Some(path) => format!("{} bytes at its end were not what was written, and are in {path} now", aside.bytes),
+            None => "its end is not what was written".to_owned(),
+        };
+        part.find(FindingKind::Damaged, format!("{}:{}", aside.log, aside.offset), detail);
+    }
+}
+
+/// The logs that the index knows, and those that it should.
+pub(super) fn logs(shared: &Shared, facts: &Facts, part: &mut Part) -> Result<Logs> {
+    let snapshot = shared.index.snapshot();
+    let mut logs = Vec::new();
+    let mut known = BTreeSet::new();
+    for (list, alive) in [(table::logs(), true), (table::purges(), false)] {
+        for pair in snapshot.prefix(list.as_bytes(), Direction::Forward) {
+            let (key, value) = pair?;
+            let log = table::read_log(&key).ok_or_else(|| damaged("log"))?;
+            let row: LogRow = read("log", &value)?;
+            known.insert(Shared::log_path(&row.tenant, &row.thread, row.generation)?);
+            if alive {
+                logs.push((log, row));
+            }
+        }
+    }
+    drop(snapshot);
+    let root = FilePath::new("tenants")?;
+    for tenant in list(shared, &root)? {
+        let Some(folder) = root.join(&tenant.name).ok().filter(|_| tenant.kind == Kind::Folder) else {
+            part.find(FindingKind::OrphanFile, format!("{root}/{}", tenant.name), "it is no folder of a tenant");
+            continue;
+        };
+        for file in list(shared, &folder)? {
+            match folder.join(&file.name).ok().filter(|_| file.kind == Kind::File) {
+                Some(path) if known.contains(&path) => {}
+                Some(path) => logs.extend(unknown(shared, facts, &path, part)?),
+                None => part.find(FindingKind::OrphanFile, format!("{folder}/{}", file.name), "it is no log"),
+            }
+        }
+    }
+    Ok(logs)
+}
+
+fn list(shared: &Shared, folder: &FilePath) -> Result<Vec<Entry>> {
+    match shared.vfs.list(folder) {
+        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        listed => listed.map_err(|source| error::io(folder, source)),
+    }
+}
+
+/// A file that the index does not know: a log that it should know, or something that belongs to nothing.
+fn unknown(shared: &Shared, facts: &Facts, path: &FilePath, part: &mut Part) -> Result<Option<(u64, LogRow)>> {
+    let fail = |source| error::io(path, source);
+    // Who was making it, if anybody, has ended when this lock is had.
+    drop(shared.writing.write());
+    let file = match shared.vfs.open(path, Open::Read) {
+        Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(fail)?,
+    };
+    if is_in_use(shared)? {
+        return Ok(None);
+    }
+    let Some((header, _)) = own_header(&*file, path).map_err(fail)? else {
+        let is_log = path.as_str().ends_with(".jsonl");
+        match read_header(&*file).map_err(fail)? {
+            Header::Bad if is_log => part.find(FindingKind::Damaged, format!("{path}:0"), FIRST_LINE),
+            Header::Bad => part.find(FindingKind::OrphanFile, path.as_str(), "it is no log"),
+            Header::Good(..) => part.find(FindingKind::OrphanFile, path.as_str(), "it begins as the log of another name"),
+        }
+        return Ok(None);
+    };
+    let ThreadHeader { tenant, thread, generation, .. } = header;
+    let row = shared.index.thread_row(&tenant, &thread)?;
+    let detail = match &row {
+        _ if facts.is_deleted(&tenant, &thread, generation) => Some("its thread was deleted"),
+        Some(row) if row.stored.thread.generation() != generation => Some("its thread has another log"),
+        _ => None,
+    };
+    if let Some(detail) = detail {
+        let finding = Finding::new(FindingKind::OrphanFile, path.as_str(), detail);
+        part.findings.push(finding.of_thread(&tenant, &thread));
+        return Ok(None);
+    }
+    let log = row.map_or_else(|| shared.next_log.fetch_add(1, Ordering::SeqCst), |row| row.log);
+    Ok(Some((log, LogRow { tenant, thread, generation, end: Position::default(), synced: 0 })))
+}
+
+/// Runs of the index whose log is unknown to it.
+pub(super) fn orphan_runs(shared: &Shared, repair: bool, part: &mut Part) -> Result<()> {
+    let snapshot = shared.index.snapshot();
+    let mut staged = Staged::new(&shared.index);
+    for pair in snapshot.prefix(table::all_runs().as_bytes(), Direction::Forward) {
+        let (key, value) = pair?;
+        let row: RunRow = read("run", &value)?;
+        if snapshot.any_log_row(row.log)?.is_some() {
+            continue;
+        }
+        let (tenant, id) = table::read_run(&key).ok_or_else(|| damaged("run"))?;
+        let (tenant, id) = (TenantId::new(tenant)?, RunId::new(id)?);
+        let detail = format!("its thread `{}` does not exist", row.thread);
+        let mut finding = Finding::new(FindingKind::OrphanRun, format!("index, run `{id}`"), detail);
+        finding.repair = if repair { Repairable::Rebuilt } else { Repairable::CanBeRebuilt };
+        finding.tenant = Some(tenant.clone());
+        part.findings.push(finding);
+        for place in fold::run_places(&tenant, id.as_str(), &row) {
+            staged.delete(place);
+        }
+        staged.delete(Key::from_bytes(&key));
+    }
+    drop(snapshot);
+    if repair { shared.index.apply(staged.into_changes()) } else { Ok(()) }
+}
