@@ -61,6 +61,7 @@ fn report(inspection: &Inspection, out: &mut Output) -> Result<Ending> {
     } else {
         print(inspection, out)?
     }
-    let left = inspection.findings.iter().any(|finding| finding.repair == Repairable::NeedsBackup);
+    let is_left = |repair| matches!(repair, Repairable::NeedsBackup | Repairable::LeftAlone);
+    let left = inspection.findings.iter().any(|finding| is_left(finding.repair));
     Ok(if left { Ending::Bad } else { Ending::Good })
 }

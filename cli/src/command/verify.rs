@@ -69,9 +69,10 @@ fn print_finding(finding: &Finding, out: &mut Output) -> Result<()> {
         which.push_str(&format!(", thread {thread}"));
     }
     let repair = match finding.repair {
-        Repairable::CanBeRebuilt => "`agentstore repair` rebuilds it",
-        Repairable::Rebuilt => "rebuilt",
+        Repairable::CanBeRebuilt => "`agentstore repair` puts it right",
+        Repairable::Rebuilt => "put right",
         Repairable::NeedsBackup => "nothing to rebuild it from: restore it from a copy",
+        Repairable::LeftAlone => "the store does not use it: look at it, and take it away",
     };
     out.line(format!("{} {}{}", out.style(kind.trim()).red().bold(), safe(&finding.place), safe(&which)))?;
     out.line(format!("  {}; {repair}", safe(&finding.detail)))

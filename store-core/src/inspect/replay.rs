@@ -147,7 +147,9 @@ impl<'a> Replay<'a> {
             }
         }
         let right = target.and_then(|id| self.ids.get(id).copied());
-        self.compare(FindingKind::Damaged, place, &node.target, &right);
+        if target.is_some() == right.is_some() {
+            self.compare(FindingKind::Damaged, place, &node.target, &right);
+        }
     }
 }
 

@@ -131,7 +131,9 @@ fn unknown(shared: &Shared, facts: &Facts, path: &FilePath, part: &mut Part) -> 
         match read_header(&*file).map_err(fail)? {
             Header::Bad if is_log => part.find(FindingKind::Damaged, format!("{path}:0"), FIRST_LINE),
             Header::Bad => part.find(FindingKind::OrphanFile, path.as_str(), "it is no log"),
-            Header::Good(..) => part.find(FindingKind::OrphanFile, path.as_str(), "it begins as the log of another name"),
+            Header::Good(..) => {
+                part.find(FindingKind::OrphanFile, path.as_str(), "it begins as the log of another name")
+            }
         }
         return Ok(None);
     };

@@ -18,6 +18,8 @@ mod fixture;
 mod folder;
 mod full_disk;
 mod given;
+mod inspect;
+mod plant;
 mod processes;
 mod read_only;
 mod reference;
