@@ -2,13 +2,10 @@
 
 use std::{fs, path::PathBuf};
 
-use crate::given::{Store, at};
+use fjall::{Database, KeyspaceCreateOptions, PersistMode};
+use store_file::testing::{Position, encode_group, unseal};
 
-fn logs(store: &Store) -> Vec<PathBuf> {
-    let document = store.json(&["threads"]);
-    let threads = at(&document, "/threads").as_array().unwrap();
-    threads.iter().map(|thread| PathBuf::from(at(thread, "/log_file").as_str().unwrap())).collect()
-}
+use crate::given::{Store, at};
 
 fn two_threads() -> Store {
     let store = Store::new();
@@ -17,6 +14,67 @@ fn two_threads() -> Store {
         store.append("sound", text);
     }
     store
+}
+
+fn log(store: &Store) -> PathBuf {
+    let folder = fs::read_dir(store.path().join("tenants")).unwrap().next().unwrap().unwrap().path();
+    let mut logs = fs::read_dir(folder).unwrap().map(|log| log.unwrap().path());
+    logs.find(|log| log.file_name().unwrap().to_string_lossy().starts_with("damaged.")).unwrap()
+}
+
+/// Changes a bit of the line with this number.
+fn flip(log: PathBuf, line: usize) {
+    let mut bytes = fs::read(&log).unwrap();
+    let start: usize = bytes.split_inclusive(|byte| *byte == b'\n').take(line).map(<[u8]>::len).sum();
+    bytes[start + 9] ^= 1;
+    fs::write(log, bytes).unwrap();
+}
+
+/// Writes a log of commits of one entry each again, with other lines and right sums.
+fn rewrite(log: PathBuf, change: impl FnOnce(&mut Vec<String>)) {
+    let text = fs::read_to_string(&log).unwrap();
+    let (header, lines) = text.split_once('\n').unwrap();
+    // The first group has a line for the thread, too.
+    let mut groups: Vec<String> = Vec::new();
+    for line in lines.lines() {
+        match groups.last_mut().filter(|group| !group.contains(r#"{"t":"commit","#)) {
+            Some(group) => *group = format!("{group}\n{line}"),
+            None => groups.push(line.to_owned()),
+        }
+    }
+    change(&mut groups);
+    let mut bytes = format!("{header}\n").into_bytes();
+    let mut at = Position { offset: bytes.len() as u64, crc: unseal(header.as_bytes()).unwrap() };
+    for group in groups {
+        let (lines, commit) = group.rsplit_once('\n').unwrap();
+        let fields = &commit[r#"{"t":"commit","v":1,"#.len()..commit.rfind(r#","synced":"#).unwrap()];
+        let lines: Vec<&str> = lines.lines().collect();
+        at = encode_group(&mut bytes, at, at.offset, &lines, &format!("{{{fields}}}")).unwrap().end;
+    }
+    fs::write(log, bytes).unwrap();
+}
+
+/// Puts a row into the index, or replaces a text in the row of the thread.
+fn plant_row(store: &Store, key: &[u8], change: impl Fn(&str) -> String) {
+    let database = Database::builder(store.path().join("index")).open().unwrap();
+    let rows = database.keyspace("index", KeyspaceCreateOptions::default).unwrap();
+    let old = rows.get(key).unwrap().map(|value| String::from_utf8(value.to_vec()).unwrap()).unwrap_or_default();
+    let new = change(&old);
+    assert_ne!(old, new);
+    rows.insert(key, new).unwrap();
+    database.persist(PersistMode::SyncAll).unwrap();
+}
+
+const ROW: &[u8] = b"\x01default\0\x01damaged\0\x01";
+
+/// All of what counts: everything but the index and what an opening to write always writes.
+fn kept(store: &Store) -> Vec<(PathBuf, Vec<u8>)> {
+    let tenants = fs::read_dir(store.path().join("tenants")).unwrap().map(|tenant| tenant.unwrap().path());
+    let mut logs: Vec<_> =
+        tenants.flat_map(|tenant| fs::read_dir(tenant).unwrap().map(|log| log.unwrap().path())).collect();
+    logs.push(store.path().join("root.log"));
+    logs.sort();
+    logs.into_iter().map(|log| (log.clone(), fs::read(log).unwrap())).collect()
 }
 
 /// VF-1
@@ -35,22 +93,154 @@ fn a_sound_store_is_read_as_a_whole() {
     store.run(&["repair"]).good();
 }
 
+/// What is planted: its name, how, what is found, where, and what can be done about it.
+type Planted = (&'static str, fn(&Store), &'static str, &'static str, &'static str);
+
+const PLANTED: [Planted; 13] = [
+    ("a bit in the middle", |store| flip(log(store), 4), "damaged", "damaged.", "needs_backup"),
+    ("a bit in the first group", |store| flip(log(store), 2), "damaged", "damaged.", "needs_backup"),
+    ("a bit in the header", |store| flip(log(store), 0), "damaged", ".jsonl:0", "needs_backup"),
+    ("a bit in the root log", |store| flip(store.path().join("root.log"), 1), "damaged", "root.log:", "needs_backup"),
+    ("no log", |store| fs::remove_file(log(store)).unwrap(), "missing_log", "damaged.", "needs_backup"),
+    (
+        "a group less",
+        |store| rewrite(log(store), |groups| drop(groups.remove(1))),
+        "sequence_gap",
+        "entry 2",
+        "needs_backup",
+    ),
+    (
+        "no parent",
+        |store| rewrite(log(store), |groups| groups[1] = groups[1].replace(r#""parent":"0"#, r#""parent":"9"#)),
+        "missing_parent",
+        "entry 2",
+        "needs_backup",
+    ),
+    (
+        "another head",
+        |store| plant_row(store, ROW, |row| row.replace(r#""head":"0"#, r#""head":"9"#)),
+        "wrong_head",
+        "head",
+        "can_be_rebuilt",
+    ),
+    (
+        "another sum",
+        |store| plant_row(store, ROW, |row| row.replace(r#""leaves":1"#, r#""leaves":2"#)),
+        "wrong_sum",
+        "leaves",
+        "can_be_rebuilt",
+    ),
+    (
+        "a run without its thread",
+        |store| {
+            let row = r#"{"log":999,"span":[0,1,1],"thread":"gone","status":"running","created_at":1}"#;
+            plant_row(store, b"\x05default\0\x01r-9\0\x01", |_| row.to_owned());
+        },
+        "orphan_run",
+        "index, run `r-9`",
+        "can_be_rebuilt",
+    ),
+    (
+        "an index of an earlier time",
+        |store| {
+            let (index, old) = (store.path().join("index"), store.beside("old"));
+            copy(&index, &old);
+            store.append("damaged", "later");
+            fs::remove_dir_all(&index).unwrap();
+            fs::rename(old, index).unwrap();
+        },
+        "stale_index",
+        "index",
+        "can_be_rebuilt",
+    ),
+    (
+        "a log of nobody",
+        |store| fs::write(log(store).with_file_name("other.1.jsonl"), fs::read(log(store)).unwrap()).unwrap(),
+        "orphan_file",
+        "other.1.jsonl",
+        "left_alone",
+    ),
+    (
+        "a torn tail of a clean close",
+        |store| fs::write(log(store), [fs::read(log(store)).unwrap(), b"torn".to_vec()].concat()).unwrap(),
+        "foreign_change",
+        "damaged.",
+        "needs_backup",
+    ),
+];
+
+fn copy(from: &std::path::Path, to: &std::path::Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
 /// VF-1, VF-5
 #[test]
-fn a_changed_byte_is_found_and_neither_verify_nor_repair_touches_it() {
-    let store = two_threads();
-    let log = logs(&store).into_iter().find(|log| log.to_string_lossy().contains("damaged")).unwrap();
-    let mut bytes = fs::read(&log).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    fs::write(&log, &bytes).unwrap();
-    let name = log.file_name().unwrap().to_str().unwrap();
-    for command in ["verify", "repair"] {
-        let said = store.run(&[command]);
-        assert_eq!((said.code, said.out.contains(name)), (1, true), "{command}: {said:?}");
-        assert!(fs::read(&log).unwrap() == bytes, "{command}");
+fn each_damage_is_found_and_what_follows_from_the_logs_is_put_right() {
+    for (what, plant, kind, place, repair) in PLANTED {
+        let store = two_threads();
+        store.append("gone", "hi");
+        store.run(&["delete", "gone", "--yes"]).good();
+        // The next one to write removes what the deletion left.
+        store.append("sound", "four");
+        plant(&store);
+        let before = kept(&store);
+        let said = store.run(&["verify"]);
+        assert_eq!(said.code, 1, "{what}: {said:?}");
+        assert!(said.out.contains(&kind.replace('_', " ")) && said.out.contains(place), "{what}: {said:?}");
+        assert!(said.out.contains("1 finding"), "{what}: {said:?}");
+        let found = store.run(&["verify", "--json"]);
+        let document = found.lines().remove(0);
+        assert_eq!((found.code, at(&document, "/findings/0/kind")), (1, &kind.into()), "{what}");
+        assert_eq!(at(&document, "/findings/0/repair"), repair, "{what}");
+        assert!(at(&document, "/findings/0/place").as_str().unwrap().contains(place), "{what}: {document}");
+        assert!(kept(&store) == before, "{what}");
+        let can_be_done = repair == "can_be_rebuilt";
+        let code = i32::from(!can_be_done);
+        let dry = store.run(&["repair", "--dry-run", "--json"]);
+        assert_eq!((dry.code, at(&dry.lines()[0], "/findings/0/repair")), (code, &repair.into()), "{what}");
+        let done = store.run(&["repair", "--yes", "--json"]);
+        let after = if can_be_done { "rebuilt" } else { repair };
+        assert_eq!((done.code, at(&done.lines()[0], "/findings/0/repair")), (code, &after.into()), "{what}");
+        assert_eq!(store.run(&["verify"]).code, code, "{what}");
+        assert!(kept(&store) == before, "{what}");
+        store.run(&["append", "sound", "--message", "five"]).good();
     }
-    let document = store.run(&["verify", "--json"]).lines().remove(0);
-    assert_eq!(at(&document, "/findings/0/repair"), "needs_backup");
-    store.run(&["append", "sound", "--message", "four"]).good();
+}
+
+/// VF-5
+#[test]
+fn a_repair_is_asked_for() {
+    let store = two_threads();
+    plant_row(&store, ROW, |row| row.replace(r#""leaves":1"#, r#""leaves":2"#));
+    let said = store.run_with(&["repair"], "n\n");
+    assert!(said.code == 2 && said.err.contains("Rebuild 1 thing?") && said.err.contains("not done"), "{said:?}");
+    assert_eq!(store.run(&["verify"]).code, 1);
+    assert_eq!(store.run_with(&["repair"], "y\n").code, 0);
+    store.run(&["verify"]).good();
+}
+
+/// VF-1: who has to read a damaged root log to open the store says where it is damaged, and opens nothing.
+#[test]
+fn a_root_log_that_is_damaged_in_its_middle_is_named() {
+    let store = two_threads();
+    for id in ["x", "y"] {
+        store.append(id, "hi");
+        store.run(&["delete", id, "--yes"]).good();
+    }
+    let before = kept(&store);
+    flip(store.path().join("root.log"), 1);
+    store.run(&["verify"]).failed(1, &["root.log at byte "]);
+    let error = store.run(&["verify", "--json"]);
+    assert_eq!((error.code, at(&error.error(), "/kind")), (1, &"corrupt".into()));
+    flip(store.path().join("root.log"), 1);
+    assert!(kept(&store) == before);
+    store.run(&["verify"]).good();
 }
