@@ -154,6 +154,34 @@ pub(crate) fn read_place(list: &Key, key: &[u8]) -> Option<(u64, String)> {
     Some((reader.number()?, reader.text()?))
 }
 
+/// All places of threads, and of runs.
+pub(crate) fn all_places() -> [Key; 2] {
+    [Key::new(THREAD_ORDER), Key::new(RUN_ORDER)]
+}
+
+/// The tenant and id of a place of a thread, in whatever list.
+pub(crate) fn read_thread_place(key: &[u8]) -> Option<(String, String)> {
+    let mut reader = KeyReader::new(THREAD_ORDER, key)?;
+    let tenant = reader.text()?;
+    if reader.mark()? > 1 {
+        reader.text()?;
+    }
+    reader.mark()?;
+    reader.number()?;
+    Some((tenant, reader.text()?))
+}
+
+/// The tenant and id of a place of a run, in whatever list.
+pub(crate) fn read_run_place(key: &[u8]) -> Option<(String, String)> {
+    let mut reader = KeyReader::new(RUN_ORDER, key)?;
+    let tenant = reader.text()?;
+    if reader.mark()? > 0 {
+        reader.text()?;
+    }
+    reader.number()?;
+    Some((tenant, reader.text()?))
+}
+
 /// A run.
 pub(crate) fn run(tenant: &TenantId, id: &RunId) -> Key {
     Key::new(RUN).text(tenant.as_str()).text(id.as_str())

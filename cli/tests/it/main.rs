@@ -1,6 +1,11 @@
 //! The command as people and scripts use it: the real binary, its exit codes, documents and errors.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails, with its place")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on fails, with its place"
+)]
 
 mod branches;
 mod conformance;

@@ -110,6 +110,13 @@ impl<'a> KeyReader<'a> {
         }
     }
 
+    /// The next part, a mark.
+    pub(crate) fn mark(&mut self) -> Option<u8> {
+        let (mark, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*mark)
+    }
+
     /// The next part, a number made by [`Key::number`].
     pub(crate) fn number(&mut self) -> Option<u64> {
         let (number, rest) = self.0.split_first_chunk::<8>()?;

@@ -84,9 +84,11 @@ impl FileStore {
             seen.findings.extend(part.findings);
             if !progress.advance(seen.threads, Some(total)) {
                 seen.stopped = true;
-                break;
+                return Ok(seen);
             }
         }
+        let strays = pool.run(move || root::stray_places(&inspected.shared, repair)).await??;
+        seen.findings.extend(strays);
         Ok(seen)
     }
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, io, sync::atomic::Ordering};
 
 use store_core::{
-    Detail, Result, RunId, TenantId,
+    Detail, Result, RunId, TenantId, ThreadId,
     inspect::{Finding, FindingKind, Repairable},
 };
 
@@ -13,7 +13,7 @@ use crate::{
     error,
     facts::Facts,
     fold,
-    index::{Direction, Key},
+    index::{Direction, Key, Snapshot},
     line::ThreadHeader,
     log::{Header, Position, Recovery, read_header},
     opening::decode_position,
@@ -177,4 +177,45 @@ pub(super) fn orphan_runs(shared: &Shared, repair: bool, part: &mut Part) -> Res
     }
     drop(snapshot);
     if repair { shared.index.apply(staged.into_changes()) } else { Ok(()) }
+}
+
+/// Places in lists that lead to nothing, or not to what has its place there. The logs were checked before.
+pub(super) fn stray_places(shared: &Shared, repair: bool) -> Result<Option<Finding>> {
+    let snapshot = shared.index.snapshot();
+    let mut staged = Staged::new(&shared.index);
+    let mut strays = 0_u64;
+    for list in table::all_places() {
+        for pair in snapshot.prefix(list.as_bytes(), Direction::Forward) {
+            let (key, _) = pair?;
+            if !is_taken(&snapshot, &key)? {
+                strays += 1;
+                staged.delete(Key::from_bytes(&key));
+            }
+        }
+    }
+    drop(snapshot);
+    if strays == 0 {
+        return Ok(None);
+    }
+    let detail = format!("{strays} places in lists of threads and runs lead to nothing");
+    let mut finding = Finding::new(FindingKind::StaleIndex, "index", detail);
+    if repair {
+        shared.index.apply(staged.into_changes())?;
+        finding.repair = Repairable::Rebuilt;
+    }
+    Ok(Some(finding))
+}
+
+/// Whether a place in a list is that of a thread or run.
+fn is_taken(snapshot: &Snapshot, key: &[u8]) -> Result<bool> {
+    if let Some((tenant, id)) = table::read_thread_place(key) {
+        let tenant = TenantId::new(tenant)?;
+        let row = snapshot.thread_row(&tenant, &ThreadId::new(id)?)?;
+        return Ok(row.is_some_and(|row| fold::places(&tenant, &row.stored).contains(key)));
+    }
+    let Some((tenant, id)) = table::read_run_place(key) else { return Ok(false) };
+    let (tenant, id) = (TenantId::new(tenant)?, RunId::new(id)?);
+    let row = snapshot.run_row(&tenant, &id)?;
+    let places = row.map(|row| fold::run_places(&tenant, id.as_str(), &row)).unwrap_or_default();
+    Ok(places.iter().any(|place| place.as_bytes() == key))
 }

@@ -12,7 +12,7 @@ use store_file::FileStore;
 
 use crate::{
     folder::{Place, Tree, answers, commit, copy_tree, edit, fill, say, saying, thread, threads},
-    plant::{LOG, RUN, THREAD, change_entry, change_index, change_row, rewrite, starts, text_of},
+    plant::{LOG, RUN, THREAD, THREAD_ORDER, change_entry, change_index, change_row, rewrite, starts, text_of},
 };
 
 /// A closed root: `a` with a run, `b` with a rewind at its end, `c` below `a`; two threads were deleted.
@@ -156,7 +156,14 @@ const ORPHANS: [(&str, Plant); 3] = [
 ];
 
 /// Damage of the index: it follows from the logs.
-const DERIVED: [(&str, Plant); 9] = [
+const DERIVED: [(&str, Plant); 10] = [
+    ("a place of no thread", |place| {
+        change_index(&place.root(), THREAD_ORDER, |key, _| {
+            let gone = [&key[..key.len() - 3], b"z\0\x01"].concat();
+            key.ends_with(b"a\0\x01").then(|| (gone, Some(String::new())))
+        });
+        (FindingKind::StaleIndex, None, "index".to_owned())
+    }),
     ("another head", |place| {
         let head = text_of(&place.log("a"), 6, r#""id":""#);
         change_row(&place.root(), THREAD, r#""id":"a""#, &head, &nobody(&head));

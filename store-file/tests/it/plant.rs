@@ -7,9 +7,11 @@ use store_file::testing::{Position, encode_group, unseal};
 
 use crate::folder::edit;
 
-/// The thread of an id, the log of a number and the run of an id, as sorts of keys of the index.
+/// The thread of an id, the log of a number, the places of threads in lists and the run of an id, as sorts of keys of
+/// the index.
 pub(crate) const THREAD: u8 = 1;
 pub(crate) const LOG: u8 = 2;
+pub(crate) const THREAD_ORDER: u8 = 4;
 pub(crate) const RUN: u8 = 5;
 
 /// A group of a log: its lines, its own fields, and up to where the log was durable before it.
