@@ -9,8 +9,8 @@ use std::{
 
 use store_core::{
     Block, ClaimNumber, Commit, Compaction, ContextRequest, Custom, EntryQuery, ErrorKind, Expect, Fence, Json,
-    Message, NewEntry, PageRequest, Receipt, Result, Role, RunChange, RunQuery, RunStatus, StateChange, Store,
-    ThreadFields, ThreadQuery, inspect::Silent,
+    Message, NewEntry, PageRequest, Receipt, Result, Role, RunChange, RunQuery, RunStatus, Silent, StateChange, Store,
+    ThreadFields, ThreadQuery,
 };
 use store_file::{FileStore, testing::seal};
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use store_core::{
-    ChildStrategy, Commit, DeleteRequest, EntryQuery, ErrorKind, Message, NewEntry, Outcome, PageRequest, Store,
+    ChildStrategy, Commit, DeleteRequest, EntryQuery, ErrorKind, Message, NewEntry, Outcome, PageRequest, Silent, Store,
 };
 use store_file::FileStore;
 
@@ -88,7 +88,7 @@ async fn count(store: &FileStore, id: &str) -> u64 {
 async fn delete(store: &FileStore, id: &str) {
     let request = DeleteRequest { children: ChildStrategy::Cascade, ..DeleteRequest::default() };
     threads(store).delete_thread(&thread(id), request).await.unwrap();
-    threads(store).purge_deleted().await.unwrap();
+    threads(store).purge_deleted(&Silent).await.unwrap();
 }
 
 /// Shows FI-7: on a disk that the store itself fills, and then others to the last byte.

@@ -4,8 +4,9 @@
 use std::{fs, path::Path};
 
 use store_core::{
-    ChildStrategy, Commit, DeleteRequest, ErrorKind, Expect, NewEntry, NewThread, Store, ThreadFields, ThreadQuery,
-    inspect::{FindingKind, Inspection, Repairable, Silent},
+    ChildStrategy, Commit, DeleteRequest, ErrorKind, Expect, NewEntry, NewThread, Silent, Store, ThreadFields,
+    ThreadQuery,
+    inspect::{FindingKind, Inspection, Repairable},
     log::RewindTo,
 };
 use store_file::FileStore;
@@ -30,7 +31,7 @@ async fn closed() -> (Place, Vec<String>) {
         say(&store, id, "to be deleted").await.unwrap();
         threads(&store).delete_thread(&thread(id), DeleteRequest::default()).await.unwrap();
     }
-    threads(&store).purge_deleted().await.unwrap();
+    threads(&store).purge_deleted(&Silent).await.unwrap();
     let expected = answers(&store).await.unwrap();
     store.close().await.unwrap();
     (place, expected)
@@ -445,6 +446,6 @@ async fn a_holder_may_write_meanwhile() {
     say(&store, "a", "later").await.unwrap();
     say(&store, "n", "new").await.unwrap();
     threads(&store).delete_thread(&thread("b"), DeleteRequest::default()).await.unwrap();
-    threads(&store).purge_deleted().await.unwrap();
+    threads(&store).purge_deleted(&Silent).await.unwrap();
     assert_eq!(found(&verify(&reader).await), []);
 }
