@@ -14,7 +14,7 @@ use crate::{
     line::{CommitLine, Line, ThreadHeader},
     log::{Group, Header, Position, Recovery, check_version, read_header, recover},
     opening::{Opening, SetAside},
-    shared::{Damage, Shared},
+    shared::{Damage, Shared, without_generation},
     staged::Staged,
     table,
     vfs::{FilePath, Kind, Open, Vfs, VfsFile},
@@ -39,7 +39,8 @@ pub(crate) struct Replay<'a> {
 
 impl<'a> Replay<'a> {
     pub(crate) fn new(vfs: &'a dyn Vfs, index: &'a Index, facts: &'a Facts, config: &'a FileConfig) -> Result<Self> {
-        let mut replay = Self { vfs, index, facts, config, known: Known::new(), next_log: 1, damage: Damage::new() };
+        let mut replay =
+            Self { vfs, index, facts, config, known: Known::new(), next_log: 1, damage: Damage::default() };
         let snapshot = index.snapshot();
         for list in [table::logs(), table::purges()] {
             let newest = snapshot.prefix(list.as_bytes(), Direction::Backward).next().transpose()?;
@@ -134,7 +135,7 @@ impl<'a> Replay<'a> {
     }
 
     /// A file that does not begin as a log: one that was being made is removed, anything else is left and reported.
-    fn headless(&self, path: &FilePath, opening: &mut Opening) -> Result<()> {
+    fn headless(&mut self, path: &FilePath, opening: &mut Opening) -> Result<()> {
         let known = Recovery { read_only: true, ..Recovery::default() };
         let made = recover(self.vfs, path, known, |_| Ok(())).is_ok_and(|found| found.header.is_none());
         if made && !self.config.read_only && opening.unclean {
@@ -145,6 +146,9 @@ impl<'a> Replay<'a> {
         }
         let damage = format!("`{path}`: its first line is damaged or names another thread");
         opening.damaged.push(damage);
+        if let Some((name, generation)) = without_generation(path) {
+            self.damage.headless.insert(name.to_owned(), (generation, path.clone()));
+        }
         Ok(())
     }
 
@@ -205,7 +209,7 @@ impl<'a> Replay<'a> {
             Ok(recovered) => Some(recovered),
             Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::SchemaMismatch) => {
                 opening.damaged.push(error.to_string());
-                self.damage.insert((owner.tenant.clone(), owner.thread.clone()), error.detail().clone());
+                self.damage.threads.insert((owner.tenant.clone(), owner.thread.clone()), error.detail().clone());
                 None
             }
             Err(error) => return Err(error),

@@ -33,7 +33,13 @@ use crate::{
 };
 
 /// Why threads cannot be read, as the opening found it: their logs are damaged, or of a later release.
-pub(crate) type Damage = HashMap<ThreadKey, Detail>;
+#[derive(Debug, Default)]
+pub(crate) struct Damage {
+    /// Of threads whose name is known.
+    pub(crate) threads: HashMap<ThreadKey, Detail>,
+    /// Logs without a header, which only their paths tell: without generation, and with it.
+    pub(crate) headless: HashMap<String, (u64, FilePath)>,
+}
 
 /// A thread of a tenant.
 pub(crate) type ThreadKey = (TenantId, ThreadId);
@@ -410,10 +416,10 @@ impl Shared {
 
     /// Refuses a thread whose log is damaged: what the index holds of it may be a part (FI-4).
     pub(crate) fn check_damage(&self, tenant: &TenantId, thread: &ThreadId) -> Result<()> {
-        if self.damage.is_empty() {
+        if self.damage.threads.is_empty() {
             return Ok(());
         }
-        match self.damage.get(&(tenant.clone(), thread.clone())) {
+        match self.damage.threads.get(&(tenant.clone(), thread.clone())) {
             Some(detail) => Err(Error::new(detail.clone())),
             None => Ok(()),
         }
@@ -427,7 +433,23 @@ impl Shared {
         thread: &ThreadId,
     ) -> Result<Option<ThreadRow>> {
         self.check_damage(tenant, thread)?;
-        rows.thread_row(tenant, thread)
+        let row = rows.thread_row(tenant, thread)?;
+        if row.is_none() {
+            self.check_headless(tenant, thread)?;
+        }
+        Ok(row)
+    }
+
+    /// Refuses a thread that the index does not have, if its log is there without a header.
+    fn check_headless(&self, tenant: &TenantId, thread: &ThreadId) -> Result<()> {
+        if self.damage.headless.is_empty() {
+            return Ok(());
+        }
+        let path = Self::log_path(tenant, thread, 0)?;
+        let found = without_generation(&path).and_then(|(name, _)| self.damage.headless.get(name));
+        let Some((generation, path)) = found else { return Ok(()) };
+        let is_deleted = self.index.id_record(tenant, thread, None)?.generation >= *generation;
+        if is_deleted { Ok(()) } else { Err(error::corrupt(path, Some(0))) }
     }
 
     /// A thread that the index has. Of one whose log is damaged from its first commit on nobody says that it does not
@@ -436,6 +458,7 @@ impl Shared {
         let row = self.index.thread_row(tenant, thread)?;
         if row.is_none() {
             self.check_damage(tenant, thread)?;
+            self.check_headless(tenant, thread)?;
         }
         Ok(row)
     }
@@ -453,6 +476,12 @@ impl Drop for Shared {
             let _ = self.finish();
         }
     }
+}
+
+/// The path of a log without its generation, and the generation.
+pub(crate) fn without_generation(path: &FilePath) -> Option<(&str, u64)> {
+    let (name, generation) = path.as_str().strip_suffix(".jsonl")?.rsplit_once('.')?;
+    Some((name, generation.parse().ok()?))
 }
 
 /// What is wrong with a log, compared with what the index knows of it.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use store_core::{
-    Entry, Result, Run, RunId,
+    Entry, ErrorKind, Result, Run, RunId,
     inspect::{Finding, FindingKind, Repairable, ThreadRecords, check_thread},
     log::{MarkSource, Marks, Node},
     thread::StoredThread,
@@ -261,8 +261,11 @@ impl Check<'_> {
     fn has_parent(&self, stored: &StoredThread) -> Result<bool> {
         let Some(parent) = &stored.thread.parent_thread_id else { return Ok(true) };
         let tenant = &self.owner.tenant;
-        let is_damaged = self.shared.check_damage(tenant, parent).is_err();
-        Ok(is_damaged || self.shared.index.thread_row(tenant, parent)?.is_some())
+        match self.shared.known_thread(tenant, parent) {
+            // It is damaged, which is found where it is.
+            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(true),
+            found => Ok(found?.is_some()),
+        }
     }
 
     fn runs(&mut self) -> Result<BTreeMap<RunId, Arc<Run>>> {
