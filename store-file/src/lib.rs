@@ -17,12 +17,13 @@
 //! - `writer`, `view`, `staged`, `fold`: planning and writing the groups of a thread, and what they change in the index
 //! - `root`, `deletion`, `facts`: facts about several threads
 //! - `space`: what a full disk leaves to work with
-//! - `opening`, `replay`: bringing the index to where the logs are
+//! - `opening`, `replay`, `damage`: bringing the index to where the logs are, and what stands in the way
 //! - `inspect`: verify and repair
 
 mod codec;
 mod commit;
 mod config;
+mod damage;
 mod deletion;
 mod entries;
 mod error;

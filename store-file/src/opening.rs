@@ -6,6 +6,7 @@ use store_core::{Detail, Error, ErrorKind, Result};
 
 use crate::{
     config::{Create, Durability, FileConfig},
+    damage::Damage,
     deletion, error,
     facts::Facts,
     index::{Condition, Index},
@@ -15,7 +16,7 @@ use crate::{
     meta::Meta,
     replay::Replay,
     root::RootLog,
-    shared::{Damage, Parts, Shared, guard},
+    shared::{Parts, Shared, guard},
     space,
     staged::Staged,
     table,

@@ -7,6 +7,7 @@ use store_core::{Error, ErrorKind, Result, TenantId, ThreadId, length};
 use crate::{
     codec::{LogRow, Rows, damaged, read},
     config::FileConfig,
+    damage::{Damage, without_generation},
     error,
     facts::Facts,
     fold::{self, Lines, Owner, Told},
@@ -14,7 +15,7 @@ use crate::{
     line::{CommitLine, Line, ThreadHeader},
     log::{Group, Header, Position, Recovery, check_version, read_header, recover},
     opening::{Opening, SetAside},
-    shared::{Damage, Shared, without_generation},
+    shared::Shared,
     staged::Staged,
     table,
     vfs::{FilePath, Kind, Open, Vfs, VfsFile},

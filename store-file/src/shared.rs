@@ -16,6 +16,7 @@ use store_core::{
 use crate::{
     codec::{LogRow, Rows, ThreadRow},
     config::{Durability, FileConfig},
+    damage::{Damage, without_generation},
     error,
     files::Files,
     flight::Orphans,
@@ -31,15 +32,6 @@ use crate::{
     table,
     vfs::{FilePath, Open, Vfs, VfsFile, hash_of, name_of, read_exact_at},
 };
-
-/// Why threads cannot be read, as the opening found it: their logs are damaged, or of a later release.
-#[derive(Debug, Default)]
-pub(crate) struct Damage {
-    /// Of threads whose name is known.
-    pub(crate) threads: HashMap<ThreadKey, Detail>,
-    /// Logs without a header, which only their paths tell: without generation, and with it.
-    pub(crate) headless: HashMap<String, (u64, FilePath)>,
-}
 
 /// A thread of a tenant.
 pub(crate) type ThreadKey = (TenantId, ThreadId);
@@ -476,12 +468,6 @@ impl Drop for Shared {
             let _ = self.finish();
         }
     }
-}
-
-/// The path of a log without its generation, and the generation.
-pub(crate) fn without_generation(path: &FilePath) -> Option<(&str, u64)> {
-    let (name, generation) = path.as_str().strip_suffix(".jsonl")?.rsplit_once('.')?;
-    Some((name, generation.parse().ok()?))
 }
 
 /// What is wrong with a log, compared with what the index knows of it.

@@ -1,0 +1,22 @@
+//! Logs that are damaged from a place on, or from their first line, as the opening found them.
+
+use std::collections::HashMap;
+
+use store_core::Detail;
+
+use crate::{shared::ThreadKey, vfs::FilePath};
+
+/// Why threads cannot be read, as the opening found it: their logs are damaged, or of a later release.
+#[derive(Debug, Default)]
+pub(crate) struct Damage {
+    /// Of threads whose name is known.
+    pub(crate) threads: HashMap<ThreadKey, Detail>,
+    /// Logs without a header, which only their paths tell: without generation, and with it.
+    pub(crate) headless: HashMap<String, (u64, FilePath)>,
+}
+
+/// The path of a log without its generation, and the generation.
+pub(crate) fn without_generation(path: &FilePath) -> Option<(&str, u64)> {
+    let (name, generation) = path.as_str().strip_suffix(".jsonl")?.rsplit_once('.')?;
+    Some((name, generation.parse().ok()?))
+}
