@@ -87,7 +87,8 @@ pub(crate) struct Shared {
 /// What all handles of a tenant share.
 #[derive(Debug, Default)]
 pub(crate) struct TenantState {
-    /// How many deletions of the tenant began and were not refused: nothing is read or written any more if there is one.
+    /// How many deletions of the tenant began and were not refused: nothing is read or written any more if there is
+    /// one.
     closing: AtomicU64,
     /// Calls that still run although nobody waits for them.
     pub(crate) orphans: Arc<Orphans>,

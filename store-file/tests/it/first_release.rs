@@ -1,4 +1,4 @@
-//! A root that the first release wrote, as it lies in `tests/fixtures/root-v1`: every later one reads it as it was (PR-18).
+//! A root that the first release wrote, kept in `tests/fixtures/root-v1`: every later one reads it as it was (PR-18).
 
 use std::{
     collections::BTreeSet,

@@ -30,7 +30,8 @@ impl Mounted {
         let excused = !is_root || std::env::var_os("AGENTSTORE_NO_MOUNT").is_some();
         assert!(excused, "root cannot mount a file system ({done:?}); AGENTSTORE_NO_MOUNT=1 leaves this test out");
         let reason = if is_root { "AGENTSTORE_NO_MOUNT is set" } else { "only root can mount a file system" };
-        writeln!(std::io::stderr(), "not run: the tests on a real full disk: {reason}").unwrap();
+        let line = format!("not run: the tests on a real full disk: {reason}\n");
+        std::io::stderr().write_all(line.as_bytes()).unwrap();
         None
     }
 

@@ -276,7 +276,7 @@ fn told(answer: &Result<String>) -> String {
 }
 
 /// Polls futures together to their ends, the first one first.
-async fn all<T>(futures: Vec<impl Future<Output = T>>) -> Vec<T> {
+pub(crate) async fn all<T>(futures: Vec<impl Future<Output = T>>) -> Vec<T> {
     let mut futures: Vec<_> = futures.into_iter().map(Box::pin).collect();
     let mut answers: Vec<Option<T>> = futures.iter().map(|_| None).collect();
     std::future::poll_fn(|context| {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use store_core::{
-    ChildStrategy, Error, ErrorKind, Expect, ManualClock, NewThread, Outcome, Result, Store, ThreadPatch,
+    ChildStrategy, Detail, Error, ErrorKind, Expect, ManualClock, NewThread, Outcome, Result, Store, ThreadPatch,
 };
 use store_file::{
     FileStore,
@@ -12,7 +12,7 @@ use store_file::{
 
 use crate::{
     reference::{Reference, found, open, reference},
-    script::{Played, play, play_singly},
+    script::{Played, all, play, play_singly},
     world::{Call, saying, shown, thread, wait},
 };
 
@@ -38,7 +38,7 @@ fn finish(store: &FileStore, clock: &ManualClock, from: usize, reference: &Refer
     assert_eq!(Some(&wait(shown(store)).unwrap()), reference.shown.last(), "{place}, resumed at {from}");
 }
 
-/// Opened again, also after a power cut, the store shows all that was acknowledged and nothing half; the script goes on.
+/// Opened again, also after a power cut, the store shows what was acknowledged and nothing half, and the script goes on.
 fn reopen_everywhere(disk: &SimDisk, played: &Played, reference: &Reference, place: &str) {
     for survivors in [Survivors::All, Survivors::Synced, Survivors::Contents, Survivors::Names, Survivors::Random(7)] {
         let place = format!("{place}, {survivors:?}");
@@ -79,7 +79,7 @@ fn check_poisoned(faulty: &Faulty, store: &FileStore, played: &Played, reference
     let calls = disk.calls();
     for tenant in ["default", "another"] {
         for call in writes() {
-            let refused = wait(call.make(store, tenant)).expect_err(place);
+            let Err(refused) = wait(call.make(store, tenant)) else { panic!("{place}: {call:?} was accepted") };
             let told = (refused.kind(), refused.outcome());
             assert_eq!(told, (ErrorKind::Poisoned, Outcome::NotApplied), "{place}, {call:?}: {refused}");
         }
@@ -137,6 +137,40 @@ fn an_error_at_any_call_of_the_disk_is_told_and_takes_nothing() {
     }
     println!("{} calls of the disk, an error at each: {seen:?}", reference.calls);
     assert!(seen["calls unknown, the store poisoned"] >= 100, "{seen:?}");
+}
+
+/// Shows FI-6: commits that wait together with the one that failed are not acknowledged behind it, and each error names
+/// the key of its own commit.
+#[test]
+fn what_waits_behind_a_failed_call_is_refused_too() {
+    let opening = {
+        let disk = SimDisk::new();
+        let _store = open(&disk).unwrap();
+        disk.calls()
+    };
+    let (mut unknown, mut poisoned) = (0, 0);
+    for call in opening..opening + 9 {
+        let faulty = Faulty::new(call, Fault::Eio);
+        let (Ok((_, store)), place) = (&faulty.opened, &faulty.place) else { panic!("{}", faulty.place) };
+        let keys = ["k-0", "k-1", "k-2"];
+        let calls = keys.map(|key| Call::Commit(Box::new(saying("new", key, &["x"]))));
+        let answers = wait(all(calls.iter().map(|call| call.make(store, "new")).collect()));
+        let mut failed = false;
+        for (answer, key) in answers.iter().zip(keys) {
+            let Err(error) = answer else {
+                assert!(!failed, "{place}: acknowledged behind a failure: {answers:?}");
+                continue;
+            };
+            failed |= error.outcome() == Outcome::Unknown || error.kind() == ErrorKind::Poisoned;
+            poisoned += usize::from(error.kind() == ErrorKind::Poisoned);
+            if let Detail::CommitUnknown { key: named } = error.detail() {
+                unknown += 1;
+                assert_eq!(named.as_ref().map(ToString::to_string).as_deref(), Some(key), "{place}");
+            }
+        }
+    }
+    println!("{unknown} commits unknown, {poisoned} refused behind them");
+    assert!(unknown >= 5 && poisoned >= 5, "{unknown} unknown, {poisoned} poisoned");
 }
 
 /// Calls that find no space say so, as calls without effect that may be repeated.
