@@ -207,6 +207,8 @@ fn space_that_runs_out_at_any_call_of_the_disk_takes_nothing() {
         let played = play_singly(store, clock, 0, &reference.answers);
         check_full(&played, place);
         refused += played.open.len();
+        let (_, left) = open(&faulty.disk.after_crash(Survivors::All)).unwrap();
+        assert!(left.opening().set_aside.is_empty(), "{place}: {:?}", left.opening());
         // What is true of several threads takes the place of the reserve.
         helped += usize::from(played.open.is_empty() && faulty.disk.failed().is_some() && !in_opening);
         found(store, &played, &reference).unwrap_or_else(|difference| panic!("{place}, full: {difference}"));
@@ -288,4 +290,24 @@ fn deleting_works_on_a_full_disk() {
     }
     println!("{deleted} deletions on a full disk");
     assert!(deleted >= 100, "{deleted}");
+}
+
+/// Shows FI-7: the reserve also lets a root be opened where even setting a torn tail aside needs space.
+#[test]
+fn a_root_on_a_full_disk_can_be_opened() {
+    let disk = SimDisk::new();
+    let (_, store) = open(&disk).unwrap();
+    wait(Call::Commit(Box::new(saying("a", "k", &["x"]))).make(&store, "default")).unwrap();
+    let had = wait(shown(&store)).unwrap();
+    wait(store.close()).unwrap();
+    let mut path = FilePath::new("tenants").unwrap();
+    for _ in 0..2 {
+        path = path.join(&disk.list(&path).unwrap()[0].name).unwrap();
+    }
+    let log = disk.open(&path, Open::Write).unwrap();
+    log.write_at(b"{\"t\":", log.len().unwrap()).unwrap();
+    disk.set_full(true);
+    let (_, store) = open(&disk).unwrap();
+    assert_eq!(store.opening().set_aside.len(), 1);
+    assert_eq!(wait(shown(&store)).unwrap(), had);
 }
