@@ -1,12 +1,12 @@
 //! Facts about several threads: deletion, pruning, remembered ids; and the removal of what deletions left behind.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard},
 };
 
 use store_core::{
-    ChildStrategy, ClaimNumber, DeleteRequest, Deletion, Error, Outcome, PruneRequest, Pruned, Result, TenantId,
+    ChildStrategy, ClaimNumber, DeleteRequest, Deletion, Error, Outcome, PruneRequest, Pruned, Result, RunId, TenantId,
     ThreadId, ThreadOrder, Timestamp,
     codec::Codec,
     length,
@@ -17,6 +17,7 @@ use crate::{
     codec::{LogRow, Rows, ThreadRow, read},
     error,
     fold::{self, Owner, Told},
+    held::Held,
     index::{Direction, Key},
     line::{Fact, Named},
     log::AppendError,
@@ -83,7 +84,7 @@ pub(crate) fn delete(shared: &Shared, key: &ThreadKey, request: DeleteRequest) -
         ChildStrategy::Detach | ChildStrategy::Reject => (vec![key.1.clone()], children.clone()),
     };
     let counts = (length(children.len()), length(deleted.len() + detached.len()));
-    let held = Held::take(shared, &key.0, deleted.iter().chain(&detached));
+    let held = Slots::take(shared, &key.0, deleted.iter().chain(&detached));
     let mut slots = held.lock();
     let row = shared.known_thread(&key.0, &key.1)?;
     let stored = row.map(|row| crate::view::stamp(row.stored, shared.meta.incarnation()));
@@ -93,11 +94,11 @@ pub(crate) fn delete(shared: &Shared, key: &ThreadKey, request: DeleteRequest) -
 }
 
 /// The slots of several threads, locked in the order of their ids.
-struct Held {
+struct Slots {
     slots: Vec<Arc<Slot>>,
 }
 
-impl Held {
+impl Slots {
     fn take<'a>(shared: &Shared, tenant: &TenantId, threads: impl Iterator<Item = &'a ThreadId>) -> Self {
         let mut threads: Vec<_> = threads.collect();
         threads.sort();
@@ -294,7 +295,7 @@ fn prune_one(shared: &Shared, tenant: &TenantId, id: &ThreadId, when: (PruneRequ
     let (request, now) = when;
     let family = shared.family(tenant);
     let _family = guard(&family);
-    let held = Held::take(shared, tenant, std::iter::once(id));
+    let held = Slots::take(shared, tenant, std::iter::once(id));
     let mut slots = held.lock();
     let Some(row) = shared.index.thread_row(tenant, id)? else { return Ok(false) };
     if !thread::is_idle(&row.stored, request.idle, now) || !children(shared, tenant, id)?.is_empty() {
@@ -317,8 +318,12 @@ fn forget(shared: &Shared, tenant: &TenantId, now: Timestamp) -> Result<()> {
         }
     }
     drop(snapshot);
+    if !threads.is_empty() {
+        // Behind the fact nobody knows that they are gone: an index that lags behind must not bring them back.
+        shared.index.persist()?;
+    }
     for batch in threads.chunks(PURGE_STEP) {
-        let held = Held::take(shared, tenant, batch.iter());
+        let held = Slots::take(shared, tenant, batch.iter());
         let mut slots = held.lock();
         let mut staged = Staged::new(&shared.index);
         let mut gone = Vec::new();
@@ -341,6 +346,19 @@ pub(crate) fn purge(shared: &Shared, of: Option<&TenantId>) -> Result<()> {
         while purge_step(shared, log, &row)? == Purge::Goes {}
     }
     Ok(())
+}
+
+/// Purges the tenants that wait for it, until there are none. What fails is done by the next purge.
+pub(crate) fn purge_behind(shared: &Shared) {
+    loop {
+        let mut behind = guard(&shared.behind);
+        let Some(tenant) = behind.as_mut().and_then(BTreeSet::pop_first) else {
+            *behind = None;
+            return;
+        };
+        drop(behind);
+        let _ = purge(shared, Some(&tenant));
+    }
 }
 
 /// The logs of deleted threads.
@@ -378,13 +396,17 @@ pub(crate) fn purge_step(shared: &Shared, log: u64, row: &LogRow) -> Result<Purg
     }
     let snapshot = shared.index.snapshot();
     let mut staged = Staged::new(&shared.index);
+    let mut held = Held::new(shared, &row.tenant);
     let mut keys = 0;
     let under = table::OF_LOG.iter().map(|sort| table::of_log(*sort, log));
     for prefix in under {
         for pair in snapshot.prefix(prefix.as_bytes(), Direction::Forward).take(PURGE_STEP - keys) {
             let (key, _) = pair?;
             if let Some(run) = table::read_log_run(&key) {
-                purge_run(shared, &mut staged, (log, &row.tenant), &store_core::RunId::new(run)?)?;
+                let run = RunId::new(run)?;
+                // Until it is applied: another thread may be about to use the id again.
+                held.take(&run, true);
+                purge_run(shared, &mut staged, (log, &row.tenant), &run)?;
             }
             staged.delete(Key::from_bytes(&key));
             keys += 1;
@@ -404,23 +426,22 @@ pub(crate) fn purge_step(shared: &Shared, log: u64, row: &LogRow) -> Result<Purg
 /// Removes the log itself.
 fn purge_file(shared: &Shared, row: &LogRow) -> Result<()> {
     // Who began to read before the deletion has ended when this lock is had; nobody later sees the thread.
-    drop(shared.readers.write());
+    shared.readers.wait_for_all_before();
     let path = Shared::log_path(&row.tenant, &row.thread, row.generation)?;
     shared.files.forget(&path);
     match shared.vfs.unlink(&path) {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(error::io(&path, source)),
         _ => {}
     }
-    shared.sync_names(&path.parent())
+    match shared.vfs.sync_dir(&path.parent()) {
+        // The folder of a tenant that was removed.
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        synced => synced.map_err(|source| shared.write_failed(&path, source)),
+    }
 }
 
 /// Removes a run, unless its id was used again.
-pub(crate) fn purge_run(
-    shared: &Shared,
-    staged: &mut Staged<'_>,
-    log: (u64, &TenantId),
-    id: &store_core::RunId,
-) -> Result<()> {
+pub(crate) fn purge_run(shared: &Shared, staged: &mut Staged<'_>, log: (u64, &TenantId), id: &RunId) -> Result<()> {
     let (log, tenant) = log;
     if let Some(row) = shared.index.run_row(tenant, id)?.filter(|row| row.log == log) {
         for place in fold::run_places(tenant, id.as_str(), &row) {
@@ -436,7 +457,9 @@ pub(crate) fn drop_tenant(shared: &Shared, tenant: &TenantId, state: &TenantStat
     // Who began to write before the tenant was closed has ended when this lock is had.
     drop(shared.writing.write());
     let fact = Fact::DropTenant { tenant: tenant.clone() };
-    record(shared, &fact, Staged::new(&shared.index)).inspect_err(|_| state.reopen())?;
+    let mut staged = Staged::new(&shared.index);
+    staged.put(table::dropping(tenant), []);
+    record(shared, &fact, staged).inspect_err(|_| state.reopen())?;
     finish_drop(shared, tenant).map_err(begun)
 }
 
@@ -458,7 +481,7 @@ pub(crate) fn finish_drop(shared: &Shared, tenant: &TenantId) -> Result<()> {
             let row: ThreadRow = read("thread", &pair?.1)?;
             threads.insert(row.stored.thread.id.clone(), row);
         }
-        let held = Held::take(shared, tenant, threads.keys());
+        let held = Slots::take(shared, tenant, threads.keys());
         let mut slots = held.lock();
         for row in threads.values() {
             remove(&mut staged, tenant, (row, Timestamp::MIN))?;
@@ -473,5 +496,10 @@ pub(crate) fn finish_drop(shared: &Shared, tenant: &TenantId) -> Result<()> {
     shared.remove_folder(tenant)?;
     let mut staged = Staged::new(&shared.index);
     staged.delete_all(&table::ids(tenant))?;
+    shared.index.apply(staged.into_changes())?;
+    // Behind the next fact nobody removes what an index that lags behind may still say of the tenant.
+    shared.index.persist()?;
+    let mut staged = Staged::new(&shared.index);
+    staged.delete(table::dropping(tenant));
     record(shared, &Fact::TenantGone { tenant: tenant.clone() }, staged)
 }

@@ -23,8 +23,9 @@ use crate::{
     writer::shown,
 };
 
-/// How many entries are read in one go.
+/// How many entries are read in one go, and up to how many bytes: what a page has no room for is read in vain.
 const CHUNK: usize = 64;
+const CHUNK_BYTES: u64 = 4 << 20;
 
 #[async_trait]
 impl LogReader for Tenant {
@@ -207,11 +208,11 @@ impl<'a> Lister<'a> {
         let mut size = self.limit.saturating_add(1).min(CHUNK);
         let mut seqs = Seqs::new(&self, query)?;
         'pages: loop {
-            while chunk.len() < size {
-                match seqs.next_row()? {
-                    Some(row) => chunk.push(row),
-                    None => break,
-                }
+            let mut bytes = 0;
+            while chunk.len() < size && bytes < CHUNK_BYTES {
+                let Some(row) = seqs.next_row()? else { break };
+                bytes += u64::from(row.span.len);
+                chunk.push(row);
             }
             if chunk.is_empty() {
                 break;

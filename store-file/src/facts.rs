@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use store_core::{ClaimNumber, Result, TenantId, ThreadId, Timestamp, codec::Codec, thread::IdRecord};
 
 use crate::{
-    codec::Rows,
+    codec::{Rows, damaged},
     deletion,
     fold::{self, Owner},
+    index::{Direction, Index},
     line::{Fact, Named},
     shared::ThreadKey,
     staged::Staged,
@@ -34,6 +35,16 @@ struct Remembered {
 }
 
 impl Facts {
+    /// What the index knows up to its position in the root log, as far as it is not finished yet.
+    pub(crate) fn unfinished(index: &Index) -> Result<Self> {
+        let mut facts = Self::default();
+        for pair in index.snapshot().prefix(table::all_dropping().as_bytes(), Direction::Forward) {
+            let tenant = table::read_dropping(&pair?.0).ok_or_else(|| damaged("tenant"))?;
+            facts.dropped.insert(TenantId::new(tenant)?);
+        }
+        Ok(facts)
+    }
+
     pub(crate) fn take(&mut self, fact: Fact) {
         match fact {
             Fact::Delete { tenant, deleted, detached, at } => {

@@ -7,7 +7,7 @@
 //! - `meta`, `lock`, `registry`: what a root is, and who holds it
 //! - `index`: an ordered map of derived data
 //! - `pool`: threads that take jobs and drain the queue of a key together
-//! - `files`: a bounded number of open files
+//! - `files`, `readers`: a bounded number of open files, and who reads them now
 //! - `error`: from the system's errors to those of the contracts
 //!
 //! The store, in the roles that every backend has:
@@ -41,6 +41,7 @@ mod meta;
 mod opening;
 mod pages;
 mod pool;
+mod readers;
 mod registry;
 mod replay;
 mod root;

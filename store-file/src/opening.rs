@@ -125,7 +125,7 @@ fn open_under(
     let mut opening = Opening { unclean: lock.as_ref().is_some_and(|lock| !ended(lock)), ..Opening::default() };
     let trusted = trusted(&index, condition, lock.as_ref(), (&meta, &mut opening))?;
     opening.index_rebuilt = trusted.is_none();
-    let mut facts = Facts::default();
+    let mut facts = Facts::unfinished(&index)?;
     let (root, recovered) = RootLog::open(&*vfs, recovery(trusted, &opening, &config), |fact| {
         facts.take(fact);
         Ok(())
@@ -266,6 +266,9 @@ fn remember(index: &Index, meta: &Meta, root: Position, facts: &Facts) -> Result
     let mut staged = Staged::new(index);
     staged.put(table::fact("store"), *meta.key());
     staged.put(table::fact("root"), deletion::encode_position(root));
+    for tenant in &facts.dropped {
+        staged.put(table::dropping(tenant), []);
+    }
     if let Some(session) = facts.relaxed {
         staged.put(table::fact("relaxed"), session.to_be_bytes());
     }

@@ -1,7 +1,7 @@
 //! What all handles of an opened store share.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     io,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock,
@@ -27,6 +27,7 @@ use crate::{
     meta::Meta,
     opening::Opening,
     pool::Pool,
+    readers::Readers,
     root::RootLog,
     staged::Staged,
     table,
@@ -76,8 +77,10 @@ pub(crate) struct Shared {
     pub(crate) purging: Mutex<()>,
     /// Held while something is written, so that the deletion of a tenant can wait for who began before it.
     pub(crate) writing: RwLock<()>,
-    /// Held while something is read, so that a purge can wait for who began before it.
-    pub(crate) readers: RwLock<()>,
+    /// Who reads now.
+    pub(crate) readers: Readers,
+    /// Tenants with something to purge, while a purge goes on that nobody waits for.
+    pub(crate) behind: Mutex<Option<BTreeSet<TenantId>>>,
     pub(crate) closed: AtomicBool,
     /// There is no reserve: it is to be taken when there is space.
     pub(crate) reserve_missing: AtomicBool,
@@ -170,7 +173,8 @@ impl Shared {
             opening,
             purging: Mutex::new(()),
             writing: RwLock::new(()),
-            readers: RwLock::new(()),
+            readers: Readers::default(),
+            behind: Mutex::default(),
             closed: AtomicBool::new(false),
             reserve_missing: AtomicBool::new(false),
             poisoned: RwLock::new(None),
@@ -283,7 +287,10 @@ impl Shared {
         folders.remove(tenant);
         let folder = Self::folder(tenant)?;
         match self.vfs.remove_dir(&folder) {
-            Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(()),
+            // What others put there stays, and the folder with it.
+            Err(source) if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty) => {
+                Ok(())
+            }
             Err(source) => Err(error::io(&folder, source)),
             Ok(()) => self.sync_names(&folder.parent()),
         }
@@ -318,16 +325,13 @@ impl Shared {
         let row = self.index.any_log_row(log)?.ok_or_else(|| crate::codec::damaged("log"))?;
         let path = Self::log_path(&row.tenant, &row.thread, row.generation)?;
         let file = self.files.open(&path).map_err(|source| missing(&path, source))?;
-        if !self.config.read_only && !guard(&self.checked).contains(&log) {
-            // A writer that is at work has checked it: the wait is for one that is just opening it.
-            let slot = self.slot(&(row.tenant.clone(), row.thread.clone()));
-            let _opening = guard(&slot);
+        if !self.config.read_only {
             self.check_log(log, &*file, &path)?;
         }
         Ok((file, path))
     }
 
-    /// Compares a log with what the index knows of it, once. The slot of its thread is held.
+    /// Compares a log with what the index knows of it, once.
     pub(crate) fn check_log(&self, log: u64, file: &dyn VfsFile, path: &FilePath) -> Result<()> {
         if guard(&self.checked).contains(&log) {
             return Ok(());
@@ -338,11 +342,16 @@ impl Shared {
         if let Header::Good(line, _) = &header {
             check_version(path, line.as_bytes())?;
         }
-        if let Some(objection) = objection(&row, file, &header).map_err(|source| error::io(path, source))? {
-            return Err(Error::corrupt(format!("{path}: {objection}")));
+        let objection = objection(&row, file, &header).map_err(|source| error::io(path, source))?;
+        let mut checked = guard(&self.checked);
+        match objection {
+            // A writer that began meanwhile has compared it before it appended: the row was older than the file.
+            Some(objection) if !checked.contains(&log) => Err(Error::corrupt(format!("{path}: {objection}"))),
+            _ => {
+                checked.insert(log);
+                Ok(())
+            }
         }
-        guard(&self.checked).insert(log);
-        Ok(())
     }
 
     /// Shows changes to readers, all of them together.

@@ -16,6 +16,7 @@ const RUN_ORDER: u8 = 6;
 const PURGE: u8 = 7;
 const FACT: u8 = 8;
 const CHANGED: u8 = 9;
+const DROPPING: u8 = 10;
 
 const NODE: u8 = 16;
 const ENTRY: u8 = 17;
@@ -243,6 +244,21 @@ pub(crate) fn purges() -> Key {
 /// A fact about the index itself.
 pub(crate) fn fact(name: &str) -> Key {
     Key::new(FACT).text(name)
+}
+
+/// A tenant that is being removed.
+pub(crate) fn dropping(tenant: &TenantId) -> Key {
+    all_dropping().text(tenant.as_str())
+}
+
+/// The tenants that are being removed.
+pub(crate) fn all_dropping() -> Key {
+    Key::new(DROPPING)
+}
+
+/// The tenant of such a key.
+pub(crate) fn read_dropping(key: &[u8]) -> Option<String> {
+    KeyReader::new(DROPPING, key)?.text()
 }
 
 /// What of one sort stands under a log's number.

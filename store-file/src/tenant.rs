@@ -38,7 +38,7 @@ impl Tenant {
         job: impl FnOnce(&Arc<Shared>, &TenantId) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let reading = move |shared: &Arc<Shared>, tenant: &TenantId| {
-            let _reading = shared.readers.read();
+            let _reading = shared.readers.begin();
             job(shared, tenant)
         };
         match self.run(&about, reading).await? {

@@ -1,6 +1,6 @@
 //! Threads: reading and listing them, and handing their changes to the writer.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use store_core::{
@@ -13,7 +13,7 @@ use crate::{
     codec::Rows,
     deletion::{self, Purge},
     index::Snapshot,
-    shared::Shared,
+    shared::{Shared, guard},
     table::{self, ThreadScope},
     tenant::Tenant,
     writer::{Answer, Ask, shown},
@@ -111,8 +111,16 @@ impl ThreadAdmin for Tenant {
 impl Tenant {
     /// Removes what a deletion left behind, without anybody waiting for it. What fails is done by the next purge.
     fn purge_behind(&self) {
-        let (shared, tenant) = (Arc::clone(&self.shared), self.id.clone());
-        drop(self.shared.pool.run(move || deletion::purge(&shared, Some(&tenant))));
+        match &mut *guard(&self.shared.behind) {
+            // One thread of the pool is enough: it takes this tenant next.
+            Some(wanted) => {
+                wanted.insert(self.id.clone());
+                return;
+            }
+            none => *none = Some(BTreeSet::from([self.id.clone()])),
+        }
+        let shared = Arc::clone(&self.shared);
+        drop(self.shared.pool.run(move || deletion::purge_behind(&shared)));
     }
 
     async fn write_thread(&self, id: ThreadId, ask: Ask) -> Result<Thread> {

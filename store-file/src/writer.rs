@@ -55,7 +55,14 @@ pub(crate) enum Answer {
     Done,
 }
 
-type Answered = Vec<(Request<Wanted, Result<Answer>>, Result<Answer>)>;
+/// A request with its answer, before anything is written.
+struct Judged {
+    request: Request<Wanted, Result<Answer>>,
+    answer: Result<Answer>,
+    /// Whether nothing unwritten has part in the answer: it stays, whatever becomes of the round.
+    stands: bool,
+}
+
 type Waiting = VecDeque<Request<Wanted, Result<Answer>>>;
 
 impl Ask {
@@ -101,17 +108,20 @@ fn round(shared: &Arc<Shared>, key: &ThreadKey, waiting: &mut Waiting) {
     let mut round = Round::new(shared, key);
     let answers = match round.load(&mut loaded) {
         Ok(()) => round.take(waiting, family.is_some(), &mut held),
-        Err(error) => waiting.pop_front().map(|request| (request, Err(error))).into_iter().collect(),
+        Err(error) => {
+            let refused = |request| Judged { request, answer: Err(error), stands: true };
+            waiting.pop_front().map(refused).into_iter().collect()
+        }
     };
     let written = round.write(&mut loaded);
     drop(loaded);
     drop(held);
-    for (request, answer) in answers {
+    for Judged { request, answer, stands } in answers {
         let (wanted, reply) = request.split();
-        reply(match (answer, &written) {
-            (Ok(answer), Ok(())) => Ok(answer),
-            (Ok(_), Err(failed)) => Err(failed.of(&wanted.ask)),
-            (Err(error), _) => Err(error),
+        reply(match (&written, answer) {
+            (Err(failed), Ok(_)) if !stands => Err(failed.of(&wanted.ask)),
+            (Err(failed), Err(_)) if !stands => Err(failed.of_refused()),
+            (_, answer) => answer,
         });
     }
     // A failed sync has poisoned the store; the next write says so.
@@ -137,6 +147,15 @@ impl Failed {
             (ErrorKind::Unavailable, _) => Error::unavailable("nothing was written"),
             (_, Ask::Commit(commit)) => Error::commit_unknown(commit.key.clone()),
             _ => Error::commit_unknown(None),
+        };
+        error.with_source(self.text.clone())
+    }
+
+    /// The error for one that was refused because of what was then not written, or may not be: it had no effect.
+    fn of_refused(&self) -> Error {
+        let error = match self.kind {
+            ErrorKind::StorageFull => Error::new(Detail::StorageFull),
+            _ => Error::unavailable("what it was judged by was not written"),
         };
         error.with_source(self.text.clone())
     }
@@ -192,7 +211,7 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    fn take(&mut self, waiting: &mut Waiting, family: bool, held: &mut Held<'_>) -> Answered {
+    fn take(&mut self, waiting: &mut Waiting, family: bool, held: &mut Held<'_>) -> Vec<Judged> {
         let mut answers = Vec::new();
         while let Some(request) = waiting.front() {
             let later = !answers.is_empty();
@@ -206,15 +225,22 @@ impl<'a> Round<'a> {
             let Some(request) = waiting.pop_front() else { break };
             let closed = request.body.tenant.is_closed();
             let ask = &request.body.ask;
+            let is_first = self.is_clean();
             let answer = if closed { Err(Error::closed()) } else { self.plan(ask) };
+            let stands = is_first && (answer.is_err() || self.is_clean());
             // Whoever made the error knows no key.
             let answer = answer.map_err(|error| match error.kind() {
                 ErrorKind::CommitUnknown => Failed::new(&error).of(ask),
                 _ => error,
             });
-            answers.push((request, answer));
+            answers.push(Judged { request, answer, stands });
         }
         answers
+    }
+
+    /// Whether nothing waits to be written.
+    fn is_clean(&self) -> bool {
+        self.batch.as_ref().is_none_or(Batch::is_empty)
     }
 
     fn plan(&mut self, ask: &Ask) -> Result<Answer> {

@@ -120,7 +120,8 @@ impl DiskIndex {
     }
 
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        guarded(|| self.keys.get(key)).map(|value| value.map(|value| value.to_vec()))
+        // Without a snapshot it would show a batch that is being applied in part.
+        self.snapshot().get(key)
     }
 
     pub(super) fn snapshot(&self) -> DiskView {

@@ -21,6 +21,7 @@ mod given;
 mod inspect;
 mod plant;
 mod processes;
+mod races;
 mod read_only;
 mod reference;
 mod script;

@@ -1,0 +1,77 @@
+//! Who reads now: a purge removes a file when nobody can be reading it any more.
+
+use std::sync::{
+    Arc, Mutex,
+    mpsc::{Receiver, Sender, channel},
+};
+
+use crate::shared::guard;
+
+/// Readers, by when they began. Those that come never wait for a purge, and a purge only for those before it.
+#[derive(Debug, Default)]
+pub(crate) struct Readers(Mutex<Epoch>);
+
+/// Held while something is read.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    _epoch: Arc<Sender<()>>,
+}
+
+/// Those who began between two purges.
+#[derive(Debug)]
+struct Epoch {
+    held: Arc<Sender<()>>,
+    /// Nothing is ever sent: it ends when nobody holds the sender any more.
+    ended: Receiver<()>,
+}
+
+impl Default for Epoch {
+    fn default() -> Self {
+        let (held, ended) = channel();
+        Self { held: Arc::new(held), ended }
+    }
+}
+
+impl Readers {
+    /// Begins to read.
+    pub(crate) fn begin(&self) -> Reading {
+        Reading { _epoch: Arc::clone(&guard(&self.0).held) }
+    }
+
+    /// Waits for all who began before.
+    pub(crate) fn wait_for_all_before(&self) {
+        let Epoch { held, ended } = std::mem::take(&mut *guard(&self.0));
+        drop(held);
+        let _ = ended.recv();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::Arc,
+        thread::{sleep, spawn},
+        time::Duration,
+    };
+
+    use super::Readers;
+
+    #[test]
+    fn a_purge_waits_for_those_before_it_and_nobody_waits_for_it() {
+        let readers = Arc::new(Readers::default());
+        let (before, also_before) = (readers.begin(), readers.begin());
+        let waiting = spawn({
+            let readers = Arc::clone(&readers);
+            move || readers.wait_for_all_before()
+        });
+        sleep(Duration::from_millis(20));
+        let after = readers.begin();
+        drop(before);
+        sleep(Duration::from_millis(20));
+        assert!(!waiting.is_finished(), "one who began before still reads");
+        drop(also_before);
+        waiting.join().unwrap();
+        drop(after);
+        readers.wait_for_all_before();
+    }
+}
