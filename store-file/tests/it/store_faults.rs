@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use store_core::{
-    ChildStrategy, Detail, Error, ErrorKind, Expect, ManualClock, NewThread, Outcome, Result, Store, ThreadPatch,
+    ChildStrategy, ClaimNumber, Commit, Detail, Error, ErrorKind, Expect, Fence, ManualClock, NewThread, Outcome,
+    Result, Store, ThreadPatch,
 };
 use store_file::{
     FileStore,
@@ -171,6 +172,37 @@ fn what_waits_behind_a_failed_call_is_refused_too() {
     }
     println!("{unknown} commits unknown, {poisoned} refused behind them");
     assert!(unknown >= 5 && poisoned >= 5, "{unknown} unknown, {poisoned} poisoned");
+}
+
+/// Shows ER-2, ER-3 and CM-13: of calls that wait together, one whose effect is durable is not told that there was no
+/// space, and none is judged by a commit that was not written.
+#[test]
+fn what_waits_together_is_judged_by_what_was_written() {
+    let opening = {
+        let disk = SimDisk::new();
+        let _store = open(&disk).unwrap();
+        disk.calls()
+    };
+    let claim = |counter| Fence::new("d".parse().unwrap(), "token", 1, ClaimNumber { incarnation: 1, counter });
+    let mut refused = 0;
+    for call in opening..opening + 12 {
+        let faulty = Faulty::new(call, Fault::Enospc);
+        let (Ok((_, store)), place) = (&faulty.opened, &faulty.place) else { panic!("{}", faulty.place) };
+        let fence = Commit::new(thread("new")).fenced(claim(5));
+        let calls = [fence, saying("new", "k", &["x"]), saying("new", "k", &["other"])];
+        let calls = calls.map(|commit| Call::Commit(Box::new(commit)));
+        let answers = wait(all(calls.iter().map(|call| call.make(store, "new")).collect()));
+        let late = Call::Commit(Box::new(saying("new", "late", &["z"]).fenced(claim(1))));
+        let late = wait(late.make(store, "new")).map_err(|error| error.kind());
+        assert_eq!(answers[0].is_ok(), late == Err(ErrorKind::StaleEpoch), "{place}: {answers:?}, then {late:?}");
+        if let Err(error) = &answers[1] {
+            let other = answers[2].as_ref().map_err(Error::kind);
+            assert_eq!(error.kind(), ErrorKind::StorageFull, "{place}: {error}");
+            assert_ne!(other, Err(ErrorKind::IdempotencyMismatch), "{place}: judged by what was not written");
+            refused += usize::from(answers[0].is_ok());
+        }
+    }
+    assert!(refused > 0, "no round failed behind a fact");
 }
 
 /// Calls that find no space say so, as calls without effect that may be repeated.
