@@ -126,6 +126,10 @@ fn an_error_at_any_call_of_the_disk_is_told_and_takes_nothing() {
             }
             // There is no reserve then, and that is all.
             (None, Some(Asked::Make | Asked::Allocate)) if in_opening => ("openings without a reserve", played),
+            (None, Some(Asked::SyncFolder)) => {
+                check_poisoned(&faulty, store, &played, &reference);
+                ("removals unknown, the store poisoned", played)
+            }
             (None, Some(Asked::Remove)) => ("removals left for later", played),
             (None, None) if wait(store.close()).is_err() => ("closes failed", played),
             // Calls that are made together need fewer of the disk.
@@ -252,7 +256,7 @@ fn space_that_runs_out_at_any_call_of_the_disk_takes_nothing() {
         "{} calls of the disk, no space at each: {refused} calls of the store refused, {helped} helped",
         reference.calls
     );
-    assert!(refused >= 40 && helped >= 10, "{refused} refused, {helped} helped");
+    assert!(refused >= 40 && helped >= 5, "{refused} refused, {helped} helped");
 }
 
 /// How large the reserve is.
