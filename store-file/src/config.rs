@@ -45,8 +45,8 @@ pub struct FileConfig {
     pub ids: Arc<dyn IdSource>,
     /// Limits, none above the defaults.
     pub limits: Limits,
-    /// Hears how many logs the opening has read, of how many, while it makes the index anew or reads what an unclean close
-    /// left (FI-10). If it stops, the opening is refused with `Unavailable`; the next one begins again.
+    /// Hears how many logs the opening has read, of how many, while it makes the index anew or reads what an unclean
+    /// close left (FI-10). If it stops, the opening is refused with `Unavailable`; the next one begins again.
     pub progress: Arc<dyn Progress>,
     /// How many logs stay open for reading, 256 unless given. Beside them stay open those of up to 512 threads that
     /// were written last, and 64 files of the index: whatever the number of threads (FI-13).

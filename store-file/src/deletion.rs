@@ -1,12 +1,12 @@
-//! Facts about several threads: deletion, pruning, remembered ids; and the removal of what deletions left behind.
+//! Facts about several threads: deletion, pruning, remembered ids, tenants that are removed.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard},
 };
 
 use store_core::{
-    ChildStrategy, ClaimNumber, DeleteRequest, Deletion, Error, Outcome, PruneRequest, Pruned, Result, RunId, TenantId,
+    ChildStrategy, ClaimNumber, DeleteRequest, Deletion, Error, Outcome, PruneRequest, Pruned, Result, TenantId,
     ThreadId, ThreadOrder, Timestamp,
     codec::Codec,
     length,
@@ -14,21 +14,21 @@ use store_core::{
 };
 
 use crate::{
-    codec::{LogRow, Rows, ThreadRow, read},
+    codec::{Rows, ThreadRow, read},
     error,
     fold::{self, Owner, Told},
-    held::Held,
-    index::{Direction, Key},
+    index::Direction,
     line::{Fact, Named},
     log::AppendError,
+    purge,
     root::RootLog,
     shared::{Loaded, Shared, Slot, TenantState, ThreadKey, guard},
     staged::Staged,
     table::{self, ThreadScope},
 };
 
-/// How many keys a step of a purge removes.
-const PURGE_STEP: usize = 1_000;
+/// How many threads a step removes from the index.
+const STEP: usize = 1_000;
 
 /// Writes a fact to the root log and shows what it changes.
 pub(crate) fn record(shared: &Shared, fact: &Fact, staged: Staged<'_>) -> Result<()> {
@@ -195,7 +195,7 @@ pub(crate) fn prune(shared: &Shared, tenant: &TenantId, request: PruneRequest) -
     let now = shared.time.now();
     let (mut threads, more) = idle(shared, tenant, (request, now), limit)?;
     if !request.dry_run {
-        purge(shared, Some(tenant))?;
+        purge::all(shared, Some(tenant))?;
         let mut pruned = Vec::new();
         for id in threads {
             match prune_one(shared, tenant, &id, (request, now)) {
@@ -322,7 +322,7 @@ fn forget(shared: &Shared, tenant: &TenantId, now: Timestamp) -> Result<()> {
         // Behind the fact nobody knows that they are gone: an index that lags behind must not bring them back.
         shared.index.persist()?;
     }
-    for batch in threads.chunks(PURGE_STEP) {
+    for batch in threads.chunks(STEP) {
         let held = Slots::take(shared, tenant, batch.iter());
         let mut slots = held.lock();
         let mut staged = Staged::new(&shared.index);
@@ -336,118 +336,6 @@ fn forget(shared: &Shared, tenant: &TenantId, now: Timestamp) -> Result<()> {
         }
         slots.iter_mut().for_each(|slot| **slot = None);
         record(shared, &Fact::Forget { tenant: tenant.clone(), threads: gone }, staged)?;
-    }
-    Ok(())
-}
-
-/// Removes what deletions left behind, in the index and on the disk (TH-20). `of` names a tenant, none means all.
-pub(crate) fn purge(shared: &Shared, of: Option<&TenantId>) -> Result<()> {
-    for (log, row) in left_behind(shared, of)? {
-        while purge_step(shared, log, &row)? == Purge::Goes {}
-    }
-    Ok(())
-}
-
-/// Purges the tenants that wait for it, until there are none. What fails is done by the next purge.
-pub(crate) fn purge_behind(shared: &Shared) {
-    loop {
-        let mut behind = guard(&shared.behind);
-        let Some(tenant) = behind.as_mut().and_then(BTreeSet::pop_first) else {
-            *behind = None;
-            return;
-        };
-        drop(behind);
-        let _ = purge(shared, Some(&tenant));
-    }
-}
-
-/// The logs of deleted threads.
-pub(crate) fn left_behind(shared: &Shared, of: Option<&TenantId>) -> Result<Vec<(u64, LogRow)>> {
-    shared.check_writable()?;
-    let snapshot = shared.index.snapshot();
-    let mut logs = Vec::new();
-    for pair in snapshot.prefix(table::purges().as_bytes(), Direction::Forward) {
-        let (key, value) = pair?;
-        let log = table::read_log(&key).ok_or_else(|| crate::codec::damaged("purge"))?;
-        let row: LogRow = read("purge", &value)?;
-        if of.is_none_or(|tenant| *tenant == row.tenant) {
-            logs.push((log, row));
-        }
-    }
-    Ok(logs)
-}
-
-/// How a purge of a log stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purge {
-    /// There may be more of it.
-    Goes,
-    /// This step removed the last of it.
-    Ends,
-    /// Another purge had removed it.
-    Gone,
-}
-
-/// Removes what is left of a log, up to a bound.
-pub(crate) fn purge_step(shared: &Shared, log: u64, row: &LogRow) -> Result<Purge> {
-    let _purging = guard(&shared.purging);
-    if shared.index.get(table::purge(log).as_bytes())?.is_none() {
-        return Ok(Purge::Gone);
-    }
-    let snapshot = shared.index.snapshot();
-    let mut staged = Staged::new(&shared.index);
-    let mut held = Held::new(shared, &row.tenant);
-    let mut keys = 0;
-    let under = table::OF_LOG.iter().map(|sort| table::of_log(*sort, log));
-    for prefix in under {
-        for pair in snapshot.prefix(prefix.as_bytes(), Direction::Forward).take(PURGE_STEP - keys) {
-            let (key, _) = pair?;
-            if let Some(run) = table::read_log_run(&key) {
-                let run = RunId::new(run)?;
-                // Until it is applied: another thread may be about to use the id again.
-                held.take(&run, true);
-                purge_run(shared, &mut staged, (log, &row.tenant), &run)?;
-            }
-            staged.delete(Key::from_bytes(&key));
-            keys += 1;
-        }
-    }
-    if keys > 0 {
-        shared.index.apply(staged.into_changes())?;
-        return Ok(Purge::Goes);
-    }
-    purge_file(shared, row)?;
-    let mut staged = Staged::new(&shared.index);
-    staged.delete(table::purge(log));
-    shared.index.apply(staged.into_changes())?;
-    Ok(Purge::Ends)
-}
-
-/// Removes the log itself.
-fn purge_file(shared: &Shared, row: &LogRow) -> Result<()> {
-    // Who began to read before the deletion has ended when this lock is had; nobody later sees the thread.
-    shared.readers.wait_for_all_before();
-    let path = Shared::log_path(&row.tenant, &row.thread, row.generation)?;
-    shared.files.forget(&path);
-    match shared.vfs.unlink(&path) {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(error::io(&path, source)),
-        _ => {}
-    }
-    match shared.vfs.sync_dir(&path.parent()) {
-        // The folder of a tenant that was removed.
-        Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        synced => synced.map_err(|source| shared.write_failed(&path, source)),
-    }
-}
-
-/// Removes a run, unless its id was used again.
-pub(crate) fn purge_run(shared: &Shared, staged: &mut Staged<'_>, log: (u64, &TenantId), id: &RunId) -> Result<()> {
-    let (log, tenant) = log;
-    if let Some(row) = shared.index.run_row(tenant, id)?.filter(|row| row.log == log) {
-        for place in fold::run_places(tenant, id.as_str(), &row) {
-            staged.delete(place);
-        }
-        staged.delete(table::run(tenant, id));
     }
     Ok(())
 }
@@ -477,7 +365,7 @@ pub(crate) fn finish_drop(shared: &Shared, tenant: &TenantId) -> Result<()> {
         let snapshot = shared.index.snapshot();
         let mut staged = Staged::new(&shared.index);
         let mut threads = BTreeMap::new();
-        for pair in snapshot.prefix(table::threads(tenant).as_bytes(), Direction::Forward).take(PURGE_STEP) {
+        for pair in snapshot.prefix(table::threads(tenant).as_bytes(), Direction::Forward).take(STEP) {
             let row: ThreadRow = read("thread", &pair?.1)?;
             threads.insert(row.stored.thread.id.clone(), row);
         }
@@ -492,7 +380,7 @@ pub(crate) fn finish_drop(shared: &Shared, tenant: &TenantId) -> Result<()> {
             break;
         }
     }
-    purge(shared, Some(tenant))?;
+    purge::all(shared, Some(tenant))?;
     shared.remove_folder(tenant)?;
     let mut staged = Staged::new(&shared.index);
     staged.delete_all(&table::ids(tenant))?;

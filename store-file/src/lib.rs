@@ -15,7 +15,7 @@
 //! - `threads`, `entries`, `runs`, `commit`: the contracts, a file each
 //! - `codec`, `line`, `table`: how records stand in logs and in the index
 //! - `writer`, `view`, `staged`, `fold`: planning and writing the groups of a thread, and what they change in the index
-//! - `root`, `deletion`, `facts`: facts about several threads
+//! - `root`, `deletion`, `purge`, `facts`: facts about several threads, and what deletions left behind
 //! - `space`: what a full disk leaves to work with
 //! - `opening`, `replay`, `damage`: bringing the index to where the logs are, and what stands in the way
 //! - `inspect`: verify and repair
@@ -41,6 +41,7 @@ mod meta;
 mod opening;
 mod pages;
 mod pool;
+mod purge;
 mod readers;
 mod registry;
 mod replay;

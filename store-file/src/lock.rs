@@ -23,8 +23,8 @@ const NAME: &str = "lock";
 const MAX_BYTES: u64 = 4096;
 /// The file is this long at least, so that a shorter text never leaves the end of a longer one behind.
 const BYTES: usize = 512;
-/// How long an opener waits for a holder of its own process that is just going (a dropped store ends in the background),
-/// or for the record of one that has just come.
+/// How long an opener waits for a holder of its own process that is just going (a dropped store ends in the
+/// background), or for the record of one that has just come.
 const PATIENCE: (u32, Duration) = (200, Duration::from_millis(5));
 
 /// What the lock file says of the last holder.

@@ -14,6 +14,7 @@ use crate::{
     lock::Lock,
     log::{Aside, Position, Recovery},
     meta::Meta,
+    purge,
     replay::Replay,
     root::RootLog,
     shared::{Parts, Shared, guard},
@@ -287,7 +288,7 @@ fn begin(shared: &Shared, facts: &Facts) -> Result<()> {
     for tenant in &facts.dropped {
         deletion::finish_drop(shared, tenant)?;
     }
-    match deletion::purge(shared, None) {
+    match purge::all(shared, None) {
         // What is left is removed by the next purge.
         Err(error) if error.kind() != ErrorKind::Corrupt => Err(error),
         _ => Ok(()),

@@ -11,8 +11,9 @@ use store_core::{
 
 use crate::{
     codec::Rows,
-    deletion::{self, Purge},
+    deletion,
     index::Snapshot,
+    purge::{self, Step},
     shared::{Shared, guard},
     table::{self, ThreadScope},
     tenant::Tenant,
@@ -83,15 +84,15 @@ impl ThreadAdmin for Tenant {
     }
 
     async fn purge_deleted(&self, progress: &dyn Progress) -> Result<u64> {
-        let logs = self.change(|shared, tenant| deletion::left_behind(shared, Some(tenant))).await?;
+        let logs = self.change(|shared, tenant| purge::left_behind(shared, Some(tenant))).await?;
         let (mut purged, total) = (0, length(logs.len()));
         for (done, (log, row)) in (1..).zip(logs) {
             let row = Arc::new(row);
             loop {
                 let of = Arc::clone(&row);
-                let step = self.change(move |shared, _| deletion::purge_step(shared, log, &of)).await?;
-                let goes = step == Purge::Goes;
-                purged += u64::from(step == Purge::Ends);
+                let step = self.change(move |shared, _| purge::step(shared, log, &of)).await?;
+                let goes = step == Step::Goes;
+                purged += u64::from(step == Step::Ends);
                 if !progress.advance(done - u64::from(goes), Some(total)) {
                     return Ok(purged);
                 }
@@ -120,7 +121,7 @@ impl Tenant {
             none => *none = Some(BTreeSet::from([self.id.clone()])),
         }
         let shared = Arc::clone(&self.shared);
-        drop(self.shared.pool.run(move || deletion::purge_behind(&shared)));
+        drop(self.shared.pool.run(move || purge::behind(&shared)));
     }
 
     async fn write_thread(&self, id: ThreadId, ask: Ask) -> Result<Thread> {

@@ -15,12 +15,13 @@ use store_core::{
 use super::{Inspected, Part, is_in_use, root::FIRST_LINE};
 use crate::{
     codec::{LogRow, Rows, damaged},
-    deletion, entries, error,
+    entries, error,
     facts::Facts,
     fold::{self, Owner, Told},
     index::{Direction, Index, Key, Pair},
     line::Line,
     log::{Header, Position, Scanner, Tail, check_version, classify, read_header},
+    purge,
     replay::{self, own_header},
     runs,
     shared::{Shared, guard, objection},
@@ -327,7 +328,7 @@ impl Check<'_> {
         let mut staged = Staged::new(index);
         for (key, _) in self.stored()? {
             if let Some(run) = table::read_log_run(&key) {
-                deletion::purge_run(self.shared, &mut staged, (*log, tenant), &RunId::new(run)?)?;
+                purge::remove_run(self.shared, &mut staged, (*log, tenant), &RunId::new(run)?)?;
             }
             staged.delete(Key::from_bytes(&key));
         }

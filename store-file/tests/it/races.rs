@@ -16,9 +16,7 @@ fn running(id: &str) -> RunChange {
 }
 
 fn deleting(children: ChildStrategy) -> DeleteRequest {
-    let mut request = DeleteRequest::default();
-    request.children = children;
-    request
+    DeleteRequest { children, ..DeleteRequest::default() }
 }
 
 async fn child(threads: &Arc<dyn ThreadRunStore>, id: &str, parent: &str) {
@@ -66,8 +64,8 @@ async fn a_purge_never_takes_a_run_that_was_made_meanwhile() {
     assert_eq!(found.findings, []);
 }
 
-/// Shows PR-12: a commit that looks at a run of another thread for the first time, and the deletion of that thread, both
-/// end.
+/// Shows PR-12: a commit that looks at a run of another thread for the first time, and the deletion of that thread,
+/// both end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_and_a_deletion_of_the_thread_above_never_wait_for_each_other() {
     let place = Place::new();
