@@ -17,6 +17,10 @@ pub(crate) const FAILED: u8 = 1;
 /// The exit code of a command that was not understood.
 const NOT_UNDERSTOOD: u8 = 2;
 
+const NO_OUTPUT: &str = "the output cannot be written";
+/// What to do where a command did what it was asked for, and could not say so.
+const LOOK: &str = "look at the store before you repeat it: it may have been done";
+
 /// The result of a command, and of whatever it is made of.
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
@@ -41,6 +45,8 @@ pub(crate) enum Failure {
     },
     /// What was said on the command line, or not said, makes no sense.
     Usage(String),
+    /// The output could not be written.
+    Output(io::Error),
     /// Nobody reads the output any more.
     NobodyReads,
 }
@@ -56,13 +62,28 @@ impl Failure {
         match self {
             Self::Refused { error, .. } => Self::Refused { error, advice: Some(advice.into()) },
             Self::System { what, source, .. } => Self::System { what, source, advice: Some(advice.into()) },
-            other @ (Self::Usage(_) | Self::NobodyReads) => other,
+            other @ (Self::Usage(_) | Self::Output(_) | Self::NobodyReads) => other,
         }
     }
 
-    /// Prints the failure to standard error, and gives the exit code.
-    pub(crate) fn report(self, json: bool) -> ExitCode {
+    /// Prints the failure to standard error, and gives the exit code. A command that only shows something had no effect.
+    pub(crate) fn report(self, json: bool, only_shows: bool) -> ExitCode {
         let text = match self {
+            Self::Output(source) if only_shows => {
+                return Self::io(NO_OUTPUT, source).report(json, only_shows);
+            }
+            Self::Output(source) => {
+                let kind = ErrorKind::CommitUnknown;
+                let (message, reason) = (format!("{NO_OUTPUT}: {source}"), source.to_string());
+                let error = SystemError {
+                    kind: kind.name(),
+                    outcome: kind.outcome().name(),
+                    retryable: false,
+                    message: message.clone(),
+                    reason,
+                };
+                if json { document(&error, Some(LOOK)) } else { explain(&message, None, Some(LOOK)) }
+            }
             // As `agentstore threads | head` ends: no failure.
             Self::NobodyReads => return ExitCode::SUCCESS,
             Self::Usage(reason) => {
@@ -95,11 +116,7 @@ impl From<Error> for Failure {
 /// Writing the output failed.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
-        if error.kind() == io::ErrorKind::BrokenPipe {
-            Self::NobodyReads
-        } else {
-            Self::io("the output cannot be written", error)
-        }
+        if error.kind() == io::ErrorKind::BrokenPipe { Self::NobodyReads } else { Self::Output(error) }
     }
 }
 

@@ -26,18 +26,22 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return failure::usage(&error),
     };
-    let json = cli.global.json;
-    match start(cli) {
+    let (json, only_shows) = (cli.global.json, cli.command.only_shows());
+    match start(cli, only_shows) {
         Ok(code) => code,
-        Err(failure) => failure.report(json),
+        Err(failure) => failure.report(json, only_shows),
     }
 }
 
-fn start(cli: Cli) -> Result<ExitCode, Failure> {
+fn start(cli: Cli, only_shows: bool) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::io("the runtime cannot be started", error))?;
     let mut out = Output::new(cli.global.json);
+    if !only_shows {
+        out.outlast_readers();
+    }
     let outcome = runtime.block_on(command::run(cli, &mut out));
-    out.finish()?;
-    outcome
+    // What went wrong counts more than that nobody could be told.
+    let finished = out.finish();
+    outcome.and_then(|code| finished.map(|()| code))
 }

@@ -24,8 +24,36 @@ pub(crate) struct Output {
 }
 
 enum Sink {
-    Direct(BufWriter<io::Stdout>),
+    Direct(BufWriter<Stdout>),
     Paged(Child, BufWriter<ChildStdin>),
+}
+
+/// Standard output, as long as somebody reads it.
+struct Stdout {
+    inner: io::Stdout,
+    /// Whether the command goes on without a reader.
+    outlasts: bool,
+}
+
+impl Stdout {
+    fn or_nobody<T>(&self, written: io::Result<T>, unread: T) -> io::Result<T> {
+        match written {
+            Err(error) if self.outlasts && error.kind() == io::ErrorKind::BrokenPipe => Ok(unread),
+            written => written,
+        }
+    }
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes);
+        self.or_nobody(written, bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.inner.flush();
+        self.or_nobody(flushed, ())
+    }
 }
 
 impl Output {
@@ -37,7 +65,14 @@ impl Output {
             json,
             width: width.max(20),
             colour: !json && console::colors_enabled(),
-            sink: Sink::Direct(BufWriter::new(io::stdout())),
+            sink: Sink::Direct(BufWriter::new(Stdout { inner: io::stdout(), outlasts: false })),
+        }
+    }
+
+    /// Goes on when nobody reads any more: for commands that do more than show something.
+    pub(crate) fn outlast_readers(&mut self) {
+        if let Sink::Direct(stdout) = &mut self.sink {
+            stdout.get_mut().outlasts = true;
         }
     }
 

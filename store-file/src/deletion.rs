@@ -118,15 +118,21 @@ fn apply(
     threads: (&[ThreadId], &[ThreadId]),
     slots: &mut [MutexGuard<'_, Option<Loaded>>],
 ) -> Result<()> {
-    let now = shared.time.now();
+    let mut now = shared.time.now();
     let mut staged = Staged::new(&shared.index);
     let mut fact = (Vec::new(), Vec::new());
+    let mut rows = Vec::new();
     for id in threads.0 {
         if let Some(row) = shared.index.thread_row(tenant, id)? {
             let fence = shared.index.id_record(tenant, id, Some(&row.stored))?.fence;
             fact.0.push(named(id, &row.stored, fence));
-            remove(&mut staged, tenant, (&row, now))?;
+            // Not before the last write, also where the clock went back: the fact has one time for all.
+            now = now.max(row.stored.last_time);
+            rows.push(row);
         }
+    }
+    for row in &rows {
+        remove(&mut staged, tenant, (row, now))?;
     }
     for id in threads.1 {
         if let Some(row) = shared.index.thread_row(tenant, id)? {
@@ -154,7 +160,7 @@ pub(crate) fn remove(staged: &mut Staged<'_>, tenant: &TenantId, what: (&ThreadR
     let log_row = staged.log_row(row.log)?.ok_or_else(|| crate::codec::damaged("log"))?;
     let id = staged.id_record(tenant, &thread.id, Some(&row.stored))?;
     fold::remove_thread(staged, tenant, &row.stored);
-    staged.put(table::id(tenant, &thread.id), thread::deleted_id(&id, now).encode());
+    staged.put(table::id(tenant, &thread.id), thread::deleted_id(&id, &row.stored, now).encode());
     staged.delete(table::log(row.log));
     staged.delete(table::changed(row.log));
     staged.put(table::purge(row.log), log_row.encode());

@@ -81,6 +81,18 @@ impl From<Ending> for ExitCode {
     }
 }
 
+impl Command {
+    /// Whether the command is of no use to anybody who does not read its output to the end.
+    pub(crate) const fn only_shows(&self) -> bool {
+        match self {
+            Self::Session(command) => {
+                matches!(command.access(), Access::Read) && !matches!(**command, SessionCommand::Verify(_))
+            }
+            Self::Demo(_) | Self::Conformance(_) => false,
+        }
+    }
+}
+
 impl SessionCommand {
     /// What the command does to the store.
     const fn access(&self) -> Access {

@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 use fjall::{Database, KeyspaceCreateOptions, PersistMode};
 use store_file::testing::{Position, encode_group, unseal};
 
-use crate::given::{Store, at};
+use crate::given::{Store, at, nobody};
 
 fn two_threads() -> Store {
     let store = Store::new();
@@ -216,6 +216,16 @@ fn each_damage_is_found_and_what_follows_from_the_logs_is_put_right() {
 }
 
 /// VF-5
+#[test]
+fn damage_is_a_failure_also_if_nobody_reads_of_it() {
+    let store = two_threads();
+    flip(log(&store), 2);
+    for args in [&["verify"][..], &["verify", "--json"]] {
+        assert_eq!(store.run_into(args, nobody()).code, 1, "{args:?}");
+    }
+    assert_eq!(store.run_into(&["threads"], nobody()).code, 0);
+}
+
 #[test]
 fn a_repair_is_asked_for() {
     let store = two_threads();

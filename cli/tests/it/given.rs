@@ -1,7 +1,7 @@
 //! A temporary store, and the command run on it.
 
 use std::{
-    io::Write,
+    io::{PipeWriter, Write},
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -46,6 +46,11 @@ impl Store {
         run(&[&["--store", &format!("file:{}", self.path().display())], args].concat(), input)
     }
 
+    /// Runs the command on the store, with its output going there.
+    pub(crate) fn run_into(&self, args: &[&str], output: impl Into<Stdio>) -> Said {
+        run_into(&[&["--store", &format!("file:{}", self.path().display())], args].concat(), "", output)
+    }
+
     /// Runs the command, which must succeed, and gives its document.
     pub(crate) fn json(&self, args: &[&str]) -> Value {
         let said = self.run(&[args, &["--json"]].concat()).good();
@@ -85,15 +90,24 @@ impl Said {
     }
 }
 
+/// The end of a pipe that nobody reads.
+pub(crate) fn nobody() -> PipeWriter {
+    std::io::pipe().unwrap().1
+}
+
 /// Runs the command in a folder of its own.
 pub(crate) fn run(args: &[&str], input: &str) -> Said {
+    run_into(args, input, Stdio::piped())
+}
+
+fn run_into(args: &[&str], input: &str, output: impl Into<Stdio>) -> Said {
     let folder = tempfile::tempdir().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_agentstore"))
         .args(args)
         .current_dir(folder.path())
         .env_remove("AGENTSTORE_URL")
         .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
+        .stdout(output)
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();

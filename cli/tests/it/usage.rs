@@ -1,10 +1,10 @@
 //! What is said on the command line: help, exit codes, errors, the environment.
 
-use std::process::Command;
+use std::{fs::File, process::Command};
 
 use serde_json::json;
 
-use crate::given::{Store, at, run};
+use crate::given::{Store, at, fixture, nobody, run};
 
 const COMMANDS: &[&str] = &[
     "demo",
@@ -128,4 +128,26 @@ fn without_a_name_the_store_is_in_the_current_folder() {
         .unwrap();
     assert!(output.status.success());
     assert!(folder.path().join("agentstore-data").is_dir());
+}
+
+#[test]
+fn what_was_done_and_could_not_be_said_is_not_called_undone() {
+    let store = Store::new();
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    let said = store.run_into(&["append", "t", "--message", "hi", "--json"], full());
+    let error = said.error();
+    assert_eq!((said.code, at(&error, "/outcome"), at(&error, "/retryable")), (1, &json!("unknown"), &json!(false)));
+    assert_eq!(at(&store.json(&["context", "t"]), "/messages").as_array().unwrap().len(), 1, "{said:?}");
+    let said = store.run_into(&["threads", "--json"], full());
+    assert_eq!((said.code, at(&said.error(), "/outcome")), (1, &json!("not_applied")));
+}
+
+#[test]
+fn an_import_goes_on_when_nobody_reads_of_it() {
+    let store = Store::new();
+    let [last, first] = ["pi/v1-large-session.jsonl", "pi/v3-tree.jsonl"].map(fixture);
+    // More reports than are held back before they are printed.
+    let files = [vec![first.to_str().unwrap(); 60], vec![last.to_str().unwrap()]].concat();
+    assert_eq!(store.run_into(&[&["import"], &files[..]].concat(), nobody()).code, 0);
+    assert_eq!(at(&store.json(&["threads"]), "/threads").as_array().unwrap().len(), 2);
 }

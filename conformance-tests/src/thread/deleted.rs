@@ -90,6 +90,17 @@ pub(super) async fn a_thread_made_anew_is_another_one(given: &Given) -> Verdict 
     expect_eq(given.a_thread("t").await?.generation(), 3)
 }
 
+/// A deletion while the clock is behind is remembered as long as any other.
+pub(super) async fn a_deletion_by_a_clock_that_went_back_is_remembered(given: &Given) -> Verdict {
+    let forty_days = Duration::from_secs(40 * 86_400);
+    let receipt = given.commit(say_keyed(&id("t"), "key", "x")).await?;
+    given.set_back(forty_days).await;
+    given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
+    given.advance(forty_days).await;
+    given.threads()?.prune_threads(super::prune::idle_for(Duration::from_secs(3600))).await?;
+    stays_away(given, &id("t"), receipt.version).await
+}
+
 /// Deleted ids are remembered for at least 30 days, through every prune.
 pub(super) async fn deleted_ids_are_remembered_for_thirty_days(given: &Given) -> Verdict {
     let receipt = given.commit(say_keyed(&id("t"), "key", "x")).await?;

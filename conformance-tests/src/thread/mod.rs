@@ -59,6 +59,7 @@ macro_rules! thread {
             deleted: a_deleted_thread_stays_away_after_a_reopen ["TH-23", "TH-24"] [Reopen];
             deleted: a_late_write_races_with_the_deletion ["TH-23"] [Race];
             deleted: a_thread_made_anew_is_another_one ["TH-24"] [];
+            deleted: a_deletion_by_a_clock_that_went_back_is_remembered ["TH-25", "PR-22"] [Time];
             deleted: deleted_ids_are_remembered_for_thirty_days ["TH-25"] [Time];
             prune: idle_threads_are_pruned ["TH-26", "TH-23"] [Time];
             prune: a_fence_reset_is_no_write ["TH-26", "CM-42"] [Time];

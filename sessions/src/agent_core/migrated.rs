@@ -135,7 +135,9 @@ fn part(raw: &str, blocks: &mut Blocks<'_>) {
         blocks.unknown(raw);
     }
     let signed = item.text("thoughtSignature").filter(|_| blocks.list.len() > before);
-    if let (Some(signature), Some(block)) = (signed, blocks.list.last_mut()) {
+    // A part of an unknown type is kept whole, its signature with it.
+    let block = blocks.list.last_mut().filter(|block| !matches!(block.kind, BlockKind::Opaque(_)));
+    if let (Some(signature), Some(block)) = (signed, block) {
         block.opaque = Some(Opaque::new(blocks.origin.clone(), quote(&signature)));
     }
 }

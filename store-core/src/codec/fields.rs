@@ -101,10 +101,13 @@ impl<'a> Fields<'a> {
         serde_json::from_str(raw).map_err(|_| DecodeError::new("is no JSON object"))
     }
 
-    /// Takes a field's raw value; of a repeated field the last, as JSON readers do.
+    /// Takes a field's raw value; of a repeated field the last, as JSON readers do. The others are gone: kept and written
+    /// behind it they would be the field that the next reader takes.
     pub fn take_raw(&mut self, name: &str) -> Option<&'a str> {
         let at = self.0.iter().rposition(|(key, _)| key == name)?;
-        Some(self.0.remove(at).1.get())
+        let (_, value) = self.0.remove(at);
+        self.0.retain(|(key, _)| key != name);
+        Some(value.get())
     }
 
     /// Takes a field that must be there.

@@ -41,8 +41,6 @@ pub(super) fn plan(
             thread.state_bytes = thread.state_bytes.saturating_sub(size(stored));
         }
         if let Some(value) = &value {
-            check_limit("record bytes", length(value.as_str().len()), limits.record_bytes)
-                .map_err(|e| e.in_part(format!("state.{key}")))?;
             thread.state_keys += 1;
             thread.state_bytes = thread.state_bytes.saturating_add(size(value));
         }

@@ -351,6 +351,14 @@ mod tests {
     }
 
     #[test]
+    fn a_field_that_stands_twice_is_read_once() {
+        let block = Block::read(r#"{"tool_use":{"id":"a","name":"n","id":"b","input":1}}"#).unwrap();
+        let written = block.encode();
+        assert_eq!(written, r#"{"tool_use":{"id":"b","name":"n","input":1}}"#);
+        assert_eq!(Block::read(&written).unwrap(), block);
+    }
+
+    #[test]
     fn what_is_no_block_is_refused() {
         for raw in ["{}", "1", r#"{"text":1}"#, r#"{"image":{}}"#, r#"{"tool_use":{"id":"c"}}"#] {
             assert!(Block::read(raw).is_err(), "{raw}");

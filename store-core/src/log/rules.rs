@@ -33,6 +33,10 @@ fn check_kind(block: &Block) -> Result<()> {
         BlockKind::Unknown { kind, .. } if BlockKind::is_known(kind) => {
             Err(Error::invalid("block", "its unknown kind has the name of a known one"))
         }
+        // Both would stand under one name.
+        BlockKind::Opaque(_) if block.opaque.is_some() => {
+            Err(Error::invalid("block", "an opaque block has no other opaque data beside it"))
+        }
         BlockKind::ToolResult(result) => result.blocks.iter().try_for_each(check_kind),
         _ => Ok(()),
     }
@@ -124,7 +128,7 @@ impl EntryQuery {
 mod tests {
     use super::{check_body, check_message};
     use crate::Json;
-    use crate::log::{Block, BlockKind, Message, NewBody, Role};
+    use crate::log::{Block, BlockKind, Message, NewBody, Opaque, Origin, Role};
 
     fn call(id: &str, name: &str) -> Block {
         Block::tool_use(id, name, Json::null())
@@ -150,6 +154,15 @@ mod tests {
         check(Role::Tool, vec![Block::tool_result("c", vec![result()])], false);
         check(Role::Assistant, vec![result()], false);
         check(Role::User, vec![], true);
+    }
+
+    #[test]
+    fn opaque_data_stands_once() {
+        let opaque = || Opaque::new(Origin::new("p"), Json::null());
+        let block = Block::new(BlockKind::Opaque(opaque()));
+        check(Role::User, vec![block.clone()], true);
+        check(Role::User, vec![Block { opaque: Some(opaque()), ..block }], false);
+        check(Role::User, vec![Block { opaque: Some(opaque()), ..Block::text("x") }], true);
     }
 
     #[test]

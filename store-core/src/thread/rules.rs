@@ -36,6 +36,8 @@ pub fn create(
     moment: (Timestamp, u64),
 ) -> Result<StoredThread> {
     let (now, incarnation) = moment;
+    // Also where the clock went back a thread is no older than the deletion before it (PR-22).
+    let now = id.deleted_at.map_or(now, |deleted| now.max(deleted));
     check_fields(&new.fields, limits)?;
     if new.at.is_some_and(|at| at > now) {
         return Err(Error::invalid("at", "it lies after the store's time"));
@@ -200,10 +202,11 @@ pub fn check_deletion(
     check_limit("threads changed by a deletion", changed, limits.deletion_threads)
 }
 
-/// What is remembered of the id of a thread that is deleted (TH-23, TH-25).
+/// What is remembered of the id of a thread that is deleted (TH-23, TH-25). Also where the clock went back the deletion
+/// does not lie before the last write, so that it is not forgotten early (PR-22).
 #[must_use]
-pub fn deleted_id(id: &IdRecord, now: Timestamp) -> IdRecord {
-    IdRecord { deleted_at: Some(now), ..id.clone() }
+pub fn deleted_id(id: &IdRecord, stored: &StoredThread, now: Timestamp) -> IdRecord {
+    IdRecord { deleted_at: Some(now.max(stored.last_time)), ..id.clone() }
 }
 
 /// A child that loses its parent (TH-18).

@@ -75,10 +75,10 @@ pub(super) fn apply(tenant: &Tenant, locked: &mut Locked<'_>, deleted: &[ThreadI
     let mut index = tenant.index.write();
     for id in deleted {
         let Some(slot) = locked.get_mut(id) else { continue };
-        let record = thread::deleted_id(&slot.id, now);
-        index.put_id(id, slot, record);
-        index.remove_thread(id);
         if let Some(contents) = slot.contents.take() {
+            let record = thread::deleted_id(&slot.id, &contents.thread, now);
+            index.put_id(id, slot, record);
+            index.remove_thread(id);
             for run in contents.runs.keys() {
                 index.remove_run(run);
             }
