@@ -71,6 +71,7 @@ pub use self::{
 #[doc(hidden)]
 pub mod testing {
     pub use crate::{
+        index::Journal,
         log::{
             AppendError, Aside, Batch, Group, Header, LogWriter, MAX_GROUP_BYTES, Placed, Position, Recovered,
             Recovery, Scanner, Span, Tail, classify, encode_group, read_header, read_line, read_lines, recover,

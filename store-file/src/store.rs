@@ -87,6 +87,13 @@ impl FileStore {
         Ok(Self(Opened::new(shared, PathBuf::new())))
     }
 
+    /// The same with an index that outlives the store.
+    #[doc(hidden)]
+    pub fn open_with(vfs: Arc<dyn Vfs>, config: FileConfig, journal: &index::Journal) -> Result<Self> {
+        let shared = opening::open_on(vfs, config, |_| Ok(index::Index::journaled(journal)))?;
+        Ok(Self(Opened::new(shared, PathBuf::new())))
+    }
+
     /// What the opening has found and done.
     #[must_use]
     pub fn opening(&self) -> &Opening {

@@ -8,6 +8,7 @@
 //! it is true, and the opening replays the log from there.
 
 mod disk;
+mod journal;
 mod key;
 mod memory;
 
@@ -18,6 +19,7 @@ use std::{
 
 use store_core::{Error, Result};
 
+pub use self::journal::Journal;
 pub(crate) use self::{
     disk::Condition,
     key::{Key, KeyReader, after_prefix},
@@ -120,6 +122,12 @@ impl Index {
         Self(Engine::Memory(MemoryIndex::default()))
     }
 
+    /// An index in memory with what was written down of it: for tests.
+    pub(crate) fn journaled(journal: &Journal) -> (Self, Condition) {
+        let condition = if journal.batches().is_empty() { Condition::New } else { Condition::Ready };
+        (Self(Engine::Memory(MemoryIndex::journaled(journal))), condition)
+    }
+
     /// The value of a key, now.
     ///
     /// # Errors
@@ -163,7 +171,10 @@ impl Index {
     pub(crate) fn persist(&self) -> Result<()> {
         match &self.0 {
             Engine::Disk(index) => open_disk(index).as_ref().ok_or_else(Error::closed)?.persist(),
-            Engine::Memory(_) => Ok(()),
+            Engine::Memory(index) => {
+                index.persist();
+                Ok(())
+            }
         }
     }
 

@@ -24,10 +24,12 @@ mod processes;
 mod races;
 mod read_only;
 mod reference;
+mod relaxed;
 mod script;
 mod sim_disk;
 mod store_crashes;
 mod store_faults;
+mod syncing;
 mod torn_tails;
 mod world;
 

@@ -4,7 +4,6 @@
 
 use std::{
     collections::{BTreeSet, HashSet},
-    io,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -13,12 +12,13 @@ use std::{
 
 use store_file::{
     FileStore,
-    testing::{Entry, Fault, FilePath, Identity, Open, SimDisk, Survivors, Vfs, VfsFile},
+    testing::{Fault, SimDisk, Survivors, Vfs},
 };
 
 use crate::{
     reference::{Reference, found, open, reference},
     script::{Played, play},
+    syncing::Syncing,
     world::{config, full, shown, wait},
 };
 
@@ -133,81 +133,6 @@ fn a_power_cut_during_recovery_changes_nothing() {
     assert!(stops >= 1_000 && states.len() >= 200, "{stops} stops, {} states", states.len());
 }
 
-/// A disk whose syncs do nothing.
-#[derive(Debug, Clone)]
-struct Forgetful(SimDisk);
-
-#[derive(Debug)]
-struct ForgetfulFile(Arc<dyn VfsFile>);
-
-impl Vfs for Forgetful {
-    fn open(&self, path: &FilePath, how: Open) -> io::Result<Arc<dyn VfsFile>> {
-        Ok(Arc::new(ForgetfulFile(self.0.open(path, how)?)))
-    }
-
-    fn rename(&self, from: &FilePath, to: &FilePath) -> io::Result<()> {
-        self.0.rename(from, to)
-    }
-
-    fn unlink(&self, path: &FilePath) -> io::Result<()> {
-        self.0.unlink(path)
-    }
-
-    fn create_dir(&self, path: &FilePath) -> io::Result<()> {
-        self.0.create_dir(path)
-    }
-
-    fn remove_dir(&self, path: &FilePath) -> io::Result<()> {
-        self.0.remove_dir(path)
-    }
-
-    fn free_space(&self) -> io::Result<u64> {
-        self.0.free_space()
-    }
-
-    fn list(&self, path: &FilePath) -> io::Result<Vec<Entry>> {
-        self.0.list(path)
-    }
-
-    fn sync_dir(&self, _path: &FilePath) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn identity(&self) -> io::Result<Identity> {
-        self.0.identity()
-    }
-}
-
-impl VfsFile for ForgetfulFile {
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.0.read_at(buffer, offset)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_at(bytes, offset)
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.0.len()
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        self.0.truncate(len)
-    }
-
-    fn allocate(&self, len: u64) -> io::Result<()> {
-        self.0.allocate(len)
-    }
-
-    fn try_lock(&self) -> io::Result<bool> {
-        self.0.try_lock()
-    }
-}
-
 /// The control: with syncs that do nothing the same check must find losses, or it sees nothing (PR-9).
 #[test]
 fn without_syncs_the_same_check_fails() {
@@ -215,7 +140,7 @@ fn without_syncs_the_same_check_fails() {
     let (mut lost, mut stops) = (0, 0);
     for call in (60..150).step_by(9) {
         let disk = SimDisk::new().with_fault(call, Fault::Stop);
-        let played = played(Arc::new(Forgetful(disk.clone())), &reference);
+        let played = played(Arc::new(Syncing::new(disk.clone(), || false)), &reference);
         assert!(played.acknowledged > 10, "{played:?}");
         let left = [Survivors::Synced, Survivors::Names, Survivors::Contents, Survivors::Random(call)];
         let bad = left.into_iter().filter(|survivors| {

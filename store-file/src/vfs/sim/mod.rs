@@ -105,6 +105,12 @@ impl SimDisk {
         self.state().set_full(full);
     }
 
+    /// Whether [`Fault::Stop`] has not come yet.
+    #[must_use]
+    pub fn has_power(&self) -> bool {
+        self.state().check_power().is_ok()
+    }
+
     /// What the first call was asked that failed.
     #[must_use]
     pub fn failed(&self) -> Option<Asked> {

@@ -1,0 +1,326 @@
+//! What a store with relaxed durability promises all the same: `sync` and `close` leave nothing out, and a power cut
+//! leaves no half (PR-8, PR-11, PR-19, FI-12).
+
+use std::{
+    sync::{Arc, Barrier, Mutex, mpsc},
+    thread::sleep,
+    time::Duration,
+};
+
+use store_core::{
+    ChildStrategy, Commit, EntryQuery, ErrorKind, Expect, ManualClock, NewThread, PageRequest, RunChange, RunFilter,
+    RunQuery, RunStatus, Silent, Store, ThreadFields, Version, inspect::Inspector,
+};
+use store_file::{
+    Durability, FileStore,
+    testing::{Fault, FilePath, Journal, Kind, Open, SimDisk, Survivors, Vfs},
+};
+
+use crate::{
+    syncing::Syncing,
+    world::{Call, at, config, saying, tenant, thread, wait},
+};
+
+/// A disk with its index.
+struct Root {
+    disk: SimDisk,
+    journal: Journal,
+}
+
+impl Root {
+    fn new() -> Self {
+        Self::of(SimDisk::new())
+    }
+
+    fn of(disk: SimDisk) -> Self {
+        Self { journal: Journal::new(disk.clone()), disk }
+    }
+
+    fn try_open(&self, durability: Durability) -> store_core::Result<FileStore> {
+        let (_, config) = config();
+        FileStore::open_with(Arc::new(self.disk.clone()), config.with_durability(durability), &self.journal)
+    }
+
+    fn open(&self, durability: Durability) -> FileStore {
+        self.try_open(durability).unwrap()
+    }
+
+    /// After a power cut, with all of the index, or what was durable of it.
+    fn cut(&self, survivors: Survivors, index: bool) -> Self {
+        let disk = self.disk.after_crash(survivors);
+        let left = self.journal.left();
+        Self { journal: self.journal.after_crash(if index { *left.end() } else { *left.start() }, disk.clone()), disk }
+    }
+
+    fn cuts(&self) -> impl Iterator<Item = (Survivors, Self)> + '_ {
+        let ways = [Survivors::All, Survivors::Synced, Survivors::Contents, Survivors::Names];
+        let ways = ways.into_iter().chain((0..60).map(Survivors::Random));
+        ways.flat_map(|way| [true, false].map(|index| (way, self.cut(way, index))))
+    }
+}
+
+fn call(store: &FileStore, call: &Call) {
+    wait(call.make(store, "default")).unwrap_or_else(|error| panic!("{call:?}: {error}"));
+}
+
+fn commit(store: &FileStore, commit: Commit) {
+    call(store, &Call::Commit(Box::new(commit)));
+}
+
+fn entries(store: &FileStore, id: &str) -> store_core::Result<usize> {
+    let threads = store.tenant(&tenant("default")).unwrap().threads.unwrap();
+    wait(threads.list_entries(&thread(id), EntryQuery::all())).map(|page| page.items.len())
+}
+
+fn check_sound(store: &FileStore, place: &str) {
+    let opening = store.opening();
+    let lost = opening.set_aside.iter().any(|aside| aside.acknowledged);
+    assert!(opening.damaged.is_empty() && !lost, "{place}: {opening:?}");
+    let found = wait(store.verify(&Silent)).unwrap();
+    assert!(found.findings.is_empty(), "{place}: {:?}", found.findings);
+}
+
+/// A child whose parent goes: the writer has to load it again for what comes then.
+fn child_of_deleted(store: &FileStore) {
+    call(store, &Call::Create(Box::new(NewThread::new(thread("parent")))));
+    let mut fields = ThreadFields::default();
+    fields.parent_thread_id = Some(thread("parent"));
+    commit(store, saying("child", "k-1", &["first"]).creating(fields));
+    call(store, &Call::Delete(thread("parent"), ChildStrategy::Detach));
+}
+
+/// Shows PR-19 and PR-8: what was not synced when the writer let go of its thread is synced all the same.
+#[test]
+fn a_sync_leaves_no_thread_out() {
+    for close in [false, true] {
+        for more in [false, true] {
+            let root = Root::new();
+            let store = root.open(Durability::None);
+            child_of_deleted(&store);
+            if more {
+                commit(&store, saying("child", "k-2", &["second"]));
+            }
+            wait(async { if close { store.close().await } else { store.sync().await } }).unwrap();
+            for (way, cut) in root.cuts() {
+                let store = cut.open(Durability::Sync);
+                let place = format!("{way:?}, close: {close}, more: {more}");
+                check_sound(&store, &place);
+                assert_eq!(entries(&store, "child").unwrap(), 1 + usize::from(more), "{place}");
+            }
+        }
+    }
+}
+
+/// Shows FI-12: a group says no more to be durable than is, also behind a writer that was let go: what a power cut
+/// takes is never called damage.
+#[test]
+fn what_was_lost_is_not_called_damaged() {
+    let root = Root::new();
+    let store = root.open(Durability::None);
+    child_of_deleted(&store);
+    for number in 2..5 {
+        commit(&store, saying("child", &format!("k-{number}"), &["x".repeat(700).as_str()]));
+    }
+    let mut seen = [0; 6];
+    for (way, cut) in root.cuts() {
+        let store = cut.open(Durability::Sync);
+        check_sound(&store, &format!("{way:?}"));
+        seen[entries(&store, "child").unwrap_or(5)] += 1;
+        commit(&store, saying("child", "more", &["goes on"]));
+    }
+    println!("entries left, or no thread: {seen:?}");
+    assert!(seen[4] > 0 && seen[5] > 0, "{seen:?}");
+}
+
+/// A disk that holds up the next sync of it once it is asked to.
+fn held_up() -> (SimDisk, Syncing, Arc<Mutex<bool>>, Arc<Barrier>) {
+    let disk = SimDisk::new();
+    let (armed, gate) = (Arc::new(Mutex::new(false)), Arc::new(Barrier::new(2)));
+    let (asked, opened) = (Arc::clone(&armed), Arc::clone(&gate));
+    let syncing = Syncing::new(disk.clone(), move || {
+        let holds = std::mem::take(&mut *asked.lock().unwrap());
+        if holds {
+            // Once to say that it is here, once to go on.
+            opened.wait();
+            opened.wait();
+        }
+        true
+    });
+    (disk, syncing, armed, gate)
+}
+
+/// Shows PR-19 and PR-8: a sync, or a close, that meets the store's own sync waits until that has ended.
+#[test]
+fn a_sync_waits_for_the_one_that_is_under_way() {
+    for close in [false, true] {
+        let (disk, syncing, armed, gate) = held_up();
+        let (_, config) = config();
+        let config = config.with_durability(Durability::Interval(Duration::from_millis(1)));
+        let store = FileStore::open_on(Arc::new(syncing), config).unwrap();
+        *armed.lock().unwrap() = true;
+        commit(&store, saying("a", "k", &["x"]));
+        gate.wait();
+        let (sender, done) = mpsc::channel();
+        let (of, left) = (store.clone(), disk.clone());
+        let caller = std::thread::spawn(move || {
+            wait(async { if close { of.close().await } else { of.sync().await } }).unwrap();
+            let _ = sender.send(());
+            left.after_crash(Survivors::Synced)
+        });
+        let early = done.recv_timeout(Duration::from_millis(100)).is_ok();
+        gate.wait();
+        let cut = Root::of(caller.join().unwrap());
+        let store = cut.open(Durability::Sync);
+        assert_eq!((early, entries(&store, "a").ok()), (false, Some(1)), "close: {close}");
+    }
+}
+
+/// Shows PR-8 and PR-11: a close whose future was dropped is finished by the next one, or by the drop of the store; two
+/// together end together.
+#[test]
+fn a_close_that_nobody_waits_for_is_finished() {
+    for next in ["close", "drop", "together"] {
+        let (disk, syncing, armed, gate) = held_up();
+        let store = FileStore::open_on(Arc::new(syncing), config().1.with_durability(Durability::None)).unwrap();
+        commit(&store, saying("a", "k", &["x"]));
+        // A call is at work that the close waits for.
+        *armed.lock().unwrap() = true;
+        let (busy, opener) = (store.clone(), Arc::clone(&gate));
+        let at_work = std::thread::spawn(move || wait(busy.sync()));
+        gate.wait();
+        let dropped = wait(tokio::time::timeout(Duration::from_millis(20), store.close()));
+        assert!(dropped.is_err(), "{next}: nothing kept the close from ending");
+        let going_on = std::thread::spawn(move || {
+            sleep(Duration::from_millis(50));
+            opener.wait();
+        });
+        match next {
+            "close" => wait(store.close()).unwrap(),
+            "drop" => {}
+            _ => wait(async {
+                let (left, right) = tokio::join!(store.close(), store.close());
+                left.and(right).unwrap();
+            }),
+        }
+        if next == "drop" {
+            drop(store);
+            going_on.join().unwrap();
+            at_work.join().unwrap().unwrap();
+            // The last handle may be one of the pool.
+            sleep(Duration::from_millis(100));
+        } else {
+            // The lock is let go already.
+            assert!(
+                Root::of(disk.clone()).try_open(Durability::Sync).is_ok_and(|next| !next.opening().unclean),
+                "{next}"
+            );
+            going_on.join().unwrap();
+            at_work.join().unwrap().unwrap();
+        }
+        let store = Root::of(disk.after_crash(Survivors::Synced)).open(Durability::Sync);
+        assert_eq!(entries(&store, "a").unwrap(), 1, "{next}");
+    }
+}
+
+/// Shows FI-12: what a power cut took is refused as lost also if the openings behind it were cut off, wherever.
+#[test]
+fn a_second_crash_does_not_hide_the_first() {
+    let root = Root::new();
+    let store = root.open(Durability::None);
+    commit(&store, saying("a", "k-1", &["durable"]));
+    wait(store.sync()).unwrap();
+    commit(&store, saying("a", "k-2", &["lost"]));
+    let mut stops = 0;
+    for call in 0.. {
+        let mut next = root.cut(Survivors::Synced, false);
+        for again in 0..3 {
+            let disk = next.disk.after_crash(Survivors::All).with_fault(call + again, Fault::Stop);
+            let journal = next.journal.after_crash(*next.journal.left().end(), disk.clone());
+            let root = Root { disk, journal };
+            let opened = root.try_open(Durability::Sync);
+            next = root.cut(Survivors::All, true);
+            stops += u32::from(opened.is_err());
+            std::mem::forget(opened);
+        }
+        let finished = next.disk.calls() == 0 && call > 200;
+        let store = next.open(Durability::Sync);
+        assert_eq!(entries(&store, "a").unwrap(), 1);
+        let old =
+            saying("a", "k-3", &["at the version that was lost"]).expecting(Expect::Version(Version::new(1, 1, 0)));
+        let refused = wait(Call::Commit(Box::new(old)).make(&store, "default")).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Conflict, "stopped at {call}: {refused}");
+        if finished || call > 60 {
+            break;
+        }
+    }
+    println!("{stops} openings were stopped");
+    assert!(stops > 30, "{stops}");
+}
+
+/// Shows FI-12: what is lost with the end of a log, or with all of it, is lost from every list, and its ids can be used
+/// again; an id that was deleted before stays so.
+#[test]
+fn an_index_ahead_of_a_lost_log_tells_nothing_of_it() {
+    let root = Root::new();
+    let store = root.open(Durability::None);
+    let run = |to: &str, key: &str, id: &str| {
+        let run = RunChange::new(id.parse().unwrap(), RunStatus::Running).with_agent("coder".parse().unwrap());
+        saying(to, key, &["in a run"]).with_run(run)
+    };
+    commit(&store, saying("old", "k-1", &["of the first"]));
+    commit(&store, saying("a", "k-1", &["durable"]));
+    call(&store, &Call::Delete(thread("old"), ChildStrategy::Detach));
+    call(&store, &Call::Purge);
+    wait(store.sync()).unwrap();
+    commit(&store, run("a", "k-2", "r-1"));
+    commit(&store, run("new", "k-1", "r-2"));
+    commit(&store, run("old", "k-2", "r-3").expecting(Expect::Absent));
+    let mut lost = 0;
+    for (way, cut) in root.cuts() {
+        let place = format!("{way:?}");
+        let store = cut.open(Durability::Sync);
+        check_sound(&store, &place);
+        let threads = store.tenant(&tenant("default")).unwrap().threads.unwrap();
+        let mut query = RunQuery::new(RunFilter::default());
+        query.page = PageRequest::first(10);
+        let runs = wait(threads.list_runs(query)).unwrap().items.len();
+        assert_eq!(wait(threads.count_runs(&RunFilter::default())).unwrap(), runs as u64, "{place}");
+        if runs == 0 {
+            lost += 1;
+            // What was deleted is remembered as deleted.
+            let plain = Call::Commit(Box::new(saying("old", "k-9", &["x"])));
+            let refused = wait(plain.make(&store, "default")).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::NotFound, "{place}: {refused}");
+            for (to, id) in [("a", "r-1"), ("new", "r-2")] {
+                commit(&store, run(to, "k-3", id));
+            }
+            commit(&store, run("old", "k-3", "r-3").expecting(Expect::Absent));
+            assert_eq!(entries(&store, "new").unwrap(), 1, "{place}");
+            check_sound(&store, &place);
+        }
+    }
+    println!("{lost} times all of it was lost");
+    assert!(lost >= 4, "{lost}");
+}
+
+/// Shows FI-11: a log that was durable once and is gone is damage, not a loss that was agreed to.
+#[test]
+fn a_durable_log_that_is_gone_is_told() {
+    let root = Root::new();
+    let store = root.open(Durability::None);
+    commit(&store, saying("a", "k-1", &["durable"]));
+    wait(store.sync()).unwrap();
+    commit(&store, saying("a", "k-2", &["not yet"]));
+    let cut = root.cut(Survivors::Synced, true);
+    let mut path = FilePath::new("tenants").unwrap();
+    while let Some(below) = cut.disk.list(&path).unwrap().first() {
+        path = path.join(&below.name).unwrap();
+        if below.kind == Kind::File {
+            break;
+        }
+    }
+    cut.disk.unlink(&path).unwrap();
+    assert!(cut.disk.open(&path, Open::Read).is_err());
+    let store = cut.open(Durability::Sync);
+    assert_eq!(entries(&store, "a").unwrap_err().kind(), ErrorKind::Corrupt);
+}
