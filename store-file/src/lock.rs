@@ -36,6 +36,8 @@ pub(crate) struct Holder {
     pub(crate) pid: u32,
     /// Which opening it was, counted from 1.
     pub(crate) session: u64,
+    /// The first opening behind the last clean close.
+    pub(crate) since: u64,
     /// Whether it closed the root, everything being durable.
     pub(crate) clean: bool,
 }
@@ -44,8 +46,7 @@ impl Holder {
     /// Whether its process may still be there. Of another host that is not known, and counts as yes.
     fn is_alive(&self) -> bool {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
-        self.host != this_process(self.session, self.clean).host
-            || pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
+        self.host != this_process().0 || pid.is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
     }
 }
 
@@ -55,6 +56,7 @@ pub(crate) struct Lock {
     /// None once it was given up: nothing is written after that.
     file: Mutex<Option<Arc<dyn VfsFile>>>,
     session: u64,
+    since: u64,
     former: Option<Holder>,
 }
 
@@ -72,7 +74,9 @@ impl Lock {
             // Between its lock and its record a new holder leaves the record of the one before it.
             let holder = read(&*file).map_err(fail)?.filter(|holder| !holder.clean && holder.is_alive());
             tries += 1;
-            let passes = holder.as_ref().is_none_or(|holder| *holder == this_process(holder.session, holder.clean));
+            let passes = holder
+                .as_ref()
+                .is_none_or(|holder| (&holder.host, holder.pid) == (&this_process().0, this_process().1));
             if !passes || tries > PATIENCE.0 {
                 return Err(held(holder.as_ref()));
             }
@@ -80,8 +84,9 @@ impl Lock {
         }
         let former = read(&*file).map_err(fail)?;
         let session = former.as_ref().map_or(0, |holder| holder.session) + 1;
-        write(&*file, session, false).map_err(fail)?;
-        let lock = Self { file: Mutex::new(Some(file)), session, former };
+        let since = former.as_ref().filter(|holder| !holder.clean).map_or(session, |holder| holder.since);
+        write(&*file, (session, since), false).map_err(fail)?;
+        let lock = Self { file: Mutex::new(Some(file)), session, since, former };
         vfs.sync_dir(&FilePath::root()).map_err(fail)?;
         Ok(lock)
     }
@@ -95,7 +100,7 @@ impl Lock {
         let fail = |source| error::io(NAME, source);
         let file = match vfs.open(&FilePath::new(NAME)?, Open::Read) {
             Err(source) if source.kind() == io::ErrorKind::NotFound => {
-                return Ok(Some(Self { file: Mutex::default(), session: 0, former: None }));
+                return Ok(Some(Self { file: Mutex::default(), session: 0, since: 0, former: None }));
             }
             opened => opened.map_err(fail)?,
         };
@@ -103,7 +108,7 @@ impl Lock {
             return Ok(None);
         }
         let former = read(&*file).map_err(fail)?;
-        Ok(Some(Self { file: Mutex::new(Some(file)), session: 0, former }))
+        Ok(Some(Self { file: Mutex::new(Some(file)), session: 0, since: 0, former }))
     }
 
     /// Who held the root before; nothing if nobody did, or if the record is unreadable, which counts as unclean.
@@ -130,15 +135,18 @@ impl Lock {
     pub(crate) fn close(&self, clean: bool) -> Result<()> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).take();
         match file {
-            Some(file) if clean => write(&*file, self.session, true).map_err(|source| error::io(NAME, source)),
+            Some(file) if clean => {
+                write(&*file, (self.session, self.since), true).map_err(|source| error::io(NAME, source))
+            }
             _ => Ok(()),
         }
     }
 }
 
-fn write(file: &dyn VfsFile, session: u64, clean: bool) -> io::Result<()> {
-    let Holder { host, pid, session, clean } = this_process(session, clean);
-    let record = json!({"v": 1, "host": host, "pid": pid, "session": session, "clean": clean}).to_string();
+fn write(file: &dyn VfsFile, (session, since): (u64, u64), clean: bool) -> io::Result<()> {
+    let (host, pid) = this_process();
+    let record = json!({"v": 1, "host": host, "pid": pid, "session": session, "since": since, "clean": clean});
+    let record = record.to_string();
     let (mut line, _) = seal(&record).map_err(io::Error::other)?;
     let end = line.len().max(BYTES);
     line.resize(end, b' ');
@@ -147,9 +155,10 @@ fn write(file: &dyn VfsFile, session: u64, clean: bool) -> io::Result<()> {
     file.sync_data()
 }
 
-fn this_process(session: u64, clean: bool) -> Holder {
+/// Its host and its id.
+fn this_process() -> (String, u32) {
     let host: String = rustix::system::uname().nodename().to_string_lossy().chars().take(64).collect();
-    Holder { host, pid: std::process::id(), session, clean }
+    (host, std::process::id())
 }
 
 fn held(holder: Option<&Holder>) -> Error {
@@ -169,10 +178,13 @@ fn read(file: &dyn VfsFile) -> io::Result<Option<Holder>> {
 
 fn parse(line: &[u8]) -> Option<Holder> {
     let record: Value = serde_json::from_slice(line).ok()?;
+    let session = record.get("session")?.as_u64()?;
     Some(Holder {
         host: record.get("host")?.as_str()?.to_owned(),
         pid: record.get("pid")?.as_u64()?.try_into().ok()?,
-        session: record.get("session")?.as_u64()?,
+        session,
+        // A record of the first release has none.
+        since: record.get("since").map_or(Some(session), Value::as_u64)?,
         clean: record.get("clean")?.as_bool()?,
     })
 }

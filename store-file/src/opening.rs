@@ -132,8 +132,13 @@ fn open_under(
         Ok(())
     })?;
     opening.set_aside.extend(recovered.as_ref().and_then(|found| found.aside.as_ref()).map(SetAside::of));
+    let relaxed = opening.unclean && was_relaxed(&index, &facts, lock.as_ref())?;
+    if relaxed && trusted.is_some() {
+        // Logs may be read again from their beginning: that takes all facts about their threads.
+        facts = RootLog::facts(&*vfs)?;
+    }
     let lock = lock.filter(|_| !config.read_only);
-    let meta = incarnation(&*vfs, meta, (&index, &facts, &opening), lock.as_ref())?;
+    let meta = if relaxed && lock.is_some() { incarnation(&*vfs, &meta)? } else { meta };
     let (next_log, damage) = catch_up(&*vfs, &index, (trusted, &facts), &config, &mut opening)?;
     let end = root.position().or(recovered.map(|found| found.end)).unwrap_or_default();
     remember(&index, &meta, end, &facts)?;
@@ -224,17 +229,18 @@ fn recovery(trusted: Option<Position>, opening: &Opening, config: &FileConfig) -
     }
 }
 
-/// After an unclean end of an opening that acknowledged what a power cut may take, versions, cursors and tokens that it
-/// gave out may speak of what is lost: a new incarnation refuses them (FI-12).
-fn incarnation(vfs: &dyn Vfs, meta: Meta, known: (&Index, &Facts, &Opening), lock: Option<&Lock>) -> Result<Meta> {
-    let (index, facts, opening) = known;
+/// Whether an opening since the last clean close acknowledged what a power cut may take. It need not be the last one:
+/// that may have ended before it came to raise the incarnation.
+fn was_relaxed(index: &Index, facts: &Facts, lock: Option<&Lock>) -> Result<bool> {
     let stored = index.get(table::fact("relaxed").as_bytes())?;
     let relaxed = facts.relaxed.or_else(|| stored.and_then(|bytes| table::last_number(&bytes)));
-    let former = lock.and_then(Lock::former).map(|former| former.session);
-    let was_relaxed = relaxed.is_some() && (former.is_none() || relaxed == former);
-    if lock.is_none() || !opening.unclean || !was_relaxed {
-        return Ok(meta);
-    }
+    let since = lock.and_then(Lock::former).map_or(0, |former| former.since);
+    Ok(relaxed.is_some_and(|session| session >= since))
+}
+
+/// Versions, cursors and tokens that such an opening gave out may speak of what is lost: a new incarnation refuses them
+/// (FI-12).
+fn incarnation(vfs: &dyn Vfs, meta: &Meta) -> Result<Meta> {
     let meta = meta.next_incarnation();
     meta.save(vfs)?;
     Ok(meta)
@@ -295,9 +301,8 @@ fn begin(shared: &Shared, facts: &Facts) -> Result<()> {
     }
 }
 
-/// Marks a store as closed; `true` if it was open.
-pub(crate) fn mark_closed(shared: &Shared) -> bool {
-    let first = !shared.closed.swap(true, std::sync::atomic::Ordering::SeqCst);
+/// Marks a store as closed.
+pub(crate) fn mark_closed(shared: &Shared) {
+    shared.closed.store(true, std::sync::atomic::Ordering::SeqCst);
     guard(&shared.tenants).clear();
-    first
 }

@@ -83,7 +83,7 @@ pub(crate) fn step(shared: &Shared, log: u64, row: &LogRow) -> Result<Step> {
                 let run = RunId::new(run)?;
                 // Until it is applied: another thread may be about to use the id again.
                 held.take(&run, true);
-                remove_run(shared, &mut staged, (log, &row.tenant), &run)?;
+                remove_run(&mut staged, (log, &row.tenant), &run)?;
             }
             staged.delete(Key::from_bytes(&key));
             keys += 1;
@@ -118,9 +118,9 @@ fn remove_file(shared: &Shared, row: &LogRow) -> Result<()> {
 }
 
 /// Removes a run, unless its id was used again.
-pub(crate) fn remove_run(shared: &Shared, staged: &mut Staged<'_>, log: (u64, &TenantId), id: &RunId) -> Result<()> {
+pub(crate) fn remove_run(staged: &mut Staged<'_>, log: (u64, &TenantId), id: &RunId) -> Result<()> {
     let (log, tenant) = log;
-    if let Some(row) = shared.index.run_row(tenant, id)?.filter(|row| row.log == log) {
+    if let Some(row) = staged.run_row(tenant, id)?.filter(|row| row.log == log) {
         for place in fold::run_places(tenant, id.as_str(), &row) {
             staged.delete(place);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use store_core::{Error, ErrorKind, Result, TenantId, ThreadId, length};
+use store_core::{Error, ErrorKind, Result, RunId, TenantId, ThreadId, length};
 
 use crate::{
     codec::{LogRow, Rows, damaged, read},
@@ -15,6 +15,7 @@ use crate::{
     line::{CommitLine, Line, ThreadHeader},
     log::{Group, Header, Position, Recovery, check_version, read_header, recover},
     opening::{Opening, SetAside},
+    purge,
     shared::Shared,
     staged::Staged,
     table,
@@ -66,6 +67,25 @@ impl<'a> Replay<'a> {
                 return Err(Error::unavailable("the opening was stopped while it read the logs"));
             }
         }
+        self.forget_lost()
+    }
+
+    /// Takes out of the index what it says of logs that have no file. One of which a part was durable is damaged
+    /// instead, and its first use says so.
+    fn forget_lost(&mut self) -> Result<()> {
+        for ((tenant, thread, generation), (log, row, purged)) in std::mem::take(&mut self.known) {
+            if purged || row.synced > 0 {
+                continue;
+            }
+            let owner = Owner { tenant, thread, generation, log };
+            self.forget(&owner)?;
+            // What is remembered of the id is in the facts.
+            let mut staged = Staged::new(self.index);
+            if staged.thread_row(&owner.tenant, &owner.thread)?.is_none() {
+                staged.delete(table::id(&owner.tenant, &owner.thread));
+            }
+            self.index.apply(staged.into_changes())?;
+        }
         Ok(())
     }
 
@@ -110,11 +130,10 @@ impl<'a> Replay<'a> {
         let header = own_header(&*file, path).map_err(fail)?;
         drop(file);
         let Some((header, start)) = header else { return self.headless(path, opening) };
-        let known = self.known.get(&(header.tenant.clone(), header.thread.clone(), header.generation)).cloned();
-        if let Some((log, row, purged)) = &known
+        let known = self.known.remove(&(header.tenant.clone(), header.thread.clone(), header.generation));
+        if let Some((_, row, purged)) = &known
             && (*purged || (row.end.offset == len && row.synced == len))
         {
-            let _ = log;
             return Ok(());
         }
         let log = known.as_ref().map_or(self.next_log, |(log, ..)| *log);
@@ -167,6 +186,10 @@ impl<'a> Replay<'a> {
         if let Some(row) = staged.thread_row(&owner.tenant, &owner.thread)?.filter(|row| row.log == owner.log) {
             fold::remove_thread(&mut staged, &owner.tenant, &row.stored);
         }
+        for key in staged.keys(&table::log_runs(owner.log))? {
+            let run = table::read_log_run(&key).ok_or_else(|| damaged("run"))?;
+            purge::remove_run(&mut staged, (owner.log, &owner.tenant), &RunId::new(run)?)?;
+        }
         for sort in table::OF_LOG {
             staged.delete_all(&table::of_log(sort, owner.log))?;
         }
@@ -196,7 +219,8 @@ impl<'a> Replay<'a> {
         let mut told = told(&staged, owner)?;
         let (mut groups, mut end) = (0, from.unwrap_or(start));
         let found = recover(self.vfs, path, known, |group| {
-            let lines = decode(path, group)?;
+            // No more of it is known to be durable before its end is written again.
+            let lines = Lines { synced: durable, ..decode(path, group)? };
             fold::fold(&mut staged, owner, &mut told, &lines)?;
             end = lines.end;
             groups += 1;

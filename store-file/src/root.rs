@@ -4,6 +4,7 @@ use store_core::Result;
 
 use crate::{
     error,
+    facts::Facts,
     line::Fact,
     log::{AppendError, LogWriter, Position, Recovered, Recovery, check_version, recover},
     vfs::{FilePath, Open, Vfs},
@@ -57,6 +58,20 @@ impl RootLog {
         }
         let file = vfs.open(&path, Open::Write).map_err(fail)?;
         Ok((Self(Some(LogWriter::resume(file, recovered.end))), Some(recovered)))
+    }
+
+    /// All facts, from the first on. Nothing is written.
+    ///
+    /// # Errors
+    /// As [`RootLog::open`].
+    pub(crate) fn facts(vfs: &dyn Vfs) -> Result<Facts> {
+        let mut facts = Facts::default();
+        let known = Recovery { read_only: true, ..Recovery::default() };
+        Self::open(vfs, known, |fact| {
+            facts.take(fact);
+            Ok(())
+        })?;
+        Ok(facts)
     }
 
     fn create(vfs: &dyn Vfs, path: &FilePath) -> Result<(Self, Option<Recovered>)> {

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeSet, HashMap, HashSet},
     io,
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock,
+        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -32,6 +32,7 @@ use crate::{
     staged::Staged,
     table,
     vfs::{FilePath, Open, Vfs, VfsFile, hash_of, name_of, read_exact_at},
+    writer,
 };
 
 /// A thread of a tenant.
@@ -67,8 +68,10 @@ pub(crate) struct Shared {
     checked: Mutex<HashSet<u64>>,
     folders: Mutex<HashSet<TenantId>>,
     pub(crate) tenants: Mutex<HashMap<TenantId, Arc<TenantState>>>,
-    /// Logs with groups that are not durable yet.
+    /// Logs with groups that are not durable yet. A key goes when its log is synced, and its slot is held then.
     pub(crate) dirty: Mutex<HashSet<ThreadKey>>,
+    /// Held by whoever makes all of them durable: who comes second waits for what the first one has begun.
+    syncing: Mutex<()>,
     /// Threads that cannot be read, and why.
     pub(crate) damage: Damage,
     /// What the opening has found and done.
@@ -82,6 +85,8 @@ pub(crate) struct Shared {
     /// Tenants with something to purge, while a purge goes on that nobody waits for.
     pub(crate) behind: Mutex<Option<BTreeSet<TenantId>>>,
     pub(crate) closed: AtomicBool,
+    /// How the last steps of the close ended, which are made once.
+    finished: OnceLock<Option<Detail>>,
     /// There is no reserve: it is to be taken when there is space.
     pub(crate) reserve_missing: AtomicBool,
     poisoned: RwLock<Option<Timestamp>>,
@@ -169,6 +174,7 @@ impl Shared {
             folders: Mutex::default(),
             tenants: Mutex::default(),
             dirty: Mutex::default(),
+            syncing: Mutex::new(()),
             damage,
             opening,
             purging: Mutex::new(()),
@@ -176,6 +182,7 @@ impl Shared {
             readers: Readers::default(),
             behind: Mutex::default(),
             closed: AtomicBool::new(false),
+            finished: OnceLock::new(),
             reserve_missing: AtomicBool::new(false),
             poisoned: RwLock::new(None),
         }
@@ -379,11 +386,24 @@ impl Shared {
 
     /// Makes every group that was acknowledged durable (PR-19).
     pub(crate) fn sync_dirty(&self) -> Result<()> {
-        let keys: Vec<ThreadKey> = guard(&self.dirty).drain().collect();
-        for key in keys {
-            let slot = self.slot(&key);
-            let mut loaded = guard(&slot);
-            let Some(Loaded { told, log: Some((log, writer)) }) = loaded.as_mut() else { continue };
+        let _syncing = guard(&self.syncing);
+        let keys: Vec<ThreadKey> = guard(&self.dirty).iter().cloned().collect();
+        // One that cannot be synced keeps no other from it.
+        keys.iter().map(|key| self.sync_log(key)).fold(Ok(()), Result::and)
+    }
+
+    fn sync_log(&self, key: &ThreadKey) -> Result<()> {
+        self.check_sound()?;
+        let slot = self.slot(key);
+        let mut slot = guard(&slot);
+        // The writer may have let go of the thread.
+        let loaded = match slot.take() {
+            Some(loaded) => loaded,
+            None => writer::load(self, key)?,
+        };
+        let Loaded { told, log } = slot.insert(loaded);
+        // A thread that was deleted has no log.
+        if let Some((log, writer)) = log {
             let generation = told.stored.as_ref().map_or(1, |stored| stored.thread.generation());
             let path = Self::log_path(&key.0, &key.1, generation)?;
             writer.sync(&*self.vfs).map_err(|source| self.write_failed(&path, source))?;
@@ -392,12 +412,22 @@ impl Shared {
             crate::fold::put_log(&mut staged, &owner, writer.position(), writer.synced());
             self.index.apply(staged.into_changes())?;
         }
+        guard(&self.dirty).remove(key);
         Ok(())
     }
 
     /// The last steps of a close: everything durable, the index included, then the mark that says so (PR-8). Lock and
-    /// files are let go whatever happens.
+    /// files are let go whatever happens. Whoever calls it again is told how that ended.
     pub(crate) fn finish(&self) -> Result<()> {
+        let mut first = Ok(());
+        let ended = self.finished.get_or_init(|| {
+            first = self.let_go();
+            first.as_ref().err().map(|error| error.detail().clone())
+        });
+        first.and(ended.clone().map_or(Ok(()), |detail| Err(Error::new(detail))))
+    }
+
+    fn let_go(&self) -> Result<()> {
         let Some(lock) = &self.lock else { return Ok(()) };
         let settled = self.settle(lock);
         self.index.close();
@@ -474,9 +504,9 @@ impl Shared {
 impl Drop for Shared {
     /// Dropping the last handle closes the store without telling (PR-8): who wants to know calls `close`.
     fn drop(&mut self) {
-        if !self.closed.swap(true, Ordering::SeqCst) {
-            let _ = self.finish();
-        }
+        // A close whose future was dropped may have marked it as closed, and no more.
+        self.closed.store(true, Ordering::SeqCst);
+        let _ = self.finish();
     }
 }
 

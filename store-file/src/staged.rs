@@ -51,7 +51,7 @@ impl<'a> Staged<'a> {
     }
 
     /// The keys that start with `prefix`, in order.
-    fn keys(&self, prefix: &Key) -> Result<Vec<Vec<u8>>> {
+    pub(crate) fn keys(&self, prefix: &Key) -> Result<Vec<Vec<u8>>> {
         let mut keys = BTreeSet::new();
         let snapshot = self.index.snapshot();
         for pair in snapshot.prefix(prefix.as_bytes(), Direction::Forward) {

@@ -195,9 +195,7 @@ impl Store for FileStore {
 
     async fn close(&self) -> Result<()> {
         let shared = &self.0.shared;
-        if !opening::mark_closed(shared) {
-            return Ok(());
-        }
+        opening::mark_closed(shared);
         shared.pool.close().await;
         shared.finish()
     }

@@ -493,7 +493,7 @@ pub(crate) fn load(shared: &Shared, key: &ThreadKey) -> Result<Loaded> {
     let path = Shared::log_path(tenant, thread, log_row.generation)?;
     let file = shared.files.open(&path).map_err(|source| crate::shared::missing(&path, source))?;
     shared.check_log(row.log, &*file, &path)?;
-    let writer = LogWriter::resume(file, log_row.end);
+    let writer = LogWriter::resume(file, log_row.end).synced_to(log_row.synced, path.parent());
     Ok(Loaded { told: Told { stored: Some(row.stored), id }, log: Some((row.log, writer)) })
 }
 

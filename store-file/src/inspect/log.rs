@@ -328,7 +328,7 @@ impl Check<'_> {
         let mut staged = Staged::new(index);
         for (key, _) in self.stored()? {
             if let Some(run) = table::read_log_run(&key) {
-                purge::remove_run(self.shared, &mut staged, (*log, tenant), &RunId::new(run)?)?;
+                purge::remove_run(&mut staged, (*log, tenant), &RunId::new(run)?)?;
             }
             staged.delete(Key::from_bytes(&key));
         }

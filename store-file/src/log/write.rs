@@ -73,6 +73,13 @@ impl LogWriter {
         Self { file, end, synced: end.offset, unlisted: None }
     }
 
+    /// The same of a log in `folder` that is durable up to `synced` only, maybe without its name.
+    #[must_use]
+    pub fn synced_to(self, synced: u64, folder: FilePath) -> Self {
+        let unlisted = (synced < self.end.offset).then_some(folder);
+        Self { synced, unlisted, ..self }
+    }
+
     /// Where the next group goes.
     #[must_use]
     pub const fn position(&self) -> Position {

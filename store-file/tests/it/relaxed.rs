@@ -2,14 +2,17 @@
 //! leaves no half (PR-8, PR-11, PR-19, FI-12).
 
 use std::{
+    future::Future,
+    pin::pin,
     sync::{Arc, Barrier, Mutex, mpsc},
+    task::{Context, Waker},
     thread::sleep,
     time::Duration,
 };
 
 use store_core::{
-    ChildStrategy, Commit, EntryQuery, ErrorKind, Expect, ManualClock, NewThread, PageRequest, RunChange, RunFilter,
-    RunQuery, RunStatus, Silent, Store, ThreadFields, Version, inspect::Inspector,
+    ChildStrategy, Commit, EntryQuery, ErrorKind, Expect, NewThread, PageRequest, RunChange, RunFilter, RunQuery,
+    RunStatus, Silent, Store, ThreadFields, Version, inspect::Inspector,
 };
 use store_file::{
     Durability, FileStore,
@@ -18,7 +21,7 @@ use store_file::{
 
 use crate::{
     syncing::Syncing,
-    world::{Call, at, config, saying, tenant, thread, wait},
+    world::{Call, config, saying, tenant, thread, wait},
 };
 
 /// A disk with its index.
@@ -121,15 +124,15 @@ fn what_was_lost_is_not_called_damaged() {
     for number in 2..5 {
         commit(&store, saying("child", &format!("k-{number}"), &["x".repeat(700).as_str()]));
     }
-    let mut seen = [0; 6];
+    let mut seen = [0; 5];
     for (way, cut) in root.cuts() {
         let store = cut.open(Durability::Sync);
         check_sound(&store, &format!("{way:?}"));
-        seen[entries(&store, "child").unwrap_or(5)] += 1;
+        seen[entries(&store, "child").unwrap()] += 1;
         commit(&store, saying("child", "more", &["goes on"]));
     }
-    println!("entries left, or no thread: {seen:?}");
-    assert!(seen[4] > 0 && seen[5] > 0, "{seen:?}");
+    println!("how often 0 to 4 entries were left: {seen:?}");
+    assert!(seen[0] > 0 && seen[1] > 0 && seen[4] > 0, "{seen:?}");
 }
 
 /// A disk that holds up the next sync of it once it is asked to.
@@ -157,6 +160,8 @@ fn a_sync_waits_for_the_one_that_is_under_way() {
         let (_, config) = config();
         let config = config.with_durability(Durability::Interval(Duration::from_millis(1)));
         let store = FileStore::open_on(Arc::new(syncing), config).unwrap();
+        commit(&store, saying("a", "k-0", &["its log is made, and synced"]));
+        wait(store.sync()).unwrap();
         *armed.lock().unwrap() = true;
         commit(&store, saying("a", "k", &["x"]));
         gate.wait();
@@ -171,7 +176,7 @@ fn a_sync_waits_for_the_one_that_is_under_way() {
         gate.wait();
         let cut = Root::of(caller.join().unwrap());
         let store = cut.open(Durability::Sync);
-        assert_eq!((early, entries(&store, "a").ok()), (false, Some(1)), "close: {close}");
+        assert_eq!((early, entries(&store, "a").ok()), (false, Some(2)), "close: {close}");
     }
 }
 
@@ -188,8 +193,8 @@ fn a_close_that_nobody_waits_for_is_finished() {
         let (busy, opener) = (store.clone(), Arc::clone(&gate));
         let at_work = std::thread::spawn(move || wait(busy.sync()));
         gate.wait();
-        let dropped = wait(tokio::time::timeout(Duration::from_millis(20), store.close()));
-        assert!(dropped.is_err(), "{next}: nothing kept the close from ending");
+        let begun = pin!(store.close()).as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending();
+        assert!(begun, "{next}: nothing kept the close from ending");
         let going_on = std::thread::spawn(move || {
             sleep(Duration::from_millis(50));
             opener.wait();
@@ -231,7 +236,7 @@ fn a_second_crash_does_not_hide_the_first() {
     wait(store.sync()).unwrap();
     commit(&store, saying("a", "k-2", &["lost"]));
     let mut stops = 0;
-    for call in 0.. {
+    for call in 0..60 {
         let mut next = root.cut(Survivors::Synced, false);
         for again in 0..3 {
             let disk = next.disk.after_crash(Survivors::All).with_fault(call + again, Fault::Stop);
@@ -242,19 +247,15 @@ fn a_second_crash_does_not_hide_the_first() {
             stops += u32::from(opened.is_err());
             std::mem::forget(opened);
         }
-        let finished = next.disk.calls() == 0 && call > 200;
         let store = next.open(Durability::Sync);
         assert_eq!(entries(&store, "a").unwrap(), 1);
         let old =
             saying("a", "k-3", &["at the version that was lost"]).expecting(Expect::Version(Version::new(1, 1, 0)));
         let refused = wait(Call::Commit(Box::new(old)).make(&store, "default")).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Conflict, "stopped at {call}: {refused}");
-        if finished || call > 60 {
-            break;
-        }
     }
     println!("{stops} openings were stopped");
-    assert!(stops > 30, "{stops}");
+    assert!(stops >= 20, "{stops}");
 }
 
 /// Shows FI-12: what is lost with the end of a log, or with all of it, is lost from every list, and its ids can be used
