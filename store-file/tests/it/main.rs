@@ -18,6 +18,7 @@ mod fixture;
 mod folder;
 mod full_disk;
 mod given;
+mod index_crashes;
 mod inspect;
 mod plant;
 mod processes;
