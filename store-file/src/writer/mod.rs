@@ -1,16 +1,20 @@
 //! The writer of a thread: takes all requests that wait for it, plans one after the other, writes once, syncs once.
 
+mod answer;
+
 use std::{
     collections::VecDeque,
     sync::{Arc, atomic::Ordering},
 };
 
 use store_core::{
-    ClaimNumber, Commit, Detail, Error, ErrorKind, Expect, NewThread, Receipt, Result, RunId, Thread, ThreadPatch,
+    ClaimNumber, Commit, Error, ErrorKind, Expect, NewThread, Result, RunId, Thread, ThreadPatch,
     commit::{self, CommitView, Decision, Plan, Setting},
     thread::{self, StoredThread, ThreadChange},
 };
 
+pub(crate) use self::answer::Answer;
+use self::answer::{Failed, Judged};
 use crate::{
     codec::Rows,
     config::Durability,
@@ -45,22 +49,6 @@ pub(crate) struct Wanted {
     /// Dropped when the request was answered.
     #[expect(dead_code, reason = "its end says what there is to say")]
     pub(crate) work: Work,
-}
-
-/// What was written.
-#[derive(Debug)]
-pub(crate) enum Answer {
-    Receipt(Box<Receipt>),
-    Thread(Box<Thread>),
-    Done,
-}
-
-/// A request with its answer, before anything is written.
-struct Judged {
-    request: Request<Wanted, Result<Answer>>,
-    answer: Result<Answer>,
-    /// Whether nothing unwritten has part in the answer: it stays, whatever becomes of the round.
-    stands: bool,
 }
 
 type Waiting = VecDeque<Request<Wanted, Result<Answer>>>;
@@ -116,49 +104,9 @@ fn round(shared: &Arc<Shared>, key: &ThreadKey, waiting: &mut Waiting) {
     let written = round.write(&mut loaded);
     drop(loaded);
     drop(held);
-    for Judged { request, answer, stands } in answers {
-        let (wanted, reply) = request.split();
-        reply(match (&written, answer) {
-            (Err(failed), Ok(_)) if !stands => Err(failed.of(&wanted.ask)),
-            (Err(failed), Err(_)) if !stands => Err(failed.of_refused()),
-            (_, answer) => answer,
-        });
-    }
+    answers.into_iter().for_each(|judged| judged.tell(&written));
     // A failed sync has poisoned the store; the next write says so.
     let _ = shared.sync_if_many_are_dirty();
-}
-
-/// Why nothing of a round was written.
-struct Failed {
-    kind: ErrorKind,
-    text: String,
-}
-
-impl Failed {
-    fn new(error: &Error) -> Self {
-        let text = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
-        Self { kind: error.kind(), text }
-    }
-
-    /// The error for one of its callers.
-    fn of(&self, ask: &Ask) -> Error {
-        let error = match (self.kind, ask) {
-            (ErrorKind::StorageFull, _) => Error::new(Detail::StorageFull),
-            (ErrorKind::Unavailable, _) => Error::unavailable("nothing was written"),
-            (_, Ask::Commit(commit)) => Error::commit_unknown(commit.key.clone()),
-            _ => Error::commit_unknown(None),
-        };
-        error.with_source(self.text.clone())
-    }
-
-    /// The error for one that was refused because of what was then not written, or may not be: it had no effect.
-    fn of_refused(&self) -> Error {
-        let error = match self.kind {
-            ErrorKind::StorageFull => Error::new(Detail::StorageFull),
-            _ => Error::unavailable("what it was judged by was not written"),
-        };
-        error.with_source(self.text.clone())
-    }
 }
 
 struct Round<'a> {

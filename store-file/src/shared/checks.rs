@@ -1,0 +1,133 @@
+//! What is looked at before a log or a thread is trusted.
+
+use std::{io, sync::Arc};
+
+use store_core::{Error, Result, TenantId, ThreadId};
+
+use super::{Shared, guard};
+use crate::{
+    codec::{LogRow, Rows, ThreadRow},
+    damage::without_generation,
+    error,
+    log::{Header, check_version, read_header},
+    vfs::{FilePath, VfsFile, read_exact_at},
+};
+
+impl Shared {
+    /// The file of a log, for reading; at the first use it is compared with what the index knows (FI-11).
+    pub(crate) fn open_log(&self, log: u64) -> Result<(Arc<dyn VfsFile>, FilePath)> {
+        let row = self.index.any_log_row(log)?.ok_or_else(|| crate::codec::damaged("log"))?;
+        let path = Self::log_path(&row.tenant, &row.thread, row.generation)?;
+        let file = self.files.open(&path).map_err(|source| missing(&path, source))?;
+        if !self.config.read_only {
+            self.check_log(log, &*file, &path)?;
+        }
+        Ok((file, path))
+    }
+
+    /// Compares a log with what the index knows of it, once.
+    pub(crate) fn check_log(&self, log: u64, file: &dyn VfsFile, path: &FilePath) -> Result<()> {
+        if guard(&self.checked).contains(&log) {
+            return Ok(());
+        }
+        let row = self.index.any_log_row(log)?.ok_or_else(|| crate::codec::damaged("log"))?;
+        self.check_damage(&row.tenant, &row.thread)?;
+        let header = read_header(file).map_err(|source| error::io(path, source))?;
+        if let Header::Good(line, _) = &header {
+            check_version(path, line.as_bytes())?;
+        }
+        let objection = objection(&row, file, &header).map_err(|source| error::io(path, source))?;
+        let mut checked = guard(&self.checked);
+        match objection {
+            // A writer that began meanwhile has compared it before it appended: the row was older than the file.
+            Some(objection) if !checked.contains(&log) => Err(Error::corrupt(format!("{path}: {objection}"))),
+            _ => {
+                checked.insert(log);
+                Ok(())
+            }
+        }
+    }
+
+    /// Refuses a thread whose log is damaged: what the index holds of it may be a part (FI-4).
+    pub(crate) fn check_damage(&self, tenant: &TenantId, thread: &ThreadId) -> Result<()> {
+        if self.damage.threads.is_empty() {
+            return Ok(());
+        }
+        match self.damage.threads.get(&(tenant.clone(), thread.clone())) {
+            Some(detail) => Err(Error::new(detail.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// A thread, as a snapshot of the index has it.
+    pub(crate) fn thread_row(
+        &self,
+        rows: &(impl Rows + ?Sized),
+        tenant: &TenantId,
+        thread: &ThreadId,
+    ) -> Result<Option<ThreadRow>> {
+        self.check_damage(tenant, thread)?;
+        let row = rows.thread_row(tenant, thread)?;
+        if row.is_none() {
+            self.check_headless(tenant, thread)?;
+        }
+        Ok(row)
+    }
+
+    /// Refuses a thread that the index does not have, if its log is there without a header.
+    fn check_headless(&self, tenant: &TenantId, thread: &ThreadId) -> Result<()> {
+        if self.damage.headless.is_empty() {
+            return Ok(());
+        }
+        let path = Self::log_path(tenant, thread, 0)?;
+        let found = without_generation(&path).and_then(|(name, _)| self.damage.headless.get(name));
+        let Some((generation, path)) = found else { return Ok(()) };
+        let is_deleted = self.index.id_record(tenant, thread, None)?.generation >= *generation;
+        if is_deleted { Ok(()) } else { Err(error::corrupt(path, Some(0))) }
+    }
+
+    /// A thread that the index has. Of one whose log is damaged from its first commit on nobody says that it does not
+    /// exist.
+    pub(crate) fn known_thread(&self, tenant: &TenantId, thread: &ThreadId) -> Result<Option<ThreadRow>> {
+        let row = self.index.thread_row(tenant, thread)?;
+        if row.is_none() {
+            self.check_damage(tenant, thread)?;
+            self.check_headless(tenant, thread)?;
+        }
+        Ok(row)
+    }
+
+    /// Says that a log was made, or read to its end, by this opening.
+    pub(crate) fn mark_checked(&self, log: u64) {
+        guard(&self.checked).insert(log);
+    }
+}
+
+/// What is wrong with a log, compared with what the index knows of it.
+pub(crate) fn objection(row: &LogRow, file: &dyn VfsFile, header: &Header) -> io::Result<Option<String>> {
+    let len = file.len()?;
+    if len != row.end.offset {
+        let verb = if len > row.end.offset { "longer" } else { "shorter" };
+        return Ok(Some(format!("it has {len} bytes and is {verb} than the {} that were written", row.end.offset)));
+    }
+    let Header::Good(header, _) = header else { return Ok(Some("its first line is damaged".to_owned())) };
+    let fits = crate::line::ThreadHeader::decode(header).is_ok_and(|header| {
+        header.tenant == row.tenant && header.thread == row.thread && header.generation == row.generation
+    });
+    if !fits {
+        return Ok(Some("its first line names another thread".to_owned()));
+    }
+    // The last line ends with the sum that covers everything before it.
+    let expected = format!("{:08x}\"}}\n", row.end.crc);
+    let mut last = vec![0; expected.len()];
+    read_exact_at(file, &mut last, len.saturating_sub(expected.len() as u64))?;
+    Ok((last != expected.as_bytes()).then(|| "its last commit is another one than was written".to_owned()))
+}
+
+/// A log that should be there.
+pub(crate) fn missing(path: &FilePath, source: io::Error) -> Error {
+    if source.kind() == io::ErrorKind::NotFound {
+        return Error::corrupt(format!("{path}: the log is missing")).with_source(source);
+    }
+    error::io(path, source)
+}
