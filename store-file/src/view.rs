@@ -98,7 +98,9 @@ impl CommitView for View<'_> {
     }
 
     fn thread_exists(&self, id: &ThreadId) -> Result<bool> {
-        Ok(self.shared.known_thread(self.tenant, id)?.is_some())
+        let Some(row) = self.shared.known_thread(self.tenant, id)? else { return Ok(false) };
+        self.shared.settle_named(&(self.tenant.clone(), id.clone()), row.stored.thread.generation())?;
+        Ok(true)
     }
 
     fn run(&self, id: &RunId) -> Result<Option<Run>> {
@@ -106,7 +108,14 @@ impl CommitView for View<'_> {
             return Ok(Some(run.clone()));
         }
         match self.shared.index.live_run_row(self.tenant, id)? {
-            Some(row) => read(self.shared, row.log, row.span, line::decode_run).map(Some),
+            Some(row) => {
+                let run = read(self.shared, row.log, row.span, line::decode_run)?;
+                if self.log != Some(row.log) {
+                    let log = self.shared.index.any_log_row(row.log)?.ok_or_else(|| damaged("log"))?;
+                    self.shared.settle_named(&(log.tenant, log.thread), log.generation)?;
+                }
+                Ok(Some(run))
+            }
             None => Ok(None),
         }
     }

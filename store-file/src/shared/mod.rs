@@ -360,6 +360,18 @@ impl Shared {
         keys.iter().map(|key| self.sync_log(key)).fold(Ok(()), Result::and)
     }
 
+    /// Makes the log of a thread durable, before another one refers to it: with relaxed durability a power cut must not
+    /// take a thread or a run and leave what names it. Takes no slot, so that two threads may name each other.
+    pub(crate) fn settle_named(&self, key: &ThreadKey, generation: u64) -> Result<()> {
+        if !guard(&self.dirty).contains(key) {
+            return Ok(());
+        }
+        let path = Self::log_path(&key.0, &key.1, generation)?;
+        let file = self.files.open(&path).map_err(|source| missing(&path, source))?;
+        file.sync_data().map_err(|source| self.write_failed(&path, source))?;
+        self.sync_names(&path.parent())
+    }
+
     fn sync_log(&self, key: &ThreadKey) -> Result<()> {
         self.check_sound()?;
         let slot = self.slot(key);

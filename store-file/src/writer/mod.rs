@@ -287,6 +287,7 @@ impl<'a> Round<'a> {
         if let Some(parent) = patch.new_parent() {
             let ancestors = crate::threads::ancestors(self.shared, &self.key.0, parent)?;
             thread::check_parent(id, parent, &ancestors)?;
+            self.view().thread_exists(parent)?;
         }
         match change {
             ThreadChange::Unchanged(stored) => {
