@@ -13,7 +13,8 @@ use std::{
 };
 
 use store_core::{
-    EntryQuery, ErrorKind, ManualClock, PageRequest, Result, Silent, Store, ThreadQuery, inspect::Inspector,
+    EntryQuery, ErrorKind, ManualClock, PageRequest, Result, Silent, Store, ThreadQuery,
+    inspect::{Finding, FindingKind, Inspector},
 };
 use store_file::{
     Durability, FileStore,
@@ -69,11 +70,20 @@ fn mixed(seed: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Opening and a verification find nothing wrong.
+/// Opening and a verification find nothing wrong; but that a child may have outlived a parent that was lost.
+fn sound_but_for_parents(store: &FileStore) -> Result<(), String> {
+    sound_but(store, |finding| finding.kind == FindingKind::DanglingReference && finding.place == "parent thread")
+}
+
 fn sound(store: &FileStore) -> Result<(), String> {
+    sound_but(store, |_| false)
+}
+
+fn sound_but(store: &FileStore, expected: impl Fn(&Finding) -> bool) -> Result<(), String> {
     let opening = store.opening();
     let lost = opening.set_aside.iter().any(|aside| aside.acknowledged);
-    let findings = wait(store.verify(&Silent)).map_err(|error| error.to_string())?.findings;
+    let mut findings = wait(store.verify(&Silent)).map_err(|error| error.to_string())?.findings;
+    findings.retain(|finding| !expected(finding));
     let good = opening.damaged.is_empty() && !lost && findings.is_empty();
     if good { Ok(()) } else { Err(format!("{opening:?} {findings:?}")) }
 }
@@ -137,9 +147,11 @@ fn no_crash_leaves_an_index_that_takes_or_brings_back_anything() {
         );
         for (survivors, batches) in root.left(call, count) {
             let crashed = root.crashed(survivors, batches);
-            if states.lock().unwrap().insert((played.acknowledged, crashed.disk.fingerprint(), batches)) {
+            let is_new = states.lock().unwrap().insert((played.acknowledged, crashed.disk.fingerprint(), batches));
+            if is_new {
+                let number = states.lock().unwrap().len();
                 let place = format!("call {call}, {survivors:?}, {batches} batches of {:?}", root.journal.left());
-                if let Err(why) = after(&crashed, &played, &reference) {
+                if let Err(why) = after(&crashed, &played, (&reference, number)) {
                     failures.add(&place, &format!("{why}, {played:?}"));
                 }
             }
@@ -150,19 +162,23 @@ fn no_crash_leaves_an_index_that_takes_or_brings_back_anything() {
     failures.none();
 }
 
-/// A store that was crashed shows what it should, again after another power cut, and the script goes on.
-fn after(crashed: &Root, played: &Played, reference: &Reference) -> Result<(), String> {
+/// A store that was crashed shows what it should, each third one again after another power cut, and with each fifth one
+/// the script goes on.
+fn after(crashed: &Root, played: &Played, (reference, number): (&Reference, usize)) -> Result<(), String> {
     let text = |error: store_core::Error| error.to_string();
     let (clock, store) = crashed.open(Durability::Sync).map_err(text)?;
     let calls = found(&store, played, reference)?;
     sound(&store)?;
     let (least, most) = crashed.journal.left().into_inner();
-    for batches in [least, least.midpoint(most)] {
+    for batches in [least, least.midpoint(most)].into_iter().filter(|_| number % 3 == 0) {
         let (_, store) = crashed.crashed(Survivors::Synced, batches).open(Durability::Sync).map_err(text)?;
         if wait(shown(&store)).map_err(text)? != reference.shown[calls] {
             return Err(format!("another cut with {batches} batches shows something else"));
         }
         sound(&store)?;
+    }
+    if number % 5 != 0 {
+        return Ok(());
     }
     let rest = play(&store, &clock, calls, &reference.answers);
     if !rest.open.is_empty() || Some(&wait(shown(&store)).map_err(text)?) != reference.shown.last() {
@@ -253,7 +269,7 @@ fn after_loss(crashed: &Root, (synced, steps): (usize, usize), rehearsed: &[Logs
     let (_, store) = crashed.open(Durability::Sync).map_err(text)?;
     let found = logs(&store).map_err(text)?;
     wait(shown(&store)).map_err(text)?;
-    sound(&store)?;
+    sound_but_for_parents(&store)?;
     // The step at which the power went may have happened or not.
     let last = (steps + 1).min(rehearsed.len() - 1);
     let ids = rehearsed[..=last].iter().flat_map(Logs::keys).chain(found.keys());
@@ -277,5 +293,5 @@ fn after_loss(crashed: &Root, (synced, steps): (usize, usize), rehearsed: &[Logs
         let commit = saying(id, "afterwards", &["goes on"]);
         wait(Call::Commit(Box::new(commit)).make(&store, of)).map_err(|error| format!("{id}: {error}"))?;
     }
-    sound(&store)
+    sound_but_for_parents(&store)
 }
