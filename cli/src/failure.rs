@@ -66,7 +66,8 @@ impl Failure {
         }
     }
 
-    /// Prints the failure to standard error, and gives the exit code. A command that only shows something had no effect.
+    /// Prints the failure to standard error, and gives the exit code. A command that only shows something had no
+    /// effect.
     pub(crate) fn report(self, json: bool, only_shows: bool) -> ExitCode {
         let text = match self {
             Self::Output(source) if only_shows => {

@@ -101,8 +101,8 @@ impl<'a> Fields<'a> {
         serde_json::from_str(raw).map_err(|_| DecodeError::new("is no JSON object"))
     }
 
-    /// Takes a field's raw value; of a repeated field the last, as JSON readers do. The others are gone: kept and written
-    /// behind it they would be the field that the next reader takes.
+    /// Takes a field's raw value; of a repeated field the last, as JSON readers do. The others are gone: kept and
+    /// written behind it they would be the field that the next reader takes.
     pub fn take_raw(&mut self, name: &str) -> Option<&'a str> {
         let at = self.0.iter().rposition(|(key, _)| key == name)?;
         let (_, value) = self.0.remove(at);

@@ -1,7 +1,7 @@
-//! Crashes of a store whose index outlives them: after a power cut the index is as after any of its batches since it was
-//! last made durable, after the mere end of the process as after the last one; beside it the disk has lost what it may.
-//! Nothing acknowledged and durable is lost, nothing shows in part, what was deleted stays so, and a verification finds
-//! nothing (PR-9, FI-2, FI-8, FI-10, FI-12, FI-16).
+//! Crashes of a store whose index outlives them: after a power cut the index is as after any of its batches since it
+//! was last made durable, after the mere end of the process as after the last one; beside it the disk has lost what it
+//! may. Nothing acknowledged and durable is lost, nothing shows in part, what was deleted stays so, and a verification
+//! finds nothing (PR-9, FI-2, FI-8, FI-10, FI-12, FI-16).
 
 use std::{
     collections::{BTreeMap, HashSet},

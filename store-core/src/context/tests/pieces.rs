@@ -7,8 +7,8 @@ use crate::{
     log::{Cover, Node, node},
 };
 
-/// A log, an entry by word: its parent (`-` for a root), then `s` for a side entry, `o` for a message that says where it
-/// came from, or `c` with the depths that it covers as a compaction (`c0-0` for nothing).
+/// A log, an entry by word: its parent (`-` for a root), then `s` for a side entry, `o` for a message that says where
+/// it came from, or `c` with the depths that it covers as a compaction (`c0-0` for nothing).
 fn log(text: &str) -> Vec<Node> {
     let mut log: Vec<Node> = Vec::new();
     for (word, seq) in text.split_whitespace().zip(1..) {
