@@ -68,12 +68,12 @@ pub use self::{
     },
     page::{
         Cursor, CursorKey, CursorScope, DEFAULT_PAGE, MAX_BYTES_READ, MAX_PAGE, MAX_RECORDS_READ, Page, PageBuilder,
-        PageRequest, Position,
+        PageRequest, Position, merged,
     },
     progress::{Progress, Silent},
     run::{
-        Completion, EntryRange, Run, RunChange, RunFilter, RunOutcome, RunPhase, RunQuery, RunReader, RunStatus,
-        Ticket, WaitingReason, WaitingState,
+        Completion, EntryRange, Run, RunChange, RunFilter, RunOutcome, RunPhase, RunQuery, RunReader, RunScope,
+        RunStatus, Ticket, WaitingReason, WaitingState,
     },
     store::{Store, TenantStores},
     thread::{

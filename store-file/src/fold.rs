@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use store_core::{
-    Body, Entry, Error, NewThread, Result, Run, TenantId, ThreadId, ThreadOrder, Timestamp,
+    Body, Entry, Error, NewThread, Result, Run, RunScope, TenantId, ThreadId, ThreadOrder, Timestamp,
     codec::Codec,
     log::{ChangedMarks, MarkSource, Marks, Node},
     thread::{IdRecord, StoredThread, create},
@@ -16,7 +16,7 @@ use crate::{
     line::{CommitLine, Line, StateLine, ThreadLine},
     log::{Position, Span},
     staged::Staged,
-    table::{self, RunScope, ThreadScope},
+    table::{self, ThreadScope},
 };
 
 /// Whose log it is.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use store_core::{
-    CursorScope, Page, PageBuilder, Position, Result, Run, RunFilter, RunId, RunQuery, RunReader, TenantId,
+    CursorScope, Direction, Page, PageBuilder, Position, Result, Run, RunFilter, RunId, RunQuery, RunReader, TenantId,
 };
 
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     index::Snapshot,
     line,
     shared::Shared,
-    table::{self, RunScope},
+    table,
     tenant::Tenant,
     view,
 };
@@ -72,16 +72,22 @@ fn walk(
     mut each: impl FnMut(&RunRow, Run) -> bool,
 ) -> Result<()> {
     let (tenant, query, from) = what;
-    let scope = match (&query.filter.thread, &query.filter.parent_run, query.filter.statuses.as_deref()) {
-        (Some(thread), ..) => RunScope::Thread(thread),
-        (None, Some(run), _) => RunScope::Parent(run),
-        (None, None, Some(&[status])) => RunScope::Status(status),
-        (None, None, _) => RunScope::All,
+    let from = from.or_else(|| beginning(query));
+    let lists = query.filter.scopes().into_iter().map(|scope| {
+        let list = table::run_list(tenant, scope);
+        let pairs = crate::pages::places(snapshot, &list, query.direction, from.as_ref());
+        pairs.map(move |pair| table::read_place(&list, &pair?.0).ok_or_else(|| crate::codec::damaged("run list")))
+    });
+    let precedes = |a: &Result<(u64, String)>, b: &Result<(u64, String)>| match (a, b, query.direction) {
+        (Ok(a), Ok(b), Direction::Forward) => a < b,
+        (Ok(a), Ok(b), Direction::Backward) => a > b,
+        (a, ..) => a.is_err(),
     };
-    let list = table::run_list(tenant, scope);
-    for pair in crate::pages::places(snapshot, &list, query.direction, from.as_ref()) {
-        let (key, _) = pair?;
-        let (_, id) = table::read_place(&list, &key).ok_or_else(|| crate::codec::damaged("run list"))?;
+    for place in store_core::merged(lists, precedes) {
+        let (time, id) = place?;
+        if is_behind(query, time) {
+            break;
+        }
         let Some(row) = snapshot.live_run_row(tenant, &RunId::new(id)?)? else { continue };
         let run = load(shared, &row)?;
         if !each(&row, run) {
@@ -89,4 +95,21 @@ fn walk(
         }
     }
     Ok(())
+}
+
+/// Where the times begin that a query is about (PR-15).
+fn beginning(query: &RunQuery) -> Option<Position> {
+    let time = match query.direction {
+        Direction::Forward => query.filter.created_after,
+        Direction::Backward => query.filter.created_before,
+    };
+    time.map(|time| Position::new(time.as_millis(), ""))
+}
+
+/// Whether nothing from this time on is meant.
+fn is_behind(query: &RunQuery, time: u64) -> bool {
+    match query.direction {
+        Direction::Forward => query.filter.created_before.is_some_and(|before| time >= before.as_millis()),
+        Direction::Backward => query.filter.created_after.is_some_and(|after| time < after.as_millis()),
+    }
 }

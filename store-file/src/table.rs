@@ -3,7 +3,7 @@
 //! A log has a number that is valid inside of the index only; what belongs to one log stands under that number, so that
 //! a deletion removes it batch by batch.
 
-use store_core::{CommitKey, EntryId, ResourceId, RunId, RunPhase, TenantId, ThreadId, ThreadOrder, Timestamp};
+use store_core::{CommitKey, EntryId, ResourceId, RunId, RunScope, TenantId, ThreadId, ThreadOrder, Timestamp};
 
 use crate::index::{Key, KeyReader};
 
@@ -43,19 +43,6 @@ pub(crate) enum ThreadScope<'a> {
     Of(&'a ThreadId),
     /// Those of a resource.
     Resource(&'a ResourceId),
-}
-
-/// Which runs a list is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RunScope<'a> {
-    /// All of the tenant.
-    All,
-    /// Those of a thread.
-    Thread(&'a ThreadId),
-    /// Those that a run started.
-    Parent(&'a RunId),
-    /// Those in a status.
-    Status(RunPhase),
 }
 
 /// The thread of this id.

@@ -8,10 +8,7 @@ use store_core::{
     length,
 };
 
-use crate::{
-    tenant::{RunScope, Walk},
-    threads::MemoryThreads,
-};
+use crate::{tenant::Walk, threads::MemoryThreads};
 
 #[async_trait]
 impl RunReader for MemoryThreads {
@@ -33,7 +30,7 @@ impl RunReader for MemoryThreads {
             from: query.filter.created_after,
             before: query.filter.created_before,
         };
-        for (time, run) in index.walk_runs(&RunScope::of(&query.filter), &walk) {
+        for (time, run) in index.walk_runs(&query.filter, &walk) {
             let item = query.filter.admits(run).then(|| Arc::clone(run));
             if !page.offer(Position::new(time.as_millis(), run.id.as_str()), bytes(run), item) {
                 break;
@@ -45,12 +42,11 @@ impl RunReader for MemoryThreads {
 
     async fn count_runs(&self, filter: &RunFilter) -> Result<u64> {
         let index = self.tenant()?.index.read();
-        let scope = RunScope::of(filter);
         if *filter == RunFilter::default() {
-            return Ok(length(index.count_runs(&scope)));
+            return Ok(length(index.count_runs()));
         }
         let walk = Walk::over(filter.created_after, filter.created_before);
-        Ok(length(index.walk_runs(&scope, &walk).filter(|(_, run)| filter.admits(run)).count()))
+        Ok(length(index.walk_runs(filter, &walk).filter(|(_, run)| filter.admits(run)).count()))
     }
 }
 

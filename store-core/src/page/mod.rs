@@ -173,9 +173,26 @@ impl<T> PageBuilder<T> {
     }
 }
 
+/// Several lists in order, as one; `precedes` says whether an item comes before another.
+pub fn merged<I: Iterator>(
+    lists: impl IntoIterator<Item = I>,
+    precedes: impl Fn(&I::Item, &I::Item) -> bool,
+) -> impl Iterator<Item = I::Item> {
+    let mut lists: Vec<_> = lists.into_iter().map(|mut list| (list.next(), list)).collect();
+    std::iter::from_fn(move || {
+        let first =
+            lists.iter_mut().filter(|(next, _)| next.is_some()).reduce(|first, other| match (&first.0, &other.0) {
+                (Some(a), Some(b)) if precedes(b, a) => other,
+                _ => first,
+            });
+        let (next, list) = first?;
+        std::mem::replace(next, list.next())
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Cursor, PageBuilder, PageRequest, Position};
+    use super::{Cursor, PageBuilder, PageRequest, Position, merged};
     use crate::ErrorKind;
 
     fn page(records: usize, limit: usize, admits: impl Fn(usize) -> bool) -> (Vec<usize>, Option<String>) {
@@ -211,5 +228,16 @@ mod tests {
         for bad in [0, 1001, u32::MAX] {
             assert_eq!(PageRequest::first(bad).checked_limit().unwrap_err().kind(), ErrorKind::Invalid);
         }
+    }
+
+    #[test]
+    fn lists_are_merged_in_order() {
+        let check = |lists: [&[u32]; 3], wanted: &[u32]| {
+            let found: Vec<_> = merged(lists.map(<[u32]>::iter), |a, b| a < b).copied().collect();
+            assert_eq!(found, wanted);
+        };
+        check([&[1, 4, 9], &[], &[2, 3, 10]], &[1, 2, 3, 4, 9, 10]);
+        check([&[], &[], &[]], &[]);
+        check([&[5], &[1], &[3]], &[1, 3, 5]);
     }
 }

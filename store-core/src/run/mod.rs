@@ -6,7 +6,7 @@ mod rules;
 mod store;
 
 pub use self::{
-    query::{RunFilter, RunQuery},
+    query::{RunFilter, RunQuery, RunScope},
     record::{
         Completion, EntryRange, Run, RunChange, RunOutcome, RunPhase, RunStatus, Ticket, WaitingReason, WaitingState,
     },

@@ -1,5 +1,7 @@
 //! What can be asked of runs.
 
+use std::collections::BTreeSet;
+
 use super::RunPhase;
 use crate::{
     id::{AgentId, RunId, ThreadId},
@@ -24,6 +26,35 @@ pub struct RunFilter {
     pub created_before: Option<Timestamp>,
     /// Made at or after this time.
     pub created_after: Option<Timestamp>,
+}
+
+/// A list of runs that a store keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunScope<'a> {
+    /// All of the tenant.
+    All,
+    /// Those of a thread.
+    Thread(&'a ThreadId),
+    /// Those that a run started.
+    Parent(&'a RunId),
+    /// Those in a status.
+    Status(RunPhase),
+}
+
+impl RunFilter {
+    /// The shortest lists that together hold every run that the filter lets through, each in one of them (PR-15).
+    #[must_use]
+    pub fn scopes(&self) -> Vec<RunScope<'_>> {
+        match (&self.thread, &self.parent_run, &self.statuses) {
+            (Some(thread), ..) => vec![RunScope::Thread(thread)],
+            (None, Some(run), _) => vec![RunScope::Parent(run)],
+            (None, None, Some(statuses)) => {
+                let statuses: BTreeSet<_> = statuses.iter().copied().collect();
+                statuses.into_iter().map(RunScope::Status).collect()
+            }
+            (None, None, None) => vec![RunScope::All],
+        }
+    }
 }
 
 /// A list of runs by creation; ids break ties (RU-10).

@@ -12,8 +12,7 @@ use std::{
 };
 
 use store_core::{
-    EntryQuery, ErrorKind, ManualClock, PageRequest, Result, Silent, Store, ThreadQuery,
-    inspect::{Finding, FindingKind, Inspector},
+    EntryQuery, ErrorKind, ManualClock, PageRequest, Result, Silent, Store, ThreadQuery, inspect::Inspector,
 };
 use store_file::{
     Durability, FileStore,
@@ -69,20 +68,11 @@ fn mixed(seed: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Opening and a verification find nothing wrong; but that a child may have outlived a parent that was lost.
-fn sound_but_for_parents(store: &FileStore) -> Result<(), String> {
-    sound_but(store, |finding| finding.kind == FindingKind::DanglingReference && finding.place == "parent thread")
-}
-
+/// Opening and a verification find nothing wrong.
 fn sound(store: &FileStore) -> Result<(), String> {
-    sound_but(store, |_| false)
-}
-
-fn sound_but(store: &FileStore, expected: impl Fn(&Finding) -> bool) -> Result<(), String> {
     let opening = store.opening();
     let lost = opening.set_aside.iter().any(|aside| aside.acknowledged);
-    let mut findings = wait(store.verify(&Silent)).map_err(|error| error.to_string())?.findings;
-    findings.retain(|finding| !expected(finding));
+    let findings = wait(store.verify(&Silent)).map_err(|error| error.to_string())?.findings;
     let good = opening.damaged.is_empty() && !lost && findings.is_empty();
     if good { Ok(()) } else { Err(format!("{opening:?} {findings:?}")) }
 }
@@ -264,7 +254,7 @@ fn after_loss(crashed: &Root, (synced, steps): (usize, usize), rehearsed: &[Logs
     let (_, store) = crashed.open(Durability::Sync).map_err(text)?;
     let found = logs(&store).map_err(text)?;
     wait(shown(&store)).map_err(text)?;
-    sound_but_for_parents(&store)?;
+    sound(&store)?;
     // The step at which the power went may have happened or not.
     let last = (steps + 1).min(rehearsed.len() - 1);
     let ids = rehearsed[..=last].iter().flat_map(Logs::keys).chain(found.keys());
@@ -288,5 +278,5 @@ fn after_loss(crashed: &Root, (synced, steps): (usize, usize), rehearsed: &[Logs
         let commit = saying(id, "afterwards", &["goes on"]);
         wait(Call::Commit(Box::new(commit)).make(&store, of)).map_err(|error| format!("{id}: {error}"))?;
     }
-    sound_but_for_parents(&store)
+    sound(&store)
 }

@@ -6,8 +6,10 @@ use std::{
 };
 
 use store_core::{
-    ParentFilter, ResourceId, Run, RunFilter, RunId, RunPhase, Thread, ThreadFilter, ThreadId, ThreadOrder, Timestamp,
+    Direction, ParentFilter, ResourceId, Run, RunFilter, RunId, RunPhase, Thread, ThreadFilter, ThreadId, ThreadOrder,
+    Timestamp,
     commit::Needs,
+    merged, run,
     thread::{IdRecord, StoredThread},
 };
 
@@ -81,14 +83,13 @@ impl ThreadScope {
     }
 }
 
-impl RunScope {
-    /// The narrowest scope that holds all that `filter` lets through.
-    pub(crate) fn of(filter: &RunFilter) -> Self {
-        match (&filter.thread, &filter.parent_run, filter.statuses.as_deref()) {
-            (Some(thread), _, _) => Self::Thread(thread.clone()),
-            (None, Some(parent), _) => Self::Parent(parent.clone()),
-            (None, None, Some(&[status])) => Self::Status(status),
-            (None, None, _) => Self::All,
+impl From<run::RunScope<'_>> for RunScope {
+    fn from(scope: run::RunScope<'_>) -> Self {
+        match scope {
+            run::RunScope::All => Self::All,
+            run::RunScope::Thread(thread) => Self::Thread(thread.clone()),
+            run::RunScope::Parent(parent) => Self::Parent(parent.clone()),
+            run::RunScope::Status(status) => Self::Status(status),
         }
     }
 }
@@ -218,17 +219,20 @@ impl Index {
 
     pub(crate) fn walk_runs(
         &self,
-        scope: &RunScope,
+        filter: &RunFilter,
         walk: &Walk<RunId>,
     ) -> impl Iterator<Item = (Timestamp, &Arc<Run>)> {
-        self.run_order.walk(scope, walk).filter_map(|(time, id)| Some((time, self.runs.get(id)?)))
+        let backward = walk.direction == Direction::Backward;
+        let lists: Vec<_> = filter.scopes().into_iter().map(|scope| self.run_order.walk(&scope.into(), walk)).collect();
+        let places = merged(lists, move |a, b| if backward { a > b } else { a < b });
+        places.filter_map(|(time, id)| Some((time, self.runs.get(id)?)))
     }
 
     pub(crate) fn count_threads(&self, scope: &ThreadScope) -> usize {
         self.by_creation.len(scope)
     }
 
-    pub(crate) fn count_runs(&self, scope: &RunScope) -> usize {
-        self.run_order.len(scope)
+    pub(crate) fn count_runs(&self) -> usize {
+        self.run_order.len(&RunScope::All)
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use store_core::{CursorKey, Error, Result, TenantId, Timestamp, commit::Setting};
 
 pub(crate) use self::{
-    index::{Index, Outside, RunScope, ThreadScope},
+    index::{Index, Outside, ThreadScope},
     order::Walk,
     slots::Slots,
     trash::Trash,
