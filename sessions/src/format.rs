@@ -4,7 +4,11 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use store_core::{EntryId, NewEntry, ThreadFields, ThreadId, Timestamp};
 
-use crate::{error::Result, facts::Facts, issue::Issues};
+use crate::{
+    error::Result,
+    facts::{Facts, FileFacts, LastLine, Retaken},
+    issue::Issues,
+};
 
 /// One thread to be: a session that was looked through once.
 ///
@@ -107,8 +111,8 @@ pub(crate) enum Outcome {
 /// What the thread of a session holds already; empty for a new one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stored {
-    /// Entries that were imported, and their parents.
-    pub(crate) imported: BTreeMap<EntryId, Option<EntryId>>,
+    /// Entries that were imported.
+    pub(crate) imported: BTreeMap<EntryId, Imported>,
     /// Entries that are no import: their ids are taken.
     pub(crate) foreign: Vec<EntryId>,
     /// The newest facts; none for a new thread.
@@ -120,6 +124,37 @@ impl Stored {
     pub(crate) fn has(&self, id: &EntryId) -> bool {
         self.imported.contains_key(id)
     }
+
+    /// The lines of a file that were imported before they were whole. `ends` is where its lines end now, `prefix` what
+    /// the ids of their entries begin with.
+    pub(crate) fn retaken(&self, known: Option<&FileFacts>, ends: &[u64], prefix: &str) -> Vec<Retaken> {
+        let Some(known) = known else { return Vec::new() };
+        let mut retaken = known.retaken.clone();
+        let end = usize::try_from(known.lines).ok().and_then(|lines| ends.get(lines.checked_sub(1)?));
+        // What may be half of a CR LF is no part of the line.
+        let end_then = known.bytes.saturating_sub(u64::from(known.crlf.contains(known.lines)));
+        let has_grown = known.last != LastLine::Ended && end.is_some_and(|end| *end > end_then);
+        // Facts come before lines: an import that was cut off may not have come to the last one.
+        let before = retaken.iter().filter(|retaken| retaken.line == known.lines).count();
+        if has_grown && self.times(known.lines, prefix) > before {
+            retaken.push(Retaken { line: known.lines, torn: known.last == LastLine::Torn });
+        }
+        retaken
+    }
+
+    /// How often a line was imported.
+    fn times(&self, line: u64, prefix: &str) -> usize {
+        let is_of = |(id, entry): &(&EntryId, &Imported)| entry.line == line && id.as_str().starts_with(prefix);
+        self.imported.iter().filter(is_of).count()
+    }
+}
+
+/// An entry that was imported.
+#[derive(Debug, Clone)]
+pub(crate) struct Imported {
+    pub(crate) parent: Option<EntryId>,
+    /// The line that it stands for; 0 for none.
+    pub(crate) line: u64,
 }
 
 /// A thread id of the first of these texts that can be one.

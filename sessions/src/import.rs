@@ -12,7 +12,7 @@ use crate::{
     detect::{self, Detected},
     error::Result,
     facts::Facts,
-    format::{About, Outcome, Session, Stored, Surveyed},
+    format::{About, Imported, Outcome, Session, Stored, Surveyed},
     issue::{Code, Issues},
     kimi_cli, lines,
     options::{FormatName, ImportOptions},
@@ -221,10 +221,12 @@ impl Target<'_> {
         loop {
             let page = self.threads.list_entries(thread, query.clone()).await?;
             for entry in &page.items {
-                if entry.origin.as_ref().is_some_and(|origin| origin.format == format) {
-                    stored.imported.insert(entry.id.clone(), entry.parent.clone());
-                } else {
-                    stored.foreign.push(entry.id.clone());
+                match entry.origin.as_ref().filter(|origin| origin.format == format) {
+                    Some(origin) => {
+                        let imported = Imported { parent: entry.parent.clone(), line: origin.line };
+                        stored.imported.insert(entry.id.clone(), imported);
+                    }
+                    None => stored.foreign.push(entry.id.clone()),
                 }
             }
             let Some(next) = page.next else { return Ok(stored) };

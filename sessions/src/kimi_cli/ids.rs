@@ -11,6 +11,9 @@ use store_core::EntryId;
 
 use crate::{error::Result, facts::Retaken, format::Stored};
 
+/// What ids of lines of the wire begin with.
+pub(super) const WIRE: &str = "wire.";
+
 /// The ids of the lines of one file.
 #[derive(Debug, Default)]
 pub(super) struct Ids {
@@ -26,15 +29,19 @@ impl Ids {
         Arc::new(stored.foreign.iter().map(|id| id.as_str().to_owned()).collect())
     }
 
+    /// What ids of the context at this position begin with.
+    pub(super) fn prefix(position: usize) -> String {
+        if position == 0 { String::new() } else { format!("{}.", position + 1) }
+    }
+
     /// Ids of the context at this position of the history, from 0.
     pub(super) fn context(position: usize, taken: &Arc<HashSet<String>>, retaken: &[Retaken]) -> Self {
-        let prefix = if position == 0 { String::new() } else { format!("{}.", position + 1) };
-        Self::new(prefix, taken, retaken)
+        Self::new(Self::prefix(position), taken, retaken)
     }
 
     /// Ids of what went over the wire.
     pub(super) fn wire(taken: &Arc<HashSet<String>>, retaken: &[Retaken]) -> Self {
-        Self::new("wire.".to_owned(), taken, retaken)
+        Self::new(WIRE.to_owned(), taken, retaken)
     }
 
     fn new(prefix: String, taken: &Arc<HashSet<String>>, retaken: &[Retaken]) -> Self {

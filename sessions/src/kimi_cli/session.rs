@@ -7,14 +7,14 @@ use super::{
     drafts::KimiDrafts,
     folder::is_context,
     history::{History, Mark},
-    ids::Ids,
+    ids::{self, Ids},
     row::Row,
     state::Whole,
     wire::Record,
 };
 use crate::{
     error::Result,
-    facts::{Facts, FileFacts, LastLine, Retaken},
+    facts::{Facts, FileFacts, Retaken},
     format::{About, Drafts, Session, Stored},
     source::Source,
 };
@@ -83,12 +83,14 @@ impl KimiSession {
         let mut facts = self.about.facts.clone();
         let mut ids = Vec::new();
         for (position, context) in self.contexts.iter().enumerate() {
-            let retaken = retaken(known.get(position).copied(), context);
+            let prefix = Ids::prefix(position) + "L";
+            let retaken = stored.retaken(known.get(position).copied(), &context.ends, &prefix);
             ids.push(Ids::context(position, &taken, &retaken));
             note_retaken(&mut facts, &context.facts, retaken);
         }
         let wire_known = stored.facts.as_ref().and_then(|facts| facts.named(WIRE));
-        let retaken_wire = self.wire.as_ref().map(|wire| retaken(wire_known, wire)).unwrap_or_default();
+        let ends = self.wire.as_ref().map_or(&[][..], |wire| &wire.ends);
+        let retaken_wire = stored.retaken(wire_known, ends, ids::WIRE);
         let wire_ids = Ids::wire(&taken, &retaken_wire);
         if let Some(wire) = &self.wire {
             note_retaken(&mut facts, &wire.facts, retaken_wire);
@@ -164,19 +166,6 @@ fn begins_with<T>(now: &Lined<T>, known: &FileFacts) -> Result<bool> {
         return Ok(known.sha256 == now.facts.sha256);
     }
     Ok(known.bytes < now.facts.bytes && now.source.hash_of(known.bytes)?.as_ref() == Some(&known.sha256))
-}
-
-/// Lines that were imported before they were whole.
-fn retaken<T>(known: Option<&FileFacts>, now: &Lined<T>) -> Vec<Retaken> {
-    let Some(known) = known else { return Vec::new() };
-    let mut retaken = known.retaken.clone();
-    let last = usize::try_from(known.lines).ok().and_then(|lines| now.ends.get(lines.checked_sub(1)?));
-    // What may be half of a CR LF is no part of the line.
-    let end_then = known.bytes.saturating_sub(u64::from(known.crlf.contains(known.lines)));
-    if known.bytes < now.facts.bytes && known.last != LastLine::Ended && last.is_some_and(|end| *end > end_then) {
-        retaken.push(Retaken { line: known.lines, torn: known.last == LastLine::Torn });
-    }
-    retaken
 }
 
 fn note_retaken(facts: &mut Facts, file: &FileFacts, retaken: Vec<Retaken>) {

@@ -7,7 +7,7 @@ use store_core::EntryId;
 use super::{Ids, LineFormat, Row, drafts::LineDrafts};
 use crate::{
     error::Result,
-    facts::{Facts, LastLine, Retaken},
+    facts::{Facts, Retaken},
     format::{self, Drafts, Session, Stored},
     source::Source,
     tree::Tree,
@@ -31,17 +31,7 @@ pub(super) struct LineSession<F: LineFormat> {
 impl<F: LineFormat> LineSession<F> {
     /// Lines that were imported before they were whole.
     fn retaken(&self, stored: &Stored) -> Vec<Retaken> {
-        let (Some(known), Some(now)) = (stored.facts.as_ref().and_then(Facts::file), self.about.facts.file()) else {
-            return Vec::new();
-        };
-        let mut retaken = known.retaken.clone();
-        let last = usize::try_from(known.lines).ok().and_then(|lines| self.ends.get(lines.checked_sub(1)?));
-        // What may be half of a CR LF is no part of the line.
-        let end_then = known.bytes.saturating_sub(u64::from(known.crlf.contains(known.lines)));
-        if known.bytes < now.bytes && known.last != LastLine::Ended && last.is_some_and(|end| *end > end_then) {
-            retaken.push(Retaken { line: known.lines, torn: known.last == LastLine::Torn });
-        }
-        retaken
+        stored.retaken(stored.facts.as_ref().and_then(Facts::file), &self.ends, "")
     }
 
     pub(super) fn ids(&self, stored: &Stored) -> Ids {
@@ -85,7 +75,7 @@ impl<F: LineFormat> Session for LineSession<F> {
         let nodes: HashMap<_, _> = (0..self.tree.len()).filter_map(|at| Some((id_of(at)?, at))).collect();
         let parents: Vec<_> = (0..self.tree.len())
             .map(|at| match id_of(at).and_then(|id| stored.imported.get(id)) {
-                Some(parent) => parent.as_ref().and_then(|parent| nodes.get(parent).copied()),
+                Some(entry) => entry.parent.as_ref().and_then(|parent| nodes.get(parent).copied()),
                 None => self.tree.parent(at),
             })
             .collect();

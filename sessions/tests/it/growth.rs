@@ -173,6 +173,29 @@ async fn an_import_that_was_killed_goes_on() {
 }
 
 #[tokio::test]
+async fn a_killed_import_may_not_have_come_to_its_last_line() {
+    let line = |n: u32| format!("{{\"id\":\"m{n}\",\"type\":\"user\",\"content\":\"{n}\",\"timestamp\":{n}}}");
+    let whole: String = (1..=1202).map(|n| format!("{}{} \n", if n == 1201 { " " } else { "" }, line(n))).collect();
+    let start = whole.find("{\"id\":\"m1201\"").unwrap();
+    // Blank so far, torn, a whole line without its end.
+    for cut in [0, 20, line(1201).len()] {
+        let folder = tempdir().unwrap();
+        let commits = store();
+        let path = file(folder.path(), "last.jsonl", &whole[..start + cut]);
+        let killed = crate::given::Killed::after(&*commits, 1);
+        assert!(import(&killed, &path, &ImportOptions::default()).await.is_err());
+        file(folder.path(), "last.jsonl", &whole);
+        let report = imported(&*commits, &path).await;
+        assert_eq!(report.thread.as_ref().unwrap().as_str(), "last");
+        let found = entries(&*commits, report.thread.as_ref().unwrap()).await;
+        let of_line: Vec<_> = found.iter().filter(|entry| entry.origin.as_ref().unwrap().line == 1201).collect();
+        assert_eq!(of_line.iter().map(|entry| entry.id.as_str()).collect::<Vec<_>>(), ["m1201"], "cut at {cut}");
+        comes_back(&*commits, &report, whole.as_bytes()).await;
+        assert_eq!(imported(&*commits, &path).await.added, 0, "cut at {cut}");
+    }
+}
+
+#[tokio::test]
 async fn a_thread_that_was_continued_still_takes_new_lines() {
     let folder = tempdir().unwrap();
     let commits = store();

@@ -162,3 +162,50 @@ async fn an_import_that_was_killed_goes_on() {
         assert_eq!(all.len() as u64, report.entries);
     }
 }
+
+#[tokio::test]
+async fn a_killed_import_may_not_have_come_to_a_last_line() {
+    let temp = tempdir().unwrap();
+    let folder = temp.path().join("last");
+    fs::create_dir(&folder).unwrap();
+    let lines: String = (1..=1200).map(|n| format!("{{\"role\":\"user\",\"content\":\"{n}\"}}\n")).collect();
+    let wire =
+        "{\"type\": \"metadata\"}\n{\"timestamp\": 1.5, \"message\": {\"type\": \"StepBegin\", \"payload\": {}}}\n";
+    // Torn, whole lines without their ends.
+    for cut in [9, 1] {
+        let commits = store();
+        file(&folder, "context_1.jsonl", "{\"role\":\"user\",\"content\":\"earlier\"}\n".repeat(1200));
+        file(&folder, "context.jsonl", &lines[..lines.len() - cut]);
+        file(&folder, "wire.jsonl", &wire[..wire.len() - cut]);
+        let killed = Killed::after(&*commits, 1);
+        assert!(import(&killed, &folder, &ImportOptions::default()).await.is_err());
+        file(&folder, "context.jsonl", format!("{} \n", &lines[..lines.len() - 1]));
+        file(&folder, "wire.jsonl", format!("{} \n", &wire[..wire.len() - 1]));
+        let report = imported(&*commits, &folder).await;
+        let all = entries(&*commits, &report.thread.unwrap()).await;
+        let again: Vec<_> = all.iter().filter(|entry| entry.id.as_str().contains("#2")).collect();
+        assert!(again.is_empty(), "{cut}: {again:?}");
+        assert_eq!(all.len() as u64, report.entries, "{cut}");
+    }
+}
+
+#[tokio::test]
+async fn a_line_is_made_anew_as_often_as_it_was_stored() {
+    let temp = tempdir().unwrap();
+    let folder = temp.path().join("again");
+    fs::create_dir(&folder).unwrap();
+    let line = "{\"role\":\"user\",\"content\":\"one\"}\n";
+    let wire = "{\"timestamp\": 1.5, \"message\": {\"type\": \"StepBegin\", \"payload\": {}}}\n";
+    let commits = store();
+    file(&folder, "context.jsonl", line);
+    file(&folder, "wire.jsonl", &wire[..9]);
+    let _torn = imported(&*commits, &folder).await;
+    file(&folder, "context.jsonl", line.repeat(1200));
+    file(&folder, "wire.jsonl", &wire[..19]);
+    assert!(import(&Killed::after(&*commits, 1), &folder, &ImportOptions::default()).await.is_err());
+    file(&folder, "wire.jsonl", wire);
+    let report = imported(&*commits, &folder).await;
+    let all = entries(&*commits, &report.thread.unwrap()).await;
+    let ids: Vec<_> = all.iter().map(|entry| entry.id.as_str()).filter(|id| id.starts_with("wire.")).collect();
+    assert_eq!(ids, ["wire.L1", "wire.L1#2"]);
+}
