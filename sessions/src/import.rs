@@ -16,6 +16,7 @@ use crate::{
     issue::{Code, Issues},
     kimi_cli, lines,
     options::{FormatName, ImportOptions},
+    parents,
     pi::Pi,
     report::Report,
     source::Source,
@@ -33,26 +34,24 @@ use crate::{
 /// fails. What was written until then stays, and the same import again goes on.
 pub async fn import(commits: &dyn CommitCoordinator, path: &Path, options: &ImportOptions) -> Result<Vec<Report>> {
     let threads = commits.threads();
+    let target = Target { commits, threads: &*threads, options };
     let mut reports = Vec::new();
-    let mut orphans = Vec::new();
-    for source in detect::sources(path)? {
-        let target = Target { commits, threads: &*threads, options };
-        reports.extend(import_source(&target, &source, &mut orphans).await?);
+    let done = import_all(&target, path, &mut reports).await;
+    // A parent may be a file that came later, and a source that fails takes none away.
+    if reports.iter().any(|report| report.added > 0) {
+        parents::link_all(&*threads).await?;
     }
-    // A parent may be a file that came later.
-    for (child, parent) in orphans {
-        if threads.validate_parent(&child, &parent).await.is_ok() {
-            let patch = ThreadPatch::default().with_parent(Some(parent));
-            let _thread = threads.update_thread(&child, patch, Expect::Any).await?;
-        }
-    }
-    Ok(reports)
+    done.map(|()| reports)
 }
 
-/// Threads whose parent was not there when they were made, and the parent.
-type Orphans = Vec<(ThreadId, ThreadId)>;
+async fn import_all(target: &Target<'_>, path: &Path, reports: &mut Vec<Report>) -> Result<()> {
+    for source in detect::sources(path)? {
+        reports.extend(import_source(target, &source).await?);
+    }
+    Ok(())
+}
 
-async fn import_source(target: &Target<'_>, path: &Path, orphans: &mut Orphans) -> Result<Vec<Report>> {
+async fn import_source(target: &Target<'_>, path: &Path) -> Result<Vec<Report>> {
     let options = target.options;
     let detected = detect::detect(path, options)?;
     let format = match (options.format, detected) {
@@ -67,7 +66,7 @@ async fn import_source(target: &Target<'_>, path: &Path, orphans: &mut Orphans) 
     let mut reports: Vec<Report> = Vec::new();
     let mut parent: Option<ThreadId> = None;
     for surveyed in sessions {
-        let report = target.import(surveyed, parent.as_ref(), orphans).await?;
+        let report = target.import(surveyed, parent.as_ref()).await?;
         parent = parent.or_else(|| report.thread.clone());
         reports.push(report);
     }
@@ -137,25 +136,12 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
-    async fn import(&self, surveyed: Surveyed, parent: Option<&ThreadId>, orphans: &mut Orphans) -> Result<Report> {
+    async fn import(&self, surveyed: Surveyed, parent: Option<&ThreadId>) -> Result<Report> {
         let Surveyed { mut session, mut issues } = surveyed;
-        if session.about().is_child {
-            session.about_mut().fields.parent_thread_id = parent.cloned();
-        }
-        let mut missing = session.about().fields.parent_thread_id.clone();
-        if missing.as_ref() == Some(&session.about().thread) {
-            session.about_mut().fields.parent_thread_id = None;
-            missing = None;
-        }
-        if let Some(named) = &missing
-            && self.threads.load_thread(named).await?.is_some()
-        {
-            missing = None;
-        }
-        if missing.is_some() {
-            session.about_mut().fields.parent_thread_id = None;
-        }
         let (thread, stored) = self.find(&*session, &mut issues).await?;
+        if stored.facts.is_none() {
+            self.place(session.about_mut(), parent).await?;
+        }
         session.adopt(&stored);
         let session = &*session;
         if self.options.strict {
@@ -166,11 +152,19 @@ impl Target<'_> {
             }
         }
         let tally = write::write(self.commits, session, (&thread, &stored), &mut issues).await?;
-        self.refresh(session, &thread, tally.added > 0 && stored.facts.is_some()).await?;
-        if stored.facts.is_none() {
-            orphans.extend(missing.map(|parent| (thread.clone(), parent)));
+        if stored.facts.is_some() {
+            self.refresh(session, &thread, tally.added > 0).await?;
         }
         Ok(report(session.about(), Some(thread), &tally, issues))
+    }
+
+    /// Says below which parent a new thread stands.
+    async fn place(&self, about: &mut About, first: Option<&ThreadId>) -> Result<()> {
+        if about.is_child {
+            about.fields.parent_thread_id = first.cloned();
+        }
+        about.fields.parent_thread_id.take_if(|parent| *parent == about.thread);
+        parents::wait(self.threads, &mut about.fields).await
     }
 
     /// The thread of a session: one that was made of the beginning of the same bytes, or else a new one.
@@ -234,13 +228,15 @@ impl Target<'_> {
         }
     }
 
-    /// Gives a thread that has grown the title and the metadata that its source has now.
+    /// Gives a known thread its parent if it waits for that, and one that has grown the title and the metadata that
+    /// its source has now.
     async fn refresh(&self, session: &dyn Session, id: &ThreadId, has_grown: bool) -> Result<()> {
-        let fields = &session.about().fields;
+        let Some(thread) = self.threads.load_thread(id).await? else { return Ok(()) };
+        parents::link(self.threads, &thread).await?;
         if !has_grown {
             return Ok(());
         }
-        let Some(thread) = self.threads.load_thread(id).await? else { return Ok(()) };
+        let fields = &session.about().fields;
         let mut patch = ThreadPatch::default();
         patch.title = fields.title.clone().filter(|title| thread.title.as_ref() != Some(title)).map(Some);
         for (key, value) in &fields.metadata {

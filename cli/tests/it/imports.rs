@@ -62,3 +62,18 @@ fn a_strict_import_writes_nothing_of_a_file_with_issues() {
     assert!(said.err.contains("malformed_line") && said.err.contains("--strict"), "{said:?}");
     assert_eq!(at(&store.json(&["threads"]), "/threads"), &json!([]));
 }
+
+#[test]
+fn files_may_come_before_their_parents() {
+    let store = Store::new();
+    let session = |id: &str, parent: &str| {
+        let path = store.beside(&format!("{id}.jsonl"));
+        let header = json!({"type": "session", "version": 3, "id": id, "timestamp": "2026-01-05T10:00:00Z", "parentSession": parent});
+        fs::write(&path, format!("{header}\n")).unwrap();
+        path
+    };
+    let (child, parent) = (session("child", "/x/1_parent.jsonl"), session("parent", ""));
+    store.run(&["import", child.to_str().unwrap(), parent.to_str().unwrap()]).good();
+    let shown = store.run(&["show", "child"]).good();
+    assert!(shown.out.lines().any(|line| line.contains("parent") && line.ends_with("parent")), "{shown:?}");
+}

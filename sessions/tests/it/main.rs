@@ -18,4 +18,5 @@ mod kimi_growth;
 mod kimi_histories;
 mod kimi_rules;
 mod mutations;
+mod parents;
 mod rules;

@@ -1,0 +1,87 @@
+//! Threads whose parent comes later, or not at all.
+
+use std::path::{Path, PathBuf};
+
+use sessions::{ImportOptions, import};
+use store_core::{Commit, CommitCoordinator, Expect, Message, NewEntry, Thread, ThreadId, ThreadPatch};
+use tempfile::tempdir;
+
+use crate::given::{Killed, file, imported, store};
+
+fn id(text: &str) -> ThreadId {
+    ThreadId::new(text).unwrap()
+}
+
+/// A session of this id that names a parent.
+fn session(folder: &Path, id: &str, parent: &str) -> PathBuf {
+    let time = "2026-01-05T10:00:00.000Z";
+    let header = format!(
+        r#"{{"type":"session","version":3,"id":"{id}","timestamp":"{time}","parentSession":"/x/1_{parent}.jsonl"}}"#
+    );
+    file(folder, &format!("{id}.jsonl"), header + "\n")
+}
+
+async fn load(commits: &dyn CommitCoordinator, thread: &str) -> Thread {
+    commits.threads().load_thread(&id(thread)).await.unwrap().unwrap()
+}
+
+/// The parent of a thread, and whom it waits for.
+async fn parent(commits: &dyn CommitCoordinator, thread: &str) -> (Option<String>, Option<String>) {
+    let thread = load(commits, thread).await;
+    let waits_for = thread.metadata.get("import.parent").map(|value| value.as_str().to_owned());
+    (thread.parent_thread_id.map(|parent| parent.as_str().to_owned()), waits_for)
+}
+
+#[tokio::test]
+async fn a_parent_may_come_with_a_later_import() {
+    let folder = tempdir().unwrap();
+    let commits = store();
+    let child = session(folder.path(), "child", "late");
+    let _report = imported(&*commits, &child).await;
+    assert_eq!(parent(&*commits, "child").await, (None, Some("\"late\"".to_owned())));
+    assert_eq!(imported(&*commits, &child).await.added, 0);
+    let _report = imported(&*commits, &session(folder.path(), "late", "late")).await;
+    assert_eq!(parent(&*commits, "child").await, (Some("late".to_owned()), None));
+    assert_eq!(parent(&*commits, "late").await, (None, None));
+    // What is changed by hand stays.
+    let patch = ThreadPatch::default().with_parent(None);
+    let _thread = commits.threads().update_thread(&id("child"), patch, Expect::Any).await.unwrap();
+    let _reports = import(&*commits, folder.path(), &ImportOptions::default()).await.unwrap();
+    let _report = imported(&*commits, &session(folder.path(), "other", "other")).await;
+    assert_eq!(parent(&*commits, "child").await, (None, None));
+}
+
+#[tokio::test]
+async fn an_import_that_fails_later_still_gives_parents() {
+    let folder = tempdir().unwrap();
+    for (name, parent) in [("a", "b"), ("b", "b"), ("c", "b")] {
+        session(folder.path(), name, parent);
+    }
+    let commits = store();
+    let killed = Killed::after(&*commits, 2);
+    assert!(import(&killed, folder.path(), &ImportOptions::default()).await.is_err());
+    assert_eq!(parent(&*commits, "a").await, (Some("b".to_owned()), None));
+}
+
+#[tokio::test]
+async fn a_known_session_looks_for_its_parent_again() {
+    let folder = tempdir().unwrap();
+    let commits = store();
+    let child = session(folder.path(), "child", "made");
+    let _report = imported(&*commits, &child).await;
+    let commit = Commit::new(id("made")).expecting(Expect::Absent).entry(NewEntry::new(Message::user("mine")));
+    let _receipt = commits.commit(commit).await.unwrap();
+    assert_eq!(imported(&*commits, &child).await.added, 0);
+    assert_eq!(parent(&*commits, "child").await, (Some("made".to_owned()), None));
+}
+
+#[tokio::test]
+async fn sessions_that_name_each_other_make_no_circle() {
+    let folder = tempdir().unwrap();
+    let commits = store();
+    for (name, parent) in [("a", "b"), ("b", "a")] {
+        let _report = imported(&*commits, &session(folder.path(), name, parent)).await;
+    }
+    assert_eq!(parent(&*commits, "a").await, (None, Some("\"b\"".to_owned())));
+    assert_eq!(parent(&*commits, "b").await, (Some("a".to_owned()), None));
+}
