@@ -7,7 +7,8 @@
 //! - `import`, `write`: the driver: recognise, look through, find the thread, write what is new
 //! - `format`: the seam between driver and formats; start there to add one
 //! - `lines`, `tree`: formats whose lines form a tree; `source`, `lenient`, `json`, `time`: how lines are read
-//! - `facts`: what is remembered of a file; `parents`: of a parent that is not there; `issue`, `report`: what is said about it
+//! - `facts`: what is remembered of a file; `issue`, `report`: what is said about it
+//! - `parents`: what is remembered of a parent that is not there yet
 //! - `agent_core`, `kimi_cli`, `pi`: the formats; `export`: back to files
 //!
 //! ```no_run

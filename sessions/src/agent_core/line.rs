@@ -5,10 +5,11 @@ use store_core::{Block, BlockKind, Body, Custom, Json, Message, Role, ToolResult
 use super::{METADATA, TOOL};
 use crate::{blocks::joined_text, json::Object, lines::Typed};
 
-/// The line of an entry. A message with several results has one line for each and is not written here.
+/// The line of an entry. A message with several results has one line for each and is not written here. The format has
+/// no lines beside the path: a reader would take them for the conversation.
 pub(crate) fn encode(entry: &Typed<'_>) -> Option<String> {
     match entry.body {
-        Body::Message(message) => encode_message(entry, message),
+        Body::Message(message) if !entry.side => encode_message(entry, message),
         Body::Custom(custom) if custom.kind == TOOL && !entry.side => encode_tool(entry, custom),
         Body::Custom(custom) if custom.kind == METADATA && !entry.side => Some(line(entry, "metadata", |out| {
             timestamp(out, entry);

@@ -73,7 +73,7 @@ impl Writer<'_, '_> {
         }
         self.note(entry, is_own);
         match entry.message() {
-            Some(message) if message.role == Role::Tool => self.results(entry, message),
+            Some(message) if message.role == Role::Tool && !entry.side => self.results(entry, message),
             _ => {
                 let parent = self.parent(entry);
                 let body = self.renamed(&entry.body);
@@ -180,7 +180,8 @@ impl Writer<'_, '_> {
         if entry.run.is_some() {
             losses.add("/run", ("run", "the format has none", "dropped"));
         }
-        let Some(message) = entry.message() else { return };
+        // Beside the path a body is written as it is.
+        let Some(message) = entry.message().filter(|_| !entry.side) else { return };
         losses.message(message);
         if message.role == Role::Tool {
             let is_result = |block: &&Block| matches!(block.kind, BlockKind::ToolResult(_));

@@ -89,6 +89,42 @@ async fn any_thread_goes_out_as_agent_core_and_comes_back() {
 }
 
 #[tokio::test]
+async fn messages_beside_the_path_are_no_conversation() {
+    let commits = store();
+    let call = Message::new(Role::Assistant, vec![Block::tool_use("c1", "read", Json::parse("{}").unwrap())]);
+    let results =
+        vec![Block::tool_result("c1", vec![Block::text("one")]), Block::tool_result("c1", vec![Block::text("two")])];
+    let commit = Commit::new(ThreadId::new("sides").unwrap())
+        .expecting(Expect::Absent)
+        .entry(entry("u1", Message::user("first")))
+        .entry(entry("a1", Message::assistant("answer")))
+        .entry(entry("s1", Message::user("aside")).with_side(true))
+        .entry(entry("s2", call).with_side(true))
+        .entry(entry("s3", Message::new(Role::Tool, results)).with_side(true));
+    let thread = commits.commit(commit).await.unwrap().thread;
+    let mut out = Vec::new();
+    let report = export(&*commits.threads(), &thread, FormatName::AgentCore, &mut out).await.unwrap();
+    assert_eq!(report.losses, []);
+    let types: Vec<_> = String::from_utf8(out.clone())
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["type"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(types, ["user", "assistant", "metadata", "metadata", "metadata"]);
+    let folder = tempdir().unwrap();
+    let other = store();
+    let again = imported(&*other, &file(folder.path(), "sides.jsonl", &out)).await;
+    assert_eq!((&again.issues, again.leaves), (&Vec::new(), 1));
+    let copy = again.thread.unwrap();
+    assert_eq!(other.threads().load_thread(&copy).await.unwrap().unwrap().head, Some(id("a1")));
+    let found = entries(&*other, &copy).await;
+    for entry in entries(&*commits, &thread).await {
+        let same = found.iter().find(|other| other.id == entry.id).unwrap();
+        assert_eq!((&same.body, same.side, &same.parent), (&entry.body, entry.side, &entry.parent), "{}", entry.id);
+    }
+}
+
+#[tokio::test]
 async fn every_import_goes_out_as_agent_core() {
     for name in [
         "pi/v3-tree",
