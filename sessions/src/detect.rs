@@ -41,14 +41,16 @@ pub(crate) fn sources(path: &Path) -> Result<Vec<PathBuf>> {
     }
     let mut below = Vec::new();
     for entry in std::fs::read_dir(path).map_err(Error::io(path))? {
-        below.push(entry.map_err(Error::io(path))?.path());
+        let entry = entry.map_err(Error::io(path))?;
+        below.push((entry.path(), entry.file_type().map_err(Error::io(&entry.path()))?));
     }
-    below.sort();
+    below.sort_by(|a, b| a.0.cmp(&b.0));
     let mut found = Vec::new();
-    for path in below {
-        if path.is_dir() {
+    for (path, kind) in below {
+        // A link may lead anywhere, also in a circle.
+        if kind.is_dir() {
             found.extend(sources(&path)?);
-        } else if is_session_file(&path) {
+        } else if is_session_file(&path) && (kind.is_file() || path.is_file()) {
             found.push(path);
         }
     }

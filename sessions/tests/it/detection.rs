@@ -2,7 +2,9 @@
 
 use sessions::{Code, FormatName, ImportOptions, import};
 
-use crate::given::{fixtures, imported, store};
+use tempfile::tempdir;
+
+use crate::given::{file, fixtures, imported, store};
 
 async fn refused(name: &str, code: Code, says: &str) {
     let commits = store();
@@ -54,4 +56,25 @@ async fn a_format_that_is_given_is_not_recognised() {
     let reports = import(&*commits, &fixtures().join("bad/unknown-format.jsonl"), &options).await.unwrap();
     assert!(reports[0].is_imported());
     assert_eq!(reports[0].count(Code::UnknownType), 2);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn links_to_folders_are_not_followed() {
+    use std::os::unix::fs::symlink;
+    let folder = tempdir().unwrap();
+    let line = |id: &str| format!("{{\"id\":\"{id}\",\"type\":\"user\",\"content\":\"x\",\"timestamp\":1}}\n");
+    let elsewhere = tempdir().unwrap();
+    let target = file(elsewhere.path(), "target.txt", line("t"));
+    file(elsewhere.path(), "behind.jsonl", line("b"));
+    std::fs::create_dir(folder.path().join("real")).unwrap();
+    file(&folder.path().join("real"), "a.jsonl", line("a"));
+    symlink(folder.path(), folder.path().join("real/circle")).unwrap();
+    symlink(elsewhere.path(), folder.path().join("far")).unwrap();
+    symlink(elsewhere.path(), folder.path().join("named.jsonl")).unwrap();
+    symlink(folder.path().join("nobody"), folder.path().join("nowhere.jsonl")).unwrap();
+    symlink(&target, folder.path().join("linked.jsonl")).unwrap();
+    let reports = import(&*store(), folder.path(), &ImportOptions::default()).await.unwrap();
+    let threads: Vec<_> = reports.iter().map(|report| report.thread.as_ref().unwrap().as_str()).collect();
+    assert_eq!(threads, ["linked", "a"]);
 }
