@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::{
     error::{Error, Result},
     json::Object,
-    lenient,
+    kimi_cli, lenient,
     options::{FormatName, ImportOptions},
     source::{Next, Source},
 };
@@ -32,9 +32,12 @@ pub(crate) fn sources(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         let is_context = path.file_name().is_some_and(|name| name == "context.jsonl");
         let folder = path.parent().filter(|_| is_context && path.exists());
-        // The folder of a context file is the session.
         let folder = folder.map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
-        return Ok(vec![folder.unwrap_or(path).to_owned()]);
+        // The folder of a context file is the session, unless it holds nothing else of one.
+        return Ok(match folder {
+            Some(folder) if kimi_cli::is_session(folder)? => vec![folder.to_owned()],
+            _ => vec![path.to_owned()],
+        });
     }
     if path.join("context.jsonl").is_file() {
         return Ok(vec![path.to_owned()]);

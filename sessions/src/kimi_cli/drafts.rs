@@ -38,7 +38,8 @@ enum Stage<'a> {
     Before(usize),
     Context(usize, Open, Box<ContextDrafts<'a>>),
     Wire(Open),
-    Wholes,
+    /// The next is the whole file at this position.
+    Wholes(usize),
     End,
 }
 
@@ -137,14 +138,15 @@ impl<'a> KimiDrafts<'a> {
                     self.record(line)?;
                     Stage::Wire(open)
                 }
-                None => Stage::Wholes,
+                None => Stage::Wholes(0),
             },
-            Stage::Wholes => {
-                for (prefix, whole) in &session.wholes {
+            Stage::Wholes(at) => match session.wholes.get(at) {
+                Some((prefix, whole)) => {
                     self.whole(prefix, whole)?;
+                    Stage::Wholes(at + 1)
                 }
-                Stage::End
-            }
+                None => Stage::End,
+            },
             Stage::End => Stage::End,
         };
         Ok(())
@@ -155,7 +157,7 @@ impl<'a> KimiDrafts<'a> {
         let Some((file, context)) = session.contexts.get(at).zip(ContextDrafts::new(session, at)) else {
             return Ok(match &session.wire {
                 Some(wire) => Stage::Wire(Open::new(wire)?),
-                None => Stage::Wholes,
+                None => Stage::Wholes(0),
             });
         };
         let has_times = session.wire.iter().flat_map(|wire| &wire.rows).any(|record| record.time.is_some());
@@ -190,8 +192,9 @@ impl<'a> KimiDrafts<'a> {
         let name = whole.facts.name.as_deref().unwrap_or_default();
         let id = self.plan().wire_ids.named(&format!("{prefix}.{}", short(&digest(name, &whole.facts.sha256))))?;
         let mut origin = ImportOrigin::new(self.session.about.format, 0);
-        if whole.custom.data.as_str().as_bytes() != whole.bytes {
-            origin = origin.with_raw(whole.bytes.clone());
+        let bytes = whole.bytes()?;
+        if whole.custom.data.as_str().as_bytes() != bytes {
+            origin = origin.with_raw(bytes);
         }
         let entry = NewEntry::new(whole.custom.clone())
             .with_id(id)

@@ -12,6 +12,12 @@ use crate::error::{Error, Result};
 /// The context that is written to.
 pub(super) const CONTEXT: &str = "context.jsonl";
 
+/// The file of what went over the wire.
+pub(super) const WIRE: &str = "wire.jsonl";
+
+/// The settings and the title.
+const STATE: &str = "state.json";
+
 /// The files of a session.
 #[derive(Debug, Default)]
 pub(super) struct Folder {
@@ -80,12 +86,24 @@ impl Folder {
 
     fn file(&mut self, found: Found, name: &str, is_top: bool) {
         match name {
-            "wire.jsonl" if is_top => self.wire = Some(found),
-            "state.json" if is_top => self.state = Some(found),
+            WIRE if is_top => self.wire = Some(found),
+            STATE if is_top => self.state = Some(found),
             _ if is_top && is_context(Some(name)) => self.contexts.push(found),
             _ => self.others.push(found),
         }
     }
+}
+
+/// Whether a folder holds more of a session than the context that is written to.
+pub(crate) fn is_session(folder: &Path) -> Result<bool> {
+    for entry in fs::read_dir(folder).map_err(Error::io(folder))? {
+        let name = entry.map_err(Error::io(folder))?.file_name().to_string_lossy().into_owned();
+        let is_rotated = name != CONTEXT && is_context(Some(&name));
+        if is_rotated || name == WIRE || name == STATE {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn has_content(path: &Path) -> bool {

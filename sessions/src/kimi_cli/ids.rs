@@ -12,7 +12,7 @@ use store_core::EntryId;
 use crate::{error::Result, facts::Retaken, format::Stored};
 
 /// What ids of lines of the wire begin with.
-pub(super) const WIRE: &str = "wire.";
+pub(super) const WIRE_PREFIX: &str = "wire.";
 
 /// The ids of the lines of one file.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ impl Ids {
 
     /// Ids of what went over the wire.
     pub(super) fn wire(taken: &Arc<HashSet<String>>, retaken: &[Retaken]) -> Self {
-        Self::new(WIRE.to_owned(), taken, retaken)
+        Self::new(WIRE_PREFIX.to_owned(), taken, retaken)
     }
 
     fn new(prefix: String, taken: &Arc<HashSet<String>>, retaken: &[Retaken]) -> Self {

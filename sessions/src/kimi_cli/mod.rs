@@ -26,4 +26,4 @@ mod survey;
 mod tests;
 mod wire;
 
-pub(crate) use self::survey::survey;
+pub(crate) use self::{folder::is_session, survey::survey};

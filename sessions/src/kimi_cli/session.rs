@@ -5,7 +5,7 @@ use store_core::{EntryId, Timestamp};
 use super::{
     clock::{At, Clock},
     drafts::KimiDrafts,
-    folder::is_context,
+    folder::{WIRE, is_context},
     history::{History, Mark},
     ids::{self, Ids},
     row::Row,
@@ -18,9 +18,6 @@ use crate::{
     format::{About, Drafts, Session, Stored},
     source::Source,
 };
-
-/// The file of what went over the wire.
-pub(super) const WIRE: &str = "wire.jsonl";
 
 /// A file of lines.
 pub(super) struct Lined<T> {
@@ -90,7 +87,7 @@ impl KimiSession {
         }
         let wire_known = stored.facts.as_ref().and_then(|facts| facts.named(WIRE));
         let ends = self.wire.as_ref().map_or(&[][..], |wire| &wire.ends);
-        let retaken_wire = stored.retaken(wire_known, ends, ids::WIRE);
+        let retaken_wire = stored.retaken(wire_known, ends, ids::WIRE_PREFIX);
         let wire_ids = Ids::wire(&taken, &retaken_wire);
         if let Some(wire) = &self.wire {
             note_retaken(&mut facts, &wire.facts, retaken_wire);

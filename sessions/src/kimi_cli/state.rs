@@ -1,6 +1,10 @@
-//! `state.json`: settings and the title, written anew at every change.
+//! Files that are taken as a whole: `state.json` (settings and the title), and files that nobody knows.
 
-use std::fs;
+use std::{
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+};
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -21,27 +25,61 @@ use crate::{
 /// A state beyond this stands in its entry only: metadata of a thread is small.
 const MAX_METADATA: usize = 32 << 10;
 
+/// The largest file that is kept in an entry.
+const MAX_WHOLE: u64 = 1 << 20;
+
 /// A file that is taken as a whole.
 #[derive(Debug, Clone)]
 pub(super) struct Whole {
     pub(super) facts: FileFacts,
-    pub(super) bytes: Bytes,
     pub(super) custom: Custom,
+    content: Content,
+}
+
+/// Where the bytes of a file are between the passes.
+#[derive(Debug, Clone)]
+enum Content {
+    /// Here: a state is written anew at every change.
+    Held(Bytes),
+    /// In the file: there may be many.
+    File(PathBuf),
 }
 
 impl Whole {
-    /// Reads a file that nobody knows.
-    pub(super) fn read(found: &Found) -> Result<Self> {
-        let bytes = fs::read(&found.path).map_err(Error::io(&found.path))?;
-        let facts = FileFacts {
-            name: found.name.clone(),
-            bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
-            sha256: hex(&Sha256::digest(&bytes)),
-            ..FileFacts::default()
-        };
+    /// Looks at a file that nobody knows; none if it is too large.
+    pub(super) fn read(found: &Found) -> Result<Option<Self>> {
+        let Some(bytes) = small(&found.path)? else { return Ok(None) };
         let name = Json::of(&found.name).map(|name| format!("{{\"name\":{name}}}"));
         let data = name.and_then(|data| Json::parse(&data)).unwrap_or_else(|_| Json::null());
-        Ok(Self { facts, bytes: bytes.into(), custom: Custom::new("kimi-cli.file", data) })
+        let custom = Custom::new("kimi-cli.file", data);
+        Ok(Some(Self { facts: facts(found, &bytes), custom, content: Content::File(found.path.clone()) }))
+    }
+
+    /// The bytes that the first pass had read.
+    pub(super) fn bytes(&self) -> Result<Bytes> {
+        let path = match &self.content {
+            Content::Held(bytes) => return Ok(bytes.clone()),
+            Content::File(path) => path,
+        };
+        let same = small(path)?.filter(|bytes| hex(&Sha256::digest(bytes)) == self.facts.sha256);
+        same.map(Bytes::from).ok_or_else(|| Error::Changed { path: path.clone() })
+    }
+}
+
+/// The content of a file; none if it is too large to be kept.
+fn small(path: &Path) -> Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(Error::io(path))?;
+    file.take(MAX_WHOLE + 1).read_to_end(&mut bytes).map_err(Error::io(path))?;
+    Ok(u64::try_from(bytes.len()).is_ok_and(|len| len <= MAX_WHOLE).then_some(bytes))
+}
+
+fn facts(found: &Found, bytes: &[u8]) -> FileFacts {
+    FileFacts {
+        name: found.name.clone(),
+        bytes: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+        sha256: hex(&Sha256::digest(bytes)),
+        ..FileFacts::default()
     }
 }
 
@@ -55,15 +93,16 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Reads the state; what is no JSON object is kept as it is.
-    pub(super) fn read(found: &Found, issues: &mut Issues) -> Result<Self> {
-        let mut whole = Whole::read(found)?;
+    /// Reads the state; what is no JSON object is kept as it is. None if it is too large.
+    pub(super) fn read(found: &Found, issues: &mut Issues) -> Result<Option<Self>> {
+        let Some(bytes) = small(&found.path)?.map(Bytes::from) else { return Ok(None) };
+        let custom = Custom::new(IMPORT_LINE, Json::null());
+        let mut whole = Whole { facts: facts(found, &bytes), custom, content: Content::Held(bytes.clone()) };
         issues.set_file(found.name.clone());
-        let lenient = lenient::read(&whole.bytes);
+        let lenient = lenient::read(&bytes);
         let Some(object) = Object::parse(&lenient.text) else {
             bad_field(issues, 1, "the state is no JSON object");
-            whole.custom = Custom::new(IMPORT_LINE, Json::null());
-            return Ok(Self { whole, metadata: None, title: None });
+            return Ok(Some(Self { whole, metadata: None, title: None }));
         };
         let data = Json::parse(&lenient.text).ok();
         let title = object.text("custom_title").filter(|title| !title.trim().is_empty());
@@ -73,6 +112,6 @@ impl State {
         drop(lenient);
         whole.custom = Custom::new("kimi-cli.state", data.clone().unwrap_or_else(Json::null));
         let metadata = data.filter(|data| data.as_str().len() <= MAX_METADATA);
-        Ok(Self { whole, metadata, title: title.map(|title| cut(&title)) })
+        Ok(Some(Self { whole, metadata, title: title.map(|title| cut(&title)) }))
     }
 }

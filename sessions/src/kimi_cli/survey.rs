@@ -8,7 +8,7 @@ use std::{
 use store_core::{JsonMap, ThreadFields};
 
 use super::{
-    folder::{Folder, Found, modified},
+    folder::{CONTEXT, Folder, Found, modified},
     line,
     row::Row,
     session::{KimiSession, Lined, Plan},
@@ -26,9 +26,6 @@ use crate::{
     scan::{Scan, Seen, scan},
     source::{Line, Source},
 };
-
-/// The largest file that is kept in an entry, where nobody knows what it is.
-const MAX_WHOLE: u64 = 1 << 20;
 
 /// Looks through a session folder, or a lone context file.
 pub(crate) fn survey(path: &Path, options: &ImportOptions) -> Result<Outcome> {
@@ -48,8 +45,14 @@ pub(crate) fn survey(path: &Path, options: &ImportOptions) -> Result<Outcome> {
     Ok(Outcome::Sessions(sessions))
 }
 
-/// The name of a session folder, or of a lone file without its ends.
+/// The name of a session folder, also of one that only its context is taken of, or of a lone file without its ends.
 fn name_of(path: &Path) -> String {
+    if path.file_name().is_some_and(|name| name == CONTEXT)
+        && let Ok(whole) = std::path::absolute(path)
+        && let Some(folder) = whole.parent()
+    {
+        return name_of(folder);
+    }
     let named = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = named.or_else(|| {
         let whole = path.canonicalize().ok()?;
@@ -116,32 +119,28 @@ impl<'a> Reader<'a> {
             self.wire = Some(read);
         }
         if let Some(found) = &folder.state {
-            let state = State::read(found, &mut self.issues)?;
-            self.keep("state", state.whole.clone());
-            self.state = Some(state);
+            self.state = State::read(found, &mut self.issues)?;
+            let whole = self.state.as_ref().map(|state| state.whole.clone());
+            self.keep("state", found, whole)?;
         }
         for found in &folder.others {
-            self.other(found)?;
+            self.keep("file", found, Whole::read(found)?)?;
         }
         self.issues.set_file(None);
         Ok(true)
     }
 
-    fn other(&mut self, found: &Found) -> Result<()> {
-        let bytes = std::fs::metadata(&found.path).map_err(Error::io(&found.path))?.len();
-        if bytes <= MAX_WHOLE {
-            self.keep("file", Whole::read(found)?);
+    fn keep(&mut self, prefix: &'static str, found: &Found, whole: Option<Whole>) -> Result<()> {
+        if let Some(whole) = whole {
+            self.facts.push(whole.facts.clone());
+            self.wholes.push((prefix, whole));
             return Ok(());
         }
+        let bytes = std::fs::metadata(&found.path).map_err(Error::io(&found.path))?.len();
         self.issues.set_file(found.name.clone());
         let detail = format!("a file that is no part of the conversation, of {bytes} bytes");
         self.issues.add_whole(Code::UnknownType, detail, "left out: the store has no blobs to hold it");
         Ok(())
-    }
-
-    fn keep(&mut self, prefix: &'static str, whole: Whole) {
-        self.facts.push(whole.facts.clone());
-        self.wholes.push((prefix, whole));
     }
 
     fn finish(self, path: PathBuf, name: &str, is_child: bool) -> Result<Surveyed> {

@@ -6,6 +6,7 @@ use store_core::{Body, NewBody, NewEntry};
 
 use super::{encode, survey};
 use crate::{
+    error::Error,
     facts::{FileFacts, LastLine},
     format::{Outcome, Session, Stored},
     issue::Issues,
@@ -135,4 +136,25 @@ fn odd_files_come_back() {
     std::fs::write(path("uploads/a.bin"), b"\x00\x01").unwrap();
     std::fs::write(path("state.json"), "[1]").unwrap();
     assert_eq!(check(folder.path()).1, 8);
+}
+
+#[test]
+fn files_are_read_when_it_is_their_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for name in ["a.bin", "b.bin", "c.bin"] {
+        std::fs::write(path(name), name).unwrap();
+    }
+    std::fs::write(path("context.jsonl"), "{\"role\":\"user\",\"content\":\"a\"}\n").unwrap();
+    let Outcome::Sessions(sessions) = survey(folder.path(), &ImportOptions::default()).unwrap() else { panic!() };
+    let stored = Stored::default();
+    let mut drafts = sessions[0].session.drafts(&stored).unwrap();
+    let mut next = || drafts.next(&mut Issues::default());
+    let raw = |entry: NewEntry| entry.origin.unwrap().raw.unwrap();
+    // The facts and the line.
+    let _before = (next().unwrap().unwrap(), next().unwrap().unwrap());
+    assert_eq!(raw(next().unwrap().unwrap().entry), "a.bin");
+    std::fs::write(path("c.bin"), "other").unwrap();
+    assert_eq!(raw(next().unwrap().unwrap().entry), "b.bin");
+    assert!(matches!(next(), Err(Error::Changed { path: changed }) if changed == path("c.bin")));
 }

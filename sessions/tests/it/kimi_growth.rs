@@ -128,6 +128,42 @@ async fn files_that_nobody_knows_are_kept_or_named() {
 }
 
 #[tokio::test]
+async fn a_state_that_is_too_large_is_named() {
+    let temp = tempdir().unwrap();
+    let folder = temp.path().join("large");
+    copy("kimi-cli/archived", &folder);
+    let state = format!(r#"{{"custom_title":"T","x":"{}"}}"#, "x".repeat(1 << 20));
+    file(&folder, "state.json", &state);
+    let commits = store();
+    let report = imported(&*commits, &folder).await;
+    let [issue] = report.issues.as_slice() else { panic!("{:?}", report.issues) };
+    assert_eq!((issue.file.as_deref(), issue.detail.contains(&state.len().to_string())), (Some("state.json"), true));
+    let thread = report.thread.unwrap();
+    assert!(entries(&*commits, &thread).await.iter().all(|entry| kind(entry) != "kimi-cli.state"));
+    assert_eq!(commits.threads().load_thread(&thread).await.unwrap().unwrap().title, None);
+}
+
+#[tokio::test]
+async fn a_context_takes_its_folder_only_if_that_is_a_session() {
+    let temp = tempdir().unwrap();
+    let folder = temp.path().join("Downloads");
+    fs::create_dir_all(folder.join("below")).unwrap();
+    let path = file(&folder, "context.jsonl", "{\"role\":\"user\",\"content\":\"one\"}\n");
+    file(&folder, "below/letter.txt", "private");
+    let commits = store();
+    let lone = imported(&*commits, &path).await;
+    assert_eq!((&lone.file, lone.thread.as_ref().unwrap().as_str()), (&path, "Downloads"));
+    let all = entries(&*commits, lone.thread.as_ref().unwrap()).await;
+    // The facts and the line.
+    assert_eq!(all.len(), 2, "{all:?}");
+    for name in ["wire.jsonl", "state.json", "context_1.jsonl"] {
+        let beside = file(&folder, name, "{\"role\":\"user\",\"content\":\"one\"}\n");
+        assert_eq!(imported(&*store(), &path).await.file, folder, "{name}");
+        fs::remove_file(beside).unwrap();
+    }
+}
+
+#[tokio::test]
 async fn an_empty_session_is_refused_and_an_emptied_one_is_not() {
     let temp = tempdir().unwrap();
     let folder = temp.path().join("empty");
