@@ -27,7 +27,8 @@ use crate::{
 ///
 /// What is imported already is not imported again: the same bytes change nothing, a file that has grown adds its new
 /// lines, and an import that was cut off goes on. There is one report for each thread, and for each file that is
-/// refused; a refused file changes nothing.
+/// refused; a refused file changes nothing. A thread whose parent is not there gets it when a later import brings it;
+/// until then its metadata names it as `import.parent`.
 ///
 /// # Errors
 /// [`Error::Io`](crate::Error::Io) if a source cannot be read, [`Error::Store`](crate::Error::Store) if the store

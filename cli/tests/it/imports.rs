@@ -68,7 +68,8 @@ fn files_may_come_before_their_parents() {
     let store = Store::new();
     let session = |id: &str, parent: &str| {
         let path = store.beside(&format!("{id}.jsonl"));
-        let header = json!({"type": "session", "version": 3, "id": id, "timestamp": "2026-01-05T10:00:00Z", "parentSession": parent});
+        let time = "2026-01-05T10:00:00Z";
+        let header = json!({"type": "session", "version": 3, "id": id, "timestamp": time, "parentSession": parent});
         fs::write(&path, format!("{header}\n")).unwrap();
         path
     };
