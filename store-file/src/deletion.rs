@@ -118,21 +118,15 @@ fn apply(
     threads: (&[ThreadId], &[ThreadId]),
     slots: &mut [MutexGuard<'_, Option<Loaded>>],
 ) -> Result<()> {
-    let mut now = shared.time.now();
+    let now = shared.time.now();
     let mut staged = Staged::new(&shared.index);
     let mut fact = (Vec::new(), Vec::new());
-    let mut rows = Vec::new();
     for id in threads.0 {
         if let Some(row) = shared.index.thread_row(tenant, id)? {
             let fence = shared.index.id_record(tenant, id, Some(&row.stored))?.fence;
             fact.0.push(named(id, &row.stored, fence));
-            // Not before the last write, also where the clock went back: the fact has one time for all.
-            now = now.max(row.stored.last_time);
-            rows.push(row);
+            remove(&mut staged, tenant, (&row, now))?;
         }
-    }
-    for row in &rows {
-        remove(&mut staged, tenant, (row, now))?;
     }
     for id in threads.1 {
         if let Some(row) = shared.index.thread_row(tenant, id)? {

@@ -181,7 +181,7 @@ pub(super) fn delete(
 fn remove(tenant: &mut Tenant, id: &ThreadId, setting: &Setting<'_>) {
     let slot = tenant.threads.remove(id);
     let memory = tenant.ids.entry(id.clone()).or_default();
-    memory.deleted_at = Some(setting.now);
+    memory.deleted_at = Some(slot.as_ref().map_or(setting.now, |slot| setting.now.max(slot.last_time)));
     memory.remains = slot.filter(|_| setting.bug == Some(Bug::OldLogReturns)).map(|slot| slot.entries);
     if setting.bug == Some(Bug::DeletionForgetsTheId) {
         tenant.ids.remove(id);

@@ -36,8 +36,6 @@ pub fn create(
     moment: (Timestamp, u64),
 ) -> Result<StoredThread> {
     let (now, incarnation) = moment;
-    // Also where the clock went back a thread is no older than the deletion before it (PR-22).
-    let now = id.deleted_at.map_or(now, |deleted| now.max(deleted));
     check_fields(&new.fields, limits)?;
     if new.at.is_some_and(|at| at > now) {
         return Err(Error::invalid("at", "it lies after the store's time"));
