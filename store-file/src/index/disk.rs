@@ -5,8 +5,10 @@ use std::{
     error::Error as StdError,
     fmt, fs, io,
     panic::{AssertUnwindSafe, catch_unwind},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
+    thread,
+    time::{Duration, Instant},
 };
 
 use fjall::{
@@ -35,6 +37,8 @@ const OPEN_FILES: usize = 64;
 /// With a single one fjall stops writing tables under load: the worker waits for room in the queue that only it
 /// empties.
 const WORKERS: usize = 2;
+/// How long a close waits for the last table. Without it the journal stays, and the next opening reads it.
+const LAST_TABLE: Duration = Duration::from_secs(5);
 
 /// In which condition the index was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +52,7 @@ pub(crate) enum Condition {
 }
 
 pub(super) struct DiskIndex {
+    folder: PathBuf,
     database: Database,
     keys: Keyspace,
 }
@@ -114,7 +119,7 @@ impl DiskIndex {
                 .open()?;
             let condition = if database.keyspace_exists(KEYSPACE) { Condition::Ready } else { Condition::New };
             let keys = database.keyspace(KEYSPACE, options)?;
-            Ok((Self { database, keys }, condition))
+            Ok((Self { folder: folder.to_owned(), database, keys }, condition))
         }));
         opened.unwrap_or(Err(fjall::Error::Unrecoverable))
     }
@@ -149,6 +154,50 @@ impl DiskIndex {
     pub(super) fn persist(&self) -> Result<()> {
         guarded(|| self.database.persist(PersistMode::SyncAll))
     }
+
+    /// Lets go of the files. What the journal holds goes into a table first, and the journal is emptied: an opening
+    /// reads it item by item, which takes longer than all else that it does.
+    pub(super) fn close(self) -> Result<()> {
+        let in_tables = self.persist().is_ok() && self.write_last_table();
+        let Self { folder, database, keys } = self;
+        drop(keys);
+        drop(database);
+        if in_tables { empty_journals(&folder).map_err(|source| error::io("index", source)) } else { Ok(()) }
+    }
+
+    /// Whether everything is in tables.
+    fn write_last_table(&self) -> bool {
+        let deadline = Instant::now() + LAST_TABLE;
+        let mut rotated = guarded(|| self.keys.rotate_memtable()).is_ok();
+        while rotated && self.keys.sealed_memtable_count() > 0 {
+            rotated = Instant::now() < deadline;
+            thread::sleep(Duration::from_millis(1));
+        }
+        rotated
+    }
+}
+
+/// Empties the last journal and removes those before it, the oldest first. Without any journal fjall would not find out
+/// how far its tables are.
+fn empty_journals(folder: &Path) -> io::Result<()> {
+    let mut journals = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let number = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u64>().ok());
+        if let Some(number) = number
+            && path.extension().is_some_and(|extension| extension == "jnl")
+        {
+            journals.push((number, path));
+        }
+    }
+    journals.sort();
+    if let Some((_, last)) = journals.pop() {
+        journals.into_iter().try_for_each(|(_, sealed)| fs::remove_file(sealed))?;
+        let journal = fs::OpenOptions::new().write(true).open(last)?;
+        journal.set_len(0)?;
+        journal.sync_all()?;
+    }
+    Ok(())
 }
 
 fn options() -> KeyspaceCreateOptions {

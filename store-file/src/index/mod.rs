@@ -187,9 +187,16 @@ impl Index {
     }
 
     /// Lets go of the files. Later calls are `Closed`.
-    pub(crate) fn close(&self) {
-        if let Engine::Disk(index) = &self.0 {
-            drop(index.write().unwrap_or_else(PoisonError::into_inner).take());
+    ///
+    /// # Errors
+    /// As the system says. The files are let go of all the same, and what was durable stays so.
+    pub(crate) fn close(&self) -> Result<()> {
+        match &self.0 {
+            Engine::Disk(index) => {
+                let open = index.write().unwrap_or_else(PoisonError::into_inner).take();
+                open.map_or(Ok(()), DiskIndex::close)
+            }
+            Engine::Memory(_) => Ok(()),
         }
     }
 }

@@ -86,9 +86,43 @@ fn what_was_persisted_is_there_again() {
     assert_eq!(index.get(&key).unwrap().unwrap(), b"v");
 }
 
+/// Whoever opens it next has no journal to read, however much was written and however often.
+#[test]
+fn a_close_leaves_an_empty_journal() {
+    let temp = tempfile::tempdir().unwrap();
+    let disk = Disk::open(temp.path()).unwrap();
+    let value = |round: u64, number: u64| format!("{round}-{number}-").repeat(200).into_bytes();
+    let key = |number: u64| Key::new(1).number(number).into_bytes();
+    for round in 0..4_u64 {
+        let (index, condition) = Index::open(&disk).unwrap();
+        assert_eq!(condition, if round == 0 { Condition::New } else { Condition::Ready });
+        for number in 0..4_000 {
+            let expected = (round > 0 && number % 5 != round - 1).then(|| value(round - 1, number));
+            assert_eq!(index.get(&key(number)).unwrap(), expected, "{round} {number}");
+        }
+        (0..4_000).for_each(|number| changed(&index, |changes| changes.put(key(number), value(round, number))));
+        let held = index.snapshot();
+        (0..4_000).filter(|number| number % 5 == round).for_each(|number| {
+            changed(&index, |changes| changes.delete(key(number)));
+        });
+        index.close().unwrap();
+        assert_eq!(index.get(&key(1)).unwrap_err().kind(), store_core::ErrorKind::Closed);
+        drop(held);
+        let mut files = Vec::new();
+        list(&temp.path().join("index"), &mut files);
+        files.retain(|file| file.extension().is_some_and(|extension| extension == "jnl"));
+        let journals: Vec<u64> = files.iter().map(|file| file.metadata().unwrap().len()).collect();
+        assert_eq!(journals, [0], "{round}");
+    }
+}
+
 /// Damage of the files may cost the index, never show a value that was not put.
 #[test]
 fn damaged_files_are_noticed_and_never_show_another_value() {
+    [false, true].into_iter().for_each(damaged_files);
+}
+
+fn damaged_files(closed: bool) {
     let temp = tempfile::tempdir().unwrap();
     let (whole, root) = (temp.path().join("whole"), temp.path().join("root"));
     let (folder, disk) = (root.join("index"), Disk::create(&root).unwrap());
@@ -97,6 +131,9 @@ fn damaged_files_are_noticed_and_never_show_another_value() {
     let (index, _) = Index::open(&Disk::create(&whole).unwrap()).unwrap();
     (0..3_000).for_each(|number| changed(&index, |changes| changes.put(key(number), value(number))));
     index.persist().unwrap();
+    if closed {
+        index.close().unwrap();
+    }
     drop(index);
     let mut seed = 7_u64;
     let mut next = |below: usize| {

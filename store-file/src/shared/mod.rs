@@ -410,7 +410,7 @@ impl Shared {
     fn let_go(&self) -> Result<()> {
         let Some(lock) = &self.lock else { return Ok(()) };
         let settled = self.settle(lock);
-        self.index.close();
+        let settled = self.index.close().and(settled);
         let clean = settled.is_ok() && !self.is_poisoned();
         settled.and(lock.close(clean))
     }
