@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use fjall::{
@@ -37,8 +37,9 @@ const OPEN_FILES: usize = 64;
 /// With a single one fjall stops writing tables under load: the worker waits for room in the queue that only it
 /// empties.
 const WORKERS: usize = 2;
-/// How long a close waits for the last table. Without it the journal stays, and the next opening reads it.
-const LAST_TABLE: Duration = Duration::from_secs(5);
+/// How often a close looks whether the last table is there, a millisecond apart. Without it the journal stays, and the
+/// next opening reads it.
+const LOOKS: u32 = 5_000;
 
 /// In which condition the index was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,13 +168,14 @@ impl DiskIndex {
 
     /// Whether everything is in tables.
     fn write_last_table(&self) -> bool {
-        let deadline = Instant::now() + LAST_TABLE;
-        let mut rotated = guarded(|| self.keys.rotate_memtable()).is_ok();
-        while rotated && self.keys.sealed_memtable_count() > 0 {
-            rotated = Instant::now() < deadline;
-            thread::sleep(Duration::from_millis(1));
-        }
-        rotated
+        let is_written = |_| {
+            let is_written = self.keys.sealed_memtable_count() == 0;
+            if !is_written {
+                thread::sleep(Duration::from_millis(1));
+            }
+            is_written
+        };
+        guarded(|| self.keys.rotate_memtable()).is_ok() && (0..LOOKS).any(is_written)
     }
 }
 
