@@ -71,6 +71,8 @@ pub enum Contract {
     ThreadRunStore,
     /// Commits.
     CommitCoordinator,
+    /// Pending input, and commits that consume it.
+    PendingStore,
 }
 
 /// How a case ended.

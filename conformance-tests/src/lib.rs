@@ -5,6 +5,7 @@
 //! ```ignore
 //! conformance_tests::thread_run_store!(crate::fixture());
 //! conformance_tests::commit_coordinator!(crate::fixture());
+//! conformance_tests::pending_store!(crate::fixture());
 //! ```
 //!
 //! [`run`] runs the same cases against a store and gives a [`Report`].
@@ -13,8 +14,8 @@
 //! - [`Fixture`]: how the suite opens a store, and what it may do to it
 //! - [`Case`], [`Given`], [`Verdict`]: a case, what it gets, how it ends; [`check`] and [`given`] are for its body
 //! - `list`: which cases belong to which contract; [`ELSEWHERE`]: promises that are tested in another place
-//! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, and those that all contracts
-//!   share: `tenant`, `page`, `ids`, `errors`, `process`
+//! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, and those that all
+//!   contracts share: `tenant`, `page`, `ids`, `errors`, `process`
 //!
 //! # A new case
 //! Write `pub(super) async fn name(given: &Given) -> Verdict` in a file of its area; its documentation is the rule.
@@ -40,6 +41,7 @@ mod errors;
 mod ids;
 mod log;
 mod page;
+mod pending;
 mod process;
 mod run;
 mod tenant;

@@ -71,15 +71,27 @@ macro_rules! commit_coordinator {
     };
 }
 
+/// Runs every case of pending input, and those that all contracts share, each as a test of its own. The fixture is an
+/// expression that makes one, by a path from the root: `crate::fixture()`.
+#[macro_export]
+macro_rules! pending_store {
+    ($fixture:expr) => {
+        mod pending_store {
+            $crate::area_tests! { [PendingStore $fixture] pending tenant page ids errors process }
+        }
+    };
+}
+
 impl Contract {
     /// Every contract that has a list.
-    pub const ALL: &'static [Self] = &[Self::ThreadRunStore, Self::CommitCoordinator];
+    pub const ALL: &'static [Self] = &[Self::ThreadRunStore, Self::CommitCoordinator, Self::PendingStore];
 
     /// The cases of its list, area by area.
     pub(crate) fn cases(self) -> impl Iterator<Item = &'static Case> {
         let areas: Vec<&'static [Case]> = match self {
             Self::ThreadRunStore => area_slices!(thread log context run tenant page ids errors process),
             Self::CommitCoordinator => area_slices!(commit tenant page ids errors process),
+            Self::PendingStore => area_slices!(pending tenant page ids errors process),
         };
         areas.into_iter().flatten()
     }

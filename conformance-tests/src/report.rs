@@ -92,6 +92,7 @@ async fn contracts_of(fixture: &Arc<dyn Fixture>) -> Result<Vec<Contract>, Refus
     let has = |contract: &Contract| match contract {
         Contract::ThreadRunStore => stores.threads.is_some(),
         Contract::CommitCoordinator => stores.commits.is_some(),
+        Contract::PendingStore => stores.pending.is_some(),
     };
     let present = Contract::ALL.iter().copied().filter(has).collect();
     opened.store.close().await?;

@@ -5,8 +5,8 @@
 //!
 //! # Layout
 //! - ids, time, JSON, errors, limits, versions, pages, progress: one file each
-//! - `thread`, `log`, `run`, `commit`, `context`: a folder for each domain, with `record` (data), `query` (filters),
-//!   `rules` (pure decisions) and `store` (the contract)
+//! - `thread`, `log`, `run`, `commit`, `context`, `pending`: a folder for each domain, with
+//!   `record` (data), `query` (filters), `rules` (pure decisions) and `store` (the contract)
 //! - [`ext`]: what users call besides: fork, checkpoint, rewind, streams, comparisons
 //! - [`codec`]: how records become JSON and come back with everything that nobody knew
 //! - [`inspect`]: checks and repairs of what is stored
@@ -46,6 +46,7 @@ pub mod context;
 pub mod ext;
 pub mod inspect;
 pub mod log;
+pub mod pending;
 pub mod run;
 pub mod thread;
 
@@ -61,14 +62,18 @@ pub use self::{
     json::{Json, MAX_JSON_DEPTH},
     limits::{Limits, check_limit, length},
     log::{
-        Block, BlockKind, Body, BodyKind, BranchPoint, Checkpoint, Compaction, Custom, Direction, Entry, EntryQuery,
-        ImportOrigin, Interval, JsonMap, Label, Leaf, LogReader, Media, MediaSource, Message, NewBody, NewEntry,
-        Opaque, Origin, ParentRef, Provenance, Rewind, RewindTo, Role, Snapshot, Thinking, TokenCounts, ToolResult,
-        ToolUse, Usage, UsageRecord, Visibility,
+        Block, BlockKind, Body, BodyKind, BranchPoint, Checkpoint, Compaction, Custom, Decision, DecisionAction,
+        Direction, Entry, EntryQuery, ImportOrigin, Interval, JsonMap, Label, Leaf, LogReader, Media, MediaSource,
+        Message, NewBody, NewEntry, Opaque, Origin, ParentRef, Provenance, Rewind, RewindTo, Role, Snapshot, Thinking,
+        TokenCounts, ToolResult, ToolUse, Usage, UsageRecord, Visibility,
     },
     page::{
         Cursor, CursorKey, CursorScope, DEFAULT_PAGE, MAX_BYTES_READ, MAX_PAGE, MAX_RECORDS_READ, Page, PageBuilder,
         PageRequest, Position, merged,
+    },
+    pending::{
+        AppendPending, Appended, Boundary, Delivery, Granularity, InputRef, NewInput, PendingBody, PendingInput,
+        PendingQueue, PendingStore, PendingUpdate, Reorder, Target, select,
     },
     progress::{Progress, Silent},
     run::{

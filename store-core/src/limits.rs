@@ -6,12 +6,14 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of one record: an entry, a run, one state value. 64 MiB.
+    /// Bytes of one record: an entry, a run, a pending input, one state value. 64 MiB.
     pub record_bytes: u64,
     /// Bytes of one commit in all. 128 MiB.
     pub commit_bytes: u64,
     /// Entries of one commit. 1,000.
     pub commit_entries: u64,
+    /// Pending inputs that one commit consumes. 1,000.
+    pub commit_inputs: u64,
     /// Keys of thread state that one commit changes. 1,000.
     pub commit_state_keys: u64,
     /// Bytes of a title, a label or an error text. 1 KiB.
@@ -26,6 +28,8 @@ pub struct Limits {
     pub deletion_threads: u64,
     /// Open runs of a thread. 64.
     pub open_runs: u64,
+    /// Pending inputs of a thread. 10,000.
+    pub pending_inputs: u64,
 }
 
 impl Default for Limits {
@@ -34,6 +38,7 @@ impl Default for Limits {
             record_bytes: 64 << 20,
             commit_bytes: 128 << 20,
             commit_entries: 1_000,
+            commit_inputs: 1_000,
             commit_state_keys: 1_000,
             text_bytes: 1 << 10,
             metadata_bytes: 64 << 10,
@@ -41,6 +46,7 @@ impl Default for Limits {
             state_bytes: 1 << 20,
             deletion_threads: 10_000,
             open_runs: 64,
+            pending_inputs: 10_000,
         }
     }
 }
@@ -53,6 +59,7 @@ impl Limits {
             record_bytes: self.record_bytes.min(other.record_bytes),
             commit_bytes: self.commit_bytes.min(other.commit_bytes),
             commit_entries: self.commit_entries.min(other.commit_entries),
+            commit_inputs: self.commit_inputs.min(other.commit_inputs),
             commit_state_keys: self.commit_state_keys.min(other.commit_state_keys),
             text_bytes: self.text_bytes.min(other.text_bytes),
             metadata_bytes: self.metadata_bytes.min(other.metadata_bytes),
@@ -60,6 +67,7 @@ impl Limits {
             state_bytes: self.state_bytes.min(other.state_bytes),
             deletion_threads: self.deletion_threads.min(other.deletion_threads),
             open_runs: self.open_runs.min(other.open_runs),
+            pending_inputs: self.pending_inputs.min(other.pending_inputs),
         }
     }
 }

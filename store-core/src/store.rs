@@ -10,6 +10,7 @@ use crate::{
     error::Result,
     id::TenantId,
     page::{Page, PageRequest},
+    pending::PendingStore,
     thread::ThreadRunStore,
 };
 
@@ -61,15 +62,17 @@ pub trait Store: Send + Sync {
 pub struct TenantStores {
     /// Threads, their logs and runs.
     pub threads: Option<Arc<dyn ThreadRunStore>>,
+    /// What waits to be read by their runs.
+    pub pending: Option<Arc<dyn PendingStore>>,
     /// What writes to them.
     pub commits: Option<Arc<dyn CommitCoordinator>>,
 }
 
 impl TenantStores {
-    /// The handles of a store that keeps threads: the coordinator, and the store that it writes to.
+    /// The handles of a store that keeps threads: the coordinator, and the stores that it writes to.
     #[must_use]
     pub fn of_threads(commits: Arc<dyn CommitCoordinator>) -> Self {
-        Self { threads: Some(commits.threads()), commits: Some(commits) }
+        Self { threads: Some(commits.threads()), pending: Some(commits.pending()), commits: Some(commits) }
     }
 }
 
@@ -77,6 +80,7 @@ impl fmt::Debug for TenantStores {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TenantStores")
             .field("threads", &self.threads.is_some())
+            .field("pending", &self.pending.is_some())
             .field("commits", &self.commits.is_some())
             .finish()
     }

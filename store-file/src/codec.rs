@@ -4,6 +4,7 @@ use store_core::{
     EntryId, Json, Result, Run, RunId, RunPhase, TenantId, ThreadId, Timestamp,
     codec::{Codec, DecodeError, Fields, Object},
     log::{Marks, Node},
+    pending::DecisionRecord,
     thread::{IdRecord, StoredThread},
 };
 
@@ -148,6 +149,24 @@ impl NodeRow {
     }
 }
 
+/// Where a pending input stands, and its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InputRow {
+    pub(crate) span: Span,
+    pub(crate) id: EntryId,
+}
+
+impl InputRow {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        [&self.span.encode(), self.id.as_str().as_bytes()].concat()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (span, id) = bytes.split_at_checked(Span::BYTES)?;
+        Some(Self { span: Span::decode(span)?, id: EntryId::new(std::str::from_utf8(id).ok()?).ok()? })
+    }
+}
+
 /// Something that values of the index are read through.
 pub(crate) trait Get {
     /// The value of a key.
@@ -244,6 +263,20 @@ pub(crate) trait Rows: Get {
 
     fn state_value(&self, log: u64, key: &str) -> Result<Option<Json>> {
         load(self, "state", &table::state(log, key))
+    }
+
+    fn input_rank(&self, log: u64, id: &EntryId) -> Result<Option<u64>> {
+        let bytes = self.get(table::input_rank(log, id).as_bytes())?;
+        bytes.map(|bytes| table::last_number(&bytes).ok_or_else(|| damaged("pending input"))).transpose()
+    }
+
+    fn expect_input(&self, log: u64, rank: u64) -> Result<InputRow> {
+        let bytes = self.get(table::inputs(log).number(rank).as_bytes())?;
+        bytes.and_then(|bytes| InputRow::decode(&bytes)).ok_or_else(|| damaged("pending input"))
+    }
+
+    fn decision(&self, log: u64, run: &RunId, ticket: &str) -> Result<Option<DecisionRecord>> {
+        load(self, "decision", &table::decision(log, run, ticket))
     }
 
     fn commit_span(&self, log: u64, key: &store_core::CommitKey) -> Result<Option<Span>> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use store_core::{Commit, CommitCoordinator, Error, Receipt, Result, ThreadRunStore};
+use store_core::{Commit, CommitCoordinator, Error, PendingStore, Receipt, Result, ThreadRunStore};
 
 use crate::{
     tenant::Tenant,
@@ -15,11 +15,15 @@ impl CommitCoordinator for Tenant {
     async fn commit(&self, commit: Commit) -> Result<Receipt> {
         match self.write(commit.thread.clone(), Ask::Commit(Box::new(commit))).await? {
             Answer::Receipt(receipt) => Ok(*receipt),
-            Answer::Thread(_) | Answer::Done => Err(Error::closed()),
+            _ => Err(Error::closed()),
         }
     }
 
     fn threads(&self) -> Arc<dyn ThreadRunStore> {
+        Arc::new(self.clone())
+    }
+
+    fn pending(&self) -> Arc<dyn PendingStore> {
         Arc::new(self.clone())
     }
 }

@@ -4,16 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use store_core::{
-    Body, Entry, Error, NewThread, Result, Run, RunScope, TenantId, ThreadId, ThreadOrder, Timestamp,
+    Body, Entry, EntryId, Error, NewThread, Result, Run, RunScope, TenantId, ThreadId, ThreadOrder, Timestamp,
     codec::Codec,
     log::{ChangedMarks, MarkSource, Marks, Node},
+    pending::StoredInput,
     thread::{IdRecord, StoredThread, create},
 };
 
 use crate::{
-    codec::{LogRow, NodeRow, Rows, RunRow, ThreadRow},
+    codec::{InputRow, LogRow, NodeRow, Rows, RunRow, ThreadRow, damaged},
     index::Key,
-    line::{CommitLine, Line, StateLine, ThreadLine},
+    line::{CommitLine, Line, QueueLine, StateLine, ThreadLine},
     log::{Position, Span},
     staged::Staged,
     table::{self, ThreadScope},
@@ -123,7 +124,10 @@ pub(crate) fn places(tenant: &TenantId, stored: &StoredThread) -> BTreeSet<Vec<u
     let scopes = [ThreadScope::All, parent].into_iter().chain(resource);
     let orders = [(ThreadOrder::LastActivity, thread.updated_at), (ThreadOrder::Creation, thread.created_at)];
     let place = |scope, order, time| table::place(table::thread_list(tenant, scope, order), time, thread.id.as_str());
-    scopes.flat_map(|scope| orders.map(|(order, time)| place(scope, order, time).into_bytes())).collect()
+    let pending =
+        (stored.queue.count > 0).then(|| table::pending_threads(tenant).text(thread.id.as_str()).into_bytes());
+    let listed = scopes.flat_map(|scope| orders.map(|(order, time)| place(scope, order, time).into_bytes()));
+    listed.chain(pending).collect()
 }
 
 /// The places of a run in lists.
@@ -159,6 +163,8 @@ impl Work<'_, '_> {
             (Line::Entry(both), Some(stored)) => self.entry(stored, &both.0, &both.1, span)?,
             (Line::Run(run), Some(_)) => self.run(run, span)?,
             (Line::State(line), Some(stored)) => self.state(stored, line)?,
+            (Line::Input(input), Some(_)) => self.input(input, span),
+            (Line::Queue(line), Some(stored)) => self.queue(stored, line)?,
             (Line::Unknown, _) | (_, None) => {}
         }
         Ok(())
@@ -219,6 +225,41 @@ impl Work<'_, '_> {
         stored.thread.state_revision = line.revision;
         (stored.state_keys, stored.state_bytes) = (line.keys, line.bytes);
         Ok(())
+    }
+
+    fn input(&mut self, stored: &StoredInput, span: Span) {
+        let log = self.owner.log;
+        let StoredInput { input, rank, .. } = stored;
+        let row = InputRow { span, id: input.id.clone() };
+        self.staged.put(table::inputs(log).number(*rank), row.encode());
+        self.staged.put(table::input_rank(log, &input.id), rank.to_be_bytes());
+        if let Some((decision, record)) = input.decision() {
+            self.staged.put(table::decision(log, &decision.run, &decision.ticket), record.encode());
+        }
+    }
+
+    fn queue(&mut self, stored: &mut StoredThread, line: &QueueLine) -> Result<()> {
+        let log = self.owner.log;
+        for id in &line.removed {
+            self.take_input(id)?;
+            self.staged.delete(table::input_rank(log, id));
+        }
+        for (id, rank) in &line.ranks {
+            let row = self.take_input(id)?;
+            self.staged.put(table::inputs(log).number(*rank), row.encode());
+            self.staged.put(table::input_rank(log, id), rank.to_be_bytes());
+        }
+        stored.queue = line.state.clone();
+        Ok(())
+    }
+
+    /// Takes an input from its place.
+    fn take_input(&mut self, id: &EntryId) -> Result<InputRow> {
+        let log = self.owner.log;
+        let rank = self.staged.input_rank(log, id)?.ok_or_else(|| damaged("pending input"))?;
+        let row = self.staged.expect_input(log, rank)?;
+        self.staged.delete(table::inputs(log).number(rank));
+        Ok(row)
     }
 
     /// Writes marks, and keeps the lists of leaves, branch points and snapshots with them.

@@ -12,7 +12,7 @@
 //!
 //! The store, in the roles that every backend has:
 //! - `store`, `config`, `tenant`: opening, closing, options, handles
-//! - `threads`, `entries`, `runs`, `commit`: the contracts, a file each
+//! - `threads`, `entries`, `runs`, `pending`, `commit`: the contracts, a file each
 //! - `codec`, `line`, `table`: how records stand in logs and in the index
 //! - `writer`, `view`, `staged`, `fold`: planning and writing the groups of a thread, and what they change in the index
 //! - `root`, `deletion`, `purge`, `facts`: facts about several threads, and what deletions left behind
@@ -40,6 +40,7 @@ mod log;
 mod meta;
 mod opening;
 mod pages;
+mod pending;
 mod pool;
 mod purge;
 mod readers;

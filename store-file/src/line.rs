@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use store_core::{
-    ClaimNumber, CommitKey, Entry, Json, JsonMap, Receipt, ResourceId, Run, RunId, TenantId, ThreadId, Timestamp,
+    ClaimNumber, CommitKey, Entry, EntryId, Json, JsonMap, Receipt, ResourceId, Run, RunId, TenantId, ThreadId,
+    Timestamp,
     codec::{Codec, DecodeError, Extra, Fields, Object},
     commit::StateWrite,
     log::Node,
+    pending::{QueueState, QueueWrite, StoredInput},
 };
 
 /// The header of a thread's log.
@@ -79,6 +81,14 @@ pub(crate) struct StateLine {
     pub(crate) bytes: u64,
 }
 
+/// What a change of the thread's queue leaves behind. Inputs that are put stand in lines of their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct QueueLine {
+    pub(crate) state: QueueState,
+    pub(crate) removed: Vec<EntryId>,
+    pub(crate) ranks: Vec<(EntryId, u64)>,
+}
+
 /// A line of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Line {
@@ -90,6 +100,10 @@ pub(crate) enum Line {
     Run(Box<Run>),
     /// A change of the thread's state.
     State(StateLine),
+    /// A pending input as it is now.
+    Input(Box<StoredInput>),
+    /// A change of the thread's queue.
+    Queue(QueueLine),
     /// A kind of a newer release: kept, and nothing is derived from it.
     Unknown,
 }
@@ -138,6 +152,35 @@ pub(crate) fn state(line: &StateLine) -> String {
     })
 }
 
+pub(crate) fn input(stored: &StoredInput) -> String {
+    tagged("input", |object| {
+        object.field("rank", &stored.rank).field("input", &stored.input);
+    })
+}
+
+pub(crate) fn queue(line: &QueueLine) -> String {
+    tagged("queue", |object| {
+        object.field("queue", &line.state).unless_default("removed", &line.removed);
+        if !line.ranks.is_empty() {
+            let mut ranks = Object::open(object.key("ranks"));
+            for (id, rank) in &line.ranks {
+                ranks.field(id.as_str(), rank);
+            }
+            ranks.close();
+        }
+    })
+}
+
+/// The lines of a change of a thread's queue; none if it does not change.
+pub(crate) fn queue_lines(state: &QueueState, write: QueueWrite) -> Vec<Line> {
+    if write.is_empty() {
+        return Vec::new();
+    }
+    let QueueWrite { put, removed, ranks } = write;
+    let inputs = put.into_iter().map(|stored| Line::Input(Box::new(stored)));
+    inputs.chain([Line::Queue(QueueLine { state: state.clone(), removed, ranks })]).collect()
+}
+
 fn tagged(kind: &str, fields: impl FnOnce(&mut Object<'_>)) -> String {
     let mut out = String::new();
     let mut object = Object::open(&mut out);
@@ -178,9 +221,32 @@ impl Line {
                     bytes: fields.take("bytes")?,
                 })
             }
+            "input" => Self::Input(Box::new(read_input(fields)?)),
+            "queue" => {
+                let ranks = fields.maybe::<BTreeMap<String, u64>>("ranks")?.unwrap_or_default();
+                let named = |(id, rank): (String, u64)| EntryId::new(id).map(|id| (id, rank)).ok();
+                Self::Queue(QueueLine {
+                    state: fields.take("queue")?,
+                    removed: fields.maybe("removed")?.unwrap_or_default(),
+                    ranks: ranks
+                        .into_iter()
+                        .map(named)
+                        .collect::<Option<_>>()
+                        .ok_or(DecodeError::new("is no order"))?,
+                })
+            }
             _ => Self::Unknown,
         })
     }
+}
+
+fn read_input(mut fields: Fields<'_>) -> Result<StoredInput, DecodeError> {
+    Ok(StoredInput::new(fields.take("input")?, fields.take("rank")?))
+}
+
+/// The pending input of a line.
+pub(crate) fn decode_input(raw: &str) -> Result<StoredInput, DecodeError> {
+    read_input(Fields::parse(raw)?)
 }
 
 /// The entry of a line, without what stands there for the log alone.

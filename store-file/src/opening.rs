@@ -9,7 +9,7 @@ use crate::{
     damage::Damage,
     deletion, error,
     facts::Facts,
-    index::{Condition, Index},
+    index::{Condition, Index, is_known_damaged},
     line::Fact,
     lock::Lock,
     log::{Aside, Position, Recovery},
@@ -83,8 +83,15 @@ pub(crate) fn open(disk: Disk, config: FileConfig) -> Result<Arc<Shared>> {
         return open_on(Arc::new(disk), config, |_| Ok((Index::in_memory(), Condition::New)));
     }
     let disk = Arc::new(disk);
-    let place = Arc::clone(&disk);
-    open_on(disk, config, move |_| Index::open(&place))
+    let open = || {
+        let place = Arc::clone(&disk);
+        open_on(Arc::<Disk>::clone(&disk), config.clone(), move |_| Index::open(&place))
+    };
+    match open() {
+        // The index is damaged where the opening reads it: without it all is in the logs (FI-10).
+        Err(error) if error.kind() == ErrorKind::Corrupt && is_known_damaged(&disk) => open(),
+        opened => opened,
+    }
 }
 
 /// Opens a root on any disk, with an index from `index`, which is asked for once the root is locked.

@@ -5,7 +5,10 @@
 
 use store_core::{CommitKey, EntryId, ResourceId, RunId, RunScope, TenantId, ThreadId, ThreadOrder, Timestamp};
 
-use crate::index::{Key, KeyReader};
+use crate::{
+    index::{Key, KeyReader},
+    vfs::hash_of,
+};
 
 const THREAD: u8 = 1;
 const LOG: u8 = 2;
@@ -17,6 +20,7 @@ const PURGE: u8 = 7;
 const FACT: u8 = 8;
 const CHANGED: u8 = 9;
 const DROPPING: u8 = 10;
+const PENDING: u8 = 11;
 
 const NODE: u8 = 16;
 const ENTRY: u8 = 17;
@@ -28,9 +32,13 @@ const STATE: u8 = 22;
 const COMMIT_KEY: u8 = 23;
 const CHILD: u8 = 24;
 const LOG_RUN: u8 = 25;
+const INPUT: u8 = 26;
+const INPUT_RANK: u8 = 27;
+const DECISION: u8 = 28;
 
 /// The sorts that stand under a log's number, in the order in which a purge removes them.
-pub(crate) const OF_LOG: [u8; 10] = [NODE, ENTRY, MARKS, LEAF, BRANCH, SNAPSHOT, STATE, COMMIT_KEY, CHILD, LOG_RUN];
+pub(crate) const OF_LOG: [u8; 13] =
+    [NODE, ENTRY, MARKS, LEAF, BRANCH, SNAPSHOT, STATE, COMMIT_KEY, CHILD, LOG_RUN, INPUT, INPUT_RANK, DECISION];
 
 /// Which threads a list is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,13 +150,27 @@ pub(crate) fn read_place(list: &Key, key: &[u8]) -> Option<(u64, String)> {
     Some((reader.number()?, reader.text()?))
 }
 
+/// The threads of a tenant that have pending input, by id.
+pub(crate) fn pending_threads(tenant: &TenantId) -> Key {
+    Key::new(PENDING).text(tenant.as_str())
+}
+
+/// The tenant and id of such a thread.
+pub(crate) fn read_pending_thread(key: &[u8]) -> Option<(String, String)> {
+    let mut reader = KeyReader::new(PENDING, key)?;
+    Some((reader.text()?, reader.text()?))
+}
+
 /// All places of threads, and of runs.
-pub(crate) fn all_places() -> [Key; 2] {
-    [Key::new(THREAD_ORDER), Key::new(RUN_ORDER)]
+pub(crate) fn all_places() -> [Key; 3] {
+    [Key::new(THREAD_ORDER), Key::new(PENDING), Key::new(RUN_ORDER)]
 }
 
 /// The tenant and id of a place of a thread, in whatever list.
 pub(crate) fn read_thread_place(key: &[u8]) -> Option<(String, String)> {
+    if let Some(place) = read_pending_thread(key) {
+        return Some(place);
+    }
     let mut reader = KeyReader::new(THREAD_ORDER, key)?;
     let tenant = reader.text()?;
     if reader.mark()? > 1 {
@@ -197,6 +219,7 @@ pub(crate) fn describe(key: &[u8]) -> &'static str {
         Some(&(MARKS | LEAF | BRANCH | SNAPSHOT)) => "the branches",
         Some(&STATE) => "the state",
         Some(&COMMIT_KEY) => "the commit keys",
+        Some(&(PENDING | INPUT | INPUT_RANK | DECISION)) => "the pending input",
         _ => "the log",
     }
 }
@@ -315,6 +338,21 @@ pub(crate) fn read_state(key: &[u8]) -> Option<String> {
 /// Where the commit line of a key stands.
 pub(crate) fn commit_key(log: u64, key: &CommitKey) -> Key {
     of_log(COMMIT_KEY, log).text(key.as_str())
+}
+
+/// The pending inputs of a log, by rank.
+pub(crate) fn inputs(log: u64) -> Key {
+    of_log(INPUT, log)
+}
+
+/// The rank of a pending input.
+pub(crate) fn input_rank(log: u64, id: &EntryId) -> Key {
+    of_log(INPUT_RANK, log).text(id.as_str())
+}
+
+/// What was decided about a ticket of a run. A ticket may have any length, so its sum stands for it.
+pub(crate) fn decision(log: u64, run: &RunId, ticket: &str) -> Key {
+    of_log(DECISION, log).text(run.as_str()).text(&hash_of(ticket))
 }
 
 /// The children of an entry, side entries included; 0 stands for before the first entry.

@@ -81,7 +81,7 @@ impl Tenant {
         self.state.orphans.wait(&about).await;
         let key = match &ask {
             Ask::Commit(commit) => commit.key.clone(),
-            Ask::Create(_) | Ask::Update(..) | Ask::ResetFence => None,
+            _ => None,
         };
         let (work, caller) = flight::start(&self.state.orphans, about);
         let wanted = Wanted { ask, tenant: Arc::clone(&self.state), work };

@@ -127,7 +127,7 @@ impl Tenant {
     async fn write_thread(&self, id: ThreadId, ask: Ask) -> Result<Thread> {
         match self.write(id, ask).await? {
             Answer::Thread(thread) => Ok(*thread),
-            Answer::Receipt(_) | Answer::Done => Err(Error::closed()),
+            _ => Err(Error::closed()),
         }
     }
 }

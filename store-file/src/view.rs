@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use store_core::{
-    CommitKey, EntryId, Json, Result, Run, RunId, TenantId, Thread, ThreadId, Version,
+    CommitKey, EntryId, Json, PendingInput, Result, Run, RunId, TenantId, Thread, ThreadId, Version,
     codec::DecodeError,
     commit::{CommitView, KeyRecord, LogView},
     log::{MarkSource, Marks, Node, Nodes},
+    pending::{DecisionRecord, StoredInput},
     thread::{IdRecord, StoredThread},
 };
 
@@ -17,6 +18,7 @@ use crate::{
     log::{Span, read_line},
     shared::Shared,
     staged::Staged,
+    table,
 };
 
 /// Records of the batch whose groups are not written yet, so that no file holds them.
@@ -24,6 +26,7 @@ use crate::{
 pub(crate) struct Unwritten {
     pub(crate) runs: HashMap<RunId, Run>,
     pub(crate) keys: HashMap<CommitKey, KeyRecord>,
+    pub(crate) inputs: HashMap<EntryId, PendingInput>,
 }
 
 /// The view of one thread in a batch.
@@ -122,6 +125,28 @@ impl CommitView for View<'_> {
 
     fn state(&self, key: &str) -> Result<Option<Json>> {
         self.log.map_or(Ok(None), |log| self.staged.state_value(log, key))
+    }
+
+    fn pending(&self, id: &EntryId) -> Result<Option<StoredInput>> {
+        let Some(log) = self.log else { return Ok(None) };
+        let Some(rank) = self.staged.input_rank(log, id)? else { return Ok(None) };
+        if let Some(input) = self.unwritten.inputs.get(id) {
+            return Ok(Some(StoredInput::new(input.clone(), rank)));
+        }
+        let row = self.staged.expect_input(log, rank)?;
+        let stored = read(self.shared, log, row.span, line::decode_input)?;
+        Ok(Some(StoredInput::new(stored.input, rank)))
+    }
+
+    fn decision(&self, run: &RunId, ticket: &str) -> Result<Option<DecisionRecord>> {
+        self.log.map_or(Ok(None), |log| self.staged.decision(log, run, ticket))
+    }
+
+    fn queue(&self) -> Result<Vec<EntryId>> {
+        let Some(log) = self.log else { return Ok(Vec::new()) };
+        let ranks = self.staged.keys(&table::inputs(log))?;
+        let rank = |key: Vec<u8>| table::last_number(&key).ok_or_else(|| damaged("pending input"));
+        ranks.into_iter().map(|key| Ok(self.staged.expect_input(log, rank(key)?)?.id)).collect()
     }
 }
 

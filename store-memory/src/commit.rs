@@ -1,19 +1,20 @@
-//! The one way to write entries, runs and thread state.
+//! The one way to write entries, runs and thread state, and to consume pending input.
 
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use store_core::{
-    Commit, CommitCoordinator, CommitKey, EntryId, Json, Receipt, Result, Run, RunId, ThreadId, ThreadRunStore,
-    commit::{self, CommitView, Decision, KeyRecord, LogView, Needs, Plan},
-    log::{MarkSource, Marks, Node, Nodes},
-    thread::{IdRecord, StoredThread},
+    Commit, CommitCoordinator, PendingStore, Receipt, Result, Run, ThreadRunStore,
+    commit::{self, Decision, Needs, Plan},
+    thread::StoredThread,
 };
 
 use crate::{
+    pending::MemoryPending,
     slot::{Contents, Slot},
-    tenant::{Outside, Tenant},
+    tenant::Tenant,
     threads::MemoryThreads,
+    view::View,
 };
 
 /// Commits to the threads of a tenant.
@@ -39,6 +40,10 @@ impl CommitCoordinator for MemoryCommits {
 
     fn threads(&self) -> Arc<dyn ThreadRunStore> {
         Arc::new(MemoryThreads::new(Arc::clone(&self.tenant)))
+    }
+
+    fn pending(&self) -> Arc<dyn PendingStore> {
+        Arc::new(MemoryPending::new(Arc::clone(&self.tenant)))
     }
 }
 
@@ -86,72 +91,4 @@ fn write(tenant: &Tenant, slot: &mut Slot, commit: &Commit, needs: &Needs) -> Re
 fn put(slot: &mut Slot, plan: Plan, thread: Arc<StoredThread>, runs: Vec<Arc<Run>>) {
     let contents = slot.contents.get_or_insert_with(|| Box::new(Contents::new(Arc::clone(&thread))));
     contents.apply(plan, thread, runs);
-}
-
-/// What is stored, as a plan asks for it.
-struct View<'a> {
-    slot: &'a Slot,
-    outside: &'a Outside,
-}
-
-impl View<'_> {
-    fn contents(&self) -> Option<&Contents> {
-        self.slot.contents.as_deref()
-    }
-}
-
-impl Nodes for View<'_> {
-    fn node(&self, seq: u64) -> Result<Node> {
-        self.contents().map_or_else(|| Err(store_core::Error::corrupt("a log does not exist")), |log| log.node(seq))
-    }
-}
-
-impl MarkSource for View<'_> {
-    fn marks(&self, seq: u64) -> Result<Marks> {
-        self.contents().map_or_else(|| Ok(Marks::default()), |log| log.marks(seq))
-    }
-}
-
-impl LogView for View<'_> {
-    fn entry(&self, id: &EntryId) -> Result<Option<u64>> {
-        self.contents().map_or(Ok(None), |log| log.entry(id))
-    }
-
-    fn entry_id(&self, seq: u64) -> Result<EntryId> {
-        self.contents().map_or_else(|| Err(store_core::Error::corrupt("a log does not exist")), |log| log.entry_id(seq))
-    }
-
-    fn snapshot(&self, name: &str) -> Result<Option<u64>> {
-        self.contents().map_or(Ok(None), |log| log.snapshot(name))
-    }
-}
-
-impl CommitView for View<'_> {
-    fn incarnation(&self) -> u64 {
-        0
-    }
-
-    fn id_record(&self) -> Result<IdRecord> {
-        Ok(self.slot.id.clone())
-    }
-
-    fn thread(&self) -> Result<Option<StoredThread>> {
-        Ok(self.contents().map(|contents| StoredThread::clone(&contents.thread)))
-    }
-
-    fn key(&self, key: &CommitKey) -> Result<Option<KeyRecord>> {
-        Ok(self.contents().and_then(|contents| contents.key(key)).cloned())
-    }
-
-    fn thread_exists(&self, _parent: &ThreadId) -> Result<bool> {
-        Ok(self.outside.has_parent)
-    }
-
-    fn run(&self, id: &RunId) -> Result<Option<Run>> {
-        Ok(self.outside.runs.get(id).map(|run| Run::clone(run)))
-    }
-
-    fn state(&self, key: &str) -> Result<Option<Json>> {
-        Ok(self.contents().and_then(|contents| contents.state.get(key)).cloned())
-    }
 }

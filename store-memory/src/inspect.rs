@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use store_core::{
     Progress, Result, ThreadId,
     inspect::{Checked, Finding, FindingKind, Inspection, Inspector, Repairable, ThreadRecords, check_thread},
+    length,
 };
 
 use crate::{
@@ -68,6 +69,7 @@ fn check(tenant: &Tenant, id: &ThreadId, slot: &Slot) -> Option<Checked> {
         marks: contents,
         runs: &contents.runs,
         state: &contents.state,
+        inputs: length(contents.queue.inputs().count()),
     };
     let in_list = index.thread(id).is_some_and(|row| row.thread == contents.thread);
     let in_runs = contents.runs.iter().all(|(id, run)| index.run(id) == Some(run));

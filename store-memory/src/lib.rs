@@ -6,7 +6,7 @@
 //! # Layout
 //! - `config`: what a store is opened with
 //! - `store`: opening, tenants, closing
-//! - `threads`, `log`, `runs`, `commit`: the contracts of a tenant
+//! - `threads`, `log`, `runs`, `pending`, `commit`: the contracts of a tenant; `view`: what their plans look at
 //! - `tenant`: the state of a tenant: its slots, and the index over them
 //! - `slot`: the state of one thread id: the log, and what is derived from it
 //! - `inspect`: checks of what is stored, and repairs
@@ -36,10 +36,12 @@ mod inspect;
 mod locks;
 mod log;
 mod pause;
+mod pending;
 mod runs;
 mod slot;
 mod store;
 mod tenant;
 mod threads;
+mod view;
 
 pub use self::{config::MemoryConfig, store::MemoryStore};

@@ -1,8 +1,8 @@
 //! Refusals of requests whose ids and names are as long as they may be.
 
 use store_core::{
-    Commit, DeleteRequest, Error, Expect, Json, NewThread, StateChange, StateOp, TenantStores, ThreadFields,
-    ThreadPatch,
+    AppendPending, Commit, DeleteRequest, Error, Expect, InputRef, Json, Message, NewInput, NewThread, PendingUpdate,
+    StateChange, StateOp, TenantStores, ThreadFields, ThreadPatch,
 };
 
 use crate::{
@@ -15,6 +15,7 @@ pub(super) async fn refused_with(contract: Contract, stores: &TenantStores, long
     let ends = match contract {
         Contract::ThreadRunStore => of_threads(stores, long).await,
         Contract::CommitCoordinator => of_commits(stores, long).await,
+        Contract::PendingStore => of_pending(stores, long).await,
     };
     ends.into_iter().filter_map(|(call, ended)| Some((call, ended.err()?))).collect()
 }
@@ -46,4 +47,19 @@ async fn of_commits(stores: &TenantStores, long: &str) -> Vec<(&'static str, sto
         ends.push((call, commits.commit(commit).await.map(drop)));
     }
     ends
+}
+
+async fn of_pending(stores: &TenantStores, long: &str) -> Vec<(&'static str, store_core::Result<()>)> {
+    let (Some(pending), Some(commits)) = (&stores.pending, &stores.commits) else { return Vec::new() };
+    let input = |text: &str| NewInput::message(Message::user(text)).with_id(id(long));
+    let _kept = pending.append_pending(AppendPending::new(id("long"), [input("x")])).await;
+    let append = AppendPending::new(id("long"), [input("y")]);
+    let stale = PendingUpdate::new(id("long"), id(long)).expecting(77).with_message(Message::user("y"));
+    let consume = Commit::new(id("long")).with_key(id("consume")).consuming([InputRef::new(id(long), 77)]);
+    vec![
+        ("long input", pending.append_pending(append).await.map(drop)),
+        ("long input: update", pending.update_pending(stale).await.map(drop)),
+        ("long input: retract", pending.retract_pending(&id("unknown"), &id(long)).await.map(drop)),
+        ("long input: consume", commits.commit(consume).await.map(drop)),
+    ]
 }

@@ -1,9 +1,10 @@
 //! One refused call for each way in which a contract refuses.
 
 use store_core::{
-    ChildStrategy, ClaimNumber, Commit, ContextRequest, Cursor, DeleteRequest, EntryQuery, Error, Expect, Fence, Json,
-    Label, Message, NewEntry, NewThread, PageRequest, PruneRequest, Result, Role, RunChange, RunOutcome, RunStatus,
-    StateChange, StateOp, TenantStores, ThreadFields, ThreadId, ThreadPatch, ThreadQuery, Timestamp, Version,
+    AppendPending, ChildStrategy, ClaimNumber, Commit, ContextRequest, Cursor, Decision, DecisionAction, DeleteRequest,
+    EntryQuery, Error, Expect, Fence, InputRef, Json, Label, Message, NewEntry, NewInput, NewThread, PageRequest,
+    PendingUpdate, PruneRequest, Reorder, Result, Role, RunChange, RunOutcome, RunStatus, StateChange, StateOp,
+    TenantStores, ThreadFields, ThreadId, ThreadPatch, ThreadQuery, Timestamp, Version,
 };
 
 use crate::{
@@ -24,7 +25,8 @@ pub(crate) async fn refusals(contract: Contract, stores: &TenantStores) -> std::
     refused_calls(contract, stores).await
 }
 
-/// Threads `parent` and `child`, a log `t`, a done run `over` and a running one `on`.
+/// Threads `parent` and `child`, a log `t`, a done run `over` and a running one `on`, pending input `i`, and
+/// `consumed` input.
 pub(crate) async fn prepare(stores: &TenantStores) -> std::result::Result<(), Failure> {
     let (Some(threads), Some(commits)) = (&stores.threads, &stores.commits) else {
         return Err(Failure::new("the store has no threads"));
@@ -43,7 +45,18 @@ pub(crate) async fn prepare(stores: &TenantStores) -> std::result::Result<(), Fa
     ] {
         let _receipt = commits.commit(commit).await?;
     }
+    let inputs = AppendPending::new(id("t"), [input("i"), input("consumed")]);
+    commits.pending().append_pending(inputs).await?;
+    let _receipt = commits.commit(consuming("taken", "consumed", 1)).await?;
     Ok(())
+}
+
+fn input(name: &str) -> NewInput {
+    NewInput::message(Message::user(CANARY)).with_id(id(name))
+}
+
+fn consuming(key: &str, name: &str, revision: u64) -> Commit {
+    Commit::new(id("t")).with_key(id(key)).consuming([InputRef::new(id(name), revision)])
 }
 
 fn below(parent: &str) -> ThreadFields {
@@ -64,6 +77,7 @@ pub(crate) async fn refused_calls(
     let ends = match contract {
         Contract::ThreadRunStore => of_threads(stores).await,
         Contract::CommitCoordinator => of_commits(stores).await,
+        Contract::PendingStore => of_pending(stores).await,
     };
     ends.into_iter()
         .map(|(call, ended)| match ended {
@@ -115,6 +129,42 @@ async fn of_commits(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
         ends.push((call, commits.commit(commit).await.map(drop)));
     }
     ends
+}
+
+async fn of_pending(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
+    let (Some(pending), Some(commits)) = (&stores.pending, &stores.commits) else { return Vec::new() };
+    let t: ThreadId = id("t");
+    let append = |inputs: Vec<NewInput>| pending.append_pending(AppendPending::new(id("t"), inputs));
+    let update = |name: &str| PendingUpdate::new(id("t"), id(name)).with_message(Message::user("other"));
+    let consume = |name: &str, revision| commits.commit(consuming("k", name, revision));
+    let decision = Decision::new(id("on"), CANARY, DecisionAction::Resume);
+    let misplaced = NewInput::message(Message::new(Role::Tool, vec![]));
+    let forged = PageRequest::first(2).after(Cursor::from_text("forged"));
+    vec![
+        ("append: nothing", append(vec![]).await.map(drop)),
+        ("append: message", append(vec![misplaced]).await.map(drop)),
+        ("append: pending", append(vec![NewInput::message(Message::user("other")).with_id(id("i"))]).await.map(drop)),
+        ("append: consumed", append(vec![input("consumed")]).await.map(drop)),
+        ("append: deleted", pending.append_pending(AppendPending::new(id("gone"), [input("x")])).await.map(drop)),
+        ("append: decision", append(vec![NewInput::decision(decision)]).await.map(drop)),
+        ("update: unknown", pending.update_pending(update("unknown")).await.map(drop)),
+        ("update: consumed", pending.update_pending(update("consumed")).await.map(drop)),
+        ("update: stale", pending.update_pending(update("i").expecting(77)).await.map(drop)),
+        ("retract: unknown", pending.retract_pending(&t, &id("unknown")).await.map(drop)),
+        ("retract: consumed", pending.retract_pending(&t, &id("consumed")).await.map(drop)),
+        ("reorder: stale", pending.reorder_pending(Reorder::new(t.clone(), 77, vec![])).await.map(drop)),
+        ("reorder: missing", pending.reorder_pending(Reorder::new(t.clone(), 2, vec![])).await.map(drop)),
+        ("reorder: unknown", pending.reorder_pending(Reorder::new(id("no"), 0, vec![])).await.map(drop)),
+        ("consume: unknown", consume("unknown", 1).await.map(drop)),
+        ("consume: consumed", consume("consumed", 1).await.map(drop)),
+        ("consume: stale", consume("i", 77).await.map(drop)),
+        (
+            "entry: pending id",
+            commits.commit(say_keyed(&t, "k", "x").entry(said("x").with_id(id("i")))).await.map(drop),
+        ),
+        ("list: cursor", pending.list_threads_with_pending(forged).await.map(drop)),
+        ("list: limit", pending.list_threads_with_pending(PageRequest::first(0)).await.map(drop)),
+    ]
 }
 
 /// A commit for each reason to refuse one.

@@ -218,6 +218,7 @@ fn idle_thread(tenant: &Tenant, idle: Duration, setting: &Setting<'_>) -> Option
     let goes = |slot: &&Slot| {
         slot.last_time.max(slot.thread.updated_at) < floor
             && (!is_open(slot) || setting.bug == Some(Bug::PruneTakesOpenRuns))
+            && (slot.queue.is_empty() || setting.bug == Some(Bug::PruneTakesPending))
             && (tenant.children(&slot.thread.id).is_empty() || setting.bug == Some(Bug::PruneTakesParents))
     };
     tenant.threads.values().find(goes).map(|slot| slot.thread.id.clone())

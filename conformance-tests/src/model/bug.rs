@@ -129,6 +129,30 @@ bugs! {
     DeletedTenantAnswers = "process::a_deleted_tenant_refuses_every_call",
     /// A closed store goes on working.
     ClosedAnswers = "process::a_closed_store_refuses_every_call",
+    /// What was consumed stays in the queue.
+    ConsumedStays = "pending::consumed_input_is_an_entry_and_no_longer_pending",
+    /// What is consumed comes behind the entries of its commit.
+    ConsumedComesLast = "pending::consumed_input_comes_first_in_the_order_given",
+    /// A commit consumes an input that was changed meanwhile.
+    ConsumeUnguarded = "pending::what_is_consumed_is_as_it_was_seen",
+    /// An id in the log can be appended again.
+    ConsumedIdIsFree = "pending::what_was_consumed_stays_as_it_is",
+    /// An entry takes the id of a pending input.
+    PendingIdIsFree = "pending::a_pending_id_is_taken",
+    /// What is new of an append is written, though the rest is there.
+    AppendInPart = "pending::an_append_is_all_or_none",
+    /// A changed input goes to the end of the queue.
+    UpdateMovesToTheEnd = "pending::a_change_keeps_the_place",
+    /// A change is made whatever revision was seen.
+    UpdateUnguarded = "pending::a_stale_change_is_refused",
+    /// An order is taken though inputs came since.
+    ReorderUnguarded = "pending::an_order_names_the_whole_queue",
+    /// An empty queue begins again at revision 0.
+    RetractForgetsTheRevision = "pending::revisions_never_fall",
+    /// A ticket is decided again.
+    DecidedTwice = "pending::a_ticket_is_decided_once",
+    /// Pruning takes threads that have input.
+    PruneTakesPending = "pending::a_thread_with_input_is_not_pruned",
     /// Commit keys live as long as the opened store.
     ReopenForgetsKeys = "commit::a_key_outlives_a_reopen",
 }

@@ -11,7 +11,7 @@ use store_core::{
 use super::{
     bug::Bug,
     entries::Draft,
-    run, sabotage, shape, state,
+    pending, run, sabotage, shape, state,
     tree::spent,
     world::{Memory, Slot, Tenant, blank_thread, record},
 };
@@ -57,8 +57,11 @@ pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, setting: Setting<'_>)
     if commit.at.is_some_and(|at| at > now) {
         return Err(Error::invalid("at", "it lies after store time"));
     }
-    let only_fence =
-        commit.entries.is_empty() && commit.run.is_none() && commit.create.is_none() && !shape::changes_state(commit);
+    let only_fence = commit.consume.is_empty()
+        && commit.entries.is_empty()
+        && commit.run.is_none()
+        && commit.create.is_none()
+        && !shape::changes_state(commit);
     let slot = match stored {
         Some(slot) => slot,
         None if only_fence => {
@@ -180,8 +183,15 @@ fn written(tenant: &Tenant, mut slot: Slot, commit: &Commit, setting: &Setting<'
     }
     let run = run::change(tenant, &slot, commit, setting)?;
     let at = commit.at.unwrap_or(setting.now);
+    pending::check_unused(&slot, commit, setting.bug)?;
+    let mut drafts = pending::take(&mut slot, commit, setting.bug)?;
+    if setting.bug == Some(Bug::ConsumedComesLast) {
+        drafts.splice(0..0, commit.entries.iter().cloned());
+    } else {
+        drafts.extend(commit.entries.iter().cloned());
+    }
     let mut log = Draft::new(&slot.entries);
-    for (index, draft) in commit.entries.iter().enumerate() {
+    for (index, draft) in drafts.iter().enumerate() {
         log.append(draft, at, setting).map_err(|e| e.in_part(format!("entries[{index}]")))?;
     }
     let (first, entries) = (slot.entries.len(), log.entries);
@@ -206,9 +216,10 @@ fn written(tenant: &Tenant, mut slot: Slot, commit: &Commit, setting: &Setting<'
         sabotage::after_commit(&mut slot, commit, first, (bug, setting));
     }
     let mut receipt = receipt(&slot.view(setting.bug), setting.now)?;
-    let new = commit.entries.len();
+    let new = commit.consume.len() + commit.entries.len();
     receipt.first_seq = (new > 0).then_some(first as u64 + 1);
     receipt.entry_ids = slot.entries.iter().skip(first).map(|entry| entry.id.clone()).collect();
+    receipt.consumed = commit.consume.iter().map(|input| input.id.clone()).collect();
     receipt.run_status = run.map(|run| run.status);
     if let Some(key) = &commit.key {
         slot.keys.insert(key.clone(), (commit.clone(), receipt.clone()));

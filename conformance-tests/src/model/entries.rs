@@ -107,6 +107,7 @@ impl<'a> Draft<'a> {
                 }
                 Body::Custom(custom)
             }
+            NewBody::Decision(decision) => Body::Decision(decision.clone()),
             NewBody::Unknown { kind, data } => Body::Unknown { kind: kind.clone(), data: data.clone() },
             _ => return Err(Error::invalid("body", "the model does not know this kind")),
         })

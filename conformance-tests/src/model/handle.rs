@@ -11,8 +11,9 @@ use std::{
 
 use async_trait::async_trait;
 use store_core::{
-    BranchPoint, Clock, Commit, CommitCoordinator, ContextRequest, DeleteRequest, Deletion, Entry, EntryId, EntryQuery,
-    Error, Expect, Leaf, LogReader, NewThread, Page, PageRequest, Progress, PruneRequest, Pruned, Receipt, Result, Run,
+    AppendPending, Appended, BranchPoint, Clock, Commit, CommitCoordinator, ContextRequest, DeleteRequest, Deletion,
+    Entry, EntryId, EntryQuery, Error, Expect, Leaf, LogReader, NewThread, Page, PageRequest, PendingInput,
+    PendingQueue, PendingStore, PendingUpdate, Progress, PruneRequest, Pruned, Receipt, Reorder, Result, Run,
     RunFilter, RunId, RunQuery, RunReader, Snapshot, TenantId, Thread, ThreadAdmin, ThreadContext, ThreadFilter,
     ThreadId, ThreadPatch, ThreadQuery, ThreadReader, ThreadRunStore,
 };
@@ -21,6 +22,7 @@ use super::{
     admin,
     bug::Bug,
     commit::{self, Setting},
+    pending,
     read::View,
     store::Shared,
     tree::Tree,
@@ -147,6 +149,43 @@ impl CommitCoordinator for Handle {
 
     fn threads(&self) -> Arc<dyn ThreadRunStore> {
         Arc::new(self.clone())
+    }
+
+    fn pending(&self) -> Arc<dyn PendingStore> {
+        Arc::new(self.clone())
+    }
+}
+
+#[async_trait]
+impl PendingStore for Handle {
+    async fn append_pending(&self, mut request: AppendPending) -> Result<Appended> {
+        request.thread = self.key(&request.thread)?;
+        self.write(|tenant, setting| pending::append(tenant, &request, &setting))
+    }
+
+    async fn load_queue(&self, thread: &ThreadId) -> Result<PendingQueue> {
+        let thread = self.key(thread)?;
+        self.read(|view| {
+            let slot = view.tenant.threads.get(&thread);
+            let (revision, inputs) = slot.map(|slot| (slot.queue_revision, slot.queue.clone())).unwrap_or_default();
+            Ok(PendingQueue::new(revision, inputs))
+        })
+    }
+
+    async fn update_pending(&self, request: PendingUpdate) -> Result<PendingInput> {
+        self.write(|tenant, setting| pending::update(tenant, &request, &setting))
+    }
+
+    async fn retract_pending(&self, thread: &ThreadId, id: &EntryId) -> Result<PendingInput> {
+        self.write(|tenant, setting| pending::retract(tenant, thread, id, &setting))
+    }
+
+    async fn reorder_pending(&self, request: Reorder) -> Result<u64> {
+        self.write(|tenant, setting| pending::reorder(tenant, &request, &setting))
+    }
+
+    async fn list_threads_with_pending(&self, page: PageRequest) -> Result<Page<ThreadId>> {
+        self.read(|view| view.pending(&page))
     }
 }
 

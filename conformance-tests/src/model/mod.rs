@@ -15,6 +15,7 @@ mod fixture;
 mod handle;
 mod page;
 mod pairing;
+mod pending;
 #[cfg(feature = "random")]
 mod random;
 mod read;

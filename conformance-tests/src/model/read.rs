@@ -67,6 +67,13 @@ impl<'a> View<'a> {
         Ok(walk.page(keyed, *direction == Direction::Backward, bound))
     }
 
+    pub(super) fn pending(&self, page: &'a PageRequest) -> Result<Page<ThreadId>> {
+        let walk = self.walk("pending", "", page)?;
+        let slots = self.tenant.threads.values().filter(|slot| !slot.queue.is_empty());
+        let keyed = slots.map(|slot| ((0, slot.thread.id.to_string()), slot.thread.id.clone())).collect();
+        Ok(walk.page(keyed, false, 0))
+    }
+
     pub(super) fn count_threads(&self, filter: &ThreadFilter) -> u64 {
         let views = self.tenant.threads.values().map(|slot| slot.view(self.bug));
         views.filter(|thread| admits(filter, thread)).count() as u64

@@ -23,7 +23,7 @@ pub(super) fn change(tenant: &Tenant, slot: &Slot, commit: &Commit, setting: &Se
         return Err(Error::already_exists("run", &change.id).in_part("run"));
     }
     let stored = slot.runs.iter().find(|run| run.id == change.id);
-    let length = (slot.entries.len() + commit.entries.len()) as u64;
+    let length = (slot.entries.len() + commit.consume.len() + commit.entries.len()) as u64;
     let run = written(stored, commit, change, (length, setting)).map_err(|e| e.in_part("run"))?;
     if stored.is_none()
         && let Some(parent) = &run.parent_run

@@ -9,20 +9,28 @@ use store_core::{
 
 /// Refuses what no store can accept.
 pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
-    let Commit { create, key, fence, entries, run, state, .. } = commit;
-    if create.is_none() && fence.is_none() && entries.is_empty() && run.is_none() && !changes_state(commit) {
+    let Commit { create, key, fence, entries, run, state, consume, .. } = commit;
+    let new = entries.len() + consume.len();
+    if create.is_none() && fence.is_none() && new == 0 && run.is_none() && !changes_state(commit) {
         return Err(Error::invalid("commit", "it is empty"));
     }
-    if !entries.is_empty() && commit.expect == Expect::Any && key.is_none() {
+    if new > 0 && commit.expect == Expect::Any && key.is_none() {
         return Err(Error::invalid("commit", "it has entries, but neither guard nor key"));
     }
     check_limit("entries of a commit", entries.len() as u64, limits.commit_entries)?;
+    check_limit("inputs of a commit", consume.len() as u64, limits.commit_inputs)?;
     if let Some(create) = create {
         check_fields(create, limits).map_err(|e| e.in_part("create"))?;
     }
+    for (at, input) in consume.iter().enumerate() {
+        if consume.iter().take(at).any(|other| other.id == input.id) {
+            return Err(Error::already_exists("entry", &input.id).in_part(format!("consume[{at}]")));
+        }
+    }
     for (at, entry) in entries.iter().enumerate() {
-        let earlier = entries.iter().take(at);
-        if let Some(id) = entry.id.as_ref().filter(|id| earlier.clone().any(|other| other.id.as_ref() == Some(id))) {
+        let earlier = entries.iter().take(at).filter_map(|other| other.id.as_ref());
+        let mut taken = earlier.chain(consume.iter().map(|input| &input.id));
+        if let Some(id) = entry.id.as_ref().filter(|id| taken.any(|other| other == *id)) {
             return Err(Error::already_exists("entry", id).in_part(format!("entries[{at}]")));
         }
         check_entry(entry, limits).map_err(|e| e.in_part(format!("entries[{at}]")))?;
@@ -51,6 +59,7 @@ fn check_entry(entry: &NewEntry, limits: &Limits) -> Result<()> {
     let check_label = |text: &str| check_limit("label bytes", text.len() as u64, limits.text_bytes);
     check_body(&entry.body)?;
     match &entry.body {
+        NewBody::Decision(_) => Err(Error::invalid("decision", "it comes as pending input")),
         NewBody::Checkpoint { label, .. } => check_label(label.as_deref().unwrap_or_default()),
         NewBody::Label(label) => check_label(label.text.as_deref().unwrap_or_default()),
         NewBody::Rewind(_) if entry.side == Some(false) => Err(Error::invalid("rewind", "it is always a side entry")),

@@ -8,12 +8,13 @@ use std::{
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use store_core::{
-    ClaimNumber, Commit, CommitKey, Entry, Json, JsonMap, Receipt, Result, Run, RunStatus, TenantId, Thread, ThreadId,
-    Timestamp, TokenCounts, Version,
+    ClaimNumber, Commit, CommitKey, Entry, Json, JsonMap, PendingInput, Receipt, Result, Run, RunStatus, TenantId,
+    Thread, ThreadId, Timestamp, TokenCounts, Version,
 };
 
 use super::{
     bug::Bug,
+    pending::Decided,
     tree::{Tree, spent, sum},
 };
 
@@ -63,6 +64,12 @@ pub(super) struct Slot {
     pub(super) runs: Vec<Run>,
     /// The state.
     pub(super) state: JsonMap,
+    /// The pending inputs, in their order.
+    pub(super) queue: Vec<PendingInput>,
+    /// Changes of the queue.
+    pub(super) queue_revision: u64,
+    /// What was decided about tickets.
+    pub(super) decisions: Vec<Decided>,
     /// Commits with a key, as they were given.
     pub(super) keys: BTreeMap<CommitKey, (Commit, Receipt)>,
     /// Store time of the last write.
@@ -81,6 +88,9 @@ impl Slot {
             entries: Vec::new(),
             runs: Vec::new(),
             state: JsonMap::new(),
+            queue: Vec::new(),
+            queue_revision: 0,
+            decisions: Vec::new(),
             keys: BTreeMap::new(),
             last_time,
             written: 0,

@@ -60,6 +60,7 @@ pub(crate) fn probes(contract: Contract) -> Vec<Box<dyn Probe>> {
             Box::new(logs::Snapshots),
             Box::new(logs::Runs),
         ],
+        Contract::PendingStore => vec![Box::new(threads::WithInput)],
     }
 }
 
@@ -68,6 +69,7 @@ pub(crate) fn first(contract: Contract) -> Box<dyn Probe> {
     match contract {
         Contract::ThreadRunStore => Box::new(threads::ByCreation),
         Contract::CommitCoordinator => Box::new(logs::Entries),
+        Contract::PendingStore => Box::new(threads::WithInput),
     }
 }
 

@@ -1,14 +1,14 @@
-//! Lists of threads, in both orders.
+//! Lists of threads: in both orders, and of those with pending input.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use store_core::{
-    Direction, Error, NewThread, Page, PageRequest, Result, TenantStores, ThreadFilter, ThreadId, ThreadOrder,
-    ThreadQuery, ThreadRunStore,
+    AppendPending, Direction, Error, Message, NewInput, NewThread, Page, PageRequest, PendingStore, Result,
+    TenantStores, ThreadFilter, ThreadId, ThreadOrder, ThreadQuery, ThreadRunStore,
 };
 
-use super::{BOTH, Item, Probe};
+use super::{BOTH, FORWARD, Item, Probe};
 
 fn threads(stores: &TenantStores) -> Result<Arc<dyn ThreadRunStore>> {
     stores.threads.clone().ok_or_else(|| Error::unavailable("the store has no threads"))
@@ -75,5 +75,36 @@ impl Probe for ByActivity {
         let query = ThreadQuery::new(ThreadFilter::default()).ordered(ThreadOrder::LastActivity, direction);
         let page = threads(stores)?.list_threads(query.with_page(page)).await?;
         Ok(page.map(|thread| Item::new(thread.updated_at.as_millis(), thread.id)))
+    }
+}
+
+/// Threads with pending input, by id.
+pub(super) struct WithInput;
+
+fn pending(stores: &TenantStores) -> Result<Arc<dyn PendingStore>> {
+    stores.pending.clone().ok_or_else(|| Error::unavailable("the store has no pending input"))
+}
+
+#[async_trait]
+impl Probe for WithInput {
+    fn name(&self) -> &'static str {
+        "threads with pending input"
+    }
+
+    fn directions(&self) -> &'static [Direction] {
+        FORWARD
+    }
+
+    async fn write(&self, stores: &TenantStores, id: &str) -> Result<()> {
+        let request = AppendPending::new(ThreadId::new(id)?, [NewInput::message(Message::user("x"))]);
+        pending(stores)?.append_pending(request).await.map(drop)
+    }
+
+    async fn has(&self, stores: &TenantStores, id: &str) -> Result<bool> {
+        Ok(!pending(stores)?.load_queue(&ThreadId::new(id)?).await?.inputs.is_empty())
+    }
+
+    async fn list(&self, stores: &TenantStores, _direction: Direction, page: PageRequest) -> Result<Page<Item>> {
+        Ok(pending(stores)?.list_threads_with_pending(page).await?.map(|thread| Item::new(0, thread)))
     }
 }

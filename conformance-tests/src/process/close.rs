@@ -3,8 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use store_core::{
-    Commit, ContextRequest, DeleteRequest, EntryQuery, ErrorKind, Expect, NewThread, PageRequest, PruneRequest, Result,
-    RunFilter, RunQuery, Silent, TenantStores, ThreadFilter, ThreadId, ThreadPatch, ThreadQuery,
+    AppendPending, Commit, ContextRequest, DeleteRequest, EntryQuery, ErrorKind, Expect, Message, NewInput, NewThread,
+    PageRequest, PendingStore, PendingUpdate, PruneRequest, Reorder, Result, RunFilter, RunQuery, Silent, TenantStores,
+    ThreadFilter, ThreadId, ThreadPatch, ThreadQuery,
 };
 
 use crate::{
@@ -17,8 +18,9 @@ use crate::{
 async fn every_call(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     let (Some(threads), Some(commits)) = (&stores.threads, &stores.commits) else { return Vec::new() };
     let t: &ThreadId = &id("t");
+    let mut calls = calls_of_pending(&*commits.pending(), t).await;
     let (page, prune) = (PageRequest::default(), PruneRequest { idle: Duration::ZERO, limit: 1, dry_run: true });
-    vec![
+    calls.extend([
         ("load_thread", threads.load_thread(t).await.map(drop)),
         ("list_threads", threads.list_threads(ThreadQuery::default()).await.map(drop)),
         ("count_threads", threads.count_threads(&ThreadFilter::default()).await.map(drop)),
@@ -40,6 +42,21 @@ async fn every_call(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
         ("reset_fence", threads.reset_fence(t).await),
         ("commit", commits.commit(say_keyed(t, "k", "x")).await.map(drop)),
         ("commit of nothing", commits.commit(Commit::new(t.clone())).await.map(drop)),
+    ]);
+    calls
+}
+
+async fn calls_of_pending(pending: &dyn PendingStore, t: &ThreadId) -> Vec<(&'static str, Result<()>)> {
+    let update = PendingUpdate::new(t.clone(), id("i"));
+    let append = AppendPending::new(t.clone(), [NewInput::message(Message::user("x"))]);
+    let page = PageRequest::default();
+    vec![
+        ("append_pending", pending.append_pending(append).await.map(drop)),
+        ("load_queue", pending.load_queue(t).await.map(drop)),
+        ("update_pending", pending.update_pending(update).await.map(drop)),
+        ("retract_pending", pending.retract_pending(t, &id("i")).await.map(drop)),
+        ("reorder_pending", pending.reorder_pending(Reorder::new(t.clone(), 0, vec![])).await.map(drop)),
+        ("list_threads_with_pending", pending.list_threads_with_pending(page).await.map(drop)),
     ]
 }
 

@@ -7,7 +7,7 @@ mod limits;
 mod list;
 mod page;
 mod parent;
-mod prune;
+pub(crate) mod prune;
 mod update;
 
 /// The cases of this area.

@@ -17,7 +17,7 @@ use crate::{
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Threads without a write for `idle`, up to 1,000.
-pub(super) const fn idle_for(idle: Duration) -> PruneRequest {
+pub(crate) const fn idle_for(idle: Duration) -> PruneRequest {
     PruneRequest { idle, limit: 1000, dry_run: false }
 }
 

@@ -21,7 +21,7 @@ const OUT_OF_SIGHT: [Bug; 10] = [
 
 #[test]
 fn random_histories_find_broken_stores() {
-    let histories = ModelTest { cases: 250, steps: 60, seed: 7, shrinks: 0 };
+    let histories = ModelTest { cases: 400, steps: 60, seed: 7, shrinks: 0 };
     let hidden = |bug: &&Bug| histories.run(ModelFixture::broken(**bug)).is_ok();
     let missed: Vec<_> = Bug::ALL.iter().filter(|bug| !OUT_OF_SIGHT.contains(bug)).filter(hidden).collect();
     assert!(missed.is_empty(), "{missed:?}");

@@ -137,4 +137,8 @@ impl CommitCoordinator for Killed<'_> {
     fn threads(&self) -> Arc<dyn store_core::ThreadRunStore> {
         self.inner.threads()
     }
+
+    fn pending(&self) -> Arc<dyn store_core::PendingStore> {
+        self.inner.pending()
+    }
 }

@@ -10,6 +10,8 @@ mod value;
 
 use std::fmt;
 
+use sha2::{Digest, Sha256};
+
 pub use self::fields::{Extra, Fields, Object};
 pub(crate) use self::macros::{names, record, serde_by_codec};
 
@@ -30,6 +32,11 @@ pub trait Codec: Sized {
         self.write(&mut out);
         out
     }
+}
+
+/// The SHA-256 of a text, in hexadecimal digits.
+pub(crate) fn sha256(text: &str) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Why stored JSON is not the record that it should be. It names the place, never the value.

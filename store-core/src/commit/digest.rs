@@ -3,13 +3,12 @@
 //! Content is everything but `expect` and `fence`, as the caller gave it. The digest carries a version, and later
 //! releases go on computing the old ones (CM-11).
 
-use sha2::{Digest, Sha256};
-
 use super::{Commit, StateChange, StateOp};
 use crate::{
-    codec::{Codec, Object},
+    codec::{Codec, Object, sha256},
     json::Json,
     log::{NewBody, NewEntry, ParentRef, RewindTo},
+    pending::InputRef,
     run::RunChange,
     thread::ThreadFields,
 };
@@ -38,6 +37,9 @@ fn first(commit: &Commit) -> String {
         fields(object.key("create"), create);
     }
     list(object.key("entries"), &commit.entries, entry);
+    if !commit.consume.is_empty() {
+        list(object.key("consume"), &commit.consume, input);
+    }
     if let Some(change) = &commit.run {
         run(object.key("run"), change);
     }
@@ -45,11 +47,7 @@ fn first(commit: &Commit) -> String {
         state(object.key("state"), change);
     }
     object.close();
-    hex(&Sha256::digest(text))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    sha256(&text)
 }
 
 fn list<T>(out: &mut String, items: &[T], write: impl Fn(&mut String, &T)) {
@@ -93,6 +91,12 @@ fn entry(out: &mut String, entry: &NewEntry) {
     object.close();
 }
 
+fn input(out: &mut String, input: &InputRef) {
+    let mut object = Object::open(out);
+    object.field("id", &input.id).field("revision", &input.revision);
+    object.close();
+}
+
 fn body(out: &mut String, body: &NewBody) {
     let mut object = Object::open(out);
     match body {
@@ -107,6 +111,7 @@ fn body(out: &mut String, body: &NewBody) {
         NewBody::Label(label) => drop(object.field("label", label)),
         NewBody::Rewind(to) => rewind(object.key("rewind"), to),
         NewBody::Custom(custom) => drop(object.field("custom", custom)),
+        NewBody::Decision(decision) => drop(object.field("decision", decision)),
         NewBody::Unknown { kind, data } => {
             let mut inner = Object::open(object.key("unknown"));
             inner.field("kind", kind).field("data", data);

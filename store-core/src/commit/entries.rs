@@ -171,6 +171,7 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
                 (Body::Rewind(Rewind { to, extra: Extra::default() }), target)
             }
             NewBody::Custom(custom) => (Body::Custom(custom.clone()), None),
+            NewBody::Decision(decision) => (Body::Decision(decision.clone()), None),
             NewBody::Unknown { kind, data } => (Body::Unknown { kind: kind.clone(), data: data.clone() }, None),
         })
     }

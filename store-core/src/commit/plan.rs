@@ -9,7 +9,8 @@ use crate::{
     error::{Detail, Error, Result},
     id::{IdSource, RunId},
     limits::{Limits, check_limit, length},
-    log::{Marks, spent},
+    log::{Marks, NewEntry, spent},
+    pending::{self, QueueWrite},
     run::{self, Run, RunContext},
     thread::{self, IdRecord, NewThread, StoredThread},
     time::Timestamp,
@@ -63,6 +64,8 @@ pub struct Plan {
     pub runs: Vec<Run>,
     /// Changes of the thread's state.
     pub state: StateWrite,
+    /// Changes of the thread's queue: what was consumed.
+    pub queue: QueueWrite,
     /// What is remembered of the commit's key.
     pub key: Option<KeyRecord>,
     /// What the caller gets once it is durable.
@@ -114,7 +117,8 @@ fn repeated(view: &(impl CommitView + ?Sized), commit: &Commit) -> Result<Option
 
 fn only_fence(commit: &Commit) -> bool {
     let changes_state = commit.state.as_ref().is_some_and(|change| !change.is_empty());
-    commit.entries.is_empty() && commit.run.is_none() && !changes_state && commit.create.is_none()
+    let has_entries = !commit.entries.is_empty() || !commit.consume.is_empty();
+    !has_entries && commit.run.is_none() && !changes_state && commit.create.is_none()
 }
 
 fn make(
@@ -141,6 +145,7 @@ fn remember(view: &(impl CommitView + ?Sized), commit: &Commit, id: IdRecord, no
         version,
         first_seq: None,
         entry_ids: Vec::new(),
+        consumed: Vec::new(),
         head: None,
         state_revision: 0,
         run_status: None,
@@ -156,6 +161,7 @@ fn remember(view: &(impl CommitView + ?Sized), commit: &Commit, id: IdRecord, no
         marks: BTreeMap::new(),
         runs: Vec::new(),
         state: StateWrite::default(),
+        queue: QueueWrite::default(),
         key: None,
         receipt,
     }
@@ -176,10 +182,16 @@ fn write(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting<'_
         state::check_revision(&thread, change)?;
     }
     let run = plan_run(view, commit, &thread, setting)?;
+    if thread.queue.count > 0 {
+        check_unused(view, &commit.entries)?;
+    }
+    let (inputs, queue) = pending::take(view, &mut thread, &commit.consume)?;
     let mut log = Log::new(view, &thread)?;
-    for (index, draft) in commit.entries.iter().enumerate() {
-        log.append(&mut thread, draft, setting.ids, (limits, at))
-            .map_err(|e| e.in_part(format!("entries[{index}]")))?;
+    for (part, drafts) in [("consume", &inputs), ("entries", &commit.entries)] {
+        for (index, draft) in drafts.iter().enumerate() {
+            log.append(&mut thread, draft, setting.ids, (limits, at))
+                .map_err(|e| e.in_part(format!("{part}[{index}]")))?;
+        }
     }
     let (entries, marks) = log.into_parts();
     let runs = spend(view, commit, &entries, run)?;
@@ -198,15 +210,26 @@ fn write(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting<'_
     id = IdRecord { generation: thread.thread.generation(), deleted_at: None, ..id };
     thread.last_time = setting.now;
     thread.thread.updated_at = thread.thread.updated_at.max(at);
-    let receipt = receipt(&thread, &entries, commit.run.as_ref().and_then(|_| runs.last()));
+    let mut receipt = receipt(&thread, &entries, commit.run.as_ref().and_then(|_| runs.last()));
+    receipt.consumed.clone_from(&queue.removed);
     let key = commit.key.clone().map(|key| KeyRecord {
         key,
         digest: digest::current(commit),
         receipt: receipt.clone(),
         extra: Extra::default(),
     });
-    let plan = Plan { thread: Some(thread), creates, id, entries, marks, runs, state, key, receipt };
+    let plan = Plan { thread: Some(thread), creates, id, entries, marks, runs, state, queue, key, receipt };
     Ok(Decision::Write(Box::new(plan)))
+}
+
+/// The ids of new entries are none that are pending (EN-16), nor those that the commit consumes.
+fn check_unused(view: &(impl CommitView + ?Sized), entries: &[NewEntry]) -> Result<()> {
+    for (index, id) in entries.iter().enumerate().filter_map(|(index, draft)| Some((index, draft.id.as_ref()?))) {
+        if view.pending(id)?.is_some() {
+            return Err(Error::already_exists("entry", id).in_part(format!("entries[{index}]")));
+        }
+    }
+    Ok(())
 }
 
 fn receipt(thread: &StoredThread, entries: &[Planned], run: Option<&Run>) -> Receipt {
@@ -216,6 +239,7 @@ fn receipt(thread: &StoredThread, entries: &[Planned], run: Option<&Run>) -> Rec
         version: record.version,
         first_seq: entries.first().map(|planned| planned.entry.seq),
         entry_ids: entries.iter().map(|planned| planned.entry.id.clone()).collect(),
+        consumed: Vec::new(),
         head: record.head.clone(),
         state_revision: record.state_revision,
         run_status: run.map(|run| run.status.clone()),
@@ -234,7 +258,7 @@ fn plan_run(
 ) -> Result<Option<Run>> {
     let Some(change) = &commit.run else { return Ok(None) };
     let stored = view.run(&change.id)?;
-    let log_length = thread.thread.version.number() + length(commit.entries.len());
+    let log_length = thread.thread.version.number() + length(commit.consume.len() + commit.entries.len());
     let context = RunContext::new(&commit.thread, log_length, setting.now, setting.limits);
     let run = run::change(stored.as_ref(), change, context).map_err(|e| e.in_part("run"))?;
     if stored.is_none()
@@ -255,7 +279,8 @@ fn spend(
 ) -> Result<Vec<Run>> {
     let mut written = run;
     let mut others: BTreeMap<RunId, (Run, bool)> = BTreeMap::new();
-    for (index, planned) in entries.iter().enumerate() {
+    // What was consumed comes first, and is of no run.
+    for (index, planned) in entries.iter().skip(commit.consume.len()).enumerate() {
         let Some(id) = &planned.entry.run else { continue };
         let tokens = spent(&planned.entry);
         if let Some(run) = written.as_mut().filter(|run| run.id == *id) {

@@ -7,6 +7,7 @@ use crate::{
     id::{CommitKey, DispatchId, EntryId, ThreadId},
     json::Json,
     log::{JsonMap, NewEntry},
+    pending::InputRef,
     run::{RunChange, RunStatus},
     thread::ThreadFields,
     time::Timestamp,
@@ -46,6 +47,8 @@ pub struct Commit {
     pub run: Option<RunChange>,
     /// Changes of the thread's state.
     pub state: Option<StateChange>,
+    /// Pending inputs that become entries, before those of `entries`, in this order (CM-27).
+    pub consume: Vec<InputRef>,
 }
 
 impl Commit {
@@ -62,6 +65,7 @@ impl Commit {
             entries: Vec::new(),
             run: None,
             state: None,
+            consume: Vec::new(),
         }
     }
 
@@ -104,6 +108,13 @@ impl Commit {
     #[must_use]
     pub fn with_state(mut self, state: StateChange) -> Self {
         self.state = Some(state);
+        self
+    }
+
+    /// The same commit, consuming these pending inputs.
+    #[must_use]
+    pub fn consuming(mut self, inputs: impl IntoIterator<Item = InputRef>) -> Self {
+        self.consume.extend(inputs);
         self
     }
 
@@ -274,8 +285,10 @@ pub struct Receipt {
     pub version: Version,
     /// The sequence number of the first entry of this commit; absent if it had none.
     pub first_seq: Option<u64>,
-    /// The ids of its entries, in the order given.
+    /// The ids of its entries in the order of the log: those consumed, then those given.
     pub entry_ids: Vec<EntryId>,
+    /// The ids of the inputs that it consumed, in the order given.
+    pub consumed: Vec<EntryId>,
     /// The head after the commit.
     pub head: Option<EntryId>,
     /// The state's revision after the commit.
@@ -304,6 +317,7 @@ impl Codec for Receipt {
         object
             .maybe("first_seq", self.first_seq.as_ref())
             .field("entry_ids", &self.entry_ids)
+            .unless_default("consumed", &self.consumed)
             .maybe("head", self.head.as_ref())
             .field("state_revision", &self.state_revision)
             .maybe("run_status", self.run_status.as_ref())
@@ -324,6 +338,7 @@ impl Codec for Receipt {
             ),
             first_seq: fields.maybe("first_seq")?,
             entry_ids: fields.take("entry_ids")?,
+            consumed: fields.maybe("consumed")?.unwrap_or_default(),
             head: fields.maybe("head")?,
             state_revision: fields.take("state_revision")?,
             run_status: fields.maybe("run_status")?,

@@ -13,7 +13,8 @@ use crate::{
 
 /// Refuses what no store can accept.
 pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
-    let nothing = commit.entries.is_empty()
+    let has_entries = !commit.entries.is_empty() || !commit.consume.is_empty();
+    let nothing = !has_entries
         && commit.run.is_none()
         && commit.state.as_ref().is_none_or(StateChange::is_empty)
         && commit.create.is_none()
@@ -21,14 +22,20 @@ pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
     if nothing {
         return Err(Error::invalid("commit", "there is nothing in it"));
     }
-    if !commit.entries.is_empty() && commit.expect == Expect::Any && commit.key.is_none() {
+    if has_entries && commit.expect == Expect::Any && commit.key.is_none() {
         return Err(Error::invalid("commit", "entries need a guard (`expect`) or a `key`"));
     }
     check_limit("entries of a commit", length(commit.entries.len()), limits.commit_entries)?;
+    check_limit("inputs consumed by a commit", length(commit.consume.len()), limits.commit_inputs)?;
     if let Some(create) = &commit.create {
         thread::check_fields(create, limits).map_err(|e| e.in_part("create"))?;
     }
     let mut ids = BTreeSet::new();
+    for (at, input) in commit.consume.iter().enumerate() {
+        if !ids.insert(&input.id) {
+            return Err(Error::already_exists("entry", &input.id).in_part(format!("consume[{at}]")));
+        }
+    }
     for (at, entry) in commit.entries.iter().enumerate() {
         let part = || format!("entries[{at}]");
         if entry.id.as_ref().is_some_and(|id| !ids.insert(id)) {
@@ -50,6 +57,7 @@ fn check_entry(entry: &NewEntry, limits: &Limits) -> Result<()> {
     };
     check_body(&entry.body)?;
     match &entry.body {
+        NewBody::Decision(_) => Err(Error::invalid("entry", "a decision comes as pending input")),
         NewBody::Checkpoint { label, .. } => text(label),
         NewBody::Label(Label { text: label, .. }) => text(label),
         NewBody::Rewind(_) if entry.side == Some(false) => {

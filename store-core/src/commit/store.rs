@@ -5,9 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{Commit, Receipt};
-use crate::{error::Result, thread::ThreadRunStore};
+use crate::{error::Result, pending::PendingStore, thread::ThreadRunStore};
 
-/// The only way to write entries, runs and thread state (CM-2).
+/// The only way to write entries, runs and thread state, and to consume pending input (CM-2).
 #[async_trait]
 pub trait CommitCoordinator: Send + Sync {
     /// Writes everything in `commit`, or nothing.
@@ -22,7 +22,8 @@ pub trait CommitCoordinator: Send + Sync {
     /// # Errors
     /// In the order of CM-43: `Invalid` and `LimitExceeded` naming the part; `NotFound` for a deleted thread (TH-23);
     /// `IdempotencyMismatch`; `StaleEpoch`; `Conflict`; `InvalidTransition`, `Invalid`, `NotFound` and `AlreadyExists`
-    /// of the run; `AlreadyExists` for an entry id in use (EN-16), `Invalid` for a parent or target that does not fit.
+    /// of the run; `NotFound`, `AlreadyConsumed` and `Conflict` of what it consumes (CM-28); `AlreadyExists` for an
+    /// entry id in use (EN-16), `Invalid` for a parent or target that does not fit.
     ///
     /// After an `Unknown` outcome: repeat it with its key (CM-17); without a key, load the thread and compare its
     /// version.
@@ -30,4 +31,7 @@ pub trait CommitCoordinator: Send + Sync {
 
     /// The very store that this coordinator commits to.
     fn threads(&self) -> Arc<dyn ThreadRunStore>;
+
+    /// The very store whose input it consumes.
+    fn pending(&self) -> Arc<dyn PendingStore>;
 }

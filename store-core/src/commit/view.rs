@@ -8,6 +8,7 @@ use crate::{
     id::{CommitKey, EntryId, RunId, ThreadId},
     json::Json,
     log::{MarkSource, NewBody, Nodes, ParentRef, RewindTo},
+    pending::{DecisionRecord, StoredInput},
     run::Run,
     thread::{IdRecord, StoredThread},
 };
@@ -76,6 +77,24 @@ pub trait CommitView: LogView {
     /// # Errors
     /// Whatever reading ends with.
     fn state(&self, key: &str) -> Result<Option<Json>>;
+
+    /// A pending input of the thread.
+    ///
+    /// # Errors
+    /// Whatever reading ends with.
+    fn pending(&self, id: &EntryId) -> Result<Option<StoredInput>>;
+
+    /// What was decided about a ticket of a run of the thread.
+    ///
+    /// # Errors
+    /// Whatever reading ends with.
+    fn decision(&self, run: &RunId, ticket: &str) -> Result<Option<DecisionRecord>>;
+
+    /// The ids of the thread's pending inputs, in order.
+    ///
+    /// # Errors
+    /// Whatever reading ends with.
+    fn queue(&self) -> Result<Vec<EntryId>>;
 }
 
 /// The keys that the plan of a commit looks at, apart from the thread, its id and its head.
@@ -90,6 +109,8 @@ pub struct Needs {
     pub runs: BTreeSet<RunId>,
     /// Entries: ids to be free, parents and targets.
     pub entries: BTreeSet<EntryId>,
+    /// Pending inputs: those consumed, and ids to be free.
+    pub pending: BTreeSet<EntryId>,
     /// Names of snapshots.
     pub snapshots: BTreeSet<String>,
     /// Keys of the thread's state.
@@ -105,9 +126,14 @@ pub fn needs(commit: &Commit) -> Needs {
         parent_thread: commit.create.as_ref().and_then(|create| create.parent_thread_id.clone()),
         ..Needs::default()
     };
+    for input in &commit.consume {
+        needs.entries.insert(input.id.clone());
+        needs.pending.insert(input.id.clone());
+    }
     for entry in &commit.entries {
         needs.runs.extend(entry.run.clone());
         needs.entries.extend(entry.id.clone());
+        needs.pending.extend(entry.id.clone());
         if let ParentRef::Entry(parent) = &entry.parent {
             needs.entries.insert(parent.clone());
         }

@@ -46,6 +46,7 @@ impl<'a> Replay<'a> {
         (thread.head_seq, thread.roots) = (None, 0);
         thread.state_keys = length(records.state.len());
         thread.state_bytes = records.state.iter().map(|(key, value)| length(key.len() + value.as_str().len())).sum();
+        thread.queue.count = records.inputs;
         let record = &mut thread.thread;
         record.version = Version::new(0, record.version.generation(), record.version.incarnation());
         (record.head, record.entry_times, record.leaves) = (None, None, 0);

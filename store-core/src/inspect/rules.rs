@@ -33,6 +33,8 @@ pub struct ThreadRecords<'a> {
     pub runs: &'a BTreeMap<RunId, Arc<Run>>,
     /// Its state.
     pub state: &'a ThreadState,
+    /// How many pending inputs it has.
+    pub inputs: u64,
 }
 
 impl fmt::Debug for ThreadRecords<'_> {
@@ -97,6 +99,7 @@ impl Replay<'_> {
         self.compare(FindingKind::WrongSum, "usage", &old.usage, &new.usage);
         let sizes = ((stored.state_keys, stored.state_bytes), (right.state_keys, right.state_bytes));
         self.compare(FindingKind::WrongSum, "state", &sizes.0, &sizes.1);
+        self.compare(FindingKind::WrongSum, "pending inputs", &stored.queue.count, &right.queue.count);
         if !self.records.has_parent {
             self.find(FindingKind::DanglingReference, "parent thread", "it does not exist");
         }

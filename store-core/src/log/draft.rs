@@ -1,6 +1,6 @@
 //! Drafts: entries as a caller gives them, before the plan makes stored ones of them.
 
-use super::{Compaction, Custom, ImportOrigin, Label, Message, UsageRecord};
+use super::{Compaction, Custom, Decision, ImportOrigin, Label, Message, UsageRecord};
 use crate::{
     id::{EntryId, RunId},
     json::Json,
@@ -137,6 +137,8 @@ pub enum NewBody {
     Rewind(RewindTo),
     /// Anything of the application.
     Custom(Custom),
+    /// A decision. It comes as pending input, and an entry of a commit is refused with it (RU-16).
+    Decision(Decision),
     /// A kind of a newer release, copied as it is.
     Unknown {
         /// The name of the kind.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::{Block, Message, Origin, TokenCounts};
 use crate::{
-    codec::{Codec, DecodeError, Extra, Fields, Object, record, serde_by_codec},
+    codec::{Codec, DecodeError, Extra, Fields, Object, names, record, serde_by_codec},
     id::{EntryId, RunId},
     json::Json,
     time::Timestamp,
@@ -149,6 +149,8 @@ pub enum Body {
     Rewind(Rewind),
     /// Anything else; never sent to a model.
     Custom(Custom),
+    /// What somebody decided about a ticket of a waiting run; never sent to a model.
+    Decision(Decision),
     /// A kind that this release does not know: kept as it is (ID-11), never sent to a model.
     Unknown {
         /// The name of the kind.
@@ -175,11 +177,13 @@ pub enum BodyKind {
     Rewind,
     /// Anything of the application.
     Custom,
+    /// A decision on a ticket.
+    Decision,
     /// A kind of a newer release.
     Unknown,
 }
 
-crate::codec::names!(BodyKind as "body kind" {
+names!(BodyKind as "body kind" {
     Message = "message",
     Compaction = "compaction",
     Checkpoint = "checkpoint",
@@ -187,6 +191,7 @@ crate::codec::names!(BodyKind as "body kind" {
     Label = "label",
     Rewind = "rewind",
     Custom = "custom",
+    Decision = "decision",
     Unknown = "unknown",
 });
 
@@ -202,6 +207,7 @@ impl Body {
             Self::Label(_) => BodyKind::Label,
             Self::Rewind(_) => BodyKind::Rewind,
             Self::Custom(_) => BodyKind::Custom,
+            Self::Decision(_) => BodyKind::Decision,
             Self::Unknown { .. } => BodyKind::Unknown,
         }
     }
@@ -228,6 +234,7 @@ impl Codec for Body {
             Self::Label(body) => object.field("label", body),
             Self::Rewind(body) => object.field("rewind", body),
             Self::Custom(body) => object.field("custom", body),
+            Self::Decision(body) => object.field("decision", body),
             Self::Unknown { kind, data } => object.field(kind, data),
         };
         object.close();
@@ -244,6 +251,7 @@ impl Codec for Body {
             "label" => Self::Label(fields.take(&name)?),
             "rewind" => Self::Rewind(fields.take(&name)?),
             "custom" => Self::Custom(fields.take(&name)?),
+            "decision" => Self::Decision(fields.take(&name)?),
             _ => Self::Unknown { data: fields.take(&name)?, kind: name },
         })
     }
@@ -384,6 +392,59 @@ impl Custom {
         Self { kind: kind.into(), data, extra: Extra::default() }
     }
 }
+
+/// What somebody decided about a ticket of a waiting run (RU-16).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Decision {
+    /// The run that waits.
+    pub run: RunId,
+    /// The ticket, by its id.
+    pub ticket: String,
+    /// What is to be done.
+    pub action: DecisionAction,
+    /// What the run goes on with.
+    pub result: Option<Json>,
+    /// Words for people.
+    pub reason: Option<String>,
+    /// Fields of a newer release.
+    pub extra: Extra,
+}
+
+record!(Decision { run: req, ticket: req, action: req, result: opt, reason: opt });
+
+impl Decision {
+    /// This action for the ticket of a run.
+    #[must_use]
+    pub fn new(run: RunId, ticket: impl Into<String>, action: DecisionAction) -> Self {
+        Self { run, ticket: ticket.into(), action, result: None, reason: None, extra: Extra::default() }
+    }
+
+    /// The same with this result.
+    #[must_use]
+    pub fn with_result(mut self, result: Json) -> Self {
+        self.result = Some(result);
+        self
+    }
+
+    /// The same with this reason.
+    #[must_use]
+    pub fn with_reason(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+}
+
+/// What is to be done about a ticket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DecisionAction {
+    /// The run goes on with what the ticket is about.
+    Resume,
+    /// It goes on without.
+    Cancel,
+}
+
+names!(DecisionAction as "decision" { Resume = "resume", Cancel = "cancel", });
 
 #[cfg(test)]
 mod tests {

@@ -14,7 +14,8 @@ pub use self::{
     block::{Block, BlockKind, Media, MediaSource, Opaque, Origin, Thinking, ToolResult, ToolUse},
     draft::{NewBody, NewEntry, ParentRef, RewindTo},
     entry::{
-        Body, BodyKind, Checkpoint, Compaction, Custom, Entry, ImportOrigin, Interval, Label, Rewind, UsageRecord,
+        Body, BodyKind, Checkpoint, Compaction, Custom, Decision, DecisionAction, Entry, ImportOrigin, Interval, Label,
+        Rewind, UsageRecord,
     },
     marks::{ChangedMarks, MarkSource, Marks, given_name, spent},
     message::{JsonMap, Message, Provenance, Role, TokenCounts, Usage, Visibility},

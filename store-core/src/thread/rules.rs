@@ -14,6 +14,7 @@ use crate::{
     limits::{Limits, check_limit, length},
     log::TokenCounts,
     page::binding,
+    pending::QueueState,
     thread::ParentFilter,
     time::Timestamp,
     version::{Expect, Version},
@@ -71,6 +72,7 @@ pub fn create(
         roots: 0,
         state_keys: 0,
         state_bytes: 0,
+        queue: QueueState::default(),
         last_time: now,
         extra: Extra::default(),
     })
@@ -223,7 +225,7 @@ pub fn detach(mut child: StoredThread, now: Timestamp) -> StoredThread {
 #[must_use]
 pub fn is_idle(stored: &StoredThread, idle: Duration, now: Timestamp) -> bool {
     let written = stored.last_time.max(stored.thread.updated_at);
-    stored.thread.open_runs.is_empty() && written < now.saturating_sub(idle)
+    stored.thread.open_runs.is_empty() && stored.queue.count == 0 && written < now.saturating_sub(idle)
 }
 
 /// Whether a deleted id need not be remembered any longer (TH-25).

@@ -4,6 +4,7 @@ use super::Thread;
 use crate::{
     codec::{Codec, DecodeError, Extra, Fields, Object, record, serde_by_codec},
     commit::ClaimNumber,
+    pending::QueueState,
     run::Run,
     time::Timestamp,
     version::Version,
@@ -23,13 +24,23 @@ pub struct StoredThread {
     pub state_keys: u64,
     /// Bytes of the thread's state, keys and values.
     pub state_bytes: u64,
+    /// The queue of pending input, without its inputs.
+    pub queue: QueueState,
     /// Store time of the last commit or update; later ones are not before it (CM-35).
     pub last_time: Timestamp,
     /// Fields of a newer release.
     pub extra: Extra,
 }
 
-record!(StoredThread { thread: req, head_seq: opt, roots: def, state_keys: def, state_bytes: def, last_time: req });
+record!(StoredThread {
+    thread: req,
+    head_seq: opt,
+    roots: def,
+    state_keys: def,
+    state_bytes: def,
+    queue: def,
+    last_time: req
+});
 
 impl StoredThread {
     /// The latest and the open runs of the thread, after a commit wrote `run` (RU-8, RU-9).

@@ -5,7 +5,7 @@ use std::{
     error::Error as StdError,
     fmt, fs, io,
     panic::{AssertUnwindSafe, catch_unwind},
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
     thread,
     time::Duration,
@@ -24,6 +24,8 @@ use crate::{
 };
 
 const KEYSPACE: &str = "index";
+/// A file that says that damage was met.
+const DAMAGED: &str = "damaged";
 /// Found blocks, in memory. With partitioned filters and indexes a lookup needs few and small ones.
 const CACHE_BYTES: u64 = 16 << 20;
 /// What is collected before it is sorted into a table. Small: it is what an opening has to read again.
@@ -39,7 +41,7 @@ const OPEN_FILES: usize = 64;
 const WORKERS: usize = 2;
 /// How often a close looks whether the last table is there, a millisecond apart. Without it the journal stays, and the
 /// next opening reads it.
-const LOOKS: u32 = 5_000;
+const LOOKS: u32 = 2_000;
 
 /// In which condition the index was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +55,7 @@ pub(crate) enum Condition {
 }
 
 pub(super) struct DiskIndex {
-    folder: PathBuf,
+    folder: Arc<Path>,
     database: Database,
     keys: Keyspace,
 }
@@ -70,7 +72,7 @@ impl DiskIndex {
         let place = FilePath::new("index")?;
         ensure_dir(disk, &place).map_err(fail)?;
         let folder = disk.path().join("index");
-        let failure = if is_plain(disk, &place).map_err(fail)? {
+        let failure = if is_plain(disk, &place).map_err(fail)? && !is_known_damaged(disk) {
             match Self::try_open(&folder) {
                 Ok(opened) => return Ok(opened),
                 Err(failure) => failure,
@@ -120,7 +122,7 @@ impl DiskIndex {
                 .open()?;
             let condition = if database.keyspace_exists(KEYSPACE) { Condition::Ready } else { Condition::New };
             let keys = database.keyspace(KEYSPACE, options)?;
-            Ok((Self { folder: folder.to_owned(), database, keys }, condition))
+            Ok((Self { folder: folder.into(), database, keys }, condition))
         }));
         opened.unwrap_or(Err(fjall::Error::Unrecoverable))
     }
@@ -131,7 +133,7 @@ impl DiskIndex {
     }
 
     pub(super) fn snapshot(&self) -> DiskView {
-        DiskView { snapshot: self.database.snapshot(), keys: self.keys.clone() }
+        DiskView { folder: Arc::clone(&self.folder), snapshot: self.database.snapshot(), keys: self.keys.clone() }
     }
 
     pub(super) fn apply(&self, changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> Result<()> {
@@ -142,18 +144,18 @@ impl DiskIndex {
                 None => batch.remove(&self.keys, key),
             }
         }
-        guarded(|| batch.commit())
+        guarded(&self.folder, || batch.commit())
     }
 
     /// Tables are written and merged in the background, and fjall takes no more changes once that found no space: so
     /// there is room for what it holds in memory, twice as it may be writing the former, and for any merge.
     pub(super) fn headroom(&self) -> u64 {
-        let tables = guarded(|| Ok(self.keys.disk_space())).unwrap_or_default();
+        let tables = guarded(&self.folder, || Ok(self.keys.disk_space())).unwrap_or_default();
         2 * MEMTABLE_BYTES + tables.min(MERGE_BYTES)
     }
 
     pub(super) fn persist(&self) -> Result<()> {
-        guarded(|| self.database.persist(PersistMode::SyncAll))
+        guarded(&self.folder, || self.database.persist(PersistMode::SyncAll))
     }
 
     /// Lets go of the files. What the journal holds goes into a table first, and the journal is emptied: an opening
@@ -168,14 +170,20 @@ impl DiskIndex {
 
     /// Whether everything is in tables.
     fn write_last_table(&self) -> bool {
-        let is_written = |_| {
-            let is_written = self.keys.sealed_memtable_count() == 0;
-            if !is_written {
-                thread::sleep(Duration::from_millis(1));
+        if guarded(&self.folder, || self.keys.rotate_memtable()).is_err() {
+            return false;
+        }
+        for _ in 0..LOOKS {
+            if self.keys.sealed_memtable_count() == 0 {
+                return true;
             }
-            is_written
-        };
-        guarded(|| self.keys.rotate_memtable()).is_ok() && (0..LOOKS).any(is_written)
+            // Whoever writes it may have failed.
+            if guarded(&self.folder, || self.database.persist(PersistMode::Buffer)).is_err() {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        false
     }
 }
 
@@ -253,6 +261,7 @@ fn copy_plain(vfs: &dyn Vfs, from: &FilePath, to: &Path) -> io::Result<bool> {
 }
 
 pub(super) struct DiskView {
+    folder: Arc<Path>,
     snapshot: fjall::Snapshot,
     keys: Keyspace,
 }
@@ -265,7 +274,7 @@ impl fmt::Debug for DiskView {
 
 impl DiskView {
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        guarded(|| self.snapshot.get(&self.keys, key)).map(|value| value.map(|value| value.to_vec()))
+        guarded(&self.folder, || self.snapshot.get(&self.keys, key)).map(|value| value.map(|value| value.to_vec()))
     }
 
     pub(super) fn range(&self, from: &[u8], to: &[u8], direction: Direction) -> Pairs<'_> {
@@ -275,7 +284,7 @@ impl DiskView {
             if ended {
                 return None;
             }
-            let next = guarded(|| {
+            let next = guarded(&self.folder, || {
                 let guard = match direction {
                     Direction::Forward => guards.next(),
                     Direction::Backward => guards.next_back(),
@@ -288,9 +297,21 @@ impl DiskView {
     }
 }
 
-/// Calls fjall. A panic in it, as damaged files may cause, is `Corrupt`.
-fn guarded<T>(call: impl FnOnce() -> fjall::Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or(Err(fjall::Error::Unrecoverable)).map_err(report)
+/// Calls fjall. A panic in it, as damaged files may cause, is `Corrupt`. Damage is remembered for the next opening.
+fn guarded<T>(folder: &Path, call: impl FnOnce() -> fjall::Result<T>) -> Result<T> {
+    let result = catch_unwind(AssertUnwindSafe(call)).unwrap_or(Err(fjall::Error::Unrecoverable));
+    result.map_err(|failure| {
+        if is_damage(&failure) {
+            // If it cannot be made, the next opening meets the damage again.
+            let _ = fs::write(folder.join(DAMAGED), []);
+        }
+        report(failure)
+    })
+}
+
+/// Whether an earlier call met damage in the index of a root.
+pub(crate) fn is_known_damaged(disk: &Disk) -> bool {
+    disk.path().join("index").join(DAMAGED).exists()
 }
 
 /// Whether the files are at fault, not the system.
@@ -306,7 +327,7 @@ fn is_damage(failure: &fjall::Error) -> bool {
 
 fn report(failure: fjall::Error) -> Error {
     if is_damage(&failure) {
-        return error::corrupt("index", None).with_source(failure);
+        return error::corrupt("index (open the store again, and it is made anew)", None).with_source(failure);
     }
     let error = match system_error(&failure) {
         Some(source) => {

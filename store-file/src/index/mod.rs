@@ -20,11 +20,11 @@ use std::{
 use store_core::{Error, Result};
 
 pub use self::journal::Journal;
+use self::{disk::DiskIndex, memory::MemoryIndex};
 pub(crate) use self::{
-    disk::Condition,
+    disk::{Condition, is_known_damaged},
     key::{Key, KeyReader, after_prefix},
 };
-use self::{disk::DiskIndex, memory::MemoryIndex};
 use crate::vfs::{Disk, Vfs};
 
 /// A key and its value.

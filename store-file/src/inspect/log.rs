@@ -8,6 +8,7 @@ use std::{
 use store_core::{
     Entry, ErrorKind, Result, Run, RunId,
     inspect::{Finding, FindingKind, Repairable, ThreadRecords, check_thread},
+    length,
     log::{MarkSource, Marks, Node},
     thread::StoredThread,
 };
@@ -21,7 +22,7 @@ use crate::{
     index::{Direction, Index, Key, Pair},
     line::Line,
     log::{Header, Position, Scanner, Tail, check_version, classify, read_header},
-    purge,
+    pending, purge,
     replay::{self, own_header},
     runs,
     shared::{Shared, guard, objection},
@@ -225,7 +226,9 @@ impl Check<'_> {
         let state = entries::state(&self.shared.index.snapshot(), number)?;
         let marks = IndexMarks(&self.shared.index, number);
         let has_parent = self.has_parent(&row.stored)?;
-        let records = ThreadRecords { thread: &row.stored, has_parent, marks: &marks, runs: &runs, state: &state };
+        let inputs = length(pending::inputs(&self.shared.index.snapshot(), number)?.len());
+        let records =
+            ThreadRecords { thread: &row.stored, has_parent, marks: &marks, runs: &runs, state: &state, inputs };
         let checked = check_thread(records, log.entries(log.len));
         self.part.entries += checked.entries;
         self.part.runs += checked.runs;
@@ -251,7 +254,8 @@ impl Check<'_> {
         let state = entries::state(&index.snapshot(), *number)?;
         let marks = IndexMarks(index, *number);
         let has_parent = self.has_parent(stored)?;
-        let records = ThreadRecords { thread: stored, has_parent, marks: &marks, runs, state: &state };
+        let inputs = length(pending::inputs(&index.snapshot(), *number)?.len());
+        let records = ThreadRecords { thread: stored, has_parent, marks: &marks, runs, state: &state, inputs };
         let len = misfit.as_ref().map_or(log.len, |(_, end, _)| *end);
         let findings = check_thread(records, log.entries(len)).findings.into_iter();
         // Of a group that does not fit not all was worked in: sums that it changes say nothing.

@@ -1,6 +1,6 @@
 //! Answers of a round: as they were planned, and as they are when it is known whether they were written.
 
-use store_core::{Detail, Error, ErrorKind, Receipt, Result, Thread};
+use store_core::{Appended, Detail, Error, ErrorKind, PendingInput, Receipt, Result, Thread};
 
 use super::{Ask, Wanted};
 use crate::pool::Request;
@@ -10,6 +10,10 @@ use crate::pool::Request;
 pub(crate) enum Answer {
     Receipt(Box<Receipt>),
     Thread(Box<Thread>),
+    Appended(Appended),
+    Input(Box<PendingInput>),
+    /// Of a queue.
+    Revision(u64),
     Done,
 }
 

@@ -1,6 +1,7 @@
 //! The writer of a thread: takes all requests that wait for it, plans one after the other, writes once, syncs once.
 
 mod answer;
+mod queue;
 
 use std::{
     collections::VecDeque,
@@ -8,7 +9,8 @@ use std::{
 };
 
 use store_core::{
-    ClaimNumber, Commit, Error, ErrorKind, Expect, NewThread, Result, RunId, Thread, ThreadPatch,
+    AppendPending, ClaimNumber, Commit, EntryId, Error, ErrorKind, Expect, NewThread, PendingUpdate, Reorder, Result,
+    RunId, Thread, ThreadPatch,
     commit::{self, CommitView, Decision, Plan, Setting},
     thread::{self, StoredThread, ThreadChange},
 };
@@ -39,6 +41,10 @@ pub(crate) enum Ask {
     Create(Box<NewThread>),
     Update(ThreadPatch, Expect),
     ResetFence,
+    Append(Box<AppendPending>),
+    Change(Box<PendingUpdate>),
+    Retract(EntryId),
+    Reorder(Box<Reorder>),
 }
 
 /// A request, with the tenant as its handle knows it: nothing is written for one that was closed.
@@ -60,7 +66,7 @@ impl Ask {
             Self::Commit(commit) => commit::needs(commit).parent_thread.is_some(),
             Self::Create(new) => new.fields.parent_thread_id.is_some(),
             Self::Update(patch, _) => patch.new_parent().is_some(),
-            Self::ResetFence => false,
+            Self::ResetFence | Self::Append(_) | Self::Change(_) | Self::Retract(_) | Self::Reorder(_) => false,
         }
     }
 
@@ -200,6 +206,7 @@ impl<'a> Round<'a> {
             Ask::Create(new) => self.create(new, now),
             Ask::Update(patch, expect) => self.update(patch, *expect, now),
             Ask::ResetFence => self.reset_fence().map(|()| Answer::Done),
+            Ask::Append(_) | Ask::Change(_) | Ask::Retract(_) | Ask::Reorder(_) => self.queue(ask, now),
         }
     }
 
@@ -214,9 +221,12 @@ impl<'a> Round<'a> {
         }
     }
 
+    fn setting(&self, now: store_core::Timestamp) -> Setting<'a> {
+        Setting::new(now, &self.shared.limits, &*self.shared.config.ids)
+    }
+
     fn commit(&mut self, commit: &Commit, now: store_core::Timestamp) -> Result<Answer> {
-        let setting = Setting::new(now, &self.shared.limits, &*self.shared.config.ids);
-        match commit::plan(&self.view(), commit, setting)? {
+        match commit::plan(&self.view(), commit, self.setting(now))? {
             Decision::Repeat(receipt) => Ok(Answer::Receipt(Box::new(receipt))),
             Decision::Write(plan) => {
                 let receipt = plan.receipt.clone();
@@ -247,7 +257,8 @@ impl<'a> Round<'a> {
                 bytes: stored.state_bytes,
             })
         });
-        for line in plan.runs.iter().map(|run| Line::Run(Box::new(run.clone()))).chain(state) {
+        let queue = line::queue_lines(&stored.queue, plan.queue.clone());
+        for line in plan.runs.iter().map(|run| Line::Run(Box::new(run.clone()))).chain(state).chain(queue) {
             texts.push(encode(&line));
             lines.push(line);
         }
@@ -452,6 +463,8 @@ fn encode(line: &Line) -> String {
         Line::Entry(both) => line::entry(&store_core::codec::Codec::encode(&both.0), &both.1),
         Line::Run(run) => line::run(run),
         Line::State(state) => line::state(state),
+        Line::Input(input) => line::input(input),
+        Line::Queue(queue) => line::queue(queue),
         Line::Unknown => "{}".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! A thread with its log, runs, state and commit keys.
+//! A thread with its log, runs, state, pending input and commit keys.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,7 +10,7 @@ use store_core::{
     thread::StoredThread,
 };
 
-use super::Derived;
+use super::{Derived, Queue};
 
 /// An entry, what is derived with it, and what later entries say about it.
 #[derive(Debug, Clone)]
@@ -29,6 +29,7 @@ pub(crate) struct Contents {
     pub(crate) derived: Derived,
     pub(crate) state: ThreadState,
     pub(crate) runs: BTreeMap<RunId, Arc<Run>>,
+    pub(crate) queue: Queue,
     keys: BTreeMap<CommitKey, KeyRecord>,
 }
 
@@ -40,6 +41,7 @@ impl Contents {
             derived: Derived::default(),
             state: ThreadState::new(),
             runs: BTreeMap::new(),
+            queue: Queue::default(),
             keys: BTreeMap::new(),
         }
     }
@@ -81,22 +83,23 @@ impl Contents {
                 None => self.state.remove(&key),
             };
         }
+        self.queue.apply(plan.queue);
         self.runs.extend(runs.into_iter().map(|run| (run.id.clone(), run)));
         self.keys.extend(plan.key.map(|record| (record.key.clone(), record)));
     }
 
-    /// How much there is to take apart: entries and keys.
+    /// How much there is to take apart: entries, keys and pending input.
     pub(crate) fn size(&self) -> usize {
-        self.log.len() + self.keys.len()
+        self.log.len() + self.keys.len() + self.queue.size()
     }
 
-    /// Drops up to `most` entries and keys of a deleted thread, the last first. Returns how many.
+    /// Drops up to `most` entries, keys and inputs of a deleted thread, the last first. Returns how many.
     pub(crate) fn shrink(&mut self, most: usize) -> usize {
         let before = self.size();
         for logged in self.log.drain(self.log.len().saturating_sub(most)..) {
             self.derived.forget(&logged);
         }
-        while before - self.size() < most && self.keys.pop_last().is_some() {}
+        while before - self.size() < most && (self.keys.pop_last().is_some() || self.queue.pop()) {}
         before - self.size()
     }
 }

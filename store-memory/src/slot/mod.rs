@@ -2,12 +2,14 @@
 
 mod contents;
 mod derived;
+mod queue;
 
 use store_core::thread::IdRecord;
 
 pub(crate) use self::{
     contents::{Contents, Logged},
     derived::Derived,
+    queue::Queue,
 };
 
 /// What is behind one thread id. It outlives its thread as long as the id is remembered (TH-25, CM-32).

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    ops::Bound,
     sync::Arc,
 };
 
@@ -57,6 +58,8 @@ pub(crate) struct Index {
     by_creation: Order<ThreadScope, ThreadId>,
     runs: HashMap<RunId, Arc<Run>>,
     run_order: Order<RunScope, RunId>,
+    /// Threads with pending input.
+    pending: BTreeSet<ThreadId>,
     deleted: BTreeSet<(Timestamp, ThreadId)>,
     changes: u64,
 }
@@ -117,6 +120,11 @@ impl Index {
         self.changes += 1;
         let row = Row { thread: Arc::clone(thread), changed: self.changes };
         let new = &thread.thread;
+        if thread.queue.count > 0 {
+            self.pending.insert(new.id.clone());
+        } else {
+            self.pending.remove(&new.id);
+        }
         let Some(old) = self.threads.insert(new.id.clone(), row) else {
             self.by_activity.insert(thread_scopes(new), new.updated_at, &new.id);
             self.by_creation.insert(thread_scopes(new), new.created_at, &new.id);
@@ -139,7 +147,13 @@ impl Index {
             let old = &row.thread.thread;
             self.by_activity.remove(thread_scopes(old), old.updated_at, id);
             self.by_creation.remove(thread_scopes(old), old.created_at, id);
+            self.pending.remove(id);
         }
+    }
+
+    /// Threads with pending input, by id.
+    pub(crate) fn pending(&self, range: (Bound<ThreadId>, Bound<ThreadId>)) -> impl Iterator<Item = &ThreadId> {
+        self.pending.range(range)
     }
 
     pub(crate) fn put_run(&mut self, run: &Arc<Run>) {
@@ -174,9 +188,14 @@ impl Index {
 
     /// What the plan of a commit with these needs looks at.
     pub(crate) fn outside(&self, needs: &Needs) -> Outside {
-        let runs = needs.runs.iter().filter_map(|id| Some((id.clone(), Arc::clone(self.runs.get(id)?))));
         let has_parent = needs.parent_thread.as_ref().is_some_and(|parent| self.threads.contains_key(parent));
-        Outside { runs: runs.collect(), has_parent }
+        Outside { has_parent, ..self.outside_runs(&needs.runs) }
+    }
+
+    /// What the plan of a change of a queue looks at.
+    pub(crate) fn outside_runs<'a>(&self, runs: impl IntoIterator<Item = &'a RunId>) -> Outside {
+        let runs = runs.into_iter().filter_map(|id| Some((id.clone(), Arc::clone(self.runs.get(id)?))));
+        Outside { runs: runs.collect(), has_parent: false }
     }
 
     /// Whether the runs that a plan was made with are still there, on the same threads, and no others.

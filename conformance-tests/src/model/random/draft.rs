@@ -3,15 +3,16 @@
 use std::{iter, time::Duration};
 
 use store_core::{
-    Commit, Completion, EntryId, EntryRange, Expect, Fence, NewBody, NewEntry, NewThread, ParentRef, RunChange, RunId,
-    RunOutcome, RunPhase, RunStatus, StateChange, StateOp, Thread, ThreadFields, ThreadPatch, Timestamp, TokenCounts,
-    Version, WaitingReason, WaitingState,
+    Commit, Completion, Decision, DecisionAction, Delivery, EntryId, EntryRange, Expect, Fence, InputRef, Message,
+    NewBody, NewEntry, NewInput, NewThread, ParentRef, PendingInput, RunChange, RunId, RunOutcome, RunPhase, RunStatus,
+    StateChange, StateOp, Target, Thread, ThreadFields, ThreadPatch, Timestamp, TokenCounts, Version, WaitingReason,
+    WaitingState,
 };
 
 use super::{
     body::body,
     names::{agent, entry_at, named, value},
-    ops::{CommitOp, EntryOp, Fields, Guard, KeyOp, Parent, Patch, RunOp, StateChangeOp},
+    ops::{CommitOp, EntryOp, Fields, Guard, InputOp, KeyOp, Parent, Patch, RunOp, StateChangeOp},
 };
 use crate::given::id;
 
@@ -84,6 +85,8 @@ pub(super) struct Desk<'a> {
     pub(super) log: Vec<EntryId>,
     /// The ids of the path of its head.
     pub(super) path: Vec<EntryId>,
+    /// Its pending inputs.
+    pub(super) queue: Vec<PendingInput>,
     /// The ids of its runs.
     pub(super) runs: Vec<RunId>,
     /// How many entries were drafted so far: each gets an id of its own.
@@ -104,16 +107,49 @@ impl Desk<'_> {
         commit.create = op.create.as_ref().map(fields);
         commit.entries = op.entries.iter().map(|entry| self.entry(entry)).collect();
         commit.run = op.run.as_ref().map(run);
+        commit.consume = op.consume.iter().map(|(place, behind)| self.pending(*place, *behind)).collect();
         commit.state = op.state.as_ref().map(|state| state_change(state, self.state_revision));
         commit
+    }
+
+    /// An input that is pending, or none, as it was some revisions ago.
+    pub(super) fn pending(&self, place: u8, behind: u8) -> InputRef {
+        let found = self.queue.get(usize::from(place)).map(PendingInput::as_ref);
+        let mut found = found.unwrap_or_else(|| InputRef::new(entry_at(&self.log, place), 1));
+        found.revision = found.revision.saturating_sub(u64::from(behind));
+        found
+    }
+
+    pub(super) fn input(&mut self, op: &InputOp) -> NewInput {
+        *self.drafted += 1;
+        let id: EntryId = match (op.logged, op.pending) {
+            (Some(place), _) => entry_at(&self.log, place),
+            (None, Some(place)) => self.pending(place, 0).id,
+            (None, None) => id(&format!("e{}", self.drafted)),
+        };
+        let again = op.pending.and_then(|place| self.queue.get(usize::from(place))).filter(|_| op.again);
+        if let Some(input) = again {
+            let mut again = NewInput::message(Message::user("")).with_id(input.id.clone());
+            again.body.clone_from(&input.body);
+            return again.with_delivery(input.delivery.clone());
+        }
+        if let Some((run, cancel)) = op.decision {
+            let action = if cancel { DecisionAction::Cancel } else { DecisionAction::Resume };
+            let run = self.run(run).unwrap_or_else(|| named("r", run));
+            return NewInput::decision(Decision::new(run, "ticket", action)).with_id(id);
+        }
+        let mut delivery = Delivery::at(op.boundary);
+        delivery.target = op.target.map(|run| Target::new(named("r", run)));
+        NewInput::message(Message::user(format!("text {}", op.text))).with_id(id).with_delivery(delivery)
     }
 
     fn entry(&mut self, op: &EntryOp) -> NewEntry {
         let mut entry = NewEntry::new(self.body(op));
         *self.drafted += 1;
-        let id: EntryId = match op.taken {
-            Some(place) => entry_at(&self.log, place),
-            None => id(&format!("e{}", self.drafted)),
+        let id: EntryId = match (op.taken, op.pending) {
+            (Some(place), _) => entry_at(&self.log, place),
+            (None, Some(place)) if !self.queue.is_empty() => self.pending(place, 0).id,
+            (None, _) => id(&format!("e{}", self.drafted)),
         };
         entry.parent = match op.parent {
             Parent::Head => ParentRef::Head,

@@ -62,6 +62,7 @@ async fn everything(side: &Side, thread: &ThreadId) -> Outcome<String> {
         side.threads.list_entries(thread, entries).await.seen(),
         side.threads.list_runs(RunQuery::new(filter)).await.seen(),
         side.threads.load_context(thread, ContextRequest::head()).await.seen(),
+        side.pending.load_queue(thread).await.seen(),
     ];
     Ok(parts.join("\n"))
 }

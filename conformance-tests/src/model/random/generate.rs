@@ -1,11 +1,11 @@
 //! Random histories. Most steps are legal and most references lead somewhere; the rest is wrong in one way or another.
 
 use proptest::{collection::vec, option, prelude::*, sample::select, strategy::BoxedStrategy};
-use store_core::{ChildStrategy, Direction, OpenCalls, RunPhase, ThreadOrder};
+use store_core::{Boundary, ChildStrategy, Direction, OpenCalls, RunPhase, ThreadOrder};
 
 use super::ops::{
-    BodyOp, CommitOp, EntriesOp, EntryOp, Fields, Guard, KeyOp, List, Op, Parent, Patch, RunOp, RunsOp, StateChangeOp,
-    ThreadsOp, To,
+    BodyOp, CommitOp, EntriesOp, EntryOp, Fields, Guard, InputOp, KeyOp, List, Op, Parent, Patch, RunOp, RunsOp,
+    StateChangeOp, ThreadsOp, To,
 };
 
 /// So many threads, runs, keys, names and values there are.
@@ -31,7 +31,11 @@ pub(super) fn histories(steps: usize) -> impl Strategy<Value = Vec<Op>> {
 }
 
 fn op() -> BoxedStrategy<Op> {
-    let thread_ops = prop_oneof![
+    prop_oneof![10 => thread_ops(), 9 => inputs(), 22 => commits(), 14 => reads(), 6 => world()].boxed()
+}
+
+fn thread_ops() -> BoxedStrategy<Op> {
+    prop_oneof![
         4 => (few(), fields(), rarely(3, any::<u8>())).prop_map(|(thread, fields, at)| Op::Create {
             thread, fields, at: at.map(u16::from),
         }),
@@ -41,27 +45,54 @@ fn op() -> BoxedStrategy<Op> {
         }),
         1 => (0_u16..2000, any::<bool>()).prop_map(|(idle, dry_run)| Op::Prune { idle, dry_run }),
         1 => few().prop_map(|thread| Op::ResetFence { thread }),
-    ];
-    let commits = prop_oneof![
+    ]
+    .boxed()
+}
+
+fn inputs() -> BoxedStrategy<Op> {
+    prop_oneof![
+        6 => (thread(), vec(input(), 0..3)).prop_map(|(thread, inputs)| Op::Append { thread, inputs }),
+        2 => (thread(), decision()).prop_map(|(thread, input)| Op::Append { thread, inputs: vec![input] }),
+        2 => (thread(), few(), rarely(2, 0_u8..2), rarely(1, few()), rarely(3, boundary())).prop_map(
+            |(thread, place, behind, text, boundary)| Op::ChangeInput { thread, place, behind, text, boundary }
+        ),
+        2 => (thread(), few()).prop_map(|(thread, place)| Op::Retract { thread, place }),
+        2 => (thread(), few(), rarely(5, Just(1)), rarely(5, any::<bool>())).prop_map(|(thread, turn, behind, wrong)| {
+            Op::Reorder { thread, turn, behind: behind.unwrap_or(0), wrong }
+        }),
+    ]
+    .boxed()
+}
+
+fn commits() -> BoxedStrategy<Op> {
+    prop_oneof![
         20 => commit().prop_map(Op::Commit),
         2 => (commit_with_entries(), 0_u8..4).prop_map(|(commit, polls)| Op::Dropped { commit, polls }),
         3 => any::<u8>().prop_map(|which| Op::Repeat { which }),
-    ];
-    let reads = prop_oneof![
+    ]
+    .boxed()
+}
+
+fn reads() -> BoxedStrategy<Op> {
+    prop_oneof![
         2 => (thread(), any::<u8>(), few()).prop_map(|(thread, entry, run)| Op::Load { thread, entry, run }),
         1 => (few(), few()).prop_map(|(thread, parent)| Op::ValidateParent { thread, parent }),
         5 => (thread(), rarely(2, any::<u8>()), open_calls(), rarely(4, 0_u8..6))
             .prop_map(|(thread, at, open, budget)| Op::Context { thread, at, open, budget }),
         6 => (list(), 1_u8..4, rarely(3, commit()))
             .prop_map(|(list, limit, between)| Op::Walk { list, limit, between }),
-    ];
-    let world = prop_oneof![
+    ]
+    .boxed()
+}
+
+fn world() -> BoxedStrategy<Op> {
+    prop_oneof![
         6 => prop_oneof![Just(0_u32), 1_u32..5, 500_u32..3000].prop_map(|millis| Op::Advance { millis }),
         1 => Just(Op::Advance { millis: 16 * 24 * 60 * 60 * 1000 + 7 }),
         1 => (0_u16..500).prop_map(|millis| Op::SetBack { millis }),
         1 => Just(Op::Reopen),
-    ];
-    prop_oneof![10 => thread_ops, 22 => commits, 14 => reads, 6 => world].boxed()
+    ]
+    .boxed()
 }
 
 fn children() -> impl Strategy<Value = ChildStrategy> {
@@ -117,9 +148,10 @@ fn commit_with_entries() -> BoxedStrategy<CommitOp> {
 
 fn commit_of(least: usize) -> BoxedStrategy<CommitOp> {
     let head = (thread(), guard(), rarely(2, few()), rarely(8, few()), rarely(8, any::<u8>()), rarely(6, fields()));
-    let parts = (vec(entry(), least..5), rarely(3, run()), rarely(3, state()));
+    let consume = rarely(2, vec((few(), prop_oneof![9 => Just(0_u8), 1 => Just(1)]), 1..3));
+    let parts = (vec(entry(), least..5), rarely(3, run()), rarely(3, state()), consume);
     (head, parts)
-        .prop_map(|((thread, guard, key, fence, at, create), (entries, run, state))| CommitOp {
+        .prop_map(|((thread, guard, key, fence, at, create), (entries, run, state, consume))| CommitOp {
             thread,
             guard: if key.is_none() && matches!(guard, Guard::Any) { Guard::Behind(0) } else { guard },
             key,
@@ -129,8 +161,31 @@ fn commit_of(least: usize) -> BoxedStrategy<CommitOp> {
             entries,
             run,
             state,
+            consume: consume.unwrap_or_default(),
         })
         .boxed()
+}
+
+fn boundary() -> impl Strategy<Value = Boundary> {
+    select(Boundary::ALL)
+}
+
+fn input() -> impl Strategy<Value = InputOp> {
+    let ids = (rarely(20, any::<u8>()), rarely(4, few()), any::<bool>());
+    (ids, few(), boundary(), rarely(4, few())).prop_map(|((logged, pending, again), text, boundary, target)| InputOp {
+        logged,
+        pending,
+        again,
+        text,
+        boundary,
+        target,
+        decision: None,
+    })
+}
+
+fn decision() -> impl Strategy<Value = InputOp> {
+    (input(), 0_u8..2, any::<bool>())
+        .prop_map(|(input, run, cancel)| InputOp { decision: Some((run, cancel)), ..input })
 }
 
 fn entry() -> impl Strategy<Value = EntryOp> {
@@ -139,15 +194,18 @@ fn entry() -> impl Strategy<Value = EntryOp> {
         1 => Just(Parent::Root),
         4 => any::<u8>().prop_map(Parent::Entry),
     ];
-    (rarely(30, any::<u8>()), parent, rarely(12, any::<bool>()), rarely(8, any::<u8>()), rarely(5, any::<u8>()), body())
-        .prop_map(|(taken, parent, side, timestamp, run, body)| EntryOp {
+    let taken = (rarely(30, any::<u8>()), rarely(20, few()));
+    (taken, parent, rarely(12, any::<bool>()), rarely(8, any::<u8>()), rarely(5, any::<u8>()), body()).prop_map(
+        |((taken, pending), parent, side, timestamp, run, body)| EntryOp {
             taken,
+            pending,
             parent,
             side: side.filter(|_| !matches!(body, BodyOp::Checkpoint { .. })),
             timestamp: timestamp.map(u16::from),
             run,
             body,
-        })
+        },
+    )
 }
 
 fn body() -> impl Strategy<Value = BodyOp> {
@@ -240,6 +298,7 @@ fn list() -> impl Strategy<Value = List> {
         1 => thread().prop_map(|thread| List::Leaves { thread }),
         1 => thread().prop_map(|thread| List::BranchPoints { thread }),
         1 => thread().prop_map(|thread| List::Snapshots { thread }),
+        1 => Just(List::WithInput),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! What a test looks up in the model, past its contracts.
 
-use store_core::{EntryId, RunId, TenantId, ThreadId};
+use store_core::{EntryId, PendingInput, RunId, TenantId, ThreadId};
 
 use crate::model::{ModelStore, tree::Tree, world::Slot};
 
@@ -29,6 +29,11 @@ impl ModelStore {
             let tree = Tree(&slot.entries);
             tree.path(tree.head().as_ref()).into_iter().map(|entry| entry.id.clone()).collect()
         })
+    }
+
+    /// Its pending inputs.
+    pub(super) fn queue(&self, thread: &ThreadId) -> Vec<PendingInput> {
+        self.slot(thread, |slot| slot.queue.clone())
     }
 
     /// The ids of its runs.

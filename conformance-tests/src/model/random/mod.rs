@@ -4,6 +4,7 @@ mod body;
 mod draft;
 mod dropped;
 mod generate;
+mod inputs;
 mod look;
 mod names;
 mod ops;
@@ -173,6 +174,7 @@ async fn compare_all(pair: &mut Pair) -> Outcome {
     let (order, direction) = (ThreadOrder::LastActivity, Direction::Backward);
     pair.walk(&List::Threads { filter: ThreadsOp::default(), order, direction }, 1_000, None).await?;
     pair.walk(&List::Runs { filter: RunsOp::default(), direction }, 1_000, None).await?;
+    pair.walk(&List::WithInput, 1_000, None).await?;
     for thread in 0..generate::FEW {
         let (filter, direction) = (EntriesOp::default(), Direction::Forward);
         pair.walk(&List::Entries { thread, filter, direction }, 1_000, None).await?;
@@ -180,6 +182,7 @@ async fn compare_all(pair: &mut Pair) -> Outcome {
         pair.walk(&List::BranchPoints { thread }, 1_000, None).await?;
         pair.walk(&List::Snapshots { thread }, 1_000, None).await?;
         let id = named("t", thread);
+        pair.queue(&id).await?;
         pair.context(&id, ContextRequest::head()).await?;
         for entry in pair.model.log(&id) {
             pair.load(&id, &entry, &named("r", thread)).await?;

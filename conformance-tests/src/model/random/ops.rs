@@ -1,6 +1,6 @@
 //! Operations as data: small numbers that stand for ids, places and values, so that a history can be shrunk and told.
 
-use store_core::{ChildStrategy, Direction, OpenCalls, RunPhase, ThreadOrder};
+use store_core::{Boundary, ChildStrategy, Direction, OpenCalls, RunPhase, ThreadOrder};
 
 /// One step of a history.
 #[derive(Debug, Clone)]
@@ -26,6 +26,29 @@ pub(super) enum Op {
     },
     ResetFence {
         thread: u8,
+    },
+    Append {
+        thread: u8,
+        inputs: Vec<InputOp>,
+    },
+    /// The input at a place of the queue is changed.
+    ChangeInput {
+        thread: u8,
+        place: u8,
+        behind: Option<u8>,
+        text: Option<u8>,
+        boundary: Option<Boundary>,
+    },
+    Retract {
+        thread: u8,
+        place: u8,
+    },
+    /// The queue turned by so many places, with one of them left out or named twice, now and then.
+    Reorder {
+        thread: u8,
+        turn: u8,
+        behind: u8,
+        wrong: Option<bool>,
     },
     Commit(CommitOp),
     /// A commit whose future is polled so often, then dropped.
@@ -110,6 +133,23 @@ pub(super) struct CommitOp {
     pub(super) entries: Vec<EntryOp>,
     pub(super) run: Option<RunOp>,
     pub(super) state: Option<StateChangeOp>,
+    /// Places of the queue, and how far behind their revisions are.
+    pub(super) consume: Vec<(u8, u8)>,
+}
+
+/// A new input.
+#[derive(Debug, Clone)]
+pub(super) struct InputOp {
+    /// The id of an entry, or of an input, that exists, by its place.
+    pub(super) logged: Option<u8>,
+    pub(super) pending: Option<u8>,
+    /// Just as that input is.
+    pub(super) again: bool,
+    pub(super) text: u8,
+    pub(super) boundary: Boundary,
+    pub(super) target: Option<u8>,
+    /// A decision about the ticket of a run.
+    pub(super) decision: Option<(u8, bool)>,
 }
 
 /// A new entry. Places are taken modulo the length of the log; the largest are those of entries that do not exist.
@@ -117,6 +157,8 @@ pub(super) struct CommitOp {
 pub(super) struct EntryOp {
     /// The id of an entry that exists, by its place.
     pub(super) taken: Option<u8>,
+    /// The id of a pending input, by its place.
+    pub(super) pending: Option<u8>,
     pub(super) parent: Parent,
     pub(super) side: Option<bool>,
     pub(super) timestamp: Option<u16>,
@@ -224,6 +266,7 @@ pub(super) enum List {
     Leaves { thread: u8 },
     BranchPoints { thread: u8 },
     Snapshots { thread: u8 },
+    WithInput,
 }
 
 /// Filters of threads.

@@ -3,8 +3,8 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use store_core::{
-    Commit, CommitCoordinator, DeleteRequest, Limits, ManualClock, NewThread, PruneRequest, Receipt, Result, Store,
-    TenantId, Thread, ThreadId, ThreadRunStore, TimeSource, Timestamp,
+    Commit, CommitCoordinator, DeleteRequest, Limits, ManualClock, NewThread, PendingStore, PruneRequest, Receipt,
+    Result, Store, TenantId, Thread, ThreadId, ThreadRunStore, TimeSource, Timestamp,
 };
 
 use super::{
@@ -28,15 +28,16 @@ pub(super) type Outcome<T = ()> = std::result::Result<T, Failure>;
 #[derive(Clone)]
 pub(super) struct Side {
     pub(super) threads: Arc<dyn ThreadRunStore>,
+    pub(super) pending: Arc<dyn PendingStore>,
     pub(super) commits: Arc<dyn CommitCoordinator>,
 }
 
 impl Side {
     pub(super) fn of(store: &dyn Store) -> Outcome<Self> {
         let stores = store.tenant(&TenantId::default_tenant())?;
-        match (stores.threads, stores.commits) {
-            (Some(threads), Some(commits)) => Ok(Self { threads, commits }),
-            _ => Err(Failure::new("the store has no threads or no commits")),
+        match (stores.threads, stores.pending, stores.commits) {
+            (Some(threads), Some(pending), Some(commits)) => Ok(Self { threads, pending, commits }),
+            _ => Err(Failure::new("the store has no threads, no pending input or no commits")),
         }
     }
 }
@@ -134,13 +135,18 @@ impl Pair {
                 let id = named("t", *thread);
                 agree(&self.real.threads.reset_fence(&id).await, &self.twin.threads.reset_fence(&id).await)
             }
-            Op::Commit(op) => self.commit(op).await,
-            Op::Dropped { commit, polls } => self.dropped(commit, *polls).await,
+            Op::Append { .. } | Op::ChangeInput { .. } | Op::Retract { .. } | Op::Reorder { .. } => {
+                Box::pin(self.input(op)).await
+            }
+            Op::Commit(op) => Box::pin(self.commit(op)).await,
+            Op::Dropped { commit, polls } => Box::pin(self.dropped(commit, *polls)).await,
             Op::Repeat { which } => self.repeat(*which).await,
             Op::Advance { millis } => self.advance(Duration::from_millis(u64::from(*millis))).await,
             Op::SetBack { millis } => self.set_back(Duration::from_millis(u64::from(*millis))).await,
             Op::Reopen => self.reopen().await,
-            Op::Load { .. } | Op::ValidateParent { .. } | Op::Context { .. } | Op::Walk { .. } => self.read(op).await,
+            Op::Load { .. } | Op::ValidateParent { .. } | Op::Context { .. } | Op::Walk { .. } => {
+                Box::pin(self.read(op)).await
+            }
         }
     }
 
@@ -163,18 +169,24 @@ impl Pair {
         Ok((self.real.threads.load_thread(id).await?, self.twin.threads.load_thread(id).await?))
     }
 
+    /// What a request about a thread is drafted with.
+    pub(super) fn desk(&mut self, thread: u8, theirs: Option<&Thread>) -> Desk<'_> {
+        let thread = named("t", thread);
+        Desk {
+            log: self.model.log(&thread),
+            path: self.model.path(&thread),
+            queue: self.model.queue(&thread),
+            runs: self.model.runs(&thread),
+            state_revision: theirs.map_or(0, |thread| thread.state_revision),
+            now: self.now(),
+            drafted: &mut self.drafted,
+        }
+    }
+
     /// The commit, as each side gets it.
     pub(super) async fn drafted(&mut self, op: &CommitOp) -> Outcome<(Commit, Commit)> {
         let (ours, theirs) = self.both_threads(&named("t", op.thread)).await?;
-        let mut desk = Desk {
-            log: self.model.log(&named("t", op.thread)),
-            path: self.model.path(&named("t", op.thread)),
-            runs: self.model.runs(&named("t", op.thread)),
-            state_revision: theirs.as_ref().map_or(0, |thread| thread.state_revision),
-            now: self.now(),
-            drafted: &mut self.drafted,
-        };
-        let commit = desk.commit(op);
+        let commit = self.desk(op.thread, theirs.as_ref()).commit(op);
         let guard = |thread: Option<&Thread>| expect(op.guard, thread, |thread| thread.version);
         let pair = (commit.clone().expecting(guard(ours.as_ref())), commit.expecting(guard(theirs.as_ref())));
         if pair.0.key.is_some() {

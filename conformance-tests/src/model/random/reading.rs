@@ -46,6 +46,7 @@ impl Pair {
         let (real, twin) = (&self.real.threads, &self.twin.threads);
         agree(&real.load_thread(thread).await, &twin.load_thread(thread).await)?;
         agree(&real.load_entry(thread, entry).await, &twin.load_entry(thread, entry).await)?;
+        self.queue(thread).await?;
         agree(&real.load_run(run).await, &twin.load_run(run).await)
     }
 
@@ -98,6 +99,10 @@ impl Pair {
             List::BranchPoints { thread } => {
                 let thread = named("t", *thread);
                 let list = async |side: Side, page| side.threads.list_branch_points(&thread, page).await;
+                self.pages(list, (limit, false), between).await
+            }
+            List::WithInput => {
+                let list = async |side: Side, page| side.pending.list_threads_with_pending(page).await;
                 self.pages(list, (limit, false), between).await
             }
             List::Snapshots { thread } => {

@@ -111,6 +111,10 @@ as_it_is!(
     store_core::Leaf,
     store_core::BranchPoint,
     store_core::Snapshot,
+    store_core::Appended,
+    store_core::PendingInput,
+    store_core::PendingQueue,
+    store_core::ThreadId,
 );
 
 fn debug(value: &impl Debug) -> String {

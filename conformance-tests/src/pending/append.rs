@@ -1,0 +1,161 @@
+//! Appending to a queue.
+
+use store_core::{
+    Block, Boundary, DeleteRequest, Delivery, ErrorKind, Message, NewInput, NewThread, PendingBody, Role, Target,
+};
+
+use super::draft::{Queue, delivered, input};
+use crate::{
+    Given, Verdict,
+    check::{expect, expect_eq, expect_kind},
+    given::id,
+    log::draft::json,
+};
+
+/// Inputs stand at the end of the queue, in the order given, with places from 1; ids that nobody gives are generated.
+pub(super) async fn inputs_are_appended_in_order(given: &Given) -> Verdict {
+    let queue = Queue::having(given, "t", &["a", "b"]).await?;
+    queue.expect("a b").await?;
+    let appended = queue.append([NewInput::message(Message::user("generated")), input("c")]).await?;
+    expect_eq((appended.inputs.len(), appended.deduplicated), (2, false))?;
+    let generated = appended.inputs[0].id.to_string();
+    queue.expect(&format!("a b {generated} c")).await?;
+    let loaded = queue.load().await?;
+    let refs: Vec<_> = loaded.inputs.iter().skip(2).map(store_core::PendingInput::as_ref).collect();
+    expect_eq(refs, appended.inputs)?;
+    expect_eq(loaded.revision, 2)
+}
+
+/// Message, delivery and times come back as they were given, also after a reopen.
+pub(super) async fn inputs_come_back_as_they_were_given(given: &Given) -> Verdict {
+    let queue = Queue::of(given, "t");
+    let mut message = Message::user("x\0y");
+    message.metadata.insert("n".to_owned(), json("1.50"));
+    let delivery = Delivery::at(Boundary::NextStep).alone().as_barrier().for_run(Target::only(id("r")));
+    queue.append([NewInput::message(message.clone()).with_id(id("a")).with_delivery(delivery.clone())]).await?;
+    let before = queue.load().await?;
+    let found = before.inputs.first();
+    expect_eq(found.map(|input| &input.body), Some(&PendingBody::Message(message)))?;
+    expect_eq(found.map(|input| &input.delivery), Some(&delivery))?;
+    expect(found.is_some_and(|input| input.created_at == input.updated_at), "a new input has two times")?;
+    given.reopen().await?;
+    expect_eq(queue.load().await?, before)
+}
+
+/// If one input is refused none is appended; what is new beside what is pending is refused with the rest.
+pub(super) async fn an_append_is_all_or_none(given: &Given) -> Verdict {
+    let queue = Queue::having(given, "t", &["a"]).await?;
+    let bad = NewInput::message(Message::new(Role::Tool, vec![Block::text("x")])).with_id(id("bad"));
+    queue.refuse([input("b"), bad], ErrorKind::Invalid).await?;
+    queue.refuse([input("b"), input("b")], ErrorKind::AlreadyExists).await?;
+    queue.refuse([input("a"), input("b")], ErrorKind::AlreadyExists).await?;
+    queue.refuse([], ErrorKind::Invalid).await?;
+    queue.append([input("b")]).await?;
+    queue.expect("a b").await
+}
+
+/// An append that is equal to what is pending gives the same inputs again and writes nothing.
+pub(super) async fn an_equal_append_gives_the_first_answer(given: &Given) -> Verdict {
+    let queue = Queue::of(given, "t");
+    let inputs = || [input("a"), delivered("b", Delivery::at(Boundary::Interrupt))];
+    let first = queue.append(inputs()).await?;
+    queue.append([input("c")]).await?;
+    let before = queue.load().await?;
+    let again = queue.append(inputs()).await?;
+    expect_eq((again.inputs, again.deduplicated), (first.inputs, true))?;
+    expect_eq(queue.load().await?, before)
+}
+
+/// An id that is pending with other content is refused, and so is one in the log.
+pub(super) async fn an_id_in_use_is_refused(given: &Given) -> Verdict {
+    let queue = Queue::having(given, "t", &["a", "b"]).await?;
+    let other = NewInput::message(Message::user("other")).with_id(id("a"));
+    queue.refuse([other], ErrorKind::AlreadyExists).await?;
+    queue.refuse([delivered("a", Delivery::at(Boundary::NextStep))], ErrorKind::AlreadyExists).await?;
+    queue.consume(&["a"]).await?;
+    queue.refuse([input("a")], ErrorKind::AlreadyConsumed).await?;
+    given.accept(queue.consuming(&[]).await?.entry(crate::log::draft::user("said"))).await?;
+    queue.refuse([input("said")], ErrorKind::AlreadyConsumed).await?;
+    queue.expect("b").await?;
+    Queue::having(given, "u", &["a"]).await?.expect("a").await
+}
+
+/// A message that no entry could be is refused when it is appended, and when it takes the place of another.
+pub(super) async fn messages_follow_their_rules(given: &Given) -> Verdict {
+    let queue = Queue::having(given, "t", &["a"]).await?;
+    let misplaced = || Message::new(Role::User, vec![Block::tool_use("c", "tool", json("{}"))]);
+    queue.refuse([NewInput::message(misplaced())], ErrorKind::Invalid).await?;
+    let before = queue.load().await?;
+    let update = store_core::PendingUpdate::new(id("t"), id("a")).with_message(misplaced());
+    expect_kind(queue.store()?.update_pending(update).await, ErrorKind::Invalid)?;
+    expect_eq(queue.load().await?, before)
+}
+
+/// An append makes the thread if it does not exist, with version 0; a refused one makes none.
+pub(super) async fn an_append_makes_the_thread(given: &Given) -> Verdict {
+    let queue = Queue::of(given, "t");
+    queue.refuse([], ErrorKind::Invalid).await?;
+    expect_eq(given.threads()?.load_thread(&id("t")).await?, None)?;
+    queue.append([input("a")]).await?;
+    let thread = given.thread(&id("t")).await?;
+    expect_eq((thread.version.number(), thread.revision.number(), thread.head), (0, 1, None))?;
+    expect_kind(given.threads()?.create_thread(NewThread::new(id("t"))).await, ErrorKind::AlreadyExists)?;
+    given.a_thread("u").await?;
+    Queue::having(given, "u", &["a"]).await?.expect("a").await
+}
+
+/// A deleted thread takes no input until it is made anew.
+pub(super) async fn a_deleted_thread_takes_no_input(given: &Given) -> Verdict {
+    let queue = Queue::having(given, "t", &["a"]).await?;
+    given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
+    queue.refuse([input("b")], ErrorKind::NotFound).await?;
+    expect_eq(given.threads()?.load_thread(&id("t")).await?, None)?;
+    given.a_thread("t").await?;
+    queue.append([input("c")]).await?;
+    queue.expect("c").await
+}
+
+/// The queue of an unknown thread is empty and has revision 0.
+pub(super) async fn an_unknown_thread_has_an_empty_queue(given: &Given) -> Verdict {
+    let queue = Queue::of(given, "t").load().await?;
+    expect_eq((queue.revision, queue.inputs.len()), (0, 0))?;
+    given.a_thread("t").await?;
+    let queue = Queue::of(given, "t").load().await?;
+    expect_eq((queue.revision, queue.inputs.len()), (0, 0))
+}
+
+/// 10,000 inputs wait in a queue, and one more is refused; when one was taken there is room again.
+pub(super) async fn a_queue_has_ten_thousand_inputs_at_most(given: &Given) -> Verdict {
+    let queue = Queue::of(given, "t");
+    let inputs = |from: usize, to: usize| (from..to).map(|number| input(&format!("i-{number}"))).collect::<Vec<_>>();
+    for from in (0..9_000).step_by(1_000) {
+        queue.append(inputs(from, from + 1_000)).await?;
+    }
+    queue.append(inputs(9_000, 10_000)).await?;
+    let more = queue.request([input("more")]);
+    expect_kind(queue.store()?.append_pending(more).await, ErrorKind::LimitExceeded)?;
+    queue.store()?.retract_pending(&id("t"), &id("i-7")).await?;
+    let two = queue.request([input("more"), input("even more")]);
+    expect_kind(queue.store()?.append_pending(two).await, ErrorKind::LimitExceeded)?;
+    queue.append([input("more")]).await?;
+    expect_eq(queue.load().await?.inputs.len(), 10_000)
+}
+
+/// Smaller limits of a store hold for the number of inputs and for the size of one.
+pub(super) async fn smaller_limits_hold(given: &Given) -> Verdict {
+    let given = given
+        .with_limits(|limits| {
+            limits.pending_inputs = 2;
+            limits.record_bytes = 2_000;
+        })
+        .await?;
+    let queue = Queue::having(&given, "t", &["a", "b"]).await?;
+    queue.refuse([input("c")], ErrorKind::LimitExceeded).await?;
+    queue.store()?.retract_pending(&id("t"), &id("a")).await?;
+    let large = || Message::user("x".repeat(2_000));
+    queue.refuse([NewInput::message(large())], ErrorKind::LimitExceeded).await?;
+    let update = store_core::PendingUpdate::new(id("t"), id("b")).with_message(large());
+    expect_kind(queue.store()?.update_pending(update).await, ErrorKind::LimitExceeded)?;
+    queue.append([input("c")]).await?;
+    queue.expect("b c").await
+}

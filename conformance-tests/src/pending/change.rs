@@ -1,0 +1,182 @@
+//! Changing, retracting and reordering.
+
+use store_core::{
+    Boundary, Delivery, EntryId, ErrorKind, Message, NewInput, PendingBody, PendingInput, PendingUpdate, Reorder,
+};
+
+use super::draft::{Queue, input};
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect, expect_eq, expect_kind},
+    given::id,
+};
+
+fn update(name: &str) -> PendingUpdate {
+    PendingUpdate::new(id("t"), id(name))
+}
+
+fn saying(name: &str, text: &str) -> PendingUpdate {
+    update(name).with_message(Message::user(text))
+}
+
+fn ids(names: &[&str]) -> Vec<EntryId> {
+    names.iter().map(|name| id(name)).collect()
+}
+
+async fn find(queue: &Queue<'_>, name: &str) -> Result<PendingInput, Failure> {
+    let found = queue.load().await?.inputs.into_iter().find(|input| input.id.as_str() == name);
+    found.ok_or_else(|| Failure::new(format!("`{name}` is not pending")))
+}
+
+/// A change of message or delivery keeps place and time of creation, and raises the revisions of input and queue.
+pub(super) async fn a_change_keeps_the_place(given: &Given) -> Verdict {
+    let queue = Queue::having(given, "t", &["a", "b", "c"]).await?;
+    let before = find(&queue, "b").await?;
+    let other = find(&queue, "a").await?;
+    let changed = queue.store()?.update_pending(saying("b", "new")).await?;
+    expect_eq(changed.position, None)?;
+    expect_eq(&changed.body, &PendingBody::Message(Message::user("new")))?;
+    expect_eq((changed.delivery.clone(), changed.created_at), (before.delivery.clone(), before.created_at))?;
+    let after = queue.load().await?;
+    expect_eq((changed.revision, after.revision), (2, 2))?;
+    queue.expect("a b c").await?;
+    let delivery = Delivery::at(Boundary::NextStep);
+    let again = queue.store()?.update_pending(update("b").expecting(2).with_delivery(delivery.clone())).await?;
+    expect_eq((&again.delivery, &again.body), (&delivery, &changed.body))?;
+    queue.expect("a b c").await?;
+    expect_eq(find(&queue, "a").await?, other)?;
+    expect_eq(find(&queue, "b").await?.as_ref(), again.as_ref())
+}
+
+/// With an expected revision that differs a change is refused.
+pub(super) async fn a_stale_change_is_refused(given: &Given) -> Verdict {
+    let queue = Queue::having(given, "t", &["a", "b"]).await?;
+    queue.store()?.update_pending(saying("a", "1").expecting(1)).await?;
+    let before = queue.load().await?;
+    for revision in [0, 1, 3] {
+        let stale = queue.store()?.update_pending(saying("a", "2").expecting(revision)).await;
+        expect_kind(stale, ErrorKind::Conflict)?;
+    }
+    expect_eq(queue.load().await?, before)?;
+    queue.store()?.update_pending(saying("b", "2").expecting(1)).await.map(drop).map_err(Failure::from)
+}
+
+/// A change to what an input is already raises no revision.
+pub(super) async fn a_change_of_nothing_changes_nothing(given: &Given) -> Verdict {
+    let queue = Queue::having(given, "t", &["a"]).await?;
+    let before = queue.load().await?;
+    for same in [update("a"), saying("a", "a"), update("a").with_delivery(Delivery::default())] {
+        let found = queue.store()?.update_pending(same).await?;
+        expect_eq(found.revision, 1)?;
+    }
+    expect_eq(queue.load().await?, before)
+}
+
+/// A retracted input is given back as it was, and gone; the revisions of the others stay.
+pub(super) async fn a_retracted_input_is_given_back(given: &Given) -> Verdict {
+    let queue = Queue::having(given, "t", &["a", "b", "c"]).await?;
+    queue.store()?.update_pending(saying("b", "new")).await?;
+    let (before, others) = (find(&queue, "b").await?, [find(&queue, "a").await?, find(&queue, "c").await?]);
+    let gone = queue.store()?.retract_pending(&id("t"), &id("b")).await?;
+    expect_eq((gone.as_ref(), &gone.body), (before.as_ref(), &before.body))?;
+    queue.expect("a c").await?;
+    let after = queue.load().await?;
+    expect_eq(after.revision, 3)?;
+    expect_eq(after.inputs.iter().map(PendingInput::as_ref).collect::<Vec<_>>(), others.map(|input| input.as_ref()))?;
+    expect_kind(queue.store()?.retract_pending(&id("t"), &id("b")).await, ErrorKind::NotFound).map(drop)
+}
+
+/// An order names every input once, and the revision of the queue; it raises that and leaves the inputs'.
+pub(super) async fn an_order_names_the_whole_queue(given: &Given) -> Verdict {
+    let queue = Queue::having(given, "t", &["a", "b", "c"]).await?;
+    let revision = queue.store()?.reorder_pending(Reorder::new(id("t"), 1, ids(&["c", "a", "b"]))).await?;
+    expect_eq(revision, 2)?;
+    queue.expect("c a b").await?;
+    expect_eq(queue.load().await?.revision, 2)?;
+    expect_eq(queue.get("a").await?.revision, 1)?;
+    let same = queue.store()?.reorder_pending(Reorder::new(id("t"), 2, ids(&["c", "a", "b"]))).await?;
+    expect_eq(same, 2)?;
+    queue.append([input("d")]).await?;
+    queue.expect("c a b d").await?;
+    let stale = Reorder::new(id("t"), 2, ids(&["a", "b", "c", "d"]));
+    expect_kind(queue.store()?.reorder_pending(stale).await, ErrorKind::Conflict)?;
+    queue.store()?.reorder_pending(Reorder::new(id("t"), 3, ids(&["d", "c", "b", "a"]))).await?;
+    queue.expect("d c b a").await
+}
+
+/// A stale order, and one with an input that is missing, foreign or named twice, is refused and changes nothing.
+pub(super) async fn a_refused_order_changes_nothing(given: &Given) -> Verdict {
+    let queue = Queue::having(given, "t", &["a", "b", "c"]).await?;
+    Queue::having(given, "u", &["x"]).await?;
+    let before = queue.load().await?;
+    for (order, revision, kind) in [
+        (vec!["a", "b"], 1, ErrorKind::Invalid),
+        (vec![], 1, ErrorKind::Invalid),
+        (vec!["a", "b", "c", "x"], 1, ErrorKind::Invalid),
+        (vec!["a", "b", "b"], 1, ErrorKind::Invalid),
+        (vec!["a", "b", "c", "c"], 1, ErrorKind::Invalid),
+        (vec!["c", "b", "a"], 0, ErrorKind::Conflict),
+        (vec!["c", "b", "a"], 2, ErrorKind::Conflict),
+    ] {
+        let refused = queue.store()?.reorder_pending(Reorder::new(id("t"), revision, ids(&order))).await;
+        expect_kind(refused, kind).map_err(|failure| failure.about(format!("{order:?}")))?;
+        expect_eq(queue.load().await?, before.clone())?;
+    }
+    Ok(())
+}
+
+/// An input in the log is neither changed nor retracted nor ordered, and appended again by nobody.
+pub(super) async fn what_was_consumed_stays_as_it_is(given: &Given) -> Verdict {
+    let queue = Queue::having(given, "t", &["a", "b"]).await?;
+    queue.consume(&["a"]).await?;
+    let store = queue.store()?;
+    expect_kind(store.update_pending(saying("a", "x")).await, ErrorKind::AlreadyConsumed)?;
+    expect_kind(store.retract_pending(&id("t"), &id("a")).await, ErrorKind::AlreadyConsumed)?;
+    let revision = queue.load().await?.revision;
+    let order = Reorder::new(id("t"), revision, ids(&["a", "b"]));
+    expect_kind(store.reorder_pending(order).await, ErrorKind::AlreadyConsumed)?;
+    queue.refuse([NewInput::message(Message::user("a")).with_id(id("a"))], ErrorKind::AlreadyConsumed).await?;
+    queue.expect("b").await
+}
+
+/// An input that nobody knows is not found, nor is anything of an unknown thread.
+pub(super) async fn an_unknown_input_is_not_found(given: &Given) -> Verdict {
+    for _ in 0..2 {
+        let store = Queue::of(given, "t").store()?;
+        expect_kind(store.update_pending(saying("a", "x")).await, ErrorKind::NotFound)?;
+        expect_kind(store.retract_pending(&id("t"), &id("a")).await, ErrorKind::NotFound)?;
+        let unknown = store.reorder_pending(Reorder::new(id("unknown"), 0, Vec::new())).await;
+        expect_kind(unknown, ErrorKind::NotFound)?;
+        Queue::having(given, "t", &["b"]).await?;
+    }
+    Ok(())
+}
+
+/// The revision of an id never falls, also when it is retracted and appended again, or the queue was empty.
+pub(super) async fn revisions_never_fall(given: &Given) -> Verdict {
+    let queue = Queue::having(given, "t", &["a"]).await?;
+    let mut last = queue.get("a").await?.revision;
+    for round in 0..3 {
+        queue.store()?.update_pending(saying("a", &format!("{round}"))).await?;
+        queue.store()?.retract_pending(&id("t"), &id("a")).await?;
+        queue.append([input("a")]).await?;
+        let now = queue.get("a").await?.revision;
+        expect(now > last, format!("revision {now} after {last}"))?;
+        last = now;
+    }
+    Ok(())
+}
+
+/// Changes, removals and orders are there after a reopen.
+pub(super) async fn changes_outlive_a_reopen(given: &Given) -> Verdict {
+    let queue = Queue::having(given, "t", &["a", "b", "c", "d"]).await?;
+    queue.store()?.update_pending(saying("b", "new")).await?;
+    queue.store()?.retract_pending(&id("t"), &id("c")).await?;
+    queue.store()?.reorder_pending(Reorder::new(id("t"), 3, ids(&["d", "b", "a"]))).await?;
+    queue.append([input("e")]).await?;
+    queue.store()?.update_pending(saying("d", "newer")).await?;
+    let before = queue.load().await?;
+    given.reopen().await?;
+    expect_eq(queue.load().await?, before)?;
+    queue.expect("d b a e").await
+}

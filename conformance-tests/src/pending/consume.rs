@@ -1,0 +1,157 @@
+//! Consumption: pending input becomes entries of a commit.
+
+use store_core::{Body, Commit, ContextRequest, ErrorKind, Expect, InputRef, Message};
+
+use super::draft::{Queue, input};
+use crate::{
+    Given, Verdict,
+    check::{expect_eq, expect_kind},
+    given::id,
+    log::{
+        draft::user,
+        writer::{Writer, join},
+    },
+    run::draft::{done, running, write},
+};
+
+/// What is pending shows in no entry and no context; what was consumed is an entry with its id and message, and no
+/// longer pending.
+pub(super) async fn consumed_input_is_an_entry_and_no_longer_pending(given: &Given) -> Verdict {
+    let queue = Queue::having(given, "t", &["a", "b"]).await?;
+    expect_eq(given.log(&id("t")).await?.len(), 0)?;
+    expect_eq(given.threads()?.load_context(&id("t"), ContextRequest::head()).await?.context.messages.len(), 0)?;
+    let receipt = given.commit(queue.consuming(&["a"]).await?).await?;
+    expect_eq((receipt.version.number(), receipt.first_seq), (1, Some(1)))?;
+    expect_eq((&receipt.entry_ids, &receipt.consumed), (&vec![id("a")], &vec![id("a")]))?;
+    expect_eq(receipt.head, Some(id("a")))?;
+    let entry = Writer::new(given, "t").entry("a").await?;
+    expect_eq(&*entry.body, &Body::Message(Message::user("a")))?;
+    expect_eq((entry.timestamp, entry.run.clone()), (receipt.time, None))?;
+    expect_eq(given.threads()?.load_context(&id("t"), ContextRequest::head()).await?.context.messages.len(), 1)?;
+    queue.expect("b").await
+}
+
+/// Consumed input stands before the entries given, in the order given, which need not be the queue's; parents and
+/// versions count it as entries.
+pub(super) async fn consumed_input_comes_first_in_the_order_given(given: &Given) -> Verdict {
+    let queue = Queue::having(given, "t", &["a", "b", "c", "d"]).await?;
+    let commit = queue.consuming(&["c", "a"]).await?.entry(user("x")).entry(user("y").below(id("c")));
+    let mut reading = running("r");
+    reading.input = vec![store_core::EntryRange { from: 1, to: 4 }];
+    let receipt = given.commit(commit.with_run(reading)).await?;
+    expect_eq(join(receipt.entry_ids.iter().map(|id| id.as_str())), "c a x y")?;
+    expect_eq(join(receipt.consumed.iter().map(|id| id.as_str())), "c a")?;
+    expect_eq(receipt.version.number(), 4)?;
+    let writer = Writer::new(given, "t");
+    writer.expect_log("c a x y").await?;
+    expect_eq((writer.parent("c").await?, writer.parent("a").await?), (String::new(), "c".to_owned()))?;
+    expect_eq((writer.parent("x").await?, writer.parent("y").await?), ("a".to_owned(), "c".to_owned()))?;
+    queue.expect("b d").await
+}
+
+/// A consumed id must be pending, and have the revision that the commit names.
+pub(super) async fn what_is_consumed_is_as_it_was_seen(given: &Given) -> Verdict {
+    let queue = Queue::having(given, "t", &["a", "b"]).await?;
+    let seen = queue.consuming(&["a"]).await?;
+    let changed = store_core::PendingUpdate::new(id("t"), id("a")).with_message(Message::user("new"));
+    queue.store()?.update_pending(changed).await?;
+    let before = queue.load().await?;
+    let refused = |commit: Commit, kind| async move {
+        let error = expect_kind(given.commits()?.commit(commit).await, kind)?;
+        expect_eq(error.part().map(str::to_owned), Some("consume[0]".to_owned()))
+    };
+    refused(seen, ErrorKind::Conflict).await?;
+    let naming =
+        |name: &str, revision| Commit::new(id("t")).with_key(id("k")).consuming([InputRef::new(id(name), revision)]);
+    refused(naming("a", 3), ErrorKind::Conflict).await?;
+    refused(naming("unknown", 1), ErrorKind::NotFound).await?;
+    expect_eq(queue.load().await?, before)?;
+    queue.consume(&["a"]).await?;
+    refused(naming("a", 2), ErrorKind::AlreadyConsumed).await?;
+    let text = Writer::new(given, "t").entry("a").await?;
+    expect_eq(&*text.body, &Body::Message(Message::user("new")))?;
+    queue.expect("b").await
+}
+
+/// A commit that is refused, for whatever reason, leaves the queue as it is; one input too few refuses them all.
+pub(super) async fn a_refused_commit_consumes_nothing(given: &Given) -> Verdict {
+    let queue = Queue::having(given, "t", &["a", "b"]).await?;
+    write(given, "t", done("done")).await?;
+    let before = queue.load().await?;
+    let both = || async { queue.consuming(&["a", "b"]).await };
+    for (commit, kind) in [
+        (both().await?.expecting(Expect::Absent), ErrorKind::Conflict),
+        (both().await?.with_run(running("done")), ErrorKind::InvalidTransition),
+        (both().await?.entry(user("x").below(id("unknown"))), ErrorKind::Invalid),
+        (both().await?.entry(user("a")), ErrorKind::AlreadyExists),
+        (both().await?.consuming([InputRef::new(id("unknown"), 1)]), ErrorKind::NotFound),
+        (both().await?.consuming([InputRef::new(id("a"), 1)]), ErrorKind::AlreadyExists),
+    ] {
+        expect_kind(given.commits()?.commit(commit).await, kind)?;
+        expect_eq(queue.load().await?, before.clone())?;
+        expect_eq(given.log(&id("t")).await?.len(), 0)?;
+    }
+    queue.consume(&["b", "a"]).await?;
+    queue.expect("").await
+}
+
+/// Consumption counts as entries: it wants a guard or a key, and a guard of the version before is stale after it.
+pub(super) async fn consumed_input_wants_a_guard_or_a_key(given: &Given) -> Verdict {
+    let queue = Queue::having(given, "t", &["a", "b"]).await?;
+    let thread = given.thread(&id("t")).await?;
+    let unguarded = queue.consuming(&["a"]).await?.expecting(Expect::Any);
+    expect_kind(given.commits()?.commit(unguarded.clone()).await, ErrorKind::Invalid)?;
+    given.accept(unguarded.with_key(id("k"))).await?;
+    let stale = queue.consuming(&["b"]).await?.expecting(Expect::Version(thread.version));
+    expect_kind(given.commits()?.commit(stale).await, ErrorKind::Conflict)?;
+    expect_eq(given.thread(&id("t")).await?.version, thread.version.plus(1))
+}
+
+/// What a commit consumes is part of its content, and a repeat with its key gives the first receipt.
+pub(super) async fn consumption_is_content(given: &Given) -> Verdict {
+    let queue = Queue::having(given, "t", &["a", "b"]).await?;
+    let commit = queue.consuming(&["a"]).await?.with_key(id("k"));
+    let other = queue.consuming(&["b"]).await?.with_key(id("k"));
+    let first = given.commit(commit.clone()).await?;
+    let again = given.commit(commit).await?;
+    expect_eq((again.deduplicated, again.consumed, again.entry_ids), (true, first.consumed, first.entry_ids))?;
+    expect_kind(given.commits()?.commit(other).await, ErrorKind::IdempotencyMismatch)?;
+    queue.expect("b").await
+}
+
+/// A commit consumes 1,000 inputs, and is refused with one more.
+pub(super) async fn a_commit_consumes_a_thousand_inputs_at_most(given: &Given) -> Verdict {
+    let queue = Queue::of(given, "t");
+    let inputs = queue.append((0..1_001).map(|number| input(&format!("i-{number}")))).await?.inputs;
+    let commit = |count: usize| Commit::new(id("t")).with_key(id("k")).consuming(inputs.iter().take(count).cloned());
+    expect_kind(given.commits()?.commit(commit(1_001)).await, ErrorKind::LimitExceeded)?;
+    expect_eq(given.commit(commit(1_000)).await?.version.number(), 1_000)?;
+    queue.expect("i-1000").await
+}
+
+/// An entry does not take the id of a pending input, also not in the commit that consumes it.
+pub(super) async fn a_pending_id_is_taken(given: &Given) -> Verdict {
+    let queue = Queue::having(given, "t", &["a", "b"]).await?;
+    let writer = Writer::new(given, "t");
+    writer.refuse([user("a")], ErrorKind::AlreadyExists).await?;
+    writer.refuse([user("x"), user("b")], ErrorKind::AlreadyExists).await?;
+    let both = queue.consuming(&["a"]).await?.entry(user("a"));
+    writer.refuse_commit(both, ErrorKind::AlreadyExists).await?;
+    queue.consume(&["a"]).await?;
+    queue.store()?.retract_pending(&id("t"), &id("b")).await?;
+    writer.accept([user("b")]).await?;
+    writer.expect_log("a b").await
+}
+
+/// Consumed input is in the log and not in the queue after a reopen, and what was not consumed is where it was.
+pub(super) async fn consumption_outlives_a_reopen(given: &Given) -> Verdict {
+    let queue = Queue::having(given, "t", &["a", "b", "c"]).await?;
+    queue.consume(&["b"]).await?;
+    let (before, log) = (queue.load().await?, given.log(&id("t")).await?);
+    given.reopen().await?;
+    expect_eq(queue.load().await?, before)?;
+    expect_eq(given.log(&id("t")).await?, log)?;
+    queue.refuse([input("b")], ErrorKind::AlreadyConsumed).await?;
+    queue.consume(&["c", "a"]).await?;
+    Writer::new(given, "t").expect_log("b c a").await
+}

@@ -1,0 +1,124 @@
+//! Decisions on tickets of waiting runs.
+
+use std::sync::Arc;
+
+use store_core::{
+    Block, Body, Boundary, Commit, ContextRequest, Decision, DecisionAction, Delivery, ErrorKind, NewBody, NewEntry,
+    NewInput, PendingUpdate, Reorder, Target,
+};
+
+use super::draft::{Queue, input, resume, wait};
+use crate::{
+    Given, Verdict,
+    check::{exactly_one, expect_eq, expect_kind, expect_kinds},
+    given::{id, race},
+    log::{draft::json, writer::Writer},
+    run::draft::{change, done, running, write},
+};
+
+/// A decision is pending input for the run that waits; consumed it is an entry that no model gets.
+pub(super) async fn a_decision_becomes_an_entry(given: &Given) -> Verdict {
+    wait(given, "t", "r", &["k"]).await?;
+    let queue = Queue::of(given, "t");
+    let decision = resume("r", "k").with_result(json(r#"{"n":1.0}"#)).with_reason("fine");
+    queue.append([NewInput::decision(decision.clone()).with_id(id("d"))]).await?;
+    expect_eq(queue.load().await?.inputs[0].delivery.boundary, Boundary::ResumeInput)?;
+    given.accept(queue.consuming(&["d"]).await?.with_run(running("r"))).await?;
+    expect_eq(&*Writer::new(given, "t").entry("d").await?.body, &Body::Decision(decision))?;
+    let context = given.threads()?.load_context(&id("t"), ContextRequest::head()).await?;
+    expect_eq(context.context.messages.len(), 0)?;
+    let direct = NewEntry::new(NewBody::Decision(resume("r", "k")));
+    Writer::new(given, "t").refuse([direct], ErrorKind::Invalid).await.map(drop)
+}
+
+/// A decision names a run of the thread that waits, and one of its tickets; it goes to that run and nowhere else.
+pub(super) async fn a_decision_wants_a_waiting_run(given: &Given) -> Verdict {
+    wait(given, "t", "r", &["k", "l"]).await?;
+    write(given, "t", change("running", store_core::RunStatus::Running)).await?;
+    write(given, "t", done("done")).await?;
+    wait(given, "other", "foreign", &["k"]).await?;
+    let queue = Queue::of(given, "t");
+    for decision in
+        [resume("unknown", "k"), resume("running", "k"), resume("done", "k"), resume("foreign", "k"), resume("r", "m")]
+    {
+        queue.refuse([NewInput::decision(decision)], ErrorKind::Invalid).await?;
+    }
+    let decision = || NewInput::decision(resume("r", "k"));
+    queue.refuse([decision().with_delivery(Delivery::at(Boundary::NewRun))], ErrorKind::Invalid).await?;
+    let elsewhere = Delivery::at(Boundary::ResumeInput).for_run(Target::new(id("running")));
+    queue.refuse([decision().with_delivery(elsewhere)], ErrorKind::Invalid).await?;
+    queue.refuse([decision(), decision()], ErrorKind::Invalid).await?;
+    queue.append([decision(), NewInput::decision(resume("r", "l"))]).await.map(drop)
+}
+
+/// A decision counts once: equal again it gives the first, another one for its ticket is refused; other tickets and
+/// runs have their own.
+pub(super) async fn a_ticket_is_decided_once(given: &Given) -> Verdict {
+    wait(given, "t", "r", &["k", "l"]).await?;
+    wait(given, "t", "s", &["k"]).await?;
+    let queue = Queue::of(given, "t");
+    let first = queue.append([NewInput::decision(resume("r", "k"))]).await?;
+    let again = queue.append([NewInput::decision(resume("r", "k")).with_id(id("other id"))]).await?;
+    expect_eq((again.inputs, again.deduplicated), (first.inputs, true))?;
+    let cancel = Decision::new(id("r"), "k", DecisionAction::Cancel);
+    queue.refuse([NewInput::decision(cancel)], ErrorKind::Conflict).await?;
+    queue.refuse([NewInput::decision(resume("r", "k").with_reason("why"))], ErrorKind::Conflict).await?;
+    queue.append([NewInput::decision(resume("r", "l")), NewInput::decision(resume("s", "k"))]).await?;
+    expect_eq(queue.load().await?.inputs.len(), 3)
+}
+
+/// The ticket decides also when its decision was consumed, the run went on, and the store was opened again.
+pub(super) async fn a_ticket_stays_decided_after_consumption(given: &Given) -> Verdict {
+    wait(given, "t", "r", &["k"]).await?;
+    let queue = Queue::of(given, "t");
+    let first = queue.append([NewInput::decision(resume("r", "k")).with_id(id("d"))]).await?;
+    given.accept(queue.consuming(&["d"]).await?.with_run(running("r"))).await?;
+    for reopened in [false, true] {
+        if reopened {
+            given.reopen().await?;
+        }
+        let again = queue.append([NewInput::decision(resume("r", "k"))]).await?;
+        expect_eq((&again.inputs, again.deduplicated), (&first.inputs, true))?;
+        let cancel = Decision::new(id("r"), "k", DecisionAction::Cancel);
+        queue.refuse([NewInput::decision(cancel)], ErrorKind::Conflict).await?;
+        queue.expect("").await?;
+    }
+    Ok(())
+}
+
+/// A decision is neither changed nor retracted; it keeps its place among the others when they are ordered.
+pub(super) async fn a_decision_stays_as_it_is(given: &Given) -> Verdict {
+    wait(given, "t", "r", &["k"]).await?;
+    let queue = Queue::of(given, "t");
+    queue.append([NewInput::decision(resume("r", "k")).with_id(id("d")), input("a")]).await?;
+    let before = queue.load().await?;
+    let store = queue.store()?;
+    let message = store_core::Message::new(store_core::Role::User, vec![Block::text("x")]);
+    let update = PendingUpdate::new(id("t"), id("d"));
+    expect_kind(store.update_pending(update.clone().with_message(message)).await, ErrorKind::Invalid)?;
+    let later = Delivery::at(Boundary::NewRun);
+    expect_kind(store.update_pending(update.with_delivery(later)).await, ErrorKind::Invalid)?;
+    expect_kind(store.retract_pending(&id("t"), &id("d")).await, ErrorKind::Invalid)?;
+    expect_eq(queue.load().await?, before)?;
+    store.reorder_pending(Reorder::new(id("t"), 1, vec![id("a"), id("d")])).await?;
+    queue.expect("a d").await
+}
+
+/// Of several different decisions on one ticket at the same time one counts.
+pub(super) async fn one_of_several_decisions_counts(given: &Given) -> Verdict {
+    wait(given, "t", "r", &["k"]).await?;
+    let store = Queue::of(given, "t").store()?;
+    let ends = race(8, |task| {
+        let store = Arc::clone(&store);
+        let decision = resume("r", "k").with_reason(format!("{task}"));
+        let request = store_core::AppendPending::new(id("t"), [NewInput::decision(decision)]);
+        async move { store.append_pending(request).await }
+    })
+    .await;
+    let (won, lost) = exactly_one(ends)?;
+    expect_kinds(lost, ErrorKind::Conflict)?;
+    let queue = Queue::of(given, "t").load().await?;
+    expect_eq(queue.inputs.iter().map(store_core::PendingInput::as_ref).collect::<Vec<_>>(), won.inputs.clone())?;
+    let commit = Commit::new(id("t")).with_key(id("c")).consuming(won.inputs);
+    expect_eq(given.commit(commit).await?.consumed.len(), 1)
+}

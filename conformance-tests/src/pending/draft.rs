@@ -1,0 +1,124 @@
+//! Short ways to write down pending input.
+
+use std::sync::Arc;
+
+use store_core::{
+    AppendPending, Appended, Commit, Decision, DecisionAction, Delivery, Error, ErrorKind, Expect, InputRef, Message,
+    NewInput, PendingQueue, PendingStore, RunChange, RunStatus, ThreadId, Ticket, WaitingReason, WaitingState,
+};
+
+use crate::{
+    check::{Failure, Verdict, expect_eq, expect_kind},
+    given::{Given, id},
+    log::writer::join,
+    run::draft::change,
+};
+
+/// The queue of a thread.
+pub(super) struct Queue<'a> {
+    pub(super) given: &'a Given,
+    pub(super) thread: ThreadId,
+}
+
+impl<'a> Queue<'a> {
+    /// The queue of the thread `name`.
+    pub(super) fn of(given: &'a Given, name: &str) -> Self {
+        Self { given, thread: id(name) }
+    }
+
+    /// The same with these inputs.
+    pub(super) async fn having(given: &'a Given, name: &str, inputs: &[&str]) -> Result<Self, Failure> {
+        let queue = Self::of(given, name);
+        queue.append(inputs.iter().map(|name| input(name))).await?;
+        Ok(queue)
+    }
+
+    pub(super) fn store(&self) -> Result<Arc<dyn PendingStore>, Failure> {
+        self.given.stores()?.pending.ok_or_else(|| Failure::new("the store has no pending input"))
+    }
+
+    pub(super) fn request(&self, inputs: impl IntoIterator<Item = NewInput>) -> AppendPending {
+        AppendPending::new(self.thread.clone(), inputs)
+    }
+
+    pub(super) async fn append(&self, inputs: impl IntoIterator<Item = NewInput>) -> Result<Appended, Failure> {
+        let request = self.request(inputs);
+        Ok(self.store()?.append_pending(request).await?)
+    }
+
+    /// Wants an append to be refused, and to change nothing. Gives the error.
+    pub(super) async fn refuse(
+        &self,
+        inputs: impl IntoIterator<Item = NewInput>,
+        kind: ErrorKind,
+    ) -> Result<Error, Failure> {
+        let (request, before) = (self.request(inputs), self.load().await?);
+        let error = expect_kind(self.store()?.append_pending(request).await, kind)?;
+        expect_eq(self.load().await?, before)?;
+        Ok(error)
+    }
+
+    pub(super) async fn load(&self) -> Result<PendingQueue, Failure> {
+        Ok(self.store()?.load_queue(&self.thread).await?)
+    }
+
+    /// Wants the queue to hold these inputs, in this order.
+    pub(super) async fn expect(&self, ids: &str) -> Verdict {
+        let queue = self.load().await?;
+        expect_eq(join(queue.inputs.iter().map(|input| input.id.as_str())), ids)?;
+        let places = queue.inputs.iter().map(|input| input.position).collect::<Vec<_>>();
+        expect_eq(places, (1..).take(queue.inputs.len()).map(Some).collect::<Vec<_>>())
+    }
+
+    /// An input as it is now.
+    pub(super) async fn get(&self, name: &str) -> Result<InputRef, Failure> {
+        let queue = self.load().await?;
+        let found = queue.inputs.iter().find(|input| input.id.as_str() == name);
+        found.map(store_core::PendingInput::as_ref).ok_or_else(|| Failure::new(format!("`{name}` is not pending")))
+    }
+
+    /// A commit to the thread as it is now that consumes these inputs.
+    pub(super) async fn consuming(&self, names: &[&str]) -> Result<Commit, Failure> {
+        let mut inputs = Vec::new();
+        for name in names {
+            inputs.push(self.get(name).await?);
+        }
+        let stored = self.given.threads()?.load_thread(&self.thread).await?;
+        let expect = stored.map_or(Expect::Absent, |thread| Expect::Version(thread.version));
+        Ok(Commit::new(self.thread.clone()).expecting(expect).consuming(inputs))
+    }
+
+    /// Consumes these inputs, in this order.
+    pub(super) async fn consume(&self, names: &[&str]) -> Verdict {
+        let commit = self.consuming(names).await?;
+        self.given.accept(commit).await
+    }
+}
+
+/// A message that says its own id.
+pub(super) fn input(name: &str) -> NewInput {
+    NewInput::message(Message::user(name)).with_id(id(name))
+}
+
+/// The same, delivered so.
+pub(super) fn delivered(name: &str, delivery: Delivery) -> NewInput {
+    input(name).with_delivery(delivery)
+}
+
+/// To go on with a ticket of a run.
+pub(super) fn resume(run: &str, ticket: &str) -> Decision {
+    Decision::new(id(run), ticket, DecisionAction::Resume)
+}
+
+/// The run `name`, waiting for these tickets.
+pub(super) fn waiting(name: &str, tickets: &[&str]) -> RunChange {
+    let mut state = WaitingState::new(WaitingReason::ToolPermission);
+    state.tickets = tickets.iter().map(|ticket| Ticket::new(*ticket)).collect();
+    change(name, RunStatus::Waiting(Box::new(state)))
+}
+
+/// Makes a run that waits for these tickets.
+pub(super) async fn wait(given: &Given, thread: &str, run: &str, tickets: &[&str]) -> Verdict {
+    crate::run::draft::write(given, thread, change(run, RunStatus::Running)).await?;
+    crate::run::draft::write(given, thread, waiting(run, tickets)).await
+}

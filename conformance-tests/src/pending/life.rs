@@ -1,0 +1,77 @@
+//! The queue in the life of its thread.
+
+use std::time::Duration;
+
+use store_core::{DeleteRequest, PageRequest, Silent};
+
+use super::draft::{Queue, input};
+use crate::{
+    Failure, Given, Verdict,
+    check::expect_eq,
+    given::{id, walk},
+    thread::prune::idle_for,
+};
+
+async fn listed(given: &Given) -> Result<Vec<String>, Failure> {
+    let store = &Queue::of(given, "any").store()?;
+    let threads = walk(PageRequest::first(2), |page| store.list_threads_with_pending(page)).await?;
+    Ok(threads.iter().map(ToString::to_string).collect())
+}
+
+/// Threads that have input are listed by id; one whose last input was consumed, retracted or deleted is not.
+pub(super) async fn threads_with_input_are_listed(given: &Given) -> Verdict {
+    for name in ["d", "b", "e", "a", "c"] {
+        Queue::having(given, name, &["x", "y"]).await?;
+    }
+    given.a_thread("none").await?;
+    expect_eq(listed(given).await?, ["a", "b", "c", "d", "e"])?;
+    Queue::of(given, "b").consume(&["y", "x"]).await?;
+    let store = Queue::of(given, "d").store()?;
+    for name in ["x", "y"] {
+        store.retract_pending(&id("d"), &id(name)).await?;
+    }
+    Queue::of(given, "a").consume(&["x"]).await?;
+    given.threads()?.delete_thread(&id("c"), DeleteRequest::default()).await?;
+    expect_eq(listed(given).await?, ["a", "e"])?;
+    Queue::of(given, "b").append([input("z")]).await?;
+    expect_eq(listed(given).await?, ["a", "b", "e"])
+}
+
+/// A deleted thread leaves no input, and one made anew under its id begins with an empty queue.
+pub(super) async fn a_deletion_takes_the_queue(given: &Given) -> Verdict {
+    let queue = Queue::having(given, "t", &["a", "b"]).await?;
+    given.threads()?.delete_thread(&id("t"), DeleteRequest::default()).await?;
+    queue.expect("").await?;
+    expect_eq(queue.load().await?.revision, 0)?;
+    given.threads()?.purge_deleted(&Silent).await?;
+    given.a_thread("t").await?;
+    queue.expect("").await?;
+    queue.append([input("a")]).await?;
+    queue.expect("a").await?;
+    expect_eq(queue.load().await?.revision, 1)
+}
+
+/// A thread with input is not pruned, however long nobody wrote it; without input it is.
+pub(super) async fn a_thread_with_input_is_not_pruned(given: &Given) -> Verdict {
+    let queue = Queue::having(given, "t", &["a"]).await?;
+    given.a_thread("idle").await?;
+    given.advance(Duration::from_hours(2)).await;
+    let pruned = given.threads()?.prune_threads(idle_for(Duration::from_hours(1))).await?;
+    expect_eq(pruned.threads, vec![id("idle")])?;
+    queue.expect("a").await?;
+    queue.store()?.retract_pending(&id("t"), &id("a")).await?;
+    given.advance(Duration::from_hours(2)).await;
+    let pruned = given.threads()?.prune_threads(idle_for(Duration::from_hours(1))).await?;
+    expect_eq(pruned.threads, vec![id("t")])
+}
+
+/// Changes of a queue leave version, revision, head and last activity of the thread as they are.
+pub(super) async fn input_leaves_the_thread_alone(given: &Given) -> Verdict {
+    let before = given.a_log("t", &["x"]).await?;
+    given.advance(Duration::from_mins(1)).await;
+    let queue = Queue::having(given, "t", &["a", "b"]).await?;
+    let update = store_core::PendingUpdate::new(id("t"), id("a")).with_message(store_core::Message::user("new"));
+    queue.store()?.update_pending(update).await?;
+    queue.store()?.retract_pending(&id("t"), &id("b")).await?;
+    expect_eq(given.thread(&id("t")).await?, before)
+}

@@ -1,0 +1,103 @@
+//! Selection: what a run takes of a queue as the store gives it.
+
+use store_core::{
+    Boundary::{self, Interrupt, NewRun, NextStep, OnNaturalEnd, ResumeInput},
+    Delivery, RunPhase, Target, select,
+};
+
+use super::draft::{Queue, delivered};
+use crate::{
+    Failure, Given, Verdict,
+    check::expect_eq,
+    given::id,
+    log::writer::join,
+    run::draft::{done, running, write},
+};
+
+/// What run `r` takes of the queue of a thread at a boundary.
+async fn taken(queue: &Queue<'_>, boundary: Boundary) -> Result<String, Failure> {
+    let inputs = queue.load().await?.inputs;
+    let mut over = Vec::new();
+    for target in inputs.iter().filter_map(|input| input.delivery.target.as_ref()) {
+        let run = queue.given.threads()?.load_run(&target.run).await?;
+        over.extend(run.filter(|run| run.status.phase() == RunPhase::Done).map(|run| run.id));
+    }
+    let taken = select(&inputs, boundary, &id("r"), |run| over.contains(run));
+    Ok(join(taken.iter().map(|input| input.id.as_str())))
+}
+
+async fn queue<'a>(given: &'a Given, name: &str, deliveries: Vec<Delivery>) -> Result<Queue<'a>, Failure> {
+    let queue = Queue::of(given, name);
+    let names = ["a", "b", "c", "d", "e"];
+    queue.append(names.iter().zip(deliveries).map(|(name, delivery)| delivered(name, delivery))).await?;
+    Ok(queue)
+}
+
+/// An input is taken at its own boundary and at every weaker one, in the queue's order; `resume_input` stands apart. To
+/// take nothing is legal.
+pub(super) async fn inputs_are_taken_at_their_boundary(given: &Given) -> Verdict {
+    let boundaries = [NewRun, OnNaturalEnd, ResumeInput, NextStep, Interrupt];
+    let queue = queue(given, "t", boundaries.map(Delivery::at).to_vec()).await?;
+    for (boundary, wanted) in
+        [(Interrupt, "e"), (NextStep, "d e"), (OnNaturalEnd, "b d e"), (NewRun, "a b d e"), (ResumeInput, "c")]
+    {
+        expect_eq(taken(&queue, boundary).await?, wanted).map_err(|failure| failure.about(boundary))?;
+    }
+    expect_eq(taken(&Queue::of(given, "empty"), NewRun).await?, "")
+}
+
+/// An input with a target is taken inside that run; by a new run only if the target is over and allows it.
+pub(super) async fn a_target_is_a_run(given: &Given) -> Verdict {
+    for run in [running("r"), running("busy"), done("over")] {
+        write(given, "t", run).await?;
+    }
+    let targets = [
+        Target::new(id("r")),
+        Target::new(id("busy")),
+        Target::new(id("over")),
+        Target::only(id("over")),
+        Target::new(id("unknown")),
+    ];
+    let deliveries = targets.map(|target| Delivery::at(NextStep).for_run(target)).to_vec();
+    let queue = queue(given, "t", deliveries).await?;
+    expect_eq(taken(&queue, NextStep).await?, "a")?;
+    expect_eq(taken(&queue, NewRun).await?, "a c")
+}
+
+/// What may not be taken is passed over and blocks nothing, unless it is a barrier: nothing is taken beyond one, and a
+/// barrier itself only if nothing before it was passed over.
+pub(super) async fn a_barrier_ends_the_scan(given: &Given) -> Verdict {
+    let (now, late) = (|| Delivery::at(Interrupt), || Delivery::at(NewRun));
+    for (at, (deliveries, wanted)) in [
+        (vec![late(), now(), late(), now()], "b d"),
+        (vec![now(), now().as_barrier(), now()], "a b"),
+        (vec![now(), late().as_barrier(), now()], "a"),
+        (vec![late(), now().as_barrier(), now()], ""),
+        (vec![now(), late(), now().as_barrier()], "a"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let queue = queue(given, &format!("t-{at}"), deliveries).await?;
+        expect_eq(taken(&queue, NextStep).await?, wanted).map_err(|failure| failure.about(at))?;
+    }
+    Ok(())
+}
+
+/// An input of granularity `one` is taken first and only, or not at all.
+pub(super) async fn an_input_may_want_to_be_alone(given: &Given) -> Verdict {
+    let (now, late) = (|| Delivery::at(Interrupt), || Delivery::at(NewRun));
+    for (at, (deliveries, wanted)) in [
+        (vec![now().alone(), now()], "a"),
+        (vec![now(), now().alone(), now()], "a"),
+        (vec![late(), now().alone(), now()], "b"),
+        (vec![now(), late().alone(), now()], "a c"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let queue = queue(given, &format!("t-{at}"), deliveries).await?;
+        expect_eq(taken(&queue, NextStep).await?, wanted).map_err(|failure| failure.about(at))?;
+    }
+    Ok(())
+}

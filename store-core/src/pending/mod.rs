@@ -1,0 +1,17 @@
+//! Pending input: what was delivered to a thread and no model has read yet.
+
+mod record;
+mod rules;
+mod select;
+mod store;
+
+pub(crate) use self::rules::take;
+pub use self::{
+    record::{
+        AppendPending, Appended, Boundary, DecisionRecord, Delivery, Granularity, InputRef, NewInput, PendingBody,
+        PendingInput, PendingQueue, PendingUpdate, QueueState, Reorder, StoredInput, Target,
+    },
+    rules::{QueueChange, QueuePlan, QueueWrite, append, reorder, retract, update},
+    select::select,
+    store::PendingStore,
+};

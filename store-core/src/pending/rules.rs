@@ -1,0 +1,366 @@
+//! What is decided about pending input: appending, changing, and taking it into the log.
+
+use std::collections::BTreeSet;
+
+use super::{
+    AppendPending, Appended, Boundary, InputRef, NewInput, PendingBody, PendingInput, PendingUpdate, Reorder,
+    StoredInput,
+};
+use crate::{
+    codec::{Codec, Extra},
+    commit::{CommitView, Setting},
+    error::{Detail, Error, Result},
+    id::{EntryId, ThreadId},
+    limits::{Limits, check_limit, length},
+    log::{Decision, NewEntry, check_message},
+    run::RunStatus,
+    thread::{self, IdRecord, NewThread, StoredThread},
+    version::{Expect, Version},
+};
+
+/// What a store writes to a queue.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct QueueWrite {
+    /// Inputs that are new, or changed and still at their rank.
+    pub put: Vec<StoredInput>,
+    /// Inputs that are gone.
+    pub removed: Vec<EntryId>,
+    /// New ranks of inputs.
+    pub ranks: Vec<(EntryId, u64)>,
+}
+
+impl QueueWrite {
+    /// Whether the queue stays as it is.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.put.is_empty() && self.removed.is_empty() && self.ranks.is_empty()
+    }
+}
+
+/// Everything that a change of a queue writes, all or nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QueuePlan {
+    /// The thread after it.
+    pub thread: StoredThread,
+    /// Whether the change makes the thread.
+    pub creates: bool,
+    /// What is remembered of the thread's id after it.
+    pub id: IdRecord,
+    /// The change.
+    pub write: QueueWrite,
+}
+
+/// What is to be done about a change of a queue, and what its caller gets once that is durable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueChange<T> {
+    /// What to write; none if everything is as it was asked for.
+    pub plan: Option<Box<QueuePlan>>,
+    /// The answer.
+    pub answer: T,
+}
+
+/// A thread whose queue is about to change.
+struct Start {
+    thread: StoredThread,
+    creates: bool,
+    id: IdRecord,
+}
+
+impl Start {
+    /// The thread, which must exist to be changed.
+    fn of(view: &(impl CommitView + ?Sized), setting: Setting<'_>) -> Result<Option<Self>> {
+        let Some(mut thread) = view.thread()? else { return Ok(None) };
+        thread.last_time = thread.last_time.max(setting.now);
+        Ok(Some(Self { thread, creates: false, id: view.id_record()? }))
+    }
+
+    fn revision(&mut self) -> u64 {
+        self.thread.queue.revision += 1;
+        self.thread.queue.revision
+    }
+
+    fn write<T>(self, write: QueueWrite, answer: T) -> QueueChange<T> {
+        let Self { thread, creates, id } = self;
+        QueueChange { plan: Some(Box::new(QueuePlan { thread, creates, id, write })), answer }
+    }
+}
+
+/// Puts inputs at the end of the queue, or says why not (PI-1 to PI-4, PI-22, RU-16).
+///
+/// # Errors
+/// Those of [`PendingStore::append_pending`](super::PendingStore::append_pending).
+pub fn append(
+    view: &(impl CommitView + ?Sized),
+    request: &AppendPending,
+    setting: Setting<'_>,
+) -> Result<QueueChange<Appended>> {
+    check(request, setting.limits)?;
+    let start = match Start::of(view, setting)? {
+        Some(start) => start,
+        None => make(view, &request.thread, setting)?,
+    };
+    let mut known = Vec::new();
+    for (index, input) in request.inputs.iter().enumerate() {
+        known.extend(find(view, &start, input).map_err(|e| e.in_part(format!("inputs[{index}]")))?);
+    }
+    if known.len() == request.inputs.len() {
+        return Ok(QueueChange { plan: None, answer: Appended::new(known, true) });
+    }
+    if let Some(known) = known.first() {
+        return Err(Error::already_exists("pending input", &known.id));
+    }
+    put(view, start, request, setting)
+}
+
+fn make(view: &(impl CommitView + ?Sized), thread: &ThreadId, setting: Setting<'_>) -> Result<Start> {
+    let mut id = view.id_record()?;
+    if id.deleted_at.is_some() {
+        return Err(Error::not_found("thread", thread));
+    }
+    let moment = (setting.now, view.incarnation());
+    let thread = thread::create(None, &id, &NewThread::new(thread.clone()), setting.limits, moment)?;
+    id.generation = thread.thread.generation();
+    Ok(Start { thread, creates: true, id })
+}
+
+/// What can be judged of an append without looking at anything stored.
+fn check(request: &AppendPending, limits: &Limits) -> Result<()> {
+    if request.inputs.is_empty() {
+        return Err(Error::invalid("append", "there is no input in it"));
+    }
+    let (mut ids, mut tickets) = (BTreeSet::new(), BTreeSet::new());
+    for (index, input) in request.inputs.iter().enumerate() {
+        let part = || format!("inputs[{index}]");
+        if let Some(id) = input.id.as_ref().filter(|id| !ids.insert(*id)) {
+            return Err(Error::already_exists("pending input", id).in_part(part()));
+        }
+        match &input.body {
+            PendingBody::Message(message) => check_message(message),
+            PendingBody::Decision(decision) if !tickets.insert((&decision.run, &decision.ticket)) => {
+                Err(Error::invalid("decision", "its ticket is decided twice"))
+            }
+            PendingBody::Decision(decision) => check_decision(decision, input),
+        }
+        .map_err(|e| e.in_part(part()))?;
+        check_size(&input.body, limits).map_err(|e| e.in_part(part()))?;
+    }
+    Ok(())
+}
+
+fn check_size(body: &PendingBody, limits: &Limits) -> Result<()> {
+    check_limit("record bytes", length(body.encode().len()), limits.record_bytes)
+}
+
+fn check_decision(decision: &Decision, input: &NewInput) -> Result<()> {
+    let target = input.delivery.target.as_ref();
+    if input.delivery.boundary != Boundary::ResumeInput || target.is_some_and(|target| target.run != decision.run) {
+        return Err(Error::invalid("decision", "it goes to its run, at `resume_input`"));
+    }
+    Ok(())
+}
+
+/// The input, if it was appended before just like this.
+fn find(view: &(impl CommitView + ?Sized), start: &Start, input: &NewInput) -> Result<Option<InputRef>> {
+    if let PendingBody::Decision(decision) = &input.body
+        && !start.creates
+        && let Some(record) = view.decision(&decision.run, &decision.ticket)?
+    {
+        if !record.is_of(decision) {
+            let first = version(&start.thread, record.revision);
+            return Err(Error::conflict("the decision of the ticket", None, Some(first)));
+        }
+        return Ok(Some(InputRef::new(record.id, record.revision)));
+    }
+    let Some(id) = input.id.as_ref().filter(|_| !start.creates) else { return Ok(None) };
+    match view.pending(id)? {
+        Some(stored) if stored.input.body == input.body && stored.input.delivery == input.delivery => {
+            Ok(Some(stored.input.as_ref()))
+        }
+        Some(_) => Err(Error::already_exists("pending input", id)),
+        None if view.entry(id)?.is_some() => Err(consumed(id)),
+        None => Ok(None),
+    }
+}
+
+fn put(
+    view: &(impl CommitView + ?Sized),
+    mut start: Start,
+    request: &AppendPending,
+    setting: Setting<'_>,
+) -> Result<QueueChange<Appended>> {
+    let revision = start.revision();
+    let now = start.thread.last_time;
+    let mut write = QueueWrite::default();
+    for (index, input) in request.inputs.iter().enumerate() {
+        if let PendingBody::Decision(decision) = &input.body {
+            check_ticket(view, &request.thread, decision).map_err(|e| e.in_part(format!("inputs[{index}]")))?;
+        }
+        let id = match &input.id {
+            Some(id) => id.clone(),
+            None => EntryId::new(setting.ids.next_id())?,
+        };
+        let stored = PendingInput {
+            id,
+            thread: request.thread.clone(),
+            position: None,
+            revision,
+            body: input.body.clone(),
+            delivery: input.delivery.clone(),
+            created_at: now,
+            updated_at: now,
+            extra: Extra::default(),
+        };
+        let queue = &mut start.thread.queue;
+        queue.last_rank += 1;
+        queue.count += 1;
+        write.put.push(StoredInput::new(stored, queue.last_rank));
+    }
+    check_limit("pending inputs", start.thread.queue.count, setting.limits.pending_inputs)?;
+    let inputs = write.put.iter().map(|stored| stored.input.as_ref()).collect();
+    Ok(start.write(write, Appended::new(inputs, false)))
+}
+
+/// A decision names a waiting run of the thread and one of its tickets (PI-22).
+fn check_ticket(view: &(impl CommitView + ?Sized), thread: &ThreadId, decision: &Decision) -> Result<()> {
+    let run = view.run(&decision.run)?.filter(|run| run.thread == *thread);
+    match run.map(|run| run.status) {
+        Some(RunStatus::Waiting(waiting)) if waiting.tickets.iter().any(|ticket| ticket.id == decision.ticket) => {
+            Ok(())
+        }
+        Some(RunStatus::Waiting(_)) => Err(Error::invalid("decision", "its run does not wait for this ticket")),
+        _ => Err(Error::invalid("decision", "its run does not wait")),
+    }
+}
+
+/// Changes one input (PI-6, PI-9).
+///
+/// # Errors
+/// Those of [`PendingStore::update_pending`](super::PendingStore::update_pending).
+pub fn update(
+    view: &(impl CommitView + ?Sized),
+    request: &PendingUpdate,
+    setting: Setting<'_>,
+) -> Result<QueueChange<PendingInput>> {
+    if let Some(message) = &request.message {
+        check_message(message)?;
+    }
+    let (mut start, mut stored) = changeable(view, &request.id, setting)?;
+    if let Some(expected) = request.expect_revision {
+        check_revision("the input's revision", &start.thread, expected, stored.input.revision)?;
+    }
+    let before = stored.input.clone();
+    if let Some(message) = &request.message {
+        stored.input.body = PendingBody::Message(message.clone());
+    }
+    if let Some(delivery) = &request.delivery {
+        stored.input.delivery = delivery.clone();
+    }
+    if stored.input == before {
+        return Ok(QueueChange { plan: None, answer: before });
+    }
+    check_size(&stored.input.body, setting.limits)?;
+    stored.input.revision = start.revision();
+    stored.input.updated_at = start.thread.last_time;
+    let answer = stored.input.clone();
+    Ok(start.write(QueueWrite { put: vec![stored], ..QueueWrite::default() }, answer))
+}
+
+/// Removes one input and gives it back (PI-7, PI-9).
+///
+/// # Errors
+/// Those of [`PendingStore::retract_pending`](super::PendingStore::retract_pending).
+pub fn retract(
+    view: &(impl CommitView + ?Sized),
+    id: &EntryId,
+    setting: Setting<'_>,
+) -> Result<QueueChange<PendingInput>> {
+    let (mut start, stored) = changeable(view, id, setting)?;
+    let _ = start.revision();
+    start.thread.queue.count -= 1;
+    let write = QueueWrite { removed: vec![id.clone()], ..QueueWrite::default() };
+    Ok(start.write(write, stored.input))
+}
+
+/// An input that may be changed or taken back.
+fn changeable(view: &(impl CommitView + ?Sized), id: &EntryId, setting: Setting<'_>) -> Result<(Start, StoredInput)> {
+    let Some(start) = Start::of(view, setting)? else { return Err(unknown(id)) };
+    match view.pending(id)? {
+        Some(stored) if matches!(stored.input.body, PendingBody::Decision(_)) => {
+            Err(Error::invalid("decision", "it stays as it is"))
+        }
+        Some(stored) => Ok((start, stored)),
+        None if view.entry(id)?.is_some() => Err(consumed(id)),
+        None => Err(unknown(id)),
+    }
+}
+
+/// Gives the queue another order (PI-8, PI-9). The answer is the revision of the queue.
+///
+/// # Errors
+/// Those of [`PendingStore::reorder_pending`](super::PendingStore::reorder_pending).
+pub fn reorder(view: &(impl CommitView + ?Sized), request: &Reorder, setting: Setting<'_>) -> Result<QueueChange<u64>> {
+    let Some(mut start) = Start::of(view, setting)? else {
+        return Err(Error::not_found("thread", &request.thread));
+    };
+    check_revision("the queue's revision", &start.thread, request.expect_revision, start.thread.queue.revision)?;
+    let stored = view.queue()?;
+    let (mut left, mut write) = (stored.iter().collect::<BTreeSet<_>>(), QueueWrite::default());
+    for (index, id) in request.order.iter().enumerate() {
+        if !left.remove(id) {
+            let is_consumed = !stored.contains(id) && view.entry(id)?.is_some();
+            let error =
+                if is_consumed { consumed(id) } else { Error::invalid("order", "it names no input, or one twice") };
+            return Err(error.in_part(format!("order[{index}]")));
+        }
+        start.thread.queue.last_rank += 1;
+        write.ranks.push((id.clone(), start.thread.queue.last_rank));
+    }
+    if let Some(id) = left.first() {
+        return Err(Error::invalid("order", format!("pending input {} is missing", crate::error::Quoted(id.as_str()))));
+    }
+    if request.order == stored {
+        return Ok(QueueChange { plan: None, answer: request.expect_revision });
+    }
+    let revision = start.revision();
+    Ok(start.write(write, revision))
+}
+
+/// Takes inputs out of the queue as entries of a commit (CM-27, CM-28).
+pub(crate) fn take(
+    view: &(impl CommitView + ?Sized),
+    thread: &mut StoredThread,
+    inputs: &[InputRef],
+) -> Result<(Vec<NewEntry>, QueueWrite)> {
+    let (mut entries, mut write) = (Vec::new(), QueueWrite::default());
+    for (index, input) in inputs.iter().enumerate() {
+        let part = |error: Error| error.in_part(format!("consume[{index}]"));
+        let stored = match view.pending(&input.id)? {
+            Some(stored) => stored,
+            None if view.entry(&input.id)?.is_some() => return Err(part(consumed(&input.id))),
+            None => return Err(part(unknown(&input.id))),
+        };
+        check_revision("the input's revision", thread, input.revision, stored.input.revision).map_err(part)?;
+        entries.push(NewEntry::new(stored.input.body).with_id(input.id.clone()));
+        write.removed.push(input.id.clone());
+    }
+    thread.queue.revision += u64::from(!inputs.is_empty());
+    thread.queue.count = thread.queue.count.saturating_sub(length(inputs.len()));
+    Ok((entries, write))
+}
+
+fn check_revision(what: &'static str, thread: &StoredThread, expected: u64, actual: u64) -> Result<()> {
+    Expect::Version(version(thread, expected)).check(what, Some(version(thread, actual)))
+}
+
+fn version(thread: &StoredThread, revision: u64) -> Version {
+    Version::new(revision, thread.thread.generation(), thread.thread.version.incarnation())
+}
+
+fn consumed(id: &EntryId) -> Error {
+    Error::new(Detail::AlreadyConsumed { id: id.to_string() })
+}
+
+fn unknown(id: &EntryId) -> Error {
+    Error::not_found("pending input", id)
+}

@@ -1,0 +1,158 @@
+//! Which inputs are taken at a point of a run: a pure function over the queue (PI-15 to PI-21).
+
+use super::{Boundary, Granularity, InputRef, PendingInput};
+use crate::id::RunId;
+
+/// The inputs of `queue` to be consumed at `boundary` of `run`, in the queue's order. None is legal (PI-21).
+///
+/// `run` is the run that would read them: the one that begins, at [`Boundary::NewRun`]. `is_over` says whether a run is
+/// done; a run that nobody knows is not.
+///
+/// # Guarantees
+/// - An input may be taken at its own boundary and at every weaker one, in the order `interrupt`, `next_step`,
+///   `on_natural_end`, `new_run` (PI-15); one for `resume_input` there and nowhere else, and nothing else there
+///   (PI-16).
+/// - One with a target may be taken inside that run; by another new run only once the target is over and if it allows
+///   that (PI-17). A decision is for its run alone.
+/// - One that may not be taken is passed over (PI-18), but nothing is taken beyond a barrier, and a barrier only if
+///   nothing before it was passed over (PI-19).
+/// - One of granularity `one` is taken alone (PI-20).
+///
+/// ```
+/// use store_core::{Boundary, PendingQueue, RunId, select};
+///
+/// let queue = PendingQueue::new(0, []);
+/// assert!(select(&queue.inputs, Boundary::NewRun, &RunId::new("r-1")?, |_| false).is_empty());
+/// # Ok::<(), store_core::Error>(())
+/// ```
+#[must_use]
+pub fn select(
+    queue: &[PendingInput],
+    boundary: Boundary,
+    run: &RunId,
+    is_over: impl Fn(&RunId) -> bool,
+) -> Vec<InputRef> {
+    let (mut taken, mut passed_over) = (Vec::new(), false);
+    for input in queue {
+        let is_eligible = is_in_time(input.delivery.boundary, boundary)
+            && input.target().is_none_or(|(target, fallback)| {
+                target == run || (boundary == Boundary::NewRun && fallback && is_over(target))
+            });
+        let is_alone = input.delivery.granularity == Granularity::One;
+        if is_eligible && is_alone && !taken.is_empty() {
+            break;
+        }
+        if is_eligible && !(input.delivery.barrier && passed_over) {
+            taken.push(input.as_ref());
+            if is_alone {
+                break;
+            }
+        } else {
+            passed_over = true;
+        }
+        if input.delivery.barrier {
+            break;
+        }
+    }
+    taken
+}
+
+/// Whether what asks for `own` may be taken at `boundary`.
+fn is_in_time(own: Boundary, boundary: Boundary) -> bool {
+    match (own, boundary) {
+        (Boundary::ResumeInput, Boundary::ResumeInput) => true,
+        (Boundary::ResumeInput, _) | (_, Boundary::ResumeInput) => false,
+        (own, boundary) => own <= boundary,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::select;
+    use crate::{
+        Boundary::{self, Interrupt, NewRun, NextStep, OnNaturalEnd, ResumeInput},
+        Decision, DecisionAction, Delivery, EntryId, Message, PendingInput, RunId, Target, ThreadId, Timestamp,
+        codec::Extra,
+        pending::PendingBody,
+    };
+
+    fn run(text: &str) -> RunId {
+        RunId::new(text).unwrap()
+    }
+
+    fn input(number: usize, body: PendingBody, delivery: Delivery) -> PendingInput {
+        PendingInput {
+            id: EntryId::new(format!("{number}")).unwrap(),
+            thread: ThreadId::new("t").unwrap(),
+            position: None,
+            revision: 1,
+            body,
+            delivery,
+            created_at: Timestamp::MIN,
+            updated_at: Timestamp::MIN,
+            extra: Extra::default(),
+        }
+    }
+
+    fn queue(deliveries: impl IntoIterator<Item = Delivery>) -> Vec<PendingInput> {
+        let message = || PendingBody::Message(Message::user("hi"));
+        deliveries.into_iter().enumerate().map(|(number, delivery)| input(number, message(), delivery)).collect()
+    }
+
+    /// What run `r` takes, by number; run `gone` is over.
+    fn taken(queue: &[PendingInput], boundary: Boundary) -> String {
+        let taken = select(queue, boundary, &run("r"), |run| run.as_str() == "gone");
+        taken.iter().map(|input| input.id.as_str()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn inputs_are_taken_at_their_boundary_and_at_weaker_ones() {
+        let all = queue(Boundary::ALL.iter().map(|boundary| Delivery::at(*boundary)));
+        let found = Boundary::ALL.iter().map(|boundary| taken(&all, *boundary)).collect::<Vec<_>>();
+        assert_eq!(found, ["0", "0 1", "0 1 2", "0 1 2 3", "4"]);
+    }
+
+    #[test]
+    fn a_target_is_served_first() {
+        let targets =
+            [Target::new(run("r")), Target::new(run("gone")), Target::only(run("gone")), Target::new(run("x"))];
+        let all = queue(targets.map(|target| Delivery::at(NextStep).for_run(target)));
+        assert_eq!(taken(&all, NextStep), "0");
+        assert_eq!(taken(&all, NewRun), "0 1");
+    }
+
+    #[test]
+    fn a_decision_is_for_its_run() {
+        let decision = |of| PendingBody::Decision(Decision::new(run(of), "k", DecisionAction::Resume));
+        let all: Vec<_> = ["x", "r"]
+            .into_iter()
+            .enumerate()
+            .map(|(n, of)| input(n, decision(of), Delivery::at(ResumeInput)))
+            .collect();
+        assert_eq!(taken(&all, ResumeInput), "1");
+        assert_eq!(taken(&all, NewRun), "");
+    }
+
+    #[test]
+    fn what_is_not_eligible_blocks_nothing_unless_it_is_a_barrier() {
+        let late = || Delivery::at(NewRun);
+        let now = || Delivery::at(Interrupt);
+        for (deliveries, wanted) in [
+            (vec![late(), now(), late(), now()], "1 3"),
+            (vec![now(), late().as_barrier(), now()], "0"),
+            (vec![now(), now().as_barrier(), now()], "0 1"),
+            (vec![late(), now().as_barrier(), now()], ""),
+            (vec![now(), late(), now().as_barrier(), now()], "0"),
+            (vec![now().alone(), now()], "0"),
+            (vec![now(), now().alone(), now()], "0"),
+            (vec![late(), now().alone(), now()], "1"),
+            (vec![late().alone(), now()], "1"),
+            (vec![now(), late().alone(), now()], "0 2"),
+            (vec![late(), now().alone().as_barrier(), now()], ""),
+            (vec![now().alone().as_barrier(), now()], "0"),
+            (vec![], ""),
+        ] {
+            assert_eq!(taken(&queue(deliveries.clone()), OnNaturalEnd), wanted, "{deliveries:?}");
+        }
+    }
+}

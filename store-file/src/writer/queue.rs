@@ -1,0 +1,50 @@
+//! Changes of a thread's pending input.
+
+use store_core::{
+    Error, Result, Timestamp,
+    pending::{self, QueueChange},
+};
+
+use super::{Answer, Ask, Round, encode};
+use crate::line::{self, Line, ThreadLine};
+
+impl Round<'_> {
+    pub(super) fn queue(&mut self, ask: &Ask, now: Timestamp) -> Result<Answer> {
+        let (view, setting) = (self.view(), self.setting(now));
+        match ask {
+            Ask::Append(request) => {
+                let change = pending::append(&view, request, setting)?;
+                self.put_queue(change).map(Answer::Appended)
+            }
+            Ask::Change(request) => {
+                let change = pending::update(&view, request, setting)?;
+                self.put_queue(change).map(|input| Answer::Input(Box::new(input)))
+            }
+            Ask::Retract(id) => {
+                let change = pending::retract(&view, id, setting)?;
+                self.put_queue(change).map(|input| Answer::Input(Box::new(input)))
+            }
+            Ask::Reorder(request) => {
+                let change = pending::reorder(&view, request, setting)?;
+                self.put_queue(change).map(Answer::Revision)
+            }
+            _ => Err(Error::closed()),
+        }
+    }
+
+    fn put_queue<T>(&mut self, change: QueueChange<T>) -> Result<T> {
+        let Some(plan) = change.plan else { return Ok(change.answer) };
+        let stored = &plan.thread;
+        let mut lines = Vec::new();
+        if plan.creates {
+            lines.push(Line::Thread(ThreadLine::of(&stored.thread)));
+        }
+        let inputs: Vec<_> = plan.write.put.iter().map(|stored| stored.input.clone()).collect();
+        lines.extend(line::queue_lines(&stored.queue, plan.write));
+        let texts: Vec<String> = lines.iter().map(encode).collect();
+        let commit = self.bare(stored);
+        self.group(stored.thread.generation(), lines, &texts, commit)?;
+        self.unwritten.inputs.extend(inputs.into_iter().map(|input| (input.id.clone(), input)));
+        Ok(change.answer)
+    }
+}

@@ -1,0 +1,68 @@
+//! The pending input of a thread, and what was decided about the tickets of its runs.
+
+use std::collections::{BTreeMap, HashMap};
+
+use store_core::{
+    EntryId, PendingInput, RunId,
+    pending::{DecisionRecord, QueueWrite, StoredInput},
+};
+
+/// Inputs by their rank, found by id.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    inputs: BTreeMap<u64, PendingInput>,
+    ranks: HashMap<EntryId, u64>,
+    decisions: BTreeMap<RunId, BTreeMap<String, DecisionRecord>>,
+}
+
+impl Queue {
+    pub(crate) fn apply(&mut self, write: QueueWrite) {
+        for stored in write.put {
+            if let Some((decision, record)) = stored.input.decision() {
+                self.decisions.entry(decision.run.clone()).or_default().insert(decision.ticket.clone(), record);
+            }
+            self.ranks.insert(stored.input.id.clone(), stored.rank);
+            self.inputs.insert(stored.rank, stored.input);
+        }
+        for id in &write.removed {
+            self.remove(id);
+        }
+        for (id, rank) in write.ranks {
+            if let Some(input) = self.remove(&id) {
+                self.ranks.insert(id, rank);
+                self.inputs.insert(rank, input);
+            }
+        }
+    }
+
+    fn remove(&mut self, id: &EntryId) -> Option<PendingInput> {
+        self.ranks.remove(id).and_then(|rank| self.inputs.remove(&rank))
+    }
+
+    /// The inputs in order.
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = &PendingInput> {
+        self.inputs.values()
+    }
+
+    pub(crate) fn get(&self, id: &EntryId) -> Option<StoredInput> {
+        let rank = *self.ranks.get(id)?;
+        self.inputs.get(&rank).map(|input| StoredInput::new(input.clone(), rank))
+    }
+
+    pub(crate) fn decision(&self, run: &RunId, ticket: &str) -> Option<&DecisionRecord> {
+        self.decisions.get(run)?.get(ticket)
+    }
+
+    /// How much there is to take apart.
+    pub(crate) fn size(&self) -> usize {
+        self.inputs.len() + self.decisions.len()
+    }
+
+    /// Drops one input, or the decisions of one run; `false` if nothing is left.
+    pub(crate) fn pop(&mut self) -> bool {
+        match self.inputs.pop_last() {
+            Some((_, input)) => self.ranks.remove(&input.id).is_some(),
+            None => self.decisions.pop_last().is_some(),
+        }
+    }
+}

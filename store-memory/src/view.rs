@@ -1,0 +1,95 @@
+//! What a plan looks at.
+
+use store_core::{
+    CommitKey, EntryId, Json, Result, Run, RunId, ThreadId,
+    commit::{CommitView, KeyRecord, LogView},
+    log::{MarkSource, Marks, Node, Nodes},
+    pending::{DecisionRecord, StoredInput},
+    thread::{IdRecord, StoredThread},
+};
+
+use crate::{
+    slot::{Contents, Slot},
+    tenant::Outside,
+};
+
+/// What is stored, as a plan asks for it.
+pub(crate) struct View<'a> {
+    pub(crate) slot: &'a Slot,
+    pub(crate) outside: &'a Outside,
+}
+
+impl View<'_> {
+    fn contents(&self) -> Option<&Contents> {
+        self.slot.contents.as_deref()
+    }
+}
+
+impl Nodes for View<'_> {
+    fn node(&self, seq: u64) -> Result<Node> {
+        self.contents().map_or_else(|| Err(store_core::Error::corrupt("a log does not exist")), |log| log.node(seq))
+    }
+}
+
+impl MarkSource for View<'_> {
+    fn marks(&self, seq: u64) -> Result<Marks> {
+        self.contents().map_or_else(|| Ok(Marks::default()), |log| log.marks(seq))
+    }
+}
+
+impl LogView for View<'_> {
+    fn entry(&self, id: &EntryId) -> Result<Option<u64>> {
+        self.contents().map_or(Ok(None), |log| log.entry(id))
+    }
+
+    fn entry_id(&self, seq: u64) -> Result<EntryId> {
+        self.contents().map_or_else(|| Err(store_core::Error::corrupt("a log does not exist")), |log| log.entry_id(seq))
+    }
+
+    fn snapshot(&self, name: &str) -> Result<Option<u64>> {
+        self.contents().map_or(Ok(None), |log| log.snapshot(name))
+    }
+}
+
+impl CommitView for View<'_> {
+    fn incarnation(&self) -> u64 {
+        0
+    }
+
+    fn id_record(&self) -> Result<IdRecord> {
+        Ok(self.slot.id.clone())
+    }
+
+    fn thread(&self) -> Result<Option<StoredThread>> {
+        Ok(self.contents().map(|contents| StoredThread::clone(&contents.thread)))
+    }
+
+    fn key(&self, key: &CommitKey) -> Result<Option<KeyRecord>> {
+        Ok(self.contents().and_then(|contents| contents.key(key)).cloned())
+    }
+
+    fn thread_exists(&self, _parent: &ThreadId) -> Result<bool> {
+        Ok(self.outside.has_parent)
+    }
+
+    fn run(&self, id: &RunId) -> Result<Option<Run>> {
+        Ok(self.outside.runs.get(id).map(|run| Run::clone(run)))
+    }
+
+    fn state(&self, key: &str) -> Result<Option<Json>> {
+        Ok(self.contents().and_then(|contents| contents.state.get(key)).cloned())
+    }
+
+    fn pending(&self, id: &EntryId) -> Result<Option<StoredInput>> {
+        Ok(self.contents().and_then(|contents| contents.queue.get(id)))
+    }
+
+    fn decision(&self, run: &RunId, ticket: &str) -> Result<Option<DecisionRecord>> {
+        Ok(self.contents().and_then(|contents| contents.queue.decision(run, ticket)).cloned())
+    }
+
+    fn queue(&self) -> Result<Vec<EntryId>> {
+        let inputs = self.contents().into_iter().flat_map(|contents| contents.queue.inputs());
+        Ok(inputs.map(|input| input.id.clone()).collect())
+    }
+}
