@@ -32,7 +32,7 @@ impl MessageArgs {
 }
 
 /// Text that opens with a brace is a message document, anything else is what the user says.
-fn parse(text: &str) -> Result<Message, String> {
+pub(crate) fn parse(text: &str) -> Result<Message, String> {
     if text.trim_start().starts_with('{') {
         return serde_json::from_str(text).map_err(|error| {
             format!("it is no message ({error}); as in {{\"role\":\"user\",\"blocks\":[{{\"text\":\"hi\"}}]}}")

@@ -3,8 +3,8 @@
 use std::{path::PathBuf, sync::Arc};
 
 use agentstore::{
-    Capabilities, CommitCoordinator, Create, Error, OpenOptions, StoreUrl, Stores, Survives, TenantId, Thread,
-    ThreadId, ThreadRunStore,
+    Capabilities, CommitCoordinator, Create, Error, OpenOptions, PendingStore, StoreUrl, Stores, Survives, TenantId,
+    Thread, ThreadId, ThreadRunStore,
 };
 use serde::Serialize;
 
@@ -68,6 +68,11 @@ impl Session {
     /// What writes to the tenant's threads.
     pub(crate) fn commits(&self) -> Result<Arc<dyn CommitCoordinator>> {
         Ok(self.stores.commits(&self.tenant)?)
+    }
+
+    /// The tenant's pending input.
+    pub(crate) fn pending(&self) -> Result<Arc<dyn PendingStore>> {
+        Ok(self.commits()?.pending())
     }
 
     /// The tenant's threads.

@@ -94,6 +94,7 @@ pub(crate) fn summary(entry: &Entry) -> String {
             None => "to the start".to_owned(),
         },
         Body::Custom(custom) => format!("{} {}", custom.kind, custom.data.as_str()),
+        Body::Decision(decision) => format!("{} ticket {} of run {}", decision.action, decision.ticket, decision.run),
         Body::Unknown { kind, data } => format!("{kind} {}", data.as_str()),
         _ => String::new(),
     }

@@ -10,6 +10,7 @@ mod export;
 mod fork;
 mod import;
 mod label;
+mod pending;
 mod repair;
 mod rewind;
 mod runs;
@@ -51,6 +52,7 @@ pub(crate) enum SessionCommand {
     Context(context::Args),
     Runs(runs::Args),
     Append(append::Args),
+    Pending(pending::Args),
     Fork(fork::Args),
     Checkpoint(checkpoint::Args),
     Rewind(rewind::Args),
@@ -107,6 +109,7 @@ impl SessionCommand {
             Self::Import(_) | Self::Append(_) => Access::Create,
             Self::Tenants(args) => args.access(),
             Self::Repair(args) => args.access(),
+            Self::Pending(args) => args.access(),
             Self::Fork(_)
             | Self::Checkpoint(_)
             | Self::Rewind(_)
@@ -121,6 +124,7 @@ impl SessionCommand {
         match self {
             Self::Append(args) => args.prepare(),
             Self::Fork(args) => args.prepare(),
+            Self::Pending(args) => args.prepare(),
             _ => Ok(()),
         }
     }
@@ -135,6 +139,7 @@ impl SessionCommand {
             Self::Context(args) => context::run(args, session, out).await,
             Self::Runs(args) => runs::run(args, session, out).await,
             Self::Append(args) => append::run(args, session, out).await,
+            Self::Pending(args) => pending::run(args, session, out).await,
             Self::Fork(args) => fork::run(args, session, out).await,
             Self::Checkpoint(args) => checkpoint::run(args, session, out).await,
             Self::Rewind(args) => rewind::run(args, session, out).await,

@@ -13,6 +13,7 @@ mod damage;
 mod demo;
 mod given;
 mod imports;
+mod pending;
 mod removal;
 mod threads;
 mod usage;

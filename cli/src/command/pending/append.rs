@@ -1,0 +1,36 @@
+//! `pending append`: a message for the next run that may take it.
+
+use agentstore::{AppendPending, EntryId, NewInput, ThreadId};
+
+use super::{DeliveryArgs, Ending, print_appended};
+use crate::{failure::Result, message::MessageArgs, output::Output, session::Session, text::safe};
+
+/// Put a message at the end of a thread's queue, making the thread if there is none
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore pending append t-42 --message \"And in French?\"\n  \
+    echo \"Stop, the file is wrong\" | agentstore pending append t-42 --at interrupt --for run-7")]
+pub(super) struct Args {
+    /// The thread
+    thread: ThreadId,
+    #[command(flatten)]
+    message: MessageArgs,
+    #[command(flatten)]
+    delivery: DeliveryArgs,
+    /// The id of the input, so that the same append can be repeated safely; generated if not given
+    #[arg(long, value_name = "ID")]
+    id: Option<EntryId>,
+}
+
+impl Args {
+    pub(super) fn prepare(&mut self) -> Result<()> {
+        self.message.prepare()
+    }
+}
+
+pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let mut input = NewInput::message(args.message.read()?).with_delivery(args.delivery.delivery());
+    input.id = args.id;
+    let what = format!("queued for thread {}", safe(args.thread.as_str()));
+    let appended = session.pending()?.append_pending(AppendPending::new(args.thread, [input])).await?;
+    print_appended(&appended, &what, out)
+}

@@ -1,0 +1,42 @@
+//! `pending decide`: what a waiting run waits for.
+
+use agentstore::{AppendPending, Decision, DecisionAction, Json, NewInput, RunId, ThreadId};
+
+use super::{Ending, print_appended};
+use crate::{failure::Result, output::Output, session::Session, text::safe};
+
+/// Decide about a ticket that a run waits for; each is decided once
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore runs t-42      (which shows what waits)\n  \
+    agentstore pending decide t-42 run-7 ticket-1 --resume --result '{\"approved\":true}'\n  \
+    agentstore pending decide t-42 run-7 ticket-1 --cancel --reason \"not on a Friday\"")]
+pub(super) struct Args {
+    /// The thread
+    thread: ThreadId,
+    /// The run that waits
+    run: RunId,
+    /// The ticket
+    ticket: String,
+    /// Go on
+    #[arg(long, required_unless_present = "cancel", conflicts_with = "cancel")]
+    resume: bool,
+    /// Go on without what the ticket is about
+    #[arg(long)]
+    cancel: bool,
+    /// What the run goes on with, a JSON value
+    #[arg(long, value_name = "JSON", value_parser = Json::parse)]
+    result: Option<Json>,
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let action = if args.cancel { DecisionAction::Cancel } else { DecisionAction::Resume };
+    let what = format!("decided ticket {} of run {}: {action}", safe(&args.ticket), safe(args.run.as_str()));
+    let mut decision = Decision::new(args.run, args.ticket, action);
+    decision.result = args.result;
+    decision.reason = args.reason;
+    let request = AppendPending::new(args.thread, [NewInput::decision(decision)]);
+    print_appended(&session.pending()?.append_pending(request).await?, &what, out)
+}

@@ -1,0 +1,49 @@
+//! `pending edit`: another message or delivery for an input.
+
+use agentstore::{EntryId, Message, PendingUpdate, ThreadId};
+
+use super::{DeliveryArgs, Ending};
+use crate::{
+    failure::{Failure, Result},
+    message,
+    output::Output,
+    session::Session,
+    text::safe,
+};
+
+/// Change the message or the delivery of an input; it keeps its place
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore pending edit t-42 INPUT --message \"And in Italian?\"\n  \
+    agentstore pending edit t-42 INPUT --at next_step --expect 3")]
+pub(super) struct Args {
+    /// The thread
+    thread: ThreadId,
+    /// The input, by its id
+    input: EntryId,
+    /// The message from now on: text of the user, or a JSON document with `role` and `blocks`
+    #[arg(long, short, value_name = "TEXT|JSON", value_parser = message::parse)]
+    message: Option<Message>,
+    #[command(flatten)]
+    delivery: DeliveryArgs,
+    /// Refuse unless the input has this revision
+    #[arg(long, value_name = "REVISION")]
+    expect: Option<u64>,
+}
+
+pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let mut update = PendingUpdate::new(args.thread, args.input);
+    update.expect_revision = args.expect;
+    update.message = args.message;
+    update.delivery = args.delivery.given();
+    if update.message.is_none() && update.delivery.is_none() {
+        let what = "nothing is changed: give a `--message`, or say with `--at`, `--alone`, `--barrier` or `--for` when it is taken";
+        return Err(Failure::Usage(what.to_owned()));
+    }
+    let input = session.pending()?.update_pending(update).await?;
+    if out.json() {
+        out.document(&input)?;
+    } else {
+        out.line(format!("changed input {}, revision {}", safe(input.id.as_str()), input.revision))?;
+    }
+    Ok(Ending::Good)
+}

@@ -1,0 +1,97 @@
+//! `pending list`: the queue of a thread, or the threads that have one.
+
+use agentstore::{PendingBody, PendingInput, PendingQueue, ThreadId};
+use serde_json::json;
+
+use super::Ending;
+use crate::{
+    document::joined,
+    failure::Result,
+    output::{JsonList, Output},
+    pages,
+    session::Session,
+    text::{self, safe},
+};
+
+/// List the input of a thread in its order, or the threads that have input
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore pending list\n  agentstore pending list t-42 --json | jq .inputs")]
+pub(super) struct Args {
+    /// The thread; without it, every thread that has input
+    thread: Option<ThreadId>,
+}
+
+pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    match args.thread {
+        Some(thread) => {
+            let queue = session.pending()?.load_queue(&thread).await?;
+            print(&thread, &queue, out)?;
+        }
+        None => threads(session, out).await?,
+    }
+    Ok(Ending::Good)
+}
+
+async fn threads(session: &Session, out: &mut Output) -> Result<()> {
+    let pending = session.pending()?;
+    let threads = pages::all(async |page| pending.list_threads_with_pending(page).await).await?;
+    if out.json() {
+        let mut list = JsonList::begin(out, &json!({}), "threads")?;
+        threads.iter().try_for_each(|thread| list.item(thread))?;
+        return list.end();
+    }
+    if threads.is_empty() {
+        return out.line("no thread has pending input");
+    }
+    threads.iter().try_for_each(|thread| out.line(safe(thread.as_str())))
+}
+
+fn print(thread: &ThreadId, queue: &PendingQueue, out: &mut Output) -> Result<()> {
+    if out.json() {
+        return out.document(&joined(&json!({ "thread": thread }), queue)?);
+    }
+    if queue.inputs.is_empty() {
+        return out.line(format!("thread {} has no pending input", safe(thread.as_str())));
+    }
+    let mut table = out.table(&["input", "place", "revision", "taken at", "says"]);
+    for input in &queue.inputs {
+        table.add_row([
+            text::line(input.id.as_str(), out.id_width()),
+            input.position.unwrap_or_default().to_string(),
+            input.revision.to_string(),
+            delivery(input),
+            text::line(&says(input), 60),
+        ]);
+    }
+    out.print_table(table)?;
+    out.line(out.style(format!("the queue has revision {}", queue.revision)).dim())
+}
+
+/// When an input is taken, in few words.
+fn delivery(input: &PendingInput) -> String {
+    let delivery = &input.delivery;
+    let mut words = delivery.boundary.name().to_owned();
+    if delivery.granularity == agentstore::Granularity::One {
+        words.push_str(", alone");
+    }
+    if delivery.barrier {
+        words.push_str(", barrier");
+    }
+    if let Some(target) = &delivery.target {
+        words.push_str(&format!(
+            ", {} {}",
+            if target.fallback { "for" } else { "only for" },
+            safe(target.run.as_str())
+        ));
+    }
+    words
+}
+
+fn says(input: &PendingInput) -> String {
+    match &input.body {
+        PendingBody::Message(message) => text::message_text(message),
+        PendingBody::Decision(decision) => {
+            format!("{} ticket {} of run {}", decision.action, decision.ticket, decision.run)
+        }
+    }
+}

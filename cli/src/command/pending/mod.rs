@@ -1,0 +1,119 @@
+//! `pending`: input that waits for a run to read it.
+
+mod append;
+mod decide;
+mod edit;
+mod list;
+mod reorder;
+mod retract;
+
+use agentstore::{Appended, Boundary, Delivery, RunId, Target};
+use clap::Subcommand;
+
+use super::Ending;
+use crate::{
+    failure::Result,
+    output::Output,
+    session::{Access, Session},
+    text::safe,
+};
+
+/// Deliver input to a thread while an agent runs: append, list, edit, retract, reorder, decide
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore pending append t-42 --message \"And in French?\" --at next_step\n  \
+    agentstore pending list t-42\n  agentstore pending decide t-42 run-7 ticket-1 --resume\n\n\
+    What is pending waits in the queue of its thread until a run takes it into the log.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    act: Act,
+}
+
+#[derive(Debug, Subcommand)]
+enum Act {
+    Append(append::Args),
+    List(list::Args),
+    Edit(edit::Args),
+    Retract(retract::Args),
+    Reorder(reorder::Args),
+    Decide(decide::Args),
+}
+
+impl Args {
+    pub(crate) const fn access(&self) -> Access {
+        match self.act {
+            Act::List(_) => Access::Read,
+            Act::Append(_) => Access::Create,
+            Act::Edit(_) | Act::Retract(_) | Act::Reorder(_) | Act::Decide(_) => Access::Write,
+        }
+    }
+
+    pub(crate) fn prepare(&mut self) -> Result<()> {
+        match &mut self.act {
+            Act::Append(args) => args.prepare(),
+            _ => Ok(()),
+        }
+    }
+}
+
+pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    match args.act {
+        Act::Append(args) => append::run(args, session, out).await,
+        Act::List(args) => list::run(args, session, out).await,
+        Act::Edit(args) => edit::run(args, session, out).await,
+        Act::Retract(args) => retract::run(args, session, out).await,
+        Act::Reorder(args) => reorder::run(args, session, out).await,
+        Act::Decide(args) => decide::run(args, session, out).await,
+    }
+}
+
+/// When an input may be taken.
+#[derive(Debug, clap::Args)]
+struct DeliveryArgs {
+    /// From which point of a run on: interrupt, next_step, on_natural_end, new_run or resume_input
+    #[arg(long = "at", value_name = "BOUNDARY")]
+    boundary: Option<Boundary>,
+    /// Take it alone
+    #[arg(long)]
+    alone: bool,
+    /// Take nothing behind it before it or with it
+    #[arg(long)]
+    barrier: bool,
+    /// For this run; a new run may take it once that one is over
+    #[arg(long = "for", value_name = "RUN")]
+    target: Option<RunId>,
+    /// For that run and no other
+    #[arg(long, requires = "target")]
+    only: bool,
+}
+
+impl DeliveryArgs {
+    /// The delivery, if anything was said about it.
+    fn given(self) -> Option<Delivery> {
+        let is_given = self.boundary.is_some() || self.alone || self.barrier || self.target.is_some();
+        is_given.then(|| self.delivery())
+    }
+
+    fn delivery(self) -> Delivery {
+        let mut delivery = Delivery::at(self.boundary.unwrap_or_default());
+        delivery.barrier = self.barrier;
+        if self.alone {
+            delivery = delivery.alone();
+        }
+        delivery.target = self.target.map(|run| if self.only { Target::only(run) } else { Target::new(run) });
+        delivery
+    }
+}
+
+/// Prints what an append did.
+fn print_appended(appended: &Appended, what: &str, out: &mut Output) -> Result<Ending> {
+    if out.json() {
+        out.document(appended)?;
+        return Ok(Ending::Good);
+    }
+    let again = if appended.deduplicated { " (it was there already)" } else { "" };
+    out.line(format!("{what}{again}"))?;
+    for input in &appended.inputs {
+        out.line(format!("  input {} revision {}", safe(input.id.as_str()), input.revision))?;
+    }
+    Ok(Ending::Good)
+}

@@ -1,0 +1,38 @@
+//! `pending reorder`: another order for the queue.
+
+use agentstore::{EntryId, Reorder, ThreadId};
+use serde_json::json;
+
+use super::Ending;
+use crate::{failure::Result, output::Output, session::Session, text::safe};
+
+/// Give the queue another order, naming every input once
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  agentstore pending reorder t-42 SECOND FIRST --expect 2\n\n\
+    Without `--expect` it is the order of the queue as it is now: what comes meanwhile refuses it.")]
+pub(super) struct Args {
+    /// The thread
+    thread: ThreadId,
+    /// Every input of the queue, by its id, in the new order
+    #[arg(required = true)]
+    inputs: Vec<EntryId>,
+    /// Refuse unless the queue has this revision
+    #[arg(long, value_name = "REVISION")]
+    expect: Option<u64>,
+}
+
+pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let pending = session.pending()?;
+    let expect = match args.expect {
+        Some(expect) => expect,
+        None => pending.load_queue(&args.thread).await?.revision,
+    };
+    let what = format!("ordered {} inputs of thread {}", args.inputs.len(), safe(args.thread.as_str()));
+    let revision = pending.reorder_pending(Reorder::new(args.thread, expect, args.inputs)).await?;
+    if out.json() {
+        out.document(&json!({ "revision": revision }))?;
+    } else {
+        out.line(format!("{what}, the queue has revision {revision} now"))?;
+    }
+    Ok(Ending::Good)
+}

@@ -1,0 +1,93 @@
+//! Pending input: append, list, edit, retract, reorder, decide.
+
+use agentstore::{
+    AgentId, Commit, RunChange, RunId, RunStatus, TenantId, ThreadId, Ticket, WaitingReason, WaitingState,
+};
+use serde_json::json;
+
+use crate::given::{Store, at};
+
+fn ids(store: &Store, thread: &str) -> Vec<String> {
+    let queue = store.json(&["pending", "list", thread]);
+    at(&queue, "/inputs")
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|input| at(input, "/id").as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// PI-1, PI-2, PI-6, PI-7, PI-8
+#[test]
+fn input_is_queued_changed_ordered_and_taken_back() {
+    let store = Store::new();
+    assert!(
+        store.run_with(&["pending", "append", "t", "--id", "a"], "first\n").good().out.contains("queued for thread t")
+    );
+    store.json(&["pending", "append", "t", "--id", "b", "--message", "second", "--at", "next_step", "--alone"]);
+    store.json(&["pending", "append", "t", "--id", "c", "--message", "third", "--for", "r", "--only", "--barrier"]);
+    let again = store.json(&["pending", "append", "t", "--id", "a", "--message", "first"]);
+    assert_eq!((at(&again, "/deduplicated"), at(&again, "/inputs/0/revision")), (&json!(true), &json!(1)));
+    assert_eq!(ids(&store, "t"), ["a", "b", "c"]);
+    let edited = store.json(&["pending", "edit", "t", "b", "--message", "other", "--expect", "2"]);
+    assert_eq!((at(&edited, "/revision"), at(&edited, "/delivery/boundary")), (&json!(4), &json!("next_step")));
+    store.json(&["pending", "reorder", "t", "c", "a", "b"]);
+    let said = store.run(&["pending", "list", "t"]).good().out;
+    assert!(said.contains("next_step, alone") && said.contains("only for r") && said.contains("other"), "{said}");
+    let gone = store.json(&["pending", "retract", "t", "a"]);
+    assert_eq!(at(&gone, "/body/message/blocks/0/text"), "first");
+    assert_eq!(ids(&store, "t"), ["c", "b"]);
+    assert_eq!(at(&store.json(&["pending", "list"]), "/threads"), &json!(["t"]));
+}
+
+#[test]
+fn what_is_refused_says_why() {
+    let store = Store::new();
+    store.json(&["pending", "append", "t", "--id", "a", "--message", "x"]);
+    for (args, code, says) in [
+        (vec!["pending", "edit", "t", "a"], 2, "nothing is changed"),
+        (vec!["pending", "edit", "t", "a", "--message", "y", "--expect", "7"], 1, "revision"),
+        (vec!["pending", "edit", "t", "b", "--message", "y"], 1, "pending input `b` does not exist"),
+        (vec!["pending", "retract", "t", "b"], 1, "pending input `b` does not exist"),
+        (vec!["pending", "reorder", "t", "b"], 1, "order"),
+        (vec!["pending", "append", "t", "--id", "a", "--message", "z"], 1, "already exists"),
+        (vec!["pending", "append", "t", "--message", "z", "--at", "lunch"], 2, "boundary"),
+        (vec!["pending", "decide", "t", "r", "k", "--resume"], 1, "does not wait"),
+        (vec!["pending", "decide", "t", "r", "k"], 2, "--resume"),
+    ] {
+        store.run(&args).failed(code, &[says]);
+    }
+    assert_eq!(ids(&store, "t"), ["a"]);
+}
+
+/// RU-16
+#[test]
+fn a_ticket_is_decided_once() {
+    let store = Store::new();
+    store.append("t", "hi");
+    wait(&store);
+    let decide = ["pending", "decide", "t", "r", "k", "--resume", "--result", r#"{"n":1.0}"#];
+    let first = store.json(&decide);
+    assert_eq!(at(&store.json(&decide), "/inputs"), at(&first, "/inputs"));
+    let queue = store.json(&["pending", "list", "t"]);
+    assert_eq!(at(&queue, "/inputs/0/delivery/boundary"), "resume_input");
+    store.run(&["pending", "decide", "t", "r", "k", "--cancel"]).failed(1, &["decision"]);
+    let said = store.run(&["pending", "list", "t"]).good().out;
+    assert!(said.contains("resume ticket k of run r"), "{said}");
+}
+
+/// Makes a run that waits for the ticket `k`.
+fn wait(store: &Store) {
+    let mut waiting = WaitingState::new(WaitingReason::ToolPermission);
+    waiting.tickets.push(Ticket::new("k"));
+    let run = |status| RunChange::new(RunId::new("r").unwrap(), status).with_agent(AgentId::new("a").unwrap());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let stores = agentstore::open(&format!("file:{}", store.path().display())).await.unwrap();
+        let commits = stores.commits(&TenantId::default_tenant()).unwrap();
+        for status in [RunStatus::Running, RunStatus::Waiting(Box::new(waiting))] {
+            let _ = commits.commit(Commit::new(ThreadId::new("t").unwrap()).with_run(run(status))).await.unwrap();
+        }
+        stores.close().await.unwrap();
+    });
+}
