@@ -3,9 +3,10 @@
 use std::{future::Future, time::Duration};
 
 use store_core::{
-    ChildStrategy, ClaimNumber, Commit, CommitKey, Compaction, Error, Expect, Fence, Interval, Json, Label,
-    ManualClock, NewBody, NewEntry, NewThread, Outcome, ParentRef, Result, RewindTo, RunChange, RunOutcome, RunStatus,
-    StateChange, StateOp, ThreadFields, ThreadPatch, TokenCounts, UsageRecord, Version, WaitingReason,
+    AppendPending, ChildStrategy, ClaimNumber, Commit, CommitKey, Compaction, Decision, DecisionAction, Error, Expect,
+    Fence, InputRef, Interval, Json, Label, ManualClock, Message, NewBody, NewEntry, NewInput, NewThread, Outcome,
+    ParentRef, PendingUpdate, Reorder, Result, RewindTo, RunChange, RunOutcome, RunStatus, StateChange, StateOp,
+    ThreadFields, ThreadPatch, Ticket, TokenCounts, UsageRecord, Version, WaitingReason, WaitingState,
 };
 use store_file::FileStore;
 
@@ -23,7 +24,7 @@ pub(crate) struct Step {
 pub(crate) const LATER: u64 = 400 * 86_400;
 
 pub(crate) fn script() -> Vec<Step> {
-    let parts = [opening(), runs(), branches(), families(), fences(), others(), much_later()];
+    let parts = [opening(), runs(), inputs(), branches(), families(), fences(), others(), much_later()];
     let steps = parts.into_iter().flatten().enumerate();
     let step =
         |(number, (tenant, later, calls)): (usize, (_, u64, _))| Step { seconds: later + number as u64, tenant, calls };
@@ -94,6 +95,41 @@ fn runs() -> Part {
         one(commit(run("r4", RunStatus::waiting(WaitingReason::UserInput)))),
         one(commit(run("r5", RunStatus::Running))),
         one(commit(run("r6", RunStatus::done(RunOutcome::NaturalEnd)))),
+    ]
+}
+
+fn inputs() -> Part {
+    let input = |id: &str, text: &str| NewInput::message(Message::user(text)).with_id(id.parse().unwrap());
+    let append = |to: &str, inputs: Vec<NewInput>| one(Call::Append(AppendPending::new(thread(to), inputs)));
+    let change = PendingUpdate::new(thread("a"), "i-2".parse().unwrap()).with_message(Message::user("changed"));
+    let order = ["i-4", "i-1", "i-2"].iter().map(|id| id.parse().unwrap()).collect();
+    let consuming = |key: &str, inputs: &[(&str, u64)]| {
+        let inputs = inputs.iter().map(|(id, revision)| InputRef::new(id.parse().unwrap(), *revision));
+        saying("a", key, &["an answer"]).consuming(inputs)
+    };
+    let mut state = WaitingState::new(WaitingReason::ToolPermission);
+    state.tickets.push(Ticket::new("k"));
+    let run = |status| RunChange::new("r-4".parse().unwrap(), status).with_agent("coder".parse().unwrap());
+    let decision = Decision::new("r-4".parse().unwrap(), "k", DecisionAction::Resume);
+    let decided = || NewInput::decision(decision.clone());
+    vec![
+        append("a", vec![input("i-1", "one"), input("i-2", "two")]),
+        append("d", vec![input("i-1", "of a thread that it makes")]),
+        append("a", vec![input("i-3", "three"), input("i-4", "four")]),
+        // The same again: nothing is written.
+        append("a", vec![input("i-1", "one"), input("i-2", "two")]),
+        one(Call::Change(change)),
+        one(Call::Retract(thread("a"), "i-3".parse().unwrap())),
+        one(Call::Reorder(Reorder::new(thread("a"), 4, order))),
+        one(commit(consuming("i1", &[("i-2", 3), ("i-4", 2)]))),
+        one(commit(consuming("i2", &[("i-2", 3)]))),
+        one(commit(Commit::new(thread("a")).with_run(run(RunStatus::Running)))),
+        one(commit(Commit::new(thread("a")).with_run(run(RunStatus::Waiting(Box::new(state)))))),
+        append("a", vec![decided().with_id("i-5".parse().unwrap())]),
+        append("a", vec![decided()]),
+        one(commit(consuming("i3", &[("i-5", 6)]).with_run(run(RunStatus::done(RunOutcome::NaturalEnd))))),
+        append("a", vec![decided()]),
+        one(Call::Delete(thread("d"), ChildStrategy::Detach)),
     ]
 }
 

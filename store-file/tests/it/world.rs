@@ -8,9 +8,10 @@ use std::{
 };
 
 use store_core::{
-    ChildStrategy, Commit, ContextRequest, DeleteRequest, Direction, EntryQuery, Error, Expect, ManualClock, Message,
-    NewEntry, NewThread, PageRequest, PruneRequest, Result, RunFilter, RunQuery, Silent, Store, TenantId, ThreadFilter,
-    ThreadId, ThreadOrder, ThreadPatch, ThreadQuery, ThreadRunStore, Timestamp,
+    AppendPending, ChildStrategy, Commit, ContextRequest, DeleteRequest, Direction, EntryId, EntryQuery, Error, Expect,
+    ManualClock, Message, NewEntry, NewThread, PageRequest, PendingUpdate, PruneRequest, Reorder, Result, RunFilter,
+    RunQuery, Silent, Store, TenantId, ThreadFilter, ThreadId, ThreadOrder, ThreadPatch, ThreadQuery, ThreadRunStore,
+    Timestamp,
 };
 use store_file::{FileConfig, FileStore};
 
@@ -71,6 +72,10 @@ pub(crate) enum Call {
     Prune(Duration),
     Purge,
     ResetFence(ThreadId),
+    Append(AppendPending),
+    Change(PendingUpdate),
+    Retract(ThreadId, EntryId),
+    Reorder(Reorder),
     DropTenant,
 }
 
@@ -100,6 +105,10 @@ impl Call {
             // How many logs there are to remove depends on what others removed behind a deletion.
             Self::Purge => threads.purge_deleted(&Silent).await.map(|_| String::new()),
             Self::ResetFence(id) => threads.reset_fence(id).await.map(text),
+            Self::Append(request) => commits.pending().append_pending(request.clone()).await.map(text),
+            Self::Change(request) => commits.pending().update_pending(request.clone()).await.map(text),
+            Self::Retract(id, input) => commits.pending().retract_pending(id, input).await.map(text),
+            Self::Reorder(request) => commits.pending().reorder_pending(request.clone()).await.map(text),
             Self::DropTenant => Ok(String::new()),
         }
     }
@@ -117,7 +126,8 @@ fn whole() -> PageRequest {
 pub(crate) async fn shown(store: &FileStore) -> Result<String> {
     let mut out = String::new();
     for tenant in store.list_tenants(whole()).await?.items {
-        let Some(threads) = store.tenant(&tenant)?.threads else { continue };
+        let stores = store.tenant(&tenant)?;
+        let (Some(threads), Some(pending)) = (stores.threads, stores.pending) else { continue };
         let _ = writeln!(out, "tenant {tenant}");
         let by = |order, direction| ThreadQuery::default().ordered(order, direction).with_page(whole());
         let all = threads.list_threads(by(ThreadOrder::Creation, Direction::Forward)).await?.items;
@@ -127,7 +137,9 @@ pub(crate) async fn shown(store: &FileStore) -> Result<String> {
         for thread in all {
             let _ = writeln!(out, "{thread:?}");
             show_log(&mut out, &*threads, &thread.id).await?;
+            let _ = writeln!(out, "{:?}", pending.load_queue(&thread.id).await?);
         }
+        let _ = writeln!(out, "{:?}", pending.list_threads_with_pending(whole()).await?.items);
         let mut query = RunQuery::new(RunFilter::default());
         query.page = whole();
         let runs = threads.list_runs(query).await?;
