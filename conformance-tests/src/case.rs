@@ -73,6 +73,8 @@ pub enum Contract {
     CommitCoordinator,
     /// Pending input, and commits that consume it.
     PendingStore,
+    /// Events, and commits that append them.
+    EventStore,
 }
 
 /// How a case ended.

@@ -45,10 +45,8 @@ pub static ELSEWHERE: &[Elsewhere] = &[
     line("EN-10", Place::Benchmarks, "rewind and fork over the length of the log"),
     line("EN-14", Place::Benchmarks, "the first and the last page of a long log"),
     line("CX-12", Place::Benchmarks, "a context over the length of the log and of the path"),
-    line("CM-20", Place::Waits, "events and the outbox"),
-    line("CM-21", Place::Waits, "events"),
-    line("CM-22", Place::Waits, "events and the outbox"),
-    line("CM-23", Place::Waits, "subscriptions and the outbox"),
+    line("EV-18", Place::Waits, "a backend with a connection"),
+    line("EV-21", Place::Waits, "a backend for several processes"),
     line("CM-31", Place::Waits, "the mailbox"),
     line("CM-33", Place::Waits, "the mailbox"),
 ];

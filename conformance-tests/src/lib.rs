@@ -6,6 +6,7 @@
 //! conformance_tests::thread_run_store!(crate::fixture());
 //! conformance_tests::commit_coordinator!(crate::fixture());
 //! conformance_tests::pending_store!(crate::fixture());
+//! conformance_tests::event_store!(crate::fixture());
 //! ```
 //!
 //! [`run`] runs the same cases against a store and gives a [`Report`].
@@ -14,8 +15,8 @@
 //! - [`Fixture`]: how the suite opens a store, and what it may do to it
 //! - [`Case`], [`Given`], [`Verdict`]: a case, what it gets, how it ends; [`check`] and [`given`] are for its body
 //! - `list`: which cases belong to which contract; [`ELSEWHERE`]: promises that are tested in another place
-//! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, and those that all
-//!   contracts share: `tenant`, `page`, `ids`, `errors`, `process`
+//! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, `event`, and
+//!   those that all contracts share: `tenant`, `page`, `ids`, `errors`, `process`
 //!
 //! # A new case
 //! Write `pub(super) async fn name(given: &Given) -> Verdict` in a file of its area; its documentation is the rule.
@@ -38,6 +39,7 @@ mod report;
 mod commit;
 mod context;
 mod errors;
+mod event;
 mod ids;
 mod log;
 mod page;

@@ -82,9 +82,21 @@ macro_rules! pending_store {
     };
 }
 
+/// Runs every case of events, and those that all contracts share, each as a test of its own. The fixture is an
+/// expression that makes one, by a path from the root: `crate::fixture()`.
+#[macro_export]
+macro_rules! event_store {
+    ($fixture:expr) => {
+        mod event_store {
+            $crate::area_tests! { [EventStore $fixture] event tenant page ids errors process }
+        }
+    };
+}
+
 impl Contract {
     /// Every contract that has a list.
-    pub const ALL: &'static [Self] = &[Self::ThreadRunStore, Self::CommitCoordinator, Self::PendingStore];
+    pub const ALL: &'static [Self] =
+        &[Self::ThreadRunStore, Self::CommitCoordinator, Self::PendingStore, Self::EventStore];
 
     /// The cases of its list, area by area.
     pub(crate) fn cases(self) -> impl Iterator<Item = &'static Case> {
@@ -92,6 +104,7 @@ impl Contract {
             Self::ThreadRunStore => area_slices!(thread log context run tenant page ids errors process),
             Self::CommitCoordinator => area_slices!(commit tenant page ids errors process),
             Self::PendingStore => area_slices!(pending tenant page ids errors process),
+            Self::EventStore => area_slices!(event tenant page ids errors process),
         };
         areas.into_iter().flatten()
     }

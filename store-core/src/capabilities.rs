@@ -35,6 +35,13 @@ named! {
         /// The server's.
         Server,
     }
+    /// How events reach subscribers.
+    EventDelivery {
+        /// They are told when there are any.
+        Push,
+        /// They look again after an interval.
+        Poll,
+    }
 }
 
 /// What an opened store really gives, after settings were read (PR-1): known right after opening, and the same while
@@ -52,12 +59,28 @@ pub struct Capabilities {
     pub max_record_bytes: u64,
     /// Whether a commit can check a claim of its mailbox in the same atomic step.
     pub fenced: bool,
+    /// How events reach subscribers; absent for a store without events.
+    pub delivery: Option<EventDelivery>,
 }
 
 impl Capabilities {
-    /// The capabilities of a store with injected time and one process, that does not check claims.
+    /// The capabilities of a store with injected time and one process, that checks no claims and has no events.
     #[must_use]
     pub const fn new(survives: Survives, max_record_bytes: u64) -> Self {
-        Self { survives, processes: Processes::One, time: TimeSource::Injected, max_record_bytes, fenced: false }
+        Self {
+            survives,
+            processes: Processes::One,
+            time: TimeSource::Injected,
+            max_record_bytes,
+            fenced: false,
+            delivery: None,
+        }
+    }
+
+    /// The same with events, which reach subscribers like this.
+    #[must_use]
+    pub const fn delivering(mut self, delivery: EventDelivery) -> Self {
+        self.delivery = Some(delivery);
+        self
     }
 }

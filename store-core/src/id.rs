@@ -117,6 +117,18 @@ ids! {
     DispatchId = "dispatch";
     /// The idempotency key of a commit, per thread.
     CommitKey = "commit key";
+    /// Names an event, unique in its tenant.
+    EventId = "event";
+    /// Says what happened, in the application's own word: `run.started`.
+    EventKind = "event kind";
+    /// Names who appends events.
+    WriterId = "writer";
+    /// The idempotency key of an append of events, per writer.
+    EventKey = "event key";
+    /// Names what an event followed from.
+    CausationId = "causation";
+    /// Names what an event belongs to.
+    CorrelationId = "correlation";
 }
 
 impl TenantId {

@@ -43,6 +43,7 @@ mod version;
 
 pub mod commit;
 pub mod context;
+pub mod event;
 pub mod ext;
 pub mod inspect;
 pub mod log;
@@ -51,13 +52,19 @@ pub mod run;
 pub mod thread;
 
 pub use self::{
-    capabilities::{Capabilities, Processes, Survives, TimeSource},
+    capabilities::{Capabilities, EventDelivery, Processes, Survives, TimeSource},
     commit::{ClaimNumber, Commit, CommitCoordinator, Fence, Receipt, StateChange, StateOp, ThreadState},
     context::{Budget, Context, ContextMessage, ContextRequest, OpenCalls, Repair, RepairKind, ThreadContext},
     error::{Detail, Error, ErrorKind, Outcome, Result, Subject},
+    event::{
+        AppendEvents, AppendedEvents, Event, EventCursors, EventFilter, EventQuery, EventReader, EventRef,
+        EventRetention, EventStore, EventStream, EventSubscriber, EventVisibility, EventWriter, NewEvent, Scope,
+        ScopeInfo, Start, Subscribe, Subscription, TrimBefore, TrimRequest, Trimmed,
+    },
     ext::{CommitCoordinatorExt, EntryStream, Fork, Guard, LeafComparison, LogReaderExt, NewCheckpoint},
     id::{
-        AgentId, CommitKey, DispatchId, EntryId, IdSource, MAX_ID_BYTES, ResourceId, RunId, TenantId, ThreadId, Uuids,
+        AgentId, CausationId, CommitKey, CorrelationId, DispatchId, EntryId, EventId, EventKey, EventKind, IdSource,
+        MAX_ID_BYTES, ResourceId, RunId, TenantId, ThreadId, Uuids, WriterId,
     },
     json::{Json, MAX_JSON_DEPTH},
     limits::{Limits, check_limit, length},

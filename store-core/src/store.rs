@@ -8,6 +8,7 @@ use crate::{
     capabilities::Capabilities,
     commit::CommitCoordinator,
     error::Result,
+    event::EventStore,
     id::TenantId,
     page::{Page, PageRequest},
     pending::PendingStore,
@@ -64,6 +65,8 @@ pub struct TenantStores {
     pub threads: Option<Arc<dyn ThreadRunStore>>,
     /// What waits to be read by their runs.
     pub pending: Option<Arc<dyn PendingStore>>,
+    /// What happened.
+    pub events: Option<Arc<dyn EventStore>>,
     /// What writes to them.
     pub commits: Option<Arc<dyn CommitCoordinator>>,
 }
@@ -72,7 +75,15 @@ impl TenantStores {
     /// The handles of a store that keeps threads: the coordinator, and the stores that it writes to.
     #[must_use]
     pub fn of_threads(commits: Arc<dyn CommitCoordinator>) -> Self {
-        Self { threads: Some(commits.threads()), pending: Some(commits.pending()), commits: Some(commits) }
+        let (threads, pending) = (Some(commits.threads()), Some(commits.pending()));
+        Self { threads, pending, events: None, commits: Some(commits) }
+    }
+
+    /// The same with events, which come with the commits too.
+    #[must_use]
+    pub fn with_events(mut self, events: Arc<dyn EventStore>) -> Self {
+        self.events = Some(events);
+        self
     }
 }
 
@@ -81,6 +92,7 @@ impl fmt::Debug for TenantStores {
         f.debug_struct("TenantStores")
             .field("threads", &self.threads.is_some())
             .field("pending", &self.pending.is_some())
+            .field("events", &self.events.is_some())
             .field("commits", &self.commits.is_some())
             .finish()
     }

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 
 use store_core::{
-    CommitKey, EntryId, Json, PendingInput, Result, Run, RunId, TenantId, Thread, ThreadId, Version,
+    CommitKey, CursorKey, Detail, EntryId, Error, EventId, EventKey, Json, PendingInput, Result, Run, RunId, Scope,
+    TenantId, Thread, ThreadId, Version, WriterId,
     codec::DecodeError,
     commit::{CommitView, KeyRecord, LogView},
+    event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
     log::{MarkSource, Marks, Node, Nodes},
     pending::{DecisionRecord, StoredInput},
     thread::{IdRecord, StoredThread},
@@ -74,6 +76,29 @@ impl LogView for View<'_> {
     fn snapshot(&self, name: &str) -> Result<Option<u64>> {
         self.log.map_or(Ok(None), |log| self.staged.newest_snapshot(log, name))
     }
+}
+
+/// Events are not kept yet.
+impl EventView for View<'_> {
+    fn scope(&self, _scope: &Scope) -> Result<ScopeState> {
+        Err(unsupported())
+    }
+
+    fn event_key(&self, _writer: &WriterId, _key: &EventKey) -> Result<Option<EventKeyRecord>> {
+        Err(unsupported())
+    }
+
+    fn event(&self, _id: &EventId) -> Result<Option<StoredEvent>> {
+        Err(unsupported())
+    }
+
+    fn sealer(&self) -> (&TenantId, &CursorKey) {
+        (self.tenant, &self.shared.cursor_key)
+    }
+}
+
+fn unsupported() -> Error {
+    Error::new(Detail::Unsupported { operation: "events" })
 }
 
 impl CommitView for View<'_> {

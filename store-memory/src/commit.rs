@@ -12,9 +12,9 @@ use store_core::{
 use crate::{
     pending::MemoryPending,
     slot::{Contents, Slot},
-    tenant::Tenant,
+    tenant::{Events, Index, Tenant},
     threads::MemoryThreads,
-    view::View,
+    view::{EventsView, View},
 };
 
 /// Commits to the threads of a tenant.
@@ -58,34 +58,53 @@ impl fmt::Debug for MemoryCommits {
 /// Runs of other threads are looked at without holding anything of them: if one of those that the plan saw came or went
 /// meanwhile, it is planned again. Each round means that somebody else got on.
 fn write(tenant: &Tenant, slot: &mut Slot, commit: &Commit, needs: &Needs) -> Result<Receipt> {
+    if commit.events.is_some() {
+        return write_with_events(tenant, slot, commit, needs);
+    }
     loop {
         let outside = tenant.index.read().outside(needs);
-        let view = View { slot, outside: &outside };
-        let mut plan = match commit::plan(&view, commit, tenant.setting())? {
+        let events = EventsView { events: &Events::default(), tenant };
+        let view = View { slot, outside: &outside, events };
+        let plan = match commit::plan(&view, commit, tenant.setting())? {
             Decision::Repeat(receipt) => return Ok(receipt),
             Decision::Write(plan) => plan,
         };
-        let receipt = plan.receipt.clone();
-        let id = std::mem::take(&mut plan.id);
-        let thread = plan.thread.take().map(Arc::new);
-        let runs: Vec<_> = std::mem::take(&mut plan.runs).into_iter().map(Arc::new).collect();
         let mut index = tenant.index.write();
-        if !index.still_holds(needs, &outside) {
-            continue;
+        if index.still_holds(needs, &outside) {
+            return Ok(apply(&mut index, slot, commit, *plan));
         }
-        index.put_id(&commit.thread, slot, id);
-        if let Some(thread) = &thread {
-            index.put_thread(thread);
-        }
+    }
+}
+
+/// The same with the index locked all the while: the places of events in their scopes are planned with the rest.
+fn write_with_events(tenant: &Tenant, slot: &mut Slot, commit: &Commit, needs: &Needs) -> Result<Receipt> {
+    let mut index = tenant.index.write();
+    let outside = index.outside(needs);
+    let events = EventsView { events: &index.events, tenant };
+    let view = View { slot, outside: &outside, events };
+    match commit::plan(&view, commit, tenant.setting())? {
+        Decision::Repeat(receipt) => Ok(receipt),
+        Decision::Write(plan) => Ok(apply(&mut index, slot, commit, *plan)),
+    }
+}
+
+/// Writes a plan, for all readers at once.
+fn apply(index: &mut Index, slot: &mut Slot, commit: &Commit, mut plan: Plan) -> Receipt {
+    let receipt = plan.receipt.clone();
+    index.put_id(&commit.thread, slot, std::mem::take(&mut plan.id));
+    let runs: Vec<_> = std::mem::take(&mut plan.runs).into_iter().map(Arc::new).collect();
+    let events = plan.events.take();
+    if let Some(thread) = plan.thread.take().map(Arc::new) {
+        index.put_thread(&thread);
         for run in &runs {
             index.put_run(run);
         }
-        drop(index);
-        if let Some(thread) = thread {
-            put(slot, *plan, thread, runs);
-        }
-        return Ok(receipt);
+        put(slot, plan, thread, runs);
     }
+    if let Some(events) = events {
+        index.events.apply(events);
+    }
+    receipt
 }
 
 fn put(slot: &mut Slot, plan: Plan, thread: Arc<StoredThread>, runs: Vec<Arc<Run>>) {

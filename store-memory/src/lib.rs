@@ -6,7 +6,8 @@
 //! # Layout
 //! - `config`: what a store is opened with
 //! - `store`: opening, tenants, closing
-//! - `threads`, `log`, `runs`, `pending`, `commit`: the contracts of a tenant; `view`: what their plans look at
+//! - `threads`, `log`, `runs`, `pending`, `events`, `commit`: the contracts of a tenant
+//! - `view`: what their plans look at
 //! - `tenant`: the state of a tenant: its slots, and the index over them
 //! - `slot`: the state of one thread id: the log, and what is derived from it
 //! - `inspect`: checks of what is stored, and repairs
@@ -32,6 +33,7 @@
 
 mod commit;
 mod config;
+mod events;
 mod inspect;
 mod locks;
 mod log;

@@ -11,8 +11,8 @@ use store_core::{
 
 use crate::{
     slot::{Contents, Slot},
-    tenant::Tenant,
-    view::View,
+    tenant::{Events, Tenant},
+    view::{EventsView, View},
 };
 
 /// The pending input of a tenant.
@@ -37,7 +37,8 @@ impl MemoryPending {
         tenant.slots.write(thread, |slot| {
             // Only a run of this thread counts, and those stay as they are while the slot is locked.
             let outside = tenant.index.read().outside_runs(runs);
-            let change = plan(&View { slot, outside: &outside }, tenant)?;
+            let events = EventsView { events: &Events::default(), tenant };
+            let change = plan(&View { slot, outside: &outside, events }, tenant)?;
             if let Some(plan) = change.plan {
                 write(tenant, slot, *plan);
             }

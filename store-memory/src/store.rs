@@ -4,13 +4,14 @@ use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 use async_trait::async_trait;
 use store_core::{
-    Capabilities, CursorKey, CursorScope, Detail, Error, Page, PageBuilder, PageRequest, Position, Result, Store,
-    Survives, TenantId, TenantStores, inspect::Inspector,
+    Capabilities, CursorKey, CursorScope, Detail, Error, EventDelivery, Page, PageBuilder, PageRequest, Position,
+    Result, Store, Survives, TenantId, TenantStores, inspect::Inspector,
 };
 
 use crate::{
     commit::MemoryCommits,
     config::MemoryConfig,
+    events::MemoryEvents,
     locks::Lock,
     tenant::{Common, Tenant},
 };
@@ -44,7 +45,8 @@ impl MemoryStore {
     pub fn open(config: MemoryConfig) -> Result<Self> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(|e| Error::unavailable("the system gives no random bytes").with_source(e))?;
-        let capabilities = Capabilities::new(Survives::Nothing, config.limits.record_bytes);
+        let capabilities =
+            Capabilities::new(Survives::Nothing, config.limits.record_bytes).delivering(EventDelivery::Push);
         let common = Arc::new(Common { config, cursors: CursorKey::new(key) });
         Ok(Self { state: Arc::new(State { common, capabilities, tenants: Lock::default() }) })
     }
@@ -70,7 +72,8 @@ impl Store for MemoryStore {
         tenants.check_open()?;
         let new = || Arc::new(Tenant::new(tenant.clone(), Arc::clone(&self.state.common)));
         let tenant = tenants.by_name.entry(tenant.clone()).or_insert_with(new);
-        Ok(TenantStores::of_threads(Arc::new(MemoryCommits::new(Arc::clone(tenant)))))
+        let stores = TenantStores::of_threads(Arc::new(MemoryCommits::new(Arc::clone(tenant))));
+        Ok(stores.with_events(Arc::new(MemoryEvents::new(Arc::clone(tenant)))))
     }
 
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {

@@ -1,8 +1,9 @@
 //! What a plan looks at.
 
 use store_core::{
-    CommitKey, EntryId, Json, Result, Run, RunId, ThreadId,
+    CommitKey, CursorKey, EntryId, EventId, EventKey, Json, Result, Run, RunId, Scope, TenantId, ThreadId, WriterId,
     commit::{CommitView, KeyRecord, LogView},
+    event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
     log::{MarkSource, Marks, Node, Nodes},
     pending::{DecisionRecord, StoredInput},
     thread::{IdRecord, StoredThread},
@@ -10,13 +11,57 @@ use store_core::{
 
 use crate::{
     slot::{Contents, Slot},
-    tenant::Outside,
+    tenant::{Events, Outside, Tenant},
 };
 
 /// What is stored, as a plan asks for it.
 pub(crate) struct View<'a> {
     pub(crate) slot: &'a Slot,
     pub(crate) outside: &'a Outside,
+    pub(crate) events: EventsView<'a>,
+}
+
+/// What the plan of an append of events looks at.
+#[derive(Clone, Copy)]
+pub(crate) struct EventsView<'a> {
+    pub(crate) events: &'a Events,
+    pub(crate) tenant: &'a Tenant,
+}
+
+impl EventView for EventsView<'_> {
+    fn scope(&self, scope: &Scope) -> Result<ScopeState> {
+        Ok(self.events.scope(scope))
+    }
+
+    fn event_key(&self, writer: &WriterId, key: &EventKey) -> Result<Option<EventKeyRecord>> {
+        Ok(self.events.key(writer, key).cloned())
+    }
+
+    fn event(&self, id: &EventId) -> Result<Option<StoredEvent>> {
+        Ok(self.events.get(id).cloned())
+    }
+
+    fn sealer(&self) -> (&TenantId, &CursorKey) {
+        self.tenant.sealer()
+    }
+}
+
+impl EventView for View<'_> {
+    fn scope(&self, scope: &Scope) -> Result<ScopeState> {
+        self.events.scope(scope)
+    }
+
+    fn event_key(&self, writer: &WriterId, key: &EventKey) -> Result<Option<EventKeyRecord>> {
+        self.events.event_key(writer, key)
+    }
+
+    fn event(&self, id: &EventId) -> Result<Option<StoredEvent>> {
+        self.events.event(id)
+    }
+
+    fn sealer(&self) -> (&TenantId, &CursorKey) {
+        self.events.sealer()
+    }
 }
 
 impl View<'_> {

@@ -1,8 +1,8 @@
 //! Refusals of requests whose ids and names are as long as they may be.
 
 use store_core::{
-    AppendPending, Commit, DeleteRequest, Error, Expect, InputRef, Json, Message, NewInput, NewThread, PendingUpdate,
-    StateChange, StateOp, TenantStores, ThreadFields, ThreadPatch,
+    AppendEvents, AppendPending, Commit, DeleteRequest, Error, Expect, InputRef, Json, Message, NewEvent, NewInput,
+    NewThread, PendingUpdate, Scope, StateChange, StateOp, TenantStores, ThreadFields, ThreadPatch,
 };
 
 use crate::{
@@ -16,6 +16,7 @@ pub(super) async fn refused_with(contract: Contract, stores: &TenantStores, long
         Contract::ThreadRunStore => of_threads(stores, long).await,
         Contract::CommitCoordinator => of_commits(stores, long).await,
         Contract::PendingStore => of_pending(stores, long).await,
+        Contract::EventStore => of_events(stores, long).await,
     };
     ends.into_iter().filter_map(|(call, ended)| Some((call, ended.err()?))).collect()
 }
@@ -61,5 +62,17 @@ async fn of_pending(stores: &TenantStores, long: &str) -> Vec<(&'static str, sto
         ("long input: update", pending.update_pending(stale).await.map(drop)),
         ("long input: retract", pending.retract_pending(&id("unknown"), &id(long)).await.map(drop)),
         ("long input: consume", commits.commit(consume).await.map(drop)),
+    ]
+}
+
+async fn of_events(stores: &TenantStores, long: &str) -> Vec<(&'static str, store_core::Result<()>)> {
+    let Some(events) = &stores.events else { return Vec::new() };
+    let fact = |kind: &str| NewEvent::new(id(kind), [Scope::Thread(id(long))]);
+    let keyed = |kind: &str| AppendEvents::new([fact(kind)]).with_key(id(long), id(long));
+    let _kept = events.append_events(keyed("x")).await;
+    let other = AppendEvents::new([fact("x")]).expecting(Scope::Thread(id(long)), 77);
+    vec![
+        ("long event key", events.append_events(keyed("y")).await.map(drop)),
+        ("long scope", events.append_events(other).await.map(drop)),
     ]
 }

@@ -1,10 +1,11 @@
 //! One refused call for each way in which a contract refuses.
 
 use store_core::{
-    AppendPending, ChildStrategy, ClaimNumber, Commit, ContextRequest, Cursor, Decision, DecisionAction, DeleteRequest,
-    EntryQuery, Error, Expect, Fence, InputRef, Json, Label, Message, NewEntry, NewInput, NewThread, PageRequest,
-    PendingUpdate, PruneRequest, Reorder, Result, Role, RunChange, RunOutcome, RunStatus, StateChange, StateOp,
-    TenantStores, ThreadFields, ThreadId, ThreadPatch, ThreadQuery, Timestamp, Version,
+    AppendEvents, AppendPending, ChildStrategy, ClaimNumber, Commit, ContextRequest, Cursor, Decision, DecisionAction,
+    DeleteRequest, EntryQuery, Error, EventQuery, Expect, Fence, InputRef, Json, Label, Message, NewEntry, NewEvent,
+    NewInput, NewThread, PageRequest, PendingUpdate, PruneRequest, Reorder, Result, Role, RunChange, RunOutcome,
+    RunStatus, Scope, Start, StateChange, StateOp, Subscribe, TenantStores, ThreadFields, ThreadId, ThreadPatch,
+    ThreadQuery, Timestamp, TrimBefore, TrimRequest, Version,
 };
 
 use crate::{
@@ -78,6 +79,7 @@ pub(crate) async fn refused_calls(
         Contract::ThreadRunStore => of_threads(stores).await,
         Contract::CommitCoordinator => of_commits(stores).await,
         Contract::PendingStore => of_pending(stores).await,
+        Contract::EventStore => of_events(stores).await,
     };
     ends.into_iter()
         .map(|(call, ended)| match ended {
@@ -164,6 +166,37 @@ async fn of_pending(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
         ),
         ("list: cursor", pending.list_threads_with_pending(forged).await.map(drop)),
         ("list: limit", pending.list_threads_with_pending(PageRequest::first(0)).await.map(drop)),
+    ]
+}
+
+async fn of_events(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
+    let (Some(events), Some(commits)) = (&stores.events, &stores.commits) else { return Vec::new() };
+    let scope = || Scope::Thread(id("t"));
+    let fact = || NewEvent::new(id("kind"), [scope()]);
+    let secret = |draft: NewEvent| Json::of(CANARY).map(|payload| draft.with_payload(payload));
+    let (Ok(hidden), Ok(unscoped)) = (secret(fact()), secret(NewEvent::new(id("kind"), []))) else { return Vec::new() };
+    let with = |drafts: Vec<NewEvent>| AppendEvents::new(drafts);
+    let mut fenced = with(vec![hidden.clone()]);
+    fenced.fence = Some(fence(3));
+    let mut nobody = with(vec![hidden.clone()]).with_key(id("w"), id("k"));
+    nobody.writer = None;
+    let forged = Cursor::from_text("forged");
+    let list = |page| EventQuery::new(scope()).with_page(page);
+    let trim = TrimRequest::new(scope(), TrimBefore::Cursor(forged.clone()));
+    let follow = Subscribe::new(scope(), Start::After(forged.clone()));
+    let foreign = NewEvent::new(id("kind"), [Scope::Thread(id("child"))]);
+    let commit = say_keyed(&id("t"), "new-key", CANARY).with_events(with(vec![foreign]));
+    vec![
+        ("append: nothing", events.append_events(with(vec![])).await.map(drop)),
+        ("append: scope", events.append_events(with(vec![unscoped])).await.map(drop)),
+        ("append: writer", events.append_events(nobody).await.map(drop)),
+        ("append: counter", events.append_events(with(vec![hidden]).expecting(scope(), 77)).await.map(drop)),
+        ("append: fence", events.append_events(fenced).await.map(drop)),
+        ("list: limit", events.list_events(list(PageRequest::first(0))).await.map(drop)),
+        ("list: cursor", events.list_events(list(PageRequest::first(2).after(forged))).await.map(drop)),
+        ("trim: cursor", events.trim_events(trim).await.map(drop)),
+        ("subscribe: cursor", events.subscribe(follow).await.map(drop)),
+        ("commit: scope", commits.commit(commit).await.map(drop)),
     ]
 }
 

@@ -1,8 +1,9 @@
 //! What an id, a time and a value may be: checked once, when it is made.
 
 use store_core::{
-    AgentId, CommitKey, DispatchId, EntryId, ErrorKind, IdSource, Json, MAX_ID_BYTES, ResourceId, Result, RunId,
-    TenantId, ThreadId, Timestamp, Uuids, codec::Codec,
+    AgentId, CausationId, CommitKey, CorrelationId, DispatchId, EntryId, ErrorKind, EventId, EventKey, EventKind,
+    IdSource, Json, MAX_ID_BYTES, ResourceId, Result, RunId, TenantId, ThreadId, Timestamp, Uuids, WriterId,
+    codec::Codec,
 };
 
 use super::corpus::hostile;
@@ -22,7 +23,22 @@ macro_rules! makers {
     }),*] };
 }
 
-const MAKERS: [Maker; 8] = makers!(TenantId, ThreadId, EntryId, RunId, AgentId, ResourceId, DispatchId, CommitKey);
+const MAKERS: [Maker; 14] = makers!(
+    TenantId,
+    ThreadId,
+    EntryId,
+    RunId,
+    AgentId,
+    ResourceId,
+    DispatchId,
+    CommitKey,
+    EventId,
+    EventKind,
+    EventKey,
+    WriterId,
+    CausationId,
+    CorrelationId
+);
 
 /// An id that is empty, blank, longer than 256 bytes or holds a control character is `Invalid` when it is made and
 /// when it is read, naming the type and the reason; every other text is an id of every type.

@@ -153,6 +153,24 @@ bugs! {
     DecidedTwice = "pending::a_ticket_is_decided_once",
     /// Pruning takes threads that have input.
     PruneTakesPending = "pending::a_thread_with_input_is_not_pruned",
+    /// Events of an append are written one by one.
+    EventsInPart = "event::an_append_is_all_or_none",
+    /// The same key appends again.
+    EventKeyIgnored = "event::a_repeat_gives_the_first_events",
+    /// An expectation is not looked at.
+    EventsUnguarded = "event::an_expectation_is_of_the_counter",
+    /// A cursor below the floor goes on.
+    TrimmedCursorGoesOn = "event::a_cursor_below_the_floor_is_refused",
+    /// A trimmed event is gone from its other scope too.
+    TrimTakesBothScopes = "event::an_event_stays_in_its_other_scope",
+    /// A filter by visibility lets everything through.
+    InternalEventsShown = "event::the_public_sees_public_events",
+    /// A subscription from now on begins with what was there.
+    NowIsEarlier = "event::now_is_behind_all_that_is_there",
+    /// A subscriber misses events now and then.
+    SubscriberSkips = "event::a_subscriber_gets_history_and_what_comes",
+    /// A refused commit leaves its events.
+    RefusedEventsStay = "event::a_refused_commit_appends_nothing",
     /// Commit keys live as long as the opened store.
     ReopenForgetsKeys = "commit::a_key_outlives_a_reopen",
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use serde_json::json;
 use store_core::{
-    Commit, Detail, Entry, Error, Expect, Fence, IdSource, Limits, Receipt, Result, Run, RunStatus, Thread,
-    ThreadFields, ThreadId, Timestamp, Version, check_limit, codec::Codec,
+    Commit, CursorKey, Detail, Entry, Error, EventRef, Expect, Fence, IdSource, Limits, Receipt, Result, Run,
+    RunStatus, Scope, TenantId, Thread, ThreadFields, ThreadId, Timestamp, Version, check_limit, codec::Codec,
 };
 
 use super::{
     bug::Bug,
     entries::Draft,
-    pending, run, sabotage, shape, state,
+    events, pending, run, sabotage, shape, state,
     tree::spent,
     world::{Memory, Slot, Tenant, blank_thread, record},
 };
@@ -27,6 +27,8 @@ pub(super) struct Setting<'a> {
     pub(super) ids: &'a dyn IdSource,
     /// What is wrong with the store.
     pub(super) bug: Option<Bug>,
+    /// What cursors of events are bound to, and sealed with.
+    pub(super) sealer: (&'a TenantId, &'a CursorKey),
 }
 
 /// Writes everything in `commit`, or nothing.
@@ -47,7 +49,7 @@ pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, setting: Setting<'_>)
     if late && setting.bug != Some(Bug::LateCommitRevives) {
         return Err(Error::not_found("thread", &commit.thread));
     }
-    if let Some(receipt) = repeated(tenant, stored.as_ref(), commit, setting.bug)? {
+    if let Some(receipt) = repeated(tenant, stored.as_ref(), commit, (setting.bug, setting.sealer))? {
         return Ok(receipt);
     }
     check_fence(&mut memory, commit.fence.as_ref(), setting.bug)?;
@@ -58,6 +60,7 @@ pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, setting: Setting<'_>)
         return Err(Error::invalid("at", "it lies after store time"));
     }
     let only_fence = commit.consume.is_empty()
+        && commit.events.is_none()
         && commit.entries.is_empty()
         && commit.run.is_none()
         && commit.create.is_none()
@@ -72,14 +75,42 @@ pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, setting: Setting<'_>)
         None => make(tenant, commit, &memory, &setting)?,
     };
     memory = Memory { generation: slot.thread.generation(), deleted_at: None, ..memory };
-    let (slot, receipt) = written(tenant, slot, commit, &setting)?;
+    let (mut slot, mut receipt) = written(tenant, slot, commit, &setting)?;
+    if let Some(request) = &commit.events {
+        check_events(&slot, commit)?;
+        let appended = events::append(tenant, request, &setting, (commit.at, setting.sealer))?;
+        receipt.events = appended.events.iter().map(EventRef::from).collect();
+        if let Some((_, stored)) = commit.key.as_ref().and_then(|key| slot.keys.get_mut(key)) {
+            stored.events.clone_from(&receipt.events);
+        }
+    }
     tenant.put(slot);
     tenant.ids.insert(commit.thread.clone(), memory);
     Ok(receipt)
 }
 
+/// The runs that events name are of the thread (CM-21).
+fn check_events(slot: &Slot, commit: &Commit) -> Result<()> {
+    let own = |scope: &Scope| match scope {
+        Scope::Thread(thread) => *thread == commit.thread,
+        Scope::Run(id) => slot.runs.iter().any(|run| run.id == *id),
+    };
+    for (index, draft) in commit.events.iter().flat_map(|events| &events.drafts).enumerate() {
+        if !draft.scopes.iter().all(own) {
+            return Err(Error::invalid("scopes", "it is not of the commit").in_part(format!("events[{index}]")));
+        }
+    }
+    Ok(())
+}
+
 /// The receipt of the same commit, if its key was used before (CM-10 to CM-12).
-fn repeated(tenant: &Tenant, stored: Option<&Slot>, commit: &Commit, bug: Option<Bug>) -> Result<Option<Receipt>> {
+fn repeated(
+    tenant: &Tenant,
+    stored: Option<&Slot>,
+    commit: &Commit,
+    with: (Option<Bug>, (&TenantId, &CursorKey)),
+) -> Result<Option<Receipt>> {
+    let (bug, sealer) = with;
     let Some(key) = &commit.key else { return Ok(None) };
     let mut found = stored.and_then(|slot| slot.keys.get(key));
     match bug {
@@ -93,6 +124,11 @@ fn repeated(tenant: &Tenant, stored: Option<&Slot>, commit: &Commit, bug: Option
     }
     let mut receipt = receipt.clone();
     receipt.deduplicated = true;
+    for event in &mut receipt.events {
+        // One that was trimmed has no place any more.
+        let found = tenant.events.load(&event.id, sealer);
+        event.cursors = found.map(|event| event.cursors).unwrap_or_default();
+    }
     Ok(Some(receipt))
 }
 
@@ -183,8 +219,9 @@ fn written(tenant: &Tenant, mut slot: Slot, commit: &Commit, setting: &Setting<'
     }
     let run = run::change(tenant, &slot, commit, setting)?;
     let at = commit.at.unwrap_or(setting.now);
-    pending::check_unused(&slot, commit, setting.bug)?;
+    let before = slot.clone();
     let mut drafts = pending::take(&mut slot, commit, setting.bug)?;
+    pending::check_unused(&before, commit, setting.bug)?;
     if setting.bug == Some(Bug::ConsumedComesLast) {
         drafts.splice(0..0, commit.entries.iter().cloned());
     } else {

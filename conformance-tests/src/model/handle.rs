@@ -7,22 +7,26 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     task::Poll,
+    time::Duration,
 };
 
 use async_trait::async_trait;
+use futures_util::stream;
 use store_core::{
-    AppendPending, Appended, BranchPoint, Clock, Commit, CommitCoordinator, ContextRequest, DeleteRequest, Deletion,
-    Entry, EntryId, EntryQuery, Error, Expect, Leaf, LogReader, NewThread, Page, PageRequest, PendingInput,
-    PendingQueue, PendingStore, PendingUpdate, Progress, PruneRequest, Pruned, Receipt, Reorder, Result, Run,
-    RunFilter, RunId, RunQuery, RunReader, Snapshot, TenantId, Thread, ThreadAdmin, ThreadContext, ThreadFilter,
-    ThreadId, ThreadPatch, ThreadQuery, ThreadReader, ThreadRunStore,
+    AppendEvents, AppendPending, Appended, AppendedEvents, BranchPoint, Clock, Commit, CommitCoordinator,
+    ContextRequest, DeleteRequest, Deletion, Entry, EntryId, EntryQuery, Error, Event, EventFilter, EventId,
+    EventQuery, EventReader, EventRetention, EventSubscriber, EventWriter, Expect, Leaf, LogReader, NewThread, Page,
+    PageRequest, PendingInput, PendingQueue, PendingStore, PendingUpdate, Progress, PruneRequest, Pruned, Receipt,
+    Reorder, Result, Run, RunFilter, RunId, RunQuery, RunReader, Scope, ScopeInfo, Snapshot, Subscribe, Subscription,
+    TenantId, Thread, ThreadAdmin, ThreadContext, ThreadFilter, ThreadId, ThreadPatch, ThreadQuery, ThreadReader,
+    ThreadRunStore, TrimRequest, Trimmed, event::cursor,
 };
 
 use super::{
     admin,
     bug::Bug,
     commit::{self, Setting},
-    pending,
+    events, pending,
     read::View,
     store::Shared,
     tree::Tree,
@@ -70,7 +74,8 @@ impl Handle {
             let before = world.tenants.get(&self.tenant).cloned().unwrap_or_default();
             world.before.insert(self.tenant.clone(), before);
         }
-        let setting = Setting { now: clock.now(), limits, ids, bug: *bug };
+        let sealer = (&self.tenant, self.shared.cursors.key());
+        let setting = Setting { now: clock.now(), limits, ids, bug: *bug, sealer };
         write(world.tenants.entry(self.tenant.clone()).or_default(), setting)
     }
 
@@ -186,6 +191,71 @@ impl PendingStore for Handle {
 
     async fn list_threads_with_pending(&self, page: PageRequest) -> Result<Page<ThreadId>> {
         self.read(|view| view.pending(&page))
+    }
+}
+
+#[async_trait]
+impl EventWriter for Handle {
+    async fn append_events(&self, request: AppendEvents) -> Result<AppendedEvents> {
+        let sealer = (&self.tenant, self.shared.cursors.key());
+        self.write(|tenant, setting| {
+            if setting.bug == Some(Bug::EventsInPart) && request.drafts.len() > 1 {
+                let first = AppendEvents::new(request.drafts.iter().take(1).cloned());
+                let _written = events::append(tenant, &first, &setting, (None, sealer));
+            }
+            events::append(tenant, &request, &setting, (None, sealer))
+        })
+    }
+}
+
+#[async_trait]
+impl EventReader for Handle {
+    async fn load_event(&self, id: &EventId) -> Result<Option<Event>> {
+        self.read(|view| Ok(view.tenant.events.load(id, view.sealer())))
+    }
+
+    async fn list_events(&self, query: EventQuery) -> Result<Page<Event>> {
+        self.read(|view| view.tenant.events.list(&query, view.sealer(), view.bug))
+    }
+
+    async fn count_events(&self, scope: &Scope, filter: &EventFilter) -> Result<u64> {
+        self.read(|view| Ok(view.tenant.events.count_of(scope, filter)))
+    }
+
+    async fn load_scope(&self, scope: &Scope) -> Result<ScopeInfo> {
+        self.read(|view| Ok(view.tenant.events.info(scope, view.sealer())))
+    }
+}
+
+#[async_trait]
+impl EventSubscriber for Handle {
+    async fn subscribe(&self, request: Subscribe) -> Result<Subscription> {
+        let after = self.read(|view| view.tenant.events.start(&request, view.sealer(), view.bug))?;
+        let sealer = (&self.tenant, self.shared.cursors.key());
+        let started_after = (after > 0).then(|| cursor(&request.scope, after, sealer));
+        let follower = Some((self.clone(), request, after));
+        let events = stream::unfold(follower, async |follower| {
+            let (handle, request, after) = follower?;
+            loop {
+                match handle.read(|view| view.tenant.events.next(&request, after, view.sealer())) {
+                    Ok(Some((seq, event))) => {
+                        let skipped = u64::from(handle.shared.bug == Some(Bug::SubscriberSkips) && seq % 5 == 0);
+                        return Some((Ok(event), Some((handle, request, seq + skipped))));
+                    }
+                    Ok(None) => tokio::time::sleep(Duration::from_millis(1)).await,
+                    Err(error) => return Some((Err(error), None)),
+                }
+            }
+        });
+        Ok(Subscription::new(started_after, Box::pin(events)))
+    }
+}
+
+#[async_trait]
+impl EventRetention for Handle {
+    async fn trim_events(&self, request: TrimRequest) -> Result<Trimmed> {
+        let sealer = (&self.tenant, self.shared.cursors.key());
+        self.write(|tenant, setting| tenant.events.trim(&request, sealer, (setting.now, setting.bug)))
     }
 }
 

@@ -11,6 +11,7 @@ mod bug;
 mod commit;
 mod context;
 mod entries;
+mod events;
 mod fixture;
 mod handle;
 mod page;

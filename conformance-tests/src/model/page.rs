@@ -19,6 +19,11 @@ impl Cursors {
         Self { key, positions: Mutex::new(Vec::new()) }
     }
 
+    /// What seals cursors of events, which say where they stand themselves.
+    pub(super) const fn key(&self) -> &CursorKey {
+        &self.key
+    }
+
     fn seal(&self, scope: &CursorScope, position: Position) -> Cursor {
         let mut positions = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
         positions.push(position);

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 use store_core::{
-    AppendPending, Appended, Boundary, Commit, Decision, Detail, EntryId, Error, InputRef, NewBody, NewEntry, NewInput,
-    PendingBody, PendingInput, PendingUpdate, Reorder, Result, RunStatus, ThreadId, Version, check_limit, codec::Codec,
-    log::check_message,
+    AppendPending, Appended, Boundary, Commit, Decision, Delivery, Detail, EntryId, Error, InputRef, NewBody, NewEntry,
+    NewInput, PendingBody, PendingInput, PendingUpdate, Reorder, Result, RunStatus, ThreadId, Version, check_limit,
+    codec::Codec, log::check_message,
 };
 
 use super::{
@@ -38,7 +38,9 @@ pub(super) fn append(tenant: &mut Tenant, request: &AppendPending, setting: &Set
         return Ok(Appended::new(known, true));
     }
     if let (Some(first), false) = (known.first(), setting.bug == Some(Bug::AppendInPart)) {
-        return Err(Error::already_exists("pending input", &first.id));
+        let is_pending = slot.queue.iter().any(|pending| pending.id == first.id);
+        let consumed = || Error::new(Detail::AlreadyConsumed { id: first.id.to_string() });
+        return Err(if is_pending { Error::already_exists("pending input", &first.id) } else { consumed() });
     }
     slot.last_time = slot.last_time.max(setting.now);
     let (mut refs, revision) = (Vec::new(), slot.queue_revision + 1);
@@ -71,6 +73,12 @@ pub(super) fn append(tenant: &mut Tenant, request: &AppendPending, setting: &Set
     Ok(Appended::new(refs, false))
 }
 
+/// What is appended can be consumed: there is room for what the entry has besides.
+fn check_size(body: &PendingBody, delivery: &Delivery, setting: &Setting<'_>) -> Result<()> {
+    let bytes = body.encode().len() + delivery.encode().len() + (8 << 10);
+    check_limit("record bytes", bytes as u64, setting.limits.record_bytes)
+}
+
 fn check(request: &AppendPending, setting: &Setting<'_>) -> Result<()> {
     if request.inputs.is_empty() {
         return Err(Error::invalid("append", "it is empty"));
@@ -88,12 +96,17 @@ fn check(request: &AppendPending, setting: &Setting<'_>) -> Result<()> {
                     if (&other.run, &other.ticket) == (&decision.run, &decision.ticket))
                 };
                 let elsewhere = input.delivery.target.as_ref().is_some_and(|target| target.run != decision.run);
-                if before.clone().any(same) || elsewhere || input.delivery.boundary != Boundary::ResumeInput {
+                let delivery = &input.delivery;
+                if before.clone().any(same)
+                    || elsewhere
+                    || delivery.barrier
+                    || delivery.boundary != Boundary::ResumeInput
+                {
                     return Err(Error::invalid("decision", "it may not stand so"));
                 }
             }
         }
-        check_limit("record bytes", input.body.encode().len() as u64, setting.limits.record_bytes)?;
+        check_size(&input.body, &input.delivery, setting)?;
     }
     Ok(())
 }
@@ -171,7 +184,7 @@ pub(super) fn update(tenant: &mut Tenant, request: &PendingUpdate, setting: &Set
     if after == before {
         return Ok(before);
     }
-    check_limit("record bytes", after.body.encode().len() as u64, setting.limits.record_bytes)?;
+    check_size(&after.body, &after.delivery, setting)?;
     slot.last_time = slot.last_time.max(setting.now);
     slot.queue_revision += 1;
     after.revision = slot.queue_revision;

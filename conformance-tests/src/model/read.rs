@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use store_core::{
-    BranchPoint, ContextRequest, CursorScope, Direction, Entry, EntryId, EntryQuery, Error, Leaf, Page, PageRequest,
-    ParentFilter, Result, Run, RunFilter, RunQuery, RunStatus, Snapshot, TenantId, Thread, ThreadContext, ThreadFilter,
-    ThreadId, ThreadOrder, ThreadQuery,
+    BranchPoint, ContextRequest, CursorKey, CursorScope, Direction, Entry, EntryId, EntryQuery, Error, Leaf, Page,
+    PageRequest, ParentFilter, Result, Run, RunFilter, RunQuery, RunStatus, Snapshot, TenantId, Thread, ThreadContext,
+    ThreadFilter, ThreadId, ThreadOrder, ThreadQuery,
 };
 
 use super::{
@@ -65,6 +65,11 @@ impl<'a> View<'a> {
         };
         let keyed = views.map(|thread| ((rank(&thread), thread.id.to_string()), thread)).collect();
         Ok(walk.page(keyed, *direction == Direction::Backward, bound))
+    }
+
+    /// What cursors of events are bound to, and sealed with.
+    pub(super) const fn sealer(&self) -> (&'a TenantId, &'a CursorKey) {
+        (self.name, self.cursors.key())
     }
 
     pub(super) fn pending(&self, page: &'a PageRequest) -> Result<Page<ThreadId>> {

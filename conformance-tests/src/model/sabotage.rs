@@ -7,6 +7,7 @@ use store_core::{Body, Commit, ErrorKind, Expect, NewBody, ParentRef, RewindTo};
 use super::{
     bug::Bug,
     commit::{Setting, decide, receipt},
+    events,
     tree::Tree,
     world::{Slot, Tenant},
 };
@@ -17,6 +18,11 @@ pub(super) fn after_refusal(tenant: &mut Tenant, commit: &Commit, why: ErrorKind
     match bug {
         Bug::RefusedButApplied if why == ErrorKind::Conflict => {
             let _written = decide(tenant, &commit.clone().expecting(Expect::Any), setting);
+        }
+        Bug::RefusedEventsStay => {
+            if let Some(request) = &commit.events {
+                let _written = events::append(tenant, request, &setting, (commit.at, setting.sealer));
+            }
         }
         Bug::StateWithoutEntries => {
             let mut part = Commit::new(commit.thread.clone());

@@ -3,15 +3,21 @@
 use std::collections::BTreeSet;
 
 use store_core::{
-    Commit, Error, Expect, JsonMap, Limits, NewBody, NewEntry, Result, RewindTo, StateChange, StateOp, ThreadFields,
-    check_limit, log::check_body,
+    Commit, Error, Expect, JsonMap, Limits, NewBody, NewEntry, Result, RewindTo, Scope, StateChange, StateOp,
+    ThreadFields, check_limit, log::check_body,
 };
 
 /// Refuses what no store can accept.
 pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
     let Commit { create, key, fence, entries, run, state, consume, .. } = commit;
     let new = entries.len() + consume.len();
-    if create.is_none() && fence.is_none() && new == 0 && run.is_none() && !changes_state(commit) {
+    if create.is_none()
+        && fence.is_none()
+        && commit.events.is_none()
+        && new == 0
+        && run.is_none()
+        && !changes_state(commit)
+    {
         return Err(Error::invalid("commit", "it is empty"));
     }
     if new > 0 && commit.expect == Expect::Any && key.is_none() {
@@ -34,6 +40,16 @@ pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
             return Err(Error::already_exists("entry", id).in_part(format!("entries[{at}]")));
         }
         check_entry(entry, limits).map_err(|e| e.in_part(format!("entries[{at}]")))?;
+    }
+    if let Some(events) = &commit.events {
+        let foreign = |scope: &Scope| matches!(scope, Scope::Thread(thread) if *thread != commit.thread);
+        super::events::check_request(events, limits)?;
+        if events.fence.is_some() {
+            return Err(Error::invalid("events", "with a fence of their own"));
+        }
+        if let Some(index) = events.drafts.iter().position(|draft| draft.scopes.iter().any(foreign)) {
+            return Err(Error::invalid("events", "of another thread").in_part(format!("events[{index}]")));
+        }
     }
     state.as_ref().map_or(Ok(()), |state| check_state(state, limits)).map_err(|e| e.in_part("state"))
 }

@@ -10,8 +10,8 @@ use std::{
 
 use async_trait::async_trait;
 use store_core::{
-    Capabilities, CursorKey, CursorScope, Error, IdSource, Limits, ManualClock, Page, PageRequest, Result, Store,
-    Survives, TenantId, TenantStores, Uuids, inspect::Inspector,
+    Capabilities, CursorKey, CursorScope, Error, EventDelivery, IdSource, Limits, ManualClock, Page, PageRequest,
+    Result, Store, Survives, TenantId, TenantStores, Uuids, inspect::Inspector,
 };
 
 use super::{
@@ -71,7 +71,7 @@ impl ModelStore {
     /// What a model with these limits gives. It survives what the suite does to it: being closed and opened again.
     #[must_use]
     pub const fn capabilities_with(limits: &Limits) -> Capabilities {
-        Capabilities::new(Survives::Process, limits.record_bytes)
+        Capabilities::new(Survives::Process, limits.record_bytes).delivering(EventDelivery::Push)
     }
 
     /// Another handle of the same store, as after closing and opening it.
@@ -103,7 +103,8 @@ impl Store for ModelStore {
         self.check_open()?;
         let deletions = self.shared.world().deletions.get(tenant).copied().unwrap_or_default();
         let (shared, closed) = (Arc::clone(&self.shared), Arc::clone(&self.closed));
-        Ok(TenantStores::of_threads(Arc::new(Handle { shared, closed, tenant: tenant.clone(), deletions })))
+        let handle = Handle { shared, closed, tenant: tenant.clone(), deletions };
+        Ok(TenantStores::of_threads(Arc::new(handle.clone())).with_events(Arc::new(handle)))
     }
 
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
@@ -111,7 +112,7 @@ impl Store for ModelStore {
         let world = self.shared.world();
         let scope = CursorScope::new(&TenantId::default_tenant(), "tenants", "");
         let walk = Walk::open(scope, &page, (&self.shared.cursors, self.shared.bug))?;
-        let held = world.tenants.iter().filter(|(_, tenant)| !tenant.threads.is_empty());
+        let held = world.tenants.iter().filter(|(_, tenant)| !tenant.threads.is_empty() || !tenant.events.is_empty());
         Ok(walk.page(held.map(|(name, _)| ((0, name.to_string()), name.clone())).collect(), false, 0))
     }
 

@@ -14,6 +14,7 @@ use store_core::{
 
 use super::{
     bug::Bug,
+    events::Log,
     pending::Decided,
     tree::{Tree, spent, sum},
 };
@@ -36,6 +37,8 @@ pub(super) struct Tenant {
     pub(super) ids: BTreeMap<ThreadId, Memory>,
     /// The threads.
     pub(super) threads: BTreeMap<ThreadId, Slot>,
+    /// The events.
+    pub(super) events: Log,
     /// Counts writes to threads.
     pub(super) writes: u64,
 }

@@ -146,12 +146,13 @@ pub(super) async fn smaller_limits_hold(given: &Given) -> Verdict {
     let given = given
         .with_limits(|limits| {
             limits.pending_inputs = 2;
-            limits.record_bytes = 2_000;
+            limits.record_bytes = 10_000;
         })
         .await?;
     let queue = Queue::having(&given, "t", &["a", "b"]).await?;
     queue.refuse([input("c")], ErrorKind::LimitExceeded).await?;
     queue.store()?.retract_pending(&id("t"), &id("a")).await?;
+    // There is room for what the input has besides.
     let large = || Message::user("x".repeat(2_000));
     queue.refuse([NewInput::message(large())], ErrorKind::LimitExceeded).await?;
     let update = store_core::PendingUpdate::new(id("t"), id("b")).with_message(large());

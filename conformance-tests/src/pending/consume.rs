@@ -85,6 +85,11 @@ pub(super) async fn a_refused_commit_consumes_nothing(given: &Given) -> Verdict 
         (both().await?.entry(user("x").below(id("unknown"))), ErrorKind::Invalid),
         (both().await?.entry(user("a")), ErrorKind::AlreadyExists),
         (both().await?.consuming([InputRef::new(id("unknown"), 1)]), ErrorKind::NotFound),
+        // What is consumed is judged before the entries (CM-43).
+        (
+            both().await?.consuming([InputRef::new(id("unknown"), 1)]).entry(user("a").below(id("x"))),
+            ErrorKind::AlreadyExists,
+        ),
         (both().await?.consuming([InputRef::new(id("a"), 1)]), ErrorKind::AlreadyExists),
     ] {
         expect_kind(given.commits()?.commit(commit).await, kind)?;

@@ -45,6 +45,8 @@ pub(super) async fn a_decision_wants_a_waiting_run(given: &Given) -> Verdict {
     }
     let decision = || NewInput::decision(resume("r", "k"));
     queue.refuse([decision().with_delivery(Delivery::at(Boundary::NewRun))], ErrorKind::Invalid).await?;
+    let barrier = Delivery::at(Boundary::ResumeInput).as_barrier();
+    queue.refuse([decision().with_delivery(barrier)], ErrorKind::Invalid).await?;
     let elsewhere = Delivery::at(Boundary::ResumeInput).for_run(Target::new(id("running")));
     queue.refuse([decision().with_delivery(elsewhere)], ErrorKind::Invalid).await?;
     queue.refuse([decision(), decision()], ErrorKind::Invalid).await?;

@@ -1,5 +1,6 @@
 //! Lists of records that shared cases write, find and walk, whatever the contract: each contract has its own.
 
+mod events;
 mod logs;
 mod threads;
 
@@ -18,6 +19,11 @@ pub(crate) trait Probe: Send + Sync {
 
     /// In which directions it can be walked.
     fn directions(&self) -> &'static [Direction];
+
+    /// Whether a cursor is refused in the other direction.
+    fn binds_direction(&self) -> bool {
+        true
+    }
 
     /// Writes a record with this id (or name).
     async fn write(&self, stores: &TenantStores, id: &str) -> Result<()>;
@@ -61,6 +67,7 @@ pub(crate) fn probes(contract: Contract) -> Vec<Box<dyn Probe>> {
             Box::new(logs::Runs),
         ],
         Contract::PendingStore => vec![Box::new(threads::WithInput)],
+        Contract::EventStore => vec![Box::new(events::OfThread)],
     }
 }
 
@@ -70,6 +77,7 @@ pub(crate) fn first(contract: Contract) -> Box<dyn Probe> {
         Contract::ThreadRunStore => Box::new(threads::ByCreation),
         Contract::CommitCoordinator => Box::new(logs::Entries),
         Contract::PendingStore => Box::new(threads::WithInput),
+        Contract::EventStore => Box::new(events::OfThread),
     }
 }
 

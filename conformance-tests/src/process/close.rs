@@ -3,9 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use store_core::{
-    AppendPending, Commit, ContextRequest, DeleteRequest, EntryQuery, ErrorKind, Expect, Message, NewInput, NewThread,
-    PageRequest, PendingStore, PendingUpdate, PruneRequest, Reorder, Result, RunFilter, RunQuery, Silent, TenantStores,
-    ThreadFilter, ThreadId, ThreadPatch, ThreadQuery,
+    AppendEvents, AppendPending, Commit, ContextRequest, DeleteRequest, EntryQuery, ErrorKind, EventFilter, EventQuery,
+    EventStore, Expect, Message, NewEvent, NewInput, NewThread, PageRequest, PendingStore, PendingUpdate, PruneRequest,
+    Reorder, Result, RunFilter, RunQuery, Scope, Silent, Start, Subscribe, TenantStores, ThreadFilter, ThreadId,
+    ThreadPatch, ThreadQuery, Timestamp, TrimBefore, TrimRequest,
 };
 
 use crate::{
@@ -20,6 +21,9 @@ async fn every_call(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     let t: &ThreadId = &id("t");
     let mut calls = calls_of_pending(&*commits.pending(), t).await;
     let (page, prune) = (PageRequest::default(), PruneRequest { idle: Duration::ZERO, limit: 1, dry_run: true });
+    if let Some(events) = &stores.events {
+        calls.extend(calls_of_events(&**events, t).await);
+    }
     calls.extend([
         ("load_thread", threads.load_thread(t).await.map(drop)),
         ("list_threads", threads.list_threads(ThreadQuery::default()).await.map(drop)),
@@ -57,6 +61,21 @@ async fn calls_of_pending(pending: &dyn PendingStore, t: &ThreadId) -> Vec<(&'st
         ("retract_pending", pending.retract_pending(t, &id("i")).await.map(drop)),
         ("reorder_pending", pending.reorder_pending(Reorder::new(t.clone(), 0, vec![])).await.map(drop)),
         ("list_threads_with_pending", pending.list_threads_with_pending(page).await.map(drop)),
+    ]
+}
+
+async fn calls_of_events(events: &dyn EventStore, t: &ThreadId) -> Vec<(&'static str, Result<()>)> {
+    let scope = Scope::Thread(t.clone());
+    let append = AppendEvents::new([NewEvent::new(id("kind"), [scope.clone()])]);
+    let trim = TrimRequest::new(scope.clone(), TrimBefore::Time(Timestamp::MIN));
+    vec![
+        ("append_events", events.append_events(append).await.map(drop)),
+        ("load_event", events.load_event(&id("e")).await.map(drop)),
+        ("list_events", events.list_events(EventQuery::new(scope.clone())).await.map(drop)),
+        ("count_events", events.count_events(&scope, &EventFilter::default()).await.map(drop)),
+        ("load_scope", events.load_scope(&scope).await.map(drop)),
+        ("subscribe", events.subscribe(Subscribe::new(scope, Start::First)).await.map(drop)),
+        ("trim_events", events.trim_events(trim).await.map(drop)),
     ]
 }
 

@@ -11,3 +11,4 @@ const fn fixture() -> conformance_tests::model::ModelFixture {
 conformance_tests::thread_run_store!(crate::fixture());
 conformance_tests::commit_coordinator!(crate::fixture());
 conformance_tests::pending_store!(crate::fixture());
+conformance_tests::event_store!(crate::fixture());

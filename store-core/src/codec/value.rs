@@ -90,7 +90,10 @@ macro_rules! ids {
     )*};
 }
 
-ids! { TenantId ThreadId EntryId RunId AgentId ResourceId DispatchId CommitKey }
+ids! {
+    TenantId ThreadId EntryId RunId AgentId ResourceId DispatchId CommitKey
+    EventId EventKind WriterId EventKey CausationId CorrelationId
+}
 
 impl<T: Codec> Codec for Vec<T> {
     fn write(&self, out: &mut String) {

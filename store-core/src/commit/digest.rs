@@ -6,6 +6,7 @@
 use super::{Commit, StateChange, StateOp};
 use crate::{
     codec::{Codec, Object, sha256},
+    event::{self, AppendEvents},
     json::Json,
     log::{NewBody, NewEntry, ParentRef, RewindTo},
     pending::InputRef,
@@ -39,6 +40,9 @@ fn first(commit: &Commit) -> String {
     list(object.key("entries"), &commit.entries, entry);
     if !commit.consume.is_empty() {
         list(object.key("consume"), &commit.consume, input);
+    }
+    if let Some(append) = &commit.events {
+        events(object.key("events"), append);
     }
     if let Some(change) = &commit.run {
         run(object.key("run"), change);
@@ -88,6 +92,13 @@ fn entry(out: &mut String, entry: &NewEntry) {
         .maybe("step", entry.step.as_ref())
         .maybe("origin", entry.origin.as_ref());
     body(object.key("body"), &entry.body);
+    object.close();
+}
+
+fn events(out: &mut String, events: &AppendEvents) {
+    let mut object = Object::open(out);
+    object.maybe("writer", events.writer.as_ref()).maybe("key", events.key.as_ref());
+    object.field("drafts", &event::digest(events));
     object.close();
 }
 

@@ -7,6 +7,7 @@ use super::{Commit, KeyRecord, Receipt, StateWrite, digest, entries::Log, shape,
 use crate::{
     codec::{Codec, Extra},
     error::{Detail, Error, Result},
+    event::{self, AppendEvents, Appending, EventChange, EventPlan, EventRef, Scope},
     id::{IdSource, RunId},
     limits::{Limits, check_limit, length},
     log::{Marks, NewEntry, spent},
@@ -66,6 +67,8 @@ pub struct Plan {
     pub state: StateWrite,
     /// Changes of the thread's queue: what was consumed.
     pub queue: QueueWrite,
+    /// Events, with their scopes; none if there are none, or all of them are a repeat.
+    pub events: Option<EventPlan>,
     /// What is remembered of the commit's key.
     pub key: Option<KeyRecord>,
     /// What the caller gets once it is durable.
@@ -112,13 +115,20 @@ fn repeated(view: &(impl CommitView + ?Sized), commit: &Commit) -> Result<Option
     if !digest::matches(commit, &record.digest) {
         return Err(Error::new(Detail::IdempotencyMismatch { key: key.to_string() }));
     }
-    Ok(Some(Receipt { deduplicated: true, ..record.receipt }))
+    let mut receipt = record.receipt;
+    receipt.deduplicated = true;
+    for event in &mut receipt.events {
+        if let Some(stored) = view.event(&event.id)? {
+            *event = EventRef::from(&event::seal(&stored, view.sealer()));
+        }
+    }
+    Ok(Some(receipt))
 }
 
 fn only_fence(commit: &Commit) -> bool {
     let changes_state = commit.state.as_ref().is_some_and(|change| !change.is_empty());
     let has_entries = !commit.entries.is_empty() || !commit.consume.is_empty();
-    !has_entries && commit.run.is_none() && !changes_state && commit.create.is_none()
+    !has_entries && commit.events.is_none() && commit.run.is_none() && !changes_state && commit.create.is_none()
 }
 
 fn make(
@@ -146,6 +156,7 @@ fn remember(view: &(impl CommitView + ?Sized), commit: &Commit, id: IdRecord, no
         first_seq: None,
         entry_ids: Vec::new(),
         consumed: Vec::new(),
+        events: Vec::new(),
         head: None,
         state_revision: 0,
         run_status: None,
@@ -162,6 +173,7 @@ fn remember(view: &(impl CommitView + ?Sized), commit: &Commit, id: IdRecord, no
         runs: Vec::new(),
         state: StateWrite::default(),
         queue: QueueWrite::default(),
+        events: None,
         key: None,
         receipt,
     }
@@ -182,10 +194,11 @@ fn write(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting<'_
         state::check_revision(&thread, change)?;
     }
     let run = plan_run(view, commit, &thread, setting)?;
-    if thread.queue.count > 0 {
+    let has_queue = thread.queue.count > 0;
+    let (inputs, queue) = pending::take(view, &mut thread, &commit.consume)?;
+    if has_queue {
         check_unused(view, &commit.entries)?;
     }
-    let (inputs, queue) = pending::take(view, &mut thread, &commit.consume)?;
     let mut log = Log::new(view, &thread)?;
     for (part, drafts) in [("consume", &inputs), ("entries", &commit.entries)] {
         for (index, draft) in drafts.iter().enumerate() {
@@ -195,12 +208,14 @@ fn write(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting<'_
     }
     let (entries, marks) = log.into_parts();
     let runs = spend(view, commit, &entries, run)?;
+    let events = plan_events(view, commit, &runs, setting)?;
     let state = match &commit.state {
         Some(change) => state::plan(view, &mut thread, change, limits)?,
         None => StateWrite::default(),
     };
     let bytes = entries.iter().map(|planned| length(planned.text.len())).sum::<u64>()
         + runs.iter().map(|run| length(run.encode().len())).sum::<u64>()
+        + commit.events.as_ref().map_or(0, AppendEvents::payload_bytes)
         + state.values.values().flatten().map(|value| length(value.as_str().len())).sum::<u64>();
     check_limit("commit bytes", bytes, limits.commit_bytes)?;
     if let (Some(_), Some(run)) = (&commit.run, runs.last()) {
@@ -212,14 +227,39 @@ fn write(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting<'_
     thread.thread.updated_at = thread.thread.updated_at.max(at);
     let mut receipt = receipt(&thread, &entries, commit.run.as_ref().and_then(|_| runs.last()));
     receipt.consumed.clone_from(&queue.removed);
+    receipt.events = events.iter().flat_map(|events| &events.answer.events).map(EventRef::from).collect();
     let key = commit.key.clone().map(|key| KeyRecord {
         key,
         digest: digest::current(commit),
-        receipt: receipt.clone(),
+        receipt: Receipt { events: receipt.events.iter().map(EventRef::unsealed).collect(), ..receipt.clone() },
         extra: Extra::default(),
     });
-    let plan = Plan { thread: Some(thread), creates, id, entries, marks, runs, state, queue, key, receipt };
+    let events = events.and_then(|events| events.plan);
+    let plan = Plan { thread: Some(thread), creates, id, entries, marks, runs, state, queue, events, key, receipt };
     Ok(Decision::Write(Box::new(plan)))
+}
+
+/// The events of the commit: of its thread, and of runs of it (CM-21).
+fn plan_events(
+    view: &(impl CommitView + ?Sized),
+    commit: &Commit,
+    written: &[Run],
+    setting: Setting<'_>,
+) -> Result<Option<EventChange>> {
+    let Some(request) = &commit.events else { return Ok(None) };
+    for (index, draft) in request.drafts.iter().enumerate() {
+        for scope in &draft.scopes {
+            let Scope::Run(id) = scope else { continue };
+            let is_own =
+                written.iter().any(|run| run.id == *id) || view.run(id)?.is_some_and(|run| run.thread == commit.thread);
+            if !is_own {
+                let error = Error::invalid("scopes", "it names no run of the commit's thread");
+                return Err(error.in_part(format!("events[{index}]")));
+            }
+        }
+    }
+    let part = |e: Error| if e.part().is_some() { e } else { e.in_part("events") };
+    event::append(view, request, setting, Appending { at: commit.at, id: None }).map(Some).map_err(part)
 }
 
 /// The ids of new entries are none that are pending (EN-16), nor those that the commit consumes.
@@ -240,6 +280,7 @@ fn receipt(thread: &StoredThread, entries: &[Planned], run: Option<&Run>) -> Rec
         first_seq: entries.first().map(|planned| planned.entry.seq),
         entry_ids: entries.iter().map(|planned| planned.entry.id.clone()).collect(),
         consumed: Vec::new(),
+        events: Vec::new(),
         head: record.head.clone(),
         state_revision: record.state_revision,
         run_status: run.map(|run| run.status.clone()),

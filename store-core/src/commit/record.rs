@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::{
     codec::{Codec, DecodeError, Extra, Fields, Object, record, serde_by_codec},
+    event::{AppendEvents, EventRef},
     id::{CommitKey, DispatchId, EntryId, ThreadId},
     json::Json,
     log::{JsonMap, NewEntry},
@@ -49,6 +50,8 @@ pub struct Commit {
     pub state: Option<StateChange>,
     /// Pending inputs that become entries, before those of `entries`, in this order (CM-27).
     pub consume: Vec<InputRef>,
+    /// Events that it causes: in the scope of the thread, of its run, or of another run of the thread (CM-21).
+    pub events: Option<AppendEvents>,
 }
 
 impl Commit {
@@ -66,6 +69,7 @@ impl Commit {
             run: None,
             state: None,
             consume: Vec::new(),
+            events: None,
         }
     }
 
@@ -115,6 +119,13 @@ impl Commit {
     #[must_use]
     pub fn consuming(mut self, inputs: impl IntoIterator<Item = InputRef>) -> Self {
         self.consume.extend(inputs);
+        self
+    }
+
+    /// The same commit with these events.
+    #[must_use]
+    pub fn with_events(mut self, events: AppendEvents) -> Self {
+        self.events = Some(events);
         self
     }
 
@@ -289,6 +300,8 @@ pub struct Receipt {
     pub entry_ids: Vec<EntryId>,
     /// The ids of the inputs that it consumed, in the order given.
     pub consumed: Vec<EntryId>,
+    /// The events that it appended, in the order given (CM-20).
+    pub events: Vec<EventRef>,
     /// The head after the commit.
     pub head: Option<EntryId>,
     /// The state's revision after the commit.
@@ -318,6 +331,7 @@ impl Codec for Receipt {
             .maybe("first_seq", self.first_seq.as_ref())
             .field("entry_ids", &self.entry_ids)
             .unless_default("consumed", &self.consumed)
+            .unless_default("events", &self.events)
             .maybe("head", self.head.as_ref())
             .field("state_revision", &self.state_revision)
             .maybe("run_status", self.run_status.as_ref())
@@ -339,6 +353,7 @@ impl Codec for Receipt {
             first_seq: fields.maybe("first_seq")?,
             entry_ids: fields.take("entry_ids")?,
             consumed: fields.maybe("consumed")?.unwrap_or_default(),
+            events: fields.maybe("events")?.unwrap_or_default(),
             head: fields.maybe("head")?,
             state_revision: fields.take("state_revision")?,
             run_status: fields.maybe("run_status")?,

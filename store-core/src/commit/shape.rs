@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::{Commit, StateChange, StateOp};
 use crate::{
     error::{Error, Result},
+    event::{self, AppendEvents, Scope},
     limits::{Limits, check_limit, length},
     log::{Label, NewBody, NewEntry, RewindTo, check_body},
     thread,
@@ -18,6 +19,7 @@ pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
         && commit.run.is_none()
         && commit.state.as_ref().is_none_or(StateChange::is_empty)
         && commit.create.is_none()
+        && commit.events.is_none()
         && commit.fence.is_none();
     if nothing {
         return Err(Error::invalid("commit", "there is nothing in it"));
@@ -44,8 +46,27 @@ pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
         }
         check_entry(entry, limits).map_err(|e| e.in_part(part()))?;
     }
+    if let Some(events) = &commit.events {
+        check_events(commit, events, limits).map_err(|e| if e.part().is_some() { e } else { e.in_part("events") })?;
+    }
     if let Some(state) = &commit.state {
         check_state(state, limits).map_err(|e| e.in_part("state"))?;
+    }
+    Ok(())
+}
+
+/// Which run an event is of is for the plan.
+fn check_events(commit: &Commit, events: &AppendEvents, limits: &Limits) -> Result<()> {
+    event::check_shape(events, limits)?;
+    if events.fence.is_some() {
+        return Err(Error::invalid("events", "the fence is that of the commit"));
+    }
+    for (index, draft) in events.drafts.iter().enumerate() {
+        let is_foreign = |scope: &Scope| matches!(scope, Scope::Thread(thread) if *thread != commit.thread);
+        if draft.scopes.iter().any(is_foreign) {
+            let error = Error::invalid("scopes", "it names another thread than the commit's");
+            return Err(error.in_part(format!("events[{index}]")));
+        }
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::{Commit, KeyRecord};
 use crate::{
     error::Result,
+    event::{EventView, Scope},
     id::{CommitKey, EntryId, RunId, ThreadId},
     json::Json,
     log::{MarkSource, NewBody, Nodes, ParentRef, RewindTo},
@@ -38,7 +39,7 @@ pub trait LogView: Nodes + MarkSource {
 }
 
 /// What is stored beside the log, as a plan asks for it.
-pub trait CommitView: LogView {
+pub trait CommitView: LogView + EventView {
     /// The incarnation of the store (FI-12).
     fn incarnation(&self) -> u64;
 
@@ -126,6 +127,13 @@ pub fn needs(commit: &Commit) -> Needs {
         parent_thread: commit.create.as_ref().and_then(|create| create.parent_thread_id.clone()),
         ..Needs::default()
     };
+    for draft in commit.events.iter().flat_map(|events| &events.drafts) {
+        for scope in &draft.scopes {
+            if let Scope::Run(run) = scope {
+                needs.runs.insert(run.clone());
+            }
+        }
+    }
     for input in &commit.consume {
         needs.entries.insert(input.id.clone());
         needs.pending.insert(input.id.clone());

@@ -18,6 +18,10 @@ use crate::{
     version::{Expect, Version},
 };
 
+/// Room for the ids, numbers and times of an input and of its entry: four ids of 256 bytes, of which JSON makes six
+/// times as much at most, and some fields.
+const ENVELOPE: u64 = 8 << 10;
+
 /// What a store writes to a queue.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QueueWrite {
@@ -108,7 +112,8 @@ pub fn append(
         return Ok(QueueChange { plan: None, answer: Appended::new(known, true) });
     }
     if let Some(known) = known.first() {
-        return Err(Error::already_exists("pending input", &known.id));
+        let is_consumed = view.pending(&known.id)?.is_none();
+        return Err(if is_consumed { consumed(&known.id) } else { Error::already_exists("pending input", &known.id) });
     }
     put(view, start, request, setting)
 }
@@ -129,7 +134,7 @@ fn check(request: &AppendPending, limits: &Limits) -> Result<()> {
     if request.inputs.is_empty() {
         return Err(Error::invalid("append", "there is no input in it"));
     }
-    let (mut ids, mut tickets) = (BTreeSet::new(), BTreeSet::new());
+    let (mut ids, mut tickets, mut total) = (BTreeSet::new(), BTreeSet::new(), 0);
     for (index, input) in request.inputs.iter().enumerate() {
         let part = || format!("inputs[{index}]");
         if let Some(id) = input.id.as_ref().filter(|id| !ids.insert(*id)) {
@@ -143,19 +148,23 @@ fn check(request: &AppendPending, limits: &Limits) -> Result<()> {
             PendingBody::Decision(decision) => check_decision(decision, input),
         }
         .map_err(|e| e.in_part(part()))?;
-        check_size(&input.body, limits).map_err(|e| e.in_part(part()))?;
+        let bytes = input.body.encode().len() + input.delivery.encode().len();
+        check_size(bytes, limits).map_err(|e| e.in_part(part()))?;
+        total += length(bytes);
     }
-    Ok(())
+    check_limit("commit bytes", total, limits.commit_bytes)
 }
 
-fn check_size(body: &PendingBody, limits: &Limits) -> Result<()> {
-    check_limit("record bytes", length(body.encode().len()), limits.record_bytes)
+/// Body and delivery, with room for what the input and its entry have besides: what is appended can be consumed.
+fn check_size(bytes: usize, limits: &Limits) -> Result<()> {
+    check_limit("record bytes", length(bytes) + ENVELOPE, limits.record_bytes)
 }
 
 fn check_decision(decision: &Decision, input: &NewInput) -> Result<()> {
     let target = input.delivery.target.as_ref();
-    if input.delivery.boundary != Boundary::ResumeInput || target.is_some_and(|target| target.run != decision.run) {
-        return Err(Error::invalid("decision", "it goes to its run, at `resume_input`"));
+    let elsewhere = target.is_some_and(|target| target.run != decision.run);
+    if input.delivery.boundary != Boundary::ResumeInput || input.delivery.barrier || elsewhere {
+        return Err(Error::invalid("decision", "it goes to its run, at `resume_input`, and holds nothing up"));
     }
     Ok(())
 }
@@ -198,7 +207,14 @@ fn put(
         }
         let id = match &input.id {
             Some(id) => id.clone(),
-            None => EntryId::new(setting.ids.next_id())?,
+            None => {
+                let id = EntryId::new(setting.ids.next_id())?;
+                let in_use = !start.creates && (view.pending(&id)?.is_some() || view.entry(&id)?.is_some());
+                if in_use || write.put.iter().any(|other| other.input.id == id) {
+                    return Err(Error::already_exists("pending input", &id).in_part(format!("inputs[{index}]")));
+                }
+                id
+            }
         };
         let stored = PendingInput {
             id,
@@ -259,7 +275,7 @@ pub fn update(
     if stored.input == before {
         return Ok(QueueChange { plan: None, answer: before });
     }
-    check_size(&stored.input.body, setting.limits)?;
+    check_size(stored.input.body.encode().len() + stored.input.delivery.encode().len(), setting.limits)?;
     stored.input.revision = start.revision();
     stored.input.updated_at = start.thread.last_time;
     let answer = stored.input.clone();
@@ -277,7 +293,7 @@ pub fn retract(
 ) -> Result<QueueChange<PendingInput>> {
     let (mut start, stored) = changeable(view, id, setting)?;
     let _ = start.revision();
-    start.thread.queue.count -= 1;
+    start.thread.queue.count = start.thread.queue.count.saturating_sub(1);
     let write = QueueWrite { removed: vec![id.clone()], ..QueueWrite::default() };
     Ok(start.write(write, stored.input))
 }

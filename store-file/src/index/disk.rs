@@ -83,7 +83,11 @@ impl DiskIndex {
         if !is_damage(&failure) {
             return Err(report(failure));
         }
-        fs::remove_dir_all(&folder).map_err(fail)?;
+        // Renamed before: one that is half removed would be met as an index without its first file.
+        let gone = disk.path().join("index.gone");
+        remove(&gone).map_err(fail)?;
+        fs::rename(&folder, &gone).map_err(fail)?;
+        remove(&gone).map_err(fail)?;
         ensure_dir(disk, &place).map_err(fail)?;
         let (index, _) = Self::try_open(&folder).map_err(report)?;
         Ok((index, Condition::Damaged))
@@ -93,6 +97,10 @@ impl DiskIndex {
     pub(super) fn copied(vfs: &dyn Vfs) -> Result<(Changes, Condition)> {
         let place = FilePath::new("index")?;
         let fail = |source| error::io("a copy of the index", source);
+        let known = read_small(vfs, &place.join(DAMAGED)?, 0).map_err(fail)?.is_some();
+        if known {
+            return Ok((Changes::default(), Condition::Damaged));
+        }
         let copy = tempfile::tempdir().map_err(fail)?;
         if !copy_plain(vfs, &place, copy.path()).map_err(fail)? {
             return Ok((Changes::default(), Condition::Damaged));
@@ -208,6 +216,14 @@ fn empty_journals(folder: &Path) -> io::Result<()> {
         journal.sync_all()?;
     }
     Ok(())
+}
+
+/// Removes a folder, if it is there.
+fn remove(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
 }
 
 fn options() -> KeyspaceCreateOptions {

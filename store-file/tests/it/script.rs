@@ -118,7 +118,7 @@ fn inputs() -> Part {
         append("a", vec![input("i-3", "three"), input("i-4", "four")]),
         // The same again: nothing is written.
         append("a", vec![input("i-1", "one"), input("i-2", "two")]),
-        one(Call::Change(change)),
+        one(Call::Change(Box::new(change))),
         one(Call::Retract(thread("a"), "i-3".parse().unwrap())),
         one(Call::Reorder(Reorder::new(thread("a"), 4, order))),
         one(commit(consuming("i1", &[("i-2", 3), ("i-4", 2)]))),

@@ -14,7 +14,10 @@ use store_core::{
     thread::{IdRecord, StoredThread},
 };
 
-use super::order::{Order, Walk};
+use super::{
+    events::Events,
+    order::{Order, Walk},
+};
 use crate::slot::Slot;
 
 /// Which threads a list is about.
@@ -62,6 +65,7 @@ pub(crate) struct Index {
     pending: BTreeSet<ThreadId>,
     deleted: BTreeSet<(Timestamp, ThreadId)>,
     changes: u64,
+    pub(crate) events: Events,
 }
 
 fn thread_scopes(thread: &Thread) -> impl Iterator<Item = ThreadScope> {

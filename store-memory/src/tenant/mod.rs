@@ -1,5 +1,6 @@
 //! The state of a tenant: its slots, the index over them, and what was deleted and is not yet removed.
 
+mod events;
 mod index;
 mod order;
 mod slots;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use store_core::{CursorKey, Error, Result, TenantId, Timestamp, commit::Setting};
 
 pub(crate) use self::{
+    events::Events,
     index::{Index, Outside, ThreadScope},
     order::Walk,
     slots::Slots,
@@ -60,11 +62,17 @@ impl Tenant {
 
     pub(crate) fn close(&self) {
         self.closed.raise();
+        self.index.write().events.unfollow();
     }
 
     /// Store time. To be asked with the locks held (PR-22).
     pub(crate) fn now(&self) -> Timestamp {
         self.common.config.clock.now()
+    }
+
+    /// What cursors of events are bound to, and sealed with.
+    pub(crate) fn sealer(&self) -> (&TenantId, &CursorKey) {
+        (&self.name, &self.common.cursors)
     }
 
     pub(crate) fn setting(&self) -> Setting<'_> {
@@ -74,7 +82,7 @@ impl Tenant {
 
     /// Whether nothing is kept of it, not even an id.
     pub(crate) fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.slots.is_empty() && self.index.read().events.is_empty()
     }
 
     /// Removes everything.

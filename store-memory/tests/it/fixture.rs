@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use conformance_tests::{Fixture, Gap, Lack, Need, Opened};
-use store_core::{Capabilities, Clock, Limits, ManualClock, Result, Store, Survives, Timestamp};
+use store_core::{Capabilities, Clock, EventDelivery, Limits, ManualClock, Result, Store, Survives, Timestamp};
 use store_memory::{MemoryConfig, MemoryStore};
 
 const NOTHING_SURVIVES: Lack = Lack::Unsupported("a store in memory ends with its last handle");
@@ -26,7 +26,7 @@ impl Fixture for InMemory {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(Survives::Nothing, Limits::default().record_bytes)
+        Capabilities::new(Survives::Nothing, Limits::default().record_bytes).delivering(EventDelivery::Push)
     }
 
     fn lack(&self, need: Need) -> Option<Lack> {

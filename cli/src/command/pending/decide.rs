@@ -7,7 +7,7 @@ use crate::{failure::Result, output::Output, session::Session, text::safe};
 
 /// Decide about a ticket that a run waits for; each is decided once
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  agentstore runs t-42      (which shows what waits)\n  \
+#[command(after_help = "Examples:\n  agentstore runs t-42 --json | jq '.runs[].status.waiting.tickets'\n  \
     agentstore pending decide t-42 run-7 ticket-1 --resume --result '{\"approved\":true}'\n  \
     agentstore pending decide t-42 run-7 ticket-1 --cancel --reason \"not on a Friday\"")]
 pub(super) struct Args {

@@ -11,7 +11,7 @@ use crate::{
     text::safe,
 };
 
-/// Change the message or the delivery of an input; it keeps its place
+/// Change the message or the delivery of an input; it keeps its place. A delivery is given whole
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore pending edit t-42 INPUT --message \"And in Italian?\"\n  \
     agentstore pending edit t-42 INPUT --at next_step --expect 3")]

@@ -11,6 +11,7 @@ use store_core::{
 
 use super::{
     body::body,
+    events::of_commit,
     names::{agent, entry_at, named, value},
     ops::{CommitOp, EntryOp, Fields, Guard, InputOp, KeyOp, Parent, Patch, RunOp, StateChangeOp},
 };
@@ -108,6 +109,7 @@ impl Desk<'_> {
         commit.entries = op.entries.iter().map(|entry| self.entry(entry)).collect();
         commit.run = op.run.as_ref().map(run);
         commit.consume = op.consume.iter().map(|(place, behind)| self.pending(*place, *behind)).collect();
+        commit.events = (!op.events.is_empty()).then(|| of_commit(&op.events, op.thread));
         commit.state = op.state.as_ref().map(|state| state_change(state, self.state_revision));
         commit
     }

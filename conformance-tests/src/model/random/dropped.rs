@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use store_core::{ContextRequest, EntryQuery, PageRequest, RunFilter, RunQuery, ThreadId};
+use store_core::{ContextRequest, EntryQuery, EventQuery, PageRequest, RunFilter, RunQuery, Scope, ThreadId};
 
 use super::{
     ops::CommitOp,
@@ -64,5 +64,10 @@ async fn everything(side: &Side, thread: &ThreadId) -> Outcome<String> {
         side.threads.load_context(thread, ContextRequest::head()).await.seen(),
         side.pending.load_queue(thread).await.seen(),
     ];
-    Ok(parts.join("\n"))
+    let mut all = parts.join("\n");
+    if let Some(events) = &side.events {
+        let query = EventQuery::new(Scope::Thread(thread.clone())).with_page(PageRequest::first(1_000));
+        all.push_str(&events.list_events(query).await.seen());
+    }
+    Ok(all)
 }

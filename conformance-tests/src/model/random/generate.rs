@@ -4,8 +4,8 @@ use proptest::{collection::vec, option, prelude::*, sample::select, strategy::Bo
 use store_core::{Boundary, ChildStrategy, Direction, OpenCalls, RunPhase, ThreadOrder};
 
 use super::ops::{
-    BodyOp, CommitOp, EntriesOp, EntryOp, Fields, Guard, InputOp, KeyOp, List, Op, Parent, Patch, RunOp, RunsOp,
-    StateChangeOp, ThreadsOp, To,
+    BodyOp, CommitOp, EmitOp, EntriesOp, EntryOp, EventOp, FactsOp, Fields, Guard, InputOp, KeyOp, List, Op, Parent,
+    Patch, RunOp, RunsOp, ScopeOp, StateChangeOp, ThreadsOp, To,
 };
 
 /// So many threads, runs, keys, names and values there are.
@@ -31,7 +31,7 @@ pub(super) fn histories(steps: usize) -> impl Strategy<Value = Vec<Op>> {
 }
 
 fn op() -> BoxedStrategy<Op> {
-    prop_oneof![10 => thread_ops(), 9 => inputs(), 22 => commits(), 14 => reads(), 6 => world()].boxed()
+    prop_oneof![10 => thread_ops(), 9 => inputs(), 9 => events(), 22 => commits(), 14 => reads(), 6 => world()].boxed()
 }
 
 fn thread_ops() -> BoxedStrategy<Op> {
@@ -62,6 +62,38 @@ fn inputs() -> BoxedStrategy<Op> {
         }),
     ]
     .boxed()
+}
+
+fn events() -> BoxedStrategy<Op> {
+    let emit = (vec(event(), 0..4), rarely(2, few()), rarely(4, 0_u8..2), rarely(10, few()));
+    prop_oneof![
+        6 => emit.prop_map(|(events, key, expect, fence)| Op::Emit(EmitOp { events, key, expect, fence })),
+        2 => any::<u8>().prop_map(|which| Op::EmitAgain { which }),
+        2 => (scope(), few(), rarely(3, any::<u8>()), any::<bool>())
+            .prop_map(|(scope, place, older, dry_run)| Op::Trim { scope, place, older, dry_run }),
+        2 => (scope(), facts(), few()).prop_map(|(scope, filter, place)| Op::Scope { scope, filter, place }),
+    ]
+    .boxed()
+}
+
+fn event() -> impl Strategy<Value = EventOp> {
+    let scopes = (prop_oneof![9 => Just(true), 2 => Just(false)], rarely(12, few()), rarely(2, 0_u8..3));
+    (scopes, few(), rarely(2, few())).prop_map(|((in_thread, thread, run), kind, payload)| EventOp {
+        in_thread,
+        thread,
+        run,
+        kind,
+        payload,
+    })
+}
+
+fn scope() -> impl Strategy<Value = ScopeOp> {
+    prop_oneof![thread().prop_map(ScopeOp::Thread), few().prop_map(ScopeOp::Run)]
+}
+
+fn facts() -> impl Strategy<Value = FactsOp> {
+    (any::<bool>(), rarely(4, few()), rarely(5, 0_u16..2000), rarely(5, 0_u16..2000))
+        .prop_map(|(public, kind, before, after)| FactsOp { public, kind, before, after })
 }
 
 fn commits() -> BoxedStrategy<Op> {
@@ -149,9 +181,10 @@ fn commit_with_entries() -> BoxedStrategy<CommitOp> {
 fn commit_of(least: usize) -> BoxedStrategy<CommitOp> {
     let head = (thread(), guard(), rarely(2, few()), rarely(8, few()), rarely(8, any::<u8>()), rarely(6, fields()));
     let consume = rarely(2, vec((few(), prop_oneof![9 => Just(0_u8), 1 => Just(1)]), 1..3));
-    let parts = (vec(entry(), least..5), rarely(3, run()), rarely(3, state()), consume);
+    let events = rarely(3, vec(event(), 1..3));
+    let parts = (vec(entry(), least..5), rarely(3, run()), rarely(3, state()), consume, events);
     (head, parts)
-        .prop_map(|((thread, guard, key, fence, at, create), (entries, run, state, consume))| CommitOp {
+        .prop_map(|((thread, guard, key, fence, at, create), (entries, run, state, consume, events))| CommitOp {
             thread,
             guard: if key.is_none() && matches!(guard, Guard::Any) { Guard::Behind(0) } else { guard },
             key,
@@ -162,6 +195,7 @@ fn commit_of(least: usize) -> BoxedStrategy<CommitOp> {
             run,
             state,
             consume: consume.unwrap_or_default(),
+            events: events.unwrap_or_default(),
         })
         .boxed()
 }
@@ -299,6 +333,8 @@ fn list() -> impl Strategy<Value = List> {
         1 => thread().prop_map(|thread| List::BranchPoints { thread }),
         1 => thread().prop_map(|thread| List::Snapshots { thread }),
         1 => Just(List::WithInput),
+        3 => (scope(), facts(), direction())
+            .prop_map(|(scope, filter, direction)| List::Events { scope, filter, direction }),
     ]
 }
 

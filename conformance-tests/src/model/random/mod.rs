@@ -3,6 +3,7 @@
 mod body;
 mod draft;
 mod dropped;
+mod events;
 mod generate;
 mod inputs;
 mod look;
@@ -20,7 +21,7 @@ use tokio::runtime::Builder;
 
 use self::{
     names::named,
-    ops::{EntriesOp, List, Op, RunsOp, ThreadsOp},
+    ops::{EntriesOp, FactsOp, List, Op, RunsOp, ScopeOp, ThreadsOp},
     pair::{Outcome, Pair},
 };
 use crate::fixture::Fixture;
@@ -181,6 +182,11 @@ async fn compare_all(pair: &mut Pair) -> Outcome {
         pair.walk(&List::Leaves { thread }, 1_000, None).await?;
         pair.walk(&List::BranchPoints { thread }, 1_000, None).await?;
         pair.walk(&List::Snapshots { thread }, 1_000, None).await?;
+        for scope in [ScopeOp::Thread(thread), ScopeOp::Run(thread)] {
+            let filter = FactsOp::default();
+            pair.walk(&List::Events { scope, filter, direction }, 1_000, None).await?;
+            pair.follow_scope(scope).await?;
+        }
         let id = named("t", thread);
         pair.queue(&id).await?;
         pair.context(&id, ContextRequest::head()).await?;

@@ -50,6 +50,25 @@ pub(super) enum Op {
         behind: u8,
         wrong: Option<bool>,
     },
+    /// An append of events.
+    Emit(EmitOp),
+    /// An earlier append with a key, once more.
+    EmitAgain {
+        which: u8,
+    },
+    /// The oldest events of a scope are removed: up to one of the newest, or what is so old.
+    Trim {
+        scope: ScopeOp,
+        place: u8,
+        older: Option<u8>,
+        dry_run: bool,
+    },
+    /// How a scope stands, and one of its newest events.
+    Scope {
+        scope: ScopeOp,
+        filter: FactsOp,
+        place: u8,
+    },
     Commit(CommitOp),
     /// A commit whose future is polled so often, then dropped.
     Dropped {
@@ -135,6 +154,44 @@ pub(super) struct CommitOp {
     pub(super) state: Option<StateChangeOp>,
     /// Places of the queue, and how far behind their revisions are.
     pub(super) consume: Vec<(u8, u8)>,
+    pub(super) events: Vec<EventOp>,
+}
+
+/// A scope of events.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum ScopeOp {
+    Thread(u8),
+    Run(u8),
+}
+
+/// A new event.
+#[derive(Debug, Clone)]
+pub(super) struct EventOp {
+    /// Whether it is of a thread: of this one, or of the commit's.
+    pub(super) in_thread: bool,
+    pub(super) thread: Option<u8>,
+    pub(super) run: Option<u8>,
+    pub(super) kind: u8,
+    pub(super) payload: Option<u8>,
+}
+
+/// An append of events.
+#[derive(Debug, Clone)]
+pub(super) struct EmitOp {
+    pub(super) events: Vec<EventOp>,
+    pub(super) key: Option<u8>,
+    /// The counter of the first scope, minus so much.
+    pub(super) expect: Option<u8>,
+    pub(super) fence: Option<u8>,
+}
+
+/// Filters of events.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FactsOp {
+    pub(super) public: bool,
+    pub(super) kind: Option<u8>,
+    pub(super) before: Option<u16>,
+    pub(super) after: Option<u16>,
 }
 
 /// A new input.
@@ -267,6 +324,7 @@ pub(super) enum List {
     BranchPoints { thread: u8 },
     Snapshots { thread: u8 },
     WithInput,
+    Events { scope: ScopeOp, filter: FactsOp, direction: Direction },
 }
 
 /// Filters of threads.

@@ -3,8 +3,8 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use store_core::{
-    Commit, CommitCoordinator, DeleteRequest, Limits, ManualClock, NewThread, PendingStore, PruneRequest, Receipt,
-    Result, Store, TenantId, Thread, ThreadId, ThreadRunStore, TimeSource, Timestamp,
+    AppendEvents, Commit, CommitCoordinator, DeleteRequest, EventStore, Limits, ManualClock, NewThread, PendingStore,
+    PruneRequest, Receipt, Result, Store, TenantId, Thread, ThreadId, ThreadRunStore, TimeSource, Timestamp,
 };
 
 use super::{
@@ -29,6 +29,8 @@ pub(super) type Outcome<T = ()> = std::result::Result<T, Failure>;
 pub(super) struct Side {
     pub(super) threads: Arc<dyn ThreadRunStore>,
     pub(super) pending: Arc<dyn PendingStore>,
+    /// Absent for a store without events.
+    pub(super) events: Option<Arc<dyn EventStore>>,
     pub(super) commits: Arc<dyn CommitCoordinator>,
 }
 
@@ -36,7 +38,9 @@ impl Side {
     pub(super) fn of(store: &dyn Store) -> Outcome<Self> {
         let stores = store.tenant(&TenantId::default_tenant())?;
         match (stores.threads, stores.pending, stores.commits) {
-            (Some(threads), Some(pending), Some(commits)) => Ok(Self { threads, pending, commits }),
+            (Some(threads), Some(pending), Some(commits)) => {
+                Ok(Self { threads, pending, commits, events: stores.events })
+            }
             _ => Err(Failure::new("the store has no threads, no pending input or no commits")),
         }
     }
@@ -53,6 +57,8 @@ pub(super) struct Pair {
     drafted: u64,
     /// Commits with a key, as each side got them.
     keyed: Vec<(Commit, Commit)>,
+    /// Appends of events with a key.
+    pub(super) emitted: Vec<AppendEvents>,
     /// Store time was read here: it is not set back behind it.
     floor: Timestamp,
 }
@@ -80,6 +86,7 @@ impl Pair {
             twin,
             drafted: 0,
             keyed: Vec::new(),
+            emitted: Vec::new(),
             floor: Timestamp::MIN,
         })
     }
@@ -138,6 +145,7 @@ impl Pair {
             Op::Append { .. } | Op::ChangeInput { .. } | Op::Retract { .. } | Op::Reorder { .. } => {
                 Box::pin(self.input(op)).await
             }
+            Op::Emit(_) | Op::EmitAgain { .. } | Op::Trim { .. } | Op::Scope { .. } => Box::pin(self.event(op)).await,
             Op::Commit(op) => Box::pin(self.commit(op)).await,
             Op::Dropped { commit, polls } => Box::pin(self.dropped(commit, *polls)).await,
             Op::Repeat { which } => self.repeat(*which).await,
@@ -187,6 +195,7 @@ impl Pair {
     pub(super) async fn drafted(&mut self, op: &CommitOp) -> Outcome<(Commit, Commit)> {
         let (ours, theirs) = self.both_threads(&named("t", op.thread)).await?;
         let commit = self.desk(op.thread, theirs.as_ref()).commit(op);
+        let commit = self.fitting(commit);
         let guard = |thread: Option<&Thread>| expect(op.guard, thread, |thread| thread.version);
         let pair = (commit.clone().expecting(guard(ours.as_ref())), commit.expecting(guard(theirs.as_ref())));
         if pair.0.key.is_some() {

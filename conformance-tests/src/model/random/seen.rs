@@ -2,7 +2,10 @@
 
 use std::fmt::Debug;
 
-use store_core::{Deletion, Error, Page, Pruned, Receipt, Repair, Result, Thread, ThreadContext, Version};
+use store_core::{
+    AppendedEvents, Deletion, Error, Event, Page, Pruned, Receipt, Repair, Result, ScopeInfo, Thread, ThreadContext,
+    Version,
+};
 
 /// A result as a caller sees it.
 pub(super) trait Seen {
@@ -42,7 +45,32 @@ impl Seen for Receipt {
     fn seen(&self) -> String {
         let mut receipt = self.clone();
         receipt.version = plain(self.version);
-        format!("{receipt:?}")
+        let events: Vec<_> = receipt
+            .events
+            .drain(..)
+            .map(|event| (event.cursors.thread.is_some(), event.cursors.run.is_some()))
+            .collect();
+        format!("{receipt:?}, events {events:?}")
+    }
+}
+
+impl Seen for Event {
+    fn seen(&self) -> String {
+        format!("{:?}", super::events::plain(self))
+    }
+}
+
+impl Seen for AppendedEvents {
+    fn seen(&self) -> String {
+        let events: Vec<_> = self.events.iter().map(Seen::seen).collect();
+        format!("deduplicated: {}, {events:?}", self.deduplicated)
+    }
+}
+
+/// Cursors are opaque.
+impl Seen for ScopeInfo {
+    fn seen(&self) -> String {
+        format!("{} {} {} {}", self.appended, self.floor, self.events, self.last.is_some())
     }
 }
 
@@ -115,6 +143,7 @@ as_it_is!(
     store_core::PendingInput,
     store_core::PendingQueue,
     store_core::ThreadId,
+    store_core::Trimmed,
 );
 
 fn debug(value: &impl Debug) -> String {

@@ -1,0 +1,199 @@
+//! Appending events.
+
+use std::sync::Arc;
+
+use store_core::{
+    AppendEvents, ClaimNumber, ErrorKind, EventQuery, EventVisibility, Fence, NewEvent, PageRequest, Scope,
+};
+
+use super::draft::{all, append, append_all, both, events, expect_kinds, fact, of_run, of_thread, refuse};
+use crate::{
+    Given, Verdict,
+    check::{exactly_one, expect, expect_eq, expect_kind},
+    given::{id, race},
+    log::draft::json,
+};
+
+/// An event is in each of its scopes, with a cursor for each, and found by its id just as it was given.
+pub(super) async fn an_event_is_in_each_of_its_scopes(given: &Given) -> Verdict {
+    let mut draft = both("run.started").with_payload(json(r#"{"n":1.50}"#)).with_visibility(EventVisibility::Audit);
+    draft.origin = Some(id("worker"));
+    draft.causation_id = Some(id("cause"));
+    draft.correlation_id = Some(id("turn"));
+    draft.schema_version = 3;
+    let event = append_all(given, [draft.clone()]).await?.remove(0);
+    expect_eq((&event.thread, &event.run), (&Some(id("t")), &Some(id("r"))))?;
+    expect_eq((&event.payload, event.visibility), (&draft.payload, draft.visibility))?;
+    expect_eq((&event.origin, &event.causation_id), (&draft.origin, &draft.causation_id))?;
+    expect_eq((&event.correlation_id, event.schema_version), (&draft.correlation_id, 3))?;
+    expect(event.cursors.thread.is_some() && event.cursors.run.is_some(), "a scope without a cursor")?;
+    let store = events(given)?;
+    expect_eq(store.load_event(&event.id).await?, Some(event.clone()))?;
+    expect_eq(store.load_event(&id("unknown")).await?, None)?;
+    expect_eq(all(given, &of_thread("t")).await?, vec![event.clone()])?;
+    expect_eq(all(given, &of_run("r")).await?, vec![event])?;
+    expect_eq(all(given, &of_thread("r")).await?, vec![])
+}
+
+/// Events, their order and their cursors are there after a reopen, and sequences go on.
+pub(super) async fn events_outlive_a_reopen(given: &Given) -> Verdict {
+    append_all(given, [both("a"), fact("b")]).await?;
+    let before = (all(given, &of_thread("t")).await?, all(given, &of_run("r")).await?);
+    given.reopen().await?;
+    expect_eq((all(given, &of_thread("t")).await?, all(given, &of_run("r")).await?), before)?;
+    append(given, &["c"]).await?;
+    expect_kinds(given, &of_thread("t"), "a b c").await
+}
+
+/// A draft has one thread, one run, or one of each, and a version of its schema from 1 on.
+pub(super) async fn a_draft_has_a_scope_and_a_version(given: &Given) -> Verdict {
+    let of = |scopes: Vec<Scope>| NewEvent::new(id("x"), scopes);
+    let mut unversioned = fact("x");
+    unversioned.schema_version = 0;
+    for draft in [
+        of(vec![]),
+        of(vec![of_thread("t"), of_thread("u")]),
+        of(vec![of_run("r"), of_run("s")]),
+        of(vec![of_thread("t"), of_run("r"), of_run("s")]),
+        of(vec![of_thread("t"), of_thread("t")]),
+        unversioned,
+    ] {
+        refuse(given, AppendEvents::new([fact("good"), draft]), ErrorKind::Invalid).await?;
+    }
+    refuse(given, AppendEvents::new([]), ErrorKind::Invalid).await?;
+    append_all(given, [of(vec![of_run("r"), of_thread("t")]), of(vec![of_run("r")])]).await.map(drop)
+}
+
+/// Inside of a scope events stand in the order of their appends, counted from 1 without a gap.
+pub(super) async fn sequences_are_dense_in_each_scope(given: &Given) -> Verdict {
+    append_all(given, [fact("a"), both("b")]).await?;
+    append_all(given, [NewEvent::new(id("c"), [of_run("r")])]).await?;
+    append_all(given, [both("d"), fact("e")]).await?;
+    expect_kinds(given, &of_thread("t"), "a b d e").await?;
+    expect_kinds(given, &of_run("r"), "b c d").await?;
+    let store = events(given)?;
+    expect_eq(store.load_scope(&of_thread("t")).await?.appended, 4)?;
+    expect_eq(store.load_scope(&of_run("r")).await?.appended, 3)?;
+    let times: Vec<_> = all(given, &of_thread("t")).await?.iter().map(|event| event.created_at).collect();
+    expect(times.is_sorted(), "times go back")
+}
+
+/// Several drafts are all in or none, next to each other, whoever else appends.
+pub(super) async fn an_append_is_all_or_none(given: &Given) -> Verdict {
+    let mut bad = fact("bad");
+    bad.schema_version = 0;
+    refuse(given, AppendEvents::new([fact("a"), fact("b"), bad]), ErrorKind::Invalid).await?;
+    let wrong = AppendEvents::new([fact("a"), both("b")]).expecting(of_run("r"), 7);
+    refuse(given, wrong, ErrorKind::Conflict).await?;
+    let store = events(given)?;
+    race(4, |task| {
+        let store = Arc::clone(&store);
+        async move {
+            for round in 0..20 {
+                let drafts = (0..3).map(|at| fact(&format!("{task}.{round}.{at}")));
+                store.append_events(AppendEvents::new(drafts)).await?;
+            }
+            Ok::<_, store_core::Error>(())
+        }
+    })
+    .await
+    .into_iter()
+    .collect::<store_core::Result<Vec<()>>>()?;
+    let found = all(given, &of_thread("t")).await?;
+    expect_eq(found.len(), 240)?;
+    for three in found.chunks(3) {
+        let stem = three[0].kind.as_str().trim_end_matches('0').to_owned();
+        expect_eq(super::draft::kinds(three), format!("{stem}0 {stem}1 {stem}2"))?;
+    }
+    Ok(())
+}
+
+/// An expectation is of the number of events ever appended to a scope of the drafts.
+pub(super) async fn an_expectation_is_of_the_counter(given: &Given) -> Verdict {
+    let store = events(given)?;
+    let with = |kind: &str, scope: Scope, count| AppendEvents::new([both(kind)]).expecting(scope, count);
+    store.append_events(with("a", of_thread("t"), 0).expecting(of_run("r"), 0)).await?;
+    for (scope, count) in [(of_thread("t"), 0), (of_thread("t"), 2), (of_run("r"), 0), (of_run("r"), 7)] {
+        refuse(given, with("x", scope, count), ErrorKind::Conflict).await?;
+    }
+    refuse(given, with("x", of_thread("u"), 0), ErrorKind::Invalid).await?;
+    store.append_events(with("b", of_thread("t"), 1).expecting(of_run("r"), 1)).await?;
+    expect_kinds(given, &of_thread("t"), "a b").await
+}
+
+/// Of several appends at the same time with one expectation one succeeds.
+pub(super) async fn one_expectation_has_one_winner(given: &Given) -> Verdict {
+    let store = events(given)?;
+    for round in 0..10 {
+        let ends = race(6, |task| {
+            let store = Arc::clone(&store);
+            let request = AppendEvents::new([fact(&format!("{round}.{task}"))]).expecting(of_thread("t"), round);
+            async move { store.append_events(request).await }
+        });
+        let (_, lost) = exactly_one(ends.await)?;
+        for error in lost {
+            expect_kind::<()>(Err(error), ErrorKind::Conflict)?;
+        }
+    }
+    expect_eq(all(given, &of_thread("t")).await?.len(), 10)
+}
+
+/// Who sees an event sees all before it in the same scope.
+pub(super) async fn no_event_comes_before_an_earlier_one(given: &Given) -> Verdict {
+    let store = events(given)?;
+    let ends = race(5, |task| {
+        let store = Arc::clone(&store);
+        async move {
+            let mut seen: Vec<store_core::EventId> = Vec::new();
+            for at in 0..60 {
+                if task > 0 {
+                    store.append_events(AppendEvents::new([both(&format!("{task}.{at}"))])).await?;
+                    continue;
+                }
+                let query = EventQuery::new(of_run("r")).with_page(PageRequest::first(1_000));
+                let now: Vec<_> = store.list_events(query).await?.items.into_iter().map(|event| event.id).collect();
+                if !now.starts_with(&seen) {
+                    return Err(store_core::Error::corrupt("an event came before an earlier one"));
+                }
+                seen = now;
+            }
+            Ok(())
+        }
+    });
+    ends.await.into_iter().collect::<store_core::Result<Vec<()>>>()?;
+    expect_eq(all(given, &of_run("r")).await?.len(), 240)
+}
+
+/// An append under a lower claim than one that wrote is refused; it counts for the thread of its events.
+pub(super) async fn an_append_takes_a_fence(given: &Given) -> Verdict {
+    let store = events(given)?;
+    let fenced = |drafts: Vec<NewEvent>, counter| {
+        let mut request = AppendEvents::new(drafts);
+        let claim = ClaimNumber { incarnation: 0, counter };
+        request.fence = Some(Fence::new(id("dispatch"), "token", 0, claim));
+        request
+    };
+    store.append_events(fenced(vec![fact("a")], 5)).await?;
+    refuse(given, fenced(vec![fact("x")], 4), ErrorKind::StaleEpoch).await?;
+    refuse(given, fenced(vec![NewEvent::new(id("x"), [of_run("r")])], 9), ErrorKind::Invalid).await?;
+    store.append_events(fenced(vec![fact("b"), both("c")], 5)).await?;
+    let late = crate::given::say_keyed(&id("t"), "k", "x");
+    let late = late.fenced(Fence::new(id("dispatch"), "token", 0, ClaimNumber { incarnation: 0, counter: 4 }));
+    expect_kind(given.commits()?.commit(late).await, ErrorKind::StaleEpoch)?;
+    expect_kinds(given, &of_thread("t"), "a b c").await
+}
+
+/// 1,000 events are one append, and one more is refused.
+pub(super) async fn an_append_has_a_thousand_events_at_most(given: &Given) -> Verdict {
+    let many = |count: usize| AppendEvents::new((0..count).map(|_| fact("x")));
+    refuse(given, many(1_001), ErrorKind::LimitExceeded).await?;
+    expect_eq(events(given)?.append_events(many(1_000)).await?.events.len(), 1_000)
+}
+
+/// A payload at the limit of a record is accepted, a larger one refused.
+pub(super) async fn a_payload_has_a_limit(given: &Given) -> Verdict {
+    let given = given.with_limits(|limits| limits.record_bytes = 2_000).await?;
+    let of = |bytes: usize| fact("x").with_payload(json(&format!("\"{}\"", "x".repeat(bytes - 2))));
+    refuse(&given, AppendEvents::new([of(2_001)]), ErrorKind::LimitExceeded).await?;
+    append_all(&given, [of(2_000)]).await.map(drop)
+}

@@ -1,0 +1,129 @@
+//! Events of commits.
+
+use std::sync::Arc;
+
+use store_core::{AppendEvents, Commit, ErrorKind, Expect, NewEvent, Start, StateChange, Timestamp};
+
+use super::draft::{all, append, both, events, expect_kinds, fact, follow, kinds, next, of_run, of_thread};
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect, expect_eq, expect_kind},
+    given::{id, race, say_keyed},
+    log::draft::{json, user},
+    run::draft::{done, running, write},
+};
+
+fn with(commit: Commit, drafts: impl IntoIterator<Item = NewEvent>) -> Commit {
+    commit.with_events(AppendEvents::new(drafts))
+}
+
+/// The events of a commit are there with it, in the order given; a commit of events alone needs no guard and leaves the
+/// version.
+pub(super) async fn events_come_with_their_commit(given: &Given) -> Verdict {
+    let commit = with(say_keyed(&id("t"), "k", "x").with_run(running("r")), [both("a"), fact("b")]);
+    let receipt = given.commit(commit).await?;
+    let found = all(given, &of_thread("t")).await?;
+    expect_eq(kinds(&found), "a b")?;
+    let refs: Vec<_> = found.iter().map(store_core::EventRef::from).collect();
+    expect_eq(receipt.events, refs)?;
+    expect_kinds(given, &of_run("r"), "a").await?;
+    let alone = given.commit(with(Commit::new(id("t")), [fact("c")])).await?;
+    expect_eq((alone.version, alone.entry_ids.len(), alone.events.len()), (receipt.version, 0, 1))?;
+    let made = given.commit(with(Commit::new(id("new")), [NewEvent::new(id("d"), [of_thread("new")])])).await?;
+    expect_eq(made.version.number(), 0)?;
+    expect_eq(given.thread(&id("new")).await?.version.number(), 0)
+}
+
+/// Events of a commit are of its thread, of its run, or of another run of the thread.
+pub(super) async fn events_of_a_commit_are_its_own(given: &Given) -> Verdict {
+    write(given, "t", done("earlier")).await?;
+    write(given, "u", running("foreign")).await?;
+    let of = |scopes: Vec<store_core::Scope>| NewEvent::new(id("x"), scopes);
+    for draft in [
+        of(vec![of_thread("u")]),
+        of(vec![of_run("foreign")]),
+        of(vec![of_thread("t"), of_run("unknown")]),
+        of(vec![of_thread("u"), of_run("r")]),
+    ] {
+        let commit = with(say_keyed(&id("t"), "k", "x").with_run(running("r")), [fact("good"), draft]);
+        let error = expect_kind(given.commits()?.commit(commit).await, ErrorKind::Invalid)?;
+        expect_eq(error.part(), Some("events[1]"))?;
+    }
+    expect_eq(given.log(&id("t")).await?.len(), 0)?;
+    let drafts = [both("a"), of(vec![of_run("earlier")])];
+    given.accept(with(say_keyed(&id("t"), "k", "x").with_run(running("r")), drafts)).await?;
+    expect_kinds(given, &of_run("earlier"), "x").await
+}
+
+/// What refuses a commit refuses its events; what refuses its events, a key or an expectation, refuses all of it.
+pub(super) async fn a_refused_commit_appends_nothing(given: &Given) -> Verdict {
+    let store = events(given)?;
+    store.append_events(AppendEvents::new([fact("first")]).with_key(id("w"), id("used"))).await?;
+    given.a_log("t", &["x"]).await?;
+    let commit = || say_keyed(&id("t"), "k", "y").with_state(StateChange::new().set("a", json("1")));
+    let drafts = || AppendEvents::new([fact("a"), fact("b")]);
+    let mut unversioned = fact("c");
+    unversioned.schema_version = 0;
+    for (commit, kind) in [
+        (commit().expecting(Expect::Absent).with_events(drafts()), ErrorKind::Conflict),
+        (commit().entry(user("e").below(id("unknown"))).with_events(drafts()), ErrorKind::Invalid),
+        (commit().with_events(drafts().expecting(of_thread("t"), 7)), ErrorKind::Conflict),
+        (commit().with_events(drafts().with_key(id("w"), id("used"))), ErrorKind::IdempotencyMismatch),
+        (with(commit(), [fact("a"), unversioned]), ErrorKind::Invalid),
+        (with(commit(), []), ErrorKind::Invalid),
+    ] {
+        expect_kind(given.commits()?.commit(commit).await, kind)?;
+        expect_kinds(given, &of_thread("t"), "first").await?;
+        expect_eq(given.thread(&id("t")).await?.state_revision, 0)?;
+        expect_eq(given.log(&id("t")).await?.len(), 1)?;
+    }
+    given.accept(commit().with_events(drafts().expecting(of_thread("t"), 1))).await?;
+    expect_kinds(given, &of_thread("t"), "first a b").await
+}
+
+/// The same key and content again give the receipt with its events; other events are other content.
+pub(super) async fn a_repeat_of_a_commit_gives_its_events(given: &Given) -> Verdict {
+    let commit = |kind: &str| with(say_keyed(&id("t"), "k", "x"), [fact(kind)]);
+    let first = given.commit(commit("a")).await?;
+    append(given, &["b"]).await?;
+    let again = given.commit(commit("a")).await?;
+    expect_eq((again.deduplicated, again.events), (true, first.events))?;
+    expect_kind(given.commits()?.commit(commit("c")).await, ErrorKind::IdempotencyMismatch)?;
+    expect_kind(given.commits()?.commit(say_keyed(&id("t"), "k", "x")).await, ErrorKind::IdempotencyMismatch)?;
+    expect_kinds(given, &of_thread("t"), "a b").await
+}
+
+/// A subscriber that hears of a commit finds all of it, and hears nothing of one that was refused.
+pub(super) async fn a_subscriber_sees_whole_commits(given: &Given) -> Verdict {
+    let mut stream = follow(given, of_thread("t"), Start::Now).await?;
+    let commits = given.commits()?;
+    let writers = tokio::spawn(race(3, move |task| {
+        let commits = Arc::clone(&commits);
+        async move {
+            for at in 0..30 {
+                let name = format!("{task}.{at}");
+                let commit = with(say_keyed(&id("t"), &name, "x"), [fact(&name)]);
+                // Every third one is refused.
+                let commit = if at % 3 == 0 { commit.entry(user("y").below(id("unknown"))) } else { commit };
+                let refused = commits.commit(commit).await.is_err();
+                assert_eq!(refused, at % 3 == 0, "{name}");
+            }
+        }
+    }));
+    for heard in 1..=60_usize {
+        let event = next(&mut stream).await.ok_or_else(|| Failure::new("the subscription ended"))??;
+        let at: usize = event.kind.as_str().split('.').nth(1).and_then(|at| at.parse().ok()).unwrap_or_default();
+        expect(!at.is_multiple_of(3), format!("`{}` of a refused commit", event.kind))?;
+        let found = given.thread(&id("t")).await?.version.number();
+        expect(found >= heard as u64, format!("{heard} events, and version {found}"))?;
+    }
+    writers.await.map(drop).map_err(|error| Failure::new(error.to_string()))
+}
+
+/// Events of a commit that says when it happened have that time.
+pub(super) async fn events_have_the_time_of_their_commit(given: &Given) -> Verdict {
+    let at = Timestamp::from_millis(1_000_000_000_000)?;
+    given.accept(with(say_keyed(&id("t"), "k", "x"), [fact("a")]).at(at)).await?;
+    let found = all(given, &of_thread("t")).await?;
+    expect_eq(found.iter().map(|event| event.created_at).collect::<Vec<_>>(), vec![at])
+}

@@ -1,0 +1,135 @@
+//! Short ways to write down events.
+
+use std::{sync::Arc, time::Duration};
+
+use store_core::{
+    AppendEvents, Cursor, Direction, Error, ErrorKind, Event, EventFilter, EventQuery, EventStore, EventStream,
+    EventVisibility, NewEvent, PageRequest, Scope, Start, Subscribe,
+};
+use tokio::time::timeout;
+
+use crate::{
+    check::{Failure, Verdict, expect_eq, expect_kind},
+    given::{Given, id, walk},
+    log::writer::join,
+};
+
+/// The events of the tenant `default`.
+pub(super) fn events(given: &Given) -> Result<Arc<dyn EventStore>, Failure> {
+    given.stores()?.events.ok_or_else(|| Failure::new("the store has no events"))
+}
+
+/// The scope of a thread.
+pub(super) fn of_thread(name: &str) -> Scope {
+    Scope::Thread(id(name))
+}
+
+/// The scope of a run.
+pub(super) fn of_run(name: &str) -> Scope {
+    Scope::Run(id(name))
+}
+
+/// An event of this kind in the thread `t`.
+pub(super) fn fact(kind: &str) -> NewEvent {
+    NewEvent::new(id(kind), [of_thread("t")])
+}
+
+/// The same in the thread `t` and the run `r`.
+pub(super) fn both(kind: &str) -> NewEvent {
+    NewEvent::new(id(kind), [of_thread("t"), of_run("r")])
+}
+
+/// An event of this kind in the thread `t` that not everybody sees.
+pub(super) fn hidden(kind: &str, visibility: EventVisibility) -> NewEvent {
+    fact(kind).with_visibility(visibility)
+}
+
+/// Appends an event of each kind to the thread `t`, one append after the other.
+pub(super) async fn append(given: &Given, kinds: &[&str]) -> Result<Vec<Event>, Failure> {
+    let mut appended = Vec::new();
+    for kind in kinds {
+        appended.extend(append_all(given, [fact(kind)]).await?);
+    }
+    Ok(appended)
+}
+
+/// Appends events together.
+pub(super) async fn append_all(
+    given: &Given,
+    drafts: impl IntoIterator<Item = NewEvent>,
+) -> Result<Vec<Event>, Failure> {
+    let request = AppendEvents::new(drafts);
+    Ok(events(given)?.append_events(request).await?.events)
+}
+
+/// Wants an append to be refused, and to change nothing. Gives the error.
+pub(super) async fn refuse(given: &Given, request: AppendEvents, kind: ErrorKind) -> Result<Error, Failure> {
+    let before = (all(given, &of_thread("t")).await?, all(given, &of_run("r")).await?);
+    let error = expect_kind(events(given)?.append_events(request).await, kind)?;
+    expect_eq((all(given, &of_thread("t")).await?, all(given, &of_run("r")).await?), before)?;
+    Ok(error)
+}
+
+/// Every event of a scope, in small pages.
+pub(super) async fn all(given: &Given, scope: &Scope) -> Result<Vec<Event>, Failure> {
+    listed(given, EventQuery::new(scope.clone())).await
+}
+
+/// Every event of a query, in small pages.
+pub(super) async fn listed(given: &Given, query: EventQuery) -> Result<Vec<Event>, Failure> {
+    let store = &events(given)?;
+    walk(PageRequest::first(3), |page| store.list_events(query.clone().with_page(page))).await
+}
+
+/// The events behind a cursor, or before it.
+pub(super) async fn from(
+    given: &Given,
+    scope: &Scope,
+    cursor: &Cursor,
+    direction: Direction,
+) -> store_core::Result<Vec<Event>> {
+    let page = PageRequest::first(1_000).after(cursor.clone());
+    let query = EventQuery::new(scope.clone()).with_direction(direction).with_page(page);
+    let store = events(given).map_err(|failure| Error::unavailable(failure.to_string()))?;
+    Ok(store.list_events(query).await?.items)
+}
+
+/// The kinds of events, with a blank between them.
+pub(super) fn kinds(events: &[Event]) -> String {
+    join(events.iter().map(|event| event.kind.as_str()))
+}
+
+/// Wants a scope to hold events of these kinds, in this order.
+pub(super) async fn expect_kinds(given: &Given, scope: &Scope, wanted: &str) -> Verdict {
+    expect_eq(kinds(&all(given, scope).await?), wanted)
+}
+
+/// Follows a scope.
+pub(super) async fn follow(given: &Given, scope: Scope, start: Start) -> Result<EventStream, Failure> {
+    Ok(events(given)?.subscribe(Subscribe::new(scope, start)).await?.events)
+}
+
+/// The next `count` events of a subscription.
+pub(super) async fn take(stream: &mut EventStream, count: usize) -> Result<Vec<Event>, Failure> {
+    const PATIENCE: Duration = Duration::from_secs(20);
+    let mut taken = Vec::new();
+    while taken.len() < count {
+        let next = timeout(PATIENCE, next(stream)).await;
+        let late = || Failure::new(format!("only {} of {count} events came", taken.len()));
+        match next.map_err(|_| late())? {
+            Some(event) => taken.push(event?),
+            None => return Err(Failure::new("the subscription ended")),
+        }
+    }
+    Ok(taken)
+}
+
+/// What a stream gives next.
+pub(crate) async fn next(stream: &mut EventStream) -> Option<store_core::Result<Event>> {
+    std::future::poll_fn(|context| stream.as_mut().poll_next(context)).await
+}
+
+/// What everybody may see.
+pub(super) fn public() -> EventFilter {
+    EventFilter::public()
+}

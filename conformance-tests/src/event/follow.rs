@@ -1,0 +1,149 @@
+//! Subscriptions.
+
+use std::{sync::Arc, time::Duration};
+
+use store_core::{AppendEvents, ErrorKind, Event, EventStore, Start, Subscribe, TrimBefore, TrimRequest};
+
+use super::draft::{all, append, both, events, fact, follow, kinds, next, of_run, of_thread, take};
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect, expect_eq, expect_kind},
+    given::{race, race_two},
+};
+
+async fn write(store: Arc<dyn EventStore>, task: usize, count: usize) -> store_core::Result<()> {
+    for at in 0..count {
+        store.append_events(AppendEvents::new([fact(&format!("{task}.{at}"))])).await?;
+    }
+    Ok(())
+}
+
+/// A subscription gives what was there behind its start, then what is appended, each event once and in order.
+pub(super) async fn a_subscriber_gets_history_and_what_comes(given: &Given) -> Verdict {
+    let store = events(given)?;
+    let appended = append(given, &["a", "b", "c"]).await?;
+    let second = appended[1].cursors.thread.clone().ok_or_else(|| Failure::new("no cursor"))?;
+    let mut from_first = follow(given, of_thread("t"), Start::First).await?;
+    let mut from_second = follow(given, of_thread("t"), Start::After(second)).await?;
+    expect_eq(kinds(&take(&mut from_first, 3).await?), "a b c")?;
+    race(4, |task| write(Arc::clone(&store), task, 25)).await.into_iter().collect::<store_core::Result<Vec<()>>>()?;
+    let whole = all(given, &of_thread("t")).await?;
+    expect_eq(take(&mut from_first, 100).await?, whole[3..].to_vec())?;
+    expect_eq(take(&mut from_second, 101).await?, whole[2..].to_vec())
+}
+
+/// `Now` gives what is appended after the call returned, and says where it began.
+pub(super) async fn now_is_behind_all_that_is_there(given: &Given) -> Verdict {
+    let store = events(given)?;
+    let begun = store.subscribe(Subscribe::new(of_thread("u"), Start::Now)).await?;
+    expect_eq(begun.started_after, None)?;
+    let appended = append(given, &["a", "b"]).await?;
+    let mut begun = store.subscribe(Subscribe::new(of_thread("t"), Start::Now)).await?;
+    expect_eq(begun.started_after.as_ref(), appended[1].cursors.thread.as_ref())?;
+    append(given, &["c"]).await?;
+    expect_eq(kinds(&take(&mut begun.events, 1).await?), "c")
+}
+
+/// An append that races with a subscription is delivered once, or lies before its start.
+pub(super) async fn an_append_races_with_a_subscription(given: &Given) -> Verdict {
+    for round in 0..30 {
+        let (one, other) = (events(given)?, events(given)?);
+        let request = AppendEvents::new([both(&format!("{round}"))]);
+        let (appended, begun) = race_two(async move { one.append_events(request).await }, async move {
+            other.subscribe(Subscribe::new(of_run("r"), Start::Now)).await
+        })
+        .await;
+        let (event, mut begun) = (appended?.events.remove(0), begun?);
+        let is_before = begun.started_after == event.cursors.run;
+        let last = events(given)?.append_events(AppendEvents::new([both("last")])).await?.events.remove(0);
+        let wanted = if is_before { vec![last] } else { vec![event, last] };
+        expect_eq(take(&mut begun.events, wanted.len()).await?, wanted)?;
+    }
+    Ok(())
+}
+
+/// A subscriber that takes its time gets everything, in order, and nothing twice.
+pub(super) async fn a_slow_subscriber_misses_nothing(given: &Given) -> Verdict {
+    let store = events(given)?;
+    let mut slow = follow(given, of_thread("t"), Start::First).await?;
+    let mut seen: Vec<Event> = Vec::new();
+    for round in 0..4 {
+        race(4, |task| write(Arc::clone(&store), round * 4 + task, 150))
+            .await
+            .into_iter()
+            .collect::<store_core::Result<Vec<()>>>()?;
+        seen.extend(take(&mut slow, 7).await?);
+    }
+    seen.extend(take(&mut slow, 2_400 - 28).await?);
+    let whole = all(given, &of_thread("t")).await?;
+    expect(seen == whole, format!("{} events of {}, or in another order", seen.len(), whole.len()))
+}
+
+/// A cursor of another scope, or a forged one, fails the call.
+pub(super) async fn a_bad_start_fails_the_call(given: &Given) -> Verdict {
+    let appended = append(given, &["a"]).await?;
+    let cursor = appended[0].cursors.thread.clone().ok_or_else(|| Failure::new("no cursor"))?;
+    let store = events(given)?;
+    let foreign = Subscribe::new(of_thread("u"), Start::After(cursor));
+    expect_kind(store.subscribe(foreign).await.map(drop), ErrorKind::InvalidCursor)?;
+    let forged = Start::After(store_core::Cursor::from_text("forged"));
+    let forged = Subscribe::new(of_thread("t"), forged);
+    expect_kind(store.subscribe(forged).await.map(drop), ErrorKind::InvalidCursor).map(drop)
+}
+
+/// A subscriber that is behind the floor is told where the floor is, and its stream ends.
+pub(super) async fn a_trim_ends_who_is_behind(given: &Given) -> Verdict {
+    let store = events(given)?;
+    let mut stream = follow(given, of_thread("t"), Start::First).await?;
+    let appended = append(given, &["a", "b", "c"]).await?;
+    let cursor = appended[1].cursors.thread.clone().ok_or_else(|| Failure::new("no cursor"))?;
+    store.trim_events(TrimRequest::new(of_thread("t"), TrimBefore::Cursor(cursor.clone()))).await?;
+    let error = next(&mut stream).await.ok_or_else(|| Failure::new("the stream ended"))?;
+    expect_kind(error, ErrorKind::CursorExpired)?;
+    expect(next(&mut stream).await.is_none(), "the stream goes on behind an error")?;
+    let mut again = follow(given, of_thread("t"), Start::After(cursor)).await?;
+    expect_eq(kinds(&take(&mut again, 1).await?), "c")
+}
+
+/// Subscriptions that are dropped, before their first event or between two, disturb nobody.
+pub(super) async fn a_dropped_subscription_leaves_nothing(given: &Given) -> Verdict {
+    append(given, &["a"]).await?;
+    for round in 0..50_usize {
+        let mut stream = follow(given, of_thread("t"), Start::First).await?;
+        let other = follow(given, of_thread(&format!("nobody.{round}")), Start::Now).await?;
+        drop(other);
+        take(&mut stream, round % 2).await?;
+        // In the middle of waiting for the next one.
+        let _waited = tokio::time::timeout(Duration::from_millis(1), take(&mut stream, 2)).await;
+        drop(stream);
+        append(given, &["b"]).await?;
+    }
+    expect_eq(all(given, &of_thread("t")).await?.len(), 51)
+}
+
+/// Each of many subscribers of a scope gets everything.
+pub(super) async fn every_subscriber_gets_everything(given: &Given) -> Verdict {
+    let store = events(given)?;
+    let mut streams = Vec::new();
+    for _ in 0..20 {
+        streams.push(follow(given, of_thread("t"), Start::Now).await?);
+    }
+    race(4, |task| write(Arc::clone(&store), task, 20)).await.into_iter().collect::<store_core::Result<Vec<()>>>()?;
+    let whole = all(given, &of_thread("t")).await?;
+    for stream in &mut streams {
+        expect_eq(&take(stream, 80).await?, &whole)?;
+    }
+    Ok(())
+}
+
+/// When the store is closed a subscription ends with `Closed`, also one that waits.
+pub(super) async fn closing_ends_subscriptions(given: &Given) -> Verdict {
+    append(given, &["a"]).await?;
+    let mut waiting = follow(given, of_thread("t"), Start::Now).await?;
+    let waits = tokio::spawn(async move { next(&mut waiting).await });
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    given.store().close().await?;
+    let ended = waits.await.map_err(|error| Failure::new(error.to_string()))?;
+    let ended = ended.ok_or_else(|| Failure::new("it ended without saying why"))?;
+    expect_kind(ended, ErrorKind::Closed).map(drop)
+}

@@ -1,0 +1,85 @@
+//! Idempotency keys of writers.
+
+use std::time::Duration;
+
+use store_core::{AppendEvents, ErrorKind, NewEvent, TrimBefore, TrimRequest};
+
+use super::draft::{all, append, both, events, fact, of_run, of_thread, refuse};
+use crate::{
+    Given, Verdict,
+    check::{expect, expect_eq},
+    given::id,
+    log::draft::json,
+};
+
+fn keyed(writer: &str, drafts: Vec<NewEvent>) -> AppendEvents {
+    AppendEvents::new(drafts).with_key(id(writer), id("k"))
+}
+
+/// The same writer, key and drafts again give the first events and write nothing, whatever came since, and whatever is
+/// expected.
+pub(super) async fn a_repeat_gives_the_first_events(given: &Given) -> Verdict {
+    let store = events(given)?;
+    let request = || keyed("w", vec![fact("a"), both("b")]).expecting(of_thread("t"), 0);
+    let first = store.append_events(request()).await?;
+    expect(!first.deduplicated, "the first append is a repeat")?;
+    append(given, &["c"]).await?;
+    let before = all(given, &of_thread("t")).await?;
+    let again = store.append_events(request()).await?;
+    expect_eq((again.events, again.deduplicated), (first.events, true))?;
+    expect_eq(all(given, &of_thread("t")).await?, before)
+}
+
+/// With other drafts a key is refused: all of a draft counts, and the order of its scopes does not.
+pub(super) async fn a_key_has_one_content(given: &Given) -> Verdict {
+    let store = events(given)?;
+    store.append_events(keyed("w", vec![both("a").with_payload(json("1"))])).await?;
+    let mut turned = NewEvent::new(id("a"), [of_run("r"), of_thread("t")]).with_payload(json("1"));
+    expect(store.append_events(keyed("w", vec![turned.clone()])).await?.deduplicated, "the order of scopes counts")?;
+    turned.origin = Some(id("other"));
+    for drafts in [
+        vec![both("b").with_payload(json("1"))],
+        vec![both("a").with_payload(json("1.0"))],
+        vec![both("a")],
+        vec![fact("a").with_payload(json("1"))],
+        vec![both("a").with_payload(json("1")), both("a").with_payload(json("1"))],
+        vec![turned],
+    ] {
+        refuse(given, keyed("w", drafts), ErrorKind::IdempotencyMismatch).await?;
+    }
+    Ok(())
+}
+
+/// A key needs a writer, and the keys of two writers are apart.
+pub(super) async fn a_key_belongs_to_its_writer(given: &Given) -> Verdict {
+    let store = events(given)?;
+    let mut nobody = keyed("w", vec![fact("x")]);
+    nobody.writer = None;
+    refuse(given, nobody, ErrorKind::Invalid).await?;
+    for (writer, kind) in [("w", "a"), ("v", "b")] {
+        expect(!store.append_events(keyed(writer, vec![fact(kind)])).await?.deduplicated, "a key of another writer")?;
+    }
+    let mut unkeyed = AppendEvents::new([fact("c")]);
+    unkeyed.writer = Some(id("w"));
+    for _ in 0..2 {
+        store.append_events(unkeyed.clone()).await?;
+    }
+    super::draft::expect_kinds(given, &of_thread("t"), "a b c c").await
+}
+
+/// A key whose events were trimmed is remembered for 30 days, and one whose events are there for as long as they are.
+pub(super) async fn a_key_is_remembered_for_thirty_days(given: &Given) -> Verdict {
+    const DAY: Duration = Duration::from_hours(24);
+    let store = events(given)?;
+    let kept = store.append_events(keyed("kept", vec![fact("kept")])).await?;
+    given.advance(29 * DAY).await;
+    let gone = store.append_events(keyed("gone", vec![NewEvent::new(id("gone"), [of_run("r")])])).await?;
+    let cursor = gone.events[0].cursors.run.clone();
+    let cursor = cursor.ok_or_else(|| crate::Failure::new("no cursor"))?;
+    store.trim_events(TrimRequest::new(of_run("r"), TrimBefore::Cursor(cursor))).await?;
+    given.advance(29 * DAY).await;
+    let again = store.append_events(keyed("gone", vec![NewEvent::new(id("gone"), [of_run("r")])])).await?;
+    expect_eq((again.deduplicated, again.events.len()), (true, 0))?;
+    let again = store.append_events(keyed("kept", vec![fact("kept")])).await?;
+    expect_eq((again.deduplicated, again.events), (true, kept.events))
+}

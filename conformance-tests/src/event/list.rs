@@ -1,0 +1,110 @@
+//! Reading events.
+
+use std::time::Duration;
+
+use store_core::{Cursor, Direction, ErrorKind, Event, EventFilter, EventQuery, EventVisibility, PageRequest, Scope};
+
+use super::draft::{
+    all, append, append_all, both, events, fact, from, hidden, kinds, listed, of_run, of_thread, public,
+};
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect, expect_eq, expect_kind},
+    given::id,
+};
+
+fn cursor(event: &Event, scope: &Scope) -> Result<Cursor, Failure> {
+    event.cursor(scope).cloned().ok_or_else(|| Failure::new("an event without a cursor"))
+}
+
+fn filter(set: impl FnOnce(&mut EventFilter)) -> EventFilter {
+    let mut filter = EventFilter::default();
+    set(&mut filter);
+    filter
+}
+
+/// A list begins strictly behind its cursor, which may be that of any event of the scope, in both directions; a cursor
+/// of another scope is refused.
+pub(super) async fn a_list_goes_on_behind_the_cursor(given: &Given) -> Verdict {
+    let t = of_thread("t");
+    let appended = append_all(given, ["a", "b", "c", "d", "e"].map(both)).await?;
+    for (at, event) in appended.iter().enumerate() {
+        let cursor = cursor(event, &t)?;
+        let later = from(given, &t, &cursor, Direction::Forward).await?;
+        expect_eq(later, appended[at + 1..].to_vec())?;
+        let mut earlier = from(given, &t, &cursor, Direction::Backward).await?;
+        earlier.reverse();
+        expect_eq(earlier, appended[..at].to_vec())?;
+        expect_kind(from(given, &of_run("r"), &cursor, Direction::Forward).await, ErrorKind::InvalidCursor)?;
+        expect_kind(from(given, &of_thread("u"), &cursor, Direction::Forward).await, ErrorKind::InvalidCursor)?;
+    }
+    let mut back = listed(given, EventQuery::new(t.clone()).with_direction(Direction::Backward)).await?;
+    back.reverse();
+    expect_eq(back, all(given, &t).await?)?;
+    expect_eq(all(given, &of_thread("unknown")).await?, vec![])
+}
+
+/// Walking with a filter misses and repeats nothing.
+pub(super) async fn filters_miss_and_repeat_nothing(given: &Given) -> Verdict {
+    let mut times = Vec::new();
+    for round in 0..10 {
+        let drafts = [
+            fact("public"),
+            hidden("internal", EventVisibility::Internal),
+            hidden("audit", EventVisibility::Audit),
+            fact(&format!("round.{round}")),
+        ];
+        times.push(append_all(given, drafts).await?[0].created_at);
+        given.advance(Duration::from_secs(1)).await;
+    }
+    let filtered = async |filter: EventFilter| {
+        let query = EventQuery::new(of_thread("t")).with_filter(filter.clone());
+        let found = listed(given, query.clone()).await?;
+        let mut back = listed(given, query.with_direction(Direction::Backward)).await?;
+        back.reverse();
+        expect_eq(&back, &found)?;
+        let count = events(given)?.count_events(&of_thread("t"), &filter).await?;
+        expect_eq(count, found.len() as u64)?;
+        Ok::<_, Failure>(found)
+    };
+    let audits = filtered(filter(|filter| filter.visibility = Some(vec![EventVisibility::Audit]))).await?;
+    expect_eq(audits.len(), 10)?;
+    expect(audits.iter().all(|event| event.kind.as_str() == "audit"), "another visibility")?;
+    let two = vec![id("round.3"), id("round.7"), id("unknown")];
+    expect_eq(kinds(&filtered(filter(|filter| filter.kinds = Some(two))).await?), "round.3 round.7")?;
+    let (after, before) = (Some(times[2]), Some(times[5]));
+    let between = filtered(filter(|filter| (filter.created_after, filter.created_before) = (after, before))).await?;
+    expect_eq(between.len(), 12)?;
+    expect_eq(filtered(filter(|filter| filter.kinds = Some(Vec::new()))).await?.len(), 0)?;
+    expect_eq(filtered(EventFilter::default()).await?.len(), 40)
+}
+
+/// A scope tells how many events were appended and how many are there, where its floor is, and where it ends.
+pub(super) async fn a_scope_tells_how_it_stands(given: &Given) -> Verdict {
+    let store = events(given)?;
+    let empty = store.load_scope(&of_thread("t")).await?;
+    expect_eq((empty.appended, empty.floor, empty.events, empty.last), (0, 0, 0, None))?;
+    let appended = append(given, &["a", "b", "c"]).await?;
+    let info = store.load_scope(&of_thread("t")).await?;
+    expect_eq((info.appended, info.floor, info.events), (3, 0, 3))?;
+    expect_eq(info.last.as_ref(), appended[2].cursors.thread.as_ref())?;
+    expect_eq(store.count_events(&of_thread("t"), &EventFilter::default()).await?, 3)?;
+    expect_eq(store.count_events(&of_thread("u"), &EventFilter::default()).await?, 0)?;
+    let bad = EventQuery::new(of_thread("t")).with_page(PageRequest::first(0));
+    expect_kind(store.list_events(bad).await, ErrorKind::Invalid).map(drop)
+}
+
+/// Who asks for what is public sees nothing else: in lists, in counts, in subscriptions.
+pub(super) async fn the_public_sees_public_events(given: &Given) -> Verdict {
+    for (at, visibility) in EventVisibility::ALL.iter().cycle().take(12).enumerate() {
+        append_all(given, [hidden(&format!("{}.{at}", visibility.name()), *visibility)]).await?;
+    }
+    let seen = listed(given, EventQuery::new(of_thread("t")).with_filter(public())).await?;
+    expect_eq(kinds(&seen), "public.0 public.4 public.8")?;
+    let store = events(given)?;
+    expect_eq(store.count_events(&of_thread("t"), &public()).await?, 3)?;
+    let request = store_core::Subscribe::new(of_thread("t"), store_core::Start::First).with_filter(public());
+    let mut stream = store.subscribe(request).await?.events;
+    append_all(given, [hidden("hidden", EventVisibility::Sensitive), fact("public.last")]).await?;
+    expect_eq(kinds(&super::draft::take(&mut stream, 4).await?), "public.0 public.4 public.8 public.last")
+}

@@ -1,0 +1,101 @@
+//! Removing old events.
+
+use std::time::Duration;
+
+use store_core::{Cursor, DeleteRequest, Detail, Direction, ErrorKind, Event, Scope, Silent, TrimBefore, TrimRequest};
+
+use super::draft::{all, append, append_all, both, events, expect_kinds, from, of_run, of_thread};
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect_eq, expect_kind},
+    given::id,
+};
+
+fn up_to(event: &Event, scope: &Scope) -> Result<TrimRequest, Failure> {
+    let cursor = event.cursor(scope).cloned().ok_or_else(|| Failure::new("an event without a cursor"))?;
+    Ok(TrimRequest::new(scope.clone(), TrimBefore::Cursor(cursor)))
+}
+
+/// A trim removes the events up to a cursor, the oldest first; sequences go on, and a dry run changes nothing.
+pub(super) async fn the_oldest_are_removed(given: &Given) -> Verdict {
+    let (store, t) = (events(given)?, of_thread("t"));
+    let appended = append(given, &["a", "b", "c", "d"]).await?;
+    let dry = store.trim_events(up_to(&appended[1], &t)?.dry()).await?;
+    expect_eq((dry.events, dry.floor), (2, 2))?;
+    expect_kinds(given, &t, "a b c d").await?;
+    let done = store.trim_events(up_to(&appended[1], &t)?).await?;
+    expect_eq((done.events, done.floor), (2, 2))?;
+    expect_kinds(given, &t, "c d").await?;
+    let again = store.trim_events(up_to(&appended[0], &t)?).await?;
+    expect_eq((again.events, again.floor), (0, 2))?;
+    append(given, &["e"]).await?;
+    let info = store.load_scope(&t).await?;
+    expect_eq((info.appended, info.floor, info.events), (5, 2, 3))?;
+    expect_eq(store.load_event(&appended[0].id).await?, None)?;
+    let last = append(given, &["f"]).await?;
+    expect_eq(store.trim_events(up_to(&last[0], &t)?).await?.events, 4)?;
+    expect_kinds(given, &t, "").await?;
+    append(given, &["g"]).await?;
+    expect_eq(store.load_scope(&t).await?.appended, 7)
+}
+
+/// By time the longest beginning goes whose events are all older.
+pub(super) async fn a_trim_by_time_stops_at_the_first_that_is_younger(given: &Given) -> Verdict {
+    let (store, t) = (events(given)?, of_thread("t"));
+    let mut times = Vec::new();
+    for kind in ["a", "b", "c", "d"] {
+        times.push(append(given, &[kind]).await?[0].created_at);
+        given.advance(Duration::from_secs(10)).await;
+    }
+    let before = |time| TrimRequest::new(t.clone(), TrimBefore::Time(time));
+    expect_eq(store.trim_events(before(times[0])).await?.events, 0)?;
+    expect_eq(store.trim_events(before(times[2]).dry()).await?.events, 2)?;
+    expect_eq(store.trim_events(before(times[2])).await?.events, 2)?;
+    expect_kinds(given, &t, "c d").await?;
+    let all_of_them = times[3].saturating_add(Duration::from_secs(1));
+    expect_eq(store.trim_events(before(all_of_them)).await?.events, 2)
+}
+
+/// A cursor below the floor is refused with the floor, in lists and subscriptions; the one at the floor is not.
+pub(super) async fn a_cursor_below_the_floor_is_refused(given: &Given) -> Verdict {
+    let (store, t) = (events(given)?, of_thread("t"));
+    let appended = append(given, &["a", "b", "c"]).await?;
+    let cursors: Vec<Cursor> = appended.iter().filter_map(|event| event.cursors.thread.clone()).collect();
+    store.trim_events(up_to(&appended[1], &t)?).await?;
+    let refused = expect_kind(from(given, &t, &cursors[0], Direction::Forward).await, ErrorKind::CursorExpired)?;
+    expect_eq(refused.detail(), &Detail::CursorExpired { floor: 2 })?;
+    let behind = store_core::Subscribe::new(t.clone(), store_core::Start::After(cursors[0].clone()));
+    let refused = store.subscribe(behind).await.map(drop);
+    expect_kind(refused, ErrorKind::CursorExpired)?;
+    for (cursor, left) in [(&cursors[1], 1), (&cursors[2], 0)] {
+        expect_eq(from(given, &t, cursor, Direction::Forward).await?.len(), left)?;
+    }
+    let foreign = TrimRequest::new(of_thread("u"), TrimBefore::Cursor(cursors[2].clone()));
+    expect_kind(store.trim_events(foreign).await, ErrorKind::InvalidCursor).map(drop)
+}
+
+/// An event that was trimmed from one scope is still in the other, and found by its id until it is gone from both.
+pub(super) async fn an_event_stays_in_its_other_scope(given: &Given) -> Verdict {
+    let store = events(given)?;
+    let appended = append_all(given, ["a", "b"].map(both)).await?;
+    store.trim_events(up_to(&appended[1], &of_thread("t"))?).await?;
+    expect_kinds(given, &of_thread("t"), "").await?;
+    expect_eq(all(given, &of_run("r")).await?, appended.clone())?;
+    expect_eq(store.load_event(&appended[0].id).await?, Some(appended[0].clone()))?;
+    store.trim_events(up_to(&appended[0], &of_run("r"))?).await?;
+    expect_eq(store.load_event(&appended[0].id).await?, None)?;
+    expect_eq(store.load_event(&appended[1].id).await?, Some(appended[1].clone()))
+}
+
+/// Deleting a thread leaves its events; one made anew under its id goes on in the same scope.
+pub(super) async fn a_deleted_thread_leaves_its_events(given: &Given) -> Verdict {
+    given.a_thread("t").await?;
+    let appended = append(given, &["a"]).await?;
+    let threads = given.threads()?;
+    threads.delete_thread(&id("t"), DeleteRequest::default()).await?;
+    threads.purge_deleted(&Silent).await?;
+    expect_eq(all(given, &of_thread("t")).await?, appended)?;
+    given.a_thread("t").await?;
+    append(given, &["b"]).await?;
+    expect_kinds(given, &of_thread("t"), "a b").await
+}

@@ -1,0 +1,283 @@
+//! Events (EV): one list for a tenant; a scope is what of it names the scope, from its floor on.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde_json::json;
+use store_core::{
+    AppendEvents, AppendedEvents, CursorKey, Detail, Direction, Error, Event, EventFilter, EventId, EventKey,
+    EventQuery, Limits, NewEvent, Page, Result, Scope, ScopeInfo, Start, Subscribe, TenantId, Timestamp, TrimBefore,
+    TrimRequest, Trimmed, Version, WriterId, check_limit,
+    event::{cursor, fenced_thread, place},
+};
+
+use super::{
+    bug::Bug,
+    commit::{Setting, check_fence},
+    world::{Tenant, record},
+};
+
+/// How long the key of an append is remembered at least (EV-5).
+const REMEMBERED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Everything about events of a tenant.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Log {
+    /// Every event ever appended, in order, without cursors.
+    events: Vec<Event>,
+    /// How many of each scope are trimmed.
+    floors: BTreeMap<Scope, u64>,
+    /// When something was last appended to each scope.
+    times: BTreeMap<Scope, Timestamp>,
+    keys: BTreeMap<(WriterId, EventKey), Remembered>,
+}
+
+/// What is remembered of a key: the drafts, the events of them, and when.
+type Remembered = (Vec<NewEvent>, Vec<EventId>, Timestamp);
+
+impl Log {
+    /// The events of a scope, each with its sequence number.
+    fn scope(&self, scope: &Scope) -> impl DoubleEndedIterator<Item = (u64, &Event)> {
+        let of_scope: Vec<_> = self.events.iter().filter(|event| event.scopes().any(|own| own == *scope)).collect();
+        (1..).zip(of_scope).collect::<Vec<_>>().into_iter()
+    }
+
+    fn count(&self, scope: &Scope) -> u64 {
+        self.scope(scope).count() as u64
+    }
+
+    fn floor(&self, scope: &Scope) -> u64 {
+        self.floors.get(scope).copied().unwrap_or_default()
+    }
+
+    /// Whether anything is there.
+    pub(super) fn is_empty(&self) -> bool {
+        !self.events.iter().any(|event| self.is_there(event))
+    }
+
+    fn is_there(&self, event: &Event) -> bool {
+        event.scopes().any(|scope| {
+            let mut of_scope = self.scope(&scope);
+            of_scope.any(|(seq, own)| own.id == event.id && seq > self.floor(&scope))
+        })
+    }
+
+    fn seal(&self, event: &Event, sealer: (&TenantId, &CursorKey)) -> Event {
+        let mut sealed = event.clone();
+        for scope in event.scopes() {
+            let seq = self.scope(&scope).find(|(_, own)| own.id == event.id).map(|(seq, _)| seq);
+            let at = seq.map(|seq| cursor(&scope, seq, sealer));
+            match scope {
+                Scope::Thread(_) => sealed.cursors.thread = at,
+                Scope::Run(_) => sealed.cursors.run = at,
+            }
+        }
+        sealed
+    }
+
+    pub(super) fn load(&self, id: &EventId, sealer: (&TenantId, &CursorKey)) -> Option<Event> {
+        let found = self.events.iter().find(|event| event.id == *id);
+        found.filter(|event| self.is_there(event)).map(|event| self.seal(event, sealer))
+    }
+
+    pub(super) fn list(
+        &self,
+        query: &EventQuery,
+        sealer: (&TenantId, &CursorKey),
+        bug: Option<Bug>,
+    ) -> Result<Page<Event>> {
+        let limit = query.page.checked_limit()?;
+        let after = place(&query.scope, query.page.cursor.as_ref(), sealer)?;
+        let floor = self.floor(&query.scope);
+        if after.is_some_and(|after| after < floor) && bug != Some(Bug::TrimmedCursorGoesOn) {
+            return Err(Error::new(Detail::CursorExpired { floor }));
+        }
+        let mut all: Vec<_> = self.scope(&query.scope).filter(|(seq, _)| *seq > floor).collect();
+        match query.direction {
+            Direction::Forward => all.retain(|(seq, _)| after.is_none_or(|after| *seq > after)),
+            Direction::Backward => {
+                all.retain(|(seq, _)| after.is_none_or(|after| *seq < after));
+                all.reverse();
+            }
+        }
+        all.retain(|(_, event)| query.filter.admits(event) || bug == Some(Bug::InternalEventsShown));
+        let next = (all.len() > limit).then(|| all.get(limit - 1).map(|(seq, _)| cursor(&query.scope, *seq, sealer)));
+        all.truncate(limit);
+        Ok(Page { items: all.iter().map(|(_, event)| self.seal(event, sealer)).collect(), next: next.flatten() })
+    }
+
+    pub(super) fn count_of(&self, scope: &Scope, filter: &EventFilter) -> u64 {
+        let floor = self.floor(scope);
+        self.scope(scope).filter(|(seq, event)| *seq > floor && filter.admits(event)).count() as u64
+    }
+
+    pub(super) fn info(&self, scope: &Scope, sealer: (&TenantId, &CursorKey)) -> ScopeInfo {
+        let count = self.count(scope);
+        ScopeInfo::new(count, self.floor(scope), (count > 0).then(|| cursor(scope, count, sealer)))
+    }
+
+    /// The sequence number that a subscription begins behind.
+    pub(super) fn start(&self, request: &Subscribe, sealer: (&TenantId, &CursorKey), bug: Option<Bug>) -> Result<u64> {
+        let floor = self.floor(&request.scope);
+        match &request.start {
+            Start::First => Ok(floor),
+            Start::Now if bug == Some(Bug::NowIsEarlier) => Ok(self.count(&request.scope).saturating_sub(1)),
+            Start::Now => Ok(self.count(&request.scope)),
+            Start::After(at) => {
+                let after = place(&request.scope, Some(at), sealer)?.unwrap_or_default();
+                if after < floor { Err(Error::new(Detail::CursorExpired { floor })) } else { Ok(after) }
+            }
+        }
+    }
+
+    /// The next event of a subscription behind a sequence number, and its own.
+    pub(super) fn next(
+        &self,
+        request: &Subscribe,
+        after: u64,
+        sealer: (&TenantId, &CursorKey),
+    ) -> Result<Option<(u64, Event)>> {
+        let floor = self.floor(&request.scope);
+        if after < floor {
+            return Err(Error::new(Detail::CursorExpired { floor }));
+        }
+        let mut rest = self.scope(&request.scope).filter(|(seq, event)| *seq > after && request.filter.admits(event));
+        Ok(rest.next().map(|(seq, event)| (seq, self.seal(event, sealer))))
+    }
+
+    pub(super) fn trim(
+        &mut self,
+        request: &TrimRequest,
+        sealer: (&TenantId, &CursorKey),
+        with: (Timestamp, Option<Bug>),
+    ) -> Result<Trimmed> {
+        let (now, bug) = with;
+        let before = self.floor(&request.scope);
+        let floor = match &request.before {
+            TrimBefore::Cursor(at) => place(&request.scope, Some(at), sealer)?.unwrap_or_default().max(before),
+            TrimBefore::Time(time) => {
+                let older = self.scope(&request.scope).take_while(|(_, event)| event.created_at < *time);
+                older.map(|(seq, _)| seq).last().unwrap_or_default().max(before)
+            }
+        };
+        if !request.dry_run {
+            self.floors.insert(request.scope.clone(), floor);
+            if bug == Some(Bug::TrimTakesBothScopes) {
+                let gone: Vec<_> = self.scope(&request.scope).filter(|(seq, _)| *seq <= floor).collect();
+                let others: Vec<_> = gone.iter().flat_map(|(_, event)| event.scopes()).collect();
+                for scope in others {
+                    let all = self.count(&scope);
+                    self.floors.insert(scope, all);
+                }
+            }
+            let forgotten = |log: &Self, ids: &[EventId], at: Timestamp| {
+                let mut there = log.events.iter().filter(|event| ids.contains(&event.id));
+                !there.any(|event| log.is_there(event)) && at < now.saturating_sub(REMEMBERED)
+            };
+            let kept = self.keys.iter().filter(|(_, (_, ids, at))| !forgotten(self, ids, *at));
+            self.keys = kept.map(|(key, value)| (key.clone(), value.clone())).collect();
+        }
+        Ok(Trimmed::new(floor - before, floor))
+    }
+}
+
+/// Appends events.
+pub(super) fn append(
+    tenant: &mut Tenant,
+    request: &AppendEvents,
+    setting: &Setting<'_>,
+    how: (Option<Timestamp>, (&TenantId, &CursorKey)),
+) -> Result<AppendedEvents> {
+    let (at, sealer) = how;
+    check_request(request, setting.limits)?;
+    if let (Some(writer), Some(key)) = (&request.writer, &request.key)
+        && let Some((drafts, ids, _)) = tenant.events.keys.get(&(writer.clone(), key.clone()))
+        && setting.bug != Some(Bug::EventKeyIgnored)
+    {
+        if ordered(drafts) != ordered(&request.drafts) {
+            return Err(Error::new(Detail::IdempotencyMismatch { key: key.to_string() }));
+        }
+        let events = ids.iter().filter_map(|id| tenant.events.load(id, sealer)).collect();
+        return Ok(AppendedEvents::new(events, true));
+    }
+    let mut memory = None;
+    if let Some(thread) = fenced_thread(request)? {
+        let mut own = tenant.ids.get(&thread).cloned().unwrap_or_default();
+        check_fence(&mut own, request.fence.as_ref(), setting.bug)?;
+        memory = Some((thread, own));
+    }
+    for (scope, expected) in &request.expect {
+        let found = tenant.events.count(scope);
+        if found != *expected && setting.bug != Some(Bug::EventsUnguarded) {
+            return Err(Error::conflict(
+                "counter",
+                Some(Version::new(*expected, 1, 0)),
+                Some(Version::new(found, 1, 0)),
+            ));
+        }
+    }
+    let scopes: Vec<_> = request.drafts.iter().flat_map(|draft| &draft.scopes).collect();
+    let lifted = scopes.iter().filter_map(|scope| tenant.events.times.get(scope)).copied().fold(setting.now, Ord::max);
+    let scopes: Vec<Scope> = scopes.into_iter().cloned().collect();
+    let mut ids = Vec::new();
+    for draft in &request.drafts {
+        let event = made(draft, at.unwrap_or(lifted), setting)?;
+        ids.push(event.id.clone());
+        tenant.events.events.push(event);
+    }
+    if let (Some(writer), Some(key)) = (&request.writer, &request.key) {
+        let kept = (request.drafts.clone(), ids.clone(), lifted);
+        tenant.events.keys.insert((writer.clone(), key.clone()), kept);
+    }
+    tenant.events.times.extend(scopes.into_iter().map(|scope| (scope, lifted)));
+    tenant.ids.extend(memory);
+    let events = ids.iter().filter_map(|id| tenant.events.load(id, sealer)).collect();
+    Ok(AppendedEvents::new(events, false))
+}
+
+/// Drafts with their scopes in one order.
+fn ordered(drafts: &[NewEvent]) -> Vec<NewEvent> {
+    let mut drafts = drafts.to_vec();
+    drafts.iter_mut().for_each(|draft| draft.scopes.sort());
+    drafts
+}
+
+pub(super) fn check_request(request: &AppendEvents, limits: &Limits) -> Result<()> {
+    if request.drafts.is_empty() || (request.key.is_some() && request.writer.is_none()) {
+        return Err(Error::invalid("events", "there are none, or a key without a writer"));
+    }
+    check_limit("events", request.drafts.len() as u64, limits.commit_events)?;
+    for draft in &request.drafts {
+        let threads = draft.scopes.iter().filter(|scope| matches!(scope, Scope::Thread(_))).count();
+        let runs = draft.scopes.len() - threads;
+        if threads > 1 || runs > 1 || threads + runs == 0 || draft.schema_version == 0 {
+            return Err(Error::invalid("event", "its scopes or its version cannot be"));
+        }
+        let bytes = draft.payload.as_ref().map_or(0, |payload| payload.as_str().len());
+        check_limit("record bytes", bytes as u64, limits.record_bytes)?;
+    }
+    let named = |scope: &Scope| request.drafts.iter().any(|draft| draft.scopes.contains(scope));
+    if request.expect.iter().all(|(scope, _)| named(scope)) {
+        fenced_thread(request).map(drop)
+    } else {
+        Err(Error::invalid("expect", "a scope of no event"))
+    }
+}
+
+fn made(draft: &NewEvent, at: Timestamp, setting: &Setting<'_>) -> Result<Event> {
+    let mut event: Event = record(&json!({
+        "id": EventId::new(setting.ids.next_id())?, "created_at": at, "kind": draft.kind,
+        "schema_version": draft.schema_version,
+    }))?;
+    for scope in &draft.scopes {
+        match scope {
+            Scope::Thread(id) => event.thread = Some(id.clone()),
+            Scope::Run(id) => event.run = Some(id.clone()),
+        }
+    }
+    event.payload.clone_from(&draft.payload);
+    event.visibility = draft.visibility;
+    event.origin.clone_from(&draft.origin);
+    event.causation_id.clone_from(&draft.causation_id);
+    event.correlation_id.clone_from(&draft.correlation_id);
+    Ok(event)
+}

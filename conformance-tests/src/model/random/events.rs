@@ -1,0 +1,149 @@
+//! Events on both sides.
+
+use store_core::{
+    AppendEvents, Commit, Direction, Event, EventFilter, EventQuery, EventStore, EventVisibility, NewEvent, Page,
+    PageRequest, Scope, Start, Subscribe, TrimBefore, TrimRequest,
+};
+
+use super::{
+    draft::{ago, earlier, fence},
+    names::{named, value},
+    ops::{EmitOp, EventOp, FactsOp, Op, ScopeOp},
+    pair::{Outcome, Pair, agree},
+};
+use crate::{Failure, event::next, given::id};
+
+/// The events of the thread of a commit that `op` is about.
+pub(super) fn of_commit(op: &[EventOp], thread: u8) -> AppendEvents {
+    AppendEvents::new(op.iter().map(|event| draft(event, thread)))
+}
+
+fn draft(op: &EventOp, thread: u8) -> NewEvent {
+    let run = op.run.map(|run| Scope::Run(named("r", run)));
+    let thread = Scope::Thread(named("t", op.thread.unwrap_or(thread)));
+    let scopes = Some(thread).filter(|_| op.in_thread).into_iter().chain(run);
+    let mut draft = NewEvent::new(named("kind", op.kind), scopes).with_visibility(visibility(op.kind));
+    draft.payload = op.payload.map(value);
+    draft.origin = op.payload.map(|number| named("origin", number));
+    draft
+}
+
+fn visibility(number: u8) -> EventVisibility {
+    EventVisibility::ALL.iter().cycle().nth(usize::from(number)).copied().unwrap_or_default()
+}
+
+pub(super) fn scope(op: ScopeOp) -> Scope {
+    match op {
+        ScopeOp::Thread(thread) => Scope::Thread(named("t", thread)),
+        ScopeOp::Run(run) => Scope::Run(named("r", run)),
+    }
+}
+
+pub(super) fn filter(op: &FactsOp, pair: &Pair) -> EventFilter {
+    let mut filter = if op.public { EventFilter::public() } else { EventFilter::default() };
+    filter.kinds = op.kind.map(|kind| vec![named("kind", kind)]);
+    filter.created_before = op.before.map(|millis| earlier(pair.now(), millis));
+    filter.created_after = op.after.map(|millis| earlier(pair.now(), millis));
+    filter
+}
+
+impl Pair {
+    /// A step that is about events, if the store has them.
+    pub(super) async fn event(&mut self, op: &Op) -> Outcome {
+        let (Some(real), Some(twin)) = (self.real.events.clone(), self.twin.events.clone()) else { return Ok(()) };
+        match op {
+            Op::Emit(op) => {
+                let request = self.emitted(op, &*twin).await?;
+                let appended = real.append_events(request.clone()).await;
+                let first = appended.as_ref().ok().filter(|appended| !appended.deduplicated);
+                self.follow(first.and_then(|appended| appended.events.first()).map(|event| event.created_at));
+                agree(&appended, &twin.append_events(request).await)
+            }
+            Op::EmitAgain { which } => {
+                let count = self.emitted.len().max(1);
+                let Some(request) = self.emitted.get(usize::from(*which) % count).cloned() else { return Ok(()) };
+                agree(&real.append_events(request.clone()).await, &twin.append_events(request).await)
+            }
+            Op::Trim { scope: of, place, older, dry_run } => {
+                let of = scope(*of);
+                let (mut ours, mut theirs) = match older {
+                    Some(millis) => {
+                        let trim = TrimRequest::new(of, TrimBefore::Time(ago(self.now(), u16::from(*millis))));
+                        (trim.clone(), trim)
+                    }
+                    None => {
+                        let cursors = (nth(&*real, &of, *place).await?, nth(&*twin, &of, *place).await?);
+                        let (Some(ours), Some(theirs)) = cursors else { return Ok(()) };
+                        let at = |event: &Event| event.cursor(&of).cloned().ok_or_else(|| Failure::new("no cursor"));
+                        let trim = |at| TrimRequest::new(of.clone(), TrimBefore::Cursor(at));
+                        (trim(at(&ours)?), trim(at(&theirs)?))
+                    }
+                };
+                ours.dry_run = *dry_run;
+                theirs.dry_run = *dry_run;
+                agree(&real.trim_events(ours).await, &twin.trim_events(theirs).await)
+            }
+            Op::Scope { scope: of, filter: op, place } => {
+                let (of, filter) = (scope(*of), filter(op, self));
+                agree(&real.load_scope(&of).await, &twin.load_scope(&of).await)?;
+                agree(&real.count_events(&of, &filter).await, &twin.count_events(&of, &filter).await)?;
+                let (ours, theirs) = (nth(&*real, &of, *place).await?, nth(&*twin, &of, *place).await?);
+                let (Some(ours), Some(theirs)) = (ours, theirs) else { return Ok(()) };
+                agree(&real.load_event(&ours.id).await, &twin.load_event(&theirs.id).await)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn emitted(&mut self, op: &EmitOp, twin: &dyn EventStore) -> Outcome<AppendEvents> {
+        let mut request = of_commit(&op.events, 0);
+        if let Some(key) = op.key {
+            request = request.with_key(named("w", key / 2), named("k", key));
+            self.emitted.push(request.clone());
+        }
+        let expected = op.expect.zip(request.drafts.first().and_then(|draft| draft.scopes.first()).cloned());
+        if let Some((behind, of)) = expected {
+            let count = twin.load_scope(&of).await?.appended;
+            request = request.expecting(of, count.saturating_sub(u64::from(behind)));
+        }
+        request.fence = op.fence.map(fence);
+        Ok(request)
+    }
+
+    /// A store without events is given commits without any.
+    pub(super) fn fitting(&self, mut commit: Commit) -> Commit {
+        commit.events = commit.events.filter(|_| self.real.events.is_some());
+        commit
+    }
+
+    /// What a subscriber gets who begins with the first event of a scope: all that is there, in order.
+    pub(super) async fn follow_scope(&self, of: ScopeOp) -> Outcome {
+        let Some(real) = &self.real.events else { return Ok(()) };
+        let of = scope(of);
+        let info = real.load_scope(&of).await?;
+        let mut stream = real.subscribe(Subscribe::new(of.clone(), Start::First)).await?.events;
+        let mut given = Vec::new();
+        for _ in 0..info.events {
+            given.push(next(&mut stream).await.ok_or_else(|| Failure::new("a subscription ended"))??);
+        }
+        let query = EventQuery::new(of).with_page(PageRequest::first(1_000));
+        let listed = real.list_events(query).await?;
+        crate::check::expect_eq(given, listed.items).map_err(|why| why.about("a subscription and a list"))
+    }
+}
+
+/// The event at a place of a scope, counted from the newest.
+async fn nth(events: &dyn EventStore, of: &Scope, place: u8) -> Outcome<Option<Event>> {
+    let query = EventQuery::new(of.clone()).with_direction(Direction::Backward);
+    let page: Page<Event> = events.list_events(query.with_page(PageRequest::first(10))).await?;
+    let place = usize::from(place) % page.items.len().max(1);
+    Ok(page.items.into_iter().nth(place))
+}
+
+/// The events of both sides have ids of their own.
+pub(super) fn plain(event: &Event) -> Event {
+    let mut event = event.clone();
+    event.id = id("event");
+    event.cursors = store_core::event::EventCursors::default();
+    event
+}

@@ -1,0 +1,62 @@
+//! The events of a thread, by their sequence. What a shared case calls the id of a record is the kind of an event.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use async_trait::async_trait;
+use store_core::{
+    AppendEvents, Direction, Error, EventFilter, EventKind, EventQuery, EventStore, Json, NewEvent, Page, PageRequest,
+    Result, Scope, TenantStores,
+};
+
+use super::{BOTH, Item, Probe};
+use crate::given::id;
+
+/// Counts events: a sequence number does not show.
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+
+fn events(stores: &TenantStores) -> Result<Arc<dyn EventStore>> {
+    stores.events.clone().ok_or_else(|| Error::unavailable("the store has no events"))
+}
+
+fn scope() -> Scope {
+    Scope::Thread(id("events"))
+}
+
+pub(super) struct OfThread;
+
+#[async_trait]
+impl Probe for OfThread {
+    fn name(&self) -> &'static str {
+        "events"
+    }
+
+    fn directions(&self) -> &'static [Direction] {
+        BOTH
+    }
+
+    fn binds_direction(&self) -> bool {
+        false
+    }
+
+    async fn write(&self, stores: &TenantStores, id: &str) -> Result<()> {
+        let number = Json::of(&WRITTEN.fetch_add(1, Ordering::SeqCst))?;
+        let draft = NewEvent::new(EventKind::new(id)?, [scope()]).with_payload(number);
+        events(stores)?.append_events(AppendEvents::new([draft])).await.map(drop)
+    }
+
+    async fn has(&self, stores: &TenantStores, id: &str) -> Result<bool> {
+        let mut filter = EventFilter::default();
+        filter.kinds = Some(vec![EventKind::new(id)?]);
+        Ok(events(stores)?.count_events(&scope(), &filter).await? > 0)
+    }
+
+    async fn list(&self, stores: &TenantStores, direction: Direction, page: PageRequest) -> Result<Page<Item>> {
+        let query = EventQuery::new(scope()).with_direction(direction).with_page(page);
+        let page = events(stores)?.list_events(query).await?;
+        let number = |payload: Option<Json>| payload.and_then(|payload| payload.as_str().parse().ok());
+        Ok(page.map(|event| Item::new(number(event.payload).unwrap_or_default(), event.kind)))
+    }
+}

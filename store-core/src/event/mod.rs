@@ -1,0 +1,20 @@
+//! Events: canonical facts in the scope of a thread, a run, or both, in gapless sequences.
+
+mod query;
+mod record;
+mod rules;
+mod store;
+
+pub(crate) use self::rules::{check_shape, digest};
+pub use self::{
+    query::{EventFilter, EventQuery, ScopeInfo, Start, Subscribe, TrimBefore, TrimRequest, Trimmed},
+    record::{
+        AppendEvents, AppendedEvents, Event, EventCursors, EventKeyRecord, EventRef, EventVisibility, NewEvent, Scope,
+        ScopeState, StoredEvent,
+    },
+    rules::{
+        Appending, EventChange, EventPlan, EventView, append, check_cursor, cursor, fenced_thread, is_remembered,
+        place, seal, trim_up_to,
+    },
+    store::{EventReader, EventRetention, EventStore, EventStream, EventSubscriber, EventWriter, Subscription},
+};

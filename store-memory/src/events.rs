@@ -1,0 +1,205 @@
+//! Events: appending, reading, following, trimming.
+
+use std::{collections::VecDeque, fmt, sync::Arc};
+
+use async_trait::async_trait;
+use futures_util::stream;
+use store_core::{
+    AppendEvents, AppendedEvents, Direction, Error, Event, EventFilter, EventId, EventQuery, EventReader,
+    EventRetention, EventSubscriber, EventWriter, Page, PageBuilder, Position, Result, Scope, ScopeInfo, Start,
+    Subscribe, Subscription, TrimRequest, Trimmed,
+    event::{self, Appending, StoredEvent},
+    length,
+    thread::IdRecord,
+};
+use tokio::sync::watch;
+
+use crate::{
+    tenant::{Index, Tenant},
+    view::EventsView,
+};
+
+/// Events that a subscriber takes in one go.
+const BATCH: usize = 256;
+
+/// The events of a tenant.
+#[derive(Clone)]
+pub(crate) struct MemoryEvents {
+    tenant: Arc<Tenant>,
+}
+
+impl MemoryEvents {
+    pub(crate) const fn new(tenant: Arc<Tenant>) -> Self {
+        Self { tenant }
+    }
+
+    fn seal(&self, stored: &StoredEvent) -> Event {
+        event::seal(stored, self.tenant.sealer())
+    }
+}
+
+#[async_trait]
+impl EventWriter for MemoryEvents {
+    async fn append_events(&self, request: AppendEvents) -> Result<AppendedEvents> {
+        let tenant = self.tenant.opened()?;
+        let Some(thread) = event::fenced_thread(&request)? else {
+            return append(tenant, &mut tenant.index.write(), &request, None);
+        };
+        tenant.slots.write(&thread, |slot| {
+            let mut id = slot.id.clone();
+            let mut index = tenant.index.write();
+            let answer = append(tenant, &mut index, &request, Some(&mut id))?;
+            index.put_id(&thread, slot, id);
+            Ok(answer)
+        })
+    }
+}
+
+fn append(
+    tenant: &Tenant,
+    index: &mut Index,
+    request: &AppendEvents,
+    id: Option<&mut IdRecord>,
+) -> Result<AppendedEvents> {
+    let view = EventsView { events: &index.events, tenant };
+    let change = event::append(&view, request, tenant.setting(), Appending { at: None, id })?;
+    if let Some(plan) = change.plan {
+        index.events.apply(plan);
+    }
+    Ok(change.answer)
+}
+
+#[async_trait]
+impl EventReader for MemoryEvents {
+    async fn load_event(&self, id: &EventId) -> Result<Option<Event>> {
+        let index = self.tenant.opened()?.index.read();
+        Ok(index.events.get(id).map(|stored| self.seal(stored)))
+    }
+
+    async fn list_events(&self, query: EventQuery) -> Result<Page<Event>> {
+        let tenant = self.tenant.opened()?;
+        let mut page = PageBuilder::new(query.page.checked_limit()?);
+        let after = event::place(&query.scope, query.page.cursor.as_ref(), tenant.sealer())?;
+        let index = tenant.index.read();
+        after.map_or(Ok(()), |after| event::check_cursor(&index.events.scope(&query.scope), after))?;
+        for (seq, stored) in index.events.walk(&query.scope, after, query.direction) {
+            let bytes = stored.event.payload.as_ref().map_or(0, |payload| payload.as_str().len());
+            let item = query.filter.admits(&stored.event).then(|| stored.clone());
+            if !page.offer(Position::new(seq, ""), length(bytes), item) {
+                break;
+            }
+        }
+        drop(index);
+        let page = page.finish(|at| event::cursor(&query.scope, at.rank, tenant.sealer()));
+        Ok(page.map(|stored| self.seal(&stored)))
+    }
+
+    async fn count_events(&self, scope: &Scope, filter: &EventFilter) -> Result<u64> {
+        let index = self.tenant.opened()?.index.read();
+        if *filter == EventFilter::default() {
+            let state = index.events.scope(scope);
+            return Ok(state.count - state.floor);
+        }
+        let events = index.events.walk(scope, None, Direction::Forward);
+        Ok(length(events.filter(|(_, stored)| filter.admits(&stored.event)).count()))
+    }
+
+    async fn load_scope(&self, scope: &Scope) -> Result<ScopeInfo> {
+        let tenant = self.tenant.opened()?;
+        let state = tenant.index.read().events.scope(scope);
+        let last = (state.count > 0).then(|| event::cursor(scope, state.count, tenant.sealer()));
+        Ok(ScopeInfo::new(state.count, state.floor, last))
+    }
+}
+
+#[async_trait]
+impl EventSubscriber for MemoryEvents {
+    async fn subscribe(&self, request: Subscribe) -> Result<Subscription> {
+        let tenant = self.tenant.opened()?;
+        let Subscribe { scope, start, filter, .. } = request;
+        let mut index = tenant.index.write();
+        let state = index.events.scope(&scope);
+        let after = match &start {
+            Start::First => state.floor,
+            Start::Now => state.count,
+            Start::After(cursor) => {
+                let after = event::place(&scope, Some(cursor), tenant.sealer())?.unwrap_or_default();
+                event::check_cursor(&state, after)?;
+                after
+            }
+        };
+        let changed = index.events.follow(&scope);
+        drop(index);
+        let started_after = (after > 0).then(|| event::cursor(&scope, after, tenant.sealer()));
+        let follower = Follower { of: self.clone(), scope, filter, after, found: VecDeque::new(), changed };
+        let events = stream::unfold(Some(follower), async |follower| {
+            let mut follower = follower?;
+            match follower.next().await {
+                Ok(event) => Some((Ok(event), Some(follower))),
+                Err(error) => Some((Err(error), None)),
+            }
+        });
+        Ok(Subscription::new(started_after, Box::pin(events)))
+    }
+}
+
+/// Who follows a scope: it takes a batch from the store, and waits when there is none.
+struct Follower {
+    of: MemoryEvents,
+    scope: Scope,
+    filter: EventFilter,
+    /// The sequence number of the last event that was taken.
+    after: u64,
+    found: VecDeque<Event>,
+    changed: watch::Receiver<()>,
+}
+
+impl Follower {
+    async fn next(&mut self) -> Result<Event> {
+        loop {
+            if let Some(event) = self.found.pop_front() {
+                return Ok(event);
+            }
+            self.changed.mark_unchanged();
+            if !self.take()? {
+                // Who ended it has closed the tenant.
+                self.changed.changed().await.map_err(|_| Error::closed())?;
+            }
+        }
+    }
+
+    /// Takes the next events; `false` if there are none.
+    fn take(&mut self) -> Result<bool> {
+        let index = self.of.tenant.opened()?.index.read();
+        event::check_cursor(&index.events.scope(&self.scope), self.after)?;
+        let before = self.after;
+        for (seq, stored) in index.events.walk(&self.scope, Some(self.after), Direction::Forward).take(BATCH) {
+            self.after = seq;
+            if self.filter.admits(&stored.event) {
+                self.found.push_back(self.of.seal(stored));
+            }
+        }
+        Ok(self.after > before)
+    }
+}
+
+#[async_trait]
+impl EventRetention for MemoryEvents {
+    async fn trim_events(&self, request: TrimRequest) -> Result<Trimmed> {
+        let tenant = self.tenant.opened()?;
+        let TrimRequest { scope, before, dry_run, .. } = request;
+        let mut index = tenant.index.write();
+        let state = index.events.scope(&scope);
+        let floor = event::trim_up_to(&state, &scope, &before, tenant.sealer(), index.events.oldest(&scope))?;
+        if !dry_run {
+            index.events.trim(&scope, floor, tenant.now());
+        }
+        Ok(Trimmed::new(floor - state.floor, floor))
+    }
+}
+
+impl fmt::Debug for MemoryEvents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryEvents").field("tenant", &self.tenant.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,170 @@
+//! The events of a tenant: by id, and in the order of each scope.
+
+use std::collections::{HashMap, VecDeque};
+
+use store_core::{
+    Direction, Event, EventId, EventKey, Result, Scope, Timestamp, WriterId,
+    event::{EventKeyRecord, EventPlan, ScopeState, StoredEvent, is_remembered},
+};
+use tokio::sync::watch;
+
+type Key = (WriterId, EventKey);
+
+/// Events, shared by their scopes.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    rows: HashMap<EventId, Row>,
+    scopes: HashMap<Scope, Log>,
+    keys: HashMap<Key, EventKeyRecord>,
+    followers: Followers,
+}
+
+#[derive(Debug)]
+struct Row {
+    stored: StoredEvent,
+    key: Option<Key>,
+    /// In how many of its scopes it still is.
+    scopes: usize,
+}
+
+/// A scope: its events from the floor on.
+#[derive(Debug, Default)]
+struct Log {
+    state: ScopeState,
+    ids: VecDeque<EventId>,
+}
+
+/// Who follows which scope.
+#[derive(Debug, Default)]
+struct Followers {
+    scopes: HashMap<Scope, watch::Sender<()>>,
+    /// At how many scopes those that nobody follows any more are let go.
+    sweep_at: usize,
+}
+
+impl Followers {
+    fn add(&mut self, scope: &Scope) -> watch::Receiver<()> {
+        if self.scopes.len() >= self.sweep_at {
+            self.scopes.retain(|_, changed| changed.receiver_count() > 0);
+            self.sweep_at = 2 * self.scopes.len() + 16;
+        }
+        self.scopes.entry(scope.clone()).or_insert_with(|| watch::channel(()).0).subscribe()
+    }
+
+    fn tell(&self, scope: &Scope) {
+        if let Some(changed) = self.scopes.get(scope) {
+            changed.send_replace(());
+        }
+    }
+}
+
+impl Log {
+    /// Where the event behind this sequence number stands.
+    fn behind(&self, seq: u64) -> usize {
+        usize::try_from(seq.saturating_sub(self.state.floor)).unwrap_or(usize::MAX).min(self.ids.len())
+    }
+}
+
+impl Events {
+    /// Whether no event is there.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    pub(crate) fn scope(&self, scope: &Scope) -> ScopeState {
+        self.scopes.get(scope).map(|log| log.state.clone()).unwrap_or_default()
+    }
+
+    pub(crate) fn key(&self, writer: &WriterId, key: &EventKey) -> Option<&EventKeyRecord> {
+        self.keys.get(&(writer.clone(), key.clone()))
+    }
+
+    pub(crate) fn get(&self, id: &EventId) -> Option<&StoredEvent> {
+        self.rows.get(id).map(|row| &row.stored)
+    }
+
+    /// The events of a scope with their sequence numbers, behind one of these in the direction of the walk.
+    pub(crate) fn walk(
+        &self,
+        scope: &Scope,
+        after: Option<u64>,
+        direction: Direction,
+    ) -> Box<dyn Iterator<Item = (u64, &StoredEvent)> + '_> {
+        let Some(log) = self.scopes.get(scope) else { return Box::new(std::iter::empty()) };
+        let found = |(seq, id)| Some((seq, self.get(id)?));
+        let numbered = |from: usize| (log.state.floor + 1 + from as u64..).zip(log.ids.iter().skip(from));
+        match direction {
+            Direction::Forward => Box::new(numbered(after.map_or(0, |after| log.behind(after))).filter_map(found)),
+            Direction::Backward => {
+                let len = after.map_or(log.ids.len(), |after| log.behind(after.saturating_sub(1)));
+                let first = log.state.floor + 1;
+                let back = log.ids.iter().take(len).enumerate().rev();
+                Box::new(back.map(move |(at, id)| (first + at as u64, id)).filter_map(found))
+            }
+        }
+    }
+
+    /// Writes what a plan says, and tells who follows its scopes.
+    pub(crate) fn apply(&mut self, plan: EventPlan) {
+        let key = plan.key.map(|(writer, key, record)| {
+            self.keys.insert((writer.clone(), key.clone()), record);
+            (writer, key)
+        });
+        for stored in plan.events {
+            let id = stored.event.id.clone();
+            let scopes = stored.places().count();
+            for (scope, _) in stored.places() {
+                self.scopes.entry(scope).or_default().ids.push_back(id.clone());
+            }
+            self.rows.insert(id, Row { stored, key: key.clone(), scopes });
+        }
+        for (scope, state) in plan.scopes {
+            self.followers.tell(&scope);
+            self.scopes.entry(scope).or_default().state = state;
+        }
+    }
+
+    /// Hears of later events of a scope.
+    pub(crate) fn follow(&mut self, scope: &Scope) -> watch::Receiver<()> {
+        self.followers.add(scope)
+    }
+
+    /// Ends everything that follows.
+    pub(crate) fn unfollow(&mut self) {
+        self.followers = Followers::default();
+    }
+
+    /// Removes the events of a scope up to a sequence number. Returns how many.
+    pub(crate) fn trim(&mut self, scope: &Scope, floor: u64, now: Timestamp) -> u64 {
+        let Some(log) = self.scopes.get_mut(scope) else { return 0 };
+        let gone: Vec<_> = log.ids.drain(..log.behind(floor)).collect();
+        log.state = std::mem::take(&mut log.state).trimmed(floor);
+        for id in &gone {
+            self.release(id, now);
+        }
+        gone.len() as u64
+    }
+
+    /// An event left one of its scopes.
+    fn release(&mut self, id: &EventId, now: Timestamp) {
+        let Some(row) = self.rows.get_mut(id) else { return };
+        row.scopes -= 1;
+        if row.scopes > 0 {
+            return;
+        }
+        let Some(key) = self.rows.remove(id).and_then(|row| row.key) else { return };
+        let rows = &self.rows;
+        let forgotten = self
+            .keys
+            .get(&key)
+            .is_some_and(|record| !is_remembered(record, record.events.iter().any(|id| rows.contains_key(id)), now));
+        if forgotten {
+            self.keys.remove(&key);
+        }
+    }
+
+    /// The events of a scope as a trim by time looks at them.
+    pub(crate) fn oldest(&self, scope: &Scope) -> impl Iterator<Item = Result<Event>> {
+        self.walk(scope, None, Direction::Forward).map(|(_, stored)| Ok(stored.event.clone()))
+    }
+}
