@@ -75,15 +75,8 @@ impl TenantStores {
     /// The handles of a store that keeps threads: the coordinator, and the stores that it writes to.
     #[must_use]
     pub fn of_threads(commits: Arc<dyn CommitCoordinator>) -> Self {
-        let (threads, pending) = (Some(commits.threads()), Some(commits.pending()));
-        Self { threads, pending, events: None, commits: Some(commits) }
-    }
-
-    /// The same with events, which come with the commits too.
-    #[must_use]
-    pub fn with_events(mut self, events: Arc<dyn EventStore>) -> Self {
-        self.events = Some(events);
-        self
+        let (threads, pending, events) = (commits.threads(), commits.pending(), commits.events());
+        Self { threads: Some(threads), pending: Some(pending), events: Some(events), commits: Some(commits) }
     }
 }
 

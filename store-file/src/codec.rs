@@ -1,8 +1,9 @@
 //! The values of the index, and reading them whatever they are read through.
 
 use store_core::{
-    EntryId, Json, Result, Run, RunId, RunPhase, TenantId, ThreadId, Timestamp,
+    EntryId, EventId, EventKey, Json, Result, Run, RunId, RunPhase, Scope, TenantId, ThreadId, Timestamp, WriterId,
     codec::{Codec, DecodeError, Fields, Object},
+    event::{EventKeyRecord, ScopeState},
     log::{Marks, Node},
     pending::DecisionRecord,
     thread::{IdRecord, StoredThread},
@@ -95,7 +96,7 @@ impl Codec for RunRow {
     fn write(&self, out: &mut String) {
         let mut object = Object::open(out);
         object.field("log", &self.log);
-        object.field("span", &vec![self.span.offset, u64::from(self.span.len), u64::from(self.span.crc)]);
+        object.field("span", &wide(self.span));
         object.field("thread", &self.thread).field("status", &self.status);
         object.maybe("parent_run", self.parent_run.as_ref()).field("created_at", &self.created_at);
         object.close();
@@ -104,12 +105,9 @@ impl Codec for RunRow {
     fn read(raw: &str) -> std::result::Result<Self, DecodeError> {
         let mut fields = Fields::parse(raw)?;
         let log = fields.take("log")?;
-        let wide: Vec<u64> = fields.take("span")?;
-        let narrow = |number: u64| u32::try_from(number).map_err(|_| DecodeError::new("is no span").within("span"));
-        let &[offset, len, crc] = wide.as_slice() else { return Err(DecodeError::new("is no span").within("span")) };
         Ok(Self {
             log,
-            span: Span { offset, len: narrow(len)?, crc: narrow(crc)? },
+            span: narrow(&fields.take::<Vec<u64>>("span")?)?,
             thread: fields.take("thread")?,
             status: fields.take("status")?,
             parent_run: fields.maybe("parent_run")?,
@@ -165,6 +163,104 @@ impl InputRow {
         let (span, id) = bytes.split_at_checked(Span::BYTES)?;
         Some(Self { span: Span::decode(span)?, id: EntryId::new(std::str::from_utf8(id).ok()?).ok()? })
     }
+}
+
+/// Where an event stands: in its log, and in its scopes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EventRow {
+    pub(crate) log: u64,
+    pub(crate) span: Span,
+    /// Its scopes, with its sequence number in each.
+    pub(crate) places: Vec<(Scope, u64)>,
+    /// The key that it was appended with.
+    pub(crate) key: Option<(WriterId, EventKey)>,
+}
+
+impl Codec for EventRow {
+    fn write(&self, out: &mut String) {
+        let mut object = Object::open(out);
+        object.field("log", &self.log).field("span", &wide(self.span));
+        for (scope, seq) in &self.places {
+            let (name, at) = match scope {
+                Scope::Thread(thread) => (("thread", thread.to_string()), "thread_seq"),
+                Scope::Run(run) => (("run", run.to_string()), "run_seq"),
+            };
+            object.field(name.0, &name.1).field(at, seq);
+        }
+        if let Some((writer, key)) = &self.key {
+            object.field("writer", writer).field("key", key);
+        }
+        object.close();
+    }
+
+    fn read(raw: &str) -> std::result::Result<Self, DecodeError> {
+        let mut fields = Fields::parse(raw)?;
+        let mut places = Vec::new();
+        if let Some(thread) = fields.maybe("thread")? {
+            places.push((Scope::Thread(thread), fields.take("thread_seq")?));
+        }
+        if let Some(run) = fields.maybe("run")? {
+            places.push((Scope::Run(run), fields.take("run_seq")?));
+        }
+        let key = match fields.maybe("writer")? {
+            Some(writer) => Some((writer, fields.take("key")?)),
+            None => None,
+        };
+        Ok(Self { log: fields.take("log")?, span: narrow(&fields.take::<Vec<u64>>("span")?)?, places, key })
+    }
+}
+
+/// What a scope has at a place: which event, and where that stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PlaceRow {
+    pub(crate) log: u64,
+    pub(crate) span: Span,
+    pub(crate) id: EventId,
+}
+
+impl PlaceRow {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        [&self.log.to_be_bytes() as &[u8], &self.span.encode(), self.id.as_str().as_bytes()].concat()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (log, rest) = bytes.split_first_chunk::<8>()?;
+        let (span, id) = rest.split_at_checked(Span::BYTES)?;
+        let id = EventId::new(std::str::from_utf8(id).ok()?).ok()?;
+        Some(Self { log: u64::from_be_bytes(*log), span: Span::decode(span)?, id })
+    }
+}
+
+/// What is remembered of a key of events, and in which log that stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EventKeyRow {
+    pub(crate) log: u64,
+    pub(crate) record: EventKeyRecord,
+}
+
+impl Codec for EventKeyRow {
+    fn write(&self, out: &mut String) {
+        let mut object = Object::open(out);
+        object.field("log", &self.log).field("record", &self.record);
+        object.close();
+    }
+
+    fn read(raw: &str) -> std::result::Result<Self, DecodeError> {
+        let mut fields = Fields::parse(raw)?;
+        Ok(Self { log: fields.take("log")?, record: fields.take("record")? })
+    }
+}
+
+/// A span as numbers.
+fn wide(span: Span) -> Vec<u64> {
+    vec![span.offset, u64::from(span.len), u64::from(span.crc)]
+}
+
+fn narrow(wide: &[u64]) -> std::result::Result<Span, DecodeError> {
+    let error = || DecodeError::new("is no span").within("span");
+    let &[offset, len, crc] = wide else { return Err(error()) };
+    let narrow = |number: u64| u32::try_from(number).map_err(|_| error());
+    Ok(Span { offset, len: narrow(len)?, crc: narrow(crc)? })
 }
 
 /// Something that values of the index are read through.
@@ -277,6 +373,39 @@ pub(crate) trait Rows: Get {
 
     fn decision(&self, log: u64, run: &RunId, ticket: &str) -> Result<Option<DecisionRecord>> {
         load(self, "decision", &table::decision(log, run, ticket))
+    }
+
+    fn scope_state(&self, tenant: &TenantId, scope: &Scope) -> Result<ScopeState> {
+        Ok(load(self, "scope", &table::scope(tenant, scope))?.unwrap_or_default())
+    }
+
+    fn event_row(&self, tenant: &TenantId, id: &EventId) -> Result<Option<EventRow>> {
+        load(self, "event", &table::event(tenant, id))
+    }
+
+    /// Whether an event is still in one of its scopes.
+    fn is_in_scope(&self, tenant: &TenantId, row: &EventRow) -> Result<bool> {
+        for (scope, seq) in &row.places {
+            if *seq > self.scope_state(tenant, scope)?.floor {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn event_place(&self, tenant: &TenantId, scope: &Scope, seq: u64) -> Result<Option<PlaceRow>> {
+        let bytes = self.get(table::event_places(tenant, scope).number(seq).as_bytes())?;
+        bytes.map(|bytes| PlaceRow::decode(&bytes).ok_or_else(|| damaged("place of an event"))).transpose()
+    }
+
+    fn event_key_row(&self, tenant: &TenantId, writer: &WriterId, key: &EventKey) -> Result<Option<EventKeyRow>> {
+        load(self, "event key", &table::event_key(tenant, writer, key))
+    }
+
+    /// The number of the log that holds the events of an id outside of its thread's.
+    fn event_log(&self, tenant: &TenantId, id: &ThreadId) -> Result<Option<u64>> {
+        let bytes = self.get(table::event_log(tenant, id).as_bytes())?;
+        bytes.map(|bytes| table::last_number(&bytes).ok_or_else(|| damaged("log of events"))).transpose()
     }
 
     fn commit_span(&self, log: u64, key: &store_core::CommitKey) -> Result<Option<Span>> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use store_core::{Commit, CommitCoordinator, Error, PendingStore, Receipt, Result, ThreadRunStore};
+use store_core::{Commit, CommitCoordinator, Error, EventStore, PendingStore, Receipt, Result, ThreadRunStore};
 
 use crate::{
     tenant::Tenant,
@@ -24,6 +24,10 @@ impl CommitCoordinator for Tenant {
     }
 
     fn pending(&self) -> Arc<dyn PendingStore> {
+        Arc::new(self.clone())
+    }
+
+    fn events(&self) -> Arc<dyn EventStore> {
         Arc::new(self.clone())
     }
 }

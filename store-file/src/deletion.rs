@@ -17,12 +17,12 @@ use crate::{
     codec::{Rows, ThreadRow, read},
     error,
     fold::{self, Owner, Told},
-    index::Direction,
+    index::{Direction, Key},
     line::{Fact, Named},
     log::AppendError,
     purge,
     root::RootLog,
-    shared::{Loaded, Shared, Slot, TenantState, ThreadKey, guard},
+    shared::{Loaded, LogKey, Part, Shared, Slot, TenantState, ThreadKey, guard},
     staged::Staged,
     table::{self, ThreadScope},
 };
@@ -54,16 +54,11 @@ pub(crate) fn encode_position(position: crate::log::Position) -> Vec<u8> {
 }
 
 /// Remembers the highest claim number of an id that has no thread (CM-32). The slot of the thread is held.
-pub(crate) fn remember_fence(
-    shared: &Shared,
-    key: &ThreadKey,
-    fence: Option<ClaimNumber>,
-    told: &mut Told,
-) -> Result<()> {
+pub(crate) fn remember_fence(shared: &Shared, key: &LogKey, fence: Option<ClaimNumber>, told: &mut Told) -> Result<()> {
     if told.id.fence == fence {
         return Ok(());
     }
-    let (tenant, thread) = key.clone();
+    let (tenant, thread, _) = key.clone();
     let mut id = told.id.clone();
     id.fence = fence;
     let mut staged = Staged::new(&shared.index);
@@ -103,7 +98,12 @@ impl Slots {
         let mut threads: Vec<_> = threads.collect();
         threads.sort();
         threads.dedup();
-        Self { slots: threads.into_iter().map(|thread| shared.slot(&(tenant.clone(), thread.clone()))).collect() }
+        Self {
+            slots: threads
+                .into_iter()
+                .map(|thread| shared.slot(&(tenant.clone(), thread.clone(), Part::Thread)))
+                .collect(),
+        }
     }
 
     fn lock(&self) -> Vec<MutexGuard<'_, Option<Loaded>>> {
@@ -351,6 +351,37 @@ pub(crate) fn drop_tenant(shared: &Shared, tenant: &TenantId, state: &TenantStat
     finish_drop(shared, tenant).map_err(begun)
 }
 
+/// Takes all events of a tenant out of the index. Their logs wait for the purge.
+fn drop_events(shared: &Shared, tenant: &TenantId) -> Result<()> {
+    loop {
+        let snapshot = shared.index.snapshot();
+        let mut staged = Staged::new(&shared.index);
+        let mut keys = 0;
+        for pair in snapshot.prefix(table::event_logs(tenant).as_bytes(), Direction::Forward).take(STEP) {
+            let (key, value) = pair?;
+            let log = table::last_number(&value).ok_or_else(|| crate::codec::damaged("log of events"))?;
+            let (_, id) = table::read_event_log(&key).ok_or_else(|| crate::codec::damaged("log of events"))?;
+            *guard(&shared.slot(&(tenant.clone(), ThreadId::new(id)?, Part::Events))) = None;
+            if let Some(row) = staged.log_row(log)? {
+                staged.delete(table::log(log));
+                staged.put(table::purge(log), row.encode());
+            }
+            staged.delete(Key::from_bytes(&key));
+            keys += 1;
+        }
+        for list in table::events_of(tenant) {
+            for pair in snapshot.prefix(list.as_bytes(), Direction::Forward).take(STEP) {
+                staged.delete(Key::from_bytes(&pair?.0));
+                keys += 1;
+            }
+        }
+        if keys == 0 {
+            return Ok(());
+        }
+        shared.index.apply(staged.into_changes())?;
+    }
+}
+
 /// The error of a call that is done in part: the rest is done by calling it again, or by the next opening.
 fn begun(error: Error) -> Error {
     match error.outcome() {
@@ -380,6 +411,7 @@ pub(crate) fn finish_drop(shared: &Shared, tenant: &TenantId) -> Result<()> {
             break;
         }
     }
+    drop_events(shared, tenant)?;
     purge::all(shared, Some(tenant))?;
     shared.remove_folder(tenant)?;
     let mut staged = Staged::new(&shared.index);

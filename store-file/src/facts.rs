@@ -78,10 +78,11 @@ impl Facts {
         }
     }
 
-    /// Whether this generation of a thread is gone.
+    /// Whether this generation of a thread is gone. What lies outside of threads goes with its tenant only.
     pub(crate) fn is_deleted(&self, tenant: &TenantId, thread: &ThreadId, generation: u64) -> bool {
         let deleted = self.ids.get(&(tenant.clone(), thread.clone())).and_then(|id| id.deleted);
-        self.dropped.contains(tenant) || deleted.is_some_and(|(deleted, _)| generation <= deleted)
+        let is_of_thread = generation > 0;
+        self.dropped.contains(tenant) || (is_of_thread && deleted.is_some_and(|(deleted, _)| generation <= deleted))
     }
 
     /// Takes threads out of the index that are gone, before the ends of logs are read.

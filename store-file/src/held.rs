@@ -1,29 +1,48 @@
-//! Run ids that a round of the writer holds: a run belongs to one thread (RU-6).
+//! What a round of a writer holds besides its log: a run belongs to one thread (RU-6), a scope and a key of events have
+//! one order for all logs (EV-3, EV-5).
 
-use store_core::{RunId, TenantId};
+use std::collections::BTreeSet;
+
+use store_core::{EventKey, RunId, Scope, TenantId, WriterId};
 
 use crate::shared::Shared;
 
-/// Run ids that no other thread may write meanwhile.
+/// Something that several logs write about. Whoever waits for more than one takes them in this order.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Resource {
+    Run(RunId),
+    Scope(Scope),
+    EventKey(WriterId, EventKey),
+}
+
+/// Resources that the writer of no other log may write about meanwhile.
 pub(crate) struct Held<'a> {
     shared: &'a Shared,
     tenant: &'a TenantId,
-    runs: Vec<RunId>,
+    resources: BTreeSet<Resource>,
 }
 
 impl<'a> Held<'a> {
     /// Holds none yet.
     pub(crate) const fn new(shared: &'a Shared, tenant: &'a TenantId) -> Self {
-        Self { shared, tenant, runs: Vec::new() }
+        Self { shared, tenant, resources: BTreeSet::new() }
     }
 
-    /// Holds one more; `false` if another thread holds it and nobody is to wait.
-    pub(crate) fn take(&mut self, run: &RunId, wait: bool) -> bool {
-        let has = self.runs.contains(run) || self.shared.hold_run(self.tenant, run, wait);
-        if has && !self.runs.contains(run) {
-            self.runs.push(run.clone());
+    /// Holds one more; `false` if another writer holds it and nobody is to wait.
+    pub(crate) fn take(&mut self, resource: Resource, wait: bool) -> bool {
+        if self.resources.contains(&resource) {
+            return true;
+        }
+        let has = self.shared.hold(self.tenant, &resource, wait);
+        if has {
+            self.resources.insert(resource);
         }
         has
+    }
+
+    /// Holds all of these; `false` if another writer holds one of them and nobody is to wait.
+    pub(crate) fn take_all(&mut self, resources: BTreeSet<Resource>, wait: bool) -> bool {
+        resources.into_iter().all(|resource| self.take(resource, wait))
     }
 }
 
@@ -33,6 +52,6 @@ impl Drop for Held<'_> {
             // Nobody knows how far the round came.
             self.shared.poison();
         }
-        self.shared.free_runs(self.tenant, &self.runs);
+        self.shared.free(self.tenant, &self.resources);
     }
 }

@@ -12,8 +12,9 @@
 //!
 //! The store, in the roles that every backend has:
 //! - `store`, `config`, `tenant`: opening, closing, options, handles
-//! - `threads`, `entries`, `runs`, `pending`, `commit`: the contracts, a file each
+//! - `threads`, `entries`, `runs`, `pending`, `events`, `commit`: the contracts, a file each
 //! - `codec`, `line`, `table`: how records stand in logs and in the index
+//! - `followers`: who waits for events
 //! - `writer`, `view`, `staged`, `fold`: planning and writing the groups of a thread, and what they change in the index
 //! - `root`, `deletion`, `purge`, `facts`: facts about several threads, and what deletions left behind
 //! - `space`: what a full disk leaves to work with
@@ -27,10 +28,12 @@ mod damage;
 mod deletion;
 mod entries;
 mod error;
+mod events;
 mod facts;
 mod files;
 mod flight;
 mod fold;
+mod followers;
 mod held;
 mod index;
 mod inspect;

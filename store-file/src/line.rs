@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use store_core::{
-    ClaimNumber, CommitKey, Entry, EntryId, Json, JsonMap, Receipt, ResourceId, Run, RunId, TenantId, ThreadId,
-    Timestamp,
+    ClaimNumber, CommitKey, Entry, EntryId, EventKey, Json, JsonMap, Receipt, ResourceId, Run, RunId, Scope, TenantId,
+    ThreadId, Timestamp, WriterId,
     codec::{Codec, DecodeError, Extra, Fields, Object},
     commit::StateWrite,
+    event::{EventKeyRecord, EventPlan, StoredEvent},
     log::Node,
     pending::{QueueState, QueueWrite, StoredInput},
 };
@@ -104,8 +105,48 @@ pub(crate) enum Line {
     Input(Box<StoredInput>),
     /// A change of the thread's queue.
     Queue(QueueLine),
+    /// An event.
+    Event(Box<StoredEvent>),
+    /// The key of an append of events, behind these.
+    EventKey(Box<EventKeyLine>),
+    /// The oldest events of a scope go.
+    Trim(Scope, u64),
     /// A kind of a newer release: kept, and nothing is derived from it.
     Unknown,
+}
+
+/// What is remembered of an append of events with a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EventKeyLine {
+    pub(crate) writer: WriterId,
+    pub(crate) key: EventKey,
+    pub(crate) record: EventKeyRecord,
+}
+
+pub(crate) fn event(stored: &StoredEvent) -> String {
+    tagged("event", |object| {
+        object.maybe("thread_seq", stored.thread_seq.as_ref()).maybe("run_seq", stored.run_seq.as_ref());
+        object.field("event", &stored.event);
+    })
+}
+
+pub(crate) fn event_key(line: &EventKeyLine) -> String {
+    tagged("event_key", |object| {
+        object.field("writer", &line.writer).field("key", &line.key).field("record", &line.record);
+    })
+}
+
+pub(crate) fn trim(scope: &Scope, floor: u64) -> String {
+    tagged("trim", |object| {
+        object.field("scope", scope).field("floor", &floor);
+    })
+}
+
+/// The lines of an append of events.
+pub(crate) fn event_lines(plan: EventPlan) -> Vec<Line> {
+    let EventPlan { events, key, .. } = plan;
+    let key = key.map(|(writer, key, record)| Line::EventKey(Box::new(EventKeyLine { writer, key, record })));
+    events.into_iter().map(|stored| Line::Event(Box::new(stored))).chain(key).collect()
 }
 
 pub(crate) fn thread(line: &ThreadLine) -> String {
@@ -235,9 +276,26 @@ impl Line {
                         .ok_or(DecodeError::new("is no order"))?,
                 })
             }
+            "event" => Self::Event(Box::new(read_event(fields)?)),
+            "event_key" => Self::EventKey(Box::new(EventKeyLine {
+                writer: fields.take("writer")?,
+                key: fields.take("key")?,
+                record: fields.take("record")?,
+            })),
+            "trim" => Self::Trim(fields.take("scope")?, fields.take("floor")?),
             _ => Self::Unknown,
         })
     }
+}
+
+fn read_event(mut fields: Fields<'_>) -> Result<StoredEvent, DecodeError> {
+    let (thread_seq, run_seq) = (fields.maybe("thread_seq")?, fields.maybe("run_seq")?);
+    Ok(StoredEvent::new(fields.take("event")?, thread_seq, run_seq))
+}
+
+/// The event of a line.
+pub(crate) fn decode_event(raw: &str) -> Result<StoredEvent, DecodeError> {
+    read_event(Fields::parse(raw)?)
 }
 
 fn read_input(mut fields: Fields<'_>) -> Result<StoredInput, DecodeError> {

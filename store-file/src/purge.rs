@@ -2,20 +2,24 @@
 
 use std::collections::BTreeSet;
 
-use store_core::{Result, RunId, TenantId};
+use store_core::{Error, EventId, Result, RunId, TenantId};
 
 use crate::{
     codec::{LogRow, Rows, read},
     error, fold,
-    held::Held,
+    held::{Held, Resource},
     index::{Direction, Key},
-    shared::{Shared, guard},
+    line::{self, EventKeyLine, Line},
+    shared::{Part, Shared, guard},
     staged::Staged,
-    table,
+    table, view,
+    writer::append_to,
 };
 
 /// How many keys a step removes.
 const KEYS: usize = 1_000;
+/// About how many bytes of events a step moves.
+const BYTES: u64 = 4 << 20;
 
 /// Removes what deletions left behind, in the index and on the disk (TH-20). `of` names a tenant, none means all.
 pub(crate) fn all(shared: &Shared, of: Option<&TenantId>) -> Result<()> {
@@ -71,18 +75,23 @@ pub(crate) fn step(shared: &Shared, log: u64, row: &LogRow) -> Result<Step> {
     if shared.index.get(table::purge(log).as_bytes())?.is_none() {
         return Ok(Step::Gone);
     }
+    // Events outlive their thread, and not their tenant.
+    let is_dropped = shared.index.get(table::dropping(&row.tenant).as_bytes())?.is_some();
+    if !is_dropped && row.generation > 0 && adopt(shared, log, row)? {
+        return Ok(Step::Goes);
+    }
     let snapshot = shared.index.snapshot();
     let mut staged = Staged::new(&shared.index);
     let mut held = Held::new(shared, &row.tenant);
     let mut keys = 0;
-    let under = table::OF_LOG.iter().map(|sort| table::of_log(*sort, log));
+    let under = table::OF_LOG.iter().chain(&table::EVENTS_OF_LOG).map(|sort| table::of_log(*sort, log));
     for prefix in under {
         for pair in snapshot.prefix(prefix.as_bytes(), Direction::Forward).take(KEYS - keys) {
             let (key, _) = pair?;
             if let Some(run) = table::read_log_run(&key) {
                 let run = RunId::new(run)?;
                 // Until it is applied: another thread may be about to use the id again.
-                held.take(&run, true);
+                held.take(Resource::Run(run.clone()), true);
                 remove_run(&mut staged, (log, &row.tenant), &run)?;
             }
             staged.delete(Key::from_bytes(&key));
@@ -98,6 +107,72 @@ pub(crate) fn step(shared: &Shared, log: u64, row: &LogRow) -> Result<Step> {
     staged.delete(table::purge(log));
     shared.index.apply(staged.into_changes())?;
     Ok(Step::Ends)
+}
+
+/// Writes events that outlive their thread, and what is remembered of their keys, to the log of events of its id, up to
+/// a bound. Whether there was anything to do.
+fn adopt(shared: &Shared, log: u64, row: &LogRow) -> Result<bool> {
+    // Who deletes the tenant waits for this, and nothing is written to one that is closed.
+    let _writing = shared.writing.read();
+    if guard(&shared.tenants).get(&row.tenant).is_some_and(|tenant| tenant.is_closed()) {
+        return Err(Error::closed());
+    }
+    let snapshot = shared.index.snapshot();
+    let (mut ids, mut keys, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for pair in snapshot.prefix(table::log_events(log).as_bytes(), Direction::Forward).take(KEYS) {
+        let (key, value) = pair?;
+        let id = String::from_utf8(value).ok().and_then(|id| EventId::new(id).ok());
+        let id = id.ok_or_else(|| crate::codec::damaged("event"))?;
+        let event = snapshot.event_row(&row.tenant, &id)?.filter(|event| event.log == log);
+        bytes += event.as_ref().map_or(0, |event| u64::from(event.span.len));
+        ids.push((key, id, event));
+        if bytes > BYTES {
+            break;
+        }
+    }
+    if ids.is_empty() {
+        for pair in snapshot.prefix(table::log_event_keys(log).as_bytes(), Direction::Forward).take(KEYS) {
+            let (key, _) = pair?;
+            let (writer, name) = table::read_log_event_key(&key).ok_or_else(|| crate::codec::damaged("event key"))?;
+            keys.push((key, writer, name));
+        }
+    }
+    let mut held = Held::new(shared, &row.tenant);
+    let places = ids.iter().filter_map(|(_, _, event)| event.as_ref()).flat_map(|event| &event.places);
+    let scopes = places.map(|(scope, _)| Resource::Scope(scope.clone()));
+    let names = keys.iter().map(|(_, writer, name)| Resource::EventKey(writer.clone(), name.clone()));
+    held.take_all(scopes.chain(names).collect(), true);
+    let (mut lines, mut staged) = (Vec::new(), Staged::new(&shared.index));
+    for (key, id, event) in &ids {
+        match event {
+            // It may have been trimmed meanwhile.
+            Some(event) if shared.index.is_in_scope(&row.tenant, event)? => {
+                let stored = view::read(shared, log, event.span, line::decode_event)?;
+                lines.push(Line::Event(Box::new(stored)));
+            }
+            _ => {
+                staged.delete(Key::from_bytes(key));
+                if event.is_some() {
+                    staged.delete(table::event(&row.tenant, id));
+                }
+            }
+        }
+    }
+    for (key, writer, name) in &keys {
+        match shared.index.event_key_row(&row.tenant, writer, name)?.filter(|found| found.log == log) {
+            Some(found) => {
+                let line = EventKeyLine { writer: writer.clone(), key: name.clone(), record: found.record };
+                lines.push(Line::EventKey(Box::new(line)));
+            }
+            None => staged.delete(Key::from_bytes(key)),
+        }
+    }
+    shared.index.apply(staged.into_changes())?;
+    if !lines.is_empty() {
+        let key = (row.tenant.clone(), row.thread.clone(), Part::Events);
+        append_to(shared, &key, lines, true)?;
+    }
+    Ok(!ids.is_empty() || !keys.is_empty())
 }
 
 /// Removes the log itself.

@@ -1,14 +1,15 @@
 //! Reading logs again: their ends after an unclean close, all of them for a new index.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use store_core::{Error, ErrorKind, Result, RunId, TenantId, ThreadId, length};
+use store_core::{Error, ErrorKind, Result, RunId, Scope, TenantId, ThreadId, length};
 
 use crate::{
     codec::{LogRow, Rows, damaged, read},
     config::FileConfig,
     damage::{Damage, without_generation},
     error,
+    events::sweep_step,
     facts::Facts,
     fold::{self, Lines, Owner, Told},
     index::{Direction, Index},
@@ -37,12 +38,22 @@ pub(crate) struct Replay<'a> {
     known: Known,
     next_log: u64,
     damage: Damage,
+    /// Scopes of events that were trimmed.
+    trimmed: BTreeSet<(TenantId, Scope)>,
 }
 
 impl<'a> Replay<'a> {
     pub(crate) fn new(vfs: &'a dyn Vfs, index: &'a Index, facts: &'a Facts, config: &'a FileConfig) -> Result<Self> {
-        let mut replay =
-            Self { vfs, index, facts, config, known: Known::new(), next_log: 1, damage: Damage::default() };
+        let mut replay = Self {
+            vfs,
+            index,
+            facts,
+            config,
+            known: Known::new(),
+            next_log: 1,
+            damage: Damage::default(),
+            trimmed: BTreeSet::new(),
+        };
         let snapshot = index.snapshot();
         for list in [table::logs(), table::purges()] {
             let newest = snapshot.prefix(list.as_bytes(), Direction::Backward).next().transpose()?;
@@ -67,7 +78,11 @@ impl<'a> Replay<'a> {
                 return Err(Error::unavailable("the opening was stopped while it read the logs"));
             }
         }
-        self.forget_lost()
+        self.forget_lost()?;
+        for (tenant, scope) in std::mem::take(&mut self.trimmed) {
+            while sweep_step(self.index, (&tenant, &scope), self.config.clock.now())? {}
+        }
+        Ok(())
     }
 
     /// Takes out of the index what it says of logs that have no file. One of which a part was durable is damaged
@@ -131,17 +146,20 @@ impl<'a> Replay<'a> {
         drop(file);
         let Some((header, start)) = header else { return self.headless(path, opening) };
         let known = self.known.remove(&(header.tenant.clone(), header.thread.clone(), header.generation));
-        if let Some((_, row, purged)) = &known
-            && (*purged || (row.end.offset == len && row.synced == len))
+        if let Some((_, row, _)) = &known
+            && row.end.offset == len
+            && row.synced == len
         {
             return Ok(());
         }
         let log = known.as_ref().map_or(self.next_log, |(log, ..)| *log);
         self.next_log = self.next_log.max(log + 1);
         let owner = Owner { tenant: header.tenant, thread: header.thread, generation: header.generation, log };
-        if self.facts.is_deleted(&owner.tenant, &owner.thread, owner.generation) {
-            return self.wait_for_purge(&owner);
+        if self.facts.dropped.contains(&owner.tenant) {
+            return self.wait_for_purge(&owner, Position::default());
         }
+        let purged = known.as_ref().is_some_and(|(.., purged)| *purged);
+        let is_deleted = purged || self.facts.is_deleted(&owner.tenant, &owner.thread, owner.generation);
         let row = known.map(|(_, row, _)| row);
         // An index that is ahead of its log, or of what is durable of it, may speak of what is lost: what it says of
         // this log is worked out again.
@@ -150,8 +168,8 @@ impl<'a> Replay<'a> {
         if ahead {
             self.forget(&owner)?;
         }
-        let from = row.filter(|_| !ahead).map(|row| row.end);
-        self.read(path, &owner, (from, start, durable), opening)
+        let from = row.filter(|_| !ahead).map(|row| row.end).filter(|end| *end != Position::default());
+        self.read(path, (&owner, is_deleted), (from, start, durable), opening)
     }
 
     /// A file that does not begin as a log: one that was being made is removed, anything else is left and reported.
@@ -172,10 +190,11 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    fn wait_for_purge(&self, owner: &Owner) -> Result<()> {
+    /// The log of a deleted thread, of which the index covers what it has of events up to `end`.
+    fn wait_for_purge(&self, owner: &Owner, end: Position) -> Result<()> {
         let mut staged = Staged::new(self.index);
         let Owner { tenant, thread, generation, log } = owner.clone();
-        let row = LogRow { tenant, thread, generation, end: Position::default(), synced: 0 };
+        let row = LogRow { tenant, thread, generation, end, synced: end.offset };
         staged.put(table::purge(log), store_core::codec::Codec::encode(&row));
         self.index.apply(staged.into_changes())
     }
@@ -193,6 +212,10 @@ impl<'a> Replay<'a> {
         for sort in table::OF_LOG {
             staged.delete_all(&table::of_log(sort, owner.log))?;
         }
+        fold::events::forget(&mut staged, &owner.tenant, owner.log)?;
+        if owner.generation == 0 {
+            staged.delete(table::event_log(&owner.tenant, &owner.thread));
+        }
         staged.delete(table::log(owner.log));
         staged.delete(table::changed(owner.log));
         self.index.apply(staged.into_changes())
@@ -202,11 +225,14 @@ impl<'a> Replay<'a> {
     fn read(
         &mut self,
         path: &FilePath,
-        owner: &Owner,
+        whose: (&Owner, bool),
         known: (Option<Position>, Position, u64),
         opening: &mut Opening,
     ) -> Result<()> {
         opening.logs_read += 1;
+        let (owner, is_deleted) = whose;
+        // A log of events has no thread.
+        let is_alone = is_deleted || owner.generation == 0;
         let (from, start, durable) = known;
         let known = Recovery {
             from,
@@ -217,12 +243,23 @@ impl<'a> Replay<'a> {
         let index = self.index;
         let mut staged = Staged::new(index);
         let mut told = told(&staged, owner)?;
-        let (mut groups, mut end) = (0, from.unwrap_or(start));
+        let (mut groups, mut end, mut has_group) = (0, from.unwrap_or(start), from.is_some());
         let found = recover(self.vfs, path, known, |group| {
             // No more of it is known to be durable before its end is written again.
             let lines = Lines { synced: durable, ..decode(path, group)? };
-            fold::fold(&mut staged, owner, &mut told, &lines)?;
+            let trims = lines.lines.iter().filter_map(|(line, _)| match line {
+                Line::Trim(scope, _) => Some((owner.tenant.clone(), scope.clone())),
+                _ => None,
+            });
+            self.trimmed.extend(trims);
+            if is_deleted {
+                // Only its events are left of it.
+                fold::events::lines(&mut staged, owner, &lines)?;
+            } else {
+                fold::fold(&mut staged, owner, &mut told, &lines)?;
+            }
             end = lines.end;
+            has_group = true;
             groups += 1;
             if groups == STEP {
                 groups = 0;
@@ -234,7 +271,9 @@ impl<'a> Replay<'a> {
             Ok(recovered) => Some(recovered),
             Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::SchemaMismatch) => {
                 opening.damaged.push(error.to_string());
-                self.damage.threads.insert((owner.tenant.clone(), owner.thread.clone()), error.detail().clone());
+                if !is_deleted {
+                    self.damage.threads.insert((owner.tenant.clone(), owner.thread.clone()), error.detail().clone());
+                }
                 None
             }
             Err(error) => return Err(error),
@@ -242,7 +281,11 @@ impl<'a> Replay<'a> {
         if let Some(aside) = recovered.as_ref().and_then(|found| found.aside.as_ref()) {
             opening.set_aside.push(SetAside::of(aside));
         }
-        if told.stored.is_some() {
+        if is_deleted {
+            index.apply(staged.into_changes())?;
+            return self.wait_for_purge(owner, end);
+        }
+        if told.stored.is_some() || (is_alone && has_group) {
             fold::put_log(&mut staged, owner, end, end.offset);
         } else if recovered.is_some() && !self.config.read_only {
             // It has no whole group: it was being made, and nothing of it was acknowledged.

@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeSet, HashMap},
 };
 
-use store_core::Result;
+use store_core::{Result, Scope, TenantId};
 
 use crate::{
     codec::{Get, damaged},
@@ -20,13 +20,21 @@ pub(crate) struct Staged<'a> {
     changes: Changes,
     /// Logs whose threads change: each gets a number when that shows.
     touched: BTreeSet<u64>,
+    /// Scopes that get events: who follows them is told when these show.
+    scopes: BTreeSet<(TenantId, Scope)>,
     /// What was read of the index, which stays: nobody else writes what a writer decides by.
     found: RefCell<HashMap<Vec<u8>, Option<Vec<u8>>>>,
 }
 
 impl<'a> Staged<'a> {
     pub(crate) fn new(index: &'a Index) -> Self {
-        Self { index, changes: Changes::default(), touched: BTreeSet::new(), found: RefCell::default() }
+        Self {
+            index,
+            changes: Changes::default(),
+            touched: BTreeSet::new(),
+            scopes: BTreeSet::new(),
+            found: RefCell::default(),
+        }
     }
 
     pub(crate) fn put(&mut self, key: Key, value: impl Into<Vec<u8>>) {
@@ -40,6 +48,16 @@ impl<'a> Staged<'a> {
     /// Says that the thread of a log changes.
     pub(crate) fn touch(&mut self, log: u64) {
         self.touched.insert(log);
+    }
+
+    /// Says that a scope gets an event, or loses some.
+    pub(crate) fn tell(&mut self, tenant: &TenantId, scope: &Scope) {
+        self.scopes.insert((tenant.clone(), scope.clone()));
+    }
+
+    /// Forgets what was read: another writer may have changed it in the name of this one.
+    pub(crate) fn forget_found(&self) {
+        self.found.borrow_mut().clear();
     }
 
     /// Removes every key that starts with `prefix`.
@@ -74,9 +92,10 @@ impl<'a> Staged<'a> {
         newest.map(|key| table::last_number(&key).ok_or_else(|| damaged("snapshot"))).transpose()
     }
 
-    /// The changes, to be applied once what they stand for is durable, and the logs of the threads that change.
-    pub(crate) fn into_parts(self) -> (Changes, BTreeSet<u64>) {
-        (self.changes, self.touched)
+    /// The changes, to be applied once what they stand for is durable, the logs of the threads that change, and the
+    /// scopes of events that do.
+    pub(crate) fn into_parts(self) -> (Changes, BTreeSet<u64>, BTreeSet<(TenantId, Scope)>) {
+        (self.changes, self.touched, self.scopes)
     }
 
     /// The changes of an opening, which nobody can have seen before.

@@ -173,6 +173,7 @@ impl Store for FileStore {
         shared.check_writable()?;
         let state = Arc::clone(guard(&shared.tenants).entry(tenant.clone()).or_default());
         state.close();
+        shared.followers.end(Some(tenant));
         let (pool, tenant) = (shared.pool.clone(), tenant.clone());
         pool.run(move || {
             deletion::drop_tenant(&shared, &tenant, &state)?;
@@ -196,6 +197,7 @@ impl Store for FileStore {
     async fn close(&self) -> Result<()> {
         let shared = &self.0.shared;
         opening::mark_closed(shared);
+        shared.followers.end(None);
         shared.pool.close().await;
         shared.finish()
     }
@@ -217,21 +219,27 @@ fn list_tenants(shared: &Shared, page: &PageRequest) -> Result<Page<TenantId>> {
     let from = Position::open(&shared.cursor_key, &scope, page.cursor.as_ref())?;
     let snapshot = shared.index.snapshot();
     let mut page = PageBuilder::new(limit);
-    let end = after_prefix(table::all_threads().as_bytes());
-    let mut next = match &from {
-        Some(position) => after_prefix(table::threads(&TenantId::new(&position.id)?).as_bytes()),
-        None => table::all_threads().into_bytes(),
-    };
-    loop {
-        // One step for each tenant: from its first thread over all others to the next one's.
-        let first = snapshot.range(&next, &end, index::Direction::Forward).next().transpose()?;
-        let Some((key, _)) = first else { break };
-        let (tenant, _) = table::read_thread(&key).ok_or_else(|| damaged("thread"))?;
-        let tenant = TenantId::new(tenant)?;
-        next = after_prefix(table::threads(&tenant).as_bytes());
+    let mut last = from.map(|position| TenantId::new(position.id)).transpose()?;
+    // One step for each tenant: over all its threads and events to the next one's.
+    while let Some(tenant) = next_tenant(&snapshot, last.as_ref())? {
+        last = Some(tenant.clone());
         if !page.offer(Position::new(0, tenant.as_str()), 64, Some(tenant)) {
             break;
         }
     }
     Ok(page.finish(|position| position.seal(&shared.cursor_key, &scope)))
+}
+
+/// The first tenant behind another one that has a thread or an event.
+fn next_tenant(snapshot: &index::Snapshot, last: Option<&TenantId>) -> Result<Option<TenantId>> {
+    let first = |all: index::Key, of: fn(&TenantId) -> index::Key| {
+        let end = after_prefix(all.as_bytes());
+        let from = last.map_or_else(|| all.into_bytes(), |last| after_prefix(of(last).as_bytes()));
+        snapshot.range(&from, &end, index::Direction::Forward).next().transpose()
+    };
+    let of_thread = first(table::all_threads(), table::threads)?.map(|(key, _)| table::read_thread(&key));
+    let of_event = first(table::all_events(), table::events)?.map(|(key, _)| table::read_event(&key));
+    let names = of_thread.into_iter().chain(of_event).map(|key| key.ok_or_else(|| damaged("tenant")));
+    let first = names.collect::<Result<Vec<_>>>()?.into_iter().map(|(tenant, _)| tenant).min();
+    first.map(TenantId::new).transpose()
 }

@@ -7,12 +7,12 @@ use store_core::{Error, Result, TenantId, ThreadId};
 use crate::{
     flight::{self, About},
     pool::{Lost, Queues},
-    shared::{Shared, TenantState, ThreadKey},
+    shared::{LogKey, Part, Shared, TenantState},
     writer::{Answer, Ask, Wanted},
 };
 
 /// The queues of a store's threads.
-pub(crate) type Writers = Queues<ThreadKey, Wanted, Result<Answer>>;
+pub(crate) type Writers = Queues<LogKey, Wanted, Result<Answer>>;
 
 /// The contracts of a store for one tenant.
 #[derive(Debug, Clone)]
@@ -76,6 +76,11 @@ impl Tenant {
 
     /// Hands a change of one thread to its writer. It has its place in the thread's order when this is first polled.
     pub(crate) async fn write(&self, thread: ThreadId, ask: Ask) -> Result<Answer> {
+        self.write_to(thread, Part::Thread, ask).await
+    }
+
+    /// The same for a log of an id.
+    pub(crate) async fn write_to(&self, thread: ThreadId, part: Part, ask: Ask) -> Result<Answer> {
         self.check_open()?;
         let about = Some(thread.clone());
         self.state.orphans.wait(&about).await;
@@ -85,7 +90,7 @@ impl Tenant {
         };
         let (work, caller) = flight::start(&self.state.orphans, about);
         let wanted = Wanted { ask, tenant: Arc::clone(&self.state), work };
-        let answer = self.writers.push((self.id.clone(), thread), wanted).await;
+        let answer = self.writers.push((self.id.clone(), thread, part), wanted).await;
         caller.answered();
         match answer {
             Err(Lost::Panicked) => Err(Error::commit_unknown(key).with_source(Lost::Panicked)),

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use store_core::{
-    CommitKey, CursorKey, Detail, EntryId, Error, EventId, EventKey, Json, PendingInput, Result, Run, RunId, Scope,
-    TenantId, Thread, ThreadId, Version, WriterId,
+    CommitKey, CursorKey, EntryId, EventId, EventKey, Json, PendingInput, Result, Run, RunId, Scope, TenantId, Thread,
+    ThreadId, Version, WriterId,
     codec::DecodeError,
     commit::{CommitView, KeyRecord, LogView},
     event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
@@ -29,6 +29,7 @@ pub(crate) struct Unwritten {
     pub(crate) runs: HashMap<RunId, Run>,
     pub(crate) keys: HashMap<CommitKey, KeyRecord>,
     pub(crate) inputs: HashMap<EntryId, PendingInput>,
+    pub(crate) events: HashMap<EventId, StoredEvent>,
 }
 
 /// The view of one thread in a batch.
@@ -78,27 +79,38 @@ impl LogView for View<'_> {
     }
 }
 
-/// Events are not kept yet.
 impl EventView for View<'_> {
-    fn scope(&self, _scope: &Scope) -> Result<ScopeState> {
-        Err(unsupported())
+    fn scope(&self, scope: &Scope) -> Result<ScopeState> {
+        self.shared.check_scope(self.tenant, scope)?;
+        let state = self.staged.scope_state(self.tenant, scope)?;
+        // With relaxed durability a power cut must not take an event and leave a later one of the scope.
+        if let Some(place) = self.staged.event_place(self.tenant, scope, state.count)?
+            && self.log != Some(place.log)
+        {
+            self.shared.settle_log(place.log)?;
+        }
+        Ok(state)
     }
 
-    fn event_key(&self, _writer: &WriterId, _key: &EventKey) -> Result<Option<EventKeyRecord>> {
-        Err(unsupported())
+    fn event_key(&self, writer: &WriterId, key: &EventKey) -> Result<Option<EventKeyRecord>> {
+        Ok(self.staged.event_key_row(self.tenant, writer, key)?.map(|row| row.record))
     }
 
-    fn event(&self, _id: &EventId) -> Result<Option<StoredEvent>> {
-        Err(unsupported())
+    fn event(&self, id: &EventId) -> Result<Option<StoredEvent>> {
+        if let Some(stored) = self.unwritten.events.get(id) {
+            return Ok(Some(stored.clone()));
+        }
+        match self.staged.event_row(self.tenant, id)? {
+            Some(row) if self.staged.is_in_scope(self.tenant, &row)? => {
+                read(self.shared, row.log, row.span, line::decode_event).map(Some)
+            }
+            _ => Ok(None),
+        }
     }
 
     fn sealer(&self) -> (&TenantId, &CursorKey) {
         (self.tenant, &self.shared.cursor_key)
     }
-}
-
-fn unsupported() -> Error {
-    Error::new(Detail::Unsupported { operation: "events" })
 }
 
 impl CommitView for View<'_> {
@@ -139,8 +151,7 @@ impl CommitView for View<'_> {
             Some(row) => {
                 let run = read(self.shared, row.log, row.span, line::decode_run)?;
                 if self.log != Some(row.log) {
-                    let log = self.shared.index.any_log_row(row.log)?.ok_or_else(|| damaged("log"))?;
-                    self.shared.settle_named(&(log.tenant, log.thread), log.generation)?;
+                    self.shared.settle_log(row.log)?;
                 }
                 Ok(Some(run))
             }

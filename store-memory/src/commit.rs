@@ -4,12 +4,13 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use store_core::{
-    Commit, CommitCoordinator, PendingStore, Receipt, Result, Run, ThreadRunStore,
+    Commit, CommitCoordinator, EventStore, PendingStore, Receipt, Result, Run, ThreadRunStore,
     commit::{self, Decision, Needs, Plan},
     thread::StoredThread,
 };
 
 use crate::{
+    events::MemoryEvents,
     pending::MemoryPending,
     slot::{Contents, Slot},
     tenant::{Events, Index, Tenant},
@@ -44,6 +45,10 @@ impl CommitCoordinator for MemoryCommits {
 
     fn pending(&self) -> Arc<dyn PendingStore> {
         Arc::new(MemoryPending::new(Arc::clone(&self.tenant)))
+    }
+
+    fn events(&self) -> Arc<dyn EventStore> {
+        Arc::new(MemoryEvents::new(Arc::clone(&self.tenant)))
     }
 }
 

@@ -11,7 +11,6 @@ use store_core::{
 use crate::{
     commit::MemoryCommits,
     config::MemoryConfig,
-    events::MemoryEvents,
     locks::Lock,
     tenant::{Common, Tenant},
 };
@@ -72,8 +71,7 @@ impl Store for MemoryStore {
         tenants.check_open()?;
         let new = || Arc::new(Tenant::new(tenant.clone(), Arc::clone(&self.state.common)));
         let tenant = tenants.by_name.entry(tenant.clone()).or_insert_with(new);
-        let stores = TenantStores::of_threads(Arc::new(MemoryCommits::new(Arc::clone(tenant))));
-        Ok(stores.with_events(Arc::new(MemoryEvents::new(Arc::clone(tenant)))))
+        Ok(TenantStores::of_threads(Arc::new(MemoryCommits::new(Arc::clone(tenant)))))
     }
 
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {

@@ -162,3 +162,23 @@ pub(crate) async fn an_update_takes_a_fence(given: &Given) -> Verdict {
     expect_kind(update("c", claim(1, 8)).await, ErrorKind::StaleEpoch)?;
     given.accept(say_keyed(&writer.thread, "m", "y").fenced(claim(1, 9))).await
 }
+
+/// The claims of a commit, of an update and of one that changes nothing are remembered after a reopen.
+pub(crate) async fn claims_outlive_a_reopen(given: &Given) -> Verdict {
+    for thread in ["a", "b", "c"] {
+        given.accept(say_keyed(&id(thread), "k", "x").fenced(claim(1, 5))).await?;
+    }
+    for (thread, patch) in [("b", ThreadPatch::default().with_title("b")), ("c", ThreadPatch::default())] {
+        let mut patch = patch;
+        patch.fence = Some(claim(1, 7));
+        given.threads()?.update_thread(&id(thread), patch, Expect::Any).await?;
+    }
+    given.reopen().await?;
+    for (thread, counter) in [("a", 5), ("b", 7), ("c", 7)] {
+        let writer = Writer::new(given, thread);
+        let late = say_keyed(&writer.thread, "l", "x").fenced(claim(1, counter - 1));
+        writer.refuse_commit(late, ErrorKind::StaleEpoch).await?;
+        given.accept(say_keyed(&writer.thread, "m", "y").fenced(claim(1, counter))).await?;
+    }
+    Ok(())
+}

@@ -61,6 +61,7 @@ macro_rules! commit {
             fence: no_lower_claim_writes_after_a_higher ["CM-32"] [Race];
             fence: a_fence_can_be_reset ["CM-42"] [];
             fence: an_update_takes_a_fence ["CM-44"] [];
+            fence: claims_outlive_a_reopen ["CM-32", "CM-44"] [Reopen];
             limits: a_commit_has_a_thousand_entries_at_most ["CM-36", "ER-9"] [];
             limits: state_has_a_thousand_keys_at_most ["CM-36", "ER-9"] [];
             limits: state_has_a_megabyte_at_most ["CM-36", "ER-9"] [];

@@ -183,6 +183,25 @@ pub(super) async fn an_append_takes_a_fence(given: &Given) -> Verdict {
     expect_kinds(given, &of_thread("t"), "a b c").await
 }
 
+/// The claim of an append is remembered after a reopen, with a thread and without one.
+pub(super) async fn the_claim_of_an_append_outlives_a_reopen(given: &Given) -> Verdict {
+    let claim = |counter| Fence::new(id("dispatch"), "token", 0, ClaimNumber { incarnation: 0, counter });
+    given.accept(crate::given::say_keyed(&id("t"), "k", "x")).await?;
+    for thread in ["t", "u"] {
+        let mut request = AppendEvents::new([NewEvent::new(id("x"), [of_thread(thread)])]);
+        request.fence = Some(claim(5));
+        events(given)?.append_events(request).await?;
+    }
+    given.reopen().await?;
+    for thread in ["t", "u"] {
+        let commit = |key: &str, counter| crate::given::say_keyed(&id(thread), key, "x").fenced(claim(counter));
+        expect_kind(given.commits()?.commit(commit("l", 4)).await, ErrorKind::StaleEpoch)?;
+        given.accept(commit("m", 5)).await?;
+        expect_kinds(given, &of_thread(thread), "x").await?;
+    }
+    Ok(())
+}
+
 /// 1,000 events are one append, and one more is refused.
 pub(super) async fn an_append_has_a_thousand_events_at_most(given: &Given) -> Verdict {
     let many = |count: usize| AppendEvents::new((0..count).map(|_| fact("x")));

@@ -1,6 +1,6 @@
 //! Events (EV): one list for a tenant; a scope is what of it names the scope, from its floor on.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::json;
 use store_core::{
@@ -22,8 +22,10 @@ const REMEMBERED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Everything about events of a tenant.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Log {
-    /// Every event ever appended, in order, without cursors.
-    events: Vec<Event>,
+    /// Every event ever appended, without cursors.
+    events: BTreeMap<EventId, Arc<Event>>,
+    /// Those of each scope, in order.
+    scopes: BTreeMap<Scope, Vec<Arc<Event>>>,
     /// How many of each scope are trimmed.
     floors: BTreeMap<Scope, u64>,
     /// When something was last appended to each scope.
@@ -36,13 +38,26 @@ type Remembered = (Vec<NewEvent>, Vec<EventId>, Timestamp);
 
 impl Log {
     /// The events of a scope, each with its sequence number.
-    fn scope(&self, scope: &Scope) -> impl DoubleEndedIterator<Item = (u64, &Event)> {
-        let of_scope: Vec<_> = self.events.iter().filter(|event| event.scopes().any(|own| own == *scope)).collect();
-        (1..).zip(of_scope).collect::<Vec<_>>().into_iter()
+    fn scope(&self, scope: &Scope) -> impl Iterator<Item = (u64, &Event)> {
+        let events = self.scopes.get(scope).into_iter().flatten();
+        (1..).zip(events.map(|event| &**event))
+    }
+
+    /// The sequence number of an event in a scope.
+    fn seq(&self, scope: &Scope, id: &EventId) -> Option<u64> {
+        self.scope(scope).find(|(_, own)| own.id == *id).map(|(seq, _)| seq)
     }
 
     fn count(&self, scope: &Scope) -> u64 {
-        self.scope(scope).count() as u64
+        self.scopes.get(scope).map_or(0, |events| events.len() as u64)
+    }
+
+    fn push(&mut self, event: Event) {
+        let event = Arc::new(event);
+        for scope in event.scopes() {
+            self.scopes.entry(scope).or_default().push(Arc::clone(&event));
+        }
+        self.events.insert(event.id.clone(), event);
     }
 
     fn floor(&self, scope: &Scope) -> u64 {
@@ -51,21 +66,17 @@ impl Log {
 
     /// Whether anything is there.
     pub(super) fn is_empty(&self) -> bool {
-        !self.events.iter().any(|event| self.is_there(event))
+        !self.events.values().any(|event| self.is_there(event))
     }
 
     fn is_there(&self, event: &Event) -> bool {
-        event.scopes().any(|scope| {
-            let mut of_scope = self.scope(&scope);
-            of_scope.any(|(seq, own)| own.id == event.id && seq > self.floor(&scope))
-        })
+        event.scopes().any(|scope| self.seq(&scope, &event.id).is_some_and(|seq| seq > self.floor(&scope)))
     }
 
     fn seal(&self, event: &Event, sealer: (&TenantId, &CursorKey)) -> Event {
         let mut sealed = event.clone();
         for scope in event.scopes() {
-            let seq = self.scope(&scope).find(|(_, own)| own.id == event.id).map(|(seq, _)| seq);
-            let at = seq.map(|seq| cursor(&scope, seq, sealer));
+            let at = self.seq(&scope, &event.id).map(|seq| cursor(&scope, seq, sealer));
             match scope {
                 Scope::Thread(_) => sealed.cursors.thread = at,
                 Scope::Run(_) => sealed.cursors.run = at,
@@ -75,7 +86,7 @@ impl Log {
     }
 
     pub(super) fn load(&self, id: &EventId, sealer: (&TenantId, &CursorKey)) -> Option<Event> {
-        let found = self.events.iter().find(|event| event.id == *id);
+        let found = self.events.get(id);
         found.filter(|event| self.is_there(event)).map(|event| self.seal(event, sealer))
     }
 
@@ -170,7 +181,7 @@ impl Log {
                 }
             }
             let forgotten = |log: &Self, ids: &[EventId], at: Timestamp| {
-                let mut there = log.events.iter().filter(|event| ids.contains(&event.id));
+                let mut there = ids.iter().filter_map(|id| log.events.get(id));
                 !there.any(|event| log.is_there(event)) && at < now.saturating_sub(REMEMBERED)
             };
             let kept = self.keys.iter().filter(|(_, (_, ids, at))| !forgotten(self, ids, *at));
@@ -222,7 +233,7 @@ pub(super) fn append(
     for draft in &request.drafts {
         let event = made(draft, at.unwrap_or(lifted), setting)?;
         ids.push(event.id.clone());
-        tenant.events.events.push(event);
+        tenant.events.push(event);
     }
     if let (Some(writer), Some(key)) = (&request.writer, &request.key) {
         let kept = (request.drafts.clone(), ids.clone(), lifted);

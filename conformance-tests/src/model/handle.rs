@@ -15,11 +15,11 @@ use futures_util::stream;
 use store_core::{
     AppendEvents, AppendPending, Appended, AppendedEvents, BranchPoint, Clock, Commit, CommitCoordinator,
     ContextRequest, DeleteRequest, Deletion, Entry, EntryId, EntryQuery, Error, Event, EventFilter, EventId,
-    EventQuery, EventReader, EventRetention, EventSubscriber, EventWriter, Expect, Leaf, LogReader, NewThread, Page,
-    PageRequest, PendingInput, PendingQueue, PendingStore, PendingUpdate, Progress, PruneRequest, Pruned, Receipt,
-    Reorder, Result, Run, RunFilter, RunId, RunQuery, RunReader, Scope, ScopeInfo, Snapshot, Subscribe, Subscription,
-    TenantId, Thread, ThreadAdmin, ThreadContext, ThreadFilter, ThreadId, ThreadPatch, ThreadQuery, ThreadReader,
-    ThreadRunStore, TrimRequest, Trimmed, event::cursor,
+    EventQuery, EventReader, EventRetention, EventStore, EventSubscriber, EventWriter, Expect, Leaf, LogReader,
+    NewThread, Page, PageRequest, PendingInput, PendingQueue, PendingStore, PendingUpdate, Progress, PruneRequest,
+    Pruned, Receipt, Reorder, Result, Run, RunFilter, RunId, RunQuery, RunReader, Scope, ScopeInfo, Snapshot,
+    Subscribe, Subscription, TenantId, Thread, ThreadAdmin, ThreadContext, ThreadFilter, ThreadId, ThreadPatch,
+    ThreadQuery, ThreadReader, ThreadRunStore, TrimRequest, Trimmed, event::cursor,
 };
 
 use super::{
@@ -157,6 +157,10 @@ impl CommitCoordinator for Handle {
     }
 
     fn pending(&self) -> Arc<dyn PendingStore> {
+        Arc::new(self.clone())
+    }
+
+    fn events(&self) -> Arc<dyn EventStore> {
         Arc::new(self.clone())
     }
 }

@@ -104,7 +104,7 @@ impl Store for ModelStore {
         let deletions = self.shared.world().deletions.get(tenant).copied().unwrap_or_default();
         let (shared, closed) = (Arc::clone(&self.shared), Arc::clone(&self.closed));
         let handle = Handle { shared, closed, tenant: tenant.clone(), deletions };
-        Ok(TenantStores::of_threads(Arc::new(handle.clone())).with_events(Arc::new(handle)))
+        Ok(TenantStores::of_threads(Arc::new(handle)))
     }
 
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {

@@ -141,4 +141,8 @@ impl CommitCoordinator for Killed<'_> {
     fn pending(&self) -> Arc<dyn store_core::PendingStore> {
         self.inner.pending()
     }
+
+    fn events(&self) -> Arc<dyn store_core::EventStore> {
+        self.inner.events()
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{Commit, Receipt};
-use crate::{error::Result, pending::PendingStore, thread::ThreadRunStore};
+use crate::{error::Result, event::EventStore, pending::PendingStore, thread::ThreadRunStore};
 
 /// The only way to write entries, runs and thread state, and to consume pending input (CM-2).
 #[async_trait]
@@ -34,4 +34,7 @@ pub trait CommitCoordinator: Send + Sync {
 
     /// The very store whose input it consumes.
     fn pending(&self) -> Arc<dyn PendingStore>;
+
+    /// The very store that its events go to.
+    fn events(&self) -> Arc<dyn EventStore>;
 }

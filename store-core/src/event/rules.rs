@@ -180,7 +180,7 @@ fn repeated(view: &(impl EventView + ?Sized), request: &AppendEvents) -> Result<
 
 /// Everything that a draft says; the order of its scopes does not count (EV-6).
 pub(crate) fn digest(request: &AppendEvents) -> String {
-    let mut text = String::from("1:");
+    let mut text = String::new();
     for draft in &request.drafts {
         let (thread, run) = split(draft);
         let mut object = Object::open(&mut text);
@@ -196,7 +196,7 @@ pub(crate) fn digest(request: &AppendEvents) -> String {
             .field("schema_version", &draft.schema_version);
         object.close();
     }
-    sha256(&text)
+    format!("1:{}", sha256(&text))
 }
 
 fn split(draft: &NewEvent) -> (Option<ThreadId>, Option<RunId>) {

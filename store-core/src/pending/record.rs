@@ -62,7 +62,7 @@ impl PendingInput {
         let record = DecisionRecord {
             id: self.id.clone(),
             revision: self.revision,
-            digest: sha256(&decision.encode()),
+            digest: digest(decision),
             extra: Extra::default(),
         };
         Some((decision, record))
@@ -458,6 +458,11 @@ record!(DecisionRecord { id: req, revision: req, digest: req });
 impl DecisionRecord {
     /// Whether it was this very decision.
     pub(super) fn is_of(&self, decision: &Decision) -> bool {
-        self.digest == sha256(&decision.encode())
+        self.digest == digest(decision)
     }
+}
+
+/// The number in front tells how it was made: later releases go on making it.
+fn digest(decision: &Decision) -> String {
+    format!("1:{}", sha256(&decision.encode()))
 }

@@ -13,7 +13,7 @@ use store_core::{
     thread::StoredThread,
 };
 
-use super::{Inspected, Part, is_in_use, root::FIRST_LINE};
+use super::{Inspected, Part, events, is_in_use, root::FIRST_LINE};
 use crate::{
     codec::{LogRow, Rows, damaged},
     entries, error,
@@ -25,7 +25,7 @@ use crate::{
     pending, purge,
     replay::{self, own_header},
     runs,
-    shared::{Shared, guard, objection},
+    shared::{self, Shared, guard, objection},
     staged::Staged,
     table,
     vfs::{FilePath, Open, VfsFile},
@@ -35,7 +35,7 @@ use crate::{
 pub(super) fn check_log(inspected: &Inspected, known: (u64, LogRow)) -> Result<Part> {
     let Inspected { shared, facts, repair } = inspected;
     let (log, known) = known;
-    let slot = shared.slot(&(known.tenant.clone(), known.thread.clone()));
+    let slot = shared.slot(&(known.tenant.clone(), known.thread.clone(), shared::Part::of(known.generation)));
     let mut loaded = guard(&slot);
     let mut part = Part::default();
     // It may have been written, or deleted, since the list of logs was made.
@@ -180,7 +180,9 @@ impl Check<'_> {
         }
         // It was compared just now, and this thread of the pool holds the slot that a first use would wait for.
         self.shared.mark_checked(self.owner.log);
-        self.thread(log, replayed)?;
+        if self.owner.generation > 0 {
+            self.thread(log, replayed)?;
+        }
         Ok(true)
     }
 
@@ -293,6 +295,9 @@ impl Check<'_> {
         let mut different = None;
         for pair in rebuilt.snapshot().prefix(&[], Direction::Forward) {
             let (key, value) = pair?;
+            if table::is_of_events(&key) {
+                continue;
+            }
             let stored = snapshot.get(&key)?;
             if table::read_log(&key).is_none() && stored.as_deref() != Some(value.as_slice()) {
                 different = Some(key);
@@ -304,6 +309,7 @@ impl Check<'_> {
                 different = different.or(Some(key));
             }
         }
+        different = different.or(events::missing(rebuilt, &snapshot, &self.owner.tenant)?);
         let Some(key) = different else { return Ok(false) };
         if self.part.findings.is_empty() {
             let detail = format!("it does not agree with the log about {}", table::describe(&key));
@@ -336,13 +342,16 @@ impl Check<'_> {
             }
             staged.delete(Key::from_bytes(&key));
         }
-        if let Some(row) = index.thread_row(tenant, thread)? {
+        if let Some(row) = index.thread_row(tenant, thread)?.filter(|_| self.owner.generation > 0) {
             fold::remove_thread(&mut staged, tenant, &row.stored);
         }
         for pair in replayed.index.snapshot().prefix(&[], Direction::Forward) {
             let (key, value) = pair?;
-            staged.put(Key::from_bytes(&key), value);
+            if !table::is_of_events(&key) {
+                staged.put(Key::from_bytes(&key), value);
+            }
         }
+        events::restore(&replayed.index, &mut staged, tenant)?;
         fold::put_log(&mut staged, &self.owner, replayed.end, self.row.synced);
         staged.touch(*log);
         self.shared.show(staged)

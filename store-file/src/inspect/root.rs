@@ -138,6 +138,11 @@ fn unknown(shared: &Shared, facts: &Facts, path: &FilePath, part: &mut Part) -> 
         return Ok(None);
     };
     let ThreadHeader { tenant, thread, generation, .. } = header;
+    if generation == 0 && !facts.is_deleted(&tenant, &thread, 0) {
+        let known = shared.index.event_log(&tenant, &thread)?;
+        let log = known.unwrap_or_else(|| shared.next_log.fetch_add(1, Ordering::SeqCst));
+        return Ok(Some((log, LogRow { tenant, thread, generation, end: Position::default(), synced: 0 })));
+    }
     let row = shared.index.thread_row(&tenant, &thread)?;
     let detail = match &row {
         _ if facts.is_deleted(&tenant, &thread, generation) => Some("its thread was deleted"),

@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc};
 
-use store_core::{Error, Result, TenantId, ThreadId};
+use store_core::{Error, Result, Scope, TenantId, ThreadId};
 
 use super::{Shared, guard};
 use crate::{
@@ -57,6 +57,14 @@ impl Shared {
             Some(detail) => Err(Error::new(detail.clone())),
             None => Ok(()),
         }
+    }
+
+    /// Refuses a scope of events whose id has a damaged log: what the index holds of it may be a part.
+    pub(crate) fn check_scope(&self, tenant: &TenantId, scope: &Scope) -> Result<()> {
+        if self.damage.threads.is_empty() {
+            return Ok(());
+        }
+        self.check_damage(tenant, &crate::events::log_id(scope)?)
     }
 
     /// A thread, as a snapshot of the index has it.

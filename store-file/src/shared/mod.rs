@@ -12,17 +12,21 @@ use std::{
 };
 
 use store_core::{
-    Capabilities, Clock, CursorKey, Detail, Error, Limits, Result, RunId, Survives, TenantId, ThreadId, Timestamp,
+    Capabilities, Clock, CursorKey, Detail, Error, EventDelivery, Limits, Result, Survives, TenantId, ThreadId,
+    Timestamp,
 };
 
 pub(crate) use self::checks::{missing, objection};
 use crate::{
+    codec::Rows,
     config::{Durability, FileConfig},
     damage::Damage,
     error,
     files::Files,
     flight::Orphans,
     fold::Told,
+    followers::Followers,
+    held::Resource,
     index::Index,
     lock::Lock,
     log::{AppendError, LogWriter},
@@ -39,6 +43,33 @@ use crate::{
 
 /// A thread of a tenant.
 pub(crate) type ThreadKey = (TenantId, ThreadId);
+
+/// Which of the logs of an id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Part {
+    /// The log of the thread, in its present generation.
+    Thread,
+    /// The log of generation 0: events that lie outside of commits, and what is known of scopes.
+    Events,
+}
+
+impl Part {
+    /// The part that a log of this generation is.
+    pub(crate) const fn of(generation: u64) -> Self {
+        if generation == 0 { Self::Events } else { Self::Thread }
+    }
+
+    /// The generation of the log.
+    pub(crate) fn generation(self, told: &Told) -> u64 {
+        match self {
+            Self::Thread => told.stored.as_ref().map_or(1, |stored| stored.thread.generation()),
+            Self::Events => 0,
+        }
+    }
+}
+
+/// A log that one writer at a time works on.
+pub(crate) type LogKey = (TenantId, ThreadId, Part);
 
 /// How many threads are kept loaded when there are twice as many; those in use come on top.
 const LOADED_THREADS: usize = 256;
@@ -63,15 +94,15 @@ pub(crate) struct Shared {
     /// The number of the last change of a thread. Held while changes are made visible, so that a number says what was
     /// visible when.
     changes: Mutex<u64>,
-    slots: Mutex<HashMap<ThreadKey, Arc<Slot>>>,
+    slots: Mutex<HashMap<LogKey, Arc<Slot>>>,
     families: Mutex<HashMap<TenantId, Arc<Mutex<()>>>>,
-    runs: Mutex<HashSet<(TenantId, RunId)>>,
-    run_freed: Condvar,
+    held: Mutex<HashSet<(TenantId, Resource)>>,
+    freed: Condvar,
     checked: Mutex<HashSet<u64>>,
     folders: Mutex<HashSet<TenantId>>,
     pub(crate) tenants: Mutex<HashMap<TenantId, Arc<TenantState>>>,
     /// Logs with groups that are not durable yet. A key goes when its log is synced, and its slot is held then.
-    pub(crate) dirty: Mutex<HashSet<ThreadKey>>,
+    pub(crate) dirty: Mutex<HashSet<LogKey>>,
     /// Held by whoever makes all of them durable: who comes second waits for what the first one has begun.
     syncing: Mutex<()>,
     /// Threads that cannot be read, and why.
@@ -84,6 +115,7 @@ pub(crate) struct Shared {
     pub(crate) writing: RwLock<()>,
     /// Who reads now.
     pub(crate) readers: Readers,
+    pub(crate) followers: Followers,
     /// Tenants with something to purge, while a purge goes on that nobody waits for.
     pub(crate) behind: Mutex<Option<BTreeSet<TenantId>>>,
     pub(crate) closed: AtomicBool,
@@ -157,7 +189,7 @@ impl Shared {
             pool: Pool::new(config.threads),
             files: Files::new(Arc::clone(&vfs), how, config.open_files),
             time: Arc::clone(&config.clock),
-            capabilities: Capabilities::new(survives, limits.record_bytes),
+            capabilities: Capabilities::new(survives, limits.record_bytes).delivering(EventDelivery::Push),
             cursor_key: CursorKey::new(cursor_key(&meta)),
             limits,
             vfs,
@@ -170,8 +202,8 @@ impl Shared {
             changes: Mutex::new(first_change),
             slots: Mutex::default(),
             families: Mutex::default(),
-            runs: Mutex::default(),
-            run_freed: Condvar::new(),
+            held: Mutex::default(),
+            freed: Condvar::new(),
             checked: Mutex::default(),
             folders: Mutex::default(),
             tenants: Mutex::default(),
@@ -182,6 +214,7 @@ impl Shared {
             purging: Mutex::new(()),
             writing: RwLock::new(()),
             readers: Readers::default(),
+            followers: Followers::default(),
             behind: Mutex::default(),
             closed: AtomicBool::new(false),
             finished: OnceLock::new(),
@@ -237,7 +270,7 @@ impl Shared {
     }
 
     /// The slot of a thread. Slots that nobody uses are let go when there are many.
-    pub(crate) fn slot(&self, key: &ThreadKey) -> Arc<Slot> {
+    pub(crate) fn slot(&self, key: &LogKey) -> Arc<Slot> {
         let mut slots = guard(&self.slots);
         if slots.len() >= 2 * LOADED_THREADS && !slots.contains_key(key) {
             let dirty = guard(&self.dirty);
@@ -256,28 +289,29 @@ impl Shared {
         Arc::clone(guard(&self.families).entry(tenant.clone()).or_default())
     }
 
-    /// Holds a run id until it is let go, so that two threads never write one; waits if `wait` is set.
-    pub(crate) fn hold_run(&self, tenant: &TenantId, run: &RunId, wait: bool) -> bool {
-        let key = (tenant.clone(), run.clone());
-        let mut runs = guard(&self.runs);
-        while !runs.insert(key.clone()) {
+    /// Holds a resource until it is let go, so that the writers of two logs never decide about it at once; waits if
+    /// `wait` is set.
+    pub(crate) fn hold(&self, tenant: &TenantId, resource: &Resource, wait: bool) -> bool {
+        let key = (tenant.clone(), resource.clone());
+        let mut held = guard(&self.held);
+        while !held.insert(key.clone()) {
             if !wait {
                 return false;
             }
-            runs = self.run_freed.wait(runs).unwrap_or_else(PoisonError::into_inner);
+            held = self.freed.wait(held).unwrap_or_else(PoisonError::into_inner);
         }
         true
     }
 
-    pub(crate) fn free_runs(&self, tenant: &TenantId, held: &[RunId]) {
-        if held.is_empty() {
+    pub(crate) fn free(&self, tenant: &TenantId, resources: &BTreeSet<Resource>) {
+        if resources.is_empty() {
             return;
         }
-        let mut runs = guard(&self.runs);
-        for run in held {
-            runs.remove(&(tenant.clone(), run.clone()));
+        let mut held = guard(&self.held);
+        for resource in resources {
+            held.remove(&(tenant.clone(), resource.clone()));
         }
-        self.run_freed.notify_all();
+        self.freed.notify_all();
     }
 
     /// Where a thread's log is.
@@ -331,13 +365,16 @@ impl Shared {
 
     /// Shows changes to readers, all of them together.
     pub(crate) fn show(&self, staged: Staged<'_>) -> Result<()> {
-        let (mut changes, touched) = staged.into_parts();
+        let (mut changes, touched, scopes) = staged.into_parts();
         let mut last = guard(&self.changes);
         *last += 1;
         for log in touched {
             changes.put(table::changed(log), last.to_be_bytes());
         }
-        self.index.apply(changes).inspect_err(|_| self.poison())
+        self.index.apply(changes).inspect_err(|_| self.poison())?;
+        drop(last);
+        self.followers.tell(scopes);
+        Ok(())
     }
 
     /// The number of the last change that readers see.
@@ -355,7 +392,7 @@ impl Shared {
     /// Makes every group that was acknowledged durable (PR-19).
     pub(crate) fn sync_dirty(&self) -> Result<()> {
         let _syncing = guard(&self.syncing);
-        let keys: Vec<ThreadKey> = guard(&self.dirty).iter().cloned().collect();
+        let keys: Vec<LogKey> = guard(&self.dirty).iter().cloned().collect();
         // One that cannot be synced keeps no other from it.
         keys.iter().map(|key| self.sync_log(key)).fold(Ok(()), Result::and)
     }
@@ -363,7 +400,7 @@ impl Shared {
     /// Makes the log of a thread durable, before another one refers to it: with relaxed durability a power cut must not
     /// take a thread or a run and leave what names it. Takes no slot, so that two threads may name each other.
     pub(crate) fn settle_named(&self, key: &ThreadKey, generation: u64) -> Result<()> {
-        if !guard(&self.dirty).contains(key) {
+        if !guard(&self.dirty).contains(&(key.0.clone(), key.1.clone(), Part::of(generation))) {
             return Ok(());
         }
         let path = Self::log_path(&key.0, &key.1, generation)?;
@@ -372,7 +409,16 @@ impl Shared {
         self.sync_names(&path.parent())
     }
 
-    fn sync_log(&self, key: &ThreadKey) -> Result<()> {
+    /// The same for a log of this number.
+    pub(crate) fn settle_log(&self, log: u64) -> Result<()> {
+        if guard(&self.dirty).is_empty() {
+            return Ok(());
+        }
+        let row = self.index.any_log_row(log)?.ok_or_else(|| crate::codec::damaged("log"))?;
+        self.settle_named(&(row.tenant, row.thread), row.generation)
+    }
+
+    fn sync_log(&self, key: &LogKey) -> Result<()> {
         self.check_sound()?;
         let slot = self.slot(key);
         let mut slot = guard(&slot);
@@ -384,7 +430,7 @@ impl Shared {
         let Loaded { told, log } = slot.insert(loaded);
         // A thread that was deleted has no log.
         if let Some((log, writer)) = log {
-            let generation = told.stored.as_ref().map_or(1, |stored| stored.thread.generation());
+            let generation = key.2.generation(told);
             let path = Self::log_path(&key.0, &key.1, generation)?;
             writer.sync(&*self.vfs).map_err(|source| self.write_failed(&path, source))?;
             let mut staged = Staged::new(&self.index);

@@ -1,6 +1,6 @@
 //! Answers of a round: as they were planned, and as they are when it is known whether they were written.
 
-use store_core::{Appended, Detail, Error, ErrorKind, PendingInput, Receipt, Result, Thread};
+use store_core::{Appended, AppendedEvents, Detail, Error, ErrorKind, PendingInput, Receipt, Result, Thread, Trimmed};
 
 use super::{Ask, Wanted};
 use crate::pool::Request;
@@ -14,6 +14,8 @@ pub(crate) enum Answer {
     Input(Box<PendingInput>),
     /// Of a queue.
     Revision(u64),
+    Emitted(Box<AppendedEvents>),
+    Trimmed(Trimmed),
     Done,
 }
 
@@ -59,6 +61,16 @@ impl Failed {
             _ => Error::commit_unknown(None),
         };
         error.with_source(self.text.clone())
+    }
+
+    /// The error for a write that nobody else has part in.
+    pub(super) fn into_error(self) -> Error {
+        let error = match self.kind {
+            ErrorKind::StorageFull => Error::new(Detail::StorageFull),
+            ErrorKind::Unavailable => Error::unavailable("nothing was written"),
+            _ => Error::commit_unknown(None),
+        };
+        error.with_source(self.text)
     }
 
     /// The error for one that was refused because of what was then not written, or may not be: it had no effect.

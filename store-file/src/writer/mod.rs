@@ -1,6 +1,8 @@
 //! The writer of a thread: takes all requests that wait for it, plans one after the other, writes once, syncs once.
 
 mod answer;
+mod ask;
+mod events;
 mod queue;
 
 use std::{
@@ -9,24 +11,26 @@ use std::{
 };
 
 use store_core::{
-    AppendPending, ClaimNumber, Commit, EntryId, Error, ErrorKind, Expect, NewThread, PendingUpdate, Reorder, Result,
-    RunId, Thread, ThreadPatch,
+    ClaimNumber, Commit, Error, ErrorKind, Expect, NewThread, Result, Thread, ThreadPatch,
     commit::{self, CommitView, Decision, Plan, Setting},
     thread::{self, StoredThread, ThreadChange},
 };
 
-pub(crate) use self::answer::Answer;
 use self::answer::{Failed, Judged};
+pub(crate) use self::{
+    answer::Answer,
+    ask::{Ask, Wanted},
+    events::append_to,
+};
 use crate::{
     codec::Rows,
     config::Durability,
-    flight::Work,
     fold::{self, Lines, Owner, Told},
     held::Held,
     line::{self, CommitLine, Line, StateLine, ThreadHeader, ThreadLine},
     log::{AppendError, Batch, LogWriter},
     pool::Request,
-    shared::{Loaded, Shared, TenantState, ThreadKey, guard},
+    shared::{Loaded, LogKey, Part, Shared, guard},
     staged::Staged,
     view::{Unwritten, View, stamp},
 };
@@ -34,52 +38,10 @@ use crate::{
 /// A batch is not made larger than about this.
 const BATCH_BYTES: usize = 16 << 20;
 
-/// Something to be written to one thread.
-#[derive(Debug)]
-pub(crate) enum Ask {
-    Commit(Box<Commit>),
-    Create(Box<NewThread>),
-    Update(ThreadPatch, Expect),
-    ResetFence,
-    Append(Box<AppendPending>),
-    Change(Box<PendingUpdate>),
-    Retract(EntryId),
-    Reorder(Box<Reorder>),
-}
-
-/// A request, with the tenant as its handle knows it: nothing is written for one that was closed.
-#[derive(Debug)]
-pub(crate) struct Wanted {
-    pub(crate) ask: Ask,
-    pub(crate) tenant: Arc<TenantState>,
-    /// Dropped when the request was answered.
-    #[expect(dead_code, reason = "its end says what there is to say")]
-    pub(crate) work: Work,
-}
-
 type Waiting = VecDeque<Request<Wanted, Result<Answer>>>;
 
-impl Ask {
-    /// Whether it may change a parent.
-    fn needs_family(&self) -> bool {
-        match self {
-            Self::Commit(commit) => commit::needs(commit).parent_thread.is_some(),
-            Self::Create(new) => new.fields.parent_thread_id.is_some(),
-            Self::Update(patch, _) => patch.new_parent().is_some(),
-            Self::ResetFence | Self::Append(_) | Self::Change(_) | Self::Retract(_) | Self::Reorder(_) => false,
-        }
-    }
-
-    fn run(&self) -> Option<&RunId> {
-        match self {
-            Self::Commit(commit) => commit.run.as_ref().map(|run| &run.id),
-            _ => None,
-        }
-    }
-}
-
 /// Answers all requests that wait for a thread.
-pub(crate) fn handle(shared: &Arc<Shared>, key: &ThreadKey, requests: Vec<Request<Wanted, Result<Answer>>>) {
+pub(crate) fn handle(shared: &Arc<Shared>, key: &LogKey, requests: Vec<Request<Wanted, Result<Answer>>>) {
     let mut waiting = Waiting::from(requests);
     while !waiting.is_empty() {
         round(shared, key, &mut waiting);
@@ -88,14 +50,12 @@ pub(crate) fn handle(shared: &Arc<Shared>, key: &ThreadKey, requests: Vec<Reques
 
 /// Takes as many requests as can be written together. The first one waits for what it needs of other threads while
 /// nothing is held; one further back that would have to wait begins a round of its own.
-fn round(shared: &Arc<Shared>, key: &ThreadKey, waiting: &mut Waiting) {
+fn round(shared: &Arc<Shared>, key: &LogKey, waiting: &mut Waiting) {
     let Some(first) = waiting.front() else { return };
     let family = first.body.ask.needs_family().then(|| shared.family(&key.0));
     let _family = family.as_deref().map(guard);
     let mut held = Held::new(shared, &key.0);
-    if let Some(run) = first.body.ask.run() {
-        held.take(run, true);
-    }
+    held.take_all(first.body.ask.resources(), true);
     let _writing = shared.writing.read();
     let slot = shared.slot(key);
     let mut loaded = guard(&slot);
@@ -117,7 +77,7 @@ fn round(shared: &Arc<Shared>, key: &ThreadKey, waiting: &mut Waiting) {
 
 struct Round<'a> {
     shared: &'a Shared,
-    key: &'a ThreadKey,
+    key: &'a LogKey,
     staged: Staged<'a>,
     unwritten: Unwritten,
     told: Told,
@@ -128,12 +88,15 @@ struct Round<'a> {
     /// Up to where the log is durable without this round.
     synced: u64,
     loaded: bool,
+    /// Whether its groups take the place of others that go as soon as they show. They are durable before, and may use
+    /// the reserve: what goes makes space.
+    moves: bool,
     /// The index could not be read in the middle of a group: nothing of the round is written.
     broken: bool,
 }
 
 impl<'a> Round<'a> {
-    fn new(shared: &'a Shared, key: &'a ThreadKey) -> Self {
+    fn new(shared: &'a Shared, key: &'a LogKey) -> Self {
         Self {
             shared,
             key,
@@ -145,6 +108,7 @@ impl<'a> Round<'a> {
             fresh: None,
             synced: 0,
             loaded: false,
+            moves: false,
             broken: false,
         }
     }
@@ -170,10 +134,12 @@ impl<'a> Round<'a> {
         while let Some(request) = waiting.front() {
             let later = !answers.is_empty();
             let full = self.batch.as_ref().is_some_and(|batch| batch.len() > BATCH_BYTES);
-            if later && (full || (request.body.ask.needs_family() && !family)) {
+            // A trim looks at what is in the index.
+            let alone = matches!(request.body.ask, Ask::Trim(_));
+            if later && (full || alone || (request.body.ask.needs_family() && !family)) {
                 break;
             }
-            if request.body.ask.run().is_some_and(|run| later && !held.take(run, false)) {
+            if later && !held.take_all(request.body.ask.resources(), false) {
                 break;
             }
             let Some(request) = waiting.pop_front() else { break };
@@ -207,6 +173,8 @@ impl<'a> Round<'a> {
             Ask::Update(patch, expect) => self.update(patch, *expect, now),
             Ask::ResetFence => self.reset_fence().map(|()| Answer::Done),
             Ask::Append(_) | Ask::Change(_) | Ask::Retract(_) | Ask::Reorder(_) => self.queue(ask, now),
+            Ask::Emit(request) => self.emit(request, now),
+            Ask::Trim(request) => self.trim(request, now),
         }
     }
 
@@ -258,7 +226,9 @@ impl<'a> Round<'a> {
             })
         });
         let queue = line::queue_lines(&stored.queue, plan.queue.clone());
-        for line in plan.runs.iter().map(|run| Line::Run(Box::new(run.clone()))).chain(state).chain(queue) {
+        let events = plan.events.into_iter().flat_map(line::event_lines);
+        let runs = plan.runs.iter().map(|run| Line::Run(Box::new(run.clone())));
+        for line in runs.chain(state).chain(queue).chain(events) {
             texts.push(encode(&line));
             lines.push(line);
         }
@@ -269,7 +239,9 @@ impl<'a> Round<'a> {
             run: commit.run.as_ref().map(|run| run.id.clone()),
             key: plan.key.clone().map(|record| (record.key, record.digest, record.receipt)),
         };
+        let emitted = events::emitted(&lines);
         self.group(stored.thread.generation(), lines, &texts, commit_line)?;
+        self.unwritten.events.extend(emitted);
         self.unwritten.runs.extend(plan.runs.into_iter().map(|run| (run.id.clone(), run)));
         self.unwritten.keys.extend(plan.key.map(|record| (record.key.clone(), record)));
         Ok(())
@@ -283,7 +255,7 @@ impl<'a> Round<'a> {
             let found = self.view().thread_exists(parent)?;
             thread::check_parent(&new.id, parent, if found { std::slice::from_ref(parent) } else { &[] })?;
         }
-        self.fields(&stored)?;
+        self.fields(&stored, self.told.id.fence)?;
         Ok(Answer::Thread(Box::new(stored.thread)))
     }
 
@@ -303,24 +275,23 @@ impl<'a> Round<'a> {
         match change {
             ThreadChange::Unchanged(stored) => {
                 if fenced.fence != self.told.id.fence {
-                    self.told.id = fenced;
-                    self.group(stored.thread.generation(), Vec::new(), &[], self.bare(&stored))?;
+                    let commit = CommitLine { fence: fenced.fence, ..self.bare(&stored) };
+                    self.group(stored.thread.generation(), Vec::new(), &[], commit)?;
                 }
                 Ok(Answer::Thread(Box::new(stored.thread)))
             }
             ThreadChange::Changed(stored) => {
-                self.told.id = fenced;
-                self.fields(&stored)?;
+                self.fields(&stored, fenced.fence)?;
                 Ok(Answer::Thread(Box::new(stored.thread)))
             }
         }
     }
 
-    /// Writes a thread's own fields.
-    fn fields(&mut self, stored: &StoredThread) -> Result<()> {
+    /// Writes a thread's own fields, and the highest claim number.
+    fn fields(&mut self, stored: &StoredThread, fence: Option<ClaimNumber>) -> Result<()> {
         let line = Line::Thread(ThreadLine::of(&stored.thread));
         let text = encode(&line);
-        let commit = self.bare(stored);
+        let commit = CommitLine { fence, ..self.bare(stored) };
         self.group(stored.thread.generation(), vec![line], &[text], commit)
     }
 
@@ -350,7 +321,7 @@ impl<'a> Round<'a> {
         let owner = self.owner(generation)?;
         let batch = self.batch.as_mut().ok_or_else(Error::closed)?;
         let placed = batch.push(texts, &commit.encode())?;
-        let synced = if self.shared.config.durability == Durability::Sync { placed.end.offset } else { self.synced };
+        let synced = if self.syncs() { placed.end.offset } else { self.synced };
         let lines = lines.into_iter().zip(placed.lines).collect();
         let group = Lines { lines, commit, commit_span: placed.commit, end: placed.end, synced };
         let folded = fold::fold(&mut self.staged, &owner, &mut self.told, &group);
@@ -360,7 +331,7 @@ impl<'a> Round<'a> {
 
     /// Whose log it is; a thread without one gets it here.
     fn owner(&mut self, generation: u64) -> Result<Owner> {
-        let (tenant, thread) = self.key.clone();
+        let (tenant, thread, _) = self.key.clone();
         if let Some(log) = self.log {
             return Ok(Owner { tenant, thread, generation, log });
         }
@@ -409,17 +380,25 @@ impl<'a> Round<'a> {
         if fresh.is_none() {
             return Ok(());
         }
-        let path = Shared::log_path(&self.key.0, &self.key.1, self.told.id.generation + 1)?;
+        let generation = if self.key.2 == Part::Events { 0 } else { self.told.id.generation + 1 };
+        let path = Shared::log_path(&self.key.0, &self.key.1, generation)?;
         self.shared.vfs.unlink(&path).map_err(|source| self.shared.write_failed(&path, source))
     }
 
+    /// Whether its groups are durable before they show.
+    fn syncs(&self) -> bool {
+        self.moves || self.shared.config.durability == Durability::Sync
+    }
+
     fn append(self, batch: &Batch, log: u64, writer: Option<LogWriter>) -> Result<Loaded> {
-        let Self { shared, key, staged, told, .. } = self;
-        let generation = told.stored.as_ref().map_or(1, |stored| stored.thread.generation());
+        let syncs = self.syncs();
+        let Self { shared, key, staged, told, moves, .. } = self;
+        let generation = key.2.generation(&told);
         let path = Shared::log_path(&key.0, &key.1, generation)?;
         let mut writer = writer.ok_or_else(Error::closed)?;
         let is_new = shared.index.log_row(log)?.is_none();
-        let appended = match shared.check_space(store_core::length(batch.len())) {
+        let bytes = store_core::length(batch.len());
+        let appended = match if moves { shared.make_room(bytes) } else { shared.check_space(bytes) } {
             Ok(()) => writer.append(batch),
             Err(source) => Err(AppendError::Refused(source)),
         };
@@ -431,7 +410,7 @@ impl<'a> Round<'a> {
             }
             return Err(error);
         }
-        if shared.config.durability == Durability::Sync {
+        if syncs {
             writer.sync(&*shared.vfs).map_err(|source| shared.write_failed(&path, source))?;
         } else {
             guard(&shared.dirty).insert(key.clone());
@@ -444,17 +423,30 @@ impl<'a> Round<'a> {
 }
 
 /// A thread from the index, its log open and compared.
-pub(crate) fn load(shared: &Shared, key: &ThreadKey) -> Result<Loaded> {
-    let (tenant, thread) = key;
+pub(crate) fn load(shared: &Shared, key: &LogKey) -> Result<Loaded> {
+    let (tenant, thread, part) = key;
+    if *part == Part::Events {
+        shared.check_damage(tenant, thread)?;
+        let log = match shared.index.event_log(tenant, thread)? {
+            Some(log) => Some((log, writer_of(shared, log)?)),
+            None => None,
+        };
+        return Ok(Loaded { told: Told::default(), log });
+    }
     let row = shared.thread_row(&shared.index, tenant, thread)?;
     let id = shared.index.id_record(tenant, thread, row.as_ref().map(|row| &row.stored))?;
     let Some(row) = row else { return Ok(Loaded { told: Told { stored: None, id }, log: None }) };
-    let log_row = shared.index.log_row(row.log)?.ok_or_else(|| crate::codec::damaged("log"))?;
-    let path = Shared::log_path(tenant, thread, log_row.generation)?;
-    let file = shared.files.open(&path).map_err(|source| crate::shared::missing(&path, source))?;
-    shared.check_log(row.log, &*file, &path)?;
-    let writer = LogWriter::resume(file, log_row.end).synced_to(log_row.synced, path.parent());
+    let writer = writer_of(shared, row.log)?;
     Ok(Loaded { told: Told { stored: Some(row.stored), id }, log: Some((row.log, writer)) })
+}
+
+/// The end of a log that the index knows, after it was compared with the file.
+fn writer_of(shared: &Shared, log: u64) -> Result<LogWriter> {
+    let row = shared.index.log_row(log)?.ok_or_else(|| crate::codec::damaged("log"))?;
+    let path = Shared::log_path(&row.tenant, &row.thread, row.generation)?;
+    let file = shared.files.open(&path).map_err(|source| crate::shared::missing(&path, source))?;
+    shared.check_log(log, &*file, &path)?;
+    Ok(LogWriter::resume(file, row.end).synced_to(row.synced, path.parent()))
 }
 
 fn encode(line: &Line) -> String {
@@ -465,6 +457,9 @@ fn encode(line: &Line) -> String {
         Line::State(state) => line::state(state),
         Line::Input(input) => line::input(input),
         Line::Queue(queue) => line::queue(queue),
+        Line::Event(stored) => line::event(stored),
+        Line::EventKey(key) => line::event_key(key),
+        Line::Trim(scope, floor) => line::trim(scope, *floor),
         Line::Unknown => "{}".to_owned(),
     }
 }

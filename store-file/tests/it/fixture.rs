@@ -4,7 +4,7 @@ use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use conformance_tests::{Fixture, Gap, Lack, Need, Opened};
-use store_core::{Capabilities, Clock, Limits, ManualClock, Result, Store, Survives, Timestamp};
+use store_core::{Capabilities, Clock, EventDelivery, Limits, ManualClock, Result, Store, Survives, Timestamp};
 use store_file::{FileConfig, FileStore};
 
 struct OnFiles;
@@ -56,7 +56,7 @@ impl Fixture for OnFiles {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(Survives::Power, Limits::default().record_bytes)
+        Capabilities::new(Survives::Power, Limits::default().record_bytes).delivering(EventDelivery::Push)
     }
 
     fn lack(&self, _need: Need) -> Option<Lack> {

@@ -3,10 +3,11 @@
 use std::{future::Future, time::Duration};
 
 use store_core::{
-    AppendPending, ChildStrategy, ClaimNumber, Commit, CommitKey, Compaction, Decision, DecisionAction, Error, Expect,
-    Fence, InputRef, Interval, Json, Label, ManualClock, Message, NewBody, NewEntry, NewInput, NewThread, Outcome,
-    ParentRef, PendingUpdate, Reorder, Result, RewindTo, RunChange, RunOutcome, RunStatus, StateChange, StateOp,
-    ThreadFields, ThreadPatch, Ticket, TokenCounts, UsageRecord, Version, WaitingReason, WaitingState,
+    AppendEvents, AppendPending, ChildStrategy, ClaimNumber, Commit, CommitKey, Compaction, Decision, DecisionAction,
+    Error, Expect, Fence, InputRef, Interval, Json, Label, ManualClock, Message, NewBody, NewEntry, NewEvent, NewInput,
+    NewThread, Outcome, ParentRef, PendingUpdate, Reorder, Result, RewindTo, RunChange, RunOutcome, RunStatus, Scope,
+    StateChange, StateOp, ThreadFields, ThreadPatch, Ticket, TokenCounts, UsageRecord, Version, WaitingReason,
+    WaitingState,
 };
 use store_file::FileStore;
 
@@ -24,7 +25,7 @@ pub(crate) struct Step {
 pub(crate) const LATER: u64 = 400 * 86_400;
 
 pub(crate) fn script() -> Vec<Step> {
-    let parts = [opening(), runs(), inputs(), branches(), families(), fences(), others(), much_later()];
+    let parts = [opening(), runs(), inputs(), events(), branches(), families(), fences(), others(), much_later()];
     let steps = parts.into_iter().flatten().enumerate();
     let step =
         |(number, (tenant, later, calls)): (usize, (_, u64, _))| Step { seconds: later + number as u64, tenant, calls };
@@ -130,6 +131,69 @@ fn inputs() -> Part {
         one(commit(consuming("i3", &[("i-5", 6)]).with_run(run(RunStatus::done(RunOutcome::NaturalEnd))))),
         append("a", vec![decided()]),
         one(Call::Delete(thread("d"), ChildStrategy::Detach)),
+    ]
+}
+
+fn events() -> Part {
+    let of_thread = |id: &str| Scope::Thread(thread(id));
+    let of_run = |id: &str| Scope::Run(id.parse().unwrap());
+    let fact = |kind: &str, scopes: &[Scope]| NewEvent::new(kind.parse().unwrap(), scopes.to_vec());
+    let emit = |facts: Vec<NewEvent>| Call::Emit(Box::new(AppendEvents::new(facts)));
+    let keyed = |facts: Vec<NewEvent>, key: &str| {
+        let request = AppendEvents::new(facts).with_key("w-1".parse().unwrap(), key.parse().unwrap());
+        Call::Emit(Box::new(request))
+    };
+    let run = |id: &str| RunChange::new(id.parse().unwrap(), RunStatus::Running).with_agent("coder".parse().unwrap());
+    let with = |commit: Commit, facts: Vec<NewEvent>| self::commit(commit.with_events(AppendEvents::new(facts)));
+    let fenced = |facts: Vec<NewEvent>, counter| {
+        let mut request = AppendEvents::new(facts);
+        let claim = ClaimNumber { incarnation: 0, counter };
+        request.fence = Some(Fence::new("d-2".parse().unwrap(), "token", 0, claim));
+        Call::Emit(Box::new(request))
+    };
+    let (a, e, d, r5, r6, r9) =
+        (of_thread("a"), of_thread("e"), of_thread("d-2"), of_run("r-5"), of_run("r-6"), of_run("r-9"));
+    let both = [a.clone(), r5.clone()];
+    let first = saying("a", "ev1", &["with events"]).with_run(run("r-5"));
+    let of_d = saying("d-2", "ev2", &["of a thread that goes"]).with_run(run("r-6"));
+    let refused = Commit::new(thread("a")).with_key("ev9".parse().unwrap());
+    let refused = refused.entry(said("ev9.0", "refused").below("nowhere".parse().unwrap()));
+    vec![
+        one(with(first, vec![fact("started", &both), fact("noted", std::slice::from_ref(&a))])),
+        one(emit(vec![fact("alone", std::slice::from_ref(&a)).with_payload(json(r#"{"n":1.50}"#))])),
+        one(keyed(vec![fact("no thread", &[e.clone(), r9.clone()]), fact("no run", std::slice::from_ref(&r9))], "k-1")),
+        // The same again: nothing is written.
+        one(keyed(vec![fact("no thread", &[e.clone(), r9.clone()]), fact("no run", std::slice::from_ref(&r9))], "k-1")),
+        one(emit(vec![fact("of a run", std::slice::from_ref(&r5)), fact("two threads", &[e.clone(), r5.clone()])])),
+        (
+            "default",
+            0,
+            vec![
+                emit(vec![fact("together 1", &both)]),
+                emit(vec![fact("together 2", &both)]),
+                emit(vec![fact("together 3", &both)]),
+            ],
+        ),
+        (
+            "default",
+            0,
+            (0..2).map(|n| with(saying("a", &format!("ev3.{n}"), &["x"]), vec![fact("in turn", &both)])).collect(),
+        ),
+        one(with(refused, vec![fact("refused", &both)])),
+        one(with(of_d, vec![fact("started", &[d.clone(), r6.clone()])])),
+        one(keyed(vec![fact("under a key", &[d.clone(), r6.clone()])], "k-2")),
+        one(fenced(vec![fact("under a claim", std::slice::from_ref(&d))], 3)),
+        one(fenced(vec![fact("under an old claim", std::slice::from_ref(&d))], 2)),
+        one(Call::Trim(d.clone(), 40)),
+        one(Call::Delete(thread("d-2"), ChildStrategy::Detach)),
+        one(Call::Purge),
+        one(emit(vec![fact("of a deleted thread", std::slice::from_ref(&d))])),
+        one(fenced(vec![fact("of a deleted thread, under a claim", std::slice::from_ref(&d))], 4)),
+        one(keyed(vec![fact("under a key", &[d, r6])], "k-2")),
+        one(Call::Trim(a, 45)),
+        one(Call::Trim(r9, 45)),
+        one(Call::Trim(of_run("z"), 45)),
+        ("gone", 0, vec![emit(vec![fact("of a tenant that goes", &[e])])]),
     ]
 }
 

@@ -110,9 +110,9 @@ fn an_error_at_any_call_of_the_disk_is_told_and_takes_nothing() {
         let in_opening = faulty.disk.failed().is_some();
         let played = play(store, clock, 0, &reference.answers);
         let (result, played) = match (played.open.first().map(error), faulty.disk.failed()) {
-            (Some(told), Some(asked @ (Asked::Write | Asked::Truncate | Asked::Sync | Asked::SyncFolder))) => {
+            (Some(told), Some(Asked::Write | Asked::Truncate | Asked::Sync | Asked::SyncFolder)) => {
                 // What a deletion removes behind its answer may be what fails.
-                let behind = asked == Asked::SyncFolder && told.kind() == ErrorKind::Poisoned;
+                let behind = told.kind() == ErrorKind::Poisoned;
                 let unknown = (told.kind(), told.outcome()) == (ErrorKind::CommitUnknown, Outcome::Unknown);
                 assert!(unknown || behind, "{place}: {told}");
                 check_poisoned(&faulty, store, &played, &reference);

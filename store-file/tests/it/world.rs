@@ -8,10 +8,11 @@ use std::{
 };
 
 use store_core::{
-    AppendPending, ChildStrategy, Commit, ContextRequest, DeleteRequest, Direction, EntryId, EntryQuery, Error, Expect,
-    ManualClock, Message, NewEntry, NewThread, PageRequest, PendingUpdate, PruneRequest, Reorder, Result, RunFilter,
-    RunQuery, Silent, Store, TenantId, ThreadFilter, ThreadId, ThreadOrder, ThreadPatch, ThreadQuery, ThreadRunStore,
-    Timestamp,
+    AppendEvents, AppendPending, ChildStrategy, Commit, ContextRequest, DeleteRequest, Direction, EntryId, EntryQuery,
+    Error, Event, EventQuery, EventStore, Expect, ManualClock, Message, NewEntry, NewThread, PageRequest,
+    PendingUpdate, PruneRequest, Receipt, Reorder, Result, RunFilter, RunQuery, Scope, Silent, Store, TenantId,
+    ThreadFilter, ThreadId, ThreadOrder, ThreadPatch, ThreadQuery, ThreadRunStore, Timestamp, TrimBefore, TrimRequest,
+    event::EventCursors,
 };
 use store_file::{FileConfig, FileStore};
 
@@ -76,6 +77,9 @@ pub(crate) enum Call {
     Change(Box<PendingUpdate>),
     Retract(ThreadId, EntryId),
     Reorder(Reorder),
+    Emit(Box<AppendEvents>),
+    /// Events of a scope that are older than so many seconds go.
+    Trim(Scope, u64),
     DropTenant,
 }
 
@@ -89,7 +93,7 @@ impl Call {
         let missing = || Error::unavailable("the store has no threads");
         let (threads, commits) = (stores.threads.ok_or_else(missing)?, stores.commits.ok_or_else(missing)?);
         match self {
-            Self::Commit(commit) => commits.commit(Commit::clone(commit)).await.map(text),
+            Self::Commit(commit) => commits.commit(Commit::clone(commit)).await.map(plain).map(text),
             Self::Create(new) => threads.create_thread(NewThread::clone(new)).await.map(text),
             Self::Update(id, patch) => {
                 threads.update_thread(id, ThreadPatch::clone(patch), Expect::Any).await.map(text)
@@ -109,6 +113,14 @@ impl Call {
             Self::Change(request) => commits.pending().update_pending((**request).clone()).await.map(text),
             Self::Retract(id, input) => commits.pending().retract_pending(id, input).await.map(text),
             Self::Reorder(request) => commits.pending().reorder_pending(request.clone()).await.map(text),
+            Self::Emit(request) => {
+                let appended = stores.events.ok_or_else(missing)?.append_events(AppendEvents::clone(request)).await?;
+                Ok(format!("{} {}", appended.deduplicated, appended.events.iter().map(fact).collect::<String>()))
+            }
+            Self::Trim(scope, seconds) => {
+                let trim = TrimRequest::new(scope.clone(), TrimBefore::Time(at(*seconds)));
+                stores.events.ok_or_else(missing)?.trim_events(trim).await.map(text)
+            }
             Self::DropTenant => Ok(String::new()),
         }
     }
@@ -116,6 +128,21 @@ impl Call {
 
 fn text(answer: impl Debug) -> String {
     format!("{answer:?}")
+}
+
+/// A receipt without what the store chose.
+fn plain(mut receipt: Receipt) -> Receipt {
+    for event in &mut receipt.events {
+        event.id = "event".parse().unwrap();
+        event.cursors = EventCursors::default();
+    }
+    receipt
+}
+
+/// An event without what the store chose.
+fn fact(event: &Event) -> String {
+    let Event { created_at, thread, run, kind, payload, visibility, .. } = event;
+    format!("{created_at} {thread:?} {run:?} {kind} {payload:?} {visibility:?}; ")
 }
 
 fn whole() -> PageRequest {
@@ -144,8 +171,29 @@ pub(crate) async fn shown(store: &FileStore) -> Result<String> {
         query.page = whole();
         let runs = threads.list_runs(query).await?;
         let _ = writeln!(out, "{:?} {}", runs.items, threads.count_runs(&RunFilter::default()).await?);
+        if let Some(events) = stores.events {
+            show_events(&mut out, &*events).await?;
+        }
     }
     Ok(out)
+}
+
+/// The scopes that tests append events to.
+const SCOPES: [(&str, &str); 3] = [("a", "r-5"), ("e", "r-9"), ("d-2", "r-6")];
+
+async fn show_events(out: &mut String, events: &dyn EventStore) -> Result<()> {
+    let scopes = SCOPES.map(|(thread, run)| [Scope::Thread(thread.parse().unwrap()), Scope::Run(run.parse().unwrap())]);
+    for scope in scopes.into_iter().flatten() {
+        let info = events.load_scope(&scope).await?;
+        let page = events.list_events(EventQuery::new(scope.clone()).with_page(whole())).await?;
+        assert_eq!(info.events, page.items.len() as u64, "{scope}");
+        if let Some(event) = page.items.last() {
+            assert_eq!(events.load_event(&event.id).await?.as_ref(), Some(event));
+        }
+        let facts: String = page.items.iter().map(fact).collect();
+        let _ = writeln!(out, "{scope}: {} {} {facts}", info.appended, info.floor);
+    }
+    Ok(())
 }
 
 async fn show_log(out: &mut String, threads: &dyn ThreadRunStore, id: &ThreadId) -> Result<()> {

@@ -55,6 +55,7 @@ impl Pair {
 /// What can be seen of a thread.
 async fn everything(side: &Side, thread: &ThreadId) -> Outcome<String> {
     let entries = EntryQuery::all().with_page(PageRequest::first(1_000));
+    let events = EventQuery::new(Scope::Thread(thread.clone())).with_page(PageRequest::first(1_000));
     let mut filter = RunFilter::default();
     filter.thread = Some(thread.clone());
     let parts = [
@@ -63,11 +64,7 @@ async fn everything(side: &Side, thread: &ThreadId) -> Outcome<String> {
         side.threads.list_runs(RunQuery::new(filter)).await.seen(),
         side.threads.load_context(thread, ContextRequest::head()).await.seen(),
         side.pending.load_queue(thread).await.seen(),
+        side.events.list_events(events).await.seen(),
     ];
-    let mut all = parts.join("\n");
-    if let Some(events) = &side.events {
-        let query = EventQuery::new(Scope::Thread(thread.clone())).with_page(PageRequest::first(1_000));
-        all.push_str(&events.list_events(query).await.seen());
-    }
-    Ok(all)
+    Ok(parts.join("\n"))
 }

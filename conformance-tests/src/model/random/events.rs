@@ -1,8 +1,10 @@
 //! Events on both sides.
 
+use std::sync::Arc;
+
 use store_core::{
-    AppendEvents, Commit, Direction, Event, EventFilter, EventQuery, EventStore, EventVisibility, NewEvent, Page,
-    PageRequest, Scope, Start, Subscribe, TrimBefore, TrimRequest,
+    AppendEvents, Direction, Event, EventFilter, EventQuery, EventStore, EventVisibility, NewEvent, Page, PageRequest,
+    Scope, Start, Subscribe, TrimBefore, TrimRequest,
 };
 
 use super::{
@@ -48,9 +50,9 @@ pub(super) fn filter(op: &FactsOp, pair: &Pair) -> EventFilter {
 }
 
 impl Pair {
-    /// A step that is about events, if the store has them.
+    /// A step that is about events.
     pub(super) async fn event(&mut self, op: &Op) -> Outcome {
-        let (Some(real), Some(twin)) = (self.real.events.clone(), self.twin.events.clone()) else { return Ok(()) };
+        let (real, twin) = (Arc::clone(&self.real.events), Arc::clone(&self.twin.events));
         match op {
             Op::Emit(op) => {
                 let request = self.emitted(op, &*twin).await?;
@@ -110,16 +112,9 @@ impl Pair {
         Ok(request)
     }
 
-    /// A store without events is given commits without any.
-    pub(super) fn fitting(&self, mut commit: Commit) -> Commit {
-        commit.events = commit.events.filter(|_| self.real.events.is_some());
-        commit
-    }
-
     /// What a subscriber gets who begins with the first event of a scope: all that is there, in order.
     pub(super) async fn follow_scope(&self, of: ScopeOp) -> Outcome {
-        let Some(real) = &self.real.events else { return Ok(()) };
-        let of = scope(of);
+        let (real, of) = (&self.real.events, scope(of));
         let info = real.load_scope(&of).await?;
         let mut stream = real.subscribe(Subscribe::new(of.clone(), Start::First)).await?.events;
         let mut given = Vec::new();

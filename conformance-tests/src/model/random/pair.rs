@@ -29,20 +29,15 @@ pub(super) type Outcome<T = ()> = std::result::Result<T, Failure>;
 pub(super) struct Side {
     pub(super) threads: Arc<dyn ThreadRunStore>,
     pub(super) pending: Arc<dyn PendingStore>,
-    /// Absent for a store without events.
-    pub(super) events: Option<Arc<dyn EventStore>>,
+    pub(super) events: Arc<dyn EventStore>,
     pub(super) commits: Arc<dyn CommitCoordinator>,
 }
 
 impl Side {
     pub(super) fn of(store: &dyn Store) -> Outcome<Self> {
         let stores = store.tenant(&TenantId::default_tenant())?;
-        match (stores.threads, stores.pending, stores.commits) {
-            (Some(threads), Some(pending), Some(commits)) => {
-                Ok(Self { threads, pending, commits, events: stores.events })
-            }
-            _ => Err(Failure::new("the store has no threads, no pending input or no commits")),
-        }
+        let commits = stores.commits.ok_or_else(|| Failure::new("the store has no commits"))?;
+        Ok(Self { threads: commits.threads(), pending: commits.pending(), events: commits.events(), commits })
     }
 }
 
@@ -195,7 +190,6 @@ impl Pair {
     pub(super) async fn drafted(&mut self, op: &CommitOp) -> Outcome<(Commit, Commit)> {
         let (ours, theirs) = self.both_threads(&named("t", op.thread)).await?;
         let commit = self.desk(op.thread, theirs.as_ref()).commit(op);
-        let commit = self.fitting(commit);
         let guard = |thread: Option<&Thread>| expect(op.guard, thread, |thread| thread.version);
         let pair = (commit.clone().expecting(guard(ours.as_ref())), commit.expecting(guard(theirs.as_ref())));
         if pair.0.key.is_some() {

@@ -1,7 +1,7 @@
 //! Reads on both sides: single records, contexts, and lists page by page.
 
 use store_core::{
-    BodyKind, Budget, ContextRequest, Cursor, Direction, EntryId, EntryQuery, Error, EventQuery, Page, PageRequest,
+    BodyKind, Budget, ContextRequest, Cursor, Direction, EntryId, EntryQuery, EventQuery, Page, PageRequest,
     ParentFilter, Result, RunFilter, RunId, RunQuery, ThreadFilter, ThreadId, ThreadOrder, ThreadQuery,
 };
 
@@ -107,15 +107,9 @@ impl Pair {
                 self.pages(list, (limit, false), between).await
             }
             List::Events { scope, filter, direction } => {
-                if self.real.events.is_none() {
-                    return Ok(());
-                }
                 let query = EventQuery::new(events::scope(*scope)).with_filter(events::filter(filter, self));
                 let query = query.with_direction(*direction);
-                let list = async |side: Side, page| {
-                    let events = side.events.ok_or_else(|| Error::unavailable("no events"))?;
-                    events.list_events(query.clone().with_page(page)).await
-                };
+                let list = async |side: Side, page| side.events.list_events(query.clone().with_page(page)).await;
                 self.pages(list, (limit, false), between).await
             }
             List::Snapshots { thread } => {

@@ -3,8 +3,14 @@
 //! A log has a number that is valid inside of the index only; what belongs to one log stands under that number, so that
 //! a deletion removes it batch by batch.
 
+mod events;
+
 use store_core::{CommitKey, EntryId, ResourceId, RunId, RunScope, TenantId, ThreadId, ThreadOrder, Timestamp};
 
+pub(crate) use self::events::{
+    all_events, event, event_key, event_log, event_logs, event_places, events, events_of, is_of_events, log_event_key,
+    log_event_keys, log_events, read_event, read_event_log, read_log_event_key, read_scope, scope, scopes,
+};
 use crate::{
     index::{Key, KeyReader},
     vfs::hash_of,
@@ -21,6 +27,10 @@ const FACT: u8 = 8;
 const CHANGED: u8 = 9;
 const DROPPING: u8 = 10;
 const PENDING: u8 = 11;
+const EVENT: u8 = 12;
+const SCOPE: u8 = 13;
+const EVENT_PLACE: u8 = 14;
+const EVENT_KEY: u8 = 15;
 
 const NODE: u8 = 16;
 const ENTRY: u8 = 17;
@@ -35,10 +45,18 @@ const LOG_RUN: u8 = 25;
 const INPUT: u8 = 26;
 const INPUT_RANK: u8 = 27;
 const DECISION: u8 = 28;
+const LOG_EVENT: u8 = 29;
+const LOG_EVENT_KEY: u8 = 30;
+
+/// No sorts of their own log: a deletion moves them.
+const EVENT_LOG: u8 = 31;
 
 /// The sorts that stand under a log's number, in the order in which a purge removes them.
 pub(crate) const OF_LOG: [u8; 13] =
     [NODE, ENTRY, MARKS, LEAF, BRANCH, SNAPSHOT, STATE, COMMIT_KEY, CHILD, LOG_RUN, INPUT, INPUT_RANK, DECISION];
+
+/// The sorts about events that stand under a log's number. A deletion of the thread leaves what they lead to.
+pub(crate) const EVENTS_OF_LOG: [u8; 2] = [LOG_EVENT, LOG_EVENT_KEY];
 
 /// Which threads a list is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -220,6 +238,7 @@ pub(crate) fn describe(key: &[u8]) -> &'static str {
         Some(&STATE) => "the state",
         Some(&COMMIT_KEY) => "the commit keys",
         Some(&(PENDING | INPUT | INPUT_RANK | DECISION)) => "the pending input",
+        Some(&(EVENT | SCOPE | EVENT_PLACE | EVENT_KEY | LOG_EVENT | LOG_EVENT_KEY)) => "the events",
         _ => "the log",
     }
 }

@@ -1,6 +1,8 @@
 //! What a group changes in the index: the same function for a commit that was just made and for a log that is read
 //! again.
 
+pub(crate) mod events;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use store_core::{
@@ -49,6 +51,9 @@ pub(crate) struct Lines {
 
 /// Works a group into the thread and the index.
 pub(crate) fn fold(staged: &mut Staged<'_>, owner: &Owner, told: &mut Told, group: &Lines) -> Result<()> {
+    if owner.generation == 0 {
+        return events::group(staged, owner, group);
+    }
     let before = told.stored.clone();
     let id_before = told.id.clone();
     let mut work =
@@ -165,6 +170,9 @@ impl Work<'_, '_> {
             (Line::State(line), Some(stored)) => self.state(stored, line)?,
             (Line::Input(input), Some(_)) => self.input(input, span),
             (Line::Queue(line), Some(stored)) => self.queue(stored, line)?,
+            (Line::Event(_) | Line::EventKey(_) | Line::Trim(..), _) => {
+                events::line(self.staged, self.owner, (line, span), time)?;
+            }
             (Line::Unknown, _) | (_, None) => {}
         }
         Ok(())

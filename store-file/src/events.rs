@@ -1,0 +1,339 @@
+//! Events: reading and following them, and handing their changes to the writer.
+
+use std::collections::VecDeque;
+
+use async_trait::async_trait;
+use futures_util::stream;
+use store_core::{
+    AppendEvents, AppendedEvents, Direction, Error, Event, EventFilter, EventId, EventQuery, EventReader,
+    EventRetention, EventSubscriber, EventWriter, Page, PageBuilder, Position, Result, Scope, ScopeInfo, Start,
+    Subscribe, Subscription, TenantId, ThreadId, TrimRequest, Trimmed,
+    event::{self, ScopeState, StoredEvent},
+};
+use tokio::sync::watch;
+
+use crate::{
+    codec::{PlaceRow, Rows, damaged},
+    error,
+    index::{self, Key, Snapshot, after_prefix},
+    line, pages,
+    shared::{Part, Shared},
+    staged::Staged,
+    table,
+    tenant::Tenant,
+    view,
+    writer::{Answer, Ask},
+};
+
+/// Events that a subscriber takes in one go.
+const BATCH: usize = 256;
+/// How many events a step of a sweep removes.
+const STEP: usize = 1_000;
+
+/// The id whose log of events a scope belongs to.
+pub(crate) fn log_id(scope: &Scope) -> Result<ThreadId> {
+    match scope {
+        Scope::Thread(thread) => Ok(thread.clone()),
+        Scope::Run(run) => ThreadId::new(run.as_str()),
+    }
+}
+
+#[async_trait]
+impl EventWriter for Tenant {
+    async fn append_events(&self, request: AppendEvents) -> Result<AppendedEvents> {
+        let fenced = event::fenced_thread(&request)?;
+        let first = request.drafts.iter().flat_map(|draft| &draft.scopes).min();
+        let (id, part) = match (fenced, first) {
+            (Some(thread), _) => (thread, Part::Thread),
+            (None, Some(scope)) => (log_id(scope)?, Part::Events),
+            // It has no scope, which its writer refuses.
+            (None, None) => (ThreadId::new("none")?, Part::Events),
+        };
+        match self.write_to(id, part, Ask::Emit(Box::new(request))).await? {
+            Answer::Emitted(appended) => Ok(*appended),
+            _ => Err(Error::closed()),
+        }
+    }
+}
+
+#[async_trait]
+impl EventReader for Tenant {
+    async fn load_event(&self, id: &EventId) -> Result<Option<Event>> {
+        let id = id.clone();
+        self.read(None, move |shared, tenant| {
+            let snapshot = shared.index.snapshot();
+            match snapshot.event_row(tenant, &id)? {
+                Some(row) if snapshot.is_in_scope(tenant, &row)? => {
+                    let stored = view::read(shared, row.log, row.span, line::decode_event)?;
+                    Ok(Some(event::seal(&stored, (tenant, &shared.cursor_key))))
+                }
+                _ => Ok(None),
+            }
+        })
+        .await
+    }
+
+    async fn list_events(&self, query: EventQuery) -> Result<Page<Event>> {
+        let about = Some(log_id(&query.scope)?);
+        self.read(about, move |shared, tenant| list(shared, tenant, &query)).await
+    }
+
+    async fn count_events(&self, scope: &Scope, filter: &EventFilter) -> Result<u64> {
+        let (about, scope, filter) = (Some(log_id(scope)?), scope.clone(), filter.clone());
+        self.read(about, move |shared, tenant| {
+            let scoped = Scoped::new(shared, tenant, &scope)?;
+            if filter == EventFilter::default() {
+                return Ok(scoped.state.count - scoped.state.floor);
+            }
+            let mut count = 0;
+            for found in scoped.walk(None, Direction::Forward) {
+                count += u64::from(filter.admits(&scoped.load(&found?.1)?.event));
+            }
+            Ok(count)
+        })
+        .await
+    }
+
+    async fn load_scope(&self, scope: &Scope) -> Result<ScopeInfo> {
+        let (about, scope) = (Some(log_id(scope)?), scope.clone());
+        self.read(about, move |shared, tenant| {
+            let state = Scoped::new(shared, tenant, &scope)?.state;
+            let last = (state.count > 0).then(|| event::cursor(&scope, state.count, (tenant, &shared.cursor_key)));
+            Ok(ScopeInfo::new(state.count, state.floor, last))
+        })
+        .await
+    }
+}
+
+fn list(shared: &Shared, tenant: &TenantId, query: &EventQuery) -> Result<Page<Event>> {
+    let mut page = PageBuilder::new(query.page.checked_limit()?);
+    let sealer = (tenant, &shared.cursor_key);
+    let after = event::place(&query.scope, query.page.cursor.as_ref(), sealer)?;
+    let scoped = Scoped::new(shared, tenant, &query.scope)?;
+    after.map_or(Ok(()), |after| event::check_cursor(&scoped.state, after))?;
+    for found in scoped.walk(after, query.direction) {
+        let (seq, place) = found?;
+        let stored = scoped.load(&place)?;
+        let item = query.filter.admits(&stored.event).then_some(stored);
+        if !page.offer(Position::new(seq, ""), u64::from(place.span.len), item) {
+            break;
+        }
+    }
+    let page = page.finish(|at| event::cursor(&query.scope, at.rank, sealer));
+    Ok(page.map(|stored| event::seal(&stored, sealer)))
+}
+
+/// A scope as a snapshot of the index has it.
+struct Scoped<'a> {
+    shared: &'a Shared,
+    list: Key,
+    state: ScopeState,
+    snapshot: Snapshot,
+}
+
+impl<'a> Scoped<'a> {
+    fn new(shared: &'a Shared, tenant: &TenantId, scope: &Scope) -> Result<Self> {
+        shared.check_scope(tenant, scope)?;
+        let snapshot = shared.index.snapshot();
+        let state = snapshot.scope_state(tenant, scope)?;
+        Ok(Self { shared, list: table::event_places(tenant, scope), state, snapshot })
+    }
+
+    /// The places behind one of them. As numbers have no gaps, one that is missing is damage.
+    fn walk(&self, after: Option<u64>, direction: Direction) -> impl Iterator<Item = Result<(u64, PlaceRow)>> {
+        let floor = self.state.floor;
+        let at = after.unwrap_or(floor).max(floor);
+        let from =
+            (direction == Direction::Forward || after.is_some()).then(|| self.list.clone().number(at).into_bytes());
+        let mut next = match (direction, after) {
+            (Direction::Forward, _) => at + 1,
+            (Direction::Backward, Some(_)) => at.saturating_sub(1),
+            (Direction::Backward, None) => self.state.count,
+        };
+        let pairs = pages::behind(&self.snapshot, &self.list, direction, from);
+        let places = pairs.map(|pair| -> Result<(u64, PlaceRow)> {
+            let (key, value) = pair?;
+            let seq = table::last_number(&key).ok_or_else(|| damaged("place of an event"))?;
+            Ok((seq, PlaceRow::decode(&value).ok_or_else(|| damaged("place of an event"))?))
+        });
+        let above = places.take_while(move |found| found.as_ref().map_or(true, |(seq, _)| *seq > floor));
+        above.map(move |found| {
+            let (seq, place) = found?;
+            if seq != next {
+                return Err(error::corrupt(format!("events of a scope: number {next} is missing"), None));
+            }
+            next = if direction == Direction::Forward { seq + 1 } else { seq - 1 };
+            Ok((seq, place))
+        })
+    }
+
+    fn load(&self, place: &PlaceRow) -> Result<StoredEvent> {
+        view::read(self.shared, place.log, place.span, line::decode_event)
+    }
+}
+
+/// The events of a scope behind a place, as a trim by time looks at them.
+pub(crate) fn oldest(
+    shared: &Shared,
+    tenant: &TenantId,
+    scope: &Scope,
+    floor: u64,
+) -> impl Iterator<Item = Result<Event>> {
+    let snapshot = shared.index.snapshot();
+    let list = table::event_places(tenant, scope);
+    let end = after_prefix(list.as_bytes());
+    let mut at = list.number(floor).into_bytes();
+    std::iter::from_fn(move || {
+        at.push(0);
+        let next = snapshot.range(&at, &end, index::Direction::Forward).next()?;
+        let found = next.and_then(|(key, value)| {
+            at = key;
+            let place = PlaceRow::decode(&value).ok_or_else(|| damaged("place of an event"))?;
+            view::read(shared, place.log, place.span, line::decode_event)
+        });
+        Some(found.map(|stored| stored.event))
+    })
+}
+
+#[async_trait]
+impl EventSubscriber for Tenant {
+    async fn subscribe(&self, request: Subscribe) -> Result<Subscription> {
+        let Subscribe { scope, start, filter, .. } = request;
+        // Before anything is read: what is appended from now on is heard of.
+        let changed = self.shared.followers.add(&self.id, &scope);
+        let about = Some(log_id(&scope)?);
+        let of = scope.clone();
+        let (after, started_after) = self
+            .read(about, move |shared, tenant| {
+                let sealer = (tenant, &shared.cursor_key);
+                let state = Scoped::new(shared, tenant, &of)?.state;
+                let after = match &start {
+                    Start::First => state.floor,
+                    Start::Now => state.count,
+                    Start::After(cursor) => {
+                        let after = event::place(&of, Some(cursor), sealer)?.unwrap_or_default();
+                        event::check_cursor(&state, after)?;
+                        after
+                    }
+                };
+                Ok((after, (after > 0).then(|| event::cursor(&of, after, sealer))))
+            })
+            .await?;
+        let follower = Follower { of: self.clone(), scope, filter, after, found: VecDeque::new(), changed };
+        let events = stream::unfold(Some(follower), async |follower| {
+            let mut follower = follower?;
+            match follower.next().await {
+                Ok(event) => Some((Ok(event), Some(follower))),
+                Err(error) => Some((Err(error), None)),
+            }
+        });
+        Ok(Subscription::new(started_after, Box::pin(events)))
+    }
+}
+
+/// Who follows a scope: it takes a batch from the store, and waits when there is none.
+struct Follower {
+    of: Tenant,
+    scope: Scope,
+    filter: EventFilter,
+    /// The sequence number of the last event that was taken.
+    after: u64,
+    found: VecDeque<Event>,
+    changed: watch::Receiver<()>,
+}
+
+impl Follower {
+    async fn next(&mut self) -> Result<Event> {
+        loop {
+            if let Some(event) = self.found.pop_front() {
+                return Ok(event);
+            }
+            self.changed.mark_unchanged();
+            if !self.take().await? {
+                // Who ended it has closed the store or the tenant.
+                self.changed.changed().await.map_err(|_| Error::closed())?;
+            }
+        }
+    }
+
+    /// Takes the next events; `false` if there are none.
+    async fn take(&mut self) -> Result<bool> {
+        let (scope, after, filter) = (self.scope.clone(), self.after, self.filter.clone());
+        let (last, found) = self
+            .of
+            .read(None, move |shared, tenant| {
+                let scoped = Scoped::new(shared, tenant, &scope)?;
+                event::check_cursor(&scoped.state, after)?;
+                let (mut last, mut events) = (after, VecDeque::new());
+                for found in scoped.walk(Some(after), Direction::Forward).take(BATCH) {
+                    let (seq, place) = found?;
+                    let stored = scoped.load(&place)?;
+                    last = seq;
+                    if filter.admits(&stored.event) {
+                        events.push_back(event::seal(&stored, (tenant, &shared.cursor_key)));
+                    }
+                }
+                Ok((last, events))
+            })
+            .await?;
+        let more = last > self.after;
+        (self.after, self.found) = (last, found);
+        Ok(more)
+    }
+}
+
+#[async_trait]
+impl EventRetention for Tenant {
+    async fn trim_events(&self, request: TrimRequest) -> Result<Trimmed> {
+        let (id, scope) = (log_id(&request.scope)?, request.scope.clone());
+        let answer = self.write_to(id, Part::Events, Ask::Trim(Box::new(request))).await?;
+        let Answer::Trimmed(trimmed) = answer else { return Err(Error::closed()) };
+        // What is below the floor shows nowhere any more; its removal may be cut short, and goes on with the next trim.
+        let _ = self.change(move |shared, tenant| sweep(shared, tenant, &scope)).await;
+        Ok(trimmed)
+    }
+}
+
+/// Removes from the index what lies below the floor of a scope, in bounded steps.
+pub(crate) fn sweep(shared: &Shared, tenant: &TenantId, scope: &Scope) -> Result<()> {
+    while sweep_step(&shared.index, (tenant, scope), shared.time.now())? {}
+    Ok(())
+}
+
+/// One step of it; `false` if there was nothing to do.
+pub(crate) fn sweep_step(index: &index::Index, what: (&TenantId, &Scope), now: store_core::Timestamp) -> Result<bool> {
+    let (tenant, scope) = what;
+    let snapshot = index.snapshot();
+    let floor = snapshot.scope_state(tenant, scope)?.floor;
+    let mut staged = Staged::new(index);
+    let mut swept = false;
+    for pair in snapshot.prefix(table::event_places(tenant, scope).as_bytes(), index::Direction::Forward).take(STEP) {
+        let (key, value) = pair?;
+        if table::last_number(&key).is_none_or(|seq| seq > floor) {
+            break;
+        }
+        swept = true;
+        staged.delete(Key::from_bytes(&key));
+        let place = PlaceRow::decode(&value).ok_or_else(|| damaged("place of an event"))?;
+        let Some(row) = staged.event_row(tenant, &place.id)? else { continue };
+        if staged.is_in_scope(tenant, &row)? {
+            continue;
+        }
+        staged.delete(table::event(tenant, &place.id));
+        staged.delete(table::log_events(row.log).number(row.span.offset));
+        if let Some((writer, name)) = &row.key
+            && let Some(key) = staged.event_key_row(tenant, writer, name)?
+        {
+            let mut has_event = false;
+            for id in &key.record.events {
+                has_event |= staged.event_row(tenant, id)?.is_some();
+            }
+            if !event::is_remembered(&key.record, has_event, now) {
+                staged.delete(table::event_key(tenant, writer, name));
+                staged.delete(table::log_event_key(key.log, writer, name));
+            }
+        }
+    }
+    index.apply(staged.into_changes())?;
+    Ok(swept)
+}

@@ -1,0 +1,137 @@
+//! What lines about events change in the index. Several logs may have events of one scope, and an event may stand in
+//! two of them after a crash: whatever order they are read in, the same comes out.
+
+use store_core::{EventId, Result, Scope, TenantId, Timestamp, codec::Codec, event::StoredEvent};
+
+use super::{Lines, Owner, put_log};
+use crate::{
+    codec::{EventKeyRow, EventRow, PlaceRow, Rows, damaged},
+    index::Key,
+    line::{EventKeyLine, Line},
+    log::Span,
+    staged::Staged,
+    table,
+};
+
+/// Works a group of a log of events into the index.
+pub(super) fn group(staged: &mut Staged<'_>, owner: &Owner, group: &Lines) -> Result<()> {
+    lines(staged, owner, group)?;
+    staged.put(table::event_log(&owner.tenant, &owner.thread), owner.log.to_be_bytes());
+    put_log(staged, owner, group.end, group.synced);
+    Ok(())
+}
+
+/// Works what a group has of events into the index, and nothing else of it.
+pub(crate) fn lines(staged: &mut Staged<'_>, owner: &Owner, group: &Lines) -> Result<()> {
+    for (line, span) in &group.lines {
+        self::line(staged, owner, (line, *span), group.commit.time)?;
+    }
+    Ok(())
+}
+
+pub(super) fn line(staged: &mut Staged<'_>, owner: &Owner, line: (&Line, Span), time: Timestamp) -> Result<()> {
+    let (line, span) = line;
+    match line {
+        Line::Event(stored) => event(staged, owner, (stored, span), time),
+        Line::EventKey(line) => key(staged, owner, line),
+        Line::Trim(scope, floor) => trim(staged, &owner.tenant, scope, *floor),
+        _ => Ok(()),
+    }
+}
+
+fn event(staged: &mut Staged<'_>, owner: &Owner, what: (&StoredEvent, Span), time: Timestamp) -> Result<()> {
+    let (stored, span) = what;
+    let Owner { tenant, log, .. } = owner;
+    let id = &stored.event.id;
+    for (scope, seq) in stored.places() {
+        let mut state = staged.scope_state(tenant, &scope)?;
+        state.count = state.count.max(seq);
+        state.last_time = state.last_time.max(Some(time.max(stored.event.created_at)));
+        staged.put(table::scope(tenant, &scope), state.encode());
+        staged.tell(tenant, &scope);
+    }
+    let former = staged.event_row(tenant, id)?;
+    let key = former.as_ref().and_then(|former| former.key.clone());
+    let row = EventRow { log: *log, span, places: stored.places().collect(), key };
+    if !staged.is_in_scope(tenant, &row)? {
+        return Ok(());
+    }
+    if let Some(former) = former {
+        staged.delete(table::log_events(former.log).number(former.span.offset));
+    }
+    put(staged, tenant, &row, id)
+}
+
+/// Writes an event and its places.
+pub(crate) fn put(staged: &mut Staged<'_>, tenant: &TenantId, row: &EventRow, id: &EventId) -> Result<()> {
+    for (scope, seq) in &row.places {
+        if *seq > staged.scope_state(tenant, scope)?.floor {
+            let place = PlaceRow { log: row.log, span: row.span, id: id.clone() };
+            staged.put(table::event_places(tenant, scope).number(*seq), place.encode());
+        }
+    }
+    staged.put(table::log_events(row.log).number(row.span.offset), id.as_str());
+    staged.put(table::event(tenant, id), row.encode());
+    Ok(())
+}
+
+fn key(staged: &mut Staged<'_>, owner: &Owner, line: &EventKeyLine) -> Result<()> {
+    let Owner { tenant, log, .. } = owner;
+    let EventKeyLine { writer, key, record } = line;
+    if let Some(former) = staged.event_key_row(tenant, writer, key)? {
+        // It was forgotten, and used again.
+        if former.record.created_at > record.created_at {
+            return Ok(());
+        }
+        staged.delete(table::log_event_key(former.log, writer, key));
+    }
+    for id in &record.events {
+        if let Some(mut row) = staged.event_row(tenant, id)? {
+            row.key = Some((writer.clone(), key.clone()));
+            staged.put(table::event(tenant, id), row.encode());
+        }
+    }
+    let row = EventKeyRow { log: *log, record: record.clone() };
+    staged.put(table::event_key(tenant, writer, key), row.encode());
+    staged.put(table::log_event_key(*log, writer, key), []);
+    Ok(())
+}
+
+/// The events themselves are removed by [`sweep`](crate::events::sweep).
+fn trim(staged: &mut Staged<'_>, tenant: &TenantId, scope: &Scope, floor: u64) -> Result<()> {
+    let mut state = staged.scope_state(tenant, scope)?;
+    state.count = state.count.max(floor);
+    staged.put(table::scope(tenant, scope), state.trimmed(floor).encode());
+    staged.tell(tenant, scope);
+    Ok(())
+}
+
+/// Takes out of the index what it says of the events of a log, which may be more than the log has.
+pub(crate) fn forget(staged: &mut Staged<'_>, tenant: &TenantId, log: u64) -> Result<()> {
+    let mut scopes = std::collections::BTreeSet::new();
+    for key in staged.keys(&table::log_events(log))? {
+        let id = crate::codec::Get::get(staged, &key)?.and_then(|id| String::from_utf8(id).ok());
+        let id = EventId::new(id.ok_or_else(|| damaged("event"))?)?;
+        if let Some(row) = staged.event_row(tenant, &id)?.filter(|row| row.log == log) {
+            for (scope, seq) in row.places {
+                staged.delete(table::event_places(tenant, &scope).number(seq));
+                scopes.insert(scope);
+            }
+            staged.delete(table::event(tenant, &id));
+        }
+        staged.delete(Key::from_bytes(&key));
+    }
+    for key in staged.keys(&table::log_event_keys(log))? {
+        let (writer, of) = table::read_log_event_key(&key).ok_or_else(|| damaged("event key"))?;
+        staged.delete(table::event_key(tenant, &writer, &of));
+        staged.delete(Key::from_bytes(&key));
+    }
+    for scope in scopes {
+        let last = staged.keys(&table::event_places(tenant, &scope))?.pop();
+        let last = last.and_then(|key| table::last_number(&key)).unwrap_or_default();
+        let mut state = staged.scope_state(tenant, &scope)?;
+        state.count = last.max(state.floor);
+        staged.put(table::scope(tenant, &scope), state.encode());
+    }
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! What a writer is asked for.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use store_core::{
+    AppendEvents, AppendPending, Commit, EntryId, Expect, NewThread, PendingUpdate, Reorder, ThreadPatch, TrimRequest,
+    commit,
+};
+
+use super::events;
+use crate::{flight::Work, held::Resource, shared::TenantState};
+
+/// Something to be written to one thread.
+#[derive(Debug)]
+pub(crate) enum Ask {
+    Commit(Box<Commit>),
+    Create(Box<NewThread>),
+    Update(ThreadPatch, Expect),
+    ResetFence,
+    Append(Box<AppendPending>),
+    Change(Box<PendingUpdate>),
+    Retract(EntryId),
+    Reorder(Box<Reorder>),
+    Emit(Box<AppendEvents>),
+    Trim(Box<TrimRequest>),
+}
+
+/// A request, with the tenant as its handle knows it: nothing is written for one that was closed.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) ask: Ask,
+    pub(crate) tenant: Arc<TenantState>,
+    /// Dropped when the request was answered.
+    #[expect(dead_code, reason = "its end says what there is to say")]
+    pub(crate) work: Work,
+}
+
+impl Ask {
+    /// Whether it may change a parent.
+    pub(super) fn needs_family(&self) -> bool {
+        match self {
+            Self::Commit(commit) => commit::needs(commit).parent_thread.is_some(),
+            Self::Create(new) => new.fields.parent_thread_id.is_some(),
+            Self::Update(patch, _) => patch.new_parent().is_some(),
+            _ => false,
+        }
+    }
+
+    /// What other logs may be written about at the same time.
+    pub(super) fn resources(&self) -> BTreeSet<Resource> {
+        match self {
+            Self::Commit(commit) => {
+                let run = commit.run.as_ref().map(|run| Resource::Run(run.id.clone()));
+                run.into_iter().chain(commit.events.iter().flat_map(events::resources)).collect()
+            }
+            Self::Emit(request) => events::resources(request).collect(),
+            Self::Trim(request) => BTreeSet::from([Resource::Scope(request.scope.clone())]),
+            _ => BTreeSet::new(),
+        }
+    }
+}
