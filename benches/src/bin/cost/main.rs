@@ -6,6 +6,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
+mod around;
 mod history;
 mod side;
 mod tenants;
@@ -19,7 +20,7 @@ use lexopt::{Arg, Parser, ValueExt};
 use crate::side::Backend;
 
 const HELP: &str = "\
-What operations cost on a thread of 100,000 entries against one of 100, and in a tenant beside 200 others.
+What operations cost on a thread of 100,000 entries or events against one of 100, and in a tenant beside 200 others.
 
 Usage: cargo run --release -p benches --bin cost -- [OPTIONS]
 
@@ -81,6 +82,7 @@ fn run(options: &Options) -> Result<bool> {
             continue;
         }
         rows.extend(runtime.block_on(history::measure(backend, options))?);
+        rows.extend(runtime.block_on(around::measure(backend, options))?);
         rows.extend(runtime.block_on(tenants::measure(backend, options))?);
     }
     Ok(benches::print(&rows))

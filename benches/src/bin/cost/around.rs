@@ -1,0 +1,135 @@
+//! Operations around a long history beside the same around a short one: events of a scope with many, pending input of a
+//! queue with much (PR-15).
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use benches::{Kind, Row, Samples, timed};
+use store_core::{
+    AppendEvents, AppendPending, Commit, CommitKey, Direction, EntryId, EventQuery, Json, Message, NewEvent, NewInput,
+    PageRequest, PendingUpdate, Scope, ThreadId,
+};
+
+use crate::{
+    Options,
+    side::{Backend, Side, turns},
+};
+
+/// How many events a short scope has, and how many inputs a short queue.
+const SHORT: u64 = 100;
+/// How many inputs a long queue has: the limit allows 10,000.
+const QUEUE: u64 = 9_000;
+/// How many events or inputs one call of [`filled`] appends.
+const BATCH: u64 = 500;
+/// The size of a page.
+const PAGE: u32 = 50;
+
+/// A thread with its events and its queue.
+struct Around {
+    id: ThreadId,
+    /// What was queued last.
+    last: EntryId,
+}
+
+/// What is done in turns.
+const STEPS: [&str; 8] = [
+    "append an event",
+    "commit an event",
+    "first page of events",
+    "last page of events",
+    "how a scope stands",
+    "queue an input",
+    "change an input",
+    "consume an input",
+];
+
+pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<Row>> {
+    let folder = tempfile::tempdir_in(&options.folder)?;
+    let path = folder.path().join("root");
+    let side = Side::to_fill(backend, &path)?;
+    let mut around =
+        [filled(&side, "short", SHORT, SHORT).await?, filled(&side, "long", options.entries, QUEUE).await?];
+    let side = side.ready(backend, &path).await?;
+    let mut steps: Vec<Samples> = STEPS.iter().map(|_| Samples::default()).collect();
+    for sample in 0..backend.samples(options.samples) {
+        for (step, taken) in steps.iter_mut().enumerate() {
+            for is_large in turns(sample) {
+                let [small, large] = &mut around;
+                let thread = if is_large { large } else { small };
+                taken.add(is_large, act(&side, thread, step, sample).await?);
+            }
+        }
+    }
+    side.store.close().await?;
+    Ok(STEPS.iter().zip(steps).map(|(step, taken)| taken.row(step, backend.name(), Kind::Flat)).collect())
+}
+
+async fn filled(side: &Side, id: &str, events: u64, inputs: u64) -> Result<Around> {
+    let id = ThreadId::new(id)?;
+    for first in (0..events).step_by(usize::try_from(BATCH)?) {
+        let facts = (first..events.min(first + BATCH)).map(|_| fact(&id)).collect::<Result<Vec<_>>>()?;
+        side.commits.events().append_events(AppendEvents::new(facts)).await?;
+    }
+    let mut last = None;
+    for first in (0..inputs).step_by(usize::try_from(BATCH)?) {
+        let said = (first..inputs.min(first + BATCH)).map(|_| said());
+        let queued = side.commits.pending().append_pending(AppendPending::new(id.clone(), said)).await?;
+        last = queued.inputs.last().map(|input| input.id.clone());
+    }
+    Ok(Around { id, last: last.context("an empty queue")? })
+}
+
+fn fact(id: &ThreadId) -> Result<NewEvent> {
+    let payload = Json::parse(r#"{"tool":"read_file","path":"src/lib.rs","lines":120}"#)?;
+    Ok(NewEvent::new("tool.called".parse()?, [Scope::Thread(id.clone())]).with_payload(payload))
+}
+
+fn said() -> NewInput {
+    NewInput::message(Message::user("What was said while the agent was at work, in one sentence."))
+}
+
+async fn act(side: &Side, thread: &mut Around, step: usize, sample: usize) -> Result<Duration> {
+    let id = thread.id.clone();
+    let (events, pending) = (side.commits.events(), side.commits.pending());
+    let scope = Scope::Thread(id.clone());
+    let page = |direction| EventQuery::new(scope.clone()).with_direction(direction).with_page(PageRequest::first(PAGE));
+    match step {
+        0 => {
+            let request = AppendEvents::new([fact(&id)?]);
+            let (took, done) = timed(events.append_events(request)).await;
+            done.map(|_| took).map_err(Into::into)
+        }
+        1 => {
+            let commit = Commit::new(id.clone()).with_events(AppendEvents::new([fact(&id)?]));
+            let (took, done) = timed(side.commits.commit(commit)).await;
+            done.map(|_| took).map_err(Into::into)
+        }
+        2 | 3 => {
+            let direction = if step == 2 { Direction::Forward } else { Direction::Backward };
+            let (took, found) = timed(events.list_events(page(direction))).await;
+            anyhow::ensure!(found?.items.len() == PAGE as usize, "the page is not full");
+            Ok(took)
+        }
+        4 => {
+            let (took, done) = timed(events.load_scope(&scope)).await;
+            done.map(|_| took).map_err(Into::into)
+        }
+        5 => {
+            let (took, done) = timed(pending.append_pending(AppendPending::new(id, [said()]))).await;
+            thread.last = done?.inputs.last().context("no input")?.id.clone();
+            Ok(took)
+        }
+        6 => {
+            let change = PendingUpdate::new(id, thread.last.clone()).with_message(Message::user(format!("{sample}")));
+            let (took, done) = timed(pending.update_pending(change)).await;
+            done.map(|_| took).map_err(Into::into)
+        }
+        _ => {
+            // What step 5 queued: the queue stays as long as it is.
+            let input = pending.update_pending(PendingUpdate::new(id.clone(), thread.last.clone())).await?.as_ref();
+            let commit = Commit::new(id).with_key(CommitKey::new(format!("take-{sample}"))?).consuming([input]);
+            let (took, done) = timed(side.commits.commit(commit)).await;
+            done.map(|_| took).map_err(Into::into)
+        }
+    }
+}
