@@ -6,6 +6,7 @@ mod conformance;
 mod context;
 mod delete;
 mod demo;
+mod events;
 mod export;
 mod fork;
 mod import;
@@ -51,6 +52,7 @@ pub(crate) enum SessionCommand {
     Tree(tree::Args),
     Context(context::Args),
     Runs(runs::Args),
+    Events(events::Args),
     Append(append::Args),
     Pending(pending::Args),
     Fork(fork::Args),
@@ -104,6 +106,7 @@ impl SessionCommand {
             | Self::Tree(_)
             | Self::Context(_)
             | Self::Runs(_)
+            | Self::Events(_)
             | Self::Export(_)
             | Self::Verify(_) => Access::Read,
             Self::Import(_) | Self::Append(_) => Access::Create,
@@ -138,6 +141,7 @@ impl SessionCommand {
             Self::Tree(args) => tree::run(args, session, out).await,
             Self::Context(args) => context::run(args, session, out).await,
             Self::Runs(args) => runs::run(args, session, out).await,
+            Self::Events(args) => events::run(args, session, out).await,
             Self::Append(args) => append::run(args, session, out).await,
             Self::Pending(args) => pending::run(args, session, out).await,
             Self::Fork(args) => fork::run(args, session, out).await,

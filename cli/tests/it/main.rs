@@ -11,6 +11,7 @@ mod branches;
 mod conformance;
 mod damage;
 mod demo;
+mod events;
 mod given;
 mod imports;
 mod pending;

@@ -1,6 +1,7 @@
-//! `demo`: the tour on real input: import, commit, crash, resume, branch; each step says what it proved.
+//! `demo`: the tour on real input: import, commit, deliver, crash, resume, branch; each step says what it proved.
 
 mod crash;
+mod deliver;
 mod report;
 mod resume;
 mod steps;
@@ -24,7 +25,7 @@ use crate::{
 /// The session that the tour works on: a real one, of the tool pi.
 const SESSION: &[u8] = include_bytes!("../../../../sessions/fixtures/sessions/pi/v1-large-session.jsonl");
 
-/// Take the tour: import a real session, commit, crash, resume, branch; each step says what it proved
+/// Take the tour: import a real session, commit, deliver input, crash, resume, branch; each step says what it proved
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  agentstore demo\n  agentstore demo --keep\n  agentstore demo --store memory: --json\n\n\

@@ -11,6 +11,7 @@ use sessions::{FormatName, ImportOptions};
 
 use super::{
     SESSION, Tour,
+    deliver::deliver,
     report::{Report, Taken, now},
     resume,
     turn::{ENTRIES, Turn},
@@ -28,6 +29,7 @@ pub(super) async fn take(tour: &Tour, report: &mut Report<'_>) -> Result<()> {
     let mut session = tour.open(Access::Create).await?;
     let thread = import_session(tour, &session, report).await?;
     commit_turn(tour, &session, &thread, report).await?;
+    deliver(tour, &session, &thread, report).await?;
     if tour.url.outlives_process() {
         session.close().await?;
         session = resume::crash_and_resume(tour, &thread, report).await?;

@@ -1,0 +1,70 @@
+//! Input that comes while an agent runs, taken by its turn, and what a subscriber hears of it.
+
+use agentstore::{
+    AgentId, AppendEvents, AppendPending, Boundary, Commit, CommitKey, EntryId, ErrorKind, Event, EventStream, Message,
+    NewEntry, NewEvent, NewInput, PendingUpdate, RunChange, RunId, RunOutcome, RunStatus, Scope, Start, Subscribe,
+    ThreadId, select,
+};
+use serde_json::json;
+
+use super::{
+    Tour,
+    report::{Report, Taken, now},
+    steps::check,
+};
+use crate::{failure::Result, session::Session};
+
+/// A run is going, people say something and change their minds, and the turn takes it: messages, run and events in one
+/// commit.
+pub(super) async fn deliver(tour: &Tour, session: &Session, id: &ThreadId, report: &mut Report<'_>) -> Result<()> {
+    let began = now();
+    let commits = session.commits()?;
+    let (pending, events) = (commits.pending(), commits.events());
+    let name = format!("{}-delivered", tour.name);
+    let run = RunId::new(&name)?;
+    let change =
+        |status| Ok::<_, agentstore::Error>(RunChange::new(run.clone(), status).with_agent(AgentId::new("demo")?));
+    let _running = commits.commit(Commit::new(id.clone()).with_run(change(RunStatus::Running)?)).await?;
+    let ids = [EntryId::new(format!("{name}-1"))?, EntryId::new(format!("{name}-2"))?];
+    let say = |text: &str, id: &EntryId| NewInput::message(Message::user(text)).with_id(id.clone());
+    let said = [say("And in French?", &ids[0]), say("Quickly, please.", &ids[1])];
+    let _queued = pending.append_pending(AppendPending::new(id.clone(), said)).await?;
+    let second = PendingUpdate::new(id.clone(), ids[1].clone()).with_message(Message::user("Take your time."));
+    let _changed = pending.update_pending(second).await?;
+    let mut heard = events.subscribe(Subscribe::new(Scope::Thread(id.clone()), Start::Now)).await?.events;
+    let queue = pending.load_queue(id).await?;
+    let taken = select(&queue.inputs, Boundary::NewRun, &run, |_| true);
+    let scopes = [Scope::Thread(id.clone()), Scope::Run(run.clone())];
+    let fact = |kind: &str| Ok::<_, agentstore::Error>(NewEvent::new(kind.parse()?, scopes.clone()));
+    let turn = Commit::new(id.clone())
+        .with_key(CommitKey::new(&name)?)
+        .consuming(taken.clone())
+        .entry(NewEntry::new(Message::assistant("Sans hâte : la voici.")))
+        .with_run(change(RunStatus::done(RunOutcome::NaturalEnd))?)
+        .with_events(AppendEvents::new([fact("input.taken")?, fact("run.ended")?]));
+    let receipt = commits.commit(turn).await?;
+    let told = [next(&mut heard).await?, next(&mut heard).await?];
+    let again = Commit::new(id.clone()).with_key(CommitKey::new(format!("{name}-again"))?).consuming(taken);
+    let refused = commits.commit(again).await.err().map(|error| error.kind());
+    let mut broken = Vec::new();
+    check(&mut broken, receipt.consumed == ids, "the turn took something else");
+    check(&mut broken, pending.load_queue(id).await?.inputs.is_empty(), "the queue is not empty");
+    check(
+        &mut broken,
+        told.iter().map(|event| &event.id).eq(receipt.events.iter().map(|event| &event.id)),
+        "a subscriber heard something else",
+    );
+    check(&mut broken, refused == Some(ErrorKind::AlreadyConsumed), "input was taken twice");
+    let taken = Taken {
+        did: "delivered two inputs to a run, changed one, and committed its turn with them and two events".to_owned(),
+        proved: "each input entered the log once, as it was in the end, and a subscriber heard of the turn when it was done",
+        broken,
+        figures: json!({ "inputs": receipt.consumed.len(), "events": receipt.events.len() }),
+    };
+    report.took("deliver", began, taken)
+}
+
+async fn next(events: &mut EventStream) -> Result<Event> {
+    let event = std::future::poll_fn(|context| events.as_mut().poll_next(context)).await;
+    Ok(event.unwrap_or_else(|| Err(agentstore::Error::closed()))?)
+}

@@ -1,0 +1,114 @@
+//! `events`: what happened in a thread or a run.
+
+use agentstore::{Event, EventFilter, EventKind, EventQuery, RunId, Scope, Start, Subscribe, ThreadId};
+use clap::ArgGroup;
+use serde_json::json;
+
+use super::Ending;
+use crate::{
+    failure::Result,
+    output::{JsonList, Output},
+    pages,
+    session::Session,
+    text::{self, safe},
+};
+
+/// List the events of a thread or a run, the oldest first, and follow them
+#[derive(Debug, clap::Args)]
+#[command(
+    group(ArgGroup::new("scope").required(true)),
+    after_help = "Examples:\n  agentstore events t-42\n  agentstore events t-42 --follow --kind run.started\n  \
+        agentstore events --run run-7 --json | jq .events[].kind\n\n\
+        With --follow each event is a line of its own, with --json a document, until the command is interrupted."
+)]
+pub(crate) struct Args {
+    /// The thread
+    #[arg(group = "scope")]
+    thread: Option<ThreadId>,
+    /// The run
+    #[arg(long, value_name = "RUN", group = "scope")]
+    run: Option<RunId>,
+    /// Events of this kind only; may be given more than once
+    #[arg(long = "kind", value_name = "KIND")]
+    kinds: Vec<EventKind>,
+    /// What everybody may see, and nothing else
+    #[arg(long)]
+    public: bool,
+    /// Go on with what comes, also from another process
+    #[arg(long)]
+    follow: bool,
+    /// Leave out what is there already
+    #[arg(long, requires = "follow")]
+    new: bool,
+}
+
+impl Args {
+    fn filter(&self) -> EventFilter {
+        let mut filter = if self.public { EventFilter::public() } else { EventFilter::default() };
+        filter.kinds = (!self.kinds.is_empty()).then(|| self.kinds.clone());
+        filter
+    }
+}
+
+pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let filter = args.filter();
+    let thread = args.thread.map(Scope::Thread);
+    // One of them is there.
+    let Some(scope) = thread.or(args.run.map(Scope::Run)) else { return Ok(Ending::Good) };
+    if args.follow {
+        let start = if args.new { Start::Now } else { Start::First };
+        return follow(Subscribe::new(scope, start).with_filter(filter), session, out).await;
+    }
+    let events = session.commits()?.events();
+    let query = EventQuery::new(scope.clone()).with_filter(filter);
+    let found = pages::all(async |page| events.list_events(query.clone().with_page(page)).await).await?;
+    if out.json() {
+        let mut list = JsonList::begin(out, &json!({}), "events")?;
+        found.iter().try_for_each(|event| list.item(event))?;
+        list.end()?;
+    } else if found.is_empty() {
+        out.line(format!("{} has no such events", safe(&scope.to_string())))?;
+    } else {
+        print(&found, out)?;
+    }
+    Ok(Ending::Good)
+}
+
+fn print(events: &[Event], out: &mut Output) -> Result<()> {
+    let mut table = out.table(&["when", "kind", "run", "for", "says"]);
+    for event in events {
+        table.add_row([
+            text::time(event.created_at),
+            text::line(event.kind.as_str(), 40),
+            event.run.as_ref().map(|run| text::line(run.as_str(), out.id_width())).unwrap_or_default(),
+            event.visibility.name().to_owned(),
+            text::line(event.payload.as_ref().map_or("", |payload| payload.as_str()), 60),
+        ]);
+    }
+    out.print_table(table)
+}
+
+/// Prints event after event, as they come.
+async fn follow(request: Subscribe, session: &Session, out: &mut Output) -> Result<Ending> {
+    let mut begun = session.commits()?.events().subscribe(request).await?;
+    while let Some(event) = next(&mut begun.events).await {
+        let event = event?;
+        if out.json() {
+            out.document(&event)?;
+        } else {
+            out.line(line(&event))?;
+        }
+        out.flush()?;
+    }
+    Ok(Ending::Good)
+}
+
+async fn next(events: &mut agentstore::EventStream) -> Option<agentstore::Result<Event>> {
+    std::future::poll_fn(|context| events.as_mut().poll_next(context)).await
+}
+
+fn line(event: &Event) -> String {
+    let run = event.run.as_ref().map(|run| format!(", run {}", safe(run.as_str()))).unwrap_or_default();
+    let payload = event.payload.as_ref().map(|payload| format!(" {}", text::line(payload.as_str(), 200)));
+    format!("{} {}{run}{}", text::time(event.created_at), safe(event.kind.as_str()), payload.unwrap_or_default())
+}

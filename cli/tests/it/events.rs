@@ -1,0 +1,83 @@
+//! Events: listed, and followed beside the process that writes them.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+};
+
+use agentstore::{
+    AppendEvents, Commit, EventVisibility, Json, Message, NewEntry, NewEvent, RunId, Scope, TenantId, ThreadId,
+};
+use serde_json::{Value, json};
+
+use crate::given::{Store, at};
+
+fn fact(kind: &str) -> NewEvent {
+    let scopes = [Scope::Thread(ThreadId::new("t").unwrap()), Scope::Run(RunId::new("r").unwrap())];
+    NewEvent::new(kind.parse().unwrap(), scopes).with_payload(Json::parse(r#"{"n":1.50}"#).unwrap())
+}
+
+fn hidden(kind: &str) -> NewEvent {
+    fact(kind).with_visibility(EventVisibility::Internal)
+}
+
+async fn open(store: &Store) -> agentstore::Stores {
+    agentstore::open(&format!("file:{}", store.path().display())).await.unwrap()
+}
+
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// EV-10, EV-11, EV-27
+#[test]
+fn events_are_listed() {
+    let store = Store::new();
+    wait(async {
+        let stores = open(&store).await;
+        let events = stores.commits(&TenantId::default_tenant()).unwrap().events();
+        events.append_events(AppendEvents::new([fact("started"), hidden("noted"), fact("ended")])).await.unwrap();
+        stores.close().await.unwrap();
+    });
+    let all = store.json(&["events", "t"]);
+    let kinds = |list: &Value| -> Vec<String> {
+        at(list, "/events").as_array().unwrap().iter().map(|event| at(event, "/kind").to_string()).collect()
+    };
+    assert_eq!(kinds(&all), [r#""started""#, r#""noted""#, r#""ended""#]);
+    assert_eq!(at(&all, "/events/0/payload"), &json!({"n": 1.50}));
+    assert_eq!(kinds(&store.json(&["events", "--run", "r", "--public"])), [r#""started""#, r#""ended""#]);
+    assert_eq!(kinds(&store.json(&["events", "t", "--kind", "noted"])), [r#""noted""#]);
+    let said = store.run(&["events", "t"]).good().out;
+    assert!(said.contains("internal") && said.contains(r#"{"n":1.50}"#), "{said}");
+    assert!(store.run(&["events", "u"]).good().out.contains("thread u has no such events"));
+    store.run(&["events"]).failed(2, &["THREAD"]);
+    store.run(&["events", "t", "--new"]).failed(2, &["--follow"]);
+}
+
+/// EV-14, EV-21
+#[test]
+fn events_are_followed_beside_the_writer() {
+    let store = Store::new();
+    wait(async {
+        let stores = open(&store).await;
+        let commits = stores.commits(&TenantId::default_tenant()).unwrap();
+        commits.events().append_events(AppendEvents::new([fact("before")])).await.unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_agentstore"))
+            .args(["--store", &format!("file:{}", store.path().display()), "events", "t", "--follow", "--json"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut next = || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+        assert_eq!(at(&next(), "/kind"), "before");
+        let entry = NewEntry::new(Message::user("hello"));
+        let commit = Commit::new(ThreadId::new("t").unwrap()).entry(entry).with_key("k".parse().unwrap());
+        let of_thread = NewEvent::new("in a commit".parse().unwrap(), [Scope::Thread(ThreadId::new("t").unwrap())]);
+        let _ = commits.commit(commit.with_events(AppendEvents::new([of_thread]))).await.unwrap();
+        commits.events().append_events(AppendEvents::new([fact("after")])).await.unwrap();
+        assert_eq!([next(), next()].map(|event| at(&event, "/kind").clone()), [json!("in a commit"), json!("after")]);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        stores.close().await.unwrap();
+    });
+}
