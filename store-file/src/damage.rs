@@ -1,8 +1,8 @@
 //! Logs that are damaged from a place on, or from their first line, as the opening found them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use store_core::Detail;
+use store_core::{Detail, TenantId, ThreadId};
 
 use crate::{shared::ThreadKey, vfs::FilePath};
 
@@ -11,6 +11,8 @@ use crate::{shared::ThreadKey, vfs::FilePath};
 pub(crate) struct Damage {
     /// Of threads whose name is known.
     pub(crate) threads: HashMap<ThreadKey, Detail>,
+    /// Logs of deleted threads that could not be read to their end: a purge leaves them, as events may be in them.
+    pub(crate) unread: HashSet<(TenantId, ThreadId, u64)>,
     /// Logs without a header, which only their paths tell: without generation, and with it.
     pub(crate) headless: HashMap<String, (u64, FilePath)>,
 }

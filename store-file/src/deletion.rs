@@ -123,6 +123,8 @@ fn apply(
     let mut fact = (Vec::new(), Vec::new());
     for id in threads.0 {
         if let Some(row) = shared.index.thread_row(tenant, id)? {
+            // Its events live on in its log: with relaxed durability they must not go with a power cut behind the fact.
+            shared.settle_named(&(tenant.clone(), id.clone()), row.stored.thread.generation())?;
             let fence = shared.index.id_record(tenant, id, Some(&row.stored))?.fence;
             fact.0.push(named(id, &row.stored, fence));
             remove(&mut staged, tenant, (&row, now))?;
@@ -195,7 +197,7 @@ pub(crate) fn prune(shared: &Shared, tenant: &TenantId, request: PruneRequest) -
     let now = shared.time.now();
     let (mut threads, more) = idle(shared, tenant, (request, now), limit)?;
     if !request.dry_run {
-        purge::all(shared, Some(tenant))?;
+        purge::what_can_be(shared, Some(tenant))?;
         let mut pruned = Vec::new();
         for id in threads {
             match prune_one(shared, tenant, &id, (request, now)) {
@@ -356,12 +358,12 @@ fn drop_events(shared: &Shared, tenant: &TenantId) -> Result<()> {
     loop {
         let snapshot = shared.index.snapshot();
         let mut staged = Staged::new(&shared.index);
-        let mut keys = 0;
+        let (mut keys, mut slots) = (0, Vec::new());
         for pair in snapshot.prefix(table::event_logs(tenant).as_bytes(), Direction::Forward).take(STEP) {
             let (key, value) = pair?;
             let log = table::last_number(&value).ok_or_else(|| crate::codec::damaged("log of events"))?;
             let (_, id) = table::read_event_log(&key).ok_or_else(|| crate::codec::damaged("log of events"))?;
-            *guard(&shared.slot(&(tenant.clone(), ThreadId::new(id)?, Part::Events))) = None;
+            slots.push(shared.slot(&(tenant.clone(), ThreadId::new(id)?, Part::Events)));
             if let Some(row) = staged.log_row(log)? {
                 staged.delete(table::log(log));
                 staged.put(table::purge(log), row.encode());
@@ -378,6 +380,9 @@ fn drop_events(shared: &Shared, tenant: &TenantId) -> Result<()> {
         if keys == 0 {
             return Ok(());
         }
+        // Held until nobody finds the logs any more.
+        let mut loaded: Vec<_> = slots.iter().map(|slot: &Arc<Slot>| guard(slot)).collect();
+        loaded.iter_mut().for_each(|slot| **slot = None);
         shared.index.apply(staged.into_changes())?;
     }
 }
@@ -414,6 +419,7 @@ pub(crate) fn finish_drop(shared: &Shared, tenant: &TenantId) -> Result<()> {
     drop_events(shared, tenant)?;
     purge::all(shared, Some(tenant))?;
     shared.remove_folder(tenant)?;
+    shared.forget_slots(tenant);
     let mut staged = Staged::new(&shared.index);
     staged.delete_all(&table::ids(tenant))?;
     shared.index.apply(staged.into_changes())?;

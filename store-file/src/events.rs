@@ -1,6 +1,9 @@
 //! Events: reading and following them, and handing their changes to the writer.
 
-use std::collections::VecDeque;
+use std::{
+    collections::{BTreeSet, VecDeque},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use futures_util::stream;
@@ -15,6 +18,7 @@ use tokio::sync::watch;
 use crate::{
     codec::{PlaceRow, Rows, damaged},
     error,
+    flight::About,
     index::{self, Key, Snapshot, after_prefix},
     line, pages,
     shared::{Part, Shared},
@@ -25,8 +29,12 @@ use crate::{
     writer::{Answer, Ask},
 };
 
+/// How long a store that is open for reading waits before it looks for what others wrote.
+const POLL: Duration = Duration::from_millis(200);
 /// Events that a subscriber takes in one go.
 const BATCH: usize = 256;
+/// It takes no more once it has so many bytes.
+const BATCH_BYTES: u32 = 4 << 20;
 /// How many events a step of a sweep removes.
 const STEP: usize = 1_000;
 
@@ -35,6 +43,14 @@ pub(crate) fn log_id(scope: &Scope) -> Result<ThreadId> {
     match scope {
         Scope::Thread(thread) => Ok(thread.clone()),
         Scope::Run(run) => ThreadId::new(run.as_str()),
+    }
+}
+
+/// What a call about a scope comes after: a run may be of any thread.
+fn about(scope: &Scope) -> About {
+    match scope {
+        Scope::Thread(thread) => Some(thread.clone()),
+        Scope::Run(_) => None,
     }
 }
 
@@ -49,7 +65,10 @@ impl EventWriter for Tenant {
             // It has no scope, which its writer refuses.
             (None, None) => (ThreadId::new("none")?, Part::Events),
         };
-        match self.write_to(id, part, Ask::Emit(Box::new(request))).await? {
+        let ids: BTreeSet<ThreadId> =
+            request.drafts.iter().flat_map(|draft| &draft.scopes).map(log_id).collect::<Result<_>>()?;
+        let about = Some(id.clone()).filter(|_| ids.len() == 1);
+        match self.write_to((id, part), about, Ask::Emit(Box::new(request))).await? {
             Answer::Emitted(appended) => Ok(*appended),
             _ => Err(Error::closed()),
         }
@@ -74,12 +93,11 @@ impl EventReader for Tenant {
     }
 
     async fn list_events(&self, query: EventQuery) -> Result<Page<Event>> {
-        let about = Some(log_id(&query.scope)?);
-        self.read(about, move |shared, tenant| list(shared, tenant, &query)).await
+        self.read(about(&query.scope), move |shared, tenant| list(shared, tenant, &query)).await
     }
 
     async fn count_events(&self, scope: &Scope, filter: &EventFilter) -> Result<u64> {
-        let (about, scope, filter) = (Some(log_id(scope)?), scope.clone(), filter.clone());
+        let (about, scope, filter) = (about(scope), scope.clone(), filter.clone());
         self.read(about, move |shared, tenant| {
             let scoped = Scoped::new(shared, tenant, &scope)?;
             if filter == EventFilter::default() {
@@ -95,7 +113,7 @@ impl EventReader for Tenant {
     }
 
     async fn load_scope(&self, scope: &Scope) -> Result<ScopeInfo> {
-        let (about, scope) = (Some(log_id(scope)?), scope.clone());
+        let (about, scope) = (about(scope), scope.clone());
         self.read(about, move |shared, tenant| {
             let state = Scoped::new(shared, tenant, &scope)?.state;
             let last = (state.count > 0).then(|| event::cursor(&scope, state.count, (tenant, &shared.cursor_key)));
@@ -110,7 +128,7 @@ fn list(shared: &Shared, tenant: &TenantId, query: &EventQuery) -> Result<Page<E
     let sealer = (tenant, &shared.cursor_key);
     let after = event::place(&query.scope, query.page.cursor.as_ref(), sealer)?;
     let scoped = Scoped::new(shared, tenant, &query.scope)?;
-    after.map_or(Ok(()), |after| event::check_cursor(&scoped.state, after))?;
+    let after = scoped.after(after)?;
     for found in scoped.walk(after, query.direction) {
         let (seq, place) = found?;
         let stored = scoped.load(&place)?;
@@ -135,13 +153,24 @@ impl<'a> Scoped<'a> {
     fn new(shared: &'a Shared, tenant: &TenantId, scope: &Scope) -> Result<Self> {
         shared.check_scope(tenant, scope)?;
         let snapshot = shared.index.snapshot();
-        let state = snapshot.scope_state(tenant, scope)?;
-        Ok(Self { shared, list: table::event_places(tenant, scope), state, snapshot })
+        let (mut state, list) = (snapshot.scope_state(tenant, scope)?, table::event_places(tenant, scope));
+        if shared.config.read_only {
+            state.count = whole(&snapshot, &list, &state)?;
+        }
+        Ok(Self { shared, list, state, snapshot })
+    }
+
+    /// Where a cursor stands; no further than the last event, as somebody who reads may be behind.
+    fn after(&self, cursor: Option<u64>) -> Result<Option<u64>> {
+        let Some(after) = cursor else { return Ok(None) };
+        let after = if self.shared.config.read_only { after.min(self.state.count) } else { after };
+        event::check_cursor(&self.state, after)?;
+        Ok(Some(after))
     }
 
     /// The places behind one of them. As numbers have no gaps, one that is missing is damage.
     fn walk(&self, after: Option<u64>, direction: Direction) -> impl Iterator<Item = Result<(u64, PlaceRow)>> {
-        let floor = self.state.floor;
+        let (floor, count) = (self.state.floor, self.state.count);
         let at = after.unwrap_or(floor).max(floor);
         let from =
             (direction == Direction::Forward || after.is_some()).then(|| self.list.clone().number(at).into_bytes());
@@ -156,7 +185,9 @@ impl<'a> Scoped<'a> {
             let seq = table::last_number(&key).ok_or_else(|| damaged("place of an event"))?;
             Ok((seq, PlaceRow::decode(&value).ok_or_else(|| damaged("place of an event"))?))
         });
-        let above = places.take_while(move |found| found.as_ref().map_or(true, |(seq, _)| *seq > floor));
+        let within = move |found: &Result<(u64, PlaceRow)>| found.as_ref().map_or(true, |(seq, _)| *seq > floor);
+        let behind = move |found: &Result<(u64, PlaceRow)>| found.as_ref().is_ok_and(|(seq, _)| *seq > count);
+        let above = places.filter(move |found| !behind(found)).take_while(within);
         above.map(move |found| {
             let (seq, place) = found?;
             if seq != next {
@@ -170,6 +201,23 @@ impl<'a> Scoped<'a> {
     fn load(&self, place: &PlaceRow) -> Result<StoredEvent> {
         view::read(self.shared, place.log, place.span, line::decode_event)
     }
+}
+
+/// How many events of a scope can be shown by somebody who reads beside a writer: logs are read one after the other,
+/// and one that was read early may lack an event that another one goes on from. Only the end can be like this.
+fn whole(snapshot: &Snapshot, list: &Key, state: &ScopeState) -> Result<u64> {
+    let (mut count, mut next, mut is_empty) = (state.count, state.count, true);
+    for pair in snapshot.prefix(list.as_bytes(), index::Direction::Backward).take(4 * STEP) {
+        let seq = table::last_number(&pair?.0).ok_or_else(|| damaged("place of an event"))?;
+        if seq <= state.floor {
+            break;
+        }
+        if seq < next {
+            count = seq;
+        }
+        (next, is_empty) = (seq - 1, false);
+    }
+    Ok(if is_empty { state.floor } else { count })
 }
 
 /// The events of a scope behind a place, as a trim by time looks at them.
@@ -201,19 +249,17 @@ impl EventSubscriber for Tenant {
         let Subscribe { scope, start, filter, .. } = request;
         // Before anything is read: what is appended from now on is heard of.
         let changed = self.shared.followers.add(&self.id, &scope);
-        let about = Some(log_id(&scope)?);
-        let of = scope.clone();
+        let (about, of) = (about(&scope), scope.clone());
         let (after, started_after) = self
             .read(about, move |shared, tenant| {
                 let sealer = (tenant, &shared.cursor_key);
-                let state = Scoped::new(shared, tenant, &of)?.state;
+                let scoped = Scoped::new(shared, tenant, &of)?;
                 let after = match &start {
-                    Start::First => state.floor,
-                    Start::Now => state.count,
+                    Start::First => scoped.state.floor,
+                    Start::Now => scoped.state.count,
                     Start::After(cursor) => {
-                        let after = event::place(&of, Some(cursor), sealer)?.unwrap_or_default();
-                        event::check_cursor(&state, after)?;
-                        after
+                        let after = event::place(&of, Some(cursor), sealer)?;
+                        scoped.after(after)?.unwrap_or_default()
                     }
                 };
                 Ok((after, (after > 0).then(|| event::cursor(&of, after, sealer))))
@@ -249,7 +295,12 @@ impl Follower {
                 return Ok(event);
             }
             self.changed.mark_unchanged();
-            if !self.take().await? {
+            if self.take().await? {
+                continue;
+            }
+            if self.of.shared.config.read_only {
+                self.of.look_again(POLL).await?;
+            } else {
                 // Who ended it has closed the store or the tenant.
                 self.changed.changed().await.map_err(|_| Error::closed())?;
             }
@@ -264,13 +315,17 @@ impl Follower {
             .read(None, move |shared, tenant| {
                 let scoped = Scoped::new(shared, tenant, &scope)?;
                 event::check_cursor(&scoped.state, after)?;
-                let (mut last, mut events) = (after, VecDeque::new());
+                let (mut last, mut bytes, mut events) = (after, 0, VecDeque::new());
                 for found in scoped.walk(Some(after), Direction::Forward).take(BATCH) {
                     let (seq, place) = found?;
                     let stored = scoped.load(&place)?;
                     last = seq;
                     if filter.admits(&stored.event) {
                         events.push_back(event::seal(&stored, (tenant, &shared.cursor_key)));
+                        bytes += place.span.len;
+                    }
+                    if bytes > BATCH_BYTES {
+                        break;
                     }
                 }
                 Ok((last, events))
@@ -286,7 +341,8 @@ impl Follower {
 impl EventRetention for Tenant {
     async fn trim_events(&self, request: TrimRequest) -> Result<Trimmed> {
         let (id, scope) = (log_id(&request.scope)?, request.scope.clone());
-        let answer = self.write_to(id, Part::Events, Ask::Trim(Box::new(request))).await?;
+        let about = about(&scope);
+        let answer = self.write_to((id, Part::Events), about, Ask::Trim(Box::new(request))).await?;
         let Answer::Trimmed(trimmed) = answer else { return Err(Error::closed()) };
         // What is below the floor shows nowhere any more; its removal may be cut short, and goes on with the next trim.
         let _ = self.change(move |shared, tenant| sweep(shared, tenant, &scope)).await;
@@ -325,8 +381,12 @@ pub(crate) fn sweep_step(index: &index::Index, what: (&TenantId, &Scope), now: s
             && let Some(key) = staged.event_key_row(tenant, writer, name)?
         {
             let mut has_event = false;
-            for id in &key.record.events {
-                has_event |= staged.event_row(tenant, id)?.is_some();
+            // The last ones go last.
+            for id in key.record.events.iter().rev() {
+                has_event = staged.event_row(tenant, id)?.is_some();
+                if has_event {
+                    break;
+                }
             }
             if !event::is_remembered(&key.record, has_event, now) {
                 staged.delete(table::event_key(tenant, writer, name));

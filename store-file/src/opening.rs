@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use store_core::{Detail, Error, ErrorKind, Result};
+use store_core::{Detail, Error, ErrorKind, Result, Silent};
 
 use crate::{
     config::{Create, Durability, FileConfig},
@@ -156,6 +156,29 @@ fn open_under(
     Ok(Arc::new(shared))
 }
 
+/// Reads what others wrote since a root was opened for reading, or since this was called last.
+///
+/// # Errors
+/// Those of an opening; `Corrupt` if a log is found damaged.
+pub(crate) fn refresh(shared: &Shared) -> Result<()> {
+    let _refreshing = guard(&shared.refreshing);
+    let (vfs, index) = (&*shared.vfs, &shared.index);
+    let known = index.get(table::fact("root").as_bytes())?.and_then(|bytes| decode_position(&bytes));
+    let known = known.filter(|position| *position != Position::default());
+    let mut facts = Facts::unfinished(index)?;
+    let from = Recovery { from: known, read_only: true, ..Recovery::default() };
+    let (_, recovered) = RootLog::open(vfs, from, |fact| {
+        facts.take(fact);
+        Ok(())
+    })?;
+    let config = FileConfig { progress: Arc::new(Silent), ..shared.config.clone() };
+    // A log is read on from where it was read to.
+    let mut opening = Opening { unclean: true, ..Opening::default() };
+    let (_, damage) = catch_up(vfs, index, (known, &facts), &config, &mut opening)?;
+    remember(index, &shared.meta, recovered.map(|found| found.end).or(known).unwrap_or_default(), &facts)?;
+    damage.threads.into_values().next().map_or(Ok(()), |detail| Err(Error::new(detail)))
+}
+
 /// What the root is, and whether it was made just now.
 fn meta(vfs: &dyn Vfs, config: &FileConfig) -> Result<(Meta, bool)> {
     if let Some(meta) = Meta::load(vfs)? {
@@ -301,11 +324,7 @@ fn begin(shared: &Shared, facts: &Facts) -> Result<()> {
     for tenant in &facts.dropped {
         deletion::finish_drop(shared, tenant)?;
     }
-    match purge::all(shared, None) {
-        // What is left is removed by the next purge.
-        Err(error) if error.kind() != ErrorKind::Corrupt => Err(error),
-        _ => Ok(()),
-    }
+    purge::what_can_be(shared, None)
 }
 
 /// Marks a store as closed.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use store_core::{Error, EventId, Result, RunId, TenantId};
+use store_core::{Error, ErrorKind, EventId, Outcome, Result, RunId, TenantId};
 
 use crate::{
     codec::{LogRow, Rows, read},
@@ -18,14 +18,33 @@ use crate::{
 
 /// How many keys a step removes.
 const KEYS: usize = 1_000;
-/// About how many bytes of events a step moves.
-const BYTES: u64 = 4 << 20;
+/// About how many bytes of events a step moves: so many fit where the reserve was.
+const BYTES: u64 = 128 << 10;
 
 /// Removes what deletions left behind, in the index and on the disk (TH-20). `of` names a tenant, none means all.
 pub(crate) fn all(shared: &Shared, of: Option<&TenantId>) -> Result<()> {
+    let mut first = Ok(());
     for (log, row) in left_behind(shared, of)? {
-        while step(shared, log, &row)? == Step::Goes {}
+        // One log that cannot be read keeps no other from its purge.
+        first = first.and(purge(shared, log, &row));
+        shared.check_sound()?;
     }
+    first
+}
+
+/// The same as far as it can be done now: what is refused is left for the next purge.
+///
+/// # Errors
+/// `CommitUnknown` behind a failed write; `Closed`.
+pub(crate) fn what_can_be(shared: &Shared, of: Option<&TenantId>) -> Result<()> {
+    match all(shared, of) {
+        Err(error) if error.outcome() == Outcome::NotApplied && error.kind() != ErrorKind::Closed => Ok(()),
+        done => done,
+    }
+}
+
+fn purge(shared: &Shared, log: u64, row: &LogRow) -> Result<()> {
+    while step(shared, log, row)? == Step::Goes {}
     Ok(())
 }
 
@@ -75,6 +94,10 @@ pub(crate) fn step(shared: &Shared, log: u64, row: &LogRow) -> Result<Step> {
     if shared.index.get(table::purge(log).as_bytes())?.is_none() {
         return Ok(Step::Gone);
     }
+    // Nobody knows which events are in it.
+    if shared.damage.unread.contains(&(row.tenant.clone(), row.thread.clone(), row.generation)) {
+        return Ok(Step::Gone);
+    }
     // Events outlive their thread, and not their tenant.
     let is_dropped = shared.index.get(table::dropping(&row.tenant).as_bytes())?.is_some();
     if !is_dropped && row.generation > 0 && adopt(shared, log, row)? {
@@ -112,11 +135,6 @@ pub(crate) fn step(shared: &Shared, log: u64, row: &LogRow) -> Result<Step> {
 /// Writes events that outlive their thread, and what is remembered of their keys, to the log of events of its id, up to
 /// a bound. Whether there was anything to do.
 fn adopt(shared: &Shared, log: u64, row: &LogRow) -> Result<bool> {
-    // Who deletes the tenant waits for this, and nothing is written to one that is closed.
-    let _writing = shared.writing.read();
-    if guard(&shared.tenants).get(&row.tenant).is_some_and(|tenant| tenant.is_closed()) {
-        return Err(Error::closed());
-    }
     let snapshot = shared.index.snapshot();
     let (mut ids, mut keys, mut bytes) = (Vec::new(), Vec::new(), 0);
     for pair in snapshot.prefix(table::log_events(log).as_bytes(), Direction::Forward).take(KEYS) {
@@ -142,6 +160,12 @@ fn adopt(shared: &Shared, log: u64, row: &LogRow) -> Result<bool> {
     let scopes = places.map(|(scope, _)| Resource::Scope(scope.clone()));
     let names = keys.iter().map(|(_, writer, name)| Resource::EventKey(writer.clone(), name.clone()));
     held.take_all(scopes.chain(names).collect(), true);
+    // Behind what is held, as writers do it: who deletes the tenant waits for this, and nothing is written to one that
+    // is closed.
+    let _writing = shared.writing.read();
+    if guard(&shared.tenants).get(&row.tenant).is_some_and(|tenant| tenant.is_closed()) {
+        return Err(Error::closed());
+    }
     let (mut lines, mut staged) = (Vec::new(), Staged::new(&shared.index));
     for (key, id, event) in &ids {
         match event {

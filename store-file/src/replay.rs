@@ -89,14 +89,17 @@ impl<'a> Replay<'a> {
     /// instead, and its first use says so.
     fn forget_lost(&mut self) -> Result<()> {
         for ((tenant, thread, generation), (log, row, purged)) in std::mem::take(&mut self.known) {
-            if purged || row.synced > 0 {
+            // A purge that was under way has removed its file.
+            if !purged && row.synced > 0 {
                 continue;
             }
             let owner = Owner { tenant, thread, generation, log };
             self.forget(&owner)?;
             // What is remembered of the id is in the facts.
             let mut staged = Staged::new(self.index);
-            if staged.thread_row(&owner.tenant, &owner.thread)?.is_none() {
+            if purged {
+                staged.delete(table::purge(log));
+            } else if staged.thread_row(&owner.tenant, &owner.thread)?.is_none() {
                 staged.delete(table::id(&owner.tenant, &owner.thread));
             }
             self.index.apply(staged.into_changes())?;
@@ -271,7 +274,10 @@ impl<'a> Replay<'a> {
             Ok(recovered) => Some(recovered),
             Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::SchemaMismatch) => {
                 opening.damaged.push(error.to_string());
-                if !is_deleted {
+                if is_deleted {
+                    let Owner { tenant, thread, generation, .. } = owner.clone();
+                    self.damage.unread.insert((tenant, thread, generation));
+                } else {
                     self.damage.threads.insert((owner.tenant.clone(), owner.thread.clone()), error.detail().clone());
                 }
                 None

@@ -1,11 +1,12 @@
 //! The handle of a tenant: hands work to the threads of the store, and refuses it once either is closed.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use store_core::{Error, Result, TenantId, ThreadId};
 
 use crate::{
     flight::{self, About},
+    opening,
     pool::{Lost, Queues},
     shared::{LogKey, Part, Shared, TenantState},
     writer::{Answer, Ask, Wanted},
@@ -63,6 +64,17 @@ impl Tenant {
         answer?
     }
 
+    /// Waits a little, and reads what others wrote to a store that is open for reading.
+    pub(crate) async fn look_again(&self, after: Duration) -> Result<()> {
+        self.check_open()?;
+        let shared = Arc::clone(&self.shared);
+        let looking = move || {
+            std::thread::sleep(after);
+            shared.check_open().and_then(|()| opening::refresh(&shared))
+        };
+        self.shared.pool.run(looking).await?
+    }
+
     async fn run<T: Send + 'static>(
         &self,
         about: &About,
@@ -76,13 +88,14 @@ impl Tenant {
 
     /// Hands a change of one thread to its writer. It has its place in the thread's order when this is first polled.
     pub(crate) async fn write(&self, thread: ThreadId, ask: Ask) -> Result<Answer> {
-        self.write_to(thread, Part::Thread, ask).await
+        let about = Some(thread.clone());
+        self.write_to((thread, Part::Thread), about, ask).await
     }
 
-    /// The same for a log of an id.
-    pub(crate) async fn write_to(&self, thread: ThreadId, part: Part, ask: Ask) -> Result<Answer> {
+    /// The same for a log of an id, with what else it is about.
+    pub(crate) async fn write_to(&self, log: (ThreadId, Part), about: About, ask: Ask) -> Result<Answer> {
         self.check_open()?;
-        let about = Some(thread.clone());
+        let (thread, part) = log;
         self.state.orphans.wait(&about).await;
         let key = match &ask {
             Ask::Commit(commit) => commit.key.clone(),

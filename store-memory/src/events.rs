@@ -21,6 +21,8 @@ use crate::{
 
 /// Events that a subscriber takes in one go.
 const BATCH: usize = 256;
+/// It takes no more once these have so many bytes.
+const BATCH_BYTES: usize = 4 << 20;
 
 /// The events of a tenant.
 #[derive(Clone)]
@@ -172,11 +174,15 @@ impl Follower {
     fn take(&mut self) -> Result<bool> {
         let index = self.of.tenant.opened()?.index.read();
         event::check_cursor(&index.events.scope(&self.scope), self.after)?;
-        let before = self.after;
+        let (before, mut bytes) = (self.after, 0);
         for (seq, stored) in index.events.walk(&self.scope, Some(self.after), Direction::Forward).take(BATCH) {
             self.after = seq;
             if self.filter.admits(&stored.event) {
+                bytes += stored.event.payload.as_ref().map_or(0, |payload| payload.as_str().len());
                 self.found.push_back(self.of.seal(stored));
+            }
+            if bytes > BATCH_BYTES {
+                break;
             }
         }
         Ok(self.after > before)

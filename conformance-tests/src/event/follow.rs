@@ -8,7 +8,7 @@ use super::draft::{all, append, both, events, fact, follow, kinds, next, of_run,
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_kind},
-    given::{race, race_two},
+    given::{id, race, race_two},
 };
 
 async fn write(store: Arc<dyn EventStore>, task: usize, count: usize) -> store_core::Result<()> {
@@ -143,7 +143,23 @@ pub(super) async fn closing_ends_subscriptions(given: &Given) -> Verdict {
     let waits = tokio::spawn(async move { next(&mut waiting).await });
     tokio::time::sleep(Duration::from_millis(10)).await;
     given.store().close().await?;
-    let ended = waits.await.map_err(|error| Failure::new(error.to_string()))?;
+    expect_closed(waits).await
+}
+
+/// When its tenant is deleted a subscription ends with `Closed`, also one that waits.
+pub(super) async fn deleting_the_tenant_ends_subscriptions(given: &Given) -> Verdict {
+    append(given, &["a"]).await?;
+    let mut waiting = follow(given, of_thread("t"), Start::Now).await?;
+    let waits = tokio::spawn(async move { next(&mut waiting).await });
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    given.store().delete_tenant(&id("default")).await?;
+    expect_closed(waits).await
+}
+
+async fn expect_closed(waits: tokio::task::JoinHandle<Option<store_core::Result<Event>>>) -> Verdict {
+    let ended = tokio::time::timeout(Duration::from_secs(10), waits).await;
+    let ended = ended.map_err(|_| Failure::new("it goes on waiting"))?;
+    let ended = ended.map_err(|error| Failure::new(error.to_string()))?;
     let ended = ended.ok_or_else(|| Failure::new("it ended without saying why"))?;
     expect_kind(ended, ErrorKind::Closed).map(drop)
 }

@@ -40,7 +40,7 @@ macro_rules! event {
             trim: a_trim_by_time_stops_at_the_first_that_is_younger ["EV-23"] [Time];
             trim: a_cursor_below_the_floor_is_refused ["EV-24"] [];
             trim: an_event_stays_in_its_other_scope ["EV-25"] [];
-            trim: a_deleted_thread_leaves_its_events ["EV-26", "TH-21"] [];
+            trim: a_deleted_thread_leaves_its_events ["EV-26", "TH-21", "TH-24"] [];
             follow: a_subscriber_gets_history_and_what_comes ["EV-14"] [Race];
             follow: now_is_behind_all_that_is_there ["EV-15"] [];
             follow: an_append_races_with_a_subscription ["EV-16"] [Race];
@@ -50,6 +50,7 @@ macro_rules! event {
             follow: a_dropped_subscription_leaves_nothing ["EV-20"] [];
             follow: every_subscriber_gets_everything ["EV-22"] [Race];
             follow: closing_ends_subscriptions ["PR-8"] [];
+            follow: deleting_the_tenant_ends_subscriptions ["TN-8"] [];
             commit: events_come_with_their_commit ["CM-1", "CM-8", "CM-20"] [];
             commit: events_of_a_commit_are_its_own ["CM-21"] [];
             commit: a_refused_commit_appends_nothing ["CM-1", "CM-22"] [];

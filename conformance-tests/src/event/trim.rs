@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use store_core::{Cursor, DeleteRequest, Detail, Direction, ErrorKind, Event, Scope, Silent, TrimBefore, TrimRequest};
+use store_core::{
+    AppendEvents, Cursor, DeleteRequest, Detail, Direction, ErrorKind, Event, EventQuery, PageRequest, Scope, Silent,
+    TrimBefore, TrimRequest,
+};
 
-use super::draft::{all, append, append_all, both, events, expect_kinds, from, of_run, of_thread};
+use super::draft::{all, append, append_all, both, events, expect_kinds, fact, from, of_run, of_thread};
 use crate::{
     Failure, Given, Verdict,
     check::{expect_eq, expect_kind},
-    given::id,
+    given::{id, say_keyed},
 };
 
 fn up_to(event: &Event, scope: &Scope) -> Result<TrimRequest, Failure> {
@@ -89,13 +92,21 @@ pub(super) async fn an_event_stays_in_its_other_scope(given: &Given) -> Verdict 
 
 /// Deleting a thread leaves its events; one made anew under its id goes on in the same scope.
 pub(super) async fn a_deleted_thread_leaves_its_events(given: &Given) -> Verdict {
-    given.a_thread("t").await?;
-    let appended = append(given, &["a"]).await?;
+    let commit = say_keyed(&id("t"), "k", "x").with_events(AppendEvents::new([fact("a"), fact("b")]));
+    given.accept(commit).await?;
+    append(given, &["c"]).await?;
+    let before = all(given, &of_thread("t")).await?;
+    let cursor = before[0].cursors.thread.clone();
     let threads = given.threads()?;
     threads.delete_thread(&id("t"), DeleteRequest::default()).await?;
     threads.purge_deleted(&Silent).await?;
-    expect_eq(all(given, &of_thread("t")).await?, appended)?;
+    expect_eq(all(given, &of_thread("t")).await?, before.clone())?;
+    expect_eq(events(given)?.load_event(&before[1].id).await?.as_ref(), Some(&before[1]))?;
     given.a_thread("t").await?;
-    append(given, &["b"]).await?;
-    expect_kinds(given, &of_thread("t"), "a b").await
+    append(given, &["d"]).await?;
+    expect_kinds(given, &of_thread("t"), "a b c d").await?;
+    // A cursor from before goes on.
+    let query = EventQuery::new(of_thread("t")).with_page(PageRequest { limit: None, cursor });
+    let behind = events(given)?.list_events(query).await?.items;
+    expect_eq(behind.iter().map(|event| event.kind.as_str()).collect::<Vec<_>>(), vec!["b", "c", "d"])
 }

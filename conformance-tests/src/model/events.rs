@@ -99,6 +99,7 @@ impl Log {
         let limit = query.page.checked_limit()?;
         let after = place(&query.scope, query.page.cursor.as_ref(), sealer)?;
         let floor = self.floor(&query.scope);
+        self.check_known(&query.scope, after)?;
         if after.is_some_and(|after| after < floor) && bug != Some(Bug::TrimmedCursorGoesOn) {
             return Err(Error::new(Detail::CursorExpired { floor }));
         }
@@ -114,6 +115,12 @@ impl Log {
         let next = (all.len() > limit).then(|| all.get(limit - 1).map(|(seq, _)| cursor(&query.scope, *seq, sealer)));
         all.truncate(limit);
         Ok(Page { items: all.iter().map(|(_, event)| self.seal(event, sealer)).collect(), next: next.flatten() })
+    }
+
+    /// A cursor is of an event that was appended.
+    fn check_known(&self, scope: &Scope, after: Option<u64>) -> Result<()> {
+        let is_known = after.is_none_or(|after| after <= self.count(scope));
+        if is_known { Ok(()) } else { Err(Error::new(Detail::InvalidCursor { reason: "no such event" })) }
     }
 
     pub(super) fn count_of(&self, scope: &Scope, filter: &EventFilter) -> u64 {
@@ -135,6 +142,7 @@ impl Log {
             Start::Now => Ok(self.count(&request.scope)),
             Start::After(at) => {
                 let after = place(&request.scope, Some(at), sealer)?.unwrap_or_default();
+                self.check_known(&request.scope, Some(after))?;
                 if after < floor { Err(Error::new(Detail::CursorExpired { floor })) } else { Ok(after) }
             }
         }
@@ -164,7 +172,11 @@ impl Log {
         let (now, bug) = with;
         let before = self.floor(&request.scope);
         let floor = match &request.before {
-            TrimBefore::Cursor(at) => place(&request.scope, Some(at), sealer)?.unwrap_or_default().max(before),
+            TrimBefore::Cursor(at) => {
+                let seq = place(&request.scope, Some(at), sealer)?.unwrap_or_default();
+                self.check_known(&request.scope, Some(seq))?;
+                seq.max(before)
+            }
             TrimBefore::Time(time) => {
                 let older = self.scope(&request.scope).take_while(|(_, event)| event.created_at < *time);
                 older.map(|(seq, _)| seq).last().unwrap_or_default().max(before)

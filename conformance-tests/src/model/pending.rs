@@ -147,9 +147,10 @@ fn check_ticket(tenant: &Tenant, slot: &Slot, decision: &Decision) -> Result<()>
 }
 
 /// Where an input stands that may be changed.
-fn place(slot: &Slot, id: &EntryId, bug: Option<Bug>) -> Result<usize> {
+/// The place of an input; a decision stays as it is, or as long as its run is open.
+fn place(slot: &Slot, id: &EntryId, bug: Option<Bug>, retracts: bool) -> Result<usize> {
     match slot.queue.iter().position(|pending| pending.id == *id) {
-        Some(place) if slot.queue.get(place).is_some_and(is_decision) => {
+        Some(place) if slot.queue.get(place).is_some_and(|input| stays(slot, input, retracts)) => {
             Err(Error::invalid("decision", "it stays as it is"))
         }
         Some(place) => Ok(place),
@@ -157,8 +158,9 @@ fn place(slot: &Slot, id: &EntryId, bug: Option<Bug>) -> Result<usize> {
     }
 }
 
-fn is_decision(input: &PendingInput) -> bool {
-    matches!(input.body, PendingBody::Decision(_))
+fn stays(slot: &Slot, input: &PendingInput, retracts: bool) -> bool {
+    let PendingBody::Decision(decision) = &input.body else { return false };
+    !retracts || slot.runs.iter().any(|run| run.id == decision.run && run.is_open())
 }
 
 fn check_revision(slot: &Slot, expected: u64, actual: u64) -> Result<()> {
@@ -173,7 +175,7 @@ pub(super) fn update(tenant: &mut Tenant, request: &PendingUpdate, setting: &Set
     }
     let unknown = || Error::not_found("pending input", &request.id);
     let mut slot = tenant.threads.get(&request.thread).cloned().ok_or_else(unknown)?;
-    let place = place(&slot, &request.id, setting.bug)?;
+    let place = place(&slot, &request.id, setting.bug, false)?;
     let before = slot.queue.get(place).cloned().ok_or_else(unknown)?;
     if let Some(expected) = request.expect_revision.filter(|_| setting.bug != Some(Bug::UpdateUnguarded)) {
         check_revision(&slot, expected, before.revision)?;
@@ -207,7 +209,7 @@ pub(super) fn retract(
     setting: &Setting<'_>,
 ) -> Result<PendingInput> {
     let mut slot = tenant.threads.get(thread).cloned().ok_or_else(|| Error::not_found("pending input", id))?;
-    let place = place(&slot, id, setting.bug)?;
+    let place = place(&slot, id, setting.bug, true)?;
     let removed = slot.queue.remove(place);
     slot.last_time = slot.last_time.max(setting.now);
     slot.queue_revision += 1;

@@ -88,7 +88,8 @@ pub(super) async fn a_ticket_stays_decided_after_consumption(given: &Given) -> V
     Ok(())
 }
 
-/// A decision is neither changed nor retracted; it keeps its place among the others when they are ordered.
+/// A decision of an open run is neither changed nor retracted; it keeps its place among the others when these are
+/// ordered.
 pub(super) async fn a_decision_stays_as_it_is(given: &Given) -> Verdict {
     wait(given, "t", "r", &["k"]).await?;
     let queue = Queue::of(given, "t");
@@ -123,4 +124,15 @@ pub(super) async fn one_of_several_decisions_counts(given: &Given) -> Verdict {
     expect_eq(queue.inputs.iter().map(store_core::PendingInput::as_ref).collect::<Vec<_>>(), won.inputs.clone())?;
     let commit = Commit::new(id("t")).with_key(id("c")).consuming(won.inputs);
     expect_eq(given.commit(commit).await?.consumed.len(), 1)
+}
+
+/// A decision whose run is over decides nothing any more, and can be taken out of the queue.
+pub(super) async fn a_decision_without_its_run_can_be_retracted(given: &Given) -> Verdict {
+    wait(given, "t", "r", &["k"]).await?;
+    let queue = Queue::of(given, "t");
+    queue.append([NewInput::decision(resume("r", "k")).with_id(id("d"))]).await?;
+    expect_kind(queue.store()?.retract_pending(&id("t"), &id("d")).await, ErrorKind::Invalid)?;
+    write(given, "t", done("r")).await?;
+    queue.store()?.retract_pending(&id("t"), &id("d")).await?;
+    queue.expect("").await
 }

@@ -50,6 +50,7 @@ macro_rules! pending {
             decide: a_ticket_is_decided_once ["RU-16"] [];
             decide: a_ticket_stays_decided_after_consumption ["RU-16"] [Reopen];
             decide: a_decision_stays_as_it_is ["RU-16"] [];
+            decide: a_decision_without_its_run_can_be_retracted ["RU-16", "PI-7"] [];
             decide: one_of_several_decisions_counts ["RU-16"] [Race];
             select: inputs_are_taken_at_their_boundary ["PI-15", "PI-16", "PI-21"] [];
             select: a_target_is_a_run ["PI-17"] [];

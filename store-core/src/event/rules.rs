@@ -273,11 +273,15 @@ pub fn place(scope: &Scope, at: Option<&Cursor>, sealer: (&TenantId, &CursorKey)
     Ok(Position::open(cursors, &binding(scope, tenant), at)?.map(|position| position.rank))
 }
 
-/// Refuses to go on below the floor of a scope (EV-24).
+/// Refuses to go on below the floor of a scope (EV-24), and behind its last event: such a cursor is of another scope
+/// that had the name, in a tenant that was removed.
 ///
 /// # Errors
-/// `CursorExpired`.
+/// `CursorExpired`, `InvalidCursor`.
 pub fn check_cursor(state: &ScopeState, after: u64) -> Result<()> {
+    if after > state.count {
+        return Err(Error::new(Detail::InvalidCursor { reason: "the scope has no such event" }));
+    }
     if after < state.floor { Err(Error::new(Detail::CursorExpired { floor: state.floor })) } else { Ok(()) }
 }
 
@@ -294,8 +298,8 @@ pub fn trim_up_to(
 ) -> Result<u64> {
     match before {
         TrimBefore::Cursor(at) => {
-            let seq = place(scope, Some(at), sealer)?.unwrap_or_default();
-            Ok(seq.min(state.count).max(state.floor))
+            let seq = place(scope, Some(at), sealer)?.unwrap_or_default().max(state.floor);
+            check_cursor(state, seq).map(|()| seq)
         }
         TrimBefore::Time(time) => {
             let mut floor = state.floor;

@@ -261,7 +261,10 @@ pub fn update(
     if let Some(message) = &request.message {
         check_message(message)?;
     }
-    let (mut start, mut stored) = changeable(view, &request.id, setting)?;
+    let (mut start, mut stored) = known(view, &request.id, setting)?;
+    if let PendingBody::Decision(_) = &stored.input.body {
+        return Err(Error::invalid("decision", "it stays as it is"));
+    }
     if let Some(expected) = request.expect_revision {
         check_revision("the input's revision", &start.thread, expected, stored.input.revision)?;
     }
@@ -291,20 +294,22 @@ pub fn retract(
     id: &EntryId,
     setting: Setting<'_>,
 ) -> Result<QueueChange<PendingInput>> {
-    let (mut start, stored) = changeable(view, id, setting)?;
+    let (mut start, stored) = known(view, id, setting)?;
+    if let PendingBody::Decision(decision) = &stored.input.body
+        && start.thread.thread.open_runs.contains(&decision.run)
+    {
+        return Err(Error::invalid("decision", "it stays as long as its run is open"));
+    }
     let _ = start.revision();
     start.thread.queue.count = start.thread.queue.count.saturating_sub(1);
     let write = QueueWrite { removed: vec![id.clone()], ..QueueWrite::default() };
     Ok(start.write(write, stored.input))
 }
 
-/// An input that may be changed or taken back.
-fn changeable(view: &(impl CommitView + ?Sized), id: &EntryId, setting: Setting<'_>) -> Result<(Start, StoredInput)> {
+/// An input that is pending.
+fn known(view: &(impl CommitView + ?Sized), id: &EntryId, setting: Setting<'_>) -> Result<(Start, StoredInput)> {
     let Some(start) = Start::of(view, setting)? else { return Err(unknown(id)) };
     match view.pending(id)? {
-        Some(stored) if matches!(stored.input.body, PendingBody::Decision(_)) => {
-            Err(Error::invalid("decision", "it stays as it is"))
-        }
         Some(stored) => Ok((start, stored)),
         None if view.entry(id)?.is_some() => Err(consumed(id)),
         None => Err(unknown(id)),

@@ -53,8 +53,8 @@ pub trait PendingStore: Send + Sync {
     /// Removes one input and gives it back; the revisions of the others stay (PI-7).
     ///
     /// # Errors
-    /// `NotFound` for an unknown input, `AlreadyConsumed` for one in the log (PI-9); `Invalid` for a decision (RU-16).
-    /// After an `Unknown` outcome: load the queue.
+    /// `NotFound` for an unknown input, `AlreadyConsumed` for one in the log (PI-9); `Invalid` for a decision whose run
+    /// is open (RU-16). After an `Unknown` outcome: load the queue.
     async fn retract_pending(&self, thread: &ThreadId, id: &EntryId) -> Result<PendingInput>;
 
     /// Gives the queue another order; returns its revision (PI-8).

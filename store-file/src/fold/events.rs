@@ -33,7 +33,7 @@ pub(super) fn line(staged: &mut Staged<'_>, owner: &Owner, line: (&Line, Span), 
     let (line, span) = line;
     match line {
         Line::Event(stored) => event(staged, owner, (stored, span), time),
-        Line::EventKey(line) => key(staged, owner, line),
+        Line::EventKey(line) => key(staged, &owner.tenant, owner.log, line),
         Line::Trim(scope, floor) => trim(staged, &owner.tenant, scope, *floor),
         _ => Ok(()),
     }
@@ -75,11 +75,10 @@ pub(crate) fn put(staged: &mut Staged<'_>, tenant: &TenantId, row: &EventRow, id
     Ok(())
 }
 
-fn key(staged: &mut Staged<'_>, owner: &Owner, line: &EventKeyLine) -> Result<()> {
-    let Owner { tenant, log, .. } = owner;
+/// Writes what is remembered of a key; the newest record counts, if one was forgotten and used again.
+pub(crate) fn key(staged: &mut Staged<'_>, tenant: &TenantId, log: u64, line: &EventKeyLine) -> Result<()> {
     let EventKeyLine { writer, key, record } = line;
     if let Some(former) = staged.event_key_row(tenant, writer, key)? {
-        // It was forgotten, and used again.
         if former.record.created_at > record.created_at {
             return Ok(());
         }
@@ -91,9 +90,9 @@ fn key(staged: &mut Staged<'_>, owner: &Owner, line: &EventKeyLine) -> Result<()
             staged.put(table::event(tenant, id), row.encode());
         }
     }
-    let row = EventKeyRow { log: *log, record: record.clone() };
+    let row = EventKeyRow { log, record: record.clone() };
     staged.put(table::event_key(tenant, writer, key), row.encode());
-    staged.put(table::log_event_key(*log, writer, key), []);
+    staged.put(table::log_event_key(log, writer, key), []);
     Ok(())
 }
 

@@ -1,12 +1,16 @@
 //! What the index says of the events of a log, compared with the log: other logs may have events of the same scopes,
 //! and what was trimmed is not there.
 
-use store_core::{EventId, Result, TenantId, codec::Codec};
+use std::collections::BTreeSet;
+
+use store_core::{EventId, EventKey, Result, Scope, TenantId, WriterId, codec::Codec};
 
 use crate::{
-    codec::{EventRow, Rows, damaged, read},
+    codec::{EventKeyRow, EventRow, Rows, damaged, read},
     fold,
+    held::Resource,
     index::{Direction, Index, Snapshot},
+    line::EventKeyLine,
     staged::Staged,
     table,
 };
@@ -16,12 +20,20 @@ type Found = (EventId, EventRow);
 
 /// The key of something about events that the log gives and the index lacks.
 pub(super) fn missing(rebuilt: &Index, stored: &Snapshot, tenant: &TenantId) -> Result<Option<Vec<u8>>> {
-    for pair in rebuilt.snapshot().prefix(table::scopes(tenant).as_bytes(), Direction::Forward) {
-        let (key, _) = pair?;
-        let (_, scope) = table::read_scope(&key).ok_or_else(|| damaged("scope"))?;
+    for scope in scopes(rebuilt, tenant)? {
         let (given, has) = (rebuilt.scope_state(tenant, &scope)?, stored.scope_state(tenant, &scope)?);
         if given.count > has.count || given.floor > has.floor {
-            return Ok(Some(key));
+            return Ok(Some(table::scope(tenant, &scope).into_bytes()));
+        }
+    }
+    for (writer, key, row) in keys(rebuilt, tenant)? {
+        // One whose events are trimmed may be forgotten.
+        let mut is_needed = false;
+        for id in &row.record.events {
+            is_needed |= stored.event_row(tenant, id)?.is_some();
+        }
+        if is_needed && stored.event_key_row(tenant, &writer, &key)?.is_none() {
+            return Ok(Some(table::event_key(tenant, &writer, &key).into_bytes()));
         }
     }
     for (id, row) in events(rebuilt, tenant)? {
@@ -40,11 +52,16 @@ pub(super) fn missing(rebuilt: &Index, stored: &Snapshot, tenant: &TenantId) -> 
     Ok(None)
 }
 
+/// What a repair decides about: the scopes and keys that a log has something of.
+pub(super) fn resources(rebuilt: &Index, tenant: &TenantId) -> Result<BTreeSet<Resource>> {
+    let scopes = scopes(rebuilt, tenant)?.into_iter().map(Resource::Scope);
+    let keys = keys(rebuilt, tenant)?.into_iter().map(|(writer, key, _)| Resource::EventKey(writer, key));
+    Ok(scopes.chain(keys).collect())
+}
+
 /// Writes what a log gives of events into the index.
 pub(super) fn restore(rebuilt: &Index, staged: &mut Staged<'_>, tenant: &TenantId) -> Result<()> {
-    for pair in rebuilt.snapshot().prefix(table::scopes(tenant).as_bytes(), Direction::Forward) {
-        let (key, _) = pair?;
-        let (_, scope) = table::read_scope(&key).ok_or_else(|| damaged("scope"))?;
+    for scope in scopes(rebuilt, tenant)? {
         let (given, mut state) = (rebuilt.scope_state(tenant, &scope)?, staged.scope_state(tenant, &scope)?);
         state.count = state.count.max(given.count);
         state.last_time = state.last_time.max(given.last_time);
@@ -55,7 +72,29 @@ pub(super) fn restore(rebuilt: &Index, staged: &mut Staged<'_>, tenant: &TenantI
             fold::events::put(staged, tenant, &row, &id)?;
         }
     }
+    for (writer, key, row) in keys(rebuilt, tenant)? {
+        let line = EventKeyLine { writer, key, record: row.record };
+        fold::events::key(staged, tenant, row.log, &line)?;
+    }
     Ok(())
+}
+
+fn scopes(rebuilt: &Index, tenant: &TenantId) -> Result<Vec<Scope>> {
+    let mut found = Vec::new();
+    for pair in rebuilt.snapshot().prefix(table::scopes(tenant).as_bytes(), Direction::Forward) {
+        found.push(table::read_scope(&pair?.0).ok_or_else(|| damaged("scope"))?.1);
+    }
+    Ok(found)
+}
+
+fn keys(rebuilt: &Index, tenant: &TenantId) -> Result<Vec<(WriterId, EventKey, EventKeyRow)>> {
+    let mut found = Vec::new();
+    for pair in rebuilt.snapshot().prefix(table::event_keys(tenant).as_bytes(), Direction::Forward) {
+        let (key, value) = pair?;
+        let (writer, name) = table::read_event_key(&key).ok_or_else(|| damaged("event key"))?;
+        found.push((writer, name, read("event key", &value)?));
+    }
+    Ok(found)
 }
 
 fn events(rebuilt: &Index, tenant: &TenantId) -> Result<Vec<Found>> {

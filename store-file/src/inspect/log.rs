@@ -6,7 +6,7 @@ use std::{
 };
 
 use store_core::{
-    Entry, ErrorKind, Result, Run, RunId,
+    Entry, Error, ErrorKind, Result, Run, RunId,
     inspect::{Finding, FindingKind, Repairable, ThreadRecords, check_thread},
     length,
     log::{MarkSource, Marks, Node},
@@ -19,6 +19,7 @@ use crate::{
     entries, error,
     facts::Facts,
     fold::{self, Owner, Told},
+    held::Held,
     index::{Direction, Index, Key, Pair},
     line::Line,
     log::{Header, Position, Scanner, Tail, check_version, classify, read_header},
@@ -335,6 +336,11 @@ impl Check<'_> {
     fn write(&self, replayed: &Replayed) -> Result<()> {
         let Owner { tenant, thread, log, .. } = &self.owner;
         let index = &self.shared.index;
+        // Other logs may get events of the same scopes. Writers hold these before they come for a log: no waiting here.
+        let mut held = Held::new(self.shared, tenant);
+        if !held.take_all(events::resources(&replayed.index, tenant)?, false) {
+            return Err(Error::unavailable("events of the log's scopes are being appended"));
+        }
         let mut staged = Staged::new(index);
         for (key, _) in self.stored()? {
             if let Some(run) = table::read_log_run(&key) {

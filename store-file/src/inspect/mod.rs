@@ -76,14 +76,16 @@ impl FileStore {
         let tenants: BTreeSet<TenantId> = logs.iter().map(|(_, row)| row.tenant.clone()).collect();
         seen.tenants = store_core::length(tenants.len());
         let total = store_core::length(logs.len());
+        let mut done = 0;
         for log in logs {
-            let of = Arc::clone(&inspected);
+            let (of, is_thread) = (Arc::clone(&inspected), log.1.generation > 0);
             let part = pool.run(move || check_log(&of, log)).await??;
-            seen.threads += 1;
+            done += 1;
+            seen.threads += u64::from(is_thread);
             seen.entries += part.entries;
             seen.runs += part.runs;
             seen.findings.extend(part.findings);
-            if !progress.advance(seen.threads, Some(total)) {
+            if !progress.advance(done, Some(total)) {
                 seen.stopped = true;
                 return Ok(seen);
             }

@@ -1,6 +1,7 @@
 //! What all handles of an opened store share.
 
 mod checks;
+mod slots;
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -116,6 +117,8 @@ pub(crate) struct Shared {
     /// Who reads now.
     pub(crate) readers: Readers,
     pub(crate) followers: Followers,
+    /// Held by whoever reads what others wrote, in a store that is open for reading.
+    pub(crate) refreshing: Mutex<()>,
     /// Tenants with something to purge, while a purge goes on that nobody waits for.
     pub(crate) behind: Mutex<Option<BTreeSet<TenantId>>>,
     pub(crate) closed: AtomicBool,
@@ -181,6 +184,7 @@ impl Shared {
         let limits = Limits::default().at_most(&config.limits);
         // Above every number of an earlier opening.
         let first_change = lock.as_ref().map_or(0, Lock::session) << 40;
+        let delivery = if config.read_only { EventDelivery::Poll } else { EventDelivery::Push };
         let survives = match config.durability {
             Durability::Sync => Survives::Power,
             Durability::Interval(_) | Durability::None => Survives::Process,
@@ -189,7 +193,7 @@ impl Shared {
             pool: Pool::new(config.threads),
             files: Files::new(Arc::clone(&vfs), how, config.open_files),
             time: Arc::clone(&config.clock),
-            capabilities: Capabilities::new(survives, limits.record_bytes).delivering(EventDelivery::Push),
+            capabilities: Capabilities::new(survives, limits.record_bytes).delivering(delivery),
             cursor_key: CursorKey::new(cursor_key(&meta)),
             limits,
             vfs,
@@ -215,6 +219,7 @@ impl Shared {
             writing: RwLock::new(()),
             readers: Readers::default(),
             followers: Followers::default(),
+            refreshing: Mutex::new(()),
             behind: Mutex::default(),
             closed: AtomicBool::new(false),
             finished: OnceLock::new(),
@@ -267,51 +272,6 @@ impl Shared {
     pub(crate) fn write_failed(&self, path: &FilePath, source: io::Error) -> Error {
         self.poison();
         Error::commit_unknown(None).with_source(error::io(path, source))
-    }
-
-    /// The slot of a thread. Slots that nobody uses are let go when there are many.
-    pub(crate) fn slot(&self, key: &LogKey) -> Arc<Slot> {
-        let mut slots = guard(&self.slots);
-        if slots.len() >= 2 * LOADED_THREADS && !slots.contains_key(key) {
-            let dirty = guard(&self.dirty);
-            let mut spare = slots.len() - LOADED_THREADS;
-            slots.retain(|key, slot| {
-                let keep = spare == 0 || Arc::strong_count(slot) > 1 || dirty.contains(key);
-                spare -= usize::from(!keep);
-                keep
-            });
-        }
-        Arc::clone(slots.entry(key.clone()).or_default())
-    }
-
-    /// The lock that whoever changes parents in a tenant holds, or deletes in it.
-    pub(crate) fn family(&self, tenant: &TenantId) -> Arc<Mutex<()>> {
-        Arc::clone(guard(&self.families).entry(tenant.clone()).or_default())
-    }
-
-    /// Holds a resource until it is let go, so that the writers of two logs never decide about it at once; waits if
-    /// `wait` is set.
-    pub(crate) fn hold(&self, tenant: &TenantId, resource: &Resource, wait: bool) -> bool {
-        let key = (tenant.clone(), resource.clone());
-        let mut held = guard(&self.held);
-        while !held.insert(key.clone()) {
-            if !wait {
-                return false;
-            }
-            held = self.freed.wait(held).unwrap_or_else(PoisonError::into_inner);
-        }
-        true
-    }
-
-    pub(crate) fn free(&self, tenant: &TenantId, resources: &BTreeSet<Resource>) {
-        if resources.is_empty() {
-            return;
-        }
-        let mut held = guard(&self.held);
-        for resource in resources {
-            held.remove(&(tenant.clone(), resource.clone()));
-        }
-        self.freed.notify_all();
     }
 
     /// Where a thread's log is.

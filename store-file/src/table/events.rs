@@ -65,7 +65,19 @@ fn scoped(sort: u8, tenant: &TenantId, scope: &Scope) -> Key {
 
 /// What is remembered of the key of an append of events.
 pub(crate) fn event_key(tenant: &TenantId, writer: &WriterId, key: &EventKey) -> Key {
-    Key::new(EVENT_KEY).text(tenant.as_str()).text(writer.as_str()).text(key.as_str())
+    event_keys(tenant).text(writer.as_str()).text(key.as_str())
+}
+
+/// What is remembered of such keys of a tenant.
+pub(crate) fn event_keys(tenant: &TenantId) -> Key {
+    Key::new(EVENT_KEY).text(tenant.as_str())
+}
+
+/// The writer and the key of one.
+pub(crate) fn read_event_key(key: &[u8]) -> Option<(WriterId, EventKey)> {
+    let mut reader = KeyReader::new(EVENT_KEY, key)?;
+    reader.text()?;
+    Some((WriterId::new(reader.text()?).ok()?, EventKey::new(reader.text()?).ok()?))
 }
 
 /// The number of the log that holds the events of an id outside of its thread's.

@@ -8,8 +8,9 @@ mod events;
 use store_core::{CommitKey, EntryId, ResourceId, RunId, RunScope, TenantId, ThreadId, ThreadOrder, Timestamp};
 
 pub(crate) use self::events::{
-    all_events, event, event_key, event_log, event_logs, event_places, events, events_of, is_of_events, log_event_key,
-    log_event_keys, log_events, read_event, read_event_log, read_log_event_key, read_scope, scope, scopes,
+    all_events, event, event_key, event_keys, event_log, event_logs, event_places, events, events_of, is_of_events,
+    log_event_key, log_event_keys, log_events, read_event, read_event_key, read_event_log, read_log_event_key,
+    read_scope, scope, scopes,
 };
 use crate::{
     index::{Key, KeyReader},

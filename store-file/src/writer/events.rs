@@ -2,10 +2,11 @@
 
 use store_core::{
     AppendEvents, Detail, Error, EventId, Result, Timestamp, TrimRequest, Trimmed,
-    event::{self, Appending, EventPlan, EventView, StoredEvent},
+    event::{self, Appending, EventView, StoredEvent},
+    length,
 };
 
-use super::{Answer, Round, encode};
+use super::{Answer, How, Round, encode};
 use crate::{
     events::oldest,
     held::Resource,
@@ -50,8 +51,12 @@ impl Round<'_> {
                 self.unwritten.events.extend(emitted);
             }
             None => {
+                let lines = event_lines(plan);
+                let bytes: usize = lines.iter().map(|line| encode(line).len()).sum();
+                // Once the claim is remembered the append must not be refused.
+                self.shared.check_space(length(bytes)).map_err(full)?;
                 crate::deletion::remember_fence(self.shared, self.key, id.fence, &mut self.told)?;
-                self.outside(plan)?;
+                self.outside(lines)?;
             }
         }
         Ok(answer)
@@ -69,9 +74,9 @@ impl Round<'_> {
     }
 
     /// Writes to the log of events of an id that has no thread, while nobody can make one.
-    fn outside(&self, plan: EventPlan) -> Result<()> {
+    fn outside(&self, lines: Vec<Line>) -> Result<()> {
         let key = (self.key.0.clone(), self.key.1.clone(), Part::Events);
-        append_to(self.shared, &key, event_lines(plan), false)?;
+        append_to(self.shared, &key, lines, false)?;
         self.staged.forget_found();
         Ok(())
     }
@@ -85,6 +90,8 @@ impl Round<'_> {
         let floor = event::trim_up_to(&state, scope, before, sealer, events)?;
         let trimmed = Trimmed::new(floor - state.floor, floor);
         if floor > state.floor && !dry_run {
+            // An index that outlives a power cut may know the floor, and nothing else of the events below it.
+            self.how = How::Durable;
             let line = Line::Trim(scope.clone(), floor);
             let text = encode(&line);
             self.group(0, vec![line], &[text], CommitLine { time: now, updated_at: now, ..CommitLine::default() })?;
@@ -93,16 +100,20 @@ impl Round<'_> {
     }
 }
 
+fn full(source: std::io::Error) -> Error {
+    Error::new(Detail::StorageFull).with_source(source)
+}
+
 /// Writes lines to a log of events whose scopes and keys are held. `moves` says that what they take the place of goes
 /// next.
 pub(crate) fn append_to(shared: &Shared, key: &LogKey, lines: Vec<Line>, moves: bool) -> Result<()> {
     if moves {
-        shared.make_room(0).map_err(|source| Error::new(Detail::StorageFull).with_source(source))?;
+        shared.make_room(0).map_err(full)?;
     }
     let slot = shared.slot(key);
     let mut loaded = guard(&slot);
     let mut round = Round::new(shared, key);
-    round.moves = moves;
+    round.how = if moves { How::Moves } else { How::AsAsked };
     round.load(&mut loaded)?;
     round.put_events(lines)?;
     round.write(&mut loaded).map_err(super::Failed::into_error)

@@ -75,6 +75,17 @@ fn round(shared: &Arc<Shared>, key: &LogKey, waiting: &mut Waiting) {
     let _ = shared.sync_if_many_are_dirty();
 }
 
+/// When the groups of a round are durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// As the store was asked to make them.
+    AsAsked,
+    /// Before they show.
+    Durable,
+    /// Before they show: they take the place of others that go then. They may use the reserve, as that makes space.
+    Moves,
+}
+
 struct Round<'a> {
     shared: &'a Shared,
     key: &'a LogKey,
@@ -88,9 +99,7 @@ struct Round<'a> {
     /// Up to where the log is durable without this round.
     synced: u64,
     loaded: bool,
-    /// Whether its groups take the place of others that go as soon as they show. They are durable before, and may use
-    /// the reserve: what goes makes space.
-    moves: bool,
+    how: How,
     /// The index could not be read in the middle of a group: nothing of the round is written.
     broken: bool,
 }
@@ -108,7 +117,7 @@ impl<'a> Round<'a> {
             fresh: None,
             synced: 0,
             loaded: false,
-            moves: false,
+            how: How::AsAsked,
             broken: false,
         }
     }
@@ -387,18 +396,19 @@ impl<'a> Round<'a> {
 
     /// Whether its groups are durable before they show.
     fn syncs(&self) -> bool {
-        self.moves || self.shared.config.durability == Durability::Sync
+        self.how != How::AsAsked || self.shared.config.durability == Durability::Sync
     }
 
     fn append(self, batch: &Batch, log: u64, writer: Option<LogWriter>) -> Result<Loaded> {
         let syncs = self.syncs();
-        let Self { shared, key, staged, told, moves, .. } = self;
+        let Self { shared, key, staged, told, how, .. } = self;
         let generation = key.2.generation(&told);
         let path = Shared::log_path(&key.0, &key.1, generation)?;
         let mut writer = writer.ok_or_else(Error::closed)?;
         let is_new = shared.index.log_row(log)?.is_none();
         let bytes = store_core::length(batch.len());
-        let appended = match if moves { shared.make_room(bytes) } else { shared.check_space(bytes) } {
+        let room = if how == How::Moves { shared.make_room(bytes) } else { shared.check_space(bytes) };
+        let appended = match room {
             Ok(()) => writer.append(batch),
             Err(source) => Err(AppendError::Refused(source)),
         };

@@ -12,6 +12,7 @@ mod bit_flips;
 mod conformance;
 mod crashes;
 mod damage;
+mod events;
 mod files;
 mod first_release;
 mod fixture;

@@ -11,8 +11,9 @@ use std::{
 };
 
 use store_core::{
-    Commit, CommitKey, EntryQuery, ErrorKind, Json, Message, NewEntry, PageRequest, Silent, StateChange, StateOp,
-    Store, TenantId, ThreadId,
+    AppendEvents, AppendPending, Commit, CommitKey, EntryQuery, ErrorKind, InputRef, Json, Message, NewEntry, NewEvent,
+    NewInput, PageRequest, RunChange, RunOutcome, RunStatus, Scope, Silent, StateChange, StateOp, Store, TenantId,
+    ThreadId,
 };
 use store_file::{FileConfig, FileStore};
 
@@ -65,11 +66,28 @@ fn thread(round: &str, writer: usize) -> ThreadId {
     ThreadId::new(format!("t-{shared}-{}", writer % THREADS)).unwrap()
 }
 
-/// A commit that can be known again: two entries and a state value that say which one it is.
-fn commit(round: &str, writer: usize, number: usize) -> Commit {
-    let name = format!("{round}-{writer}-{number}");
-    Commit::new(thread(round, writer))
+fn name(round: &str, writer: usize, number: usize) -> String {
+    format!("{round}-{writer}-{number}")
+}
+
+/// What a commit consumes.
+fn input(round: &str, writer: usize, number: usize) -> AppendPending {
+    let name = name(round, writer, number);
+    let input = NewInput::message(Message::user(format!("input {name}"))).with_id(name.parse().unwrap());
+    AppendPending::new(thread(round, writer), [input])
+}
+
+/// A commit of everything that can be known again: an input that it takes, two entries, a run, state, and an event.
+fn commit(round: &str, writer: usize, number: usize, revision: u64) -> Commit {
+    let (name, id) = (name(round, writer, number), thread(round, writer));
+    let run = RunChange::new(name.parse().unwrap(), RunStatus::done(RunOutcome::NaturalEnd));
+    let scopes = [Scope::Thread(id.clone()), Scope::Run(name.parse().unwrap())];
+    let event = NewEvent::new("turn".parse().unwrap(), scopes).with_payload(Json::of(&name).unwrap());
+    Commit::new(id)
         .with_key(CommitKey::new(&name).unwrap())
+        .consuming([InputRef::new(name.parse().unwrap(), revision)])
+        .with_run(run.with_agent("writer".parse().unwrap()))
+        .with_events(AppendEvents::new([event]))
         .entry(NewEntry::new(Message::user(format!("ask {name}"))))
         .entry(NewEntry::new(Message::assistant(format!("answer {name}"))))
         .with_state(StateChange::new().with("commits", StateOp::Add(1)))
@@ -85,8 +103,10 @@ fn write_until_killed(root: &Path, round: &str) {
             let (commits, round) = (Arc::clone(&commits), round.to_owned());
             tokio::spawn(async move {
                 for number in 0.. {
-                    let receipt = commits.commit(commit(&round, writer, number)).await.unwrap();
-                    say(&format!("ack {writer} {number} {}", receipt.first_seq.unwrap()));
+                    let queued = commits.pending().append_pending(input(&round, writer, number)).await.unwrap();
+                    let revision = queued.inputs[0].revision;
+                    let receipt = commits.commit(commit(&round, writer, number, revision)).await.unwrap();
+                    say(&format!("ack {writer} {number} {} {revision}", receipt.first_seq.unwrap()));
                 }
             })
         });
@@ -165,22 +185,34 @@ async fn check(root: &Path, round: u64, said: &[String]) {
     for line in said {
         let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().unwrap()).collect();
         let (writer, number) = (usize::try_from(numbers[0]).unwrap(), usize::try_from(numbers[1]).unwrap());
-        let again = commit(&round.to_string(), writer, number);
-        let mut query = EntryQuery::all().with_page(PageRequest::first(2));
+        let again = commit(&round.to_string(), writer, number, numbers[3]);
+        let mut query = EntryQuery::all().with_page(PageRequest::first(3));
         query.from_seq = Some(numbers[2]);
         let page = threads.list_entries(&again.thread, query).await.unwrap();
-        for (entry, word) in page.items.iter().zip(["ask", "answer"]) {
+        for (entry, word) in page.items.iter().zip(["input", "ask", "answer"]) {
             let text = format!("{word} {round}-{writer}-{number}");
             assert_eq!(entry.message().unwrap().blocks, [store_core::Block::text(text)]);
         }
+        assert_eq!(page.items.len(), 3);
+        let run = again.run.clone().unwrap().id;
+        assert!(threads.load_run(&run).await.unwrap().is_some_and(|run| !run.is_open()));
         let receipt = commits.commit(again).await.unwrap();
+        let event = commits.events().load_event(&receipt.events[0].id).await.unwrap().unwrap();
+        assert_eq!(event.run, Some(run));
         assert!(receipt.deduplicated && receipt.first_seq == Some(numbers[2]), "{line}: {receipt:?}");
     }
     for at in 0..THREADS {
         let Some(thread) = threads.load_thread(&thread(&round.to_string(), at)).await.unwrap() else { continue };
         let found = threads.load_context(&thread.id, store_core::ContextRequest::head()).await.unwrap();
-        let commits = Json::of(&(thread.version.number() / 2)).unwrap();
-        assert_eq!((thread.version.number() % 2, found.state.get("commits")), (0, Some(&commits)), "half a commit");
+        let count = thread.version.number() / 3;
+        // An input alone makes a thread, without a commit.
+        let value = (count > 0).then(|| Json::of(&count).unwrap());
+        assert_eq!((thread.version.number() % 3, found.state.get("commits")), (0, value.as_ref()), "half a commit");
+        let scope = Scope::Thread(thread.id.clone());
+        assert_eq!(commits.events().load_scope(&scope).await.unwrap().appended, count, "half a commit");
+        // Each writer may have queued one more than it took.
+        let queue = commits.pending().load_queue(&thread.id).await.unwrap();
+        assert!(queue.inputs.len() <= WRITERS / THREADS * 10, "{}", queue.inputs.len());
     }
     store.close().await.unwrap();
 }

@@ -154,10 +154,9 @@ impl Events {
         }
         let Some(key) = self.rows.remove(id).and_then(|row| row.key) else { return };
         let rows = &self.rows;
-        let forgotten = self
-            .keys
-            .get(&key)
-            .is_some_and(|record| !is_remembered(record, record.events.iter().any(|id| rows.contains_key(id)), now));
+        let forgotten = self.keys.get(&key).is_some_and(|record| {
+            !is_remembered(record, record.events.iter().rev().any(|id| rows.contains_key(id)), now)
+        });
         if forgotten {
             self.keys.remove(&key);
         }

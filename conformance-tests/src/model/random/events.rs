@@ -1,6 +1,6 @@
 //! Events on both sides.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use store_core::{
     AppendEvents, Direction, Event, EventFilter, EventQuery, EventStore, EventVisibility, NewEvent, Page, PageRequest,
@@ -14,6 +14,9 @@ use super::{
     pair::{Outcome, Pair, agree},
 };
 use crate::{Failure, event::next, given::id};
+
+/// How long an event that is there may take to come.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The events of the thread of a commit that `op` is about.
 pub(super) fn of_commit(op: &[EventOp], thread: u8) -> AppendEvents {
@@ -119,7 +122,9 @@ impl Pair {
         let mut stream = real.subscribe(Subscribe::new(of.clone(), Start::First)).await?.events;
         let mut given = Vec::new();
         for _ in 0..info.events {
-            given.push(next(&mut stream).await.ok_or_else(|| Failure::new("a subscription ended"))??);
+            let event = tokio::time::timeout(PATIENCE, next(&mut stream)).await;
+            let event = event.map_err(|_| Failure::new("a subscription gives less than the list"))?;
+            given.push(event.ok_or_else(|| Failure::new("a subscription ended"))??);
         }
         let query = EventQuery::new(of).with_page(PageRequest::first(1_000));
         let listed = real.list_events(query).await?;

@@ -31,7 +31,7 @@ pub(super) fn histories(steps: usize) -> impl Strategy<Value = Vec<Op>> {
 }
 
 fn op() -> BoxedStrategy<Op> {
-    prop_oneof![10 => thread_ops(), 9 => inputs(), 9 => events(), 22 => commits(), 14 => reads(), 6 => world()].boxed()
+    prop_oneof![10 => thread_ops(), 9 => inputs(), 6 => events(), 22 => commits(), 14 => reads(), 6 => world()].boxed()
 }
 
 fn thread_ops() -> BoxedStrategy<Op> {
@@ -52,7 +52,7 @@ fn thread_ops() -> BoxedStrategy<Op> {
 fn inputs() -> BoxedStrategy<Op> {
     prop_oneof![
         6 => (thread(), vec(input(), 0..3)).prop_map(|(thread, inputs)| Op::Append { thread, inputs }),
-        2 => (thread(), decision()).prop_map(|(thread, input)| Op::Append { thread, inputs: vec![input] }),
+        4 => (thread(), decision()).prop_map(|(thread, input)| Op::Append { thread, inputs: vec![input] }),
         2 => (thread(), few(), rarely(2, 0_u8..2), rarely(1, few()), rarely(3, boundary())).prop_map(
             |(thread, place, behind, text, boundary)| Op::ChangeInput { thread, place, behind, text, boundary }
         ),

@@ -1,0 +1,136 @@
+//! Where events stand, and who reads them there.
+
+use std::{fs, path::PathBuf};
+
+use store_core::{
+    AppendEvents, AppendedEvents, DeleteRequest, ErrorKind, Event, EventQuery, EventStream, NewEvent, PageRequest,
+    Result, Scope, Silent, Start, Store, Subscribe, TrimBefore, TrimRequest,
+};
+use store_file::FileStore;
+
+use crate::folder::{Place, commits, edit, saying, thread, threads};
+
+fn scope(id: &str) -> Scope {
+    Scope::Thread(thread(id))
+}
+
+fn facts(id: &str, kinds: &[&str]) -> AppendEvents {
+    AppendEvents::new(kinds.iter().map(|kind| NewEvent::new(kind.parse().unwrap(), [scope(id)])))
+}
+
+async fn append(store: &FileStore, request: AppendEvents) -> AppendedEvents {
+    commits(store).events().append_events(request).await.unwrap()
+}
+
+async fn listed(store: &FileStore, id: &str) -> Result<Vec<Event>> {
+    let query = EventQuery::new(scope(id)).with_page(PageRequest::first(1_000));
+    Ok(commits(store).events().list_events(query).await?.items)
+}
+
+async fn next(events: &mut EventStream) -> Option<Result<Event>> {
+    std::future::poll_fn(|context| events.as_mut().poll_next(context)).await
+}
+
+/// The logs of an id: without the rest of their names.
+fn logs(place: &Place, id: &str) -> Vec<PathBuf> {
+    let is_its = |log: &PathBuf| log.file_name().unwrap().to_str().unwrap().starts_with(&format!("{id}."));
+    place.logs().into_iter().filter(is_its).collect()
+}
+
+/// Three events of a thread in a commit and alone, under the key `k` of the writer `w`, the first of them trimmed.
+async fn filled(place: &Place) -> (FileStore, Vec<Event>) {
+    let store = place.open();
+    let _ = commits(&store).commit(saying("t", "hello").with_events(facts("t", &["a", "b"]))).await.unwrap();
+    let keyed = facts("t", &["c"]).with_key("w".parse().unwrap(), "k".parse().unwrap());
+    append(&store, keyed).await;
+    let first = listed(&store, "t").await.unwrap().remove(0);
+    let trim = TrimRequest::new(scope("t"), TrimBefore::Cursor(first.cursors.thread.unwrap()));
+    assert_eq!(commits(&store).events().trim_events(trim).await.unwrap().events, 1);
+    let left = listed(&store, "t").await.unwrap();
+    assert_eq!(left.iter().map(|event| event.kind.as_str()).collect::<Vec<_>>(), ["b", "c"]);
+    (store, left)
+}
+
+/// Shows EV-26, TH-21 and FI-2: the log of a deleted thread goes, its events stay, and numbers go on.
+#[tokio::test]
+async fn events_outlive_the_log_of_their_thread() {
+    let place = Place::new();
+    let (store, left) = filled(&place).await;
+    assert_eq!(logs(&place, "t").len(), 2);
+    threads(&store).delete_thread(&thread("t"), DeleteRequest::default()).await.unwrap();
+    threads(&store).purge_deleted(&Silent).await.unwrap();
+    let kept = logs(&place, "t");
+    assert!(kept.len() == 1 && kept[0].to_str().unwrap().ends_with(".0.jsonl"), "{kept:?}");
+    assert_eq!(listed(&store, "t").await.unwrap(), left);
+    let again = facts("t", &["c"]).with_key("w".parse().unwrap(), "k".parse().unwrap());
+    assert!(append(&store, again.clone()).await.deduplicated);
+    assert!(store.inspector().unwrap().verify(&Silent).await.unwrap().findings.is_empty());
+    store.close().await.unwrap();
+    fs::remove_dir_all(place.root().join("index")).unwrap();
+    let store = place.open();
+    assert_eq!(listed(&store, "t").await.unwrap(), left);
+    assert!(append(&store, again).await.deduplicated);
+    let info = commits(&store).events().load_scope(&scope("t")).await.unwrap();
+    assert_eq!((info.appended, info.floor), (3, 1));
+    assert!(store.inspector().unwrap().verify(&Silent).await.unwrap().findings.is_empty());
+}
+
+/// Shows FI-10 and EV-24: without the index events, keys and floors are worked out again from the logs.
+#[tokio::test]
+async fn the_index_of_events_can_be_made_again() {
+    let place = Place::new();
+    let (store, left) = filled(&place).await;
+    store.close().await.unwrap();
+    fs::remove_dir_all(place.root().join("index")).unwrap();
+    let store = place.open();
+    assert_eq!(listed(&store, "t").await.unwrap(), left);
+    let appended = append(&store, facts("t", &["d"])).await.events.remove(0);
+    let info = commits(&store).events().load_scope(&scope("t")).await.unwrap();
+    assert_eq!((info.appended, info.floor, info.last), (4, 1, appended.cursors.thread));
+}
+
+/// Shows EV-21 and FI-15: a reader in another process hears of events, also when their thread goes meanwhile.
+#[tokio::test]
+async fn a_reader_beside_a_holder_follows_events() {
+    let place = Place::new();
+    let (store, left) = filled(&place).await;
+    let reader = FileStore::open(place.root(), place.config().read_only()).unwrap();
+    let begun = commits(&reader).events().subscribe(Subscribe::new(scope("t"), Start::First)).await.unwrap();
+    let mut events = begun.events;
+    let mut seen = vec![next(&mut events).await.unwrap().unwrap(), next(&mut events).await.unwrap().unwrap()];
+    assert_eq!(seen, left);
+    let writer = store.clone();
+    let writing = tokio::spawn(async move {
+        append(&writer, facts("t", &["d"])).await;
+        threads(&writer).delete_thread(&thread("t"), DeleteRequest::default()).await.unwrap();
+        threads(&writer).purge_deleted(&Silent).await.unwrap();
+        let _ = commits(&writer).commit(saying("t", "anew").with_events(facts("t", &["e"]))).await;
+        append(&writer, facts("t", &["f"])).await;
+    });
+    while seen.len() < 4 {
+        seen.push(next(&mut events).await.unwrap().unwrap());
+    }
+    writing.await.unwrap();
+    // A deleted id is made again by a guarded commit only: `e` was refused.
+    assert_eq!(seen, listed(&store, "t").await.unwrap());
+    reader.close().await.unwrap();
+    assert_eq!(next(&mut events).await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+}
+
+/// Shows FI-4: a damaged log of events is told, and concerns its own id only.
+#[tokio::test]
+async fn a_damaged_log_of_events_is_told() {
+    let place = Place::new();
+    let store = place.open();
+    append(&store, facts("t", &["a"])).await;
+    append(&store, facts("t", &["b"])).await;
+    append(&store, facts("u", &["c"])).await;
+    store.close().await.unwrap();
+    edit(&logs(&place, "t")[0], |log| log[300] ^= 1);
+    fs::remove_dir_all(place.root().join("index")).unwrap();
+    let store = place.open();
+    assert_eq!(store.opening().damaged.len(), 1, "{:?}", store.opening());
+    assert_eq!(listed(&store, "t").await.unwrap_err().kind(), ErrorKind::Corrupt);
+    assert!(!store.inspector().unwrap().verify(&Silent).await.unwrap().findings.is_empty());
+    assert_eq!(listed(&store, "u").await.unwrap().len(), 1);
+}
