@@ -20,7 +20,7 @@ use crate::{
     error,
     flight::About,
     index::{self, Key, Snapshot, after_prefix},
-    line, pages,
+    line, opening, pages,
     shared::{Part, Shared},
     staged::Staged,
     table,
@@ -127,8 +127,8 @@ fn list(shared: &Shared, tenant: &TenantId, query: &EventQuery) -> Result<Page<E
     let mut page = PageBuilder::new(query.page.checked_limit()?);
     let sealer = (tenant, &shared.cursor_key);
     let after = event::place(&query.scope, query.page.cursor.as_ref(), sealer)?;
-    let scoped = Scoped::new(shared, tenant, &query.scope)?;
-    let after = scoped.after(after)?;
+    let scoped = Scoped::at(shared, tenant, &query.scope, after)?;
+    after.map_or(Ok(()), |after| event::check_cursor(&scoped.state, after))?;
     for found in scoped.walk(after, query.direction) {
         let (seq, place) = found?;
         let stored = scoped.load(&place)?;
@@ -160,12 +160,14 @@ impl<'a> Scoped<'a> {
         Ok(Self { shared, list, state, snapshot })
     }
 
-    /// Where a cursor stands; no further than the last event, as somebody who reads may be behind.
-    fn after(&self, cursor: Option<u64>) -> Result<Option<u64>> {
-        let Some(after) = cursor else { return Ok(None) };
-        let after = if self.shared.config.read_only { after.min(self.state.count) } else { after };
-        event::check_cursor(&self.state, after)?;
-        Ok(Some(after))
+    /// The same for a cursor that stands there: somebody who reads beside a writer may be behind it, and looks again.
+    fn at(shared: &'a Shared, tenant: &TenantId, scope: &Scope, cursor: Option<u64>) -> Result<Self> {
+        let scoped = Self::new(shared, tenant, scope)?;
+        if !shared.config.read_only || cursor.is_none_or(|at| at <= scoped.state.count) {
+            return Ok(scoped);
+        }
+        opening::refresh(shared)?;
+        Self::new(shared, tenant, scope)
     }
 
     /// The places behind one of them. As numbers have no gaps, one that is missing is damage.
@@ -253,15 +255,11 @@ impl EventSubscriber for Tenant {
         let (after, started_after) = self
             .read(about, move |shared, tenant| {
                 let sealer = (tenant, &shared.cursor_key);
-                let scoped = Scoped::new(shared, tenant, &of)?;
-                let after = match &start {
-                    Start::First => scoped.state.floor,
-                    Start::Now => scoped.state.count,
-                    Start::After(cursor) => {
-                        let after = event::place(&of, Some(cursor), sealer)?;
-                        scoped.after(after)?.unwrap_or_default()
-                    }
+                let cursor = match &start {
+                    Start::After(cursor) => event::place(&of, Some(cursor), sealer)?,
+                    Start::First | Start::Now => None,
                 };
+                let after = event::start(&Scoped::at(shared, tenant, &of, cursor)?.state, &of, &start, sealer)?;
                 Ok((after, (after > 0).then(|| event::cursor(&of, after, sealer))))
             })
             .await?;

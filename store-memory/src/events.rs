@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use futures_util::stream;
 use store_core::{
     AppendEvents, AppendedEvents, Direction, Error, Event, EventFilter, EventId, EventQuery, EventReader,
-    EventRetention, EventSubscriber, EventWriter, Page, PageBuilder, Position, Result, Scope, ScopeInfo, Start,
-    Subscribe, Subscription, TrimRequest, Trimmed,
+    EventRetention, EventSubscriber, EventWriter, Page, PageBuilder, Position, Result, Scope, ScopeInfo, Subscribe,
+    Subscription, TrimRequest, Trimmed,
     event::{self, Appending, StoredEvent},
     length,
     thread::IdRecord,
@@ -121,15 +121,7 @@ impl EventSubscriber for MemoryEvents {
         let Subscribe { scope, start, filter, .. } = request;
         let mut index = tenant.index.write();
         let state = index.events.scope(&scope);
-        let after = match &start {
-            Start::First => state.floor,
-            Start::Now => state.count,
-            Start::After(cursor) => {
-                let after = event::place(&scope, Some(cursor), tenant.sealer())?.unwrap_or_default();
-                event::check_cursor(&state, after)?;
-                after
-            }
-        };
+        let after = event::start(&state, &scope, &start, tenant.sealer())?;
         let changed = index.events.follow(&scope);
         drop(index);
         let started_after = (after > 0).then(|| event::cursor(&scope, after, tenant.sealer()));

@@ -14,7 +14,7 @@ pub use self::{
     },
     rules::{
         Appending, EventChange, EventPlan, EventView, append, check_cursor, cursor, fenced_thread, is_remembered,
-        place, seal, trim_up_to,
+        place, seal, start, trim_up_to,
     },
     store::{EventReader, EventRetention, EventStore, EventStream, EventSubscriber, EventWriter, Subscription},
 };

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    AppendEvents, AppendedEvents, Event, EventCursors, EventKeyRecord, NewEvent, Scope, ScopeState, StoredEvent,
+    AppendEvents, AppendedEvents, Event, EventCursors, EventKeyRecord, NewEvent, Scope, ScopeState, Start, StoredEvent,
     TrimBefore,
 };
 use crate::{
@@ -283,6 +283,21 @@ pub fn check_cursor(state: &ScopeState, after: u64) -> Result<()> {
         return Err(Error::new(Detail::InvalidCursor { reason: "the scope has no such event" }));
     }
     if after < state.floor { Err(Error::new(Detail::CursorExpired { floor: state.floor })) } else { Ok(()) }
+}
+
+/// The sequence number that a subscription begins behind (EV-14, EV-15, EV-19).
+///
+/// # Errors
+/// `InvalidCursor` and `CursorExpired` for a cursor that does not hold.
+pub fn start(state: &ScopeState, scope: &Scope, start: &Start, sealer: (&TenantId, &CursorKey)) -> Result<u64> {
+    match start {
+        Start::First => Ok(state.floor),
+        Start::Now => Ok(state.count),
+        Start::After(cursor) => {
+            let after = place(scope, Some(cursor), sealer)?.unwrap_or_default();
+            check_cursor(state, after).map(|()| after)
+        }
+    }
 }
 
 /// Up to which sequence number a scope is trimmed (EV-23). `events` gives its events, the oldest first.

@@ -117,6 +117,19 @@ async fn a_reader_beside_a_holder_follows_events() {
     assert_eq!(next(&mut events).await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
 }
 
+/// Shows EV-14: a reader that is given a cursor of an event that it has not read yet goes on behind that one.
+#[tokio::test]
+async fn a_reader_goes_on_behind_a_cursor_of_the_holder() {
+    let place = Place::new();
+    let (store, _) = filled(&place).await;
+    let reader = FileStore::open(place.root(), place.config().read_only()).unwrap();
+    let newer = append(&store, facts("t", &["d"])).await.events.remove(0).cursors.thread.unwrap();
+    let last = append(&store, facts("t", &["e"])).await.events;
+    let begun = commits(&reader).events().subscribe(Subscribe::new(scope("t"), Start::After(newer))).await.unwrap();
+    let mut events = begun.events;
+    assert_eq!(next(&mut events).await.unwrap().unwrap(), last[0]);
+}
+
 /// Shows FI-4: a damaged log of events is told, and concerns its own id only.
 #[tokio::test]
 async fn a_damaged_log_of_events_is_told() {
