@@ -129,6 +129,18 @@ ids! {
     CausationId = "causation";
     /// Names what an event belongs to.
     CorrelationId = "correlation";
+    /// Names a worker: who claims.
+    WorkerId = "worker";
+    /// Keeps the same work from being there twice: unique in a thread's mailbox, or in a lane and target of the outbox.
+    DedupeKey = "dedupe key";
+    /// Names a row of the outbox.
+    OutboxId = "outbox row";
+    /// Names a kind of delivery: `webhook`.
+    LaneId = "lane";
+    /// Names to whom is delivered.
+    OutboxTarget = "outbox target";
+    /// Puts rows of the outbox with the same one behind each other.
+    OrderKey = "order key";
 }
 
 impl TenantId {

@@ -4,7 +4,7 @@
 //! no runtime in here.
 //!
 //! # Layout
-//! - ids, time, JSON, errors, limits, versions, pages, progress: one file each
+//! - ids, time, JSON, errors, limits, versions, pages, claims, progress: one file each
 //! - `thread`, `log`, `run`, `commit`, `context`, `pending`: a folder for each domain, with
 //!   `record` (data), `query` (filters), `rules` (pure decisions) and `store` (the contract)
 //! - [`ext`]: what users call besides: fork, checkpoint, rewind, streams, comparisons
@@ -31,6 +31,7 @@
 pub mod codec;
 
 mod capabilities;
+mod claim;
 mod error;
 mod id;
 mod json;
@@ -53,7 +54,8 @@ pub mod thread;
 
 pub use self::{
     capabilities::{Capabilities, EventDelivery, Processes, Survives, TimeSource},
-    commit::{ClaimNumber, Commit, CommitCoordinator, Fence, Receipt, StateChange, StateOp, ThreadState},
+    claim::{ClaimNumber, ClaimToken, Fence},
+    commit::{Commit, CommitCoordinator, Receipt, StateChange, StateOp, ThreadState},
     context::{Budget, Context, ContextMessage, ContextRequest, OpenCalls, Repair, RepairKind, ThreadContext},
     error::{Detail, Error, ErrorKind, Outcome, Result, Subject},
     event::{
@@ -63,8 +65,9 @@ pub use self::{
     },
     ext::{CommitCoordinatorExt, EntryStream, Fork, Guard, LeafComparison, LogReaderExt, NewCheckpoint},
     id::{
-        AgentId, CausationId, CommitKey, CorrelationId, DispatchId, EntryId, EventId, EventKey, EventKind, IdSource,
-        MAX_ID_BYTES, ResourceId, RunId, TenantId, ThreadId, Uuids, WriterId,
+        AgentId, CausationId, CommitKey, CorrelationId, DedupeKey, DispatchId, EntryId, EventId, EventKey, EventKind,
+        IdSource, LaneId, MAX_ID_BYTES, OrderKey, OutboxId, OutboxTarget, ResourceId, RunId, TenantId, ThreadId, Uuids,
+        WorkerId, WriterId,
     },
     json::{Json, MAX_JSON_DEPTH},
     limits::{Limits, check_limit, length},

@@ -89,3 +89,25 @@ pub fn check_limit(limit: &'static str, actual: u64, max: u64) -> Result<()> {
 pub fn length(len: usize) -> u64 {
     u64::try_from(len).unwrap_or(u64::MAX)
 }
+
+/// Cuts an error text at its limit, at the end of a character (section 1.2 of the contract).
+pub(crate) fn cut_text(text: &mut String, limits: &Limits) {
+    let max = usize::try_from(limits.text_bytes).unwrap_or(usize::MAX);
+    if text.len() > max {
+        let end = (0..=max.saturating_sub('…'.len_utf8())).rev().find(|&end| text.is_char_boundary(end));
+        text.truncate(end.unwrap_or_default());
+        text.push('…');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Limits, cut_text};
+
+    #[test]
+    fn a_long_error_text_is_cut_at_a_character() {
+        let mut text = "é".repeat(10);
+        cut_text(&mut text, &Limits { text_bytes: 12, ..Limits::default() });
+        assert_eq!(text, "éééé…");
+    }
+}

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use store_core::{ClaimNumber, Commit, DeleteRequest, ErrorKind, Expect, Fence, NewThread, Silent, ThreadPatch};
+use store_core::{
+    ClaimNumber, ClaimToken, Commit, DeleteRequest, ErrorKind, Expect, Fence, NewThread, Silent, ThreadPatch,
+};
 
 use crate::{
     check::{Verdict, expect, expect_eq, expect_kind},
@@ -14,7 +16,7 @@ use crate::{
 };
 
 fn claim(incarnation: u64, counter: u64) -> Fence {
-    Fence::new(id("dispatch"), "token", 1, ClaimNumber { incarnation, counter })
+    Fence::new(id("dispatch"), ClaimToken::new("token"), 1, ClaimNumber { incarnation, counter })
 }
 
 /// A commit with nothing but a claim.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use store_core::{
-    ClaimNumber, Commit, DeleteRequest, ErrorKind, Expect, Fence, Message, NewEntry, Silent, StateChange, StateOp,
-    Timestamp,
+    ClaimNumber, ClaimToken, Commit, DeleteRequest, ErrorKind, Expect, Fence, Message, NewEntry, Silent, StateChange,
+    StateOp, Timestamp,
 };
 
 use super::draft::{clearing, with_entries};
@@ -65,7 +65,7 @@ pub(crate) async fn what_is_no_content_does_not_matter(given: &Given) -> Verdict
     };
     let first = given.commit(metadata(["x", "y"])).await?;
     let swapped = StateChange::new().remove("b").set("a", json(" 1.0 "));
-    let fence = Fence::new(id("d"), "token", 1, ClaimNumber { incarnation: 1, counter: 1 });
+    let fence = Fence::new(id("d"), ClaimToken::new("token"), 1, ClaimNumber { incarnation: 1, counter: 1 });
     for same in [
         metadata(["y", "x"]),
         metadata(["x", "y"]).expecting(Expect::Absent),
@@ -162,7 +162,7 @@ pub(crate) async fn a_repeat_is_judged_by_its_key_alone(given: &Given) -> Verdic
     let state = StateChange::new().set("a", json("1")).expecting(0);
     let commit = Commit::new(id("t")).entry(user("a")).with_run(done("r")).with_state(state).with_key(id("k"));
     let first = given.commit(commit.clone().expecting(Expect::Absent)).await?;
-    let fence = |counter| Fence::new(id("d"), "token", 1, ClaimNumber { incarnation: 1, counter });
+    let fence = |counter| Fence::new(id("d"), ClaimToken::new("token"), 1, ClaimNumber { incarnation: 1, counter });
     given.accept(Commit::new(id("t")).entry(custom("b")).with_key(id("l")).fenced(fence(9))).await?;
     for guard in [Expect::Absent, Expect::Any, Expect::Version(first.version.plus(9))] {
         let again = given.commit(commit.clone().expecting(guard).fenced(fence(1))).await?;

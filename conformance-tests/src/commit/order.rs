@@ -1,7 +1,8 @@
 //! The order of checks: the first that fails is the answer.
 
 use store_core::{
-    ClaimNumber, Commit, DeleteRequest, Detail, Error, ErrorKind, Expect, Fence, StateChange, ThreadFields, Version,
+    ClaimNumber, ClaimToken, Commit, DeleteRequest, Detail, Error, ErrorKind, Expect, Fence, StateChange, ThreadFields,
+    Version,
 };
 
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
 };
 
 fn claim(counter: u64) -> Fence {
-    Fence::new(id("dispatch"), "token", 1, ClaimNumber { incarnation: 1, counter })
+    Fence::new(id("dispatch"), ClaimToken::new("token"), 1, ClaimNumber { incarnation: 1, counter })
 }
 
 /// A check that a commit can fail, with what makes it fail and how the answer is known.

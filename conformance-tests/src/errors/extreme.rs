@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use store_core::{
-    Budget, ClaimNumber, Commit, Compaction, ContextRequest, DeleteRequest, Direction, EntryQuery, EntryRange, Error,
-    ErrorKind, Expect, Fence, Interval, Json, Message, NewBody, NewEntry, NewThread, PageRequest, PruneRequest, Result,
-    RewindTo, Role, RunChange, RunFilter, RunQuery, RunStatus, StateChange, StateOp, ThreadFilter, ThreadId,
-    ThreadOrder, ThreadPatch, ThreadQuery, Timestamp, TokenCounts, UsageRecord, Version,
+    Budget, ClaimNumber, ClaimToken, Commit, Compaction, ContextRequest, DeleteRequest, Direction, EntryQuery,
+    EntryRange, Error, ErrorKind, Expect, Fence, Interval, Json, Message, NewBody, NewEntry, NewThread, PageRequest,
+    PruneRequest, Result, RewindTo, Role, RunChange, RunFilter, RunQuery, RunStatus, StateChange, StateOp,
+    ThreadFilter, ThreadId, ThreadOrder, ThreadPatch, ThreadQuery, Timestamp, TokenCounts, UsageRecord, Version,
 };
 
 use super::effect::everything;
@@ -130,7 +130,7 @@ fn extreme_commits() -> Vec<Commit> {
         .collect();
     commits.extend(ops.map(|op| t().with_state(StateChange::new().with("", op))));
     commits.extend(claims.map(|(incarnation, counter)| {
-        t().fenced(Fence::new(id("d"), "", u64::MAX, ClaimNumber { incarnation, counter }))
+        t().fenced(Fence::new(id("d"), ClaimToken::new(""), u64::MAX, ClaimNumber { incarnation, counter }))
     }));
     commits.extend([run, outside].map(|run| t().with_run(run)));
     commits.extend([Timestamp::MIN, Timestamp::MAX].map(|at| t().with_state(StateChange::new().remove("k")).at(at)));

@@ -1,11 +1,11 @@
 //! One refused call for each way in which a contract refuses.
 
 use store_core::{
-    AppendEvents, AppendPending, ChildStrategy, ClaimNumber, Commit, ContextRequest, Cursor, Decision, DecisionAction,
-    DeleteRequest, EntryQuery, Error, EventQuery, Expect, Fence, InputRef, Json, Label, Message, NewEntry, NewEvent,
-    NewInput, NewThread, PageRequest, PendingUpdate, PruneRequest, Reorder, Result, Role, RunChange, RunOutcome,
-    RunStatus, Scope, Start, StateChange, StateOp, Subscribe, TenantStores, ThreadFields, ThreadId, ThreadPatch,
-    ThreadQuery, Timestamp, TrimBefore, TrimRequest, Version,
+    AppendEvents, AppendPending, ChildStrategy, ClaimNumber, ClaimToken, Commit, ContextRequest, Cursor, Decision,
+    DecisionAction, DeleteRequest, EntryQuery, Error, EventQuery, Expect, Fence, InputRef, Json, Label, Message,
+    NewEntry, NewEvent, NewInput, NewThread, PageRequest, PendingUpdate, PruneRequest, Reorder, Result, Role,
+    RunChange, RunOutcome, RunStatus, Scope, Start, StateChange, StateOp, Subscribe, TenantStores, ThreadFields,
+    ThreadId, ThreadPatch, ThreadQuery, Timestamp, TrimBefore, TrimRequest, Version,
 };
 
 use crate::{
@@ -67,7 +67,7 @@ fn below(parent: &str) -> ThreadFields {
 }
 
 fn fence(counter: u64) -> Fence {
-    Fence::new(id("dispatch"), CANARY, 1, ClaimNumber { incarnation: 0, counter })
+    Fence::new(id("dispatch"), ClaimToken::new(CANARY), 1, ClaimNumber { incarnation: 0, counter })
 }
 
 /// Every refused call of a contract, after [`prepare`].

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use store_core::{
-    AppendEvents, ClaimNumber, ErrorKind, EventQuery, EventVisibility, Fence, NewEvent, PageRequest, Scope,
+    AppendEvents, ClaimNumber, ClaimToken, ErrorKind, EventQuery, EventVisibility, Fence, NewEvent, PageRequest, Scope,
 };
 
 use super::draft::{all, append, append_all, both, events, expect_kinds, fact, of_run, of_thread, refuse};
@@ -170,7 +170,7 @@ pub(super) async fn an_append_takes_a_fence(given: &Given) -> Verdict {
     let fenced = |drafts: Vec<NewEvent>, counter| {
         let mut request = AppendEvents::new(drafts);
         let claim = ClaimNumber { incarnation: 0, counter };
-        request.fence = Some(Fence::new(id("dispatch"), "token", 0, claim));
+        request.fence = Some(Fence::new(id("dispatch"), ClaimToken::new("token"), 0, claim));
         request
     };
     store.append_events(fenced(vec![fact("a")], 5)).await?;
@@ -178,14 +178,20 @@ pub(super) async fn an_append_takes_a_fence(given: &Given) -> Verdict {
     refuse(given, fenced(vec![NewEvent::new(id("x"), [of_run("r")])], 9), ErrorKind::Invalid).await?;
     store.append_events(fenced(vec![fact("b"), both("c")], 5)).await?;
     let late = crate::given::say_keyed(&id("t"), "k", "x");
-    let late = late.fenced(Fence::new(id("dispatch"), "token", 0, ClaimNumber { incarnation: 0, counter: 4 }));
+    let late = late.fenced(Fence::new(
+        id("dispatch"),
+        ClaimToken::new("token"),
+        0,
+        ClaimNumber { incarnation: 0, counter: 4 },
+    ));
     expect_kind(given.commits()?.commit(late).await, ErrorKind::StaleEpoch)?;
     expect_kinds(given, &of_thread("t"), "a b c").await
 }
 
 /// The claim of an append is remembered after a reopen, with a thread and without one.
 pub(super) async fn the_claim_of_an_append_outlives_a_reopen(given: &Given) -> Verdict {
-    let claim = |counter| Fence::new(id("dispatch"), "token", 0, ClaimNumber { incarnation: 0, counter });
+    let claim =
+        |counter| Fence::new(id("dispatch"), ClaimToken::new("token"), 0, ClaimNumber { incarnation: 0, counter });
     given.accept(crate::given::say_keyed(&id("t"), "k", "x")).await?;
     for thread in ["t", "u"] {
         let mut request = AppendEvents::new([NewEvent::new(id("x"), [of_thread(thread)])]);

@@ -1,8 +1,8 @@
 //! Every id works in every place, and different ids never meet.
 
 use store_core::{
-    AgentId, ClaimNumber, Commit, ContextRequest, EntryId, EntryQuery, Expect, Fence, RunChange, RunFilter, RunId,
-    RunQuery, RunStatus, StateChange, TenantStores, ThreadFields, ThreadFilter, ThreadId, ThreadQuery,
+    AgentId, ClaimNumber, ClaimToken, Commit, ContextRequest, EntryId, EntryQuery, Expect, Fence, RunChange, RunFilter,
+    RunId, RunQuery, RunStatus, StateChange, TenantStores, ThreadFields, ThreadFilter, ThreadId, ThreadQuery,
 };
 
 use super::corpus::{PAIRS, hostile};
@@ -70,7 +70,7 @@ fn everywhere(text: &str) -> Commit {
     (fields.resource_id, fields.parent_thread_id) = (Some(id(text)), Some(id("parent")));
     let mut run = RunChange::new(id(text), RunStatus::Running).with_agent(id(text));
     run.dispatch = Some(id(text));
-    let fence = Fence::new(id(text), text, 1, ClaimNumber { incarnation: 0, counter: 1 });
+    let fence = Fence::new(id(text), ClaimToken::new(text), 1, ClaimNumber { incarnation: 0, counter: 1 });
     let first = said("a").with_id(id(text)).with_run(id(text), None);
     Commit::new(id(text))
         .expecting(Expect::Absent)

@@ -1,9 +1,9 @@
 //! What an id, a time and a value may be: checked once, when it is made.
 
 use store_core::{
-    AgentId, CausationId, CommitKey, CorrelationId, DispatchId, EntryId, ErrorKind, EventId, EventKey, EventKind,
-    IdSource, Json, MAX_ID_BYTES, ResourceId, Result, RunId, TenantId, ThreadId, Timestamp, Uuids, WriterId,
-    codec::Codec,
+    AgentId, CausationId, CommitKey, CorrelationId, DedupeKey, DispatchId, EntryId, ErrorKind, EventId, EventKey,
+    EventKind, IdSource, Json, LaneId, MAX_ID_BYTES, OrderKey, OutboxId, OutboxTarget, ResourceId, Result, RunId,
+    TenantId, ThreadId, Timestamp, Uuids, WorkerId, WriterId, codec::Codec,
 };
 
 use super::corpus::hostile;
@@ -23,7 +23,7 @@ macro_rules! makers {
     }),*] };
 }
 
-const MAKERS: [Maker; 14] = makers!(
+const MAKERS: [Maker; 20] = makers!(
     TenantId,
     ThreadId,
     EntryId,
@@ -37,7 +37,13 @@ const MAKERS: [Maker; 14] = makers!(
     EventKey,
     WriterId,
     CausationId,
-    CorrelationId
+    CorrelationId,
+    WorkerId,
+    DedupeKey,
+    OutboxId,
+    LaneId,
+    OutboxTarget,
+    OrderKey
 );
 
 /// An id that is empty, blank, longer than 256 bytes or holds a control character is `Invalid` when it is made and

@@ -1,8 +1,8 @@
 //! Tenants see and touch nothing of each other.
 
 use store_core::{
-    ClaimNumber, Commit, ContextRequest, DeleteRequest, EntryQuery, ErrorKind, Expect, Fence, NewThread, RunChange,
-    RunStatus, Silent, StateChange, TenantId, ThreadFields, ThreadFilter, ThreadId, ThreadPatch,
+    ClaimNumber, ClaimToken, Commit, ContextRequest, DeleteRequest, EntryQuery, ErrorKind, Expect, Fence, NewThread,
+    RunChange, RunStatus, Silent, StateChange, TenantId, ThreadFields, ThreadFilter, ThreadId, ThreadPatch,
 };
 
 use crate::{
@@ -109,7 +109,7 @@ pub(super) async fn the_same_ids_have_no_effect_on_each_other(given: &Given) -> 
     let (one, two) = (given.tenant("acme")?, given.tenant("acme-corp")?);
     let (Some(first), Some(second)) = (one.commits, two.commits) else { return Err(Failure::new("no commits")) };
     let (thread, fence) = (id::<ThreadId>("thread"), |counter| {
-        Fence::new(id("dispatch"), "token", 0, ClaimNumber { incarnation: 0, counter })
+        Fence::new(id("dispatch"), ClaimToken::new("token"), 0, ClaimNumber { incarnation: 0, counter })
     });
     let _far = first.commit(say_keyed(&thread, "more", "x").fenced(fence(9))).await?;
     let near = second.commit(say_keyed(&thread, "more", "other").fenced(fence(3))).await?;

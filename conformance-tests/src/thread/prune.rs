@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use store_core::{
-    ClaimNumber, Commit, ErrorKind, Expect, Fence, NewThread, PruneRequest, RunChange, RunOutcome, RunStatus,
-    ThreadFields, ThreadFilter, ThreadPatch,
+    ClaimNumber, ClaimToken, Commit, ErrorKind, Expect, Fence, NewThread, PruneRequest, RunChange, RunOutcome,
+    RunStatus, ThreadFields, ThreadFilter, ThreadPatch,
 };
 
 use super::list::filtered;
@@ -58,7 +58,7 @@ pub(super) async fn idle_threads_are_pruned(given: &Given) -> Verdict {
 
 /// A fence that is set back is no write of its thread, which stays as idle as it was.
 pub(super) async fn a_fence_reset_is_no_write(given: &Given) -> Verdict {
-    let claim = Fence::new(id("dispatch"), "token", 1, ClaimNumber { incarnation: 1, counter: 1 });
+    let claim = Fence::new(id("dispatch"), ClaimToken::new("token"), 1, ClaimNumber { incarnation: 1, counter: 1 });
     given.accept(say_keyed(&id("t"), "k", "x").fenced(claim)).await?;
     given.advance(2 * HOUR).await;
     given.threads()?.reset_fence(&id("t")).await?;

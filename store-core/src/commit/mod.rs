@@ -11,7 +11,7 @@ mod view;
 
 pub use self::{
     plan::{Decision, Plan, Planned, Setting, plan},
-    record::{ClaimNumber, Commit, Fence, KeyRecord, Receipt, StateChange, StateOp, ThreadState},
+    record::{Commit, KeyRecord, Receipt, StateChange, StateOp, ThreadState},
     state::StateWrite,
     store::CommitCoordinator,
     view::{CommitView, LogView, Needs, needs},

@@ -1,11 +1,10 @@
 //! The commit: everything that a turn writes, in one atomic step.
 
-use std::fmt;
-
 use crate::{
+    claim::Fence,
     codec::{Codec, DecodeError, Extra, Fields, Object, record, serde_by_codec},
     event::{AppendEvents, EventRef},
-    id::{CommitKey, DispatchId, EntryId, ThreadId},
+    id::{CommitKey, EntryId, ThreadId},
     json::Json,
     log::{JsonMap, NewEntry},
     pending::InputRef,
@@ -148,70 +147,6 @@ impl Commit {
     pub const fn at(mut self, at: Timestamp) -> Self {
         self.at = Some(at);
         self
-    }
-}
-
-/// The number of a claim: it grows with every claim of a thread, and no number is used again (MB-25).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClaimNumber {
-    /// Set above all earlier ones when a mailbox is created, restored or emptied.
-    pub incarnation: u64,
-    /// Grows with every claim.
-    pub counter: u64,
-}
-
-impl fmt::Display for ClaimNumber {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "claim {}.{}", self.incarnation, self.counter)
-    }
-}
-
-impl Codec for ClaimNumber {
-    fn write(&self, out: &mut String) {
-        vec![self.incarnation, self.counter].write(out);
-    }
-
-    fn read(raw: &str) -> Result<Self, DecodeError> {
-        match Vec::<u64>::read(raw)?.as_slice() {
-            &[incarnation, counter] => Ok(Self { incarnation, counter }),
-            _ => Err(DecodeError::new("is no claim number")),
-        }
-    }
-}
-
-serde_by_codec!(ClaimNumber);
-
-/// A claim of a dispatch, under which something is written: a writer that lost it to a later one can write nothing
-/// (CM-32).
-#[derive(Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Fence {
-    /// The dispatch.
-    pub dispatch: DispatchId,
-    /// The proof of the claim; never shown.
-    pub token: String,
-    /// The epoch of the thread at the claim.
-    pub epoch: u64,
-    /// The number of the claim.
-    pub claim: ClaimNumber,
-}
-
-impl Fence {
-    /// The claim `claim` of `dispatch`.
-    #[must_use]
-    pub fn new(dispatch: DispatchId, token: impl Into<String>, epoch: u64, claim: ClaimNumber) -> Self {
-        Self { dispatch, token: token.into(), epoch, claim }
-    }
-}
-
-impl fmt::Debug for Fence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { dispatch, epoch, claim, .. } = self;
-        f.debug_struct("Fence")
-            .field("dispatch", dispatch)
-            .field("epoch", epoch)
-            .field("claim", claim)
-            .finish_non_exhaustive()
     }
 }
 

@@ -5,8 +5,8 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::{
+    claim::Fence,
     codec::{Codec, DecodeError, Extra, Fields, Object, names, record, serde_by_codec},
-    commit::Fence,
     id::{CausationId, CorrelationId, EventId, EventKey, EventKind, RunId, ThreadId, WriterId},
     json::Json,
     limits::length,

@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 
 use crate::{
-    commit::{Commit, CommitCoordinator, Fence, Receipt},
+    claim::Fence,
+    commit::{Commit, CommitCoordinator, Receipt},
     error::Result,
     id::{CommitKey, EntryId, ThreadId},
     log::{Label, Message, NewBody, NewEntry, ParentRef, RewindTo},

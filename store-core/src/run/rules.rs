@@ -5,7 +5,7 @@ use crate::{
     codec::{Codec, Extra},
     error::{Error, Result},
     id::ThreadId,
-    limits::{Limits, check_limit, length},
+    limits::{Limits, check_limit, cut_text, length},
     log::{JsonMap, TokenCounts},
     page::binding,
     time::Timestamp,
@@ -161,17 +161,9 @@ fn cut_texts(mut status: RunStatus, limits: &Limits) -> RunStatus {
     if let RunStatus::Done(completion) = &mut status
         && let RunOutcome::Failed { error } = &mut completion.outcome
     {
-        cut(error, usize::try_from(limits.text_bytes).unwrap_or(usize::MAX));
+        cut_text(error, limits);
     }
     status
-}
-
-fn cut(text: &mut String, max: usize) {
-    if text.len() > max {
-        let end = (0..=max.saturating_sub('…'.len_utf8())).rev().find(|&end| text.is_char_boundary(end));
-        text.truncate(end.unwrap_or_default());
-        text.push('…');
-    }
 }
 
 impl Run {
@@ -215,7 +207,7 @@ impl RunQuery {
 
 #[cfg(test)]
 mod tests {
-    use super::{RunContext, change, cut};
+    use super::{RunContext, change};
     use crate::{
         AgentId, EntryRange, ErrorKind, Limits, Run, RunChange, RunId, RunOutcome, RunStatus, ThreadId, Timestamp,
         TokenCounts, WaitingReason,
@@ -279,12 +271,5 @@ mod tests {
         assert_eq!(refused(&|c| c.output = vec![EntryRange { from: 5, to: 6 }]), ErrorKind::Invalid);
         assert_eq!(refused(&|c| c.output = vec![EntryRange { from: 0, to: 1 }]), ErrorKind::Invalid);
         assert_eq!(apply(Some(&run), &first, "other").unwrap_err(), ErrorKind::AlreadyExists);
-    }
-
-    #[test]
-    fn a_long_error_text_is_cut_at_a_character() {
-        let mut text = "é".repeat(10);
-        cut(&mut text, 12);
-        assert_eq!(text, "éééé…");
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
+    claim::Fence,
     codec::Extra,
-    commit::Fence,
     id::{EntryId, ResourceId, RunId, ThreadId},
     json::Json,
     log::{JsonMap, TokenCounts},

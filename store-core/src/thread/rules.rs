@@ -239,7 +239,7 @@ impl IdRecord {
     ///
     /// # Errors
     /// `StaleEpoch` if a later claim wrote already.
-    pub fn check_fence(&mut self, fence: Option<&crate::commit::Fence>) -> Result<()> {
+    pub fn check_fence(&mut self, fence: Option<&crate::claim::Fence>) -> Result<()> {
         let Some(fence) = fence else { return Ok(()) };
         if let Some(highest) = self.fence.filter(|highest| *highest > fence.claim) {
             return Err(Error::new(crate::error::Detail::StaleEpoch {

@@ -2,8 +2,8 @@
 
 use super::Thread;
 use crate::{
+    claim::ClaimNumber,
     codec::{Codec, DecodeError, Extra, Fields, Object, record, serde_by_codec},
-    commit::ClaimNumber,
     pending::QueueState,
     run::Run,
     time::Timestamp,

@@ -8,9 +8,9 @@ use std::{
 };
 
 use store_core::{
-    Block, ClaimNumber, Commit, Compaction, ContextRequest, Custom, EntryQuery, ErrorKind, Expect, Fence, Json,
-    Message, NewEntry, PageRequest, Receipt, Result, Role, RunChange, RunQuery, RunStatus, Silent, StateChange, Store,
-    ThreadFields, ThreadQuery,
+    Block, ClaimNumber, ClaimToken, Commit, Compaction, ContextRequest, Custom, EntryQuery, ErrorKind, Expect, Fence,
+    Json, Message, NewEntry, PageRequest, Receipt, Result, Role, RunChange, RunQuery, RunStatus, Silent, StateChange,
+    Store, ThreadFields, ThreadQuery,
 };
 use store_file::{FileStore, testing::seal};
 
@@ -165,7 +165,9 @@ async fn a_root_of_the_first_release_goes_on() {
     assert_eq!((receipt.version.number(), ids), (3, ["é-1", "é-2", "é-3"].map(str::to_owned).to_vec()));
     let other = keyed().entry(NewEntry::new(Message::user("more")));
     assert_eq!(commit(&store, ELSEWHERE, other).await.unwrap_err().kind(), ErrorKind::IdempotencyMismatch);
-    let claim = |counter| Fence::new("d-1".parse().unwrap(), "token", 0, ClaimNumber { incarnation: 0, counter });
+    let claim = |counter| {
+        Fence::new("d-1".parse().unwrap(), ClaimToken::new("token"), 0, ClaimNumber { incarnation: 0, counter })
+    };
     let stale = commit(&store, "default", saying("b", "stale", &["x"]).fenced(claim(1))).await.unwrap_err();
     assert_eq!(stale.kind(), ErrorKind::StaleEpoch);
     let gone = commit(&store, "default", saying("c.1", "gone", &["x"])).await.unwrap_err();

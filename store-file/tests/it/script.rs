@@ -3,11 +3,11 @@
 use std::{future::Future, time::Duration};
 
 use store_core::{
-    AppendEvents, AppendPending, ChildStrategy, ClaimNumber, Commit, CommitKey, Compaction, Decision, DecisionAction,
-    Error, Expect, Fence, InputRef, Interval, Json, Label, ManualClock, Message, NewBody, NewEntry, NewEvent, NewInput,
-    NewThread, Outcome, ParentRef, PendingUpdate, Reorder, Result, RewindTo, RunChange, RunOutcome, RunStatus, Scope,
-    StateChange, StateOp, ThreadFields, ThreadPatch, Ticket, TokenCounts, UsageRecord, Version, WaitingReason,
-    WaitingState,
+    AppendEvents, AppendPending, ChildStrategy, ClaimNumber, ClaimToken, Commit, CommitKey, Compaction, Decision,
+    DecisionAction, Error, Expect, Fence, InputRef, Interval, Json, Label, ManualClock, Message, NewBody, NewEntry,
+    NewEvent, NewInput, NewThread, Outcome, ParentRef, PendingUpdate, Reorder, Result, RewindTo, RunChange, RunOutcome,
+    RunStatus, Scope, StateChange, StateOp, ThreadFields, ThreadPatch, Ticket, TokenCounts, UsageRecord, Version,
+    WaitingReason, WaitingState,
 };
 use store_file::FileStore;
 
@@ -148,7 +148,7 @@ fn events() -> Part {
     let fenced = |facts: Vec<NewEvent>, counter| {
         let mut request = AppendEvents::new(facts);
         let claim = ClaimNumber { incarnation: 0, counter };
-        request.fence = Some(Fence::new("d-2".parse().unwrap(), "token", 0, claim));
+        request.fence = Some(Fence::new("d-2".parse().unwrap(), ClaimToken::new("token"), 0, claim));
         Call::Emit(Box::new(request))
     };
     let (a, e, d, r5, r6, r9) =
@@ -256,7 +256,8 @@ fn families() -> Part {
 
 fn fences() -> Part {
     let claim = |key: &str, counter, expect| {
-        let fence = Fence::new("d-1".parse().unwrap(), "token", 0, ClaimNumber { incarnation: 0, counter });
+        let fence =
+            Fence::new("d-1".parse().unwrap(), ClaimToken::new("token"), 0, ClaimNumber { incarnation: 0, counter });
         one(commit(saying("b", key, &["under a claim"]).fenced(fence).expecting(expect)))
     };
     vec![

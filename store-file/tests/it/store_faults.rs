@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use store_core::{
-    ChildStrategy, ClaimNumber, Commit, Detail, Error, ErrorKind, Expect, Fence, ManualClock, NewThread, Outcome,
-    Result, Store, ThreadPatch,
+    ChildStrategy, ClaimNumber, ClaimToken, Commit, Detail, Error, ErrorKind, Expect, Fence, ManualClock, NewThread,
+    Outcome, Result, Store, ThreadPatch,
 };
 use store_file::{
     FileStore,
@@ -187,7 +187,9 @@ fn what_waits_together_is_judged_by_what_was_written() {
         let _store = open(&disk).unwrap();
         disk.calls()
     };
-    let claim = |counter| Fence::new("d".parse().unwrap(), "token", 1, ClaimNumber { incarnation: 1, counter });
+    let claim = |counter| {
+        Fence::new("d".parse().unwrap(), ClaimToken::new("token"), 1, ClaimNumber { incarnation: 1, counter })
+    };
     let mut refused = 0;
     for call in opening..opening + 12 {
         let faulty = Faulty::new(call, Fault::Enospc);

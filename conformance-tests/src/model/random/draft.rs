@@ -42,7 +42,7 @@ const fn unseen(guard: Guard) -> Expect {
 /// The claim with this number.
 pub(super) fn fence(number: u8) -> Fence {
     let claim = store_core::ClaimNumber { incarnation: 1, counter: u64::from(number) };
-    Fence::new(id("dispatch"), "token", 0, claim)
+    Fence::new(id("dispatch"), store_core::ClaimToken::new("token"), 0, claim)
 }
 
 /// So long before `now`; the longest time is one that is still to come.

@@ -1,0 +1,118 @@
+//! Claims: what proves them, how long they last, and what is written under them.
+
+use std::{fmt, time::Duration};
+
+use crate::{
+    codec::{Codec, DecodeError, serde_by_codec},
+    error::{Error, Result},
+    id::DispatchId,
+};
+
+/// The longest lease.
+const MAX_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The proof of a claim. Whoever has it holds what was claimed; it is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClaimToken(String);
+
+impl ClaimToken {
+    /// The token with this text.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// Its text: for whoever hands it on to another process.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ClaimToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClaimToken(…)")
+    }
+}
+
+impl Codec for ClaimToken {
+    fn write(&self, out: &mut String) {
+        self.0.write(out);
+    }
+
+    fn read(raw: &str) -> std::result::Result<Self, DecodeError> {
+        String::read(raw).map(Self)
+    }
+}
+
+/// Refuses a lease that no claim may have: none, or one above 24 hours (MB-24).
+pub(crate) fn check_lease(lease: Duration) -> Result<()> {
+    if lease.is_zero() || lease > MAX_LEASE {
+        return Err(Error::invalid("lease", "it is more than nothing and at most 24 hours"));
+    }
+    Ok(())
+}
+
+/// The number of a claim: it grows with every claim of a thread, and no number is used again (MB-25).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClaimNumber {
+    /// Set above all earlier ones when a mailbox is created, restored or emptied.
+    pub incarnation: u64,
+    /// Grows with every claim.
+    pub counter: u64,
+}
+
+impl fmt::Display for ClaimNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "claim {}.{}", self.incarnation, self.counter)
+    }
+}
+
+impl Codec for ClaimNumber {
+    fn write(&self, out: &mut String) {
+        vec![self.incarnation, self.counter].write(out);
+    }
+
+    fn read(raw: &str) -> std::result::Result<Self, DecodeError> {
+        match Vec::<u64>::read(raw)?.as_slice() {
+            &[incarnation, counter] => Ok(Self { incarnation, counter }),
+            _ => Err(DecodeError::new("is no claim number")),
+        }
+    }
+}
+
+serde_by_codec!(ClaimNumber);
+
+/// A claim of a dispatch, under which something is written: a writer that lost it to a later one can write nothing
+/// (CM-32).
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Fence {
+    /// The dispatch.
+    pub dispatch: DispatchId,
+    /// The proof of the claim.
+    pub token: ClaimToken,
+    /// The epoch of the thread at the claim.
+    pub epoch: u64,
+    /// The number of the claim.
+    pub claim: ClaimNumber,
+}
+
+impl Fence {
+    /// The claim `claim` of `dispatch`.
+    #[must_use]
+    pub const fn new(dispatch: DispatchId, token: ClaimToken, epoch: u64, claim: ClaimNumber) -> Self {
+        Self { dispatch, token, epoch, claim }
+    }
+}
+
+impl fmt::Debug for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { dispatch, epoch, claim, .. } = self;
+        f.debug_struct("Fence")
+            .field("dispatch", dispatch)
+            .field("epoch", epoch)
+            .field("claim", claim)
+            .finish_non_exhaustive()
+    }
+}
