@@ -1,5 +1,7 @@
 //! What can be said on the command line.
 
+use std::time::Duration;
+
 use agentstore::{StoreUrl, TenantId};
 use clap::{Args, Parser};
 
@@ -53,4 +55,11 @@ impl Global {
         let default = || DEFAULT_STORE.strip_prefix("file:").unwrap_or(DEFAULT_STORE).into();
         self.store.clone().unwrap_or_else(|| StoreUrl::File(default()))
     }
+}
+
+/// An age such as `90m`, `24h` or `7d`.
+pub(crate) fn age(text: &str) -> Result<Duration, String> {
+    let span: jiff::Span = text.parse().map_err(|_| "it is an age such as `90m`, `24h` or `7d`".to_owned())?;
+    let whole = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).map_err(|error| error.to_string())?;
+    Duration::try_from(whole).map_err(|_| "it is not negative".to_owned())
 }

@@ -75,6 +75,8 @@ pub enum Contract {
     PendingStore,
     /// Events, and commits that append them.
     EventStore,
+    /// The outbox, and commits that write to it.
+    OutboxStore,
 }
 
 /// How a case ended.

@@ -42,6 +42,7 @@ mod errors;
 mod event;
 mod ids;
 mod log;
+mod outbox;
 mod page;
 mod pending;
 mod process;

@@ -3,9 +3,9 @@
 use std::{fmt, time::Duration};
 
 use crate::{
-    codec::{Codec, DecodeError, serde_by_codec},
+    codec::{Codec, DecodeError, serde_by_codec, sha256},
     error::{Error, Result},
-    id::DispatchId,
+    id::{DispatchId, IdSource},
 };
 
 /// The longest lease.
@@ -26,6 +26,21 @@ impl ClaimToken {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// A new token, of an incarnation of the store (FI-12).
+    pub(crate) fn made(incarnation: u64, ids: &dyn IdSource) -> Self {
+        Self(format!("{incarnation}.{}", ids.next_id()))
+    }
+
+    /// What is stored of it: nobody who reads that holds the claim.
+    pub(crate) fn digest(&self) -> String {
+        sha256(&self.0)
+    }
+
+    /// Whether it was made in this incarnation: an earlier one may speak of a claim that is lost.
+    pub(crate) fn is_of(&self, incarnation: u64) -> bool {
+        self.0.split_once('.').is_some_and(|(made, _)| made.parse() == Ok(incarnation))
     }
 }
 

@@ -5,7 +5,7 @@
 //!
 //! # Layout
 //! - ids, time, JSON, errors, limits, versions, pages, claims, progress: one file each
-//! - `thread`, `log`, `run`, `commit`, `context`, `pending`: a folder for each domain, with
+//! - `thread`, `log`, `run`, `commit`, `context`, `pending`, `event`, `outbox`: a folder for each domain, with
 //!   `record` (data), `query` (filters), `rules` (pure decisions) and `store` (the contract)
 //! - [`ext`]: what users call besides: fork, checkpoint, rewind, streams, comparisons
 //! - [`codec`]: how records become JSON and come back with everything that nobody knew
@@ -48,6 +48,7 @@ pub mod event;
 pub mod ext;
 pub mod inspect;
 pub mod log;
+pub mod outbox;
 pub mod pending;
 pub mod run;
 pub mod thread;
@@ -76,6 +77,11 @@ pub use self::{
         Direction, Entry, EntryQuery, ImportOrigin, Interval, JsonMap, Label, Leaf, LogReader, Media, MediaSource,
         Message, NewBody, NewEntry, Opaque, Origin, ParentRef, Provenance, Rewind, RewindTo, Role, Snapshot, Thinking,
         TokenCounts, ToolResult, ToolUse, Usage, UsageRecord, Visibility,
+    },
+    outbox::{
+        ClaimOutbox, ClaimedOutbox, ClaimedOutboxRow, ExtendOutbox, NewOutboxRow, OutboxChoice, OutboxClaim,
+        OutboxCounts, OutboxFilter, OutboxQuery, OutboxRow, OutboxSettlement, OutboxStatus, OutboxStore, PurgeOutbox,
+        RequeueOutbox, Requeued, SettleOutbox,
     },
     page::{
         Cursor, CursorKey, CursorScope, DEFAULT_PAGE, MAX_BYTES_READ, MAX_PAGE, MAX_RECORDS_READ, Page, PageBuilder,

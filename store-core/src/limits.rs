@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of one record: an entry, a run, a pending input, one state value. 64 MiB.
+    /// Bytes of one record: an entry, a run, a pending input, an event, an outbox row, one state value. 64 MiB.
     pub record_bytes: u64,
     /// Bytes of one commit, or of one append, in all. 128 MiB.
     pub commit_bytes: u64,
@@ -16,6 +16,8 @@ pub struct Limits {
     pub commit_inputs: u64,
     /// Events of one commit, or of one append. 1,000.
     pub commit_events: u64,
+    /// Outbox rows of one commit, and those that one call names. 1,000.
+    pub commit_outbox: u64,
     /// Keys of thread state that one commit changes. 1,000.
     pub commit_state_keys: u64,
     /// Bytes of a title, a label or an error text. 1 KiB.
@@ -42,6 +44,7 @@ impl Default for Limits {
             commit_entries: 1_000,
             commit_inputs: 1_000,
             commit_events: 1_000,
+            commit_outbox: 1_000,
             commit_state_keys: 1_000,
             text_bytes: 1 << 10,
             metadata_bytes: 64 << 10,
@@ -64,6 +67,7 @@ impl Limits {
             commit_entries: self.commit_entries.min(other.commit_entries),
             commit_inputs: self.commit_inputs.min(other.commit_inputs),
             commit_events: self.commit_events.min(other.commit_events),
+            commit_outbox: self.commit_outbox.min(other.commit_outbox),
             commit_state_keys: self.commit_state_keys.min(other.commit_state_keys),
             text_bytes: self.text_bytes.min(other.text_bytes),
             metadata_bytes: self.metadata_bytes.min(other.metadata_bytes),

@@ -10,6 +10,7 @@ use crate::{
     error::Result,
     event::EventStore,
     id::TenantId,
+    outbox::OutboxStore,
     page::{Page, PageRequest},
     pending::PendingStore,
     thread::ThreadRunStore,
@@ -67,6 +68,8 @@ pub struct TenantStores {
     pub pending: Option<Arc<dyn PendingStore>>,
     /// What happened.
     pub events: Option<Arc<dyn EventStore>>,
+    /// What is to be delivered elsewhere.
+    pub outbox: Option<Arc<dyn OutboxStore>>,
     /// What writes to them.
     pub commits: Option<Arc<dyn CommitCoordinator>>,
 }
@@ -75,8 +78,13 @@ impl TenantStores {
     /// The handles of a store that keeps threads: the coordinator, and the stores that it writes to.
     #[must_use]
     pub fn of_threads(commits: Arc<dyn CommitCoordinator>) -> Self {
-        let (threads, pending, events) = (commits.threads(), commits.pending(), commits.events());
-        Self { threads: Some(threads), pending: Some(pending), events: Some(events), commits: Some(commits) }
+        Self {
+            threads: Some(commits.threads()),
+            pending: Some(commits.pending()),
+            events: Some(commits.events()),
+            outbox: Some(commits.outbox()),
+            commits: Some(commits),
+        }
     }
 }
 
@@ -86,6 +94,7 @@ impl fmt::Debug for TenantStores {
             .field("threads", &self.threads.is_some())
             .field("pending", &self.pending.is_some())
             .field("events", &self.events.is_some())
+            .field("outbox", &self.outbox.is_some())
             .field("commits", &self.commits.is_some())
             .finish()
     }

@@ -1,10 +1,12 @@
 //! The values of the index, and reading them whatever they are read through.
 
 use store_core::{
-    EntryId, EventId, EventKey, Json, Result, Run, RunId, RunPhase, Scope, TenantId, ThreadId, Timestamp, WriterId,
+    EntryId, EventId, EventKey, Json, OutboxId, Result, Run, RunId, RunPhase, Scope, TenantId, ThreadId, Timestamp,
+    WriterId,
     codec::{Codec, DecodeError, Fields, Object},
     event::{EventKeyRecord, ScopeState},
     log::{Marks, Node},
+    outbox::StoredOutboxRow,
     pending::DecisionRecord,
     thread::{IdRecord, StoredThread},
 };
@@ -251,6 +253,16 @@ impl Codec for EventKeyRow {
     }
 }
 
+/// Where a payload stands.
+pub(crate) fn payload_place(log: u64, span: Span) -> Vec<u8> {
+    [&log.to_be_bytes() as &[u8], &span.encode()].concat()
+}
+
+fn read_payload_place(bytes: &[u8]) -> Option<(u64, Span)> {
+    let (log, span) = bytes.split_first_chunk::<8>()?;
+    Some((u64::from_be_bytes(*log), Span::decode(span)?))
+}
+
 /// A span as numbers.
 fn wide(span: Span) -> Vec<u64> {
     vec![span.offset, u64::from(span.len), u64::from(span.crc)]
@@ -406,6 +418,16 @@ pub(crate) trait Rows: Get {
     fn event_log(&self, tenant: &TenantId, id: &ThreadId) -> Result<Option<u64>> {
         let bytes = self.get(table::event_log(tenant, id).as_bytes())?;
         bytes.map(|bytes| table::last_number(&bytes).ok_or_else(|| damaged("log of events"))).transpose()
+    }
+
+    fn outbox_row(&self, tenant: &TenantId, id: &OutboxId) -> Result<Option<StoredOutboxRow>> {
+        load(self, "outbox row", &table::outbox_row(tenant, id))
+    }
+
+    /// Where the payload of a row stands: in which log, and where there.
+    fn outbox_payload(&self, tenant: &TenantId, id: &OutboxId) -> Result<Option<(u64, Span)>> {
+        let bytes = self.get(table::outbox_payload(tenant, id).as_bytes())?;
+        bytes.map(|bytes| read_payload_place(&bytes).ok_or_else(|| damaged("outbox row"))).transpose()
     }
 
     fn commit_span(&self, log: u64, key: &store_core::CommitKey) -> Result<Option<Span>> {

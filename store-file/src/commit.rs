@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use store_core::{Commit, CommitCoordinator, Error, EventStore, PendingStore, Receipt, Result, ThreadRunStore};
+use store_core::{
+    Commit, CommitCoordinator, Error, EventStore, OutboxStore, PendingStore, Receipt, Result, ThreadRunStore,
+};
 
 use crate::{
     tenant::Tenant,
@@ -28,6 +30,10 @@ impl CommitCoordinator for Tenant {
     }
 
     fn events(&self) -> Arc<dyn EventStore> {
+        Arc::new(self.clone())
+    }
+
+    fn outbox(&self) -> Arc<dyn OutboxStore> {
         Arc::new(self.clone())
     }
 }

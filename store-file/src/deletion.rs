@@ -353,7 +353,7 @@ pub(crate) fn drop_tenant(shared: &Shared, tenant: &TenantId, state: &TenantStat
     finish_drop(shared, tenant).map_err(begun)
 }
 
-/// Takes all events of a tenant out of the index. Their logs wait for the purge.
+/// Takes all events of a tenant, and its outbox, out of the index. Their logs wait for the purge.
 fn drop_events(shared: &Shared, tenant: &TenantId) -> Result<()> {
     loop {
         let snapshot = shared.index.snapshot();
@@ -371,7 +371,7 @@ fn drop_events(shared: &Shared, tenant: &TenantId) -> Result<()> {
             staged.delete(Key::from_bytes(&key));
             keys += 1;
         }
-        for list in table::events_of(tenant) {
+        for list in table::events_of(tenant).into_iter().chain(table::outbox_of(tenant)) {
             for pair in snapshot.prefix(list.as_bytes(), Direction::Forward).take(STEP) {
                 staged.delete(Key::from_bytes(&pair?.0));
                 keys += 1;

@@ -1,9 +1,9 @@
 //! What a round of a writer holds besides its log: a run belongs to one thread (RU-6), a scope and a key of events have
-//! one order for all logs (EV-3, EV-5).
+//! one order for all logs (EV-3, EV-5), and so have keys and groups of the outbox (OB-3, OB-11).
 
 use std::collections::BTreeSet;
 
-use store_core::{EventKey, RunId, Scope, TenantId, WriterId};
+use store_core::{DedupeKey, EventKey, LaneId, OutboxTarget, RunId, Scope, TenantId, WriterId, outbox::OrderGroup};
 
 use crate::shared::Shared;
 
@@ -13,6 +13,8 @@ pub(crate) enum Resource {
     Run(RunId),
     Scope(Scope),
     EventKey(WriterId, EventKey),
+    OutboxKey(LaneId, OutboxTarget, DedupeKey),
+    OutboxGroup(OrderGroup),
 }
 
 /// Resources that the writer of no other log may write about meanwhile.

@@ -12,9 +12,9 @@
 //!
 //! The store, in the roles that every backend has:
 //! - `store`, `config`, `tenant`: opening, closing, options, handles
-//! - `threads`, `entries`, `runs`, `pending`, `events`, `commit`: the contracts, a file each
+//! - `threads`, `entries`, `runs`, `pending`, `events`, `outbox`, `commit`: the contracts, a file each
 //! - `codec`, `line`, `table`: how records stand in logs and in the index
-//! - `followers`: who waits for events
+//! - `rows`: the outbox in the index, as its rules ask for it; `followers`: who waits for events
 //! - `writer`, `view`, `staged`, `fold`: planning and writing the groups of a thread, and what they change in the index
 //! - `root`, `deletion`, `purge`, `facts`: facts about several threads, and what deletions left behind
 //! - `space`: what a full disk leaves to work with
@@ -42,6 +42,7 @@ mod lock;
 mod log;
 mod meta;
 mod opening;
+mod outbox;
 mod pages;
 mod pending;
 mod pool;
@@ -50,6 +51,7 @@ mod readers;
 mod registry;
 mod replay;
 mod root;
+mod rows;
 mod runs;
 mod shared;
 mod space;

@@ -13,7 +13,7 @@ use crate::{
     shared::{Part, Shared, guard},
     staged::Staged,
     table, view,
-    writer::append_to,
+    writer::{append_to, move_rows},
 };
 
 /// How many keys a step removes.
@@ -98,16 +98,16 @@ pub(crate) fn step(shared: &Shared, log: u64, row: &LogRow) -> Result<Step> {
     if shared.damage.unread.contains(&(row.tenant.clone(), row.thread.clone(), row.generation)) {
         return Ok(Step::Gone);
     }
-    // Events outlive their thread, and not their tenant.
+    // Events and rows of the outbox outlive their thread, and not their tenant.
     let is_dropped = shared.index.get(table::dropping(&row.tenant).as_bytes())?.is_some();
-    if !is_dropped && row.generation > 0 && adopt(shared, log, row)? {
+    if !is_dropped && row.generation > 0 && (adopt(shared, log, row)? || adopt_rows(shared, log, row)?) {
         return Ok(Step::Goes);
     }
     let snapshot = shared.index.snapshot();
     let mut staged = Staged::new(&shared.index);
     let mut held = Held::new(shared, &row.tenant);
     let mut keys = 0;
-    let under = table::OF_LOG.iter().chain(&table::EVENTS_OF_LOG).map(|sort| table::of_log(*sort, log));
+    let under = table::OF_LOG.iter().chain(&table::LEFT_BY_LOG).map(|sort| table::of_log(*sort, log));
     for prefix in under {
         for pair in snapshot.prefix(prefix.as_bytes(), Direction::Forward).take(KEYS - keys) {
             let (key, _) = pair?;
@@ -197,6 +197,35 @@ fn adopt(shared: &Shared, log: u64, row: &LogRow) -> Result<bool> {
         append_to(shared, &key, lines, true)?;
     }
     Ok(!ids.is_empty() || !keys.is_empty())
+}
+
+/// Writes rows of the outbox that outlive their thread to the log of the outbox, up to a bound. Whether there was
+/// anything to do.
+fn adopt_rows(shared: &Shared, log: u64, row: &LogRow) -> Result<bool> {
+    let snapshot = shared.index.snapshot();
+    let (mut ids, mut bytes) = (Vec::new(), 0);
+    for pair in snapshot.prefix(table::log_outbox(log).as_bytes(), Direction::Forward).take(KEYS) {
+        let id = table::read_log_outbox(&pair?.0).ok_or_else(|| crate::codec::damaged("outbox row"))?;
+        bytes += snapshot.outbox_payload(&row.tenant, &id)?.map_or(0, |(_, span)| u64::from(span.len));
+        ids.push(id);
+        if bytes > BYTES {
+            break;
+        }
+    }
+    if ids.is_empty() {
+        return Ok(false);
+    }
+    let _writing = shared.writing.read();
+    if guard(&shared.tenants).get(&row.tenant).is_some_and(|tenant| tenant.is_closed()) {
+        return Err(Error::closed());
+    }
+    let key = (row.tenant.clone(), crate::outbox::log_id()?, Part::Events);
+    move_rows(shared, &key, log, &ids)?;
+    // What was moved, or is gone, does not stand under this log any more.
+    let mut staged = Staged::new(&shared.index);
+    ids.iter().for_each(|id| staged.delete(table::log_outbox(log).text(id.as_str())));
+    shared.index.apply(staged.into_changes())?;
+    Ok(true)
 }
 
 /// Removes the log itself.

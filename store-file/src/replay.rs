@@ -38,6 +38,8 @@ pub(crate) struct Replay<'a> {
     known: Known,
     next_log: u64,
     damage: Damage,
+    /// Logs that are read again from their beginning, though the index is not ahead of them.
+    again: BTreeSet<u64>,
     /// Scopes of events that were trimmed.
     trimmed: BTreeSet<(TenantId, Scope)>,
 }
@@ -52,6 +54,7 @@ impl<'a> Replay<'a> {
             known: Known::new(),
             next_log: 1,
             damage: Damage::default(),
+            again: BTreeSet::new(),
             trimmed: BTreeSet::new(),
         };
         let snapshot = index.snapshot();
@@ -70,6 +73,7 @@ impl<'a> Replay<'a> {
     /// Reads every log as far as the index does not cover it.
     pub(crate) fn all(&mut self, opening: &mut Opening) -> Result<()> {
         self.load_known()?;
+        self.again = self.with_lost_rows()?;
         let files = self.files()?;
         let total = Some(length(files.len()));
         for (done, path) in (1..).zip(&files) {
@@ -115,7 +119,28 @@ impl<'a> Replay<'a> {
             let folder = folder.join(&tenant)?;
             files.extend(self.entries(&folder, Kind::File)?.iter().filter_map(|name| folder.join(name).ok()));
         }
+        // What becomes of rows of the outbox is worked in behind the rows themselves.
+        files.sort_by_key(|path| path.as_str().ends_with(".0.jsonl"));
         Ok(files)
+    }
+
+    /// The logs that have something of the outbox of a tenant of which the index says more than is durable: what it
+    /// says of a row is from several logs, and is worked out from all of them again.
+    fn with_lost_rows(&self) -> Result<BTreeSet<u64>> {
+        let ahead = self.known.iter().filter(|(_, (_, row, _))| row.end.offset > row.synced);
+        let tenants: BTreeSet<_> = ahead.map(|((tenant, ..), _)| tenant).collect();
+        let (snapshot, own) = (self.index.snapshot(), crate::outbox::log_id()?);
+        let mut logs = BTreeSet::new();
+        for ((_, thread, generation), (log, ..)) in
+            self.known.iter().filter(|((tenant, ..), _)| tenants.contains(tenant))
+        {
+            let rows = table::log_outbox(*log);
+            let has_rows = snapshot.prefix(rows.as_bytes(), Direction::Forward).next().transpose()?.is_some();
+            if has_rows || (*generation == 0 && *thread == own) {
+                logs.insert(*log);
+            }
+        }
+        Ok(logs)
     }
 
     fn load_known(&mut self) -> Result<()> {
@@ -149,7 +174,9 @@ impl<'a> Replay<'a> {
         drop(file);
         let Some((header, start)) = header else { return self.headless(path, opening) };
         let known = self.known.remove(&(header.tenant.clone(), header.thread.clone(), header.generation));
+        let again = known.as_ref().is_some_and(|(log, ..)| self.again.contains(log));
         if let Some((_, row, _)) = &known
+            && !again
             && row.end.offset == len
             && row.synced == len
         {
@@ -167,7 +194,7 @@ impl<'a> Replay<'a> {
         // An index that is ahead of its log, or of what is durable of it, may speak of what is lost: what it says of
         // this log is worked out again.
         let durable = row.as_ref().map_or(0, |row| row.synced);
-        let ahead = row.as_ref().is_some_and(|row| row.end.offset > len.min(row.synced));
+        let ahead = again || row.as_ref().is_some_and(|row| row.end.offset > len.min(row.synced));
         if ahead {
             self.forget(&owner)?;
         }
@@ -216,6 +243,7 @@ impl<'a> Replay<'a> {
             staged.delete_all(&table::of_log(sort, owner.log))?;
         }
         fold::events::forget(&mut staged, &owner.tenant, owner.log)?;
+        fold::outbox::forget(&mut staged, owner)?;
         if owner.generation == 0 {
             staged.delete(table::event_log(&owner.tenant, &owner.thread));
         }

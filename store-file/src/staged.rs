@@ -5,11 +5,11 @@ use std::{
     collections::{BTreeSet, HashMap},
 };
 
-use store_core::{Result, Scope, TenantId};
+use store_core::{Result, Scope, TenantId, outbox::OrderGroup};
 
 use crate::{
     codec::{Get, damaged},
-    index::{Changes, Direction, Index, Key},
+    index::{Changes, Direction, Index, Key, after_prefix},
     table,
 };
 
@@ -22,6 +22,9 @@ pub(crate) struct Staged<'a> {
     touched: BTreeSet<u64>,
     /// Scopes that get events: who follows them is told when these show.
     scopes: BTreeSet<(TenantId, Scope)>,
+    /// Groups of the outbox whose rows change: which of them is next is settled when that shows, since others may
+    /// change rows of the same group meanwhile.
+    groups: BTreeSet<(TenantId, OrderGroup)>,
     /// What was read of the index, which stays: nobody else writes what a writer decides by.
     found: RefCell<HashMap<Vec<u8>, Option<Vec<u8>>>>,
 }
@@ -33,6 +36,7 @@ impl<'a> Staged<'a> {
             changes: Changes::default(),
             touched: BTreeSet::new(),
             scopes: BTreeSet::new(),
+            groups: BTreeSet::new(),
             found: RefCell::default(),
         }
     }
@@ -53,6 +57,35 @@ impl<'a> Staged<'a> {
     /// Says that a scope gets an event, or loses some.
     pub(crate) fn tell(&mut self, tenant: &TenantId, scope: &Scope) {
         self.scopes.insert((tenant.clone(), scope.clone()));
+    }
+
+    /// Says that a row of a group of the outbox changes.
+    pub(crate) fn settle_group(&mut self, tenant: &TenantId, group: OrderGroup) {
+        self.groups.insert((tenant.clone(), group));
+    }
+
+    /// The groups of the outbox whose rows change.
+    pub(crate) fn groups(&self) -> BTreeSet<(TenantId, OrderGroup)> {
+        self.groups.clone()
+    }
+
+    /// The first key that starts with `prefix` in a direction, behind one of them.
+    pub(crate) fn next(&self, prefix: &Key, after: Option<Vec<u8>>, direction: Direction) -> Result<Option<Vec<u8>>> {
+        let (mut from, mut to) = (prefix.as_bytes().to_vec(), after_prefix(prefix.as_bytes()));
+        match (after, direction) {
+            (Some(after), Direction::Forward) => from = [after, vec![0]].concat(),
+            (Some(after), Direction::Backward) => to = after,
+            (None, _) => {}
+        }
+        let snapshot = self.index.snapshot();
+        let mut stored = snapshot.range(&from, &to, direction).map(|pair| pair.map(|(key, _)| key));
+        let stored = stored.find(|key| key.as_ref().map_or(true, |key| self.changes.get(key).is_none())).transpose()?;
+        let added = self.changes.first_put(&from, &to, direction);
+        Ok(match (stored, added) {
+            (Some(stored), Some(added)) if direction == Direction::Forward => Some(stored.min(added)),
+            (Some(stored), Some(added)) => Some(stored.max(added)),
+            (stored, added) => stored.or(added),
+        })
     }
 
     /// Forgets what was read: another writer may have changed it in the name of this one.

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use store_core::{
-    CommitKey, CursorKey, EntryId, EventId, EventKey, Json, PendingInput, Result, Run, RunId, Scope, TenantId, Thread,
-    ThreadId, Version, WriterId,
+    CommitKey, CursorKey, EntryId, EventId, EventKey, Json, OutboxId, PendingInput, Result, Run, RunId, Scope,
+    TenantId, Thread, ThreadId, Version, WriterId,
     codec::DecodeError,
     commit::{CommitView, KeyRecord, LogView},
     event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
     log::{MarkSource, Marks, Node, Nodes},
+    outbox::{OutboxList, OutboxPlace, OutboxRows, StoredOutboxRow},
     pending::{DecisionRecord, StoredInput},
     thread::{IdRecord, StoredThread},
 };
@@ -16,8 +17,10 @@ use store_core::{
 use crate::{
     codec::{NodeRow, Rows, damaged},
     fold::Told,
+    index::Direction,
     line::{self, CommitLine},
     log::{Span, read_line},
+    rows,
     shared::Shared,
     staged::Staged,
     table,
@@ -110,6 +113,24 @@ impl EventView for View<'_> {
 
     fn sealer(&self) -> (&TenantId, &CursorKey) {
         (self.tenant, &self.shared.cursor_key)
+    }
+}
+
+impl OutboxRows for View<'_> {
+    fn row(&self, id: &OutboxId) -> Result<Option<StoredOutboxRow>> {
+        // With relaxed durability a power cut must not take a row and leave a receipt that names it.
+        if let Some((log, _)) = self.staged.outbox_payload(self.tenant, id)?.filter(|(log, _)| self.log != Some(*log)) {
+            self.shared.settle_log(log)?;
+        }
+        self.staged.outbox_row(self.tenant, id)
+    }
+
+    fn next(&self, list: &OutboxList, after: Option<&OutboxPlace>) -> Result<Option<OutboxPlace>> {
+        rows::place(self.staged, self.tenant, list, (after, Direction::Forward))
+    }
+
+    fn last(&self, list: &OutboxList) -> Result<Option<OutboxPlace>> {
+        rows::place(self.staged, self.tenant, list, (None, Direction::Backward))
     }
 }
 

@@ -4,16 +4,17 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use store_core::{
-    Commit, CommitCoordinator, EventStore, PendingStore, Receipt, Result, Run, ThreadRunStore,
+    Commit, CommitCoordinator, EventStore, OutboxStore, PendingStore, Receipt, Result, Run, ThreadRunStore,
     commit::{self, Decision, Needs, Plan},
     thread::StoredThread,
 };
 
 use crate::{
     events::MemoryEvents,
+    outbox::MemoryOutbox,
     pending::MemoryPending,
     slot::{Contents, Slot},
-    tenant::{Events, Index, Tenant},
+    tenant::{Events, Index, Outbox, Tenant},
     threads::MemoryThreads,
     view::{EventsView, View},
 };
@@ -50,6 +51,10 @@ impl CommitCoordinator for MemoryCommits {
     fn events(&self) -> Arc<dyn EventStore> {
         Arc::new(MemoryEvents::new(Arc::clone(&self.tenant)))
     }
+
+    fn outbox(&self) -> Arc<dyn OutboxStore> {
+        Arc::new(MemoryOutbox::new(Arc::clone(&self.tenant)))
+    }
 }
 
 impl fmt::Debug for MemoryCommits {
@@ -63,39 +68,41 @@ impl fmt::Debug for MemoryCommits {
 /// Runs of other threads are looked at without holding anything of them: if one of those that the plan saw came or went
 /// meanwhile, it is planned again. Each round means that somebody else got on.
 fn write(tenant: &Tenant, slot: &mut Slot, commit: &Commit, needs: &Needs) -> Result<Receipt> {
-    if commit.events.is_some() {
-        return write_with_events(tenant, slot, commit, needs);
+    if commit.events.is_some() || !commit.outbox.is_empty() {
+        return write_with_more(tenant, slot, commit, needs);
     }
     loop {
         let outside = tenant.index.read().outside(needs);
         let events = EventsView { events: &Events::default(), tenant };
-        let view = View { slot, outside: &outside, events };
+        let view = View { slot, outside: &outside, events, outbox: &Outbox::default() };
         let plan = match commit::plan(&view, commit, tenant.setting())? {
-            Decision::Repeat(receipt) => return Ok(receipt),
+            Decision::Repeat(receipt) => return Ok(*receipt),
             Decision::Write(plan) => plan,
         };
         let mut index = tenant.index.write();
         if index.still_holds(needs, &outside) {
-            return Ok(apply(&mut index, slot, commit, *plan));
+            return apply(&mut index, slot, commit, *plan);
         }
     }
 }
 
-/// The same with the index locked all the while: the places of events in their scopes are planned with the rest.
-fn write_with_events(tenant: &Tenant, slot: &mut Slot, commit: &Commit, needs: &Needs) -> Result<Receipt> {
+/// The same with the index locked all the while: the places of events in their scopes, and the numbers and keys of rows
+/// of the outbox, are planned with the rest.
+fn write_with_more(tenant: &Tenant, slot: &mut Slot, commit: &Commit, needs: &Needs) -> Result<Receipt> {
     let mut index = tenant.index.write();
     let outside = index.outside(needs);
     let events = EventsView { events: &index.events, tenant };
-    let view = View { slot, outside: &outside, events };
+    let view = View { slot, outside: &outside, events, outbox: &index.outbox };
     match commit::plan(&view, commit, tenant.setting())? {
-        Decision::Repeat(receipt) => Ok(receipt),
-        Decision::Write(plan) => Ok(apply(&mut index, slot, commit, *plan)),
+        Decision::Repeat(receipt) => Ok(*receipt),
+        Decision::Write(plan) => apply(&mut index, slot, commit, *plan),
     }
 }
 
 /// Writes a plan, for all readers at once.
-fn apply(index: &mut Index, slot: &mut Slot, commit: &Commit, mut plan: Plan) -> Receipt {
+fn apply(index: &mut Index, slot: &mut Slot, commit: &Commit, mut plan: Plan) -> Result<Receipt> {
     let receipt = plan.receipt.clone();
+    index.outbox.apply(std::mem::take(&mut plan.outbox))?;
     index.put_id(&commit.thread, slot, std::mem::take(&mut plan.id));
     let runs: Vec<_> = std::mem::take(&mut plan.runs).into_iter().map(Arc::new).collect();
     let events = plan.events.take();
@@ -109,7 +116,7 @@ fn apply(index: &mut Index, slot: &mut Slot, commit: &Commit, mut plan: Plan) ->
     if let Some(events) = events {
         index.events.apply(events);
     }
-    receipt
+    Ok(receipt)
 }
 
 fn put(slot: &mut Slot, plan: Plan, thread: Arc<StoredThread>, runs: Vec<Arc<Run>>) {

@@ -6,7 +6,7 @@
 //! # Layout
 //! - `config`: what a store is opened with
 //! - `store`: opening, tenants, closing
-//! - `threads`, `log`, `runs`, `pending`, `events`, `commit`: the contracts of a tenant
+//! - `threads`, `log`, `runs`, `pending`, `events`, `outbox`, `commit`: the contracts of a tenant
 //! - `view`: what their plans look at
 //! - `tenant`: the state of a tenant: its slots, and the index over them
 //! - `slot`: the state of one thread id: the log, and what is derived from it
@@ -37,6 +37,7 @@ mod events;
 mod inspect;
 mod locks;
 mod log;
+mod outbox;
 mod pause;
 mod pending;
 mod runs;

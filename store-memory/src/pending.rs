@@ -11,7 +11,7 @@ use store_core::{
 
 use crate::{
     slot::{Contents, Slot},
-    tenant::{Events, Tenant},
+    tenant::{Events, Outbox, Tenant},
     view::{EventsView, View},
 };
 
@@ -38,7 +38,7 @@ impl MemoryPending {
             // Only a run of this thread counts, and those stay as they are while the slot is locked.
             let outside = tenant.index.read().outside_runs(runs);
             let events = EventsView { events: &Events::default(), tenant };
-            let change = plan(&View { slot, outside: &outside, events }, tenant)?;
+            let change = plan(&View { slot, outside: &outside, events, outbox: &Outbox::default() }, tenant)?;
             if let Some(plan) = change.plan {
                 write(tenant, slot, *plan);
             }

@@ -1,17 +1,19 @@
 //! What a plan looks at.
 
 use store_core::{
-    CommitKey, CursorKey, EntryId, EventId, EventKey, Json, Result, Run, RunId, Scope, TenantId, ThreadId, WriterId,
+    CommitKey, CursorKey, EntryId, EventId, EventKey, Json, OutboxId, Result, Run, RunId, Scope, TenantId, ThreadId,
+    WriterId,
     commit::{CommitView, KeyRecord, LogView},
     event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
     log::{MarkSource, Marks, Node, Nodes},
+    outbox::{OutboxList, OutboxPlace, OutboxRows, StoredOutboxRow},
     pending::{DecisionRecord, StoredInput},
     thread::{IdRecord, StoredThread},
 };
 
 use crate::{
     slot::{Contents, Slot},
-    tenant::{Events, Outside, Tenant},
+    tenant::{Events, Outbox, Outside, Tenant},
 };
 
 /// What is stored, as a plan asks for it.
@@ -19,6 +21,7 @@ pub(crate) struct View<'a> {
     pub(crate) slot: &'a Slot,
     pub(crate) outside: &'a Outside,
     pub(crate) events: EventsView<'a>,
+    pub(crate) outbox: &'a Outbox,
 }
 
 /// What the plan of an append of events looks at.
@@ -61,6 +64,20 @@ impl EventView for View<'_> {
 
     fn sealer(&self) -> (&TenantId, &CursorKey) {
         self.events.sealer()
+    }
+}
+
+impl OutboxRows for View<'_> {
+    fn row(&self, id: &OutboxId) -> Result<Option<StoredOutboxRow>> {
+        self.outbox.row(id)
+    }
+
+    fn next(&self, list: &OutboxList, after: Option<&OutboxPlace>) -> Result<Option<OutboxPlace>> {
+        self.outbox.next(list, after)
+    }
+
+    fn last(&self, list: &OutboxList) -> Result<Option<OutboxPlace>> {
+        self.outbox.last(list)
     }
 }
 

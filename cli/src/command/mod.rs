@@ -11,6 +11,7 @@ mod export;
 mod fork;
 mod import;
 mod label;
+mod outbox;
 mod pending;
 mod repair;
 mod rewind;
@@ -55,6 +56,7 @@ pub(crate) enum SessionCommand {
     Events(events::Args),
     Append(append::Args),
     Pending(pending::Args),
+    Outbox(outbox::Args),
     Fork(fork::Args),
     Checkpoint(checkpoint::Args),
     Rewind(rewind::Args),
@@ -113,6 +115,7 @@ impl SessionCommand {
             Self::Tenants(args) => args.access(),
             Self::Repair(args) => args.access(),
             Self::Pending(args) => args.access(),
+            Self::Outbox(args) => args.access(),
             Self::Fork(_)
             | Self::Checkpoint(_)
             | Self::Rewind(_)
@@ -144,6 +147,7 @@ impl SessionCommand {
             Self::Events(args) => events::run(args, session, out).await,
             Self::Append(args) => append::run(args, session, out).await,
             Self::Pending(args) => pending::run(args, session, out).await,
+            Self::Outbox(args) => outbox::run(args, session, out).await,
             Self::Fork(args) => fork::run(args, session, out).await,
             Self::Checkpoint(args) => checkpoint::run(args, session, out).await,
             Self::Rewind(args) => rewind::run(args, session, out).await,

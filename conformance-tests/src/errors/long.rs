@@ -1,8 +1,9 @@
 //! Refusals of requests whose ids and names are as long as they may be.
 
 use store_core::{
-    AppendEvents, AppendPending, Commit, DeleteRequest, Error, Expect, InputRef, Json, Message, NewEvent, NewInput,
-    NewThread, PendingUpdate, Scope, StateChange, StateOp, TenantStores, ThreadFields, ThreadPatch,
+    AppendEvents, AppendPending, ClaimToken, Commit, DeleteRequest, Error, Expect, InputRef, Json, Message, NewEvent,
+    NewInput, NewOutboxRow, NewThread, OutboxSettlement, PendingUpdate, RequeueOutbox, Scope, SettleOutbox,
+    StateChange, StateOp, TenantStores, ThreadFields, ThreadPatch,
 };
 
 use crate::{
@@ -17,6 +18,7 @@ pub(super) async fn refused_with(contract: Contract, stores: &TenantStores, long
         Contract::CommitCoordinator => of_commits(stores, long).await,
         Contract::PendingStore => of_pending(stores, long).await,
         Contract::EventStore => of_events(stores, long).await,
+        Contract::OutboxStore => of_outbox(stores, long).await,
     };
     ends.into_iter().filter_map(|(call, ended)| Some((call, ended.err()?))).collect()
 }
@@ -74,5 +76,23 @@ async fn of_events(stores: &TenantStores, long: &str) -> Vec<(&'static str, stor
     vec![
         ("long event key", events.append_events(keyed("y")).await.map(drop)),
         ("long scope", events.append_events(other).await.map(drop)),
+    ]
+}
+
+async fn of_outbox(stores: &TenantStores, long: &str) -> Vec<(&'static str, store_core::Result<()>)> {
+    let (Some(outbox), Some(commits)) = (&stores.outbox, &stores.commits) else { return Vec::new() };
+    let keyed = |attempts| {
+        let row = NewOutboxRow::new(id(long), id(long), Json::null()).with_dedupe_key(id(long));
+        Commit::new(id(long)).with_outbox([row.with_max_attempts(attempts)])
+    };
+    let _kept = commits.commit(keyed(1)).await;
+    let settle = SettleOutbox::new(id(long), ClaimToken::new(long), OutboxSettlement::Delivered);
+    let settled = outbox.settle_outbox(vec![settle]).await.and_then(|answers| answers.into_iter().collect());
+    let requeued = outbox.requeue_outbox(RequeueOutbox::ids([id(long)])).await;
+    let requeued = requeued.and_then(|answers| answers.into_iter().try_for_each(|answer| answer.outcome));
+    vec![
+        ("long key of a row", commits.commit(keyed(2)).await.map(drop)),
+        ("long row: settle", settled.map(|_: Vec<_>| ())),
+        ("long row: requeue", requeued),
     ]
 }

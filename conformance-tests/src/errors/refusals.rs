@@ -1,11 +1,14 @@
 //! One refused call for each way in which a contract refuses.
 
+use std::time::Duration;
+
 use store_core::{
-    AppendEvents, AppendPending, ChildStrategy, ClaimNumber, ClaimToken, Commit, ContextRequest, Cursor, Decision,
-    DecisionAction, DeleteRequest, EntryQuery, Error, EventQuery, Expect, Fence, InputRef, Json, Label, Message,
-    NewEntry, NewEvent, NewInput, NewThread, PageRequest, PendingUpdate, PruneRequest, Reorder, Result, Role,
-    RunChange, RunOutcome, RunStatus, Scope, Start, StateChange, StateOp, Subscribe, TenantStores, ThreadFields,
-    ThreadId, ThreadPatch, ThreadQuery, Timestamp, TrimBefore, TrimRequest, Version,
+    AppendEvents, AppendPending, ChildStrategy, ClaimNumber, ClaimOutbox, ClaimToken, Commit, ContextRequest, Cursor,
+    Decision, DecisionAction, DeleteRequest, EntryQuery, Error, EventQuery, Expect, ExtendOutbox, Fence, InputRef,
+    Json, Label, Message, NewEntry, NewEvent, NewInput, NewOutboxRow, NewThread, OutboxQuery, OutboxSettlement,
+    PageRequest, PendingUpdate, PruneRequest, PurgeOutbox, Reorder, RequeueOutbox, Result, Role, RunChange, RunOutcome,
+    RunStatus, Scope, SettleOutbox, Start, StateChange, StateOp, Subscribe, TenantStores, ThreadFields, ThreadId,
+    ThreadPatch, ThreadQuery, Timestamp, TrimBefore, TrimRequest, Version,
 };
 
 use crate::{
@@ -80,6 +83,7 @@ pub(crate) async fn refused_calls(
         Contract::CommitCoordinator => of_commits(stores).await,
         Contract::PendingStore => of_pending(stores).await,
         Contract::EventStore => of_events(stores).await,
+        Contract::OutboxStore => of_outbox(stores).await,
     };
     ends.into_iter()
         .map(|(call, ended)| match ended {
@@ -101,7 +105,7 @@ async fn of_threads(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     let reject = delete(ChildStrategy::Reject, Expect::Any);
     let forged = PageRequest::first(2).after(Cursor::from_text("forged"));
     let own = ThreadPatch::default().with_parent(Some(id("child")));
-    let prune = PruneRequest { idle: std::time::Duration::ZERO, limit: 0, dry_run: false };
+    let prune = PruneRequest { idle: Duration::ZERO, limit: 0, dry_run: false };
     let t: ThreadId = id("t");
     vec![
         ("create: taken", threads.create_thread(NewThread::new(t.clone())).await.map(drop)),
@@ -197,6 +201,38 @@ async fn of_events(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
         ("trim: cursor", events.trim_events(trim).await.map(drop)),
         ("subscribe: cursor", events.subscribe(follow).await.map(drop)),
         ("commit: scope", commits.commit(commit).await.map(drop)),
+    ]
+}
+
+async fn of_outbox(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
+    let (Some(outbox), Some(commits)) = (&stores.outbox, &stores.commits) else { return Vec::new() };
+    let row = |text: &str| Json::of(&text).map(|payload| NewOutboxRow::new(id("lane"), id("target"), payload));
+    let (Ok(hidden), Ok(other)) = (row(CANARY), row("other")) else { return Vec::new() };
+    let with = |row: NewOutboxRow| say_keyed(&id("t"), "new-key", CANARY).with_outbox([row]);
+    let kept = Commit::new(id("t")).with_outbox([hidden.clone().with_dedupe_key(id("taken"))]);
+    let _kept = commits.commit(kept).await;
+    let claim = |limit| ClaimOutbox::new(id("lane"), id("worker"), limit);
+    let token = || ClaimToken::new(CANARY);
+    let list = |page| OutboxQuery::default().with_page(page);
+    let forged = PageRequest::first(2).after(Cursor::from_text("forged"));
+    let settle = SettleOutbox::new(id("unknown"), token(), OutboxSettlement::Delivered);
+    let settled = outbox.settle_outbox(vec![settle]).await.and_then(|answers| answers.into_iter().collect());
+    let extend = |lease| outbox.extend_outbox(ExtendOutbox::new(id("unknown"), token(), lease));
+    let requeued = outbox.requeue_outbox(RequeueOutbox::ids([id("unknown")])).await;
+    let requeued = requeued.and_then(|answers| answers.into_iter().try_for_each(|answer| answer.outcome));
+    let purge = PurgeOutbox::new(Timestamp::MIN).with_limit(0);
+    vec![
+        ("commit: row", commits.commit(with(hidden.clone().with_max_attempts(0))).await.map(drop)),
+        ("commit: key of a row", commits.commit(with(other.with_dedupe_key(id("taken")))).await.map(drop)),
+        ("claim: limit", outbox.claim_outbox(claim(0)).await.map(drop)),
+        ("claim: lease", outbox.claim_outbox(claim(1).with_lease(Duration::MAX)).await.map(drop)),
+        ("settle: token", settled.map(|_: Vec<_>| ())),
+        ("extend: token", extend(Duration::from_secs(1)).await.map(drop)),
+        ("extend: lease", extend(Duration::ZERO).await.map(drop)),
+        ("requeue: unknown", requeued),
+        ("purge: limit", outbox.purge_outbox(purge).await.map(drop)),
+        ("list: limit", outbox.list_outbox(list(PageRequest::first(0))).await.map(drop)),
+        ("list: cursor", outbox.list_outbox(list(forged)).await.map(drop)),
     ]
 }
 

@@ -25,7 +25,7 @@ fn table() -> Vec<(Detail, Outcome, bool)> {
         (Detail::HasChildren { count: 2 }, NotApplied, false),
         (Detail::IdempotencyMismatch { key: text() }, NotApplied, false),
         (Detail::AlreadyConsumed { id: text() }, NotApplied, false),
-        (Detail::ClaimLost { dispatch: text() }, NotApplied, false),
+        (Detail::ClaimLost { what: "dispatch", id: text() }, NotApplied, false),
         (Detail::StaleEpoch { expected: text(), actual: text() }, NotApplied, false),
         (Detail::InvalidCursor { reason: "it is malformed" }, NotApplied, false),
         (Detail::CursorExpired { floor: 3 }, NotApplied, false),

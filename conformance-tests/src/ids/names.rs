@@ -1,8 +1,8 @@
 //! The names of persisted enum values, which never change their meaning.
 
 use store_core::{
-    BodyKind, Boundary, DecisionAction, Entry, EventVisibility, Granularity, Role, RunPhase, RunStatus, Visibility,
-    WaitingReason, codec::Codec,
+    BodyKind, Boundary, DecisionAction, Entry, EventVisibility, Granularity, OutboxStatus, Role, RunPhase, RunStatus,
+    Visibility, WaitingReason, codec::Codec,
 };
 
 use crate::{
@@ -30,6 +30,7 @@ pub(super) async fn names_never_change(_given: &Given) -> Verdict {
     pinned(Granularity::ALL, "batch one")?;
     pinned(DecisionAction::ALL, "resume cancel")?;
     pinned(EventVisibility::ALL, "public internal audit sensitive")?;
+    pinned(OutboxStatus::ALL, "pending claimed delivered dead_letter")?;
     pinned(WaitingReason::ALL, "tool_permission user_input background_tasks external_event rate_limit manual_pause")
 }
 
@@ -37,7 +38,7 @@ pub(super) async fn names_never_change(_given: &Given) -> Verdict {
 pub(super) async fn unknown_names_of_closed_enums_are_refused(_given: &Given) -> Verdict {
     for text in ["\"Assistant\"", "\"robot\"", "\"\"", "1", "null", "{}"] {
         expect(Role::read(text).is_err() && Visibility::read(text).is_err(), text)?;
-        expect(EventVisibility::read(text).is_err(), text)?;
+        expect(EventVisibility::read(text).is_err() && OutboxStatus::read(text).is_err(), text)?;
         expect(Boundary::read(text).is_err() && Granularity::read(text).is_err(), text)?;
         expect(WaitingReason::read(text).is_err() && RunPhase::read(text).is_err(), text)?;
     }

@@ -171,6 +171,34 @@ bugs! {
     SubscriberSkips = "event::a_subscriber_gets_history_and_what_comes",
     /// A refused commit leaves its events.
     RefusedEventsStay = "event::a_refused_commit_appends_nothing",
+    /// A refused commit leaves its rows in the outbox.
+    RefusedRowsStay = "outbox::a_refused_commit_writes_no_row",
+    /// A dedupe key of the outbox writes another row.
+    RowKeyIgnored = "outbox::the_same_key_gives_the_first_row",
+    /// The first row answers a dedupe key, whatever the content.
+    RowKeyContentIgnored = "outbox::other_content_refuses_the_commit",
+    /// A dedupe key is free when its row is final.
+    RowKeyFreedEarly = "outbox::a_key_is_taken_until_its_row_is_purged",
+    /// A claim of a row is settled with any token.
+    RowTokenIgnored = "outbox::without_the_token_nothing_changes",
+    /// A row whose lease is just over is not given out.
+    RowLeaseEndsLate = "outbox::a_lease_that_is_over_frees_the_row",
+    /// A lost lease uses up no attempt.
+    LostLeaseUncounted = "outbox::lost_leases_use_up_attempts",
+    /// A failed attempt is not counted.
+    AttemptUncounted = "outbox::attempts_run_out",
+    /// A retried row is given out at once.
+    RetriedAtOnce = "outbox::a_retried_row_waits",
+    /// A dead letter is given out.
+    DeadLetterClaimed = "outbox::final_rows_are_never_claimed",
+    /// Rows with one order key are given out side by side.
+    OrderKeyIgnored = "outbox::rows_of_an_order_key_go_one_after_the_other",
+    /// A row overtakes one that is not yet available.
+    WaitingRowOvertaken = "outbox::a_row_that_waits_blocks_those_behind_it",
+    /// A requeued row stands behind those that came after it.
+    RequeuedComesLast = "outbox::a_requeued_row_has_its_old_place",
+    /// A purge removes what ended at its bound.
+    PurgeTakesTheBound = "outbox::a_purge_removes_what_ended_before",
     /// Commit keys live as long as the opened store.
     ReopenForgetsKeys = "commit::a_key_outlives_a_reopen",
 }

@@ -11,7 +11,7 @@ use store_core::{
 use super::{
     bug::Bug,
     entries::Draft,
-    events, pending, run, sabotage, shape, state,
+    events, outbox, pending, run, sabotage, shape, state,
     tree::spent,
     world::{Memory, Slot, Tenant, blank_thread, record},
 };
@@ -61,6 +61,7 @@ pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, setting: Setting<'_>)
     }
     let only_fence = commit.consume.is_empty()
         && commit.events.is_none()
+        && commit.outbox.is_empty()
         && commit.entries.is_empty()
         && commit.run.is_none()
         && commit.create.is_none()
@@ -76,14 +77,18 @@ pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, setting: Setting<'_>)
     };
     memory = Memory { generation: slot.thread.generation(), deleted_at: None, ..memory };
     let (mut slot, mut receipt) = written(tenant, slot, commit, &setting)?;
+    let (rows, ids) = outbox::append(tenant, commit, &setting)?;
+    receipt.outbox = ids;
     if let Some(request) = &commit.events {
         check_events(&slot, commit)?;
         let appended = events::append(tenant, request, &setting, (commit.at, setting.sealer))?;
         receipt.events = appended.events.iter().map(EventRef::from).collect();
-        if let Some((_, stored)) = commit.key.as_ref().and_then(|key| slot.keys.get_mut(key)) {
-            stored.events.clone_from(&receipt.events);
-        }
     }
+    if let Some((_, stored)) = commit.key.as_ref().and_then(|key| slot.keys.get_mut(key)) {
+        stored.events.clone_from(&receipt.events);
+        stored.outbox.clone_from(&receipt.outbox);
+    }
+    tenant.outbox = rows;
     tenant.put(slot);
     tenant.ids.insert(commit.thread.clone(), memory);
     Ok(receipt)

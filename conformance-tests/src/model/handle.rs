@@ -16,10 +16,10 @@ use store_core::{
     AppendEvents, AppendPending, Appended, AppendedEvents, BranchPoint, Clock, Commit, CommitCoordinator,
     ContextRequest, DeleteRequest, Deletion, Entry, EntryId, EntryQuery, Error, Event, EventFilter, EventId,
     EventQuery, EventReader, EventRetention, EventStore, EventSubscriber, EventWriter, Expect, Leaf, LogReader,
-    NewThread, Page, PageRequest, PendingInput, PendingQueue, PendingStore, PendingUpdate, Progress, PruneRequest,
-    Pruned, Receipt, Reorder, Result, Run, RunFilter, RunId, RunQuery, RunReader, Scope, ScopeInfo, Snapshot,
-    Subscribe, Subscription, TenantId, Thread, ThreadAdmin, ThreadContext, ThreadFilter, ThreadId, ThreadPatch,
-    ThreadQuery, ThreadReader, ThreadRunStore, TrimRequest, Trimmed, event::cursor,
+    NewThread, OutboxStore, Page, PageRequest, PendingInput, PendingQueue, PendingStore, PendingUpdate, Progress,
+    PruneRequest, Pruned, Receipt, Reorder, Result, Run, RunFilter, RunId, RunQuery, RunReader, Scope, ScopeInfo,
+    Snapshot, Subscribe, Subscription, TenantId, Thread, ThreadAdmin, ThreadContext, ThreadFilter, ThreadId,
+    ThreadPatch, ThreadQuery, ThreadReader, ThreadRunStore, TrimRequest, Trimmed, event::cursor,
 };
 
 use super::{
@@ -51,7 +51,7 @@ impl Handle {
         if closed || (deleted && bug != Some(Bug::DeletedTenantAnswers)) { Err(Error::closed()) } else { Ok(()) }
     }
 
-    fn read<T>(&self, read: impl FnOnce(View<'_>) -> Result<T>) -> Result<T> {
+    pub(super) fn read<T>(&self, read: impl FnOnce(View<'_>) -> Result<T>) -> Result<T> {
         let world = self.shared.world();
         self.check_open(&world)?;
         let bug = self.shared.bug;
@@ -66,7 +66,7 @@ impl Handle {
         read(View { tenant, name: &self.tenant, cursors: &self.shared.cursors, bug })
     }
 
-    fn write<T>(&self, write: impl FnOnce(&mut Tenant, Setting<'_>) -> Result<T>) -> Result<T> {
+    pub(super) fn write<T>(&self, write: impl FnOnce(&mut Tenant, Setting<'_>) -> Result<T>) -> Result<T> {
         let Shared { clock, limits, ids, bug, .. } = &*self.shared;
         let mut world = self.shared.world();
         self.check_open(&world)?;
@@ -136,6 +136,7 @@ fn by_prefix(world: &World, name: &TenantId) -> Tenant {
     for (_, tenant) in world.tenants.iter().filter(|(other, _)| other.as_str().starts_with(name.as_str())) {
         all.threads.extend(tenant.threads.clone());
         all.ids.extend(tenant.ids.clone());
+        all.outbox.extend(tenant.outbox.clone());
         all.writes = all.writes.max(tenant.writes);
     }
     all
@@ -161,6 +162,10 @@ impl CommitCoordinator for Handle {
     }
 
     fn events(&self) -> Arc<dyn EventStore> {
+        Arc::new(self.clone())
+    }
+
+    fn outbox(&self) -> Arc<dyn OutboxStore> {
         Arc::new(self.clone())
     }
 }

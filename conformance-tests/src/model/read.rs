@@ -26,7 +26,7 @@ pub(super) struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    fn walk(&self, method: &'static str, query: &str, page: &'a PageRequest) -> Result<Walk<'a>> {
+    pub(super) fn walk(&self, method: &'static str, query: &str, page: &'a PageRequest) -> Result<Walk<'a>> {
         let query = if self.bug == Some(Bug::CursorUnbound) { "" } else { query };
         Walk::open(CursorScope::new(self.name, method, query), page, (self.cursors, self.bug))
     }

@@ -7,7 +7,7 @@ use store_core::{Body, Commit, ErrorKind, Expect, NewBody, ParentRef, RewindTo};
 use super::{
     bug::Bug,
     commit::{Setting, decide, receipt},
-    events,
+    events, outbox,
     tree::Tree,
     world::{Slot, Tenant},
 };
@@ -24,6 +24,7 @@ pub(super) fn after_refusal(tenant: &mut Tenant, commit: &Commit, why: ErrorKind
                 let _written = events::append(tenant, request, &setting, (commit.at, setting.sealer));
             }
         }
+        Bug::RefusedRowsStay => outbox::leave(tenant, commit, &setting),
         Bug::StateWithoutEntries => {
             let mut part = Commit::new(commit.thread.clone());
             part.state.clone_from(&commit.state);

@@ -14,6 +14,7 @@ pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
     if create.is_none()
         && fence.is_none()
         && commit.events.is_none()
+        && commit.outbox.is_empty()
         && new == 0
         && run.is_none()
         && !changes_state(commit)
@@ -51,6 +52,7 @@ pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
             return Err(Error::invalid("events", "of another thread").in_part(format!("events[{index}]")));
         }
     }
+    super::outbox::check(commit, limits)?;
     state.as_ref().map_or(Ok(()), |state| check_state(state, limits)).map_err(|e| e.in_part("state"))
 }
 

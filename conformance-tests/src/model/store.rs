@@ -112,7 +112,10 @@ impl Store for ModelStore {
         let world = self.shared.world();
         let scope = CursorScope::new(&TenantId::default_tenant(), "tenants", "");
         let walk = Walk::open(scope, &page, (&self.shared.cursors, self.shared.bug))?;
-        let held = world.tenants.iter().filter(|(_, tenant)| !tenant.threads.is_empty() || !tenant.events.is_empty());
+        let is_held = |tenant: &super::world::Tenant| {
+            !tenant.threads.is_empty() || !tenant.events.is_empty() || !tenant.outbox.is_empty()
+        };
+        let held = world.tenants.iter().filter(|(_, tenant)| is_held(tenant));
         Ok(walk.page(held.map(|(name, _)| ((0, name.to_string()), name.clone())).collect(), false, 0))
     }
 

@@ -15,6 +15,7 @@ use store_core::{
 use super::{
     bug::Bug,
     events::Log,
+    outbox::Row,
     pending::Decided,
     tree::{Tree, spent, sum},
 };
@@ -39,6 +40,8 @@ pub(super) struct Tenant {
     pub(super) threads: BTreeMap<ThreadId, Slot>,
     /// The events.
     pub(super) events: Log,
+    /// The outbox, as its rows were made.
+    pub(super) outbox: Vec<Row>,
     /// Counts writes to threads.
     pub(super) writes: u64,
 }

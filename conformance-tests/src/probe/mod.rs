@@ -2,6 +2,7 @@
 
 mod events;
 mod logs;
+mod outbox;
 mod threads;
 
 use std::fmt;
@@ -68,6 +69,7 @@ pub(crate) fn probes(contract: Contract) -> Vec<Box<dyn Probe>> {
         ],
         Contract::PendingStore => vec![Box::new(threads::WithInput)],
         Contract::EventStore => vec![Box::new(events::OfThread)],
+        Contract::OutboxStore => vec![Box::new(outbox::Rows)],
     }
 }
 
@@ -78,6 +80,7 @@ pub(crate) fn first(contract: Contract) -> Box<dyn Probe> {
         Contract::CommitCoordinator => Box::new(logs::Entries),
         Contract::PendingStore => Box::new(threads::WithInput),
         Contract::EventStore => Box::new(events::OfThread),
+        Contract::OutboxStore => Box::new(outbox::Rows),
     }
 }
 

@@ -3,10 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use store_core::{
-    AppendEvents, AppendPending, Commit, ContextRequest, DeleteRequest, EntryQuery, ErrorKind, EventFilter, EventQuery,
-    EventStore, Expect, Message, NewEvent, NewInput, NewThread, PageRequest, PendingStore, PendingUpdate, PruneRequest,
-    Reorder, Result, RunFilter, RunQuery, Scope, Silent, Start, Subscribe, TenantStores, ThreadFilter, ThreadId,
-    ThreadPatch, ThreadQuery, Timestamp, TrimBefore, TrimRequest,
+    AppendEvents, AppendPending, ClaimOutbox, ClaimToken, Commit, ContextRequest, DeleteRequest, EntryQuery, ErrorKind,
+    EventFilter, EventQuery, EventStore, Expect, ExtendOutbox, Message, NewEvent, NewInput, NewThread, OutboxFilter,
+    OutboxQuery, OutboxSettlement, OutboxStore, PageRequest, PendingStore, PendingUpdate, PruneRequest, PurgeOutbox,
+    Reorder, RequeueOutbox, Result, RunFilter, RunQuery, Scope, SettleOutbox, Silent, Start, Subscribe, TenantStores,
+    ThreadFilter, ThreadId, ThreadPatch, ThreadQuery, Timestamp, TrimBefore, TrimRequest,
 };
 
 use crate::{
@@ -19,11 +20,8 @@ use crate::{
 async fn every_call(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     let (Some(threads), Some(commits)) = (&stores.threads, &stores.commits) else { return Vec::new() };
     let t: &ThreadId = &id("t");
-    let mut calls = calls_of_pending(&*commits.pending(), t).await;
+    let mut calls = calls_around(stores, t).await;
     let (page, prune) = (PageRequest::default(), PruneRequest { idle: Duration::ZERO, limit: 1, dry_run: true });
-    if let Some(events) = &stores.events {
-        calls.extend(calls_of_events(&**events, t).await);
-    }
     calls.extend([
         ("load_thread", threads.load_thread(t).await.map(drop)),
         ("list_threads", threads.list_threads(ThreadQuery::default()).await.map(drop)),
@@ -47,6 +45,21 @@ async fn every_call(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
         ("commit", commits.commit(say_keyed(t, "k", "x")).await.map(drop)),
         ("commit of nothing", commits.commit(Commit::new(t.clone())).await.map(drop)),
     ]);
+    calls
+}
+
+/// Every call that is about neither threads nor commits.
+async fn calls_around(stores: &TenantStores, t: &ThreadId) -> Vec<(&'static str, Result<()>)> {
+    let mut calls = Vec::new();
+    if let Some(pending) = &stores.pending {
+        calls.extend(calls_of_pending(&**pending, t).await);
+    }
+    if let Some(events) = &stores.events {
+        calls.extend(calls_of_events(&**events, t).await);
+    }
+    if let Some(outbox) = &stores.outbox {
+        calls.extend(calls_of_outbox(&**outbox).await);
+    }
     calls
 }
 
@@ -76,6 +89,23 @@ async fn calls_of_events(events: &dyn EventStore, t: &ThreadId) -> Vec<(&'static
         ("load_scope", events.load_scope(&scope).await.map(drop)),
         ("subscribe", events.subscribe(Subscribe::new(scope, Start::First)).await.map(drop)),
         ("trim_events", events.trim_events(trim).await.map(drop)),
+    ]
+}
+
+async fn calls_of_outbox(outbox: &dyn OutboxStore) -> Vec<(&'static str, Result<()>)> {
+    let (row, token) = (|| id("row"), || ClaimToken::new("token"));
+    let claim = ClaimOutbox::new(id("lane"), id("worker"), 1);
+    let extend = ExtendOutbox::new(row(), token(), Duration::from_secs(1));
+    let settle = SettleOutbox::new(row(), token(), OutboxSettlement::Delivered);
+    vec![
+        ("claim_outbox", outbox.claim_outbox(claim).await.map(drop)),
+        ("extend_outbox", outbox.extend_outbox(extend).await.map(drop)),
+        ("settle_outbox", outbox.settle_outbox(vec![settle]).await.map(drop)),
+        ("load_outbox", outbox.load_outbox(&row()).await.map(drop)),
+        ("list_outbox", outbox.list_outbox(OutboxQuery::default()).await.map(drop)),
+        ("count_outbox", outbox.count_outbox(&OutboxFilter::default()).await.map(drop)),
+        ("requeue_outbox", outbox.requeue_outbox(RequeueOutbox::oldest(1)).await.map(drop)),
+        ("purge_outbox", outbox.purge_outbox(PurgeOutbox::new(Timestamp::MIN)).await.map(drop)),
     ]
 }
 

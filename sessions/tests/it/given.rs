@@ -145,4 +145,8 @@ impl CommitCoordinator for Killed<'_> {
     fn events(&self) -> Arc<dyn store_core::EventStore> {
         self.inner.events()
     }
+
+    fn outbox(&self) -> Arc<dyn store_core::OutboxStore> {
+        self.inner.outbox()
+    }
 }

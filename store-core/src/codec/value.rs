@@ -93,6 +93,7 @@ macro_rules! ids {
 ids! {
     TenantId ThreadId EntryId RunId AgentId ResourceId DispatchId CommitKey
     EventId EventKind WriterId EventKey CausationId CorrelationId
+    WorkerId DedupeKey OutboxId LaneId OutboxTarget OrderKey
 }
 
 impl<T: Codec> Codec for Vec<T> {

@@ -9,6 +9,7 @@ use crate::{
     event::{self, AppendEvents},
     json::Json,
     log::{NewBody, NewEntry, ParentRef, RewindTo},
+    outbox::NewOutboxRow,
     pending::InputRef,
     run::RunChange,
     thread::ThreadFields,
@@ -43,6 +44,9 @@ fn first(commit: &Commit) -> String {
     }
     if let Some(append) = &commit.events {
         events(object.key("events"), append);
+    }
+    if !commit.outbox.is_empty() {
+        list(object.key("outbox"), &commit.outbox, outbox);
     }
     if let Some(change) = &commit.run {
         run(object.key("run"), change);
@@ -141,6 +145,19 @@ fn rewind(out: &mut String, to: &RewindTo) {
         RewindTo::Label(name) => drop(object.field("label", name)),
         RewindTo::Snapshot(name) => drop(object.field("snapshot", name)),
     }
+    object.close();
+}
+
+fn outbox(out: &mut String, row: &NewOutboxRow) {
+    let mut object = Object::open(out);
+    object
+        .field("lane", &row.lane)
+        .field("target", &row.target)
+        .field("payload", &row.payload)
+        .maybe("dedupe_key", row.dedupe_key.as_ref())
+        .maybe("order_key", row.order_key.as_ref())
+        .maybe("available_at", row.available_at.as_ref())
+        .field("max_attempts", &row.max_attempts);
     object.close();
 }
 

@@ -11,6 +11,7 @@ use crate::{
     id::{IdSource, RunId},
     limits::{Limits, check_limit, length},
     log::{Marks, NewEntry, spent},
+    outbox::{self, NewOutboxRow, OutboxPlan},
     pending::{self, QueueWrite},
     run::{self, Run, RunContext},
     thread::{self, IdRecord, NewThread, StoredThread},
@@ -42,7 +43,7 @@ impl<'a> Setting<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// It was done before: give this receipt and write nothing (CM-10).
-    Repeat(Receipt),
+    Repeat(Box<Receipt>),
     /// Write this, all or nothing (CM-1).
     Write(Box<Plan>),
 }
@@ -69,6 +70,8 @@ pub struct Plan {
     pub queue: QueueWrite,
     /// Events, with their scopes; none if there are none, or all of them are a repeat.
     pub events: Option<EventPlan>,
+    /// New rows of the outbox.
+    pub outbox: OutboxPlan,
     /// What is remembered of the commit's key.
     pub key: Option<KeyRecord>,
     /// What the caller gets once it is durable.
@@ -88,7 +91,7 @@ pub fn plan(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting
         return Err(Error::not_found("thread", &commit.thread));
     }
     if let Some(receipt) = repeated(view, commit)? {
-        return Ok(Decision::Repeat(receipt));
+        return Ok(Decision::Repeat(Box::new(receipt)));
     }
     id.check_fence(commit.fence.as_ref())?;
     commit.expect.check("version", stored.as_ref().map(|stored| stored.thread.version))?;
@@ -128,7 +131,8 @@ fn repeated(view: &(impl CommitView + ?Sized), commit: &Commit) -> Result<Option
 fn only_fence(commit: &Commit) -> bool {
     let changes_state = commit.state.as_ref().is_some_and(|change| !change.is_empty());
     let has_entries = !commit.entries.is_empty() || !commit.consume.is_empty();
-    !has_entries && commit.events.is_none() && commit.run.is_none() && !changes_state && commit.create.is_none()
+    let around = commit.events.is_some() || !commit.outbox.is_empty();
+    !has_entries && !around && commit.run.is_none() && !changes_state && commit.create.is_none()
 }
 
 fn make(
@@ -157,6 +161,7 @@ fn remember(view: &(impl CommitView + ?Sized), commit: &Commit, id: IdRecord, no
         entry_ids: Vec::new(),
         consumed: Vec::new(),
         events: Vec::new(),
+        outbox: Vec::new(),
         head: None,
         state_revision: 0,
         run_status: None,
@@ -174,6 +179,7 @@ fn remember(view: &(impl CommitView + ?Sized), commit: &Commit, id: IdRecord, no
         state: StateWrite::default(),
         queue: QueueWrite::default(),
         events: None,
+        outbox: OutboxPlan::default(),
         key: None,
         receipt,
     }
@@ -209,6 +215,7 @@ fn write(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting<'_
     let (entries, marks) = log.into_parts();
     let runs = spend(view, commit, &entries, run)?;
     let events = plan_events(view, commit, &runs, setting)?;
+    let (outbox, outbox_ids) = outbox::write(view, &commit.outbox, &commit.thread, setting)?;
     let state = match &commit.state {
         Some(change) => state::plan(view, &mut thread, change, limits)?,
         None => StateWrite::default(),
@@ -216,6 +223,7 @@ fn write(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting<'_
     let bytes = entries.iter().map(|planned| length(planned.text.len())).sum::<u64>()
         + runs.iter().map(|run| length(run.encode().len())).sum::<u64>()
         + commit.events.as_ref().map_or(0, AppendEvents::payload_bytes)
+        + commit.outbox.iter().map(NewOutboxRow::payload_bytes).sum::<u64>()
         + state.values.values().flatten().map(|value| length(value.as_str().len())).sum::<u64>();
     check_limit("commit bytes", bytes, limits.commit_bytes)?;
     if let (Some(_), Some(run)) = (&commit.run, runs.last()) {
@@ -228,6 +236,7 @@ fn write(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting<'_
     let mut receipt = receipt(&thread, &entries, commit.run.as_ref().and_then(|_| runs.last()));
     receipt.consumed.clone_from(&queue.removed);
     receipt.events = events.iter().flat_map(|events| &events.answer.events).map(EventRef::from).collect();
+    receipt.outbox = outbox_ids;
     let key = commit.key.clone().map(|key| KeyRecord {
         key,
         digest: digest::current(commit),
@@ -235,7 +244,8 @@ fn write(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting<'_
         extra: Extra::default(),
     });
     let events = events.and_then(|events| events.plan);
-    let plan = Plan { thread: Some(thread), creates, id, entries, marks, runs, state, queue, events, key, receipt };
+    let plan =
+        Plan { thread: Some(thread), creates, id, entries, marks, runs, state, queue, events, outbox, key, receipt };
     Ok(Decision::Write(Box::new(plan)))
 }
 
@@ -281,6 +291,7 @@ fn receipt(thread: &StoredThread, entries: &[Planned], run: Option<&Run>) -> Rec
         entry_ids: entries.iter().map(|planned| planned.entry.id.clone()).collect(),
         consumed: Vec::new(),
         events: Vec::new(),
+        outbox: Vec::new(),
         head: record.head.clone(),
         state_revision: record.state_revision,
         run_status: run.map(|run| run.status.clone()),

@@ -4,9 +4,10 @@ use crate::{
     claim::Fence,
     codec::{Codec, DecodeError, Extra, Fields, Object, record, serde_by_codec},
     event::{AppendEvents, EventRef},
-    id::{CommitKey, EntryId, ThreadId},
+    id::{CommitKey, EntryId, OutboxId, ThreadId},
     json::Json,
     log::{JsonMap, NewEntry},
+    outbox::NewOutboxRow,
     pending::InputRef,
     run::{RunChange, RunStatus},
     thread::ThreadFields,
@@ -51,6 +52,8 @@ pub struct Commit {
     pub consume: Vec<InputRef>,
     /// Events that it causes: in the scope of the thread, of its run, or of another run of the thread (CM-21).
     pub events: Option<AppendEvents>,
+    /// Rows to be delivered elsewhere.
+    pub outbox: Vec<NewOutboxRow>,
 }
 
 impl Commit {
@@ -69,6 +72,7 @@ impl Commit {
             state: None,
             consume: Vec::new(),
             events: None,
+            outbox: Vec::new(),
         }
     }
 
@@ -125,6 +129,13 @@ impl Commit {
     #[must_use]
     pub fn with_events(mut self, events: AppendEvents) -> Self {
         self.events = Some(events);
+        self
+    }
+
+    /// The same commit with these rows for the outbox.
+    #[must_use]
+    pub fn with_outbox(mut self, rows: impl IntoIterator<Item = NewOutboxRow>) -> Self {
+        self.outbox.extend(rows);
         self
     }
 
@@ -237,6 +248,8 @@ pub struct Receipt {
     pub consumed: Vec<EntryId>,
     /// The events that it appended, in the order given (CM-20).
     pub events: Vec<EventRef>,
+    /// The ids of its outbox rows, in the order given: that of an earlier row where its key was taken (OB-2).
+    pub outbox: Vec<OutboxId>,
     /// The head after the commit.
     pub head: Option<EntryId>,
     /// The state's revision after the commit.
@@ -267,6 +280,7 @@ impl Codec for Receipt {
             .field("entry_ids", &self.entry_ids)
             .unless_default("consumed", &self.consumed)
             .unless_default("events", &self.events)
+            .unless_default("outbox", &self.outbox)
             .maybe("head", self.head.as_ref())
             .field("state_revision", &self.state_revision)
             .maybe("run_status", self.run_status.as_ref())
@@ -289,6 +303,7 @@ impl Codec for Receipt {
             entry_ids: fields.take("entry_ids")?,
             consumed: fields.maybe("consumed")?.unwrap_or_default(),
             events: fields.maybe("events")?.unwrap_or_default(),
+            outbox: fields.maybe("outbox")?.unwrap_or_default(),
             head: fields.maybe("head")?,
             state_revision: fields.take("state_revision")?,
             run_status: fields.maybe("run_status")?,

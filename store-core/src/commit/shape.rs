@@ -8,7 +8,7 @@ use crate::{
     event::{self, AppendEvents, Scope},
     limits::{Limits, check_limit, length},
     log::{Label, NewBody, NewEntry, RewindTo, check_body},
-    thread,
+    outbox, thread,
     version::Expect,
 };
 
@@ -20,6 +20,7 @@ pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
         && commit.state.as_ref().is_none_or(StateChange::is_empty)
         && commit.create.is_none()
         && commit.events.is_none()
+        && commit.outbox.is_empty()
         && commit.fence.is_none();
     if nothing {
         return Err(Error::invalid("commit", "there is nothing in it"));
@@ -49,6 +50,7 @@ pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
     if let Some(events) = &commit.events {
         check_events(commit, events, limits).map_err(|e| if e.part().is_some() { e } else { e.in_part("events") })?;
     }
+    outbox::check_shape(&commit.outbox, limits)?;
     if let Some(state) = &commit.state {
         check_state(state, limits).map_err(|e| e.in_part("state"))?;
     }

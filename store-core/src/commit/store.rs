@@ -5,9 +5,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{Commit, Receipt};
-use crate::{error::Result, event::EventStore, pending::PendingStore, thread::ThreadRunStore};
+use crate::{error::Result, event::EventStore, outbox::OutboxStore, pending::PendingStore, thread::ThreadRunStore};
 
-/// The only way to write entries, runs and thread state, and to consume pending input (CM-2).
+/// The only way to write entries, runs, thread state and outbox rows, and to consume pending input (CM-2).
 #[async_trait]
 pub trait CommitCoordinator: Send + Sync {
     /// Writes everything in `commit`, or nothing.
@@ -37,4 +37,7 @@ pub trait CommitCoordinator: Send + Sync {
 
     /// The very store that its events go to.
     fn events(&self) -> Arc<dyn EventStore>;
+
+    /// The very store that its outbox rows go to.
+    fn outbox(&self) -> Arc<dyn OutboxStore>;
 }

@@ -6,9 +6,10 @@ use super::{Commit, KeyRecord};
 use crate::{
     error::Result,
     event::{EventView, Scope},
-    id::{CommitKey, EntryId, RunId, ThreadId},
+    id::{CommitKey, DedupeKey, EntryId, LaneId, OutboxTarget, RunId, ThreadId},
     json::Json,
     log::{MarkSource, NewBody, Nodes, ParentRef, RewindTo},
+    outbox::{OrderGroup, OutboxRows},
     pending::{DecisionRecord, StoredInput},
     run::Run,
     thread::{IdRecord, StoredThread},
@@ -39,7 +40,7 @@ pub trait LogView: Nodes + MarkSource {
 }
 
 /// What is stored beside the log, as a plan asks for it.
-pub trait CommitView: LogView + EventView {
+pub trait CommitView: LogView + EventView + OutboxRows {
     /// The incarnation of the store (FI-12).
     fn incarnation(&self) -> u64;
 
@@ -116,6 +117,10 @@ pub struct Needs {
     pub snapshots: BTreeSet<String>,
     /// Keys of the thread's state.
     pub state: BTreeSet<String>,
+    /// Rows of the outbox that have one of these keys.
+    pub outbox_keys: BTreeSet<(LaneId, OutboxTarget, DedupeKey)>,
+    /// Groups of the outbox that a number is taken in.
+    pub outbox_groups: BTreeSet<OrderGroup>,
 }
 
 /// The exact keys that the plan of `commit` looks at. What two commits of different threads share of them is all that
@@ -133,6 +138,11 @@ pub fn needs(commit: &Commit) -> Needs {
                 needs.runs.insert(run.clone());
             }
         }
+    }
+    for row in &commit.outbox {
+        let (lane, target) = (row.lane.clone(), row.target.clone());
+        needs.outbox_keys.extend(row.dedupe_key.clone().map(|key| (lane.clone(), target.clone(), key)));
+        needs.outbox_groups.extend(row.order_key.clone().map(|key| OrderGroup { lane, target, key }));
     }
     for input in &commit.consume {
         needs.entries.insert(input.id.clone());

@@ -89,8 +89,8 @@ pub enum Detail {
     IdempotencyMismatch { key: String },
     #[error("pending input {} is in the log already", Quoted(id))]
     AlreadyConsumed { id: String },
-    #[error("the claim on dispatch {} is lost", Quoted(dispatch))]
-    ClaimLost { dispatch: String },
+    #[error("the claim on {what} {} is lost", Quoted(id))]
+    ClaimLost { what: &'static str, id: String },
     #[error("written under {expected}, but {actual} is in force")]
     StaleEpoch { expected: String, actual: String },
     #[error("invalid cursor: {reason}")]
@@ -162,7 +162,7 @@ impl Detail {
             Self::HasChildren { count } => map.serialize_entry("count", count),
             Self::IdempotencyMismatch { key } => map.serialize_entry("key", key),
             Self::AlreadyConsumed { id } => map.serialize_entry("id", id),
-            Self::ClaimLost { dispatch } => map.serialize_entry("dispatch", dispatch),
+            Self::ClaimLost { what, id } => two(map, ("what", what), ("id", id)),
             Self::StaleEpoch { expected, actual } => two(map, ("expected", expected), ("actual", actual)),
             Self::InvalidCursor { reason } => map.serialize_entry("reason", reason),
             Self::CursorExpired { floor } => map.serialize_entry("floor", floor),

@@ -35,7 +35,7 @@ pub(super) fn line(staged: &mut Staged<'_>, owner: &Owner, line: (&Line, Span), 
         Line::Event(stored) => event(staged, owner, (stored, span), time),
         Line::EventKey(line) => key(staged, &owner.tenant, owner.log, line),
         Line::Trim(scope, floor) => trim(staged, &owner.tenant, scope, *floor),
-        _ => Ok(()),
+        _ => super::outbox::line(staged, owner, (line, span)),
     }
 }
 

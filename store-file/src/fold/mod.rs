@@ -2,6 +2,7 @@
 //! again.
 
 pub(crate) mod events;
+pub(crate) mod outbox;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -172,6 +173,9 @@ impl Work<'_, '_> {
             (Line::Queue(line), Some(stored)) => self.queue(stored, line)?,
             (Line::Event(_) | Line::EventKey(_) | Line::Trim(..), _) => {
                 events::line(self.staged, self.owner, (line, span), time)?;
+            }
+            (Line::Outbox(_) | Line::OutboxState(_) | Line::OutboxGone(_), _) => {
+                outbox::line(self.staged, self.owner, (line, span))?;
             }
             (Line::Unknown, _) | (_, None) => {}
         }

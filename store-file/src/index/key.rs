@@ -83,6 +83,11 @@ impl<'a> KeyReader<'a> {
         (*first == sort).then_some(Self(rest))
     }
 
+    /// Reads what follows the beginning of a key.
+    pub(crate) const fn rest(key: &'a [u8]) -> Self {
+        Self(key)
+    }
+
     /// The next part, a text.
     pub(crate) fn text(&mut self) -> Option<String> {
         String::from_utf8(self.bytes()?).ok()

@@ -72,6 +72,20 @@ impl Changes {
         changes.map(|(key, value)| (key.as_slice(), value.as_deref()))
     }
 
+    /// The first key in a direction that gets a value, from `from` on and below `to`.
+    pub(crate) fn first_put(&self, from: &[u8], to: &[u8], direction: Direction) -> Option<Vec<u8>> {
+        if from >= to {
+            return None;
+        }
+        let mut range = self.keys.range(from.to_vec()..to.to_vec());
+        let is_put = |(_, value): &(&Vec<u8>, &Option<Vec<u8>>)| value.is_some();
+        let first = match direction {
+            Direction::Forward => range.find(is_put),
+            Direction::Backward => range.rfind(is_put),
+        };
+        first.map(|(key, _)| key.clone())
+    }
+
     /// Whether nothing changes.
     pub(crate) fn is_empty(&self) -> bool {
         self.keys.is_empty()

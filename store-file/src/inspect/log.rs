@@ -13,7 +13,7 @@ use store_core::{
     thread::StoredThread,
 };
 
-use super::{Inspected, Part, events, is_in_use, root::FIRST_LINE};
+use super::{Inspected, Part, events, is_in_use, outbox::Rows as OutboxRows, root::FIRST_LINE};
 use crate::{
     codec::{LogRow, Rows, damaged},
     entries, error,
@@ -45,7 +45,7 @@ pub(super) fn check_log(inspected: &Inspected, known: (u64, LogRow)) -> Result<P
     let owner = Owner { tenant: row.tenant.clone(), thread: row.thread.clone(), generation: row.generation, log };
     let mut check = Check { shared, facts, owner, row, part: &mut part };
     if let Some(replayed) = check.log()? {
-        let differs = check.compare(&replayed.index)?;
+        let differs = check.compare(&replayed)?;
         let of_index = |finding: &Finding| finding.repair == Repairable::CanBeRebuilt;
         if *repair && (differs || check.part.findings.iter().any(of_index)) {
             check.write(&replayed)?;
@@ -73,6 +73,8 @@ struct Replayed {
     /// The thread as the log tells it.
     stored: Option<StoredThread>,
     runs: BTreeMap<RunId, Arc<Run>>,
+    /// What it says of the outbox.
+    outbox: OutboxRows,
     /// Behind the last good group.
     end: Position,
     /// The first group that does not fit what stands before it: where it starts, where it ends, what is wrong.
@@ -191,7 +193,7 @@ impl Check<'_> {
     fn replay(&self, log: &Log<'_>) -> Result<Replayed> {
         let index = Index::in_memory();
         let mut told = Told::default();
-        let mut runs = BTreeMap::new();
+        let (mut runs, mut outbox) = (BTreeMap::new(), OutboxRows::default());
         let (mut misfit, mut goes_on) = (None, self.row.end == Position::default());
         let mut scanner = Scanner::new(log.file, log.start, log.len);
         while let Some(group) = scanner.next_group().map_err(|source| error::io(log.path, source))? {
@@ -205,6 +207,7 @@ impl Check<'_> {
                     Line::Run(run) => Some((run.id.clone(), Arc::new(Run::clone(run)))),
                     _ => None,
                 }));
+                outbox.take(&lines.lines);
                 fold::fold(&mut staged, &self.owner, &mut told, &lines)
             });
             misfit = folded.err().map(|error| (group.start, group.end.offset, error.to_string()));
@@ -215,7 +218,7 @@ impl Check<'_> {
         index.apply(staged.into_changes())?;
         let row = index.thread_row(&self.owner.tenant, &self.owner.thread)?;
         let stored = row.map(|row| row.stored).filter(|_| misfit.is_none()).or(told.stored);
-        Ok(Replayed { index, stored, runs, end: scanner.position(), misfit, goes_on })
+        Ok(Replayed { index, stored, runs, outbox, end: scanner.position(), misfit, goes_on })
     }
 
     /// The rules of a thread, over what the index says and what the log holds.
@@ -291,12 +294,13 @@ impl Check<'_> {
     }
 
     /// Compares what the log gives with what the index says; `true` if there is a difference.
-    fn compare(&mut self, rebuilt: &Index) -> Result<bool> {
+    fn compare(&mut self, replayed: &Replayed) -> Result<bool> {
+        let rebuilt = &replayed.index;
         let snapshot = self.shared.index.snapshot();
         let mut different = None;
         for pair in rebuilt.snapshot().prefix(&[], Direction::Forward) {
             let (key, value) = pair?;
-            if table::is_of_events(&key) {
+            if is_shared(&key) {
                 continue;
             }
             let stored = snapshot.get(&key)?;
@@ -311,6 +315,7 @@ impl Check<'_> {
             }
         }
         different = different.or(events::missing(rebuilt, &snapshot, &self.owner.tenant)?);
+        different = different.or(replayed.outbox.differs(self.shared, &self.owner)?);
         let Some(key) = different else { return Ok(false) };
         if self.part.findings.is_empty() {
             let detail = format!("it does not agree with the log about {}", table::describe(&key));
@@ -353,15 +358,21 @@ impl Check<'_> {
         }
         for pair in replayed.index.snapshot().prefix(&[], Direction::Forward) {
             let (key, value) = pair?;
-            if !table::is_of_events(&key) {
+            if !is_shared(&key) {
                 staged.put(Key::from_bytes(&key), value);
             }
         }
         events::restore(&replayed.index, &mut staged, tenant)?;
+        replayed.outbox.restore(self.shared, &mut staged, &self.owner)?;
         fold::put_log(&mut staged, &self.owner, replayed.end, self.row.synced);
         staged.touch(*log);
         self.shared.show(staged)
     }
+}
+
+/// Whether several logs may say something of what a key stands for.
+fn is_shared(key: &[u8]) -> bool {
+    table::is_of_events(key) || table::is_of_outbox(key)
 }
 
 struct IndexMarks<'a>(&'a Index, u64);

@@ -5,6 +5,7 @@
 
 mod events;
 mod log;
+mod outbox;
 mod root;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -103,7 +104,9 @@ fn begin(shared: Arc<Shared>, repair: bool) -> Result<(Inspected, Logs, Part)> {
     let mut part = Part::default();
     let facts = root::facts(&shared, &mut part)?;
     root::opening(&shared, &mut part);
-    let logs = root::logs(&shared, &facts, &mut part)?;
+    let mut logs = root::logs(&shared, &facts, &mut part)?;
+    // What becomes of rows of the outbox builds on the rows themselves.
+    logs.sort_by_key(|(log, row)| (row.generation == 0, *log));
     root::orphan_runs(&shared, repair, &mut part)?;
     Ok((Inspected { shared, facts, repair }, logs, part))
 }

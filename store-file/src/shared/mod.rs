@@ -14,7 +14,7 @@ use std::{
 
 use store_core::{
     Capabilities, Clock, CursorKey, Detail, Error, EventDelivery, Limits, Result, Survives, TenantId, ThreadId,
-    Timestamp,
+    Timestamp, outbox,
 };
 
 pub(crate) use self::checks::{missing, objection};
@@ -36,6 +36,7 @@ use crate::{
     pool::Pool,
     readers::Readers,
     root::RootLog,
+    rows::OutboxTable,
     staged::Staged,
     table,
     vfs::{FilePath, Open, Vfs, hash_of, name_of},
@@ -324,9 +325,10 @@ impl Shared {
     }
 
     /// Shows changes to readers, all of them together.
-    pub(crate) fn show(&self, staged: Staged<'_>) -> Result<()> {
-        let (mut changes, touched, scopes) = staged.into_parts();
+    pub(crate) fn show(&self, mut staged: Staged<'_>) -> Result<()> {
         let mut last = guard(&self.changes);
+        self.settle_groups(&mut staged).inspect_err(|_| self.poison())?;
+        let (mut changes, touched, scopes) = staged.into_parts();
         *last += 1;
         for log in touched {
             changes.put(table::changed(log), last.to_be_bytes());
@@ -335,6 +337,16 @@ impl Shared {
         drop(last);
         self.followers.tell(scopes);
         Ok(())
+    }
+
+    /// Settles which rows of the outbox are next in their groups, over what everybody has shown.
+    fn settle_groups(&self, staged: &mut Staged<'_>) -> Result<()> {
+        let groups = staged.groups();
+        if !groups.is_empty() {
+            staged.forget_found();
+        }
+        let settle = |(tenant, group)| outbox::ready_again(&mut OutboxTable::new(staged, &tenant), &group);
+        groups.into_iter().try_for_each(settle)
     }
 
     /// The number of the last change that readers see.

@@ -4,6 +4,7 @@
 //! a deletion removes it batch by batch.
 
 mod events;
+mod outbox;
 
 use store_core::{CommitKey, EntryId, ResourceId, RunId, RunScope, TenantId, ThreadId, ThreadOrder, Timestamp};
 
@@ -11,6 +12,10 @@ pub(crate) use self::events::{
     all_events, event, event_key, event_keys, event_log, event_logs, event_places, events, events_of, is_of_events,
     log_event_key, log_event_keys, log_events, read_event, read_event_key, read_event_log, read_log_event_key,
     read_scope, scope, scopes,
+};
+pub(crate) use self::outbox::{
+    all_outbox, is_of_outbox, log_outbox, outbox_list, outbox_of, outbox_payload, outbox_place, outbox_row,
+    outbox_rows, read_log_outbox, read_outbox_place, read_outbox_row,
 };
 use crate::{
     index::{Key, KeyReader},
@@ -52,12 +57,18 @@ const LOG_EVENT_KEY: u8 = 30;
 /// No sorts of their own log: a deletion moves them.
 const EVENT_LOG: u8 = 31;
 
+const OUTBOX: u8 = 32;
+const OUTBOX_PLACE: u8 = 33;
+const OUTBOX_PAYLOAD: u8 = 34;
+const LOG_OUTBOX: u8 = 35;
+
 /// The sorts that stand under a log's number, in the order in which a purge removes them.
 pub(crate) const OF_LOG: [u8; 13] =
     [NODE, ENTRY, MARKS, LEAF, BRANCH, SNAPSHOT, STATE, COMMIT_KEY, CHILD, LOG_RUN, INPUT, INPUT_RANK, DECISION];
 
-/// The sorts about events that stand under a log's number. A deletion of the thread leaves what they lead to.
-pub(crate) const EVENTS_OF_LOG: [u8; 2] = [LOG_EVENT, LOG_EVENT_KEY];
+/// The sorts about events and the outbox that stand under a log's number. A deletion of the thread leaves what they
+/// lead to.
+pub(crate) const LEFT_BY_LOG: [u8; 3] = [LOG_EVENT, LOG_EVENT_KEY, LOG_OUTBOX];
 
 /// Which threads a list is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -240,6 +251,7 @@ pub(crate) fn describe(key: &[u8]) -> &'static str {
         Some(&COMMIT_KEY) => "the commit keys",
         Some(&(PENDING | INPUT | INPUT_RANK | DECISION)) => "the pending input",
         Some(&(EVENT | SCOPE | EVENT_PLACE | EVENT_KEY | LOG_EVENT | LOG_EVENT_KEY)) => "the events",
+        Some(&(OUTBOX | OUTBOX_PLACE | OUTBOX_PAYLOAD | LOG_OUTBOX)) => "the outbox",
         _ => "the log",
     }
 }

@@ -2,7 +2,7 @@
 
 use store_core::{Appended, AppendedEvents, Detail, Error, ErrorKind, PendingInput, Receipt, Result, Thread, Trimmed};
 
-use super::{Ask, Wanted};
+use super::{Ask, OutboxAnswer, Wanted};
 use crate::pool::Request;
 
 /// What was written.
@@ -16,6 +16,7 @@ pub(crate) enum Answer {
     Revision(u64),
     Emitted(Box<AppendedEvents>),
     Trimmed(Trimmed),
+    Outbox(Box<OutboxAnswer>),
     Done,
 }
 

@@ -7,7 +7,7 @@ use store_core::{
     commit,
 };
 
-use super::events;
+use super::{OutboxAsk, events, outbox};
 use crate::{flight::Work, held::Resource, shared::TenantState};
 
 /// Something to be written to one thread.
@@ -23,6 +23,7 @@ pub(crate) enum Ask {
     Reorder(Box<Reorder>),
     Emit(Box<AppendEvents>),
     Trim(Box<TrimRequest>),
+    Outbox(OutboxAsk),
 }
 
 /// A request, with the tenant as its handle knows it: nothing is written for one that was closed.
@@ -51,7 +52,8 @@ impl Ask {
         match self {
             Self::Commit(commit) => {
                 let run = commit.run.as_ref().map(|run| Resource::Run(run.id.clone()));
-                run.into_iter().chain(commit.events.iter().flat_map(events::resources)).collect()
+                let events = commit.events.iter().flat_map(events::resources);
+                run.into_iter().chain(events).chain(outbox::resources(commit::needs(commit))).collect()
             }
             Self::Emit(request) => events::resources(request).collect(),
             Self::Trim(request) => BTreeSet::from([Resource::Scope(request.scope.clone())]),

@@ -100,7 +100,7 @@ impl Round<'_> {
     }
 }
 
-fn full(source: std::io::Error) -> Error {
+pub(super) fn full(source: std::io::Error) -> Error {
     Error::new(Detail::StorageFull).with_source(source)
 }
 

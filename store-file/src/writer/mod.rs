@@ -3,6 +3,7 @@
 mod answer;
 mod ask;
 mod events;
+mod outbox;
 mod queue;
 
 use std::{
@@ -21,13 +22,14 @@ pub(crate) use self::{
     answer::Answer,
     ask::{Ask, Wanted},
     events::append_to,
+    outbox::{OutboxAnswer, OutboxAsk, move_rows},
 };
 use crate::{
     codec::Rows,
     config::Durability,
     fold::{self, Lines, Owner, Told},
     held::Held,
-    line::{self, CommitLine, Line, StateLine, ThreadHeader, ThreadLine},
+    line::{self, CommitLine, Line, OutboxLine, StateLine, ThreadHeader, ThreadLine},
     log::{AppendError, Batch, LogWriter},
     pool::Request,
     shared::{Loaded, LogKey, Part, Shared, guard},
@@ -184,6 +186,7 @@ impl<'a> Round<'a> {
             Ask::Append(_) | Ask::Change(_) | Ask::Retract(_) | Ask::Reorder(_) => self.queue(ask, now),
             Ask::Emit(request) => self.emit(request, now),
             Ask::Trim(request) => self.trim(request, now),
+            Ask::Outbox(ask) => self.outbox(ask, now),
         }
     }
 
@@ -204,7 +207,7 @@ impl<'a> Round<'a> {
 
     fn commit(&mut self, commit: &Commit, now: store_core::Timestamp) -> Result<Answer> {
         match commit::plan(&self.view(), commit, self.setting(now))? {
-            Decision::Repeat(receipt) => Ok(Answer::Receipt(Box::new(receipt))),
+            Decision::Repeat(receipt) => Ok(Answer::Receipt(receipt)),
             Decision::Write(plan) => {
                 let receipt = plan.receipt.clone();
                 self.put(commit, *plan)?;
@@ -237,7 +240,12 @@ impl<'a> Round<'a> {
         let queue = line::queue_lines(&stored.queue, plan.queue.clone());
         let events = plan.events.into_iter().flat_map(line::event_lines);
         let runs = plan.runs.iter().map(|run| Line::Run(Box::new(run.clone())));
-        for line in runs.chain(state).chain(queue).chain(events) {
+        let rows = plan
+            .outbox
+            .rows
+            .into_iter()
+            .map(|(stored, payload)| Line::Outbox(Box::new(OutboxLine { stored, payload })));
+        for line in runs.chain(state).chain(queue).chain(events).chain(rows) {
             texts.push(encode(&line));
             lines.push(line);
         }
@@ -470,6 +478,9 @@ fn encode(line: &Line) -> String {
         Line::Event(stored) => line::event(stored),
         Line::EventKey(key) => line::event_key(key),
         Line::Trim(scope, floor) => line::trim(scope, *floor),
+        Line::Outbox(line) => line::outbox(line),
+        Line::OutboxState(stored) => line::outbox_state(stored),
+        Line::OutboxGone(ids) => line::outbox_gone(ids),
         Line::Unknown => "{}".to_owned(),
     }
 }

@@ -5,9 +5,9 @@ use std::{future::Future, time::Duration};
 use store_core::{
     AppendEvents, AppendPending, ChildStrategy, ClaimNumber, ClaimToken, Commit, CommitKey, Compaction, Decision,
     DecisionAction, Error, Expect, Fence, InputRef, Interval, Json, Label, ManualClock, Message, NewBody, NewEntry,
-    NewEvent, NewInput, NewThread, Outcome, ParentRef, PendingUpdate, Reorder, Result, RewindTo, RunChange, RunOutcome,
-    RunStatus, Scope, StateChange, StateOp, ThreadFields, ThreadPatch, Ticket, TokenCounts, UsageRecord, Version,
-    WaitingReason, WaitingState,
+    NewEvent, NewInput, NewOutboxRow, NewThread, OutboxSettlement, Outcome, ParentRef, PendingUpdate, Reorder, Result,
+    RewindTo, RunChange, RunOutcome, RunStatus, Scope, StateChange, StateOp, ThreadFields, ThreadPatch, Ticket,
+    TokenCounts, UsageRecord, Version, WaitingReason, WaitingState,
 };
 use store_file::FileStore;
 
@@ -25,7 +25,8 @@ pub(crate) struct Step {
 pub(crate) const LATER: u64 = 400 * 86_400;
 
 pub(crate) fn script() -> Vec<Step> {
-    let parts = [opening(), runs(), inputs(), events(), branches(), families(), fences(), others(), much_later()];
+    let parts =
+        [opening(), runs(), inputs(), events(), outbox(), branches(), families(), fences(), others(), much_later()];
     let steps = parts.into_iter().flatten().enumerate();
     let step =
         |(number, (tenant, later, calls)): (usize, (_, u64, _))| Step { seconds: later + number as u64, tenant, calls };
@@ -194,6 +195,50 @@ fn events() -> Part {
         one(Call::Trim(r9, 45)),
         one(Call::Trim(of_run("z"), 45)),
         ("gone", 0, vec![emit(vec![fact("of a tenant that goes", &[e])])]),
+    ]
+}
+
+fn outbox() -> Part {
+    let row =
+        |text: &str| NewOutboxRow::new("mail".parse().unwrap(), "ada".parse().unwrap(), json(&format!("{text:?}")));
+    let behind = |text: &str| row(text).with_order_key("o".parse().unwrap());
+    let keyed = |text: &str| row(text).with_dedupe_key("k".parse().unwrap());
+    let send = |to: &str, rows: Vec<NewOutboxRow>| commit(Commit::new(thread(to)).with_outbox(rows));
+    let refused = Commit::new(thread("a")).with_key("ob9".parse().unwrap()).with_outbox([row("refused")]);
+    let refused = refused.entry(said("ob9.0", "refused").below("nowhere".parse().unwrap()));
+    let retry = OutboxSettlement::Retry { after: Duration::from_secs(1), error: "no".to_owned() };
+    let dead = || OutboxSettlement::DeadLetter { error: "never".to_owned() };
+    vec![
+        one(commit(saying("a", "ob1", &["with rows"]).with_outbox([
+            behind("a1"),
+            keyed("x"),
+            row("y").with_max_attempts(1),
+        ]))),
+        one(send("d-3", vec![behind("d1"), row("of a thread that goes")])),
+        one(commit(refused)),
+        // The same key again: nothing is written but the thread.
+        one(send("d-3", vec![keyed("x")])),
+        ("default", 0, vec![send("a", vec![behind("together 1")]), send("e-3", vec![behind("together 2")])]),
+        one(Call::Claim(2)),
+        one(Call::Settle(OutboxSettlement::Delivered)),
+        one(Call::Claim(2)),
+        one(Call::Settle(retry)),
+        one(Call::Claim(9)),
+        one(Call::Delete(thread("d-3"), ChildStrategy::Detach)),
+        one(Call::Purge),
+        one(Call::Settle(OutboxSettlement::Release)),
+        one(Call::Claim(1)),
+        one(Call::Settle(dead())),
+        one(Call::Requeue),
+        ("default", 0, vec![Call::Claim(1), send("a", vec![behind("meanwhile")])]),
+        one(Call::Settle(OutboxSettlement::Delivered)),
+        // Leases that nobody settles.
+        one(Call::Claim(9)),
+        ("default", 25, vec![Call::Claim(9)]),
+        ("default", 25, vec![Call::Settle(OutboxSettlement::Delivered)]),
+        ("default", 25, vec![Call::PurgeRows(75)]),
+        one(send("a", vec![keyed("x")])),
+        ("gone", 0, vec![send("g", vec![row("of a tenant that goes")])]),
     ]
 }
 

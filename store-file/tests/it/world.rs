@@ -1,18 +1,20 @@
 //! Stores to test with: calls that can be repeated, and all that a store shows as text.
 
 use std::{
+    collections::HashMap,
     fmt::{Debug, Write as _},
     future::Future,
-    sync::Arc,
+    sync::{Arc, LazyLock, Mutex},
     time::Duration,
 };
 
 use store_core::{
-    AppendEvents, AppendPending, ChildStrategy, Commit, ContextRequest, DeleteRequest, Direction, EntryId, EntryQuery,
-    Error, Event, EventQuery, EventStore, Expect, ManualClock, Message, NewEntry, NewThread, PageRequest,
-    PendingUpdate, PruneRequest, Receipt, Reorder, Result, RunFilter, RunQuery, Scope, Silent, Store, TenantId,
-    ThreadFilter, ThreadId, ThreadOrder, ThreadPatch, ThreadQuery, ThreadRunStore, Timestamp, TrimBefore, TrimRequest,
-    event::EventCursors,
+    AppendEvents, AppendPending, ChildStrategy, ClaimOutbox, ClaimedOutboxRow, Commit, ContextRequest, DeleteRequest,
+    Direction, EntryId, EntryQuery, Error, Event, EventQuery, EventStore, Expect, ManualClock, Message, NewEntry,
+    NewThread, OutboxFilter, OutboxId, OutboxQuery, OutboxRow, OutboxSettlement, OutboxStatus, OutboxStore,
+    PageRequest, PendingUpdate, PruneRequest, PurgeOutbox, Receipt, Reorder, RequeueOutbox, Result, RunFilter,
+    RunQuery, Scope, Silent, Store, TenantId, ThreadFilter, ThreadId, ThreadOrder, ThreadPatch, ThreadQuery,
+    ThreadRunStore, Timestamp, TrimBefore, TrimRequest, event::EventCursors,
 };
 use store_file::{FileConfig, FileStore};
 
@@ -80,6 +82,14 @@ pub(crate) enum Call {
     Emit(Box<AppendEvents>),
     /// Events of a scope that are older than so many seconds go.
     Trim(Scope, u64),
+    /// Rows of the lane `mail` are claimed.
+    Claim(u32),
+    /// Every row that is claimed is settled like this.
+    Settle(OutboxSettlement),
+    /// Dead letters of the outbox are tried again.
+    Requeue,
+    /// Rows that ended before so many seconds go.
+    PurgeRows(u64),
     DropTenant,
 }
 
@@ -121,9 +131,49 @@ impl Call {
                 let trim = TrimRequest::new(scope.clone(), TrimBefore::Time(at(*seconds)));
                 stores.events.ok_or_else(missing)?.trim_events(trim).await.map(text)
             }
+            Self::Claim(_) | Self::Settle(_) | Self::Requeue | Self::PurgeRows(_) => {
+                self.make_of_outbox(&*stores.outbox.ok_or_else(missing)?).await
+            }
             Self::DropTenant => Ok(String::new()),
         }
     }
+
+    async fn make_of_outbox(&self, outbox: &dyn OutboxStore) -> Result<String> {
+        match self {
+            Self::Claim(limit) => {
+                let request = ClaimOutbox::new("mail".parse()?, "w".parse()?, *limit);
+                let rows = outbox.claim_outbox(request.with_lease(Duration::from_secs(20))).await?.rows;
+                let answer = rows.iter().map(|held| row(&held.row)).collect();
+                TOKENS.lock().unwrap().extend(rows.into_iter().map(|held| (held.row.id.clone(), held)));
+                Ok(answer)
+            }
+            Self::Settle(settlement) => {
+                let claimed = OutboxFilter::default().in_status([OutboxStatus::Claimed]);
+                let rows = outbox.list_outbox(OutboxQuery::new(claimed).with_page(whole())).await?.items;
+                let ends: Vec<_> = {
+                    let tokens = TOKENS.lock().unwrap();
+                    rows.iter().filter_map(|row| Some(tokens.get(&row.id)?.settle(settlement.clone()))).collect()
+                };
+                Ok(text(outbox.settle_outbox(ends).await?.into_iter().collect::<Result<Vec<_>>>()?))
+            }
+            Self::Requeue => {
+                let answers = outbox.requeue_outbox(RequeueOutbox::oldest(10)).await?;
+                Ok(text(answers.into_iter().map(|answer| answer.outcome.is_ok()).collect::<Vec<_>>()))
+            }
+            Self::PurgeRows(seconds) => outbox.purge_outbox(PurgeOutbox::new(at(*seconds))).await.map(text),
+            _ => Ok(String::new()),
+        }
+    }
+}
+
+/// What proves the claims that calls made, in whatever store: ids of rows are unique.
+static TOKENS: LazyLock<Mutex<HashMap<OutboxId, ClaimedOutboxRow>>> = LazyLock::new(Mutex::default);
+
+/// A row without what the store chose.
+fn row(row: &OutboxRow) -> String {
+    let mut row = row.clone();
+    row.id = "row".parse().unwrap();
+    format!("{row:?}; ")
 }
 
 fn text(answer: impl Debug) -> String {
@@ -136,6 +186,7 @@ fn plain(mut receipt: Receipt) -> Receipt {
         event.id = "event".parse().unwrap();
         event.cursors = EventCursors::default();
     }
+    receipt.outbox.fill("row".parse().unwrap());
     receipt
 }
 
@@ -174,6 +225,9 @@ pub(crate) async fn shown(store: &FileStore) -> Result<String> {
         if let Some(events) = stores.events {
             show_events(&mut out, &*events).await?;
         }
+        if let Some(outbox) = stores.outbox {
+            show_outbox(&mut out, &*outbox).await?;
+        }
     }
     Ok(out)
 }
@@ -193,6 +247,17 @@ async fn show_events(out: &mut String, events: &dyn EventStore) -> Result<()> {
         let facts: String = page.items.iter().map(fact).collect();
         let _ = writeln!(out, "{scope}: {} {} {facts}", info.appended, info.floor);
     }
+    Ok(())
+}
+
+async fn show_outbox(out: &mut String, outbox: &dyn OutboxStore) -> Result<()> {
+    let rows = outbox.list_outbox(OutboxQuery::default().with_page(whole())).await?.items;
+    for found in &rows {
+        assert_eq!(outbox.load_outbox(&found.id).await?.as_ref(), Some(found));
+    }
+    let counts = outbox.count_outbox(&OutboxFilter::default()).await?;
+    let shown: String = rows.iter().map(row).collect();
+    let _ = writeln!(out, "{counts:?} {shown}");
     Ok(())
 }
 

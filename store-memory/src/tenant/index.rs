@@ -17,6 +17,7 @@ use store_core::{
 use super::{
     events::Events,
     order::{Order, Walk},
+    outbox::Outbox,
 };
 use crate::slot::Slot;
 
@@ -66,6 +67,7 @@ pub(crate) struct Index {
     deleted: BTreeSet<(Timestamp, ThreadId)>,
     changes: u64,
     pub(crate) events: Events,
+    pub(crate) outbox: Outbox,
 }
 
 fn thread_scopes(thread: &Thread) -> impl Iterator<Item = ThreadScope> {
@@ -102,6 +104,11 @@ impl From<run::RunScope<'_>> for RunScope {
 }
 
 impl Index {
+    /// Whether nothing is kept beside threads and their ids.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.outbox.is_empty()
+    }
+
     pub(crate) fn thread(&self, id: &ThreadId) -> Option<&Row> {
         self.threads.get(id)
     }

@@ -3,6 +3,7 @@
 mod events;
 mod index;
 mod order;
+mod outbox;
 mod slots;
 mod trash;
 
@@ -14,6 +15,7 @@ pub(crate) use self::{
     events::Events,
     index::{Index, Outside, ThreadScope},
     order::Walk,
+    outbox::Outbox,
     slots::Slots,
     trash::Trash,
 };
@@ -82,7 +84,7 @@ impl Tenant {
 
     /// Whether nothing is kept of it, not even an id.
     pub(crate) fn is_empty(&self) -> bool {
-        self.slots.is_empty() && self.index.read().events.is_empty()
+        self.slots.is_empty() && self.index.read().is_empty()
     }
 
     /// Removes everything.

@@ -4,4 +4,5 @@ conformance_tests::thread_run_store!(crate::fixture());
 conformance_tests::commit_coordinator!(crate::fixture());
 conformance_tests::pending_store!(crate::fixture());
 conformance_tests::event_store!(crate::fixture());
+conformance_tests::outbox_store!(crate::fixture());
 conformance_tests::model!(crate::fixture());

@@ -14,6 +14,7 @@ use super::{
     events::of_commit,
     names::{agent, entry_at, named, value},
     ops::{CommitOp, EntryOp, Fields, Guard, InputOp, KeyOp, Parent, Patch, RunOp, StateChangeOp},
+    outbox::row,
 };
 use crate::given::id;
 
@@ -110,6 +111,7 @@ impl Desk<'_> {
         commit.run = op.run.as_ref().map(run);
         commit.consume = op.consume.iter().map(|(place, behind)| self.pending(*place, *behind)).collect();
         commit.events = (!op.events.is_empty()).then(|| of_commit(&op.events, op.thread));
+        commit.outbox = op.outbox.iter().map(|op| row(op, self.now)).collect();
         commit.state = op.state.as_ref().map(|state| state_change(state, self.state_revision));
         commit
     }

@@ -65,6 +65,7 @@ async fn everything(side: &Side, thread: &ThreadId) -> Outcome<String> {
         side.threads.load_context(thread, ContextRequest::head()).await.seen(),
         side.pending.load_queue(thread).await.seen(),
         side.events.list_events(events).await.seen(),
+        super::outbox::all(&*side.outbox).await.seen(),
     ];
     Ok(parts.join("\n"))
 }

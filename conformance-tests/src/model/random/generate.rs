@@ -5,8 +5,9 @@ use store_core::{Boundary, ChildStrategy, Direction, OpenCalls, RunPhase, Thread
 
 use super::ops::{
     BodyOp, CommitOp, EmitOp, EntriesOp, EntryOp, EventOp, FactsOp, Fields, Guard, InputOp, KeyOp, List, Op, Parent,
-    Patch, RunOp, RunsOp, ScopeOp, StateChangeOp, ThreadsOp, To,
+    Patch, RowOp, RowsFilterOp, RowsOp, RunOp, RunsOp, ScopeOp, StateChangeOp, ThreadsOp, To,
 };
+use super::outbox::STATUSES;
 
 /// So many threads, runs, keys, names and values there are.
 pub(super) const FEW: u8 = 4;
@@ -31,7 +32,7 @@ pub(super) fn histories(steps: usize) -> impl Strategy<Value = Vec<Op>> {
 }
 
 fn op() -> BoxedStrategy<Op> {
-    prop_oneof![10 => thread_ops(), 9 => inputs(), 6 => events(), 22 => commits(), 14 => reads(), 6 => world()].boxed()
+    prop_oneof![10 => thread_ops(), 9 => inputs(), 6 => events(), 9 => outbox(), 22 => commits(), 14 => reads(), 6 => world()].boxed()
 }
 
 fn thread_ops() -> BoxedStrategy<Op> {
@@ -74,6 +75,51 @@ fn events() -> BoxedStrategy<Op> {
         2 => (scope(), facts(), few()).prop_map(|(scope, filter, place)| Op::Scope { scope, filter, place }),
     ]
     .boxed()
+}
+
+fn outbox() -> BoxedStrategy<Op> {
+    let lease = || prop_oneof![8 => 1_u16..2000, 1 => Just(0)];
+    let limit = || prop_oneof![12 => 1_u8..4, 1 => Just(0)];
+    prop_oneof![
+        8 => (0_u8..2, rarely(3, 0_u8..2), limit(), lease())
+            .prop_map(|(lane, target, limit, lease)| RowsOp::Claim { lane, target, limit, lease }),
+        8 => (newest(), 0_u8..6, 0_u16..1500).prop_map(|(which, how, millis)| RowsOp::Settle { which, how, millis }),
+        2 => (newest(), lease()).prop_map(|(which, lease)| RowsOp::Extend { which, lease }),
+        3 => (rarely(2, newest()), rarely(2, 0_u8..2), limit())
+            .prop_map(|(which, lane, limit)| RowsOp::Requeue { which, lane, limit }),
+        2 => (0_u16..1500, limit(), any::<bool>())
+            .prop_map(|(older, limit, dry_run)| RowsOp::Purge { older, limit, dry_run }),
+        1 => rows().prop_map(RowsOp::Count),
+    ]
+    .prop_map(Op::Rows)
+    .boxed()
+}
+
+/// A row that was given out, counted from the newest.
+fn newest() -> impl Strategy<Value = u8> {
+    prop_oneof![4 => Just(0_u8), 2 => 0_u8..3, 1 => any::<u8>()]
+}
+
+fn row() -> impl Strategy<Value = RowOp> {
+    let place = (0_u8..2, prop_oneof![4 => Just(0_u8), 1 => Just(1)]);
+    let keys = (rarely(4, 0_u8..3), rarely(2, 0_u8..2));
+    let attempts = prop_oneof![12 => 1_u8..4, 1 => Just(0)];
+    (place, few(), keys, rarely(4, 0_u16..1500), attempts).prop_map(
+        |((lane, target), payload, (key, order), later, attempts)| RowOp {
+            lane,
+            target,
+            payload,
+            key,
+            order,
+            later,
+            attempts,
+        },
+    )
+}
+
+fn rows() -> impl Strategy<Value = RowsFilterOp> {
+    (rarely(2, 0_u8..2), rarely(3, 0_u8..2), rarely(2, vec(select(STATUSES), 0..3)))
+        .prop_map(|(lane, target, statuses)| RowsFilterOp { lane, target, statuses })
 }
 
 fn event() -> impl Strategy<Value = EventOp> {
@@ -182,20 +228,24 @@ fn commit_of(least: usize) -> BoxedStrategy<CommitOp> {
     let head = (thread(), guard(), rarely(2, few()), rarely(8, few()), rarely(8, any::<u8>()), rarely(6, fields()));
     let consume = rarely(2, vec((few(), prop_oneof![9 => Just(0_u8), 1 => Just(1)]), 1..3));
     let events = rarely(3, vec(event(), 1..3));
-    let parts = (vec(entry(), least..5), rarely(3, run()), rarely(3, state()), consume, events);
+    let outbox = rarely(3, vec(row(), 1..4));
+    let parts = (vec(entry(), least..5), rarely(3, run()), rarely(3, state()), consume, events, outbox);
     (head, parts)
-        .prop_map(|((thread, guard, key, fence, at, create), (entries, run, state, consume, events))| CommitOp {
-            thread,
-            guard: if key.is_none() && matches!(guard, Guard::Any) { Guard::Behind(0) } else { guard },
-            key,
-            fence,
-            at: at.map(u16::from),
-            create,
-            entries,
-            run,
-            state,
-            consume: consume.unwrap_or_default(),
-            events: events.unwrap_or_default(),
+        .prop_map(|((thread, guard, key, fence, at, create), (entries, run, state, consume, events, outbox))| {
+            CommitOp {
+                thread,
+                guard: if key.is_none() && matches!(guard, Guard::Any) { Guard::Behind(0) } else { guard },
+                key,
+                fence,
+                at: at.map(u16::from),
+                create,
+                entries,
+                run,
+                state,
+                consume: consume.unwrap_or_default(),
+                events: events.unwrap_or_default(),
+                outbox: outbox.unwrap_or_default(),
+            }
         })
         .boxed()
 }
@@ -333,6 +383,7 @@ fn list() -> impl Strategy<Value = List> {
         1 => thread().prop_map(|thread| List::BranchPoints { thread }),
         1 => thread().prop_map(|thread| List::Snapshots { thread }),
         1 => Just(List::WithInput),
+        2 => (rows(), direction()).prop_map(|(filter, direction)| List::Outbox { filter, direction }),
         3 => (scope(), facts(), direction())
             .prop_map(|(scope, filter, direction)| List::Events { scope, filter, direction }),
     ]

@@ -9,6 +9,7 @@ mod inputs;
 mod look;
 mod names;
 mod ops;
+mod outbox;
 mod pair;
 mod reading;
 mod seen;
@@ -21,7 +22,7 @@ use tokio::runtime::Builder;
 
 use self::{
     names::named,
-    ops::{EntriesOp, FactsOp, List, Op, RunsOp, ScopeOp, ThreadsOp},
+    ops::{EntriesOp, FactsOp, List, Op, RowsFilterOp, RunsOp, ScopeOp, ThreadsOp},
     pair::{Outcome, Pair},
 };
 use crate::fixture::Fixture;
@@ -176,6 +177,7 @@ async fn compare_all(pair: &mut Pair) -> Outcome {
     pair.walk(&List::Threads { filter: ThreadsOp::default(), order, direction }, 1_000, None).await?;
     pair.walk(&List::Runs { filter: RunsOp::default(), direction }, 1_000, None).await?;
     pair.walk(&List::WithInput, 1_000, None).await?;
+    pair.walk(&List::Outbox { filter: RowsFilterOp::default(), direction }, 1_000, None).await?;
     for thread in 0..generate::FEW {
         let (filter, direction) = (EntriesOp::default(), Direction::Forward);
         pair.walk(&List::Entries { thread, filter, direction }, 1_000, None).await?;

@@ -1,6 +1,6 @@
 //! Operations as data: small numbers that stand for ids, places and values, so that a history can be shrunk and told.
 
-use store_core::{Boundary, ChildStrategy, Direction, OpenCalls, RunPhase, ThreadOrder};
+use store_core::{Boundary, ChildStrategy, Direction, OpenCalls, OutboxStatus, RunPhase, ThreadOrder};
 
 /// One step of a history.
 #[derive(Debug, Clone)]
@@ -69,6 +69,8 @@ pub(super) enum Op {
         filter: FactsOp,
         place: u8,
     },
+    /// Something about the outbox.
+    Rows(RowsOp),
     Commit(CommitOp),
     /// A commit whose future is polled so often, then dropped.
     Dropped {
@@ -155,6 +157,39 @@ pub(super) struct CommitOp {
     /// Places of the queue, and how far behind their revisions are.
     pub(super) consume: Vec<(u8, u8)>,
     pub(super) events: Vec<EventOp>,
+    pub(super) outbox: Vec<RowOp>,
+}
+
+/// A new row of the outbox.
+#[derive(Debug, Clone)]
+pub(super) struct RowOp {
+    pub(super) lane: u8,
+    pub(super) target: u8,
+    pub(super) payload: u8,
+    pub(super) key: Option<u8>,
+    pub(super) order: Option<u8>,
+    /// Not before so long from now.
+    pub(super) later: Option<u16>,
+    pub(super) attempts: u8,
+}
+
+/// What is done about the outbox. Rows that were given out are counted from the newest.
+#[derive(Debug, Clone)]
+pub(super) enum RowsOp {
+    Claim { lane: u8, target: Option<u8>, limit: u8, lease: u16 },
+    Settle { which: u8, how: u8, millis: u16 },
+    Extend { which: u8, lease: u16 },
+    Requeue { which: Option<u8>, lane: Option<u8>, limit: u8 },
+    Purge { older: u16, limit: u8, dry_run: bool },
+    Count(RowsFilterOp),
+}
+
+/// Filters of rows.
+#[derive(Debug, Clone, Default)]
+pub(super) struct RowsFilterOp {
+    pub(super) lane: Option<u8>,
+    pub(super) target: Option<u8>,
+    pub(super) statuses: Option<Vec<OutboxStatus>>,
 }
 
 /// A scope of events.
@@ -325,6 +360,7 @@ pub(super) enum List {
     Snapshots { thread: u8 },
     WithInput,
     Events { scope: ScopeOp, filter: FactsOp, direction: Direction },
+    Outbox { filter: RowsFilterOp, direction: Direction },
 }
 
 /// Filters of threads.

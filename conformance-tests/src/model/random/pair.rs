@@ -3,8 +3,9 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use store_core::{
-    AppendEvents, Commit, CommitCoordinator, DeleteRequest, EventStore, Limits, ManualClock, NewThread, PendingStore,
-    PruneRequest, Receipt, Result, Store, TenantId, Thread, ThreadId, ThreadRunStore, TimeSource, Timestamp,
+    AppendEvents, ClaimedOutboxRow, Commit, CommitCoordinator, DeleteRequest, EventStore, Limits, ManualClock,
+    NewThread, OutboxStore, PendingStore, PruneRequest, Receipt, Result, Store, TenantId, Thread, ThreadId,
+    ThreadRunStore, TimeSource, Timestamp,
 };
 
 use super::{
@@ -30,6 +31,7 @@ pub(super) struct Side {
     pub(super) threads: Arc<dyn ThreadRunStore>,
     pub(super) pending: Arc<dyn PendingStore>,
     pub(super) events: Arc<dyn EventStore>,
+    pub(super) outbox: Arc<dyn OutboxStore>,
     pub(super) commits: Arc<dyn CommitCoordinator>,
 }
 
@@ -37,7 +39,13 @@ impl Side {
     pub(super) fn of(store: &dyn Store) -> Outcome<Self> {
         let stores = store.tenant(&TenantId::default_tenant())?;
         let commits = stores.commits.ok_or_else(|| Failure::new("the store has no commits"))?;
-        Ok(Self { threads: commits.threads(), pending: commits.pending(), events: commits.events(), commits })
+        Ok(Self {
+            threads: commits.threads(),
+            pending: commits.pending(),
+            events: commits.events(),
+            outbox: commits.outbox(),
+            commits,
+        })
     }
 }
 
@@ -54,6 +62,8 @@ pub(super) struct Pair {
     keyed: Vec<(Commit, Commit)>,
     /// Appends of events with a key.
     pub(super) emitted: Vec<AppendEvents>,
+    /// Rows of the outbox that were given out, as each side gave them.
+    pub(super) claimed: Vec<(ClaimedOutboxRow, ClaimedOutboxRow)>,
     /// Store time was read here: it is not set back behind it.
     floor: Timestamp,
 }
@@ -82,6 +92,7 @@ impl Pair {
             drafted: 0,
             keyed: Vec::new(),
             emitted: Vec::new(),
+            claimed: Vec::new(),
             floor: Timestamp::MIN,
         })
     }
@@ -141,6 +152,7 @@ impl Pair {
                 Box::pin(self.input(op)).await
             }
             Op::Emit(_) | Op::EmitAgain { .. } | Op::Trim { .. } | Op::Scope { .. } => Box::pin(self.event(op)).await,
+            Op::Rows(op) => Box::pin(self.outbox(op)).await,
             Op::Commit(op) => Box::pin(self.commit(op)).await,
             Op::Dropped { commit, polls } => Box::pin(self.dropped(commit, *polls)).await,
             Op::Repeat { which } => self.repeat(*which).await,

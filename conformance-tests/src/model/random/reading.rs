@@ -1,14 +1,15 @@
 //! Reads on both sides: single records, contexts, and lists page by page.
 
 use store_core::{
-    BodyKind, Budget, ContextRequest, Cursor, Direction, EntryId, EntryQuery, EventQuery, Page, PageRequest,
-    ParentFilter, Result, RunFilter, RunId, RunQuery, ThreadFilter, ThreadId, ThreadOrder, ThreadQuery,
+    BodyKind, Budget, ContextRequest, Cursor, Direction, EntryId, EntryQuery, EventQuery, OutboxQuery, Page,
+    PageRequest, ParentFilter, Result, RunFilter, RunId, RunQuery, ThreadFilter, ThreadId, ThreadOrder, ThreadQuery,
 };
 
 use super::{
     events,
     names::{agent, entry_at, named, value},
     ops::{CommitOp, EntriesOp, List, Op, RunsOp, ThreadsOp},
+    outbox,
     pair::{Outcome, Pair, Side, agree},
     seen::Seen,
 };
@@ -110,6 +111,11 @@ impl Pair {
                 let query = EventQuery::new(events::scope(*scope)).with_filter(events::filter(filter, self));
                 let query = query.with_direction(*direction);
                 let list = async |side: Side, page| side.events.list_events(query.clone().with_page(page)).await;
+                self.pages(list, (limit, false), between).await
+            }
+            List::Outbox { filter, direction } => {
+                let query = OutboxQuery::new(outbox::filter(filter)).with_direction(*direction);
+                let list = async |side: Side, page| side.outbox.list_outbox(query.clone().with_page(page)).await;
                 self.pages(list, (limit, false), between).await
             }
             List::Snapshots { thread } => {

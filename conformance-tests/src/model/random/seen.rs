@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 
 use store_core::{
-    AppendedEvents, Deletion, Error, Event, Page, Pruned, Receipt, Repair, Result, ScopeInfo, Thread, ThreadContext,
-    Version,
+    AppendedEvents, ClaimedOutbox, Deletion, Error, Event, OutboxRow, OutboxStatus, Page, Pruned, Receipt, Repair,
+    Requeued, Result, ScopeInfo, Thread, ThreadContext, Version,
 };
 
 /// A result as a caller sees it.
@@ -50,7 +50,40 @@ impl Seen for Receipt {
             .drain(..)
             .map(|event| (event.cursors.thread.is_some(), event.cursors.run.is_some()))
             .collect();
-        format!("{receipt:?}, events {events:?}")
+        let rows = receipt.outbox.drain(..).count();
+        format!("{receipt:?}, events {events:?}, {rows} rows")
+    }
+}
+
+impl Seen for OutboxRow {
+    fn seen(&self) -> String {
+        format!("{:?}", super::outbox::plain(self))
+    }
+}
+
+impl Seen for ClaimedOutbox {
+    fn seen(&self) -> String {
+        let rows: Vec<_> = self.rows.iter().map(|held| held.row.seen()).collect();
+        format!("{rows:?}, {} unreadable", self.unreadable.len())
+    }
+}
+
+impl Seen for Requeued {
+    fn seen(&self) -> String {
+        self.outcome.seen()
+    }
+}
+
+impl Seen for OutboxStatus {
+    fn seen(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl<T: Seen> Seen for Vec<T> {
+    fn seen(&self) -> String {
+        let items: Vec<_> = self.iter().map(Seen::seen).collect();
+        items.join("; ")
     }
 }
 
@@ -144,6 +177,8 @@ as_it_is!(
     store_core::PendingQueue,
     store_core::ThreadId,
     store_core::Trimmed,
+    store_core::OutboxCounts,
+    store_core::Timestamp,
 );
 
 fn debug(value: &impl Debug) -> String {

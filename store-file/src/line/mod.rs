@@ -1,16 +1,21 @@
 //! The lines of a thread's log and of the root log, and how they are read back.
 
+mod outbox;
+
 use std::collections::BTreeMap;
 
 use store_core::{
-    ClaimNumber, CommitKey, Entry, EntryId, EventKey, Json, JsonMap, Receipt, ResourceId, Run, RunId, Scope, TenantId,
-    ThreadId, Timestamp, WriterId,
+    ClaimNumber, CommitKey, Entry, EntryId, EventKey, Json, JsonMap, OutboxId, Receipt, ResourceId, Run, RunId, Scope,
+    TenantId, ThreadId, Timestamp, WriterId,
     codec::{Codec, DecodeError, Extra, Fields, Object},
     commit::StateWrite,
     event::{EventKeyRecord, EventPlan, StoredEvent},
     log::Node,
+    outbox::StoredOutboxRow,
     pending::{QueueState, QueueWrite, StoredInput},
 };
+
+pub(crate) use self::outbox::{OutboxLine, decode_payload, outbox, outbox_gone, outbox_state};
 
 /// The header of a thread's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,6 +116,12 @@ pub(crate) enum Line {
     EventKey(Box<EventKeyLine>),
     /// The oldest events of a scope go.
     Trim(Scope, u64),
+    /// A row of the outbox, with its payload.
+    Outbox(Box<OutboxLine>),
+    /// What became of a row of the outbox.
+    OutboxState(Box<StoredOutboxRow>),
+    /// Rows of the outbox that were purged.
+    OutboxGone(Vec<OutboxId>),
     /// A kind of a newer release: kept, and nothing is derived from it.
     Unknown,
 }
@@ -282,6 +293,11 @@ impl Line {
                 key: fields.take("key")?,
                 record: fields.take("record")?,
             })),
+            "outbox" => {
+                Self::Outbox(Box::new(OutboxLine { stored: fields.take("row")?, payload: fields.take("payload")? }))
+            }
+            "outbox_state" => Self::OutboxState(Box::new(fields.take("row")?)),
+            "outbox_gone" => Self::OutboxGone(fields.take("rows")?),
             "trim" => Self::Trim(fields.take("scope")?, fields.take("floor")?),
             _ => Self::Unknown,
         })

@@ -1,0 +1,68 @@
+//! `outbox list`: rows, and how many there are in each status.
+
+use agentstore::{OutboxCounts, OutboxQuery, OutboxRow, OutboxStatus};
+use serde_json::json;
+
+use super::{Ending, WhichArgs};
+use crate::{
+    failure::Result,
+    output::{JsonList, Output},
+    pages,
+    session::Session,
+    text,
+};
+
+/// List rows, the oldest first, and count them by status
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore outbox list\n  \
+    agentstore outbox list --lane webhook --status dead_letter --json | jq .rows[].last_error")]
+pub(super) struct Args {
+    #[command(flatten)]
+    which: WhichArgs,
+    /// Rows in this status only: pending, claimed, delivered or dead_letter; may be given more than once
+    #[arg(long = "status", value_name = "STATUS")]
+    statuses: Vec<OutboxStatus>,
+}
+
+pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let outbox = session.commits()?.outbox();
+    let mut filter = args.which.filter();
+    let counts = outbox.count_outbox(&filter).await?;
+    filter.statuses = (!args.statuses.is_empty()).then_some(args.statuses);
+    let query = OutboxQuery::new(filter);
+    let rows = pages::all(async |page| outbox.list_outbox(query.clone().with_page(page)).await).await?;
+    if out.json() {
+        let mut list = JsonList::begin(out, &json!({ "counts": counts }), "rows")?;
+        rows.iter().try_for_each(|row| list.item(row))?;
+        list.end()?;
+        return Ok(Ending::Good);
+    }
+    if rows.is_empty() {
+        out.line("the outbox has no such rows")?;
+    } else {
+        print(&rows, out)?;
+    }
+    out.line(out.style(sum(&counts)).dim())?;
+    Ok(Ending::Good)
+}
+
+fn sum(counts: &OutboxCounts) -> String {
+    let OutboxCounts { pending, claimed, delivered, dead_letter, .. } = counts;
+    format!("{pending} pending, {claimed} claimed, {delivered} delivered, {dead_letter} given up")
+}
+
+fn print(rows: &[OutboxRow], out: &mut Output) -> Result<()> {
+    let mut table = out.table(&["row", "lane", "target", "status", "tried", "not before", "last error"]);
+    for row in rows {
+        table.add_row([
+            text::line(row.id.as_str(), out.id_width()),
+            text::line(row.lane.as_str(), 20),
+            text::line(row.target.as_str(), 24),
+            row.status.name().to_owned(),
+            format!("{} of {}", row.attempts, row.max_attempts),
+            text::minute(row.available_at),
+            text::line(row.last_error.as_deref().unwrap_or_default(), 40),
+        ]);
+    }
+    out.print_table(table)
+}

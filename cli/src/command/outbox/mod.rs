@@ -1,0 +1,69 @@
+//! `outbox`: rows that commits wrote, to be delivered elsewhere.
+
+mod list;
+mod purge;
+mod requeue;
+
+use agentstore::{LaneId, OutboxFilter, OutboxTarget};
+use clap::Subcommand;
+
+use super::Ending;
+use crate::{
+    failure::Result,
+    output::Output,
+    session::{Access, Session},
+};
+
+/// Look after rows that are to be delivered elsewhere: list, requeue, purge
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore outbox list --status dead_letter\n  \
+    agentstore outbox requeue --lane webhook\n  agentstore outbox purge --older-than 7d --yes\n\n\
+    Rows are written by commits, and delivered by whoever claims them.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    act: Act,
+}
+
+#[derive(Debug, Subcommand)]
+enum Act {
+    List(list::Args),
+    Requeue(requeue::Args),
+    Purge(purge::Args),
+}
+
+impl Args {
+    pub(crate) const fn access(&self) -> Access {
+        match self.act {
+            Act::List(_) => Access::Read,
+            Act::Requeue(_) | Act::Purge(_) => Access::Write,
+        }
+    }
+}
+
+pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    match args.act {
+        Act::List(args) => list::run(args, session, out).await,
+        Act::Requeue(args) => requeue::run(args, session, out).await,
+        Act::Purge(args) => purge::run(args, session, out).await,
+    }
+}
+
+/// Which rows.
+#[derive(Debug, clap::Args)]
+struct WhichArgs {
+    /// Rows of this lane only
+    #[arg(long)]
+    lane: Option<LaneId>,
+    /// Rows for this target only
+    #[arg(long)]
+    target: Option<OutboxTarget>,
+}
+
+impl WhichArgs {
+    fn filter(&self) -> OutboxFilter {
+        let mut filter = OutboxFilter::default();
+        filter.lane.clone_from(&self.lane);
+        filter.target.clone_from(&self.target);
+        filter
+    }
+}

@@ -1,0 +1,346 @@
+//! The outbox (OB): one list of rows for a tenant, looked through from its beginning by every call.
+
+use async_trait::async_trait;
+use serde_json::json;
+use store_core::{
+    ClaimOutbox, ClaimToken, ClaimedOutbox, ClaimedOutboxRow, Commit, Detail, Direction, Error, ExtendOutbox,
+    NewOutboxRow, OutboxChoice, OutboxCounts, OutboxFilter, OutboxId, OutboxQuery, OutboxRow, OutboxSettlement,
+    OutboxStatus, OutboxStore, Page, PurgeOutbox, RequeueOutbox, Requeued, Result, SettleOutbox, Timestamp,
+    check_limit,
+};
+
+use super::{
+    bug::Bug,
+    commit::Setting,
+    handle::Handle,
+    read::View,
+    world::{Tenant, record},
+};
+
+/// A row, with what was given for it.
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    row: OutboxRow,
+    draft: NewOutboxRow,
+    /// The token of its last claim.
+    token: Option<ClaimToken>,
+    /// Its place among those with its order key.
+    order: u64,
+}
+
+impl Row {
+    fn is_group_of(&self, other: &Self) -> bool {
+        let (own, theirs) = (&self.draft, &other.draft);
+        own.order_key.is_some()
+            && (&own.lane, &own.target, &own.order_key) == (&theirs.lane, &theirs.target, &theirs.order_key)
+    }
+
+    fn passes(&self, filter: &OutboxFilter) -> bool {
+        filter.lane.as_ref().is_none_or(|lane| self.row.lane == *lane)
+            && filter.target.as_ref().is_none_or(|target| self.row.target == *target)
+            && filter.statuses.as_ref().is_none_or(|statuses| statuses.contains(&self.row.status))
+    }
+
+    fn touch(&mut self, now: Timestamp) {
+        self.row.updated_at = self.row.updated_at.max(now);
+    }
+
+    fn end(&mut self, status: OutboxStatus) {
+        (self.row.status, self.row.claim, self.row.finished_at) = (status, None, Some(self.row.updated_at));
+    }
+
+    fn fail(&mut self, error: String, bug: Option<Bug>) {
+        self.row.attempts += u32::from(bug != Some(Bug::AttemptUncounted));
+        self.row.last_error = Some(error);
+        if self.row.attempts >= self.row.max_attempts {
+            self.end(OutboxStatus::DeadLetter);
+        } else {
+            (self.row.status, self.row.claim) = (OutboxStatus::Pending, None);
+        }
+    }
+}
+
+/// Refuses drafts that nobody can accept.
+pub(super) fn check(commit: &Commit, limits: &store_core::Limits) -> Result<()> {
+    check_limit("outbox rows", commit.outbox.len() as u64, limits.commit_outbox)?;
+    for (at, draft) in commit.outbox.iter().enumerate() {
+        let part = |e: Error| e.in_part(format!("outbox[{at}]"));
+        if draft.max_attempts == 0 {
+            return Err(part(Error::invalid("max_attempts", "it is 0")));
+        }
+        check_limit("record bytes", draft.payload.as_str().len() as u64, limits.record_bytes).map_err(part)?;
+    }
+    Ok(())
+}
+
+/// The rows of a commit, behind those that are there, and the id of each draft.
+pub(super) fn append(tenant: &Tenant, commit: &Commit, setting: &Setting<'_>) -> Result<(Vec<Row>, Vec<OutboxId>)> {
+    let (mut rows, mut ids) = (tenant.outbox.clone(), Vec::new());
+    for (at, draft) in commit.outbox.iter().enumerate() {
+        let taken = rows.iter().find(|row| has_key_of(row, draft, setting.bug)).cloned();
+        let taken = taken.filter(|_| setting.bug != Some(Bug::RowKeyIgnored));
+        match taken {
+            Some(row) if row.draft != *draft && setting.bug != Some(Bug::RowKeyContentIgnored) => {
+                let key = draft.dedupe_key.iter().map(ToString::to_string).collect();
+                return Err(Error::new(Detail::IdempotencyMismatch { key }).in_part(format!("outbox[{at}]")));
+            }
+            Some(row) => ids.push(row.row.id),
+            None => {
+                let mut row = made(commit, draft, setting)?;
+                row.order =
+                    rows.iter().filter(|other| other.is_group_of(&row)).map(|row| row.order).max().unwrap_or(0) + 1;
+                ids.push(row.row.id.clone());
+                rows.push(row);
+            }
+        }
+    }
+    Ok((rows, ids))
+}
+
+fn has_key_of(row: &Row, draft: &NewOutboxRow, bug: Option<Bug>) -> bool {
+    let is_freed = row.row.finished_at.is_some() && bug == Some(Bug::RowKeyFreedEarly);
+    draft.dedupe_key.is_some()
+        && !is_freed
+        && (&row.draft.lane, &row.draft.target) == (&draft.lane, &draft.target)
+        && row.draft.dedupe_key == draft.dedupe_key
+}
+
+fn made(commit: &Commit, draft: &NewOutboxRow, setting: &Setting<'_>) -> Result<Row> {
+    let mut row: OutboxRow = record(&json!({
+        "id": OutboxId::new(setting.ids.next_id())?, "thread": commit.thread, "lane": draft.lane,
+        "target": draft.target, "payload": null, "available_at": draft.available_at.unwrap_or(setting.now),
+        "max_attempts": draft.max_attempts, "status": "pending", "attempts": 0, "created_at": setting.now,
+        "updated_at": setting.now,
+    }))?;
+    row.payload = draft.payload.clone();
+    row.dedupe_key.clone_from(&draft.dedupe_key);
+    row.order_key.clone_from(&draft.order_key);
+    Ok(Row { row, draft: draft.clone(), token: None, order: 0 })
+}
+
+fn check_count(limit: u32) -> Result<()> {
+    if (1..=1_000).contains(&limit) { Ok(()) } else { Err(Error::invalid("limit", "it is 1 to 1,000")) }
+}
+
+fn check_lease(lease: std::time::Duration) -> Result<()> {
+    let day = std::time::Duration::from_secs(86_400);
+    if lease.is_zero() || lease > day { Err(Error::invalid("lease", "it is up to a day")) } else { Ok(()) }
+}
+
+/// Gives rows to a consumer.
+fn claim(tenant: &mut Tenant, request: &ClaimOutbox, setting: &Setting<'_>) -> Result<ClaimedOutbox> {
+    check_count(request.limit)?;
+    check_lease(request.lease)?;
+    let bug = setting.bug;
+    let mut filter = OutboxFilter::default().of_lane(request.lane.clone());
+    filter.target.clone_from(&request.target);
+    let rows = &mut tenant.outbox;
+    for row in rows.iter_mut().filter(|row| row.passes(&filter)) {
+        let late = std::time::Duration::from_millis(u64::from(bug == Some(Bug::RowLeaseEndsLate)));
+        let is_over = |until: Timestamp| until.saturating_add(late) <= setting.now;
+        if row.row.claim.as_ref().is_some_and(|claim| is_over(claim.lease_until)) {
+            row.touch(setting.now);
+            let uncounted = bug == Some(Bug::LostLeaseUncounted);
+            row.fail("lease expired".to_owned(), if uncounted { Some(Bug::AttemptUncounted) } else { bug });
+        }
+    }
+    let mut given = Vec::new();
+    while given.len() < request.limit as usize {
+        let candidates = (0..rows.len()).filter(|at| {
+            rows.get(*at).is_some_and(|row| row.passes(&filter) && is_ready(rows, row, (setting.now, bug)))
+        });
+        let rank = |at: &usize| rows.get(*at).map(|it| (it.row.available_at, it.row.created_at, it.row.id.clone()));
+        let Some(row) = candidates.min_by_key(rank).and_then(|at| rows.get_mut(at)) else { break };
+        row.touch(setting.now);
+        row.row.status = OutboxStatus::Claimed;
+        let lease_until = row.row.updated_at.saturating_add(request.lease);
+        row.row.claim = Some(record(&json!({ "worker": request.worker, "lease_until": lease_until }))?);
+        let token = ClaimToken::new(setting.ids.next_id());
+        row.token = Some(token.clone());
+        given.push(ClaimedOutboxRow::new(row.row.clone(), token));
+    }
+    Ok(ClaimedOutbox::new(given, Vec::new()))
+}
+
+/// Whether a claim may take a row now.
+fn is_ready(rows: &[Row], row: &Row, with: (Timestamp, Option<Bug>)) -> bool {
+    let (now, bug) = with;
+    let blocks = |other: &&Row| {
+        let waits = other.row.available_at > now && bug == Some(Bug::WaitingRowOvertaken);
+        let is_earlier = other.order < row.order && !other.row.status.is_final() && !waits;
+        other.is_group_of(row) && (is_earlier || other.row.status == OutboxStatus::Claimed)
+    };
+    let is_dead = row.row.status == OutboxStatus::DeadLetter && bug == Some(Bug::DeadLetterClaimed);
+    (row.row.status == OutboxStatus::Pending || is_dead)
+        && row.row.available_at <= now
+        && (bug == Some(Bug::OrderKeyIgnored) || !rows.iter().any(|other| blocks(&other)))
+}
+
+fn held<'a>(tenant: &'a mut Tenant, id: &OutboxId, token: &ClaimToken, bug: Option<Bug>) -> Result<&'a mut Row> {
+    let is_held =
+        |row: &Row| row.row.claim.is_some() && (row.token.as_ref() == Some(token) || bug == Some(Bug::RowTokenIgnored));
+    let found = tenant.outbox.iter_mut().find(|row| row.row.id == *id && is_held(row));
+    found.ok_or_else(|| Error::new(Detail::ClaimLost { what: "outbox row", id: id.to_string() }))
+}
+
+fn extend(tenant: &mut Tenant, request: &ExtendOutbox, setting: &Setting<'_>) -> Result<Timestamp> {
+    check_lease(request.lease)?;
+    let row = held(tenant, &request.id, &request.token, setting.bug)?;
+    row.touch(setting.now);
+    let until = row.row.updated_at.saturating_add(request.lease);
+    row.row.claim.iter_mut().for_each(|claim| claim.lease_until = until);
+    Ok(until)
+}
+
+pub(super) fn settle(
+    tenant: &mut Tenant,
+    requests: Vec<SettleOutbox>,
+    setting: &Setting<'_>,
+) -> Result<Vec<Result<OutboxStatus>>> {
+    check_limit("rows", requests.len() as u64, setting.limits.commit_outbox)?;
+    let each = requests.into_iter().map(|request| {
+        let row = held(tenant, &request.id, &request.token, setting.bug)?;
+        row.touch(setting.now);
+        end(row, request.settlement, setting);
+        Ok(row.row.status)
+    });
+    Ok(each.collect())
+}
+
+fn end(row: &mut Row, settlement: OutboxSettlement, setting: &Setting<'_>) {
+    let cut = |mut text: String| {
+        let most = usize::try_from(setting.limits.text_bytes).unwrap_or(usize::MAX);
+        if text.len() > most {
+            while text.len() > most - 3 {
+                text.pop();
+            }
+            text.push('…');
+        }
+        text
+    };
+    match settlement {
+        OutboxSettlement::Delivered => row.end(OutboxStatus::Delivered),
+        OutboxSettlement::Retry { after, error } => {
+            row.fail(cut(error), setting.bug);
+            if row.row.status == OutboxStatus::Pending && setting.bug != Some(Bug::RetriedAtOnce) {
+                row.row.available_at = row.row.updated_at.saturating_add(after);
+            }
+        }
+        OutboxSettlement::DeadLetter { error } => {
+            row.row.attempts += 1;
+            row.row.last_error = Some(cut(error));
+            row.end(OutboxStatus::DeadLetter);
+        }
+        OutboxSettlement::Release => (row.row.status, row.row.claim) = (OutboxStatus::Pending, None),
+    }
+}
+
+fn load(tenant: &Tenant, id: &OutboxId) -> Option<OutboxRow> {
+    tenant.outbox.iter().find(|row| row.row.id == *id).map(|row| row.row.clone())
+}
+
+/// A page of rows by creation.
+fn list(view: &View<'_>, query: &OutboxQuery) -> Result<Page<OutboxRow>> {
+    let walk = view.walk("list_outbox", &query.binding(), &query.page)?;
+    let rows = view.tenant.outbox.iter().filter(|row| row.passes(&query.filter)).map(|row| row.row.clone());
+    let keyed = rows.map(|row| ((row.created_at.as_millis(), row.id.to_string()), row));
+    Ok(walk.page(keyed.collect(), query.direction == Direction::Backward, 0))
+}
+
+fn count(tenant: &Tenant, filter: &OutboxFilter) -> OutboxCounts {
+    let mut counts = OutboxCounts::default();
+    tenant.outbox.iter().filter(|row| row.passes(filter)).for_each(|row| counts.add(row.row.status, 1));
+    counts
+}
+
+fn requeue(tenant: &mut Tenant, request: RequeueOutbox, setting: &Setting<'_>) -> Result<Vec<Requeued>> {
+    let ids = match request.choice {
+        OutboxChoice::Ids(ids) => ids,
+        OutboxChoice::Filter { lane, target, limit } => {
+            check_count(limit)?;
+            let mut filter = OutboxFilter::default().in_status([OutboxStatus::DeadLetter]);
+            (filter.lane, filter.target) = (lane, target);
+            let mut rows: Vec<_> = tenant.outbox.iter().filter(|row| row.passes(&filter)).map(|row| &row.row).collect();
+            rows.sort_by_key(|row| (row.created_at, row.id.clone()));
+            rows.into_iter().take(limit as usize).map(|row| row.id.clone()).collect()
+        }
+    };
+    check_limit("rows", ids.len() as u64, setting.limits.commit_outbox)?;
+    Ok(ids.into_iter().map(|id| Requeued::new(id.clone(), taken_back(tenant, &id, setting))).collect())
+}
+
+fn taken_back(tenant: &mut Tenant, id: &OutboxId, setting: &Setting<'_>) -> Result<()> {
+    let last = tenant.outbox.iter().map(|row| row.order).max().unwrap_or(0);
+    let found = tenant.outbox.iter_mut().find(|row| row.row.id == *id);
+    let row = found.ok_or_else(|| Error::not_found("outbox row", id))?;
+    if row.row.status != OutboxStatus::DeadLetter {
+        return Err(Error::invalid_transition(row.row.status.name(), "pending"));
+    }
+    row.touch(setting.now);
+    row.row.available_at = row.row.updated_at;
+    (row.row.status, row.row.attempts, row.row.finished_at) = (OutboxStatus::Pending, 0, None);
+    if setting.bug == Some(Bug::RequeuedComesLast) {
+        row.order = last + 1;
+    }
+    Ok(())
+}
+
+fn purge(tenant: &mut Tenant, request: &PurgeOutbox, bug: Option<Bug>) -> Result<u64> {
+    check_count(request.limit)?;
+    let is_old = |row: &&Row| {
+        let time = row.row.finished_at;
+        time.is_some_and(|time| {
+            time < request.finished_before || (time == request.finished_before && bug == Some(Bug::PurgeTakesTheBound))
+        })
+    };
+    let mut rows: Vec<_> =
+        tenant.outbox.iter().filter(is_old).map(|row| (row.row.finished_at, row.row.id.clone())).collect();
+    rows.sort();
+    rows.truncate(request.limit as usize);
+    if !request.dry_run {
+        tenant.outbox.retain(|row| !rows.iter().any(|(_, id)| *id == row.row.id));
+    }
+    Ok(rows.len() as u64)
+}
+
+/// After a commit was refused, its rows stay with a store that is broken so.
+pub(super) fn leave(tenant: &mut Tenant, commit: &Commit, setting: &Setting<'_>) {
+    if let Ok((rows, _)) = append(tenant, commit, setting) {
+        tenant.outbox = rows;
+    }
+}
+
+#[async_trait]
+impl OutboxStore for Handle {
+    async fn claim_outbox(&self, request: ClaimOutbox) -> Result<ClaimedOutbox> {
+        self.write(|tenant, setting| claim(tenant, &request, &setting))
+    }
+
+    async fn extend_outbox(&self, request: ExtendOutbox) -> Result<Timestamp> {
+        self.write(|tenant, setting| extend(tenant, &request, &setting))
+    }
+
+    async fn settle_outbox(&self, requests: Vec<SettleOutbox>) -> Result<Vec<Result<OutboxStatus>>> {
+        self.write(|tenant, setting| settle(tenant, requests, &setting))
+    }
+
+    async fn load_outbox(&self, id: &OutboxId) -> Result<Option<OutboxRow>> {
+        self.read(|view| Ok(load(view.tenant, id)))
+    }
+
+    async fn list_outbox(&self, query: OutboxQuery) -> Result<Page<OutboxRow>> {
+        self.read(|view| list(&view, &query))
+    }
+
+    async fn count_outbox(&self, filter: &OutboxFilter) -> Result<OutboxCounts> {
+        self.read(|view| Ok(count(view.tenant, filter)))
+    }
+
+    async fn requeue_outbox(&self, request: RequeueOutbox) -> Result<Vec<Requeued>> {
+        self.write(|tenant, setting| requeue(tenant, request, &setting))
+    }
+
+    async fn purge_outbox(&self, request: PurgeOutbox) -> Result<u64> {
+        self.write(|tenant, setting| purge(tenant, &request, setting.bug))
+    }
+}

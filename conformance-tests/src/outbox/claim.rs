@@ -1,0 +1,153 @@
+//! Claiming rows.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use store_core::{ClaimOutbox, ErrorKind, OutboxSettlement, OutboxStatus, SettleOutbox};
+
+use super::draft::{
+    LEASE, all, claim, claim_one, claimed, dead, expect_claim, load, mail, outbox, row, send, send_each, settle, to,
+};
+use crate::{
+    Given, Verdict,
+    check::{expect, expect_eq, expect_kind},
+    given::{id, race},
+};
+
+/// A claim takes rows of its lane, and of its target if it names one, by `available_at`, creation and id.
+pub(super) async fn a_claim_takes_the_first_of_its_lane(given: &Given) -> Verdict {
+    let now = load(given, &send(given, [row("due")]).await?[0]).await?.created_at;
+    let before = |seconds| now.saturating_sub(Duration::from_secs(seconds));
+    given.advance(Duration::from_secs(1)).await;
+    let late = [row("second").not_before(before(5)), row("first").not_before(before(9)), to("hook", "ada", "other")];
+    send(given, late).await?;
+    send(given, [to("mail", "bob", "third").not_before(before(2))]).await?;
+    let store = outbox(given)?;
+    let one = store.claim_outbox(mail(1).for_target(id("bob"))).await?.rows;
+    expect_eq(claimed(&one), "third")?;
+    expect_eq(claimed(&claim(given, 2).await?), "first second")?;
+    expect_claim(given, "due").await?;
+    expect_claim(given, "").await?;
+    expect_eq(claimed(&store.claim_outbox(ClaimOutbox::new(id("none"), id("w"), 9)).await?.rows), "")
+}
+
+/// Each row that is given out has a token and a lease of its own, and shows who has it.
+pub(super) async fn every_row_has_its_own_token(given: &Given) -> Verdict {
+    send(given, ["a", "b", "c"].map(row)).await?;
+    let rows = claim(given, 3).await?;
+    let mut tokens = BTreeSet::new();
+    for held in &rows {
+        let row = &held.row;
+        tokens.insert(held.token.as_str().to_owned());
+        expect_eq((row.status, row.attempts), (OutboxStatus::Claimed, 0))?;
+        let claim = row.claim.as_ref().ok_or_else(|| crate::Failure::new("no claim"))?;
+        expect_eq(&claim.worker, &id("w"))?;
+        expect_eq(claim.lease_until, row.updated_at.saturating_add(LEASE))?;
+        expect(!format!("{held:?}").contains(held.token.as_str()), "a token is shown")?;
+    }
+    expect_eq(tokens.len(), 3)?;
+    expect_eq(all(given).await?, rows.iter().map(|held| held.row.clone()).collect::<Vec<_>>())?;
+    let swapped = SettleOutbox::new(rows[0].row.id.clone(), rows[1].token.clone(), OutboxSettlement::Delivered);
+    let answer = outbox(given)?.settle_outbox(vec![swapped]).await?.remove(0);
+    expect_kind(answer, ErrorKind::ClaimLost).map(drop)
+}
+
+/// A claim asks for 1 to 1,000 rows, and a lease of more than nothing and at most a day.
+pub(super) async fn a_claim_has_bounds(given: &Given) -> Verdict {
+    send_each(given, &["a"]).await?;
+    let store = outbox(given)?;
+    let day = Duration::from_secs(24 * 60 * 60);
+    for request in [
+        mail(0),
+        mail(1_001),
+        mail(u32::MAX),
+        mail(1).with_lease(Duration::ZERO),
+        mail(1).with_lease(day + Duration::from_millis(1)),
+        mail(1).with_lease(Duration::MAX),
+    ] {
+        expect_kind(store.claim_outbox(request).await, ErrorKind::Invalid)?;
+    }
+    let held = store.claim_outbox(mail(1_000).with_lease(day)).await?.rows.remove(0);
+    for lease in [Duration::ZERO, day + Duration::from_millis(1)] {
+        expect_kind(store.extend_outbox(held.extend(lease)).await, ErrorKind::Invalid)?;
+    }
+    store.extend_outbox(held.extend(day)).await?;
+    Ok(())
+}
+
+/// Of several consumers that claim at once each row goes to one.
+pub(super) async fn a_row_has_one_holder(given: &Given) -> Verdict {
+    send(given, (0..60).map(|at| row(&format!("{at}")))).await?;
+    let store = outbox(given)?;
+    let claims = race(8, |_| {
+        let store = Arc::clone(&store);
+        async move {
+            let mut ids = Vec::new();
+            loop {
+                let rows = store.claim_outbox(mail(3)).await?.rows;
+                if rows.is_empty() {
+                    return Ok::<_, store_core::Error>(ids);
+                }
+                ids.extend(rows.into_iter().map(|held| held.row.id));
+            }
+        }
+    });
+    let ids = claims.await.into_iter().collect::<store_core::Result<Vec<_>>>()?.concat();
+    expect_eq((ids.len(), ids.iter().collect::<BTreeSet<_>>().len()), (60, 60))
+}
+
+/// Until its lease is over nobody else gets a row; from then on the next one does, with the lost attempt counted.
+pub(super) async fn a_lease_that_is_over_frees_the_row(given: &Given) -> Verdict {
+    send_each(given, &["a", "b"]).await?;
+    let lost = claim_one(given).await?;
+    given.advance(LEASE.saturating_sub(Duration::from_millis(1))).await;
+    expect_eq(claimed(&claim(given, 1).await?), "b")?;
+    given.advance(Duration::from_millis(1)).await;
+    expect_eq(load(given, &lost.row.id).await?.status, OutboxStatus::Claimed)?;
+    let again = claim_one(given).await?;
+    expect_eq((&again.row.id, again.row.attempts), (&lost.row.id, 1))?;
+    expect_eq(again.row.last_error.as_deref(), Some("lease expired"))?;
+    expect_kind(settle(given, &lost, OutboxSettlement::Delivered).await?, ErrorKind::ClaimLost)?;
+    settle(given, &again, OutboxSettlement::Delivered).await?.map(drop).map_err(Into::into)
+}
+
+/// A row whose consumers only crash is a dead letter after its attempts.
+pub(super) async fn lost_leases_use_up_attempts(given: &Given) -> Verdict {
+    let row_id = send(given, [row("a").with_max_attempts(3)]).await?.remove(0);
+    for attempts in 0..3 {
+        expect_eq(claim_one(given).await?.row.attempts, attempts)?;
+        given.advance(LEASE).await;
+    }
+    expect_claim(given, "").await?;
+    let found = load(given, &row_id).await?;
+    expect_eq((found.status, found.attempts), (OutboxStatus::DeadLetter, 3))?;
+    expect_eq(found.last_error.as_deref(), Some("lease expired"))?;
+    expect(found.finished_at.is_some() && found.claim.is_none(), "a dead letter is not finished")
+}
+
+/// A row is not given out before its time, and is then; one that waits holds up no other.
+pub(super) async fn nothing_is_given_out_before_its_time(given: &Given) -> Verdict {
+    let now = load(given, &send(given, [row("now")]).await?[0]).await?.created_at;
+    send(given, [row("later").not_before(now.saturating_add(Duration::from_secs(60)))]).await?;
+    send(given, [row("soon").not_before(now.saturating_add(Duration::from_secs(30)))]).await?;
+    expect_claim(given, "now").await?;
+    given.advance(Duration::from_millis(29_999)).await;
+    expect_claim(given, "").await?;
+    given.advance(Duration::from_millis(1)).await;
+    expect_eq(claimed(&claim(given, 1).await?), "now")?;
+    expect_claim(given, "soon").await?;
+    given.advance(Duration::from_secs(30)).await;
+    expect(claimed(&claim(given, 9).await?).contains("later"), "a row that is due is not given out")
+}
+
+/// What was delivered or given up is never given out again.
+pub(super) async fn final_rows_are_never_claimed(given: &Given) -> Verdict {
+    send(given, ["a", "b"].map(row)).await?;
+    let (first, second) = (claim_one(given).await?, claim_one(given).await?);
+    settle(given, &first, OutboxSettlement::Delivered).await??;
+    settle(given, &second, dead()).await??;
+    for _ in 0..3 {
+        given.advance(LEASE * 10).await;
+        expect_claim(given, "").await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! Rows of commits.
+
+use std::sync::Arc;
+
+use store_core::{
+    Commit, DeleteRequest, ErrorKind, Expect, OutboxFilter, OutboxSettlement, OutboxStatus, Silent, StateChange,
+};
+
+use super::draft::{all, claim, claim_one, expect_claim, load, outbox, row, send, settle, texts, to};
+use crate::{
+    Given, Verdict,
+    check::{expect, expect_eq, expect_kind},
+    given::{id, race, say_keyed},
+    log::draft::{json, user},
+};
+
+/// The rows of a commit are there with it, pending and untried, with their ids in the order given; rows alone need no
+/// guard and leave the version.
+pub(super) async fn rows_come_with_their_commit(given: &Given) -> Verdict {
+    let draft = to("mail", "ada", "x").with_order_key(id("o")).with_dedupe_key(id("d")).with_max_attempts(3);
+    let commit = say_keyed(&id("t"), "k", "x").with_outbox([draft, row("y")]);
+    let receipt = given.commit(commit).await?;
+    expect_eq(receipt.outbox.len(), 2)?;
+    let found = load(given, &receipt.outbox[0]).await?;
+    expect_eq((found.lane.as_str(), found.target.as_str(), found.payload.as_str()), ("mail", "ada", "\"x\""))?;
+    expect_eq((&found.order_key, &found.dedupe_key), (&Some(id("o")), &Some(id("d"))))?;
+    expect_eq((found.status, found.attempts, found.max_attempts), (OutboxStatus::Pending, 0, 3))?;
+    expect_eq((found.claim, found.last_error, found.finished_at), (None, None, None))?;
+    expect_eq((found.created_at, found.available_at), (receipt.time, receipt.time))?;
+    let second = load(given, &receipt.outbox[1]).await?;
+    expect_eq((second.payload.as_str(), second.max_attempts), ("\"y\"", 5))?;
+    let alone = given.commit(Commit::new(id("t")).with_outbox([row("z")])).await?;
+    expect_eq((alone.version, alone.entry_ids.len(), alone.outbox.len()), (receipt.version, 0, 1))?;
+    expect_eq(outbox(given)?.load_outbox(&id("unknown")).await?, None)
+}
+
+/// What refuses a commit refuses its rows.
+pub(super) async fn a_refused_commit_writes_no_row(given: &Given) -> Verdict {
+    given.a_log("t", &["x"]).await?;
+    send(given, [row("first").with_dedupe_key(id("used"))]).await?;
+    let commit = || say_keyed(&id("t"), "k", "y").with_state(StateChange::new().set("a", json("1")));
+    for (commit, kind) in [
+        (commit().expecting(Expect::Absent).with_outbox([row("a")]), ErrorKind::Conflict),
+        (commit().entry(user("e").below(id("unknown"))).with_outbox([row("a")]), ErrorKind::Invalid),
+        (commit().with_outbox([row("a"), row("b").with_dedupe_key(id("used"))]), ErrorKind::IdempotencyMismatch),
+        (commit().with_outbox([row("a"), row("b").with_max_attempts(0)]), ErrorKind::Invalid),
+    ] {
+        expect_kind(given.commits()?.commit(commit).await, kind)?;
+        expect_eq(texts(&all(given).await?), "first")?;
+        expect_eq(given.thread(&id("t")).await?.state_revision, 0)?;
+        expect_eq(given.log(&id("t")).await?.len(), 1)?;
+    }
+    given.accept(commit().with_outbox([row("a")])).await?;
+    expect_eq(texts(&all(given).await?), "first a")
+}
+
+/// The same key and content again give the receipt with its rows; other rows are other content.
+pub(super) async fn a_repeat_of_a_commit_gives_its_rows(given: &Given) -> Verdict {
+    let commit = |text: &str| say_keyed(&id("t"), "k", "x").with_outbox([row(text)]);
+    let first = given.commit(commit("a")).await?;
+    let again = given.commit(commit("a")).await?;
+    expect_eq((again.deduplicated, again.outbox), (true, first.outbox))?;
+    expect_kind(given.commits()?.commit(commit("b")).await, ErrorKind::IdempotencyMismatch)?;
+    let guarded = commit("a").expecting(Expect::Absent);
+    expect(given.commit(guarded).await?.deduplicated, "a guard is no content")?;
+    expect_eq(texts(&all(given).await?), "a")
+}
+
+/// Who claims sees all rows of a commit or none, each once.
+pub(super) async fn consumers_see_whole_commits(given: &Given) -> Verdict {
+    const COMMITS: usize = 40;
+    let commits = given.commits()?;
+    let rows = outbox(given)?;
+    let counted = race(4, |task| {
+        let (commits, rows) = (Arc::clone(&commits), Arc::clone(&rows));
+        async move {
+            let mut odd = 0;
+            for at in 0..COMMITS {
+                if task % 2 == 0 {
+                    let three = (0..3).map(|_| row(&format!("{task}.{at}")));
+                    let _receipt = commits.commit(Commit::new(id(&format!("t-{task}"))).with_outbox(three)).await?;
+                } else {
+                    odd += rows.count_outbox(&OutboxFilter::default()).await?.pending % 3;
+                }
+            }
+            Ok::<_, store_core::Error>(odd)
+        }
+    });
+    let odd: u64 = counted.await.into_iter().collect::<store_core::Result<Vec<_>>>()?.into_iter().sum();
+    expect_eq(odd, 0)?;
+    expect_eq(claim(given, 1_000).await?.len(), 6 * COMMITS)
+}
+
+/// Rows, claims and settlements are there after a reopen: a claim can be settled, and nothing is given out twice.
+pub(super) async fn rows_outlive_a_reopen(given: &Given) -> Verdict {
+    send(given, ["a", "b", "c"].map(row)).await?;
+    let (first, second) = (claim_one(given).await?, claim_one(given).await?);
+    settle(given, &first, OutboxSettlement::Delivered).await??;
+    let before = all(given).await?;
+    given.reopen().await?;
+    expect_eq(all(given).await?, before)?;
+    settle(given, &second, OutboxSettlement::Delivered).await??;
+    expect_claim(given, "c").await?;
+    given.reopen().await?;
+    expect_claim(given, "").await
+}
+
+/// Deleting a thread leaves the rows of its commits, and what can be done with them.
+pub(super) async fn a_deleted_thread_leaves_its_rows(given: &Given) -> Verdict {
+    send(given, ["a", "b"].map(row)).await?;
+    let held = claim_one(given).await?;
+    let threads = given.threads()?;
+    threads.delete_thread(&id("t"), DeleteRequest::default()).await?;
+    threads.purge_deleted(&Silent).await?;
+    expect_eq(texts(&all(given).await?), "a b")?;
+    settle(given, &held, OutboxSettlement::Delivered).await??;
+    let other = claim_one(given).await?;
+    expect_eq((other.row.payload.as_str(), other.row.thread), ("\"b\"", id("t")))
+}
+
+/// A row that is tried never is refused.
+pub(super) async fn a_row_is_tried_at_least_once(given: &Given) -> Verdict {
+    let commit = Commit::new(id("t")).with_outbox([row("a"), row("b").with_max_attempts(0)]);
+    let error = expect_kind(given.commits()?.commit(commit).await, ErrorKind::Invalid)?;
+    expect_eq(error.part(), Some("outbox[1]"))?;
+    send(given, [row("once").with_max_attempts(1)]).await.map(drop)
+}
+
+/// A commit with 1,000 rows is accepted, one with another is refused.
+pub(super) async fn a_commit_has_a_thousand_rows_at_most(given: &Given) -> Verdict {
+    let many = |count: usize| (0..count).map(|at| row(&format!("{at}")));
+    expect_eq(send(given, many(1_000)).await?.len(), 1_000)?;
+    let commit = Commit::new(id("t")).with_outbox(many(1_001));
+    expect_kind(given.commits()?.commit(commit).await, ErrorKind::LimitExceeded)?;
+    expect_eq(claim(given, 1_000).await?.len(), 1_000)
+}
+
+/// A payload at the limit of a record is accepted, one byte more is refused.
+pub(super) async fn a_payload_has_a_limit(given: &Given) -> Verdict {
+    let small = given.with_limits(|limits| limits.record_bytes = 1_000).await?;
+    let sized = |bytes: usize| row(&"x".repeat(bytes - 2));
+    send(&small, [sized(1_000)]).await?;
+    let commit = Commit::new(id("t")).with_outbox([sized(1_001)]);
+    let error = expect_kind(small.commits()?.commit(commit).await, ErrorKind::LimitExceeded)?;
+    expect_eq(error.part(), Some("outbox[0]"))?;
+    expect_eq(all(&small).await?.len(), 1)
+}

@@ -1,0 +1,115 @@
+//! Short ways to write down rows of the outbox.
+
+use std::{sync::Arc, time::Duration};
+
+use store_core::{
+    ClaimOutbox, ClaimedOutboxRow, Commit, NewOutboxRow, OutboxFilter, OutboxId, OutboxQuery, OutboxRow,
+    OutboxSettlement, OutboxStatus, OutboxStore, PageRequest,
+};
+
+use crate::{
+    check::{Failure, Verdict, expect_eq},
+    given::{Given, id, walk},
+    log::draft::json,
+};
+
+/// How long the claims of these cases last.
+pub(super) const LEASE: Duration = Duration::from_secs(30);
+
+/// The outbox of the tenant `default`.
+pub(super) fn outbox(given: &Given) -> Result<Arc<dyn OutboxStore>, Failure> {
+    given.stores()?.outbox.ok_or_else(|| Failure::new("the store has no outbox"))
+}
+
+/// A row with this payload, in the lane `mail` for the target `ada`.
+pub(super) fn row(text: &str) -> NewOutboxRow {
+    to("mail", "ada", text)
+}
+
+/// A row with this payload.
+pub(super) fn to(lane: &str, target: &str, text: &str) -> NewOutboxRow {
+    NewOutboxRow::new(id(lane), id(target), json(&format!("{text:?}")))
+}
+
+/// Commits rows to the thread `t`, all at once. Gives their ids.
+pub(super) async fn send(
+    given: &Given,
+    rows: impl IntoIterator<Item = NewOutboxRow>,
+) -> Result<Vec<OutboxId>, Failure> {
+    Ok(given.commit(Commit::new(id("t")).with_outbox(rows)).await?.outbox)
+}
+
+/// Commits rows with these payloads to the thread `t`, one after the other.
+pub(super) async fn send_each(given: &Given, texts: &[&str]) -> Verdict {
+    for text in texts {
+        send(given, [row(text)]).await?;
+    }
+    Ok(())
+}
+
+/// Claims rows of the lane `mail`.
+pub(super) async fn claim(given: &Given, limit: u32) -> Result<Vec<ClaimedOutboxRow>, Failure> {
+    Ok(outbox(given)?.claim_outbox(mail(limit)).await?.rows)
+}
+
+/// A claim of rows of the lane `mail`.
+pub(super) fn mail(limit: u32) -> ClaimOutbox {
+    ClaimOutbox::new(id("mail"), id("w"), limit).with_lease(LEASE)
+}
+
+/// Claims one row of the lane `mail`, which must be there.
+pub(super) async fn claim_one(given: &Given) -> Result<ClaimedOutboxRow, Failure> {
+    claim(given, 1).await?.pop().ok_or_else(|| Failure::new("nothing to claim"))
+}
+
+/// Settles a claimed row.
+pub(super) async fn settle(
+    given: &Given,
+    row: &ClaimedOutboxRow,
+    settlement: OutboxSettlement,
+) -> Result<store_core::Result<OutboxStatus>, Failure> {
+    let mut answers = outbox(given)?.settle_outbox(vec![row.settle(settlement)]).await?;
+    answers.pop().ok_or_else(|| Failure::new("a settlement without an answer"))
+}
+
+/// A failed attempt that is made again after so many seconds.
+pub(super) fn retry(seconds: u64) -> OutboxSettlement {
+    OutboxSettlement::Retry { after: Duration::from_secs(seconds), error: "refused".to_owned() }
+}
+
+/// An attempt that failed for good.
+pub(super) fn dead() -> OutboxSettlement {
+    OutboxSettlement::DeadLetter { error: "gone".to_owned() }
+}
+
+/// A row that must exist.
+pub(super) async fn load(given: &Given, id: &OutboxId) -> Result<OutboxRow, Failure> {
+    outbox(given)?.load_outbox(id).await?.ok_or_else(|| Failure::new(format!("no row `{id}`")))
+}
+
+/// Every row that a filter lets through, in small pages.
+pub(super) async fn listed(given: &Given, filter: OutboxFilter) -> Result<Vec<OutboxRow>, Failure> {
+    let store = &outbox(given)?;
+    walk(PageRequest::first(2), |page| store.list_outbox(OutboxQuery::new(filter.clone()).with_page(page))).await
+}
+
+/// Every row.
+pub(super) async fn all(given: &Given) -> Result<Vec<OutboxRow>, Failure> {
+    listed(given, OutboxFilter::default()).await
+}
+
+/// The payloads of rows, with a blank between them.
+pub(super) fn texts<'a>(rows: impl IntoIterator<Item = &'a OutboxRow>) -> String {
+    let texts: Vec<_> = rows.into_iter().map(|row| row.payload.as_str().trim_matches('"')).collect();
+    texts.join(" ")
+}
+
+/// The same of rows that were claimed.
+pub(super) fn claimed(rows: &[ClaimedOutboxRow]) -> String {
+    texts(rows.iter().map(|claimed| &claimed.row))
+}
+
+/// Wants a claim of everything to give these payloads, in this order.
+pub(super) async fn expect_claim(given: &Given, wanted: &str) -> Verdict {
+    expect_eq(claimed(&claim(given, 100).await?), wanted)
+}

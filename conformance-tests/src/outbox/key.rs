@@ -1,0 +1,93 @@
+//! Dedupe keys of rows.
+
+use std::{sync::Arc, time::Duration};
+
+use store_core::{Commit, ErrorKind, OutboxSettlement, PurgeOutbox, Timestamp};
+
+use super::draft::{all, claim_one, outbox, row, send, settle, texts, to};
+use crate::{
+    Given, Verdict,
+    check::{expect, expect_eq, expect_kind},
+    given::{id, race},
+};
+
+/// The same lane, target, key and content give the first row and write nothing, from another thread, in the same
+/// commit, and when the row is final.
+pub(super) async fn the_same_key_gives_the_first_row(given: &Given) -> Verdict {
+    let draft = || row("x").with_dedupe_key(id("k"));
+    let first = send(given, [draft(), row("other"), draft()]).await?;
+    expect_eq(&first[0], &first[2])?;
+    let elsewhere = given.commit(Commit::new(id("u")).with_outbox([draft()])).await?;
+    expect_eq(&elsewhere.outbox, &first[..1])?;
+    let held = claim_one(given).await?;
+    settle(given, &held, OutboxSettlement::Delivered).await??;
+    expect_eq(&send(given, [draft()]).await?, &first[..1])?;
+    expect_eq(texts(&all(given).await?), "x other")
+}
+
+/// A key with another payload, order key, time or number of attempts refuses the commit, and leaves the row.
+pub(super) async fn other_content_refuses_the_commit(given: &Given) -> Verdict {
+    let keyed = |text: &str| row(text).with_dedupe_key(id("k"));
+    send(given, [keyed("x")]).await?;
+    let before = all(given).await?;
+    for other in [
+        keyed("y"),
+        keyed("x").with_order_key(id("o")),
+        keyed("x").not_before(Timestamp::MIN),
+        keyed("x").with_max_attempts(4),
+    ] {
+        let commit = Commit::new(id("t")).with_outbox([row("z"), other]);
+        let error = expect_kind(given.commits()?.commit(commit).await, ErrorKind::IdempotencyMismatch)?;
+        expect_eq(error.part(), Some("outbox[1]"))?;
+        expect_eq(all(given).await?, before.clone())?;
+    }
+    let twice =
+        Commit::new(id("t")).with_outbox([row("a").with_dedupe_key(id("n")), row("b").with_dedupe_key(id("n"))]);
+    expect_kind(given.commits()?.commit(twice).await, ErrorKind::IdempotencyMismatch)?;
+    expect_eq(all(given).await?, before)
+}
+
+/// The same key in another lane, or for another target, is another key.
+pub(super) async fn a_key_is_of_its_lane_and_target(given: &Given) -> Verdict {
+    let drafts = [to("mail", "ada", "a"), to("mail", "bob", "b"), to("hook", "ada", "c")];
+    let drafts = drafts.map(|draft| draft.with_dedupe_key(id("k")));
+    let ids = send(given, drafts).await?;
+    expect(ids[0] != ids[1] && ids[1] != ids[2], "two rows have one id")?;
+    expect_eq(texts(&all(given).await?), "a b c")
+}
+
+/// A key stays taken until its row is purged, and is free then.
+pub(super) async fn a_key_is_taken_until_its_row_is_purged(given: &Given) -> Verdict {
+    let draft = || row("x").with_dedupe_key(id("k"));
+    let first = send(given, [draft()]).await?;
+    let held = claim_one(given).await?;
+    settle(given, &held, OutboxSettlement::Delivered).await??;
+    given.advance(Duration::from_secs(1)).await;
+    expect_eq(&send(given, [draft()]).await?, &first)?;
+    let store = outbox(given)?;
+    expect_eq(store.purge_outbox(PurgeOutbox::new(Timestamp::MAX)).await?, 1)?;
+    expect_eq(store.load_outbox(&first[0]).await?, None)?;
+    let next = send(given, [draft()]).await?;
+    expect(next != first, "a purged row is still the answer")?;
+    expect_eq(send(given, [draft()]).await?, next)
+}
+
+/// Commits that use one key at once write one row, and all get its id.
+pub(super) async fn one_key_has_one_row(given: &Given) -> Verdict {
+    let commits = given.commits()?;
+    let ended = race(8, |task| {
+        let commits = Arc::clone(&commits);
+        async move {
+            let mut ids = Vec::new();
+            for key in 0..10 {
+                let draft = row("x").with_dedupe_key(id(&format!("k-{key}")));
+                let commit = Commit::new(id(&format!("t-{task}"))).with_outbox([draft]);
+                ids.extend(commits.commit(commit).await?.outbox);
+            }
+            Ok::<_, store_core::Error>(ids)
+        }
+    });
+    let ids = ended.await.into_iter().collect::<store_core::Result<Vec<_>>>()?;
+    expect(ids.iter().all(|other| *other == ids[0]), "two rows were given for one key")?;
+    expect_eq(all(given).await?.len(), 10)
+}

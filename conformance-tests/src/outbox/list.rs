@@ -1,0 +1,118 @@
+//! Lists, counts, requeueing, purging.
+
+use std::time::Duration;
+
+use store_core::{
+    Direction, ErrorKind, OutboxFilter, OutboxQuery, OutboxSettlement, OutboxStatus, PurgeOutbox, RequeueOutbox,
+};
+
+use super::draft::{
+    all, claim, claim_one, claimed, dead, expect_claim, listed, load, outbox, row, send, send_each, settle, texts, to,
+};
+use crate::{
+    Given, Verdict,
+    check::{expect, expect_eq, expect_kind},
+    given::id,
+};
+
+/// Four rows in two lanes for two targets: one delivered, one dead, one claimed, one pending.
+async fn four(given: &Given) -> Verdict {
+    send(given, [row("a"), row("b"), to("mail", "bob", "c"), to("hook", "bob", "d")]).await?;
+    let rows = claim(given, 3).await?;
+    settle(given, &rows[0], OutboxSettlement::Delivered).await??;
+    settle(given, &rows[1], dead()).await?.map(drop).map_err(Into::into)
+}
+
+/// Filters of a list combine; one without values matches nothing; both directions give the same rows.
+pub(super) async fn lists_filter_by_lane_target_and_status(given: &Given) -> Verdict {
+    four(given).await?;
+    let any = OutboxFilter::default;
+    for (filter, wanted) in [
+        (any(), "a b c d"),
+        (any().of_lane(id("mail")), "a b c"),
+        (any().for_target(id("bob")), "c d"),
+        (any().of_lane(id("mail")).for_target(id("bob")), "c"),
+        (any().of_lane(id("none")), ""),
+        (any().in_status([OutboxStatus::Pending, OutboxStatus::Delivered]), "a d"),
+        (any().of_lane(id("mail")).in_status([OutboxStatus::DeadLetter, OutboxStatus::Claimed]), "b c"),
+        (any().for_target(id("bob")).in_status([OutboxStatus::Claimed]), "c"),
+        (any().in_status([OutboxStatus::Claimed, OutboxStatus::Claimed]), "c"),
+        (any().in_status([]), ""),
+    ] {
+        expect_eq(texts(&listed(given, filter.clone()).await?), wanted)?;
+        let backward = OutboxQuery::new(filter).with_direction(Direction::Backward);
+        let mut rows = outbox(given)?.list_outbox(backward).await?.items;
+        rows.reverse();
+        expect_eq(texts(&rows), wanted)?;
+    }
+    Ok(())
+}
+
+/// Counts by status are exact, with every filter.
+pub(super) async fn counts_are_exact(given: &Given) -> Verdict {
+    four(given).await?;
+    let any = OutboxFilter::default;
+    for (filter, wanted) in [
+        (any(), (1, 1, 1, 1)),
+        (any().of_lane(id("mail")), (0, 1, 1, 1)),
+        (any().for_target(id("bob")), (1, 1, 0, 0)),
+        (any().of_lane(id("hook")).for_target(id("bob")), (1, 0, 0, 0)),
+        (any().in_status([OutboxStatus::Claimed]), (0, 1, 0, 0)),
+        (any().in_status([]), (0, 0, 0, 0)),
+        (any().of_lane(id("none")), (0, 0, 0, 0)),
+    ] {
+        let counts = outbox(given)?.count_outbox(&filter).await?;
+        expect_eq((counts.pending, counts.claimed, counts.delivered, counts.dead_letter), wanted)?;
+    }
+    Ok(())
+}
+
+/// Dead letters are taken back with all their attempts, by id or by lane; each id has its own answer.
+pub(super) async fn dead_letters_are_taken_back(given: &Given) -> Verdict {
+    send(given, [row("a").with_max_attempts(1), row("b"), row("c"), to("hook", "ada", "d")]).await?;
+    for held in claim(given, 2).await? {
+        settle(given, &held, dead()).await??;
+    }
+    let ids: Vec<_> = all(given).await?.into_iter().map(|row| row.id).collect();
+    let store = outbox(given)?;
+    let request = RequeueOutbox::ids([ids[0].clone(), ids[2].clone(), id("unknown")]);
+    let answers = store.requeue_outbox(request).await?;
+    let told: Vec<_> = answers.into_iter().map(|answer| answer.outcome.map_err(|error| error.kind())).collect();
+    expect_eq(told, vec![Ok(()), Err(ErrorKind::InvalidTransition), Err(ErrorKind::NotFound)])?;
+    let first = load(given, &ids[0]).await?;
+    expect_eq((first.status, first.attempts, first.finished_at), (OutboxStatus::Pending, 0, None))?;
+    expect_eq(first.last_error.as_deref(), Some("gone"))?;
+    expect_eq(store.requeue_outbox(RequeueOutbox::of_lane(id("hook"), 10)).await?.len(), 0)?;
+    let rest = store.requeue_outbox(RequeueOutbox::oldest(10)).await?;
+    expect_eq(rest.into_iter().map(|answer| answer.id).collect::<Vec<_>>(), vec![ids[1].clone()])?;
+    expect_kind(store.requeue_outbox(RequeueOutbox::oldest(0)).await, ErrorKind::Invalid)?;
+    expect_kind(store.requeue_outbox(RequeueOutbox::oldest(1_001)).await, ErrorKind::Invalid)?;
+    let mut rows = claim(given, 9).await?;
+    rows.sort_by_key(|held| held.row.payload.as_str().to_owned());
+    expect_eq(claimed(&rows), "a b c")
+}
+
+/// A purge removes final rows that ended strictly before its time, at most as many as it says, and nothing else; a dry
+/// run says how many and changes nothing.
+pub(super) async fn a_purge_removes_what_ended_before(given: &Given) -> Verdict {
+    send_each(given, &["a", "b", "c", "d"]).await?;
+    for settlement in [OutboxSettlement::Delivered, dead(), OutboxSettlement::Delivered] {
+        let held = claim_one(given).await?;
+        settle(given, &held, settlement).await??;
+        given.advance(Duration::from_secs(10)).await;
+    }
+    let held = all(given).await?;
+    let third = held[2].finished_at.unwrap_or(store_core::Timestamp::MIN);
+    let store = outbox(given)?;
+    expect_eq(store.purge_outbox(PurgeOutbox::new(third).dry()).await?, 2)?;
+    expect_eq(all(given).await?, held.clone())?;
+    expect_kind(store.purge_outbox(PurgeOutbox::new(third).with_limit(0)).await, ErrorKind::Invalid)?;
+    expect_eq(store.purge_outbox(PurgeOutbox::new(third).with_limit(1)).await?, 1)?;
+    expect_eq(texts(&all(given).await?), "b c d")?;
+    expect_eq(store.purge_outbox(PurgeOutbox::new(third)).await?, 1)?;
+    expect_eq(store.purge_outbox(PurgeOutbox::new(third)).await?, 0)?;
+    expect_eq(store.purge_outbox(PurgeOutbox::new(store_core::Timestamp::MAX)).await?, 1)?;
+    expect_eq(texts(&all(given).await?), "d")?;
+    expect_claim(given, "d").await?;
+    expect(store.load_outbox(&held[0].id).await?.is_none(), "a purged row is found")
+}

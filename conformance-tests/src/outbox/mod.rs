@@ -1,0 +1,58 @@
+//! Cases of the outbox (OB).
+
+mod claim;
+mod commit;
+mod draft;
+mod key;
+mod list;
+mod order;
+mod settle;
+
+/// The cases of this area.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! outbox {
+    ($then:ident $($with:tt)*) => {
+        $crate::$then! { [$($with)*] outbox
+            commit: rows_come_with_their_commit ["OB-1", "CM-1", "CM-8", "CM-20"] [];
+            commit: a_refused_commit_writes_no_row ["OB-1", "CM-1", "CM-22"] [];
+            commit: a_repeat_of_a_commit_gives_its_rows ["CM-10", "CM-11"] [];
+            commit: consumers_see_whole_commits ["CM-23"] [Race];
+            commit: rows_outlive_a_reopen ["OB-1", "OB-7", "PR-9"] [Reopen];
+            commit: a_deleted_thread_leaves_its_rows ["TH-21"] [];
+            commit: a_row_is_tried_at_least_once ["OB-1"] [];
+            commit: a_commit_has_a_thousand_rows_at_most ["ER-9", "CM-36"] [];
+            commit: a_payload_has_a_limit ["ER-9", "ER-10"] [Limits];
+            key: the_same_key_gives_the_first_row ["OB-2"] [];
+            key: other_content_refuses_the_commit ["OB-2", "CM-22"] [];
+            key: a_key_is_of_its_lane_and_target ["OB-2"] [];
+            key: a_key_is_taken_until_its_row_is_purged ["OB-3"] [Time];
+            key: one_key_has_one_row ["OB-3"] [Race];
+            claim: a_claim_takes_the_first_of_its_lane ["OB-4"] [Time];
+            claim: every_row_has_its_own_token ["OB-4", "OB-7"] [];
+            claim: a_claim_has_bounds ["OB-4", "ER-9"] [];
+            claim: a_row_has_one_holder ["OB-5"] [Race];
+            claim: a_lease_that_is_over_frees_the_row ["OB-5", "OB-6"] [Time];
+            claim: lost_leases_use_up_attempts ["OB-6"] [Time];
+            claim: nothing_is_given_out_before_its_time ["OB-4", "OB-9"] [Time];
+            claim: final_rows_are_never_claimed ["OB-10"] [Time];
+            settle: settlements_end_an_attempt ["OB-7"] [];
+            settle: without_the_token_nothing_changes ["OB-7", "OB-8"] [];
+            settle: attempts_run_out ["OB-6"] [Time];
+            settle: a_retried_row_waits ["OB-9"] [Time];
+            settle: an_extension_prolongs_a_claim ["OB-8"] [Time];
+            settle: a_long_error_is_cut ["ER-10"] [];
+            order: rows_of_an_order_key_go_one_after_the_other ["OB-11"] [];
+            order: a_row_that_waits_blocks_those_behind_it ["OB-11"] [Time];
+            order: a_final_row_blocks_nothing ["OB-11"] [];
+            order: a_requeued_row_has_its_old_place ["OB-11", "OB-13"] [];
+            order: order_is_that_of_the_commits ["OB-11"] [Race];
+            list: lists_filter_by_lane_target_and_status ["OB-12"] [];
+            list: counts_are_exact ["OB-12"] [];
+            list: dead_letters_are_taken_back ["OB-13"] [];
+            list: a_purge_removes_what_ended_before ["OB-13"] [Time];
+        }
+    };
+}
+
+outbox!(case_slice);

@@ -1,0 +1,120 @@
+//! Rows that go one after the other.
+
+use std::{sync::Arc, time::Duration};
+
+use store_core::{Commit, NewOutboxRow, OutboxSettlement, RequeueOutbox};
+
+use super::draft::{
+    all, claim, claim_one, claimed, dead, expect_claim, load, mail, outbox, retry, row, send, settle, to,
+};
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect, expect_eq},
+    given::{id, race},
+};
+
+fn behind(text: &str) -> NewOutboxRow {
+    row(text).with_order_key(id("o"))
+}
+
+/// Of the rows with one order key one is claimed at a time, in the order of their commits; other keys, targets and rows
+/// without one are not held up.
+pub(super) async fn rows_of_an_order_key_go_one_after_the_other(given: &Given) -> Verdict {
+    send(given, [behind("a1"), behind("a2"), row("b").with_order_key(id("p"))]).await?;
+    send(given, [behind("a3"), to("mail", "bob", "c").with_order_key(id("o")), row("d")]).await?;
+    let mut rows = claim(given, 9).await?;
+    rows.sort_by_key(|held| held.row.payload.as_str().to_owned());
+    expect_eq(claimed(&rows), "a1 b c d")?;
+    expect_claim(given, "").await?;
+    settle(given, &rows[0], OutboxSettlement::Delivered).await??;
+    let second = claim_one(given).await?;
+    expect_eq(claimed(std::slice::from_ref(&second)), "a2")?;
+    settle(given, &second, OutboxSettlement::Release).await??;
+    let second = claim_one(given).await?;
+    expect_eq(claimed(std::slice::from_ref(&second)), "a2")?;
+    settle(given, &second, OutboxSettlement::Delivered).await??;
+    expect_claim(given, "a3").await
+}
+
+/// An earlier row that is to wait, or waits for its next attempt, holds up those behind it.
+pub(super) async fn a_row_that_waits_blocks_those_behind_it(given: &Given) -> Verdict {
+    let now = load(given, &send(given, [row("x")]).await?[0]).await?.created_at;
+    send(given, [behind("a1").not_before(now.saturating_add(Duration::from_secs(60))), behind("a2")]).await?;
+    expect_claim(given, "x").await?;
+    given.advance(Duration::from_secs(60)).await;
+    let rows = claim(given, 9).await?;
+    let first = rows.iter().find(|held| held.row.payload.as_str() == "\"a1\"");
+    let first = first.ok_or_else(|| Failure::new("no a1"))?;
+    expect(!claimed(&rows).contains("a2"), "a row overtakes another")?;
+    settle(given, first, retry(100)).await??;
+    given.advance(Duration::from_secs(99)).await;
+    expect(!claimed(&claim(given, 9).await?).contains('a'), "a row overtakes one that is retried")?;
+    given.advance(Duration::from_secs(1)).await;
+    expect(claimed(&claim(given, 9).await?).contains("a1"), "the first one is not given out")
+}
+
+/// What is delivered or given up holds up nothing.
+pub(super) async fn a_final_row_blocks_nothing(given: &Given) -> Verdict {
+    send(given, ["a1", "a2", "a3"].map(behind)).await?;
+    let held = claim_one(given).await?;
+    settle(given, &held, dead()).await??;
+    let held = claim_one(given).await?;
+    expect_eq(claimed(std::slice::from_ref(&held)), "a2")?;
+    settle(given, &held, OutboxSettlement::Delivered).await??;
+    expect_claim(given, "a3").await
+}
+
+/// A requeued row stands before those that came after it, and waits for one of them that is claimed.
+pub(super) async fn a_requeued_row_has_its_old_place(given: &Given) -> Verdict {
+    send(given, ["a1", "a2", "a3"].map(behind)).await?;
+    let first = claim_one(given).await?;
+    settle(given, &first, dead()).await??;
+    let second = claim_one(given).await?;
+    outbox(given)?.requeue_outbox(RequeueOutbox::ids([first.row.id.clone()])).await?.remove(0).outcome?;
+    expect_claim(given, "").await?;
+    settle(given, &second, OutboxSettlement::Release).await??;
+    for wanted in ["a1", "a2", "a3"] {
+        let held = claim_one(given).await?;
+        expect_eq(claimed(std::slice::from_ref(&held)), wanted)?;
+        expect_claim(given, "").await?;
+        settle(given, &held, OutboxSettlement::Delivered).await??;
+    }
+    expect_claim(given, "").await
+}
+
+/// Commits of several threads that use one order key at once: each one's own rows stay in their order, every row comes
+/// once, and none is held up for ever.
+pub(super) async fn order_is_that_of_the_commits(given: &Given) -> Verdict {
+    let commits = given.commits()?;
+    let store = outbox(given)?;
+    let ended = race(5, |task| {
+        let (commits, store) = (Arc::clone(&commits), Arc::clone(&store));
+        async move {
+            let mut got = Vec::new();
+            for at in 0..10 {
+                if task < 3 {
+                    let two = [behind(&format!("{task}.{at}.0")), behind(&format!("{task}.{at}.1"))];
+                    let _receipt = commits.commit(Commit::new(id(&format!("t-{task}"))).with_outbox(two)).await?;
+                    continue;
+                }
+                for held in store.claim_outbox(mail(9)).await?.rows {
+                    store.settle_outbox(vec![held.settle(OutboxSettlement::Delivered)]).await?.remove(0)?;
+                    got.push(held.row.payload.as_str().to_owned());
+                }
+            }
+            Ok::<_, store_core::Error>(got.len())
+        }
+    });
+    let taken: usize = ended.await.into_iter().collect::<store_core::Result<Vec<_>>>()?.into_iter().sum();
+    let mut rest = Vec::new();
+    while let Some(held) = claim(given, 1).await?.pop() {
+        settle(given, &held, OutboxSettlement::Delivered).await??;
+        rest.push(held.row.payload.as_str().to_owned());
+    }
+    expect_eq(taken + rest.len(), 60)?;
+    for task in 0..3 {
+        let own: Vec<_> = rest.iter().filter(|text| text.starts_with(&format!("\"{task}."))).collect();
+        expect(own.is_sorted(), "a row overtook an earlier one")?;
+    }
+    expect(all(given).await?.iter().all(|row| row.finished_at.is_some()), "a row is left")
+}

@@ -1,0 +1,130 @@
+//! Ending attempts, and prolonging them.
+
+use std::time::Duration;
+
+use store_core::{ClaimToken, ErrorKind, ExtendOutbox, OutboxSettlement, OutboxStatus, SettleOutbox};
+
+use super::draft::{
+    LEASE, all, claim, claim_one, claimed, dead, expect_claim, load, outbox, retry, row, send, send_each, settle,
+};
+use crate::{
+    Given, Verdict,
+    check::{expect, expect_eq, expect_kind},
+};
+
+/// A settlement ends the attempt as it says; each of a call has its own answer, in the order given.
+pub(super) async fn settlements_end_an_attempt(given: &Given) -> Verdict {
+    send(given, ["a", "b", "c", "d"].map(row)).await?;
+    let rows = claim(given, 4).await?;
+    let settlements = [OutboxSettlement::Delivered, retry(0), dead(), OutboxSettlement::Release];
+    let mut requests = Vec::new();
+    for (held, settlement) in rows.iter().zip(settlements) {
+        requests.push(held.settle(settlement));
+    }
+    requests.push(requests[0].clone());
+    let mut answers = outbox(given)?.settle_outbox(requests).await?;
+    expect_kind(answers.remove(4), ErrorKind::ClaimLost)?;
+    let statuses = answers.into_iter().collect::<store_core::Result<Vec<_>>>()?;
+    let (pending, wanted) = (OutboxStatus::Pending, [OutboxStatus::Delivered, OutboxStatus::DeadLetter]);
+    expect_eq(statuses, vec![wanted[0], pending, wanted[1], pending])?;
+    let found = all(given).await?;
+    let told: Vec<_> = found.iter().map(|row| (row.attempts, row.last_error.as_deref())).collect();
+    expect_eq(told, vec![(0, None), (1, Some("refused")), (1, Some("gone")), (0, None)])?;
+    let ended: Vec<_> = found.iter().map(|row| row.finished_at.is_some()).collect();
+    expect_eq(ended, vec![true, false, true, false])?;
+    expect(found.iter().all(|row| row.claim.is_none()), "a settled row is claimed")
+}
+
+/// A settlement or an extension without the live token is refused, and changes nothing.
+pub(super) async fn without_the_token_nothing_changes(given: &Given) -> Verdict {
+    send_each(given, &["a"]).await?;
+    let held = claim_one(given).await?;
+    let released = held.token.clone();
+    settle(given, &held, OutboxSettlement::Release).await??;
+    let held = claim_one(given).await?;
+    let store = outbox(given)?;
+    let before = all(given).await?;
+    let unknown = "unknown".parse()?;
+    for (row, token) in [
+        (&held.row.id, ClaimToken::new("forged")),
+        (&held.row.id, ClaimToken::new("")),
+        (&held.row.id, released),
+        (&unknown, held.token.clone()),
+    ] {
+        for settlement in [OutboxSettlement::Delivered, retry(0), dead(), OutboxSettlement::Release] {
+            let request = SettleOutbox::new(row.clone(), token.clone(), settlement);
+            expect_kind(store.settle_outbox(vec![request]).await?.remove(0), ErrorKind::ClaimLost)?;
+        }
+        let extend = ExtendOutbox::new(row.clone(), token, LEASE);
+        expect_kind(store.extend_outbox(extend).await, ErrorKind::ClaimLost)?;
+        expect_eq(all(given).await?, before.clone())?;
+    }
+    settle(given, &held, OutboxSettlement::Delivered).await?.map(drop).map_err(Into::into)
+}
+
+/// A row whose attempts all failed is a dead letter; a release uses up none.
+pub(super) async fn attempts_run_out(given: &Given) -> Verdict {
+    let id = send(given, [row("a").with_max_attempts(2)]).await?.remove(0);
+    for _ in 0..3 {
+        let held = claim_one(given).await?;
+        settle(given, &held, OutboxSettlement::Release).await??;
+    }
+    let held = claim_one(given).await?;
+    expect_eq(settle(given, &held, retry(0)).await??, OutboxStatus::Pending)?;
+    given.advance(Duration::from_millis(1)).await;
+    let held = claim_one(given).await?;
+    expect_eq(settle(given, &held, retry(0)).await??, OutboxStatus::DeadLetter)?;
+    let found = load(given, &id).await?;
+    expect_eq((found.attempts, found.last_error.as_deref()), (2, Some("refused")))?;
+    expect_claim(given, "").await
+}
+
+/// A retried row is not given out before its time, and is then.
+pub(super) async fn a_retried_row_waits(given: &Given) -> Verdict {
+    send_each(given, &["a", "b"]).await?;
+    let held = claim_one(given).await?;
+    settle(given, &held, retry(60)).await??;
+    expect_claim(given, "b").await?;
+    let found = load(given, &held.row.id).await?;
+    expect_eq(found.available_at, found.updated_at.saturating_add(Duration::from_secs(60)))?;
+    given.advance(Duration::from_millis(59_999)).await;
+    expect(!claimed(&claim(given, 9).await?).contains('a'), "a retried row is given out too early")?;
+    given.advance(Duration::from_millis(1)).await;
+    expect_claim(given, "a").await
+}
+
+/// An extension counts from now on; while nobody else has claimed the row, one that comes late is accepted.
+pub(super) async fn an_extension_prolongs_a_claim(given: &Given) -> Verdict {
+    send_each(given, &["a"]).await?;
+    let held = claim_one(given).await?;
+    let extend = held.extend(LEASE);
+    given.advance(LEASE / 2).await;
+    let until = outbox(given)?.extend_outbox(extend.clone()).await?;
+    let found = load(given, &held.row.id).await?;
+    expect_eq(found.claim.map(|claim| claim.lease_until), Some(until))?;
+    expect_eq(until, held.row.updated_at.saturating_add(LEASE + LEASE / 2))?;
+    given.advance(LEASE.saturating_sub(Duration::from_millis(1))).await;
+    expect_claim(given, "").await?;
+    given.advance(LEASE).await;
+    outbox(given)?.extend_outbox(extend.clone()).await?;
+    expect_claim(given, "").await?;
+    given.advance(LEASE).await;
+    expect_claim(given, "a").await?;
+    expect_kind(outbox(given)?.extend_outbox(extend).await, ErrorKind::ClaimLost).map(drop)
+}
+
+/// A long error text is cut at the end of a character.
+pub(super) async fn a_long_error_is_cut(given: &Given) -> Verdict {
+    send_each(given, &["a", "b"]).await?;
+    for settlement in [
+        OutboxSettlement::Retry { after: Duration::from_secs(60), error: "é".repeat(1_000) },
+        OutboxSettlement::DeadLetter { error: "é".repeat(1_000) },
+    ] {
+        let held = claim_one(given).await?;
+        settle(given, &held, settlement).await??;
+        let error = load(given, &held.row.id).await?.last_error.unwrap_or_default();
+        expect(error.len() <= 1_024 && error.len() > 1_000, format!("{} bytes", error.len()))?;
+        expect(error.starts_with("ééé") && error.ends_with("é…"), &error)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! Rows of the outbox, by creation. What a shared case calls the id of a record is the target of a row.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use async_trait::async_trait;
+use store_core::{
+    Commit, Direction, Error, Json, LaneId, NewOutboxRow, OutboxFilter, OutboxQuery, OutboxStore, OutboxTarget, Page,
+    PageRequest, Result, TenantStores,
+};
+
+use super::{BOTH, Item, Probe};
+use crate::given::id;
+
+/// Counts rows: several may be made at one time.
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+
+fn outbox(stores: &TenantStores) -> Result<Arc<dyn OutboxStore>> {
+    stores.outbox.clone().ok_or_else(|| Error::unavailable("the store has no outbox"))
+}
+
+fn lane() -> LaneId {
+    id("probe")
+}
+
+pub(super) struct Rows;
+
+#[async_trait]
+impl Probe for Rows {
+    fn name(&self) -> &'static str {
+        "outbox rows"
+    }
+
+    fn directions(&self) -> &'static [Direction] {
+        BOTH
+    }
+
+    async fn write(&self, stores: &TenantStores, target: &str) -> Result<()> {
+        let commits = stores.commits.clone().ok_or_else(|| Error::unavailable("the store has no commits"))?;
+        let number = Json::of(&WRITTEN.fetch_add(1, Ordering::SeqCst))?;
+        let row = NewOutboxRow::new(lane(), OutboxTarget::new(target)?, number);
+        commits.commit(Commit::new(id("outbox")).with_outbox([row])).await.map(drop)
+    }
+
+    async fn has(&self, stores: &TenantStores, target: &str) -> Result<bool> {
+        let filter = OutboxFilter::default().of_lane(lane()).for_target(OutboxTarget::new(target)?);
+        Ok(outbox(stores)?.count_outbox(&filter).await?.pending > 0)
+    }
+
+    async fn list(&self, stores: &TenantStores, direction: Direction, page: PageRequest) -> Result<Page<Item>> {
+        let query = OutboxQuery::new(OutboxFilter::default()).with_direction(direction).with_page(page);
+        let page = outbox(stores)?.list_outbox(query).await?;
+        Ok(page.map(|row| Item::new(row.payload.as_str().parse().unwrap_or_default(), row.target)))
+    }
+}

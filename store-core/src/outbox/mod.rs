@@ -1,0 +1,23 @@
+//! The outbox: rows to be delivered elsewhere, written in a commit, claimed by consumers.
+
+mod query;
+mod record;
+mod rows;
+mod rules;
+mod store;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use self::rules::{check_shape, write};
+pub use self::{
+    query::{
+        ClaimOutbox, ClaimedOutbox, ClaimedOutboxRow, ExtendOutbox, OutboxChoice, OutboxCounts, OutboxFilter,
+        OutboxQuery, PurgeOutbox, RequeueOutbox, Requeued, SettleOutbox,
+    },
+    record::{NewOutboxRow, OUTBOX_ATTEMPTS, OutboxClaim, OutboxRow, OutboxSettlement, OutboxStatus, StoredOutboxRow},
+    rows::{
+        OrderGroup, OutboxList, OutboxPlace, OutboxRows, OutboxScope, OutboxTable, places, put, ready_again, remove,
+    },
+    rules::{OutboxPlan, claim, extend, purge, requeue, settle},
+    store::OutboxStore,
+};

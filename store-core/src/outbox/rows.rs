@@ -1,0 +1,236 @@
+//! In which ordered lists a row stands: with them every question about the outbox is the beginning of a list, however
+//! many rows there are (PR-15).
+
+use std::collections::BTreeSet;
+
+use super::{OutboxStatus, StoredOutboxRow};
+use crate::{
+    error::Result,
+    id::{DedupeKey, LaneId, OrderKey, OutboxId, OutboxTarget},
+    json::Json,
+    time::Timestamp,
+};
+
+/// Which rows a list is about.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OutboxScope {
+    /// All of the tenant.
+    All,
+    /// Those of a lane.
+    Lane(LaneId),
+    /// Those of a lane for a target.
+    Target(LaneId, OutboxTarget),
+}
+
+/// Rows that go one after the other (OB-11).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OrderGroup {
+    /// Their lane.
+    pub lane: LaneId,
+    /// Their target.
+    pub target: OutboxTarget,
+    /// Their order key.
+    pub key: OrderKey,
+}
+
+/// An ordered list of rows that a store keeps.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum OutboxList {
+    /// By creation: all, or those of a status.
+    Created(OutboxScope, Option<OutboxStatus>),
+    /// What a claim may take, by `available_at` and creation.
+    Ready(OutboxScope),
+    /// What is claimed, by the end of its lease.
+    Leased(OutboxScope),
+    /// What is final, by its end.
+    Finished,
+    /// The row of a dedupe key.
+    Keyed(LaneId, OutboxTarget, DedupeKey),
+    /// All rows of a group, by their number.
+    Numbered(OrderGroup),
+    /// Those of them that are not final.
+    Open(OrderGroup),
+    /// The one of them that is claimed.
+    Held(OrderGroup),
+    /// The one of them that stands in [`Ready`](Self::Ready).
+    Next(OrderGroup),
+}
+
+/// A place in a list: ranks, and the row's id, which breaks ties.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OutboxPlace {
+    /// The first two things that the list is ordered by.
+    pub rank: (u64, u64),
+    /// The row.
+    pub id: OutboxId,
+}
+
+/// What is stored, as the rules of the outbox ask for it.
+pub trait OutboxRows {
+    /// A row.
+    ///
+    /// # Errors
+    /// Whatever reading ends with.
+    fn row(&self, id: &OutboxId) -> Result<Option<StoredOutboxRow>>;
+
+    /// The first place of a list, or the first behind a place.
+    ///
+    /// # Errors
+    /// Whatever reading ends with.
+    fn next(&self, list: &OutboxList, after: Option<&OutboxPlace>) -> Result<Option<OutboxPlace>>;
+
+    /// The last place of a list.
+    ///
+    /// # Errors
+    /// Whatever reading ends with.
+    fn last(&self, list: &OutboxList) -> Result<Option<OutboxPlace>>;
+}
+
+/// What is stored, to be changed by [`put`] and [`remove`].
+pub trait OutboxTable: OutboxRows {
+    /// The incarnation of the store, which tokens are made in (FI-12).
+    fn incarnation(&self) -> u64;
+
+    /// The payload of a row.
+    ///
+    /// # Errors
+    /// `Corrupt` if it cannot be read.
+    fn payload(&self, id: &OutboxId) -> Result<Json>;
+
+    /// Writes a row, or removes it.
+    fn set_row(&mut self, id: &OutboxId, row: Option<StoredOutboxRow>);
+
+    /// Writes a place, or removes it.
+    fn set_place(&mut self, list: &OutboxList, place: &OutboxPlace, stands: bool);
+}
+
+impl StoredOutboxRow {
+    /// The rows that it stands among.
+    #[must_use]
+    pub fn group(&self) -> Option<OrderGroup> {
+        let (lane, target) = (self.lane.clone(), self.target.clone());
+        self.order_key.clone().map(|key| OrderGroup { lane, target, key })
+    }
+
+    fn scopes(&self) -> [OutboxScope; 2] {
+        let (lane, target) = (self.lane.clone(), self.target.clone());
+        [OutboxScope::Lane(lane.clone()), OutboxScope::Target(lane, target)]
+    }
+
+    fn place(&self, first: u64, second: u64) -> OutboxPlace {
+        OutboxPlace { rank: (first, second), id: self.id.clone() }
+    }
+
+    /// Its places among what a claim may take.
+    fn ready_places(&self) -> [(OutboxList, OutboxPlace); 2] {
+        let place = self.place(self.available_at.as_millis(), self.created_at.as_millis());
+        self.scopes().map(|scope| (OutboxList::Ready(scope), place.clone()))
+    }
+}
+
+/// The places of a row, but those that depend on other rows of its group.
+#[must_use]
+pub fn places(row: &StoredOutboxRow) -> BTreeSet<(OutboxList, OutboxPlace)> {
+    let mut places = BTreeSet::new();
+    let created = row.place(row.created_at.as_millis(), 0);
+    for scope in row.scopes().into_iter().chain([OutboxScope::All]) {
+        for status in [None, Some(row.status)] {
+            places.insert((OutboxList::Created(scope.clone(), status), created.clone()));
+        }
+    }
+    if let Some(key) = row.dedupe_key.clone() {
+        places.insert((OutboxList::Keyed(row.lane.clone(), row.target.clone(), key), row.place(0, 0)));
+    }
+    if let Some(claim) = &row.claim {
+        let leased = row.place(claim.lease_until.as_millis(), 0);
+        places.extend(row.scopes().map(|scope| (OutboxList::Leased(scope), leased.clone())));
+    }
+    if let Some(time) = row.finished_at {
+        places.insert((OutboxList::Finished, row.place(time.as_millis(), 0)));
+    }
+    match row.group() {
+        Some(group) => {
+            places.insert((OutboxList::Numbered(group.clone()), row.place(row.order, 0)));
+            if !row.status.is_final() {
+                places.insert((OutboxList::Open(group.clone()), row.place(row.order, 0)));
+            }
+            if row.claim.is_some() {
+                places.insert((OutboxList::Held(group), row.place(0, 0)));
+            }
+        }
+        None if row.status == OutboxStatus::Pending => places.extend(row.ready_places()),
+        None => {}
+    }
+    places
+}
+
+/// Writes a row and its places. Of two records of a row the one with the greater revision counts, whichever comes
+/// first.
+///
+/// # Errors
+/// Whatever reading ends with.
+pub fn put(table: &mut (impl OutboxTable + ?Sized), row: StoredOutboxRow) -> Result<()> {
+    let old = table.row(&row.id)?;
+    if old.as_ref().is_some_and(|old| old.revision > row.revision) {
+        return Ok(());
+    }
+    shift(table, old.as_ref(), Some(&row));
+    let group = row.group();
+    table.set_row(&row.id.clone(), Some(row));
+    group.map_or(Ok(()), |group| ready_again(table, &group))
+}
+
+/// Removes a row and its places.
+///
+/// # Errors
+/// Whatever reading ends with.
+pub fn remove(table: &mut (impl OutboxTable + ?Sized), id: &OutboxId) -> Result<()> {
+    let Some(old) = table.row(id)? else { return Ok(()) };
+    shift(table, Some(&old), None);
+    table.set_row(id, None);
+    old.group().map_or(Ok(()), |group| ready_again(table, &group))
+}
+
+fn shift(table: &mut (impl OutboxTable + ?Sized), old: Option<&StoredOutboxRow>, new: Option<&StoredOutboxRow>) {
+    let (before, after) = (old.map(places).unwrap_or_default(), new.map(places).unwrap_or_default());
+    for (list, place) in before.difference(&after) {
+        table.set_place(list, place, false);
+    }
+    for (list, place) in after.difference(&before) {
+        table.set_place(list, place, true);
+    }
+}
+
+/// Settles which row of a group a claim may take: the first that is not final, unless one is claimed (OB-11). To be
+/// called again where changes of two rows of a group were worked out apart from each other.
+///
+/// # Errors
+/// Whatever reading ends with.
+pub fn ready_again(table: &mut (impl OutboxTable + ?Sized), group: &OrderGroup) -> Result<()> {
+    let next = OutboxList::Next(group.clone());
+    while let Some(place) = table.next(&next, None)? {
+        table.set_place(&next, &place, false);
+        let (available, created) = place.rank;
+        let former = OutboxPlace { rank: (available, created), id: place.id };
+        for scope in
+            [OutboxScope::Lane(group.lane.clone()), OutboxScope::Target(group.lane.clone(), group.target.clone())]
+        {
+            table.set_place(&OutboxList::Ready(scope), &former, false);
+        }
+    }
+    if table.next(&OutboxList::Held(group.clone()), None)?.is_some() {
+        return Ok(());
+    }
+    let Some(first) = table.next(&OutboxList::Open(group.clone()), None)? else { return Ok(()) };
+    let Some(row) = table.row(&first.id)? else { return Ok(()) };
+    for (list, place) in row.ready_places() {
+        table.set_place(&list, &place, true);
+        table.set_place(&next, &place, true);
+    }
+    Ok(())
+}
+
+/// The end of what is due: the first place that is not.
+pub(super) fn is_due(place: &OutboxPlace, now: Timestamp) -> bool {
+    place.rank.0 <= now.as_millis()
+}

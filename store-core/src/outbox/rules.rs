@@ -1,0 +1,374 @@
+//! What is decided about rows of the outbox: drafts, claims, leases, settlements.
+
+use super::{
+    ClaimOutbox, ClaimedOutbox, ClaimedOutboxRow, ExtendOutbox, NewOutboxRow, OutboxChoice, OutboxClaim, OutboxList,
+    OutboxRow, OutboxRows, OutboxScope, OutboxSettlement, OutboxStatus, OutboxTable, PurgeOutbox, RequeueOutbox,
+    Requeued, SettleOutbox, StoredOutboxRow, put, remove, rows::is_due,
+};
+use crate::{
+    claim::{ClaimToken, check_lease},
+    codec::{Extra, Object, sha256},
+    commit::Setting,
+    error::{Detail, Error, ErrorKind, Result},
+    id::{OutboxId, ThreadId},
+    json::Json,
+    limits::{Limits, check_limit, cut_text, length},
+    page::MAX_PAGE,
+    time::Timestamp,
+};
+
+/// Leases that are over that one claim ends, and unreadable rows that it steps over.
+const MOST: usize = 1_000;
+
+/// The rows that a commit writes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct OutboxPlan {
+    /// New rows with their payloads, in order.
+    pub rows: Vec<(StoredOutboxRow, Json)>,
+}
+
+/// Refuses what no store can accept.
+pub(crate) fn check_shape(drafts: &[NewOutboxRow], limits: &Limits) -> Result<()> {
+    check_limit("outbox rows of a commit", length(drafts.len()), limits.commit_outbox)?;
+    for (index, draft) in drafts.iter().enumerate() {
+        let part = |e: Error| e.in_part(format!("outbox[{index}]"));
+        if draft.max_attempts == 0 {
+            return Err(part(Error::invalid("max_attempts", "a row is tried at least once")));
+        }
+        check_limit("record bytes", draft.payload_bytes(), limits.record_bytes).map_err(part)?;
+    }
+    Ok(())
+}
+
+/// The rows of a commit of `thread`, and the id of each draft: that of the first row with its key, if there is one
+/// (OB-2).
+pub(crate) fn write(
+    view: &(impl OutboxRows + ?Sized),
+    drafts: &[NewOutboxRow],
+    thread: &ThreadId,
+    setting: Setting<'_>,
+) -> Result<(OutboxPlan, Vec<OutboxId>)> {
+    let (mut plan, mut ids) = (OutboxPlan::default(), Vec::new());
+    for (index, draft) in drafts.iter().enumerate() {
+        let row = keyed(view, &plan, draft).map_err(|e| e.in_part(format!("outbox[{index}]")))?;
+        let id = match row {
+            Some(id) => id,
+            None => {
+                let row = new_row(draft, thread, next_number(view, &plan, draft)?, setting)?;
+                let id = row.id.clone();
+                plan.rows.push((row, draft.payload.clone()));
+                id
+            }
+        };
+        ids.push(id);
+    }
+    Ok((plan, ids))
+}
+
+/// The row that has the key of a draft.
+fn keyed(view: &(impl OutboxRows + ?Sized), plan: &OutboxPlan, draft: &NewOutboxRow) -> Result<Option<OutboxId>> {
+    let Some(key) = &draft.dedupe_key else { return Ok(None) };
+    let is_same = |row: &StoredOutboxRow| {
+        row.lane == draft.lane && row.target == draft.target && row.dedupe_key.as_ref() == Some(key)
+    };
+    let stored = match plan.rows.iter().find(|(row, _)| is_same(row)) {
+        Some((row, _)) => Some(row.clone()),
+        None => {
+            let list = OutboxList::Keyed(draft.lane.clone(), draft.target.clone(), key.clone());
+            view.next(&list, None)?.map_or(Ok(None), |place| view.row(&place.id))?
+        }
+    };
+    match stored {
+        Some(row) if row.digest.as_deref() != Some(&digest(draft)) => {
+            Err(Error::new(Detail::IdempotencyMismatch { key: key.to_string() }))
+        }
+        stored => Ok(stored.map(|row| row.id)),
+    }
+}
+
+/// Everything that a draft says beside where its key stands.
+fn digest(draft: &NewOutboxRow) -> String {
+    let mut text = String::new();
+    let mut object = Object::open(&mut text);
+    object
+        .field("payload", &draft.payload)
+        .maybe("order_key", draft.order_key.as_ref())
+        .maybe("available_at", draft.available_at.as_ref())
+        .field("max_attempts", &draft.max_attempts);
+    object.close();
+    format!("1:{}", sha256(&text))
+}
+
+/// The next number of the draft's order key; 0 without one.
+fn next_number(view: &(impl OutboxRows + ?Sized), plan: &OutboxPlan, draft: &NewOutboxRow) -> Result<u64> {
+    let Some(key) = &draft.order_key else { return Ok(0) };
+    let is_same = |row: &StoredOutboxRow| {
+        row.lane == draft.lane && row.target == draft.target && row.order_key.as_ref() == Some(key)
+    };
+    if let Some((row, _)) = plan.rows.iter().rev().find(|(row, _)| is_same(row)) {
+        return Ok(row.order + 1);
+    }
+    let group = super::OrderGroup { lane: draft.lane.clone(), target: draft.target.clone(), key: key.clone() };
+    Ok(view.last(&OutboxList::Numbered(group))?.map_or(1, |place| place.rank.0 + 1))
+}
+
+fn new_row(draft: &NewOutboxRow, thread: &ThreadId, order: u64, setting: Setting<'_>) -> Result<StoredOutboxRow> {
+    Ok(StoredOutboxRow {
+        id: OutboxId::new(setting.ids.next_id())?,
+        thread: thread.clone(),
+        lane: draft.lane.clone(),
+        target: draft.target.clone(),
+        dedupe_key: draft.dedupe_key.clone(),
+        digest: draft.dedupe_key.as_ref().map(|_| digest(draft)),
+        order_key: draft.order_key.clone(),
+        order,
+        revision: 1,
+        available_at: draft.available_at.unwrap_or(setting.now),
+        max_attempts: draft.max_attempts,
+        status: OutboxStatus::Pending,
+        attempts: 0,
+        claim: None,
+        token: None,
+        last_error: None,
+        created_at: setting.now,
+        updated_at: setting.now,
+        finished_at: None,
+        extra: Extra::default(),
+    })
+}
+
+fn check_count(limit: u32) -> Result<()> {
+    if (1..=MAX_PAGE).contains(&limit) { Ok(()) } else { Err(Error::invalid("limit", "it is 1 to 1,000")) }
+}
+
+/// A row on its way to its next record.
+impl StoredOutboxRow {
+    /// The same row, changed now. Its time does not go back (PR-5).
+    fn changed(mut self, now: Timestamp) -> Self {
+        self.revision += 1;
+        self.updated_at = self.updated_at.max(now);
+        self
+    }
+
+    fn free(self) -> Self {
+        Self { claim: None, token: None, ..self }
+    }
+
+    fn pending(mut self, available_at: Timestamp) -> Self {
+        (self.status, self.available_at) = (OutboxStatus::Pending, available_at);
+        self.free()
+    }
+
+    fn ended(mut self, status: OutboxStatus) -> Self {
+        (self.status, self.finished_at) = (status, Some(self.updated_at));
+        self.free()
+    }
+
+    /// An attempt that failed: the next one is at `again`, if one is left (OB-6).
+    fn failed(mut self, again: Timestamp, error: String) -> Self {
+        self.attempts += 1;
+        self.last_error = Some(error);
+        if self.attempts >= self.max_attempts { self.ended(OutboxStatus::DeadLetter) } else { self.pending(again) }
+    }
+
+    fn settled(self, settlement: OutboxSettlement, setting: Setting<'_>) -> Self {
+        let row = self.changed(setting.now);
+        let text = |mut error: String| {
+            cut_text(&mut error, setting.limits);
+            error
+        };
+        match settlement {
+            OutboxSettlement::Delivered => row.ended(OutboxStatus::Delivered),
+            OutboxSettlement::Retry { after, error } => {
+                let again = row.updated_at.saturating_add(after);
+                row.failed(again, text(error))
+            }
+            OutboxSettlement::DeadLetter { error } => {
+                let row = Self { attempts: row.attempts + 1, last_error: Some(text(error)), ..row };
+                row.ended(OutboxStatus::DeadLetter)
+            }
+            OutboxSettlement::Release => {
+                let available_at = row.available_at;
+                row.pending(available_at)
+            }
+        }
+    }
+
+    fn leased(self, token: &ClaimToken, request: &ClaimOutbox, now: Timestamp) -> Self {
+        let mut row = self.changed(now);
+        let lease_until = row.updated_at.saturating_add(request.lease);
+        row.status = OutboxStatus::Claimed;
+        row.claim = Some(OutboxClaim { worker: request.worker.clone(), lease_until, extra: Extra::default() });
+        row.token = Some(token.digest());
+        row
+    }
+}
+
+/// Gives rows to a consumer (OB-4 to OB-6).
+///
+/// # Errors
+/// Those of [`OutboxStore::claim_outbox`](super::OutboxStore::claim_outbox).
+pub fn claim(
+    table: &mut (impl OutboxTable + ?Sized),
+    request: &ClaimOutbox,
+    setting: Setting<'_>,
+) -> Result<ClaimedOutbox> {
+    check_count(request.limit)?;
+    check_lease(request.lease)?;
+    let scope = match &request.target {
+        Some(target) => OutboxScope::Target(request.lane.clone(), target.clone()),
+        None => OutboxScope::Lane(request.lane.clone()),
+    };
+    expire(table, &OutboxList::Leased(scope.clone()), setting.now)?;
+    let ready = OutboxList::Ready(scope);
+    let (mut claimed, mut after) = (ClaimedOutbox::default(), None);
+    while length(claimed.rows.len()) < u64::from(request.limit) && claimed.unreadable.len() < MOST {
+        let Some(place) = table.next(&ready, after.as_ref())?.filter(|place| is_due(place, setting.now)) else { break };
+        let payload = table.payload(&place.id);
+        match (table.row(&place.id)?, payload) {
+            (Some(row), Ok(payload)) => {
+                let token = ClaimToken::made(table.incarnation(), setting.ids);
+                let row = row.leased(&token, request, setting.now);
+                put(table, row.clone())?;
+                claimed.rows.push(ClaimedOutboxRow { row: OutboxRow::new(row, payload), token });
+            }
+            (_, Err(error)) if error.kind() != ErrorKind::Corrupt => return Err(error),
+            _ => claimed.unreadable.push(place.id.clone()),
+        }
+        after = Some(place);
+    }
+    Ok(claimed)
+}
+
+/// Ends the claims of a list whose leases are over: the attempt is counted, and the row has its old place (OB-5, OB-6).
+fn expire(table: &mut (impl OutboxTable + ?Sized), leased: &OutboxList, now: Timestamp) -> Result<()> {
+    for _ in 0..MOST {
+        let Some(place) = table.next(leased, None)?.filter(|place| is_due(place, now)) else { break };
+        let Some(row) = table.row(&place.id)? else { break };
+        let available_at = row.available_at;
+        put(table, row.changed(now).failed(available_at, "lease expired".to_owned()))?;
+    }
+    Ok(())
+}
+
+/// The row that this token holds. The token decides, not the clock.
+fn held(table: &(impl OutboxTable + ?Sized), id: &OutboxId, token: &ClaimToken) -> Result<StoredOutboxRow> {
+    let holds =
+        |row: &StoredOutboxRow| row.token.as_deref() == Some(&token.digest()) && token.is_of(table.incarnation());
+    table.row(id)?.filter(holds).ok_or_else(|| Error::new(Detail::ClaimLost { what: "outbox row", id: id.to_string() }))
+}
+
+/// Prolongs a live claim (OB-8).
+///
+/// # Errors
+/// Those of [`OutboxStore::extend_outbox`](super::OutboxStore::extend_outbox).
+pub fn extend(
+    table: &mut (impl OutboxTable + ?Sized),
+    request: &ExtendOutbox,
+    setting: Setting<'_>,
+) -> Result<Timestamp> {
+    check_lease(request.lease)?;
+    let mut row = held(table, &request.id, &request.token)?.changed(setting.now);
+    let lease_until = row.updated_at.saturating_add(request.lease);
+    row.claim = row.claim.map(|claim| OutboxClaim { lease_until, ..claim });
+    put(table, row)?;
+    Ok(lease_until)
+}
+
+/// Ends attempts (OB-7).
+///
+/// # Errors
+/// Those of [`OutboxStore::settle_outbox`](super::OutboxStore::settle_outbox).
+pub fn settle(
+    table: &mut (impl OutboxTable + ?Sized),
+    requests: Vec<SettleOutbox>,
+    setting: Setting<'_>,
+) -> Result<Vec<Result<OutboxStatus>>> {
+    check_limit("outbox rows of a call", length(requests.len()), setting.limits.commit_outbox)?;
+    let mut answers = Vec::new();
+    for request in requests {
+        answers.push(match held(table, &request.id, &request.token) {
+            Ok(row) => {
+                let row = row.settled(request.settlement, setting);
+                let status = row.status;
+                put(table, row)?;
+                Ok(status)
+            }
+            Err(error) if error.kind() == ErrorKind::ClaimLost => Err(error),
+            Err(error) => return Err(error),
+        });
+    }
+    Ok(answers)
+}
+
+/// Takes dead letters back (OB-13).
+///
+/// # Errors
+/// Those of [`OutboxStore::requeue_outbox`](super::OutboxStore::requeue_outbox).
+pub fn requeue(
+    table: &mut (impl OutboxTable + ?Sized),
+    request: RequeueOutbox,
+    setting: Setting<'_>,
+) -> Result<Vec<Requeued>> {
+    let ids = match request.choice {
+        OutboxChoice::Ids(ids) => ids,
+        OutboxChoice::Filter { lane, target, limit } => {
+            check_count(limit)?;
+            let filter = super::OutboxFilter { lane, target, statuses: Some(vec![OutboxStatus::DeadLetter]) };
+            chosen(table, &filter, limit)?
+        }
+    };
+    check_limit("outbox rows of a call", length(ids.len()), setting.limits.commit_outbox)?;
+    let mut answers = Vec::new();
+    for id in ids {
+        let outcome = match table.row(&id)? {
+            None => Err(Error::not_found("outbox row", &id)),
+            Some(row) if row.status != OutboxStatus::DeadLetter => {
+                Err(Error::invalid_transition(row.status.name(), OutboxStatus::Pending.name()))
+            }
+            Some(row) => {
+                let row = StoredOutboxRow { attempts: 0, finished_at: None, ..row.changed(setting.now) };
+                let now = row.updated_at;
+                put(table, row.pending(now))
+            }
+        };
+        answers.push(Requeued::new(id, outcome));
+    }
+    Ok(answers)
+}
+
+/// The oldest rows of a filter with one status.
+fn chosen(table: &(impl OutboxTable + ?Sized), filter: &super::OutboxFilter, limit: u32) -> Result<Vec<OutboxId>> {
+    let (scope, _) = filter.scopes();
+    let list = OutboxList::Created(scope, Some(OutboxStatus::DeadLetter));
+    let (mut ids, mut after) = (Vec::new(), None);
+    while length(ids.len()) < u64::from(limit) {
+        let Some(place) = table.next(&list, after.as_ref())? else { break };
+        if table.row(&place.id)?.is_some_and(|row| filter.admits(&row)) {
+            ids.push(place.id.clone());
+        }
+        after = Some(place);
+    }
+    Ok(ids)
+}
+
+/// The final rows that a purge removes (OB-13): how many, and whether they are removed says the request.
+///
+/// # Errors
+/// Those of [`OutboxStore::purge_outbox`](super::OutboxStore::purge_outbox).
+pub fn purge(table: &mut (impl OutboxTable + ?Sized), request: &PurgeOutbox) -> Result<u64> {
+    check_count(request.limit)?;
+    let before = request.finished_before.as_millis();
+    let (mut count, mut after) = (0, None);
+    while count < u64::from(request.limit) {
+        let place = table.next(&OutboxList::Finished, after.as_ref())?.filter(|place| place.rank.0 < before);
+        let Some(place) = place else { break };
+        if !request.dry_run {
+            remove(table, &place.id)?;
+        }
+        after = Some(place);
+        count += 1;
+    }
+    Ok(count)
+}

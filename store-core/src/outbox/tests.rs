@@ -1,0 +1,248 @@
+//! The rules over a table in memory.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use super::{
+    ClaimOutbox, ClaimedOutboxRow, NewOutboxRow, OutboxList, OutboxPlace, OutboxRows, OutboxScope, OutboxSettlement,
+    OutboxStatus, OutboxTable, RequeueOutbox, StoredOutboxRow, claim, places, put, remove, requeue, settle, write,
+};
+use crate::{
+    commit::Setting,
+    error::Result,
+    id::{IdSource, OutboxId},
+    json::Json,
+    limits::Limits,
+    time::Timestamp,
+};
+
+#[derive(Debug, Default)]
+struct Table {
+    rows: BTreeMap<OutboxId, StoredOutboxRow>,
+    lists: BTreeMap<OutboxList, BTreeSet<OutboxPlace>>,
+    incarnation: u64,
+}
+
+impl OutboxRows for Table {
+    fn row(&self, id: &OutboxId) -> Result<Option<StoredOutboxRow>> {
+        Ok(self.rows.get(id).cloned())
+    }
+
+    fn next(&self, list: &OutboxList, after: Option<&OutboxPlace>) -> Result<Option<OutboxPlace>> {
+        let places = self.lists.get(list).into_iter().flatten();
+        Ok(places.into_iter().find(|place| after.is_none_or(|after| *place > after)).cloned())
+    }
+
+    fn last(&self, list: &OutboxList) -> Result<Option<OutboxPlace>> {
+        Ok(self.lists.get(list).and_then(|places| places.last()).cloned())
+    }
+}
+
+impl OutboxTable for Table {
+    fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    fn payload(&self, _: &OutboxId) -> Result<Json> {
+        Ok(Json::null())
+    }
+
+    fn set_row(&mut self, id: &OutboxId, row: Option<StoredOutboxRow>) {
+        match row {
+            Some(row) => drop(self.rows.insert(id.clone(), row)),
+            None => drop(self.rows.remove(id)),
+        }
+    }
+
+    fn set_place(&mut self, list: &OutboxList, place: &OutboxPlace, stands: bool) {
+        let places = self.lists.entry(list.clone()).or_default();
+        if stands {
+            places.insert(place.clone())
+        } else {
+            places.remove(place)
+        };
+    }
+}
+
+#[derive(Debug)]
+struct Ids(AtomicU64);
+
+impl IdSource for Ids {
+    fn next_id(&self) -> String {
+        format!("id-{:04}", self.0.fetch_add(1, Ordering::SeqCst))
+    }
+}
+
+/// A table, and what is needed to change it.
+struct World {
+    table: Table,
+    ids: Ids,
+    limits: Limits,
+    now: u64,
+}
+
+impl World {
+    fn new() -> Self {
+        Self { table: Table::default(), ids: Ids(AtomicU64::new(0)), limits: Limits::default(), now: 1_000 }
+    }
+
+    fn send(&mut self, drafts: &[NewOutboxRow]) {
+        let setting = Setting::new(Timestamp::from_millis(self.now).unwrap(), &self.limits, &self.ids);
+        let (plan, _) = write(&self.table, drafts, &"t".parse().unwrap(), setting).unwrap();
+        for (row, _) in plan.rows {
+            put(&mut self.table, row).unwrap();
+        }
+    }
+
+    fn claim(&mut self) -> Option<ClaimedOutboxRow> {
+        let setting = Setting::new(Timestamp::from_millis(self.now).unwrap(), &self.limits, &self.ids);
+        let request = ClaimOutbox::new("lane".parse().unwrap(), "w".parse().unwrap(), 1);
+        claim(&mut self.table, &request.with_lease(Duration::from_millis(100)), setting).unwrap().rows.pop()
+    }
+
+    fn settle(&mut self, held: &ClaimedOutboxRow, how: OutboxSettlement) -> Result<OutboxStatus> {
+        let setting = Setting::new(Timestamp::from_millis(self.now).unwrap(), &self.limits, &self.ids);
+        settle(&mut self.table, vec![held.settle(how)], setting).unwrap().remove(0)
+    }
+
+    fn requeue(&mut self, id: &OutboxId) -> Result<()> {
+        let setting = Setting::new(Timestamp::from_millis(self.now).unwrap(), &self.limits, &self.ids);
+        requeue(&mut self.table, RequeueOutbox::ids([id.clone()]), setting).unwrap().remove(0).outcome
+    }
+
+    /// Wants every row to stand in its places, and nothing else to stand anywhere.
+    fn check(&self) {
+        let mut wanted: BTreeSet<_> = self.table.rows.values().flat_map(places).collect();
+        for row in self.table.rows.values() {
+            let Some(group) = row.group() else { continue };
+            let of_group = || self.table.rows.values().filter(|other| other.group().as_ref() == Some(&group));
+            let is_first = of_group().filter(|other| !other.status.is_final()).map(|other| other.order).min();
+            let held = of_group().any(|other| other.status == OutboxStatus::Claimed);
+            if row.status == OutboxStatus::Pending && is_first == Some(row.order) && !held {
+                let rank = (row.available_at.as_millis(), row.created_at.as_millis());
+                let place = OutboxPlace { rank, id: row.id.clone() };
+                let lane = OutboxScope::Lane(row.lane.clone());
+                let target = OutboxScope::Target(row.lane.clone(), row.target.clone());
+                let lists = [OutboxList::Ready(lane), OutboxList::Ready(target), OutboxList::Next(group)];
+                wanted.extend(lists.map(|list| (list, place.clone())));
+            }
+        }
+        let all =
+            self.table.lists.iter().flat_map(|(list, places)| places.iter().map(|place| (list.clone(), place.clone())));
+        assert_eq!(all.collect::<BTreeSet<_>>(), wanted);
+    }
+}
+
+fn row(order: Option<&str>, attempts: u32) -> NewOutboxRow {
+    let mut row = NewOutboxRow::new("lane".parse().unwrap(), "target".parse().unwrap(), Json::null());
+    row.order_key = order.map(|key| key.parse().unwrap());
+    row.with_max_attempts(attempts)
+}
+
+fn retry() -> OutboxSettlement {
+    OutboxSettlement::Retry { after: Duration::from_millis(50), error: "no".to_owned() }
+}
+
+/// Settles the only attempt of a row, and tells status, attempts, and whether it waits and is finished.
+fn ends(how: OutboxSettlement, attempts: u32) -> (OutboxStatus, u32, bool, bool) {
+    let mut world = World::new();
+    world.send(&[row(None, attempts)]);
+    let held = world.claim().unwrap();
+    world.settle(&held, how).unwrap();
+    world.check();
+    let row = &world.table.rows[&held.row.id];
+    assert!(row.claim.is_none() && row.token.is_none() && row.revision == 3);
+    (row.status, row.attempts, row.available_at.as_millis() > world.now, row.finished_at.is_some())
+}
+
+#[test]
+fn a_settlement_ends_an_attempt() {
+    use OutboxStatus::{DeadLetter, Delivered, Pending};
+    let dead = OutboxSettlement::DeadLetter { error: "no".to_owned() };
+    assert_eq!(ends(OutboxSettlement::Delivered, 1), (Delivered, 0, false, true));
+    assert_eq!(ends(retry(), 2), (Pending, 1, true, false));
+    assert_eq!(ends(retry(), 1), (DeadLetter, 1, false, true));
+    assert_eq!(ends(dead, 5), (DeadLetter, 1, false, true));
+    assert_eq!(ends(OutboxSettlement::Release, 1), (Pending, 0, false, false));
+}
+
+#[test]
+fn a_lease_is_over_exactly_at_its_end() {
+    for (later, gets) in [(99, false), (100, true), (101, true)] {
+        let mut world = World::new();
+        world.send(&[row(None, 2)]);
+        let lost = world.claim().unwrap();
+        world.now += later;
+        let again = world.claim();
+        assert_eq!(again.is_some(), gets, "{later}");
+        assert_eq!(world.settle(&lost, OutboxSettlement::Delivered).is_ok(), !gets);
+        world.check();
+    }
+}
+
+#[test]
+fn a_token_of_an_earlier_incarnation_proves_nothing() {
+    let mut world = World::new();
+    world.send(&[row(None, 2)]);
+    let held = world.claim().unwrap();
+    world.table.incarnation = 1;
+    world.settle(&held, OutboxSettlement::Delivered).unwrap_err();
+    world.table.incarnation = 0;
+    world.settle(&held, OutboxSettlement::Delivered).unwrap();
+}
+
+#[test]
+fn an_older_record_changes_nothing() {
+    let mut world = World::new();
+    world.send(&[row(Some("o"), 2)]);
+    let id = world.table.rows.keys().next().unwrap().clone();
+    let before = world.table.rows[&id].clone();
+    world.claim().unwrap();
+    let after = world.table.rows[&id].clone();
+    put(&mut world.table, before).unwrap();
+    assert_eq!(world.table.rows[&id], after);
+    world.check();
+}
+
+/// Any order of acts leaves every row in its places, and of each group at most one to be claimed.
+#[test]
+fn places_follow_from_the_rows() {
+    for seed in 0..200_u64 {
+        let mut world = World::new();
+        let mut held: Vec<ClaimedOutboxRow> = Vec::new();
+        let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut next = |below: usize| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            usize::try_from(random % below as u64).unwrap()
+        };
+        for _ in 0..60 {
+            match next(7) {
+                0 | 1 => world.send(&[row([None, Some("o"), Some("p")][next(3)], [1, 2][next(2)])]),
+                2 | 3 => held.extend(world.claim()),
+                4 if !held.is_empty() => {
+                    let one = held.swap_remove(next(held.len()));
+                    let how = [OutboxSettlement::Delivered, retry(), OutboxSettlement::Release][next(3)].clone();
+                    let _ended = world.settle(&one, how);
+                }
+                5 => {
+                    let ids: Vec<_> = world.table.rows.keys().cloned().collect();
+                    if let Some(id) = ids.get(next(1 + ids.len())) {
+                        let is_final = world.table.rows[id].status.is_final();
+                        if is_final && next(2) == 0 {
+                            remove(&mut world.table, id).unwrap();
+                        } else {
+                            let _back = world.requeue(id);
+                        }
+                    }
+                }
+                _ => world.now += next(120) as u64,
+            }
+            world.check();
+        }
+    }
+}

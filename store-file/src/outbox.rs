@@ -1,0 +1,160 @@
+//! The outbox: reading it, and handing its changes to the writer.
+
+use async_trait::async_trait;
+use store_core::{
+    ClaimOutbox, ClaimedOutbox, CursorScope, Direction, Error, ExtendOutbox, OutboxCounts, OutboxFilter, OutboxId,
+    OutboxQuery, OutboxRow, OutboxStatus, OutboxStore, Page, PageBuilder, Position, PurgeOutbox, RequeueOutbox,
+    Requeued, Result, SettleOutbox, TenantId, ThreadId, Timestamp, merged,
+    outbox::{OutboxList, OutboxPlace, StoredOutboxRow},
+};
+
+use crate::{
+    codec::{Rows, damaged},
+    index::{self, Snapshot},
+    line, pages,
+    shared::{Part, Shared},
+    table,
+    tenant::Tenant,
+    view,
+    writer::{Answer, Ask, OutboxAnswer, OutboxAsk},
+};
+
+/// The id whose log has what becomes of rows, and rows that outlive their thread. A thread may have the same id: the
+/// log of generation 0 is no thread's.
+pub(crate) fn log_id() -> Result<ThreadId> {
+    ThreadId::new("#outbox")
+}
+
+impl Tenant {
+    async fn ask_outbox(&self, ask: OutboxAsk) -> Result<OutboxAnswer> {
+        match self.write_to((log_id()?, Part::Events), None, Ask::Outbox(ask)).await? {
+            Answer::Outbox(answer) => Ok(*answer),
+            _ => Err(Error::closed()),
+        }
+    }
+}
+
+#[async_trait]
+impl OutboxStore for Tenant {
+    async fn claim_outbox(&self, request: ClaimOutbox) -> Result<ClaimedOutbox> {
+        match self.ask_outbox(OutboxAsk::Claim(request)).await? {
+            OutboxAnswer::Claimed(claimed) => Ok(claimed),
+            _ => Err(Error::closed()),
+        }
+    }
+
+    async fn extend_outbox(&self, request: ExtendOutbox) -> Result<Timestamp> {
+        match self.ask_outbox(OutboxAsk::Extend(request)).await? {
+            OutboxAnswer::Extended(until) => Ok(until),
+            _ => Err(Error::closed()),
+        }
+    }
+
+    async fn settle_outbox(&self, requests: Vec<SettleOutbox>) -> Result<Vec<Result<OutboxStatus>>> {
+        match self.ask_outbox(OutboxAsk::Settle(requests)).await? {
+            OutboxAnswer::Settled(answers) => Ok(answers),
+            _ => Err(Error::closed()),
+        }
+    }
+
+    async fn load_outbox(&self, id: &OutboxId) -> Result<Option<OutboxRow>> {
+        let id = id.clone();
+        self.read(None, move |shared, tenant| {
+            let snapshot = shared.index.snapshot();
+            let stored = snapshot.outbox_row(tenant, &id)?;
+            stored.map(|stored| load(shared, tenant, &snapshot, stored)).transpose()
+        })
+        .await
+    }
+
+    async fn list_outbox(&self, query: OutboxQuery) -> Result<Page<OutboxRow>> {
+        self.read(None, move |shared, tenant| list(shared, tenant, &query)).await
+    }
+
+    async fn count_outbox(&self, filter: &OutboxFilter) -> Result<OutboxCounts> {
+        let filter = filter.clone();
+        self.read(None, move |shared, tenant| count(shared, tenant, &filter)).await
+    }
+
+    async fn requeue_outbox(&self, request: RequeueOutbox) -> Result<Vec<Requeued>> {
+        match self.ask_outbox(OutboxAsk::Requeue(request)).await? {
+            OutboxAnswer::Requeued(answers) => Ok(answers),
+            _ => Err(Error::closed()),
+        }
+    }
+
+    async fn purge_outbox(&self, request: PurgeOutbox) -> Result<u64> {
+        match self.ask_outbox(OutboxAsk::Purge(request)).await? {
+            OutboxAnswer::Purged(count) => Ok(count),
+            _ => Err(Error::closed()),
+        }
+    }
+}
+
+/// A row with its payload.
+fn load(shared: &Shared, tenant: &TenantId, snapshot: &Snapshot, stored: StoredOutboxRow) -> Result<OutboxRow> {
+    let (log, span) = snapshot.outbox_payload(tenant, &stored.id)?.ok_or_else(|| damaged("outbox row"))?;
+    Ok(OutboxRow::new(stored, view::read(shared, log, span, line::decode_payload)?))
+}
+
+fn list(shared: &Shared, tenant: &TenantId, query: &OutboxQuery) -> Result<Page<OutboxRow>> {
+    let mut page = PageBuilder::new(query.page.checked_limit()?);
+    let scope = CursorScope::new(tenant, "list_outbox", &query.binding());
+    let from = Position::open(&shared.cursor_key, &scope, query.page.cursor.as_ref())?;
+    let malformed = |e: Error| Error::invalid_cursor("it is malformed").with_source(e);
+    let place = |at: Position| -> Result<OutboxPlace> {
+        Ok(OutboxPlace { rank: (at.rank, 0), id: OutboxId::new(at.id).map_err(malformed)? })
+    };
+    let from = from.map(place).transpose()?;
+    let snapshot = shared.index.snapshot();
+    let (of, statuses) = query.filter.scopes();
+    let lists = statuses.into_iter().map(|status| {
+        let list = OutboxList::Created(of.clone(), status);
+        places(&snapshot, tenant, &list, (from.as_ref(), query.direction))
+    });
+    let backward = query.direction == Direction::Backward;
+    let precedes = |a: &Result<OutboxPlace>, b: &Result<OutboxPlace>| match (a, b) {
+        (Ok(a), Ok(b)) => (a > b) == backward,
+        (a, _) => a.is_err(),
+    };
+    for found in merged(lists, precedes) {
+        let place = found?;
+        let stored = snapshot.outbox_row(tenant, &place.id)?.ok_or_else(|| damaged("outbox row"))?;
+        let is_wanted = query.filter.admits(&stored);
+        let item = if is_wanted { Some(load(shared, tenant, &snapshot, stored)?) } else { None };
+        let bytes = item.as_ref().map_or(0, |row| store_core::length(row.payload.as_str().len()));
+        if !page.offer(Position::new(place.rank.0, place.id.as_str()), bytes, item) {
+            break;
+        }
+    }
+    Ok(page.finish(|at| at.seal(&shared.cursor_key, &scope)))
+}
+
+fn places<'a>(
+    snapshot: &'a Snapshot,
+    tenant: &TenantId,
+    list: &OutboxList,
+    from: (Option<&OutboxPlace>, Direction),
+) -> impl Iterator<Item = Result<OutboxPlace>> + use<'a> {
+    let (from, direction) = from;
+    let list = table::outbox_list(tenant, list);
+    let at = from.map(|place| table::outbox_place(list.clone(), place).into_bytes());
+    pages::behind(snapshot, &list, direction, at)
+        .map(move |pair| table::read_outbox_place(&list, &pair?.0).ok_or_else(|| damaged("place of an outbox row")))
+}
+
+fn count(shared: &Shared, tenant: &TenantId, filter: &OutboxFilter) -> Result<OutboxCounts> {
+    let snapshot = shared.index.snapshot();
+    let mut counts = OutboxCounts::default();
+    let (of, _) = filter.scopes();
+    for status in filter.wanted() {
+        let list = table::outbox_list(tenant, &OutboxList::Created(of.clone(), Some(status)));
+        for pair in snapshot.prefix(list.as_bytes(), index::Direction::Forward) {
+            let place = table::read_outbox_place(&list, &pair?.0).ok_or_else(|| damaged("place of an outbox row"))?;
+            let admits = filter.is_scope()
+                || snapshot.outbox_row(tenant, &place.id)?.is_some_and(|stored| filter.admits(&stored));
+            counts.add(status, u64::from(admits));
+        }
+    }
+    Ok(counts)
+}

@@ -1,0 +1,101 @@
+//! The rows of a tenant's outbox in the index, as the rules of core ask for them and change them.
+
+use std::collections::BTreeSet;
+
+use store_core::{
+    Json, OutboxId, Result, TenantId,
+    outbox::{self, OutboxList, OutboxPlace, OutboxRows, StoredOutboxRow},
+};
+
+use crate::{
+    codec::{Rows, damaged},
+    index::{Direction, Key},
+    line,
+    shared::Shared,
+    staged::Staged,
+    table, view,
+};
+
+/// The outbox of a tenant, with changes that nobody else sees yet.
+pub(crate) struct OutboxTable<'a, 'b> {
+    staged: &'a mut Staged<'b>,
+    tenant: &'a TenantId,
+    /// The store, to read payloads: only a claim asks for them.
+    shared: Option<&'a Shared>,
+    changed: BTreeSet<OutboxId>,
+}
+
+impl<'a, 'b> OutboxTable<'a, 'b> {
+    pub(crate) const fn new(staged: &'a mut Staged<'b>, tenant: &'a TenantId) -> Self {
+        Self { staged, tenant, shared: None, changed: BTreeSet::new() }
+    }
+
+    /// The same for whoever reads payloads.
+    pub(crate) const fn of(staged: &'a mut Staged<'b>, tenant: &'a TenantId, shared: &'a Shared) -> Self {
+        Self { staged, tenant, shared: Some(shared), changed: BTreeSet::new() }
+    }
+
+    /// The rows that were written or removed.
+    pub(crate) fn into_changed(self) -> BTreeSet<OutboxId> {
+        self.changed
+    }
+}
+
+/// The first or last place of a list, behind a place.
+pub(crate) fn place(
+    staged: &Staged<'_>,
+    tenant: &TenantId,
+    list: &OutboxList,
+    from: (Option<&OutboxPlace>, Direction),
+) -> Result<Option<OutboxPlace>> {
+    let (after, direction) = from;
+    let list = table::outbox_list(tenant, list);
+    let after = after.map(|place| table::outbox_place(list.clone(), place).into_bytes());
+    let key = staged.next(&list, after, direction)?;
+    key.map(|key| table::read_outbox_place(&list, &key).ok_or_else(|| damaged("place of an outbox row"))).transpose()
+}
+
+impl OutboxRows for OutboxTable<'_, '_> {
+    fn row(&self, id: &OutboxId) -> Result<Option<StoredOutboxRow>> {
+        self.staged.outbox_row(self.tenant, id)
+    }
+
+    fn next(&self, list: &OutboxList, after: Option<&OutboxPlace>) -> Result<Option<OutboxPlace>> {
+        place(self.staged, self.tenant, list, (after, Direction::Forward))
+    }
+
+    fn last(&self, list: &OutboxList) -> Result<Option<OutboxPlace>> {
+        place(self.staged, self.tenant, list, (None, Direction::Backward))
+    }
+}
+
+impl outbox::OutboxTable for OutboxTable<'_, '_> {
+    fn incarnation(&self) -> u64 {
+        self.shared.map_or(0, |shared| shared.meta.incarnation())
+    }
+
+    fn payload(&self, id: &OutboxId) -> Result<Json> {
+        let shared = self.shared.ok_or_else(|| damaged("outbox row"))?;
+        let (log, span) = self.staged.outbox_payload(self.tenant, id)?.ok_or_else(|| damaged("outbox row"))?;
+        view::read(shared, log, span, line::decode_payload)
+    }
+
+    fn set_row(&mut self, id: &OutboxId, row: Option<StoredOutboxRow>) {
+        self.changed.insert(id.clone());
+        let key = table::outbox_row(self.tenant, id);
+        match row {
+            Some(row) => {
+                if let Some(group) = row.group() {
+                    self.staged.settle_group(self.tenant, group);
+                }
+                self.staged.put(key, store_core::codec::Codec::encode(&row));
+            }
+            None => self.staged.delete(key),
+        }
+    }
+
+    fn set_place(&mut self, list: &OutboxList, place: &OutboxPlace, stands: bool) {
+        let key: Key = table::outbox_place(table::outbox_list(self.tenant, list), place);
+        if stands { self.staged.put(key, []) } else { self.staged.delete(key) }
+    }
+}

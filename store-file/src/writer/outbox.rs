@@ -1,0 +1,110 @@
+//! What becomes of rows of the outbox: claims, settlements, requeueing, purging, and rows that outlive their thread.
+
+use store_core::{
+    ClaimOutbox, ClaimedOutbox, ExtendOutbox, OutboxId, OutboxStatus, PurgeOutbox, RequeueOutbox, Requeued, Result,
+    SettleOutbox, Timestamp, commit::Needs, outbox,
+};
+
+use super::{Answer, How, Round, encode};
+use crate::{
+    codec::Rows,
+    held::Resource,
+    line::{self, CommitLine, Line, OutboxLine},
+    rows::OutboxTable,
+    shared::{LogKey, Shared, guard},
+    view,
+};
+
+/// What the outbox of a tenant is asked for.
+#[derive(Debug)]
+pub(crate) enum OutboxAsk {
+    Claim(ClaimOutbox),
+    Extend(ExtendOutbox),
+    Settle(Vec<SettleOutbox>),
+    Requeue(RequeueOutbox),
+    Purge(PurgeOutbox),
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub(crate) enum OutboxAnswer {
+    Claimed(ClaimedOutbox),
+    Extended(Timestamp),
+    Settled(Vec<Result<OutboxStatus>>),
+    Requeued(Vec<Requeued>),
+    Purged(u64),
+}
+
+/// What the rows of a commit decide about: their keys, and the numbers of their groups.
+pub(super) fn resources(needs: Needs) -> impl Iterator<Item = Resource> {
+    let keys = needs.outbox_keys.into_iter().map(|(lane, target, key)| Resource::OutboxKey(lane, target, key));
+    keys.chain(needs.outbox_groups.into_iter().map(Resource::OutboxGroup))
+}
+
+impl Round<'_> {
+    /// Changes rows, and writes what became of them.
+    pub(super) fn outbox(&mut self, ask: &OutboxAsk, now: Timestamp) -> Result<Answer> {
+        let setting = self.setting(now);
+        let mut table = OutboxTable::of(&mut self.staged, &self.key.0, self.shared);
+        let answer = match ask {
+            OutboxAsk::Claim(request) => outbox::claim(&mut table, request, setting).map(OutboxAnswer::Claimed),
+            OutboxAsk::Extend(request) => outbox::extend(&mut table, request, setting).map(OutboxAnswer::Extended),
+            OutboxAsk::Settle(requests) => {
+                outbox::settle(&mut table, requests.clone(), setting).map(OutboxAnswer::Settled)
+            }
+            OutboxAsk::Requeue(request) => {
+                outbox::requeue(&mut table, request.clone(), setting).map(OutboxAnswer::Requeued)
+            }
+            OutboxAsk::Purge(request) => outbox::purge(&mut table, request).map(OutboxAnswer::Purged),
+        };
+        let changed = table.into_changed();
+        // What was changed before the index could not be read any more must not be written.
+        self.broken |= answer.is_err() && !changed.is_empty();
+        let answer = answer?;
+        let (mut lines, mut gone) = (Vec::new(), Vec::new());
+        for id in changed {
+            match self.staged.outbox_row(&self.key.0, &id)? {
+                Some(row) => lines.push(Line::OutboxState(Box::new(row))),
+                None => gone.push(id),
+            }
+        }
+        lines.extend((!gone.is_empty()).then_some(Line::OutboxGone(gone)));
+        if !lines.is_empty() {
+            self.put_rows(lines, now)?;
+        }
+        Ok(Answer::Outbox(Box::new(answer)))
+    }
+
+    fn put_rows(&mut self, lines: Vec<Line>, now: Timestamp) -> Result<()> {
+        let texts: Vec<String> = lines.iter().map(encode).collect();
+        self.group(0, lines, &texts, CommitLine { time: now, updated_at: now, ..CommitLine::default() })
+    }
+
+    /// The lines of rows whose payloads are in a log that goes.
+    fn moved(&self, log: u64, ids: &[OutboxId]) -> Result<Vec<Line>> {
+        let mut lines = Vec::new();
+        for id in ids {
+            let place = self.staged.outbox_payload(&self.key.0, id)?.filter(|(own, _)| *own == log);
+            let (Some((log, span)), Some(stored)) = (place, self.staged.outbox_row(&self.key.0, id)?) else { continue };
+            let payload = view::read(self.shared, log, span, line::decode_payload)?;
+            lines.push(Line::Outbox(Box::new(OutboxLine { stored, payload })));
+        }
+        Ok(lines)
+    }
+}
+
+/// Writes rows whose payloads are in a log that goes to the log of the outbox.
+pub(crate) fn move_rows(shared: &Shared, key: &LogKey, from: u64, ids: &[OutboxId]) -> Result<()> {
+    shared.make_room(0).map_err(super::events::full)?;
+    let slot = shared.slot(key);
+    let mut loaded = guard(&slot);
+    let mut round = Round::new(shared, key);
+    round.how = How::Moves;
+    round.load(&mut loaded)?;
+    let lines = round.moved(from, ids)?;
+    if lines.is_empty() {
+        return Ok(());
+    }
+    round.put_rows(lines, shared.time.now())?;
+    round.write(&mut loaded).map_err(super::Failed::into_error)
+}

@@ -1,0 +1,113 @@
+//! The outbox: claims, settlements, lists.
+
+use std::{fmt, sync::Arc};
+
+use async_trait::async_trait;
+use store_core::{
+    ClaimOutbox, ClaimedOutbox, CursorScope, Direction, Error, ExtendOutbox, OutboxCounts, OutboxFilter, OutboxId,
+    OutboxQuery, OutboxRow, OutboxStatus, OutboxStore, Page, PageBuilder, Position, PurgeOutbox, RequeueOutbox,
+    Requeued, Result, SettleOutbox, Timestamp, length, merged,
+    outbox::{self, OutboxList, OutboxPlace},
+};
+
+use crate::tenant::Tenant;
+
+/// The outbox of a tenant.
+#[derive(Clone)]
+pub(crate) struct MemoryOutbox {
+    tenant: Arc<Tenant>,
+}
+
+impl MemoryOutbox {
+    pub(crate) const fn new(tenant: Arc<Tenant>) -> Self {
+        Self { tenant }
+    }
+}
+
+#[async_trait]
+impl OutboxStore for MemoryOutbox {
+    async fn claim_outbox(&self, request: ClaimOutbox) -> Result<ClaimedOutbox> {
+        let tenant = self.tenant.opened()?;
+        let mut index = tenant.index.write();
+        outbox::claim(&mut index.outbox, &request, tenant.setting())
+    }
+
+    async fn extend_outbox(&self, request: ExtendOutbox) -> Result<Timestamp> {
+        let tenant = self.tenant.opened()?;
+        let mut index = tenant.index.write();
+        outbox::extend(&mut index.outbox, &request, tenant.setting())
+    }
+
+    async fn settle_outbox(&self, requests: Vec<SettleOutbox>) -> Result<Vec<Result<OutboxStatus>>> {
+        let tenant = self.tenant.opened()?;
+        let mut index = tenant.index.write();
+        outbox::settle(&mut index.outbox, requests, tenant.setting())
+    }
+
+    async fn load_outbox(&self, id: &OutboxId) -> Result<Option<OutboxRow>> {
+        Ok(self.tenant.opened()?.index.read().outbox.get(id))
+    }
+
+    async fn list_outbox(&self, query: OutboxQuery) -> Result<Page<OutboxRow>> {
+        let tenant = self.tenant.opened()?;
+        let mut page = PageBuilder::new(query.page.checked_limit()?);
+        let scope = CursorScope::new(&tenant.name, "list_outbox", &query.binding());
+        let after = Position::open(&tenant.common.cursors, &scope, query.page.cursor.as_ref())?;
+        let after = after.map(|at| place(&at)).transpose()?;
+        let index = tenant.index.read();
+        let (of, statuses) = query.filter.scopes();
+        let lists = statuses
+            .into_iter()
+            .map(|status| index.outbox.walk(&OutboxList::Created(of.clone(), status), after.as_ref(), query.direction));
+        let backward = query.direction == Direction::Backward;
+        for at in merged(lists, move |a, b| if backward { a > b } else { a < b }) {
+            let Some(stored) = index.outbox.stored(&at.id) else { continue };
+            let item = query.filter.admits(stored).then(|| index.outbox.get(&at.id)).flatten();
+            let bytes = item.as_ref().map_or(0, |row| length(row.payload.as_str().len()));
+            if !page.offer(Position::new(at.rank.0, at.id.as_str()), bytes, item) {
+                break;
+            }
+        }
+        Ok(page.finish(|at| at.seal(&tenant.common.cursors, &scope)))
+    }
+
+    async fn count_outbox(&self, filter: &OutboxFilter) -> Result<OutboxCounts> {
+        let index = self.tenant.opened()?.index.read();
+        let mut counts = OutboxCounts::default();
+        let (of, _) = filter.scopes();
+        for status in filter.wanted() {
+            let list = OutboxList::Created(of.clone(), Some(status));
+            let count = if filter.is_scope() {
+                index.outbox.len(&list)
+            } else {
+                let rows = index.outbox.walk(&list, None, Direction::Forward);
+                length(rows.filter_map(|at| index.outbox.stored(&at.id)).filter(|row| filter.admits(row)).count())
+            };
+            counts.add(status, count);
+        }
+        Ok(counts)
+    }
+
+    async fn requeue_outbox(&self, request: RequeueOutbox) -> Result<Vec<Requeued>> {
+        let tenant = self.tenant.opened()?;
+        let mut index = tenant.index.write();
+        outbox::requeue(&mut index.outbox, request, tenant.setting())
+    }
+
+    async fn purge_outbox(&self, request: PurgeOutbox) -> Result<u64> {
+        let tenant = self.tenant.opened()?;
+        let mut index = tenant.index.write();
+        outbox::purge(&mut index.outbox, &request)
+    }
+}
+
+fn place(at: &Position) -> Result<OutboxPlace> {
+    let malformed = |e: Error| Error::invalid_cursor("it is malformed").with_source(e);
+    Ok(OutboxPlace { rank: (at.rank, 0), id: OutboxId::new(&at.id).map_err(malformed)? })
+}
+
+impl fmt::Debug for MemoryOutbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryOutbox").field("tenant", &self.tenant.name).finish_non_exhaustive()
+    }
+}

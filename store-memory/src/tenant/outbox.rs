@@ -1,0 +1,107 @@
+//! The outbox of a tenant: rows, and the ordered lists that they stand in.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    ops::Bound,
+};
+
+use store_core::{
+    Direction, Error, Json, OutboxId, OutboxRow, Result, length,
+    outbox::{OutboxList, OutboxPlace, OutboxPlan, OutboxRows, OutboxTable, StoredOutboxRow, put},
+};
+
+/// Rows and their lists: both change together, under the lock of the index.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    rows: HashMap<OutboxId, StoredOutboxRow>,
+    payloads: HashMap<OutboxId, Json>,
+    lists: HashMap<OutboxList, BTreeSet<OutboxPlace>>,
+}
+
+impl Outbox {
+    /// Writes the rows of a commit.
+    pub(crate) fn apply(&mut self, plan: OutboxPlan) -> Result<()> {
+        for (row, payload) in plan.rows {
+            self.payloads.insert(row.id.clone(), payload);
+            put(self, row)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// A row with its payload.
+    pub(crate) fn get(&self, id: &OutboxId) -> Option<OutboxRow> {
+        Some(OutboxRow::new(self.rows.get(id)?.clone(), self.payloads.get(id)?.clone()))
+    }
+
+    pub(crate) fn stored(&self, id: &OutboxId) -> Option<&StoredOutboxRow> {
+        self.rows.get(id)
+    }
+
+    pub(crate) fn len(&self, list: &OutboxList) -> u64 {
+        self.lists.get(list).map_or(0, |places| length(places.len()))
+    }
+
+    /// The places of a list behind one of them, in this direction.
+    pub(crate) fn walk(
+        &self,
+        list: &OutboxList,
+        after: Option<&OutboxPlace>,
+        direction: Direction,
+    ) -> Box<dyn Iterator<Item = &OutboxPlace> + '_> {
+        let Some(places) = self.lists.get(list) else { return Box::new(std::iter::empty()) };
+        let after = after.cloned().map_or(Bound::Unbounded, Bound::Excluded);
+        match direction {
+            Direction::Forward => Box::new(places.range((after, Bound::Unbounded))),
+            Direction::Backward => Box::new(places.range((Bound::Unbounded, after)).rev()),
+        }
+    }
+}
+
+impl OutboxRows for Outbox {
+    fn row(&self, id: &OutboxId) -> Result<Option<StoredOutboxRow>> {
+        Ok(self.rows.get(id).cloned())
+    }
+
+    fn next(&self, list: &OutboxList, after: Option<&OutboxPlace>) -> Result<Option<OutboxPlace>> {
+        Ok(self.walk(list, after, Direction::Forward).next().cloned())
+    }
+
+    fn last(&self, list: &OutboxList) -> Result<Option<OutboxPlace>> {
+        Ok(self.walk(list, None, Direction::Backward).next().cloned())
+    }
+}
+
+impl OutboxTable for Outbox {
+    fn incarnation(&self) -> u64 {
+        0
+    }
+
+    fn payload(&self, id: &OutboxId) -> Result<Json> {
+        self.payloads.get(id).cloned().ok_or_else(|| Error::corrupt("a row of the outbox has no payload"))
+    }
+
+    fn set_row(&mut self, id: &OutboxId, row: Option<StoredOutboxRow>) {
+        match row {
+            Some(row) => drop(self.rows.insert(id.clone(), row)),
+            None => {
+                self.rows.remove(id);
+                self.payloads.remove(id);
+            }
+        }
+    }
+
+    fn set_place(&mut self, list: &OutboxList, place: &OutboxPlace, stands: bool) {
+        if stands {
+            self.lists.entry(list.clone()).or_default().insert(place.clone());
+        } else if let Some(places) = self.lists.get_mut(list) {
+            places.remove(place);
+            if places.is_empty() {
+                self.lists.remove(list);
+            }
+        }
+    }
+}
