@@ -31,9 +31,11 @@ mod elsewhere;
 mod fixture;
 pub mod given;
 mod gone;
+pub mod history;
 mod list;
 pub mod model;
 mod probe;
+mod random;
 mod report;
 
 mod commit;
@@ -57,5 +59,6 @@ pub use self::{
     fixture::{Fixture, Gap, Lack, Opened},
     given::Given,
     list::{cases, ids},
+    random::{Random, seed},
     report::{Refusal, Report, Row, run},
 };

@@ -1,5 +1,6 @@
 //! The suite against the model: whole, it passes every case; broken, the named case finds it.
 
+mod checker;
 mod planted;
 mod random;
 

@@ -17,7 +17,7 @@ mod seen;
 use std::{env, fmt, sync::Arc};
 
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
-use store_core::{ContextRequest, Direction, IdSource, ThreadOrder, Uuids};
+use store_core::{ContextRequest, Direction, ThreadOrder};
 use tokio::runtime::Builder;
 
 use self::{
@@ -25,7 +25,10 @@ use self::{
     ops::{EntriesOp, FactsOp, List, Op, RowsFilterOp, RunsOp, ScopeOp, ThreadsOp},
     pair::{Outcome, Pair},
 };
-use crate::fixture::Fixture;
+use crate::{
+    fixture::Fixture,
+    random::{random_seed, seed},
+};
 
 /// How many histories of how many steps, and from which seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,10 +47,7 @@ impl ModelTest {
     /// So many histories of so many steps, from a random seed.
     #[must_use]
     pub fn new(cases: u32, steps: usize) -> Self {
-        let random = Uuids.next_id();
-        let digits = random.chars().rev().filter(char::is_ascii_hexdigit).take(12).collect::<String>();
-        let seed = u64::from_str_radix(&digits, 16).unwrap_or_default();
-        Self { cases, steps, seed, shrinks: 4_000 }
+        Self { cases, steps, seed: random_seed(), shrinks: 4_000 }
     }
 
     /// What the environment says: `AGENTSTORE_MODEL_CASES` (300), `AGENTSTORE_MODEL_STEPS` (50) and
@@ -59,11 +59,7 @@ impl ModelTest {
         let small = |name: &str, default: u32| number(name).map_or(default, |n| u32::try_from(n).unwrap_or(u32::MAX));
         let steps = small("AGENTSTORE_MODEL_STEPS", 50) as usize;
         let random = Self::new(small("AGENTSTORE_MODEL_CASES", 300), steps);
-        let seed = match env::var("AGENTSTORE_MODEL_SEED").as_deref() {
-            Ok("random") => random.seed,
-            _ => number("AGENTSTORE_MODEL_SEED").unwrap_or(1),
-        };
-        Self { seed, ..random }
+        Self { seed: seed("AGENTSTORE_MODEL_SEED"), ..random }
     }
 
     /// Runs the histories on new stores of `fixture`, until one shows a difference; that one is then made as short as

@@ -1,0 +1,108 @@
+//! What was called and what it answered, in the order in which it was seen.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+/// A call of a history. Times are those of the recorder's logical clock.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Operation<O, A> {
+    /// What was called.
+    pub op: O,
+    /// When.
+    pub invoked: u64,
+    /// When it returned, and what. Absent if nobody knows what became of it: it took effect at any time after it was
+    /// invoked, or never.
+    pub returned: Option<(u64, A)>,
+}
+
+/// Writes down a history while many tasks make it.
+///
+/// The clock ticks under the lock that the record is kept behind, so that a call which returned before another one was
+/// invoked has the smaller time.
+#[derive(Debug)]
+pub struct Recorder<O, A> {
+    log: Mutex<Log<O, A>>,
+}
+
+#[derive(Debug)]
+struct Log<O, A> {
+    clock: u64,
+    operations: Vec<Operation<O, A>>,
+}
+
+/// An operation that was invoked: hand it back when it returned.
+#[derive(Debug)]
+#[must_use]
+pub struct Invocation(usize);
+
+impl<O, A> Default for Recorder<O, A> {
+    fn default() -> Self {
+        Self { log: Mutex::new(Log { clock: 0, operations: Vec::new() }) }
+    }
+}
+
+impl<O, A> Recorder<O, A> {
+    fn log(&self) -> MutexGuard<'_, Log<O, A>> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something happens now: the time of it.
+    pub fn tick(&self) -> u64 {
+        self.log().tick()
+    }
+
+    /// An operation is about to be called.
+    pub fn invoke(&self, op: O) -> Invocation {
+        let mut log = self.log();
+        let invoked = log.tick();
+        log.operations.push(Operation { op, invoked, returned: None });
+        Invocation(log.operations.len() - 1)
+    }
+
+    /// It returned. One whose outcome is unknown never does.
+    #[expect(clippy::needless_pass_by_value, reason = "an operation returns once")]
+    pub fn returned(&self, invocation: Invocation, answer: A) {
+        let mut log = self.log();
+        let now = log.tick();
+        log.operations[invocation.0].returned = Some((now, answer));
+    }
+
+    /// The history, as far as it went.
+    #[must_use]
+    pub fn take(&self) -> Vec<Operation<O, A>> {
+        std::mem::take(&mut self.log().operations)
+    }
+}
+
+impl<O, A> Log<O, A> {
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+}
+
+/// A history as JSON lines, to be kept and checked again.
+///
+/// # Errors
+/// If an operation cannot be written as JSON.
+pub fn to_lines<O: Serialize, A: Serialize>(history: &[Operation<O, A>]) -> serde_json::Result<String> {
+    let mut lines = String::new();
+    for operation in history {
+        lines.push_str(&serde_json::to_string(operation)?);
+        lines.push('\n');
+    }
+    Ok(lines)
+}
+
+/// A history from JSON lines.
+///
+/// # Errors
+/// If a line is no operation.
+pub fn from_lines<O, A>(lines: &str) -> serde_json::Result<Vec<Operation<O, A>>>
+where
+    O: for<'a> Deserialize<'a>,
+    A: for<'a> Deserialize<'a>,
+{
+    lines.lines().map(serde_json::from_str).collect()
+}

@@ -1,0 +1,119 @@
+//! Histories made by hand, each wrong in one way that a broken store would show.
+
+use conformance_tests::history::{
+    GuardedLogs, LogAct, LogAnswer, LogOp, Operation, RegisterAct, RegisterAnswer, RegisterOp, Registers, check,
+};
+
+use self::RegisterAct::{CompareAndSet, Read, Write};
+
+type Call<A, B> = (A, u64, Option<(u64, B)>);
+
+fn registers(calls: &[Call<RegisterAct, RegisterAnswer>]) -> bool {
+    let call = |(act, invoked, returned): &Call<_, _>| Operation {
+        op: RegisterOp { register: 1, act: *act },
+        invoked: *invoked,
+        returned: *returned,
+    };
+    check(&Registers, &calls.iter().map(call).collect::<Vec<_>>()).is_ok()
+}
+
+fn logs(calls: &[Call<LogAct, LogAnswer>]) -> bool {
+    let call = |(act, invoked, returned): &Call<_, _>| Operation {
+        op: LogOp { thread: "t".to_owned(), act: *act },
+        invoked: *invoked,
+        returned: *returned,
+    };
+    check(&GuardedLogs, &calls.iter().map(call).collect::<Vec<_>>()).is_ok()
+}
+
+const fn value(time: u64, value: u8) -> Option<(u64, RegisterAnswer)> {
+    Some((time, RegisterAnswer::Value(value)))
+}
+
+const fn written(time: u64) -> Option<(u64, RegisterAnswer)> {
+    Some((time, RegisterAnswer::Written))
+}
+
+const fn set(time: u64, is_set: bool) -> Option<(u64, RegisterAnswer)> {
+    Some((time, RegisterAnswer::Set(is_set)))
+}
+
+/// Six of a register: each is rejected, and accepted without its last call.
+#[test]
+fn bad_histories_of_a_register_are_rejected() {
+    let bad: [(&str, &[Call<RegisterAct, RegisterAnswer>]); 6] = [
+        ("a read behind a write does not see it", &[(Write(1), 1, written(2)), (Read, 3, value(4, 0))]),
+        ("a value that nobody wrote", &[(Write(1), 1, None), (Read, 2, value(3, 2))]),
+        ("a value before its write began", &[(Write(1), 5, written(6)), (Read, 1, value(4, 1))]),
+        (
+            "beside one write, a new value and then the old one",
+            &[(Write(1), 1, written(9)), (Read, 2, value(3, 1)), (Read, 4, value(5, 0))],
+        ),
+        (
+            "two winners of one comparison",
+            &[(CompareAndSet(0, 1), 1, set(4, true)), (CompareAndSet(0, 2), 2, set(3, true))],
+        ),
+        (
+            "a write of unknown outcome that is seen, and then was never there",
+            &[(Write(1), 1, None), (Read, 2, value(3, 1)), (Read, 4, value(5, 0))],
+        ),
+    ];
+    for (what, calls) in bad {
+        assert!(!registers(calls), "{what}");
+        assert!(registers(&calls[..calls.len() - 1]), "{what}, without its last call");
+    }
+}
+
+const fn commit(from: u64, name: u64) -> LogAct {
+    LogAct::Commit { from, name }
+}
+
+const fn made(time: u64, version: u64) -> Option<(u64, LogAnswer)> {
+    Some((time, LogAnswer::Committed { version, deduplicated: false }))
+}
+
+const fn known(time: u64, version: u64) -> Option<(u64, LogAnswer)> {
+    Some((time, LogAnswer::Committed { version, deduplicated: true }))
+}
+
+const fn refused(time: u64, actual: u64) -> Option<(u64, LogAnswer)> {
+    Some((time, LogAnswer::Conflict { actual }))
+}
+
+const fn seen(time: u64, version: u64, head: Option<u64>) -> Option<(u64, LogAnswer)> {
+    Some((time, LogAnswer::Seen { version, head }))
+}
+
+/// Six of a log: each is rejected, and accepted without its last call.
+#[test]
+fn bad_histories_of_a_log_are_rejected() {
+    let bad: [(&str, &[Call<LogAct, LogAnswer>]); 6] = [
+        ("two commits of one version", &[(commit(0, 7), 1, made(4, 1)), (commit(0, 8), 2, made(3, 1))]),
+        ("an acknowledged commit is not there", &[(commit(0, 7), 1, made(2, 1)), (LogAct::Read, 3, seen(4, 0, None))]),
+        (
+            "a repeat is written again",
+            &[(commit(0, 7), 1, made(2, 1)), (commit(1, 8), 3, made(4, 2)), (commit(2, 7), 5, made(6, 3))],
+        ),
+        (
+            "a refused commit is there later",
+            &[(commit(0, 7), 1, made(2, 1)), (commit(0, 8), 3, refused(4, 1)), (LogAct::Read, 5, seen(6, 2, Some(8)))],
+        ),
+        (
+            "a commit of unknown outcome has two effects",
+            &[
+                (commit(0, 7), 1, None),
+                (commit(0, 7), 2, known(3, 1)),
+                (commit(1, 8), 4, made(5, 2)),
+                (LogAct::Read, 6, seen(7, 3, Some(7))),
+            ],
+        ),
+        (
+            "a commit is refused though its guard holds",
+            &[(commit(0, 7), 1, made(2, 1)), (commit(1, 8), 3, refused(4, 0))],
+        ),
+    ];
+    for (what, calls) in bad {
+        assert!(!logs(calls), "{what}");
+        assert!(logs(&calls[..calls.len() - 1]), "{what}, without its last call");
+    }
+}

@@ -1,0 +1,171 @@
+//! Histories that are correct because they were made in an order, and changes that may make them wrong.
+
+use conformance_tests::{
+    Random,
+    history::{
+        GuardedLogs, LogAct, LogAnswer, LogOp, Operation, RegisterAct, RegisterAnswer, RegisterOp, Registers, Spec,
+    },
+};
+
+/// A specification that can also be played.
+pub(crate) trait Object: Spec<Op: Clone, Answer: Copy + PartialEq> + Default {
+    /// What it does: its answer, and its state then.
+    fn play(state: &Self::State, op: &Self::Op) -> (Self::Answer, Self::State);
+
+    /// Something to call.
+    fn op(random: &mut Random) -> Self::Op;
+
+    /// Something to answer.
+    fn answer(random: &mut Random) -> Self::Answer;
+}
+
+impl Object for Registers {
+    fn play(state: &u8, op: &RegisterOp) -> (RegisterAnswer, u8) {
+        Self::apply(*state, op.act)
+    }
+
+    fn op(random: &mut Random) -> RegisterOp {
+        let mut value = || u8::try_from(random.below(3)).unwrap();
+        let act = match value() {
+            0 => RegisterAct::Read,
+            1 => RegisterAct::Write(value()),
+            _ => RegisterAct::CompareAndSet(value(), value()),
+        };
+        RegisterOp { register: u8::from(random.once_in(4)), act }
+    }
+
+    fn answer(random: &mut Random) -> RegisterAnswer {
+        match random.below(6) {
+            0 => RegisterAnswer::Written,
+            1 => RegisterAnswer::Set(false),
+            2 => RegisterAnswer::Set(true),
+            value => RegisterAnswer::Value(u8::try_from(value - 3).unwrap()),
+        }
+    }
+}
+
+impl Object for GuardedLogs {
+    fn play(state: &Vec<u64>, op: &LogOp) -> (LogAnswer, Vec<u64>) {
+        let (answer, added) = Self::apply(state, op.act);
+        (answer, state.iter().copied().chain(added).collect())
+    }
+
+    fn op(random: &mut Random) -> LogOp {
+        let mut number = |below| random.below(below) as u64;
+        // So few names that there are repeats, and guards that hold now and then.
+        let act = if number(3) == 0 { LogAct::Read } else { LogAct::Commit { from: number(3), name: number(5) } };
+        LogOp { thread: format!("t-{}", number(4) / 3), act }
+    }
+
+    fn answer(random: &mut Random) -> LogAnswer {
+        let mut number = || random.below(3) as u64;
+        match number() {
+            0 => LogAnswer::Seen { version: number(), head: Some(number()) },
+            1 => LogAnswer::Committed { version: number(), deduplicated: number() == 0 },
+            _ => LogAnswer::Conflict { actual: number() },
+        }
+    }
+}
+
+/// What a client waits for.
+enum Waits<A> {
+    /// Nothing.
+    Idle,
+    /// Its operation, which did not take effect yet.
+    Invoked(usize),
+    /// The answer of its operation.
+    Answered(usize, A),
+}
+
+/// A history of so many operations: each took effect at one moment between its invocation and its return, or, without
+/// an answer, at any moment after its invocation, or never.
+pub(crate) fn correct<S: Object>(
+    random: &mut Random,
+    length: usize,
+    clients: usize,
+) -> Vec<Operation<S::Op, S::Answer>> {
+    let mut history: Vec<Operation<S::Op, S::Answer>> = Vec::new();
+    let mut states: Vec<(S::Key, S::State)> = Vec::new();
+    let (mut clients, mut late) = ((0..clients).map(|_| Waits::Idle).collect::<Vec<_>>(), Vec::new());
+    let mut time = 0;
+    while history.len() < length || clients.iter().any(|client| !matches!(client, Waits::Idle)) {
+        time += 1;
+        if !late.is_empty() && random.once_in(6) {
+            let operation: usize = late.swap_remove(random.below(late.len()));
+            apply::<S>(&mut states, &history[operation].op);
+        }
+        let client = random.below(clients.len());
+        clients[client] = match std::mem::replace(&mut clients[client], Waits::Idle) {
+            Waits::Idle if history.len() == length => Waits::Idle,
+            Waits::Idle => {
+                history.push(Operation { op: S::op(random), invoked: time, returned: None });
+                Waits::Invoked(history.len() - 1)
+            }
+            Waits::Invoked(operation) if random.once_in(10) => {
+                match random.below(3) {
+                    0 => late.push(operation),
+                    1 => drop(apply::<S>(&mut states, &history[operation].op)),
+                    _ => {}
+                }
+                Waits::Idle
+            }
+            Waits::Invoked(operation) => Waits::Answered(operation, apply::<S>(&mut states, &history[operation].op)),
+            Waits::Answered(operation, answer) => {
+                history[operation].returned = Some((time, answer));
+                Waits::Idle
+            }
+        };
+    }
+    history
+}
+
+fn apply<S: Object>(states: &mut Vec<(S::Key, S::State)>, op: &S::Op) -> S::Answer {
+    let object = S::default();
+    let key = object.key(op);
+    let at = states.iter().position(|(known, _)| *known == key).unwrap_or_else(|| {
+        states.push((key, object.initial()));
+        states.len() - 1
+    });
+    let (answer, after) = S::play(&states[at].1, op);
+    states[at].1 = after;
+    answer
+}
+
+/// Changes an answer, exchanges two, loses one, or moves an invocation or a return to another time.
+pub(crate) fn mutate<S: Object>(random: &mut Random, history: &mut [Operation<S::Op, S::Answer>]) {
+    let at = random.below(history.len());
+    match random.below(5) {
+        0 => {
+            if let Some((_, answer)) = &mut history[at].returned {
+                *answer = S::answer(random);
+            }
+        }
+        1 => {
+            let other = random.below(history.len());
+            if let (Some((_, one)), Some((_, two))) = (history[at].returned, history[other].returned) {
+                history[at].returned = history[at].returned.map(|(time, _)| (time, two));
+                history[other].returned = history[other].returned.map(|(time, _)| (time, one));
+            }
+        }
+        2 => history[at].returned = None,
+        _ => shift(random, history),
+    }
+}
+
+/// Moves one moment before another one, and numbers all anew.
+fn shift<O, A>(random: &mut Random, history: &mut [Operation<O, A>]) {
+    let mut moments: Vec<&mut u64> = Vec::new();
+    for operation in history.iter_mut() {
+        moments.push(&mut operation.invoked);
+        moments.extend(operation.returned.as_mut().map(|(time, _)| time));
+    }
+    moments.sort_unstable();
+    let moved = moments.remove(random.below(moments.len()));
+    moments.insert(random.below(moments.len() + 1), moved);
+    (1..).zip(moments).for_each(|(time, moment)| *moment = time);
+    for Operation { invoked, returned, .. } in history {
+        if let Some((time, _)) = returned.as_mut().filter(|(time, _)| *time < *invoked) {
+            std::mem::swap(time, invoked);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The checker of histories itself: it rejects bad ones, accepts good ones, and agrees with another checker.
+
+mod bad;
+mod made;
+mod oracle;
+
+use conformance_tests::{
+    Random,
+    history::{GuardedLogs, Operation, Registers, check, from_lines, to_lines},
+    seed,
+};
+
+use self::made::Object;
+
+/// How many histories of each kind.
+const HISTORIES: usize = 10_000;
+
+fn random() -> Random {
+    let seed = seed("AGENTSTORE_HISTORY_SEED");
+    println!("AGENTSTORE_HISTORY_SEED={seed}");
+    Random::new(seed)
+}
+
+/// No correct history is rejected: random ones, of any number of operations, clients and lost answers.
+#[test]
+fn random_correct_histories_are_accepted() {
+    let mut random = random();
+    accept::<Registers>(&mut random);
+    accept::<GuardedLogs>(&mut random);
+}
+
+fn accept<S: Object>(random: &mut Random) {
+    let (mut operations, mut unknown) = (0, 0);
+    for number in 0..HISTORIES {
+        let (length, clients) = (1 + random.below(60), 1 + random.below(10));
+        let history = made::correct::<S>(random, length, clients);
+        match check(&S::default(), &history) {
+            Ok(checked) => (operations, unknown) = (operations + checked.operations, unknown + checked.unknown),
+            Err(violation) => panic!("history {number}: {violation}\n{history:#?}"),
+        }
+    }
+    println!("{HISTORIES} histories of {operations} operations accepted, {unknown} of them without an answer");
+    assert!(unknown > HISTORIES, "hardly an answer was lost");
+}
+
+/// Small histories, correct ones with a change or two, are judged as another checker judges them.
+#[test]
+fn mutated_histories_are_judged_as_by_another_checker() {
+    let mut random = random();
+    agree::<Registers>(&mut random);
+    agree::<GuardedLogs>(&mut random);
+}
+
+fn agree<S: Object>(random: &mut Random) {
+    let mut rejected = 0;
+    for number in 0..HISTORIES {
+        let (length, clients) = (2 + random.below(7), 2 + random.below(3));
+        let mut history = made::correct::<S>(random, length, clients);
+        for _ in 0..=random.below(2) {
+            made::mutate::<S>(random, &mut history);
+        }
+        let (ours, theirs) = (check(&S::default(), &history).is_ok(), oracle::accepts::<S>(&history));
+        assert_eq!(ours, theirs, "history {number}: {history:#?}");
+        rejected += usize::from(!ours);
+    }
+    println!("{HISTORIES} histories judged alike, {rejected} of them rejected");
+    assert!((HISTORIES / 10..HISTORIES * 9 / 10).contains(&rejected), "they are nearly all alike: {rejected}");
+}
+
+/// A history can be kept as lines and checked again.
+#[test]
+fn a_history_is_the_same_after_it_was_kept() {
+    let history = made::correct::<GuardedLogs>(&mut random(), 200, 8);
+    let lines = to_lines(&history).unwrap();
+    let again: Vec<Operation<_, _>> = from_lines(&lines).unwrap();
+    assert_eq!((again, lines.lines().count()), (history, 200));
+}

@@ -1,0 +1,55 @@
+//! Another checker, for small histories: stateright's.
+
+use std::collections::BTreeMap;
+
+use conformance_tests::history::Operation;
+use stateright::semantics::{ConsistencyTester, LinearizabilityTester, SequentialSpec};
+
+use super::made::Object;
+
+/// All objects of a specification in the other checker's terms.
+struct All<S: Object>(BTreeMap<S::Key, S::State>);
+
+impl<S: Object> Clone for All<S> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<S: Object> SequentialSpec for All<S> {
+    type Op = S::Op;
+    type Ret = S::Answer;
+
+    fn invoke(&mut self, op: &S::Op) -> S::Answer {
+        let object = S::default();
+        let state = self.0.entry(object.key(op)).or_insert_with(|| object.initial());
+        let (answer, after) = S::play(state, op);
+        *state = after;
+        answer
+    }
+}
+
+/// Whether the other checker accepts a history.
+pub(crate) fn accepts<S: Object>(history: &[Operation<S::Op, S::Answer>]) -> bool {
+    let mut moments = Vec::new();
+    for (at, operation) in history.iter().enumerate() {
+        moments.push((operation.invoked, at, None));
+        moments.extend(operation.returned.map(|(time, answer)| (time, at, Some(answer))));
+    }
+    moments.sort_by_key(|(time, ..)| *time);
+    let mut tester = LinearizabilityTester::new(All::<S>(BTreeMap::new()));
+    // The checker wants one operation at a time of each caller: callers are those who have time.
+    let (mut callers, mut called) = (Vec::new(), BTreeMap::new());
+    for (_, at, answer) in moments {
+        if let Some(answer) = answer {
+            let caller = called.remove(&at).unwrap();
+            tester.on_return(caller, answer).unwrap();
+            callers.push(caller);
+        } else {
+            let caller = callers.pop().unwrap_or(at);
+            tester.on_invoke(caller, history[at].op.clone()).unwrap();
+            called.insert(at, caller);
+        }
+    }
+    tester.is_consistent()
+}
