@@ -9,12 +9,13 @@
 //! conformance_tests::event_store!(crate::fixture());
 //! ```
 //!
-//! [`run`] runs the same cases against a store and gives a [`Report`].
+//! `histories!` and `model!` add histories of many tasks, and random ones beside a model. [`run`] runs the same cases against a store and gives a [`Report`].
 //!
 //! # Layout
 //! - [`Fixture`]: how the suite opens a store, and what it may do to it
 //! - [`Case`], [`Given`], [`Verdict`]: a case, what it gets, how it ends; [`check`] and [`given`] are for its body
 //! - `list`: which cases belong to which contract; [`ELSEWHERE`]: promises that are tested in another place
+//! - [`history`]: histories of many tasks at once, and a checker of linearizability; [`model`]: a store to compare with
 //! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, `event`, and
 //!   those that all contracts share: `tenant`, `page`, `ids`, `errors`, `process`
 //!
@@ -25,6 +26,7 @@
 
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a case that cannot go on fails, with its place")]
 
+mod call;
 mod case;
 pub mod check;
 mod elsewhere;
@@ -37,6 +39,7 @@ pub mod model;
 mod probe;
 mod random;
 mod report;
+mod sweep;
 
 mod commit;
 mod context;

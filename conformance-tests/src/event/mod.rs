@@ -1,6 +1,7 @@
 //! Cases of events (EV).
 
 mod append;
+mod cancel;
 mod commit;
 mod draft;
 mod follow;
@@ -51,6 +52,7 @@ macro_rules! event {
             follow: every_subscriber_gets_everything ["EV-22"] [Race];
             follow: closing_ends_subscriptions ["PR-8"] [];
             follow: deleting_the_tenant_ends_subscriptions ["TN-8"] [];
+            cancel: a_dropped_call_on_events_is_whole_or_nothing ["PR-11", "PR-12", "PR-16"] [Race];
             commit: events_come_with_their_commit ["CM-1", "CM-8", "CM-20"] [];
             commit: events_of_a_commit_are_its_own ["CM-21"] [];
             commit: a_refused_commit_appends_nothing ["CM-1", "CM-22"] [];

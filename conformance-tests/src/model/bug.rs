@@ -29,6 +29,8 @@ bugs! {
     VersionOffByOne = "commit::a_guard_is_judged_by_the_version",
     /// A guard holds if the thread was last written at the time of that version.
     VersionByTime = "commit::any_makes_a_thread_that_never_existed",
+    /// Every fourth entry is acknowledged, and not written.
+    AckWithoutWriting = "commit::a_thousand_commits_follow_each_other",
     /// Looks at the guard before it takes the lock.
     GuardOutsideTheLock = "commit::one_guard_has_one_winner",
     /// A repeat with its key is applied again.
@@ -73,6 +75,8 @@ bugs! {
     ChildrenIgnored = "thread::reject_refuses_a_thread_with_children",
     /// A deletion with `Detach` leaves children that point nowhere.
     DetachForgotten = "thread::detach_leaves_children_without_a_parent",
+    /// A deletion with `Detach` lets children go first, and may be dropped there.
+    DetachBeforeDeletion = "thread::a_dropped_write_is_whole_or_nothing",
     /// A deletion with `Cascade` goes one level deep.
     CascadeStopsEarly = "thread::cascade_deletes_all_descendants",
     /// Pruning takes threads at work.
@@ -141,6 +145,8 @@ bugs! {
     PendingIdIsFree = "pending::a_pending_id_is_taken",
     /// What is new of an append is written, though the rest is there.
     AppendInPart = "pending::an_append_is_all_or_none",
+    /// Inputs of an append are written one by one, and it may be dropped between two.
+    InputsOneByOne = "pending::a_dropped_call_on_a_queue_is_whole_or_nothing",
     /// A changed input goes to the end of the queue.
     UpdateMovesToTheEnd = "pending::a_change_keeps_the_place",
     /// A change is made whatever revision was seen.
@@ -157,6 +163,8 @@ bugs! {
     EventsInPart = "event::an_append_is_all_or_none",
     /// The same key appends again.
     EventKeyIgnored = "event::a_repeat_gives_the_first_events",
+    /// Events get their places first, and are seen when their append returns: later ones before.
+    EventsSeenLater = "event::a_dropped_call_on_events_is_whole_or_nothing",
     /// An expectation is not looked at.
     EventsUnguarded = "event::an_expectation_is_of_the_counter",
     /// A cursor below the floor goes on.

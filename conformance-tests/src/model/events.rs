@@ -1,6 +1,10 @@
 //! Events (EV): one list for a tenant; a scope is what of it names the scope, from its floor on.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use serde_json::json;
 use store_core::{
@@ -31,6 +35,8 @@ pub(super) struct Log {
     /// When something was last appended to each scope.
     times: BTreeMap<Scope, Timestamp>,
     keys: BTreeMap<(WriterId, EventKey), Remembered>,
+    /// Those that a broken store does not show yet.
+    hidden: BTreeSet<EventId>,
 }
 
 /// What is remembered of a key: the drafts, the events of them, and when.
@@ -62,6 +68,16 @@ impl Log {
 
     fn floor(&self, scope: &Scope) -> u64 {
         self.floors.get(scope).copied().unwrap_or_default()
+    }
+
+    /// Does not show these, as a broken store does.
+    pub(super) fn hide(&mut self, events: &[Event]) {
+        self.hidden.extend(events.iter().map(|event| event.id.clone()));
+    }
+
+    /// Shows them again.
+    pub(super) fn show(&mut self, events: &[Event]) {
+        self.hidden.retain(|id| events.iter().all(|event| event.id != *id));
     }
 
     /// Whether anything is there.
@@ -104,6 +120,7 @@ impl Log {
             return Err(Error::new(Detail::CursorExpired { floor }));
         }
         let mut all: Vec<_> = self.scope(&query.scope).filter(|(seq, _)| *seq > floor).collect();
+        all.retain(|(_, event)| !self.hidden.contains(&event.id));
         match query.direction {
             Direction::Forward => all.retain(|(seq, _)| after.is_none_or(|after| *seq > after)),
             Direction::Backward => {

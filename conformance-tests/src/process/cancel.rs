@@ -1,6 +1,6 @@
 //! Dropped calls: the whole effect or none, and nothing stays locked.
 
-use std::{future::Future, pin::Pin, sync::Arc, task::Poll, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use store_core::{
     ChildStrategy, DeleteRequest, Expect, NewThread, PruneRequest, Silent, TenantStores, ThreadFields, ThreadId,
@@ -10,8 +10,10 @@ use tokio::time::timeout;
 
 use crate::{
     Failure, Given, Verdict,
+    call::Call,
     check::{expect, expect_eq},
     given::{id, say_keyed},
+    sweep::cut,
 };
 
 /// More polls than any call needs.
@@ -20,25 +22,6 @@ const MOST_POLLS: usize = 200;
 const NEXT_CALL: Duration = Duration::from_secs(5);
 /// When a dropped call that is still on its way has arrived.
 const LITTLE_LATER: Duration = Duration::from_millis(20);
-
-type Call<'a> = Pin<Box<dyn Future<Output = store_core::Result<()>> + Send + 'a>>;
-
-/// Polls a call `polls` times and drops it. Gives whether it ended.
-async fn cut(mut call: Call<'_>, polls: usize) -> store_core::Result<bool> {
-    let mut left = polls;
-    std::future::poll_fn(move |context| {
-        if left == 0 {
-            return Poll::Ready(Ok(false));
-        }
-        left -= 1;
-        match call.as_mut().poll(context) {
-            Poll::Ready(ended) => Poll::Ready(ended.map(|()| true)),
-            Poll::Pending if left == 0 => Poll::Ready(Ok(false)),
-            Poll::Pending => Poll::Pending,
-        }
-    })
-    .await
-}
 
 /// Makes a call on the thread `t`.
 type Make = for<'a> fn(&'a TenantStores, ThreadId) -> Call<'a>;

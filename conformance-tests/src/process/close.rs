@@ -1,112 +1,34 @@
 //! Closing a store.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use store_core::{
-    AppendEvents, AppendPending, ClaimOutbox, ClaimToken, Commit, ContextRequest, DeleteRequest, EntryQuery, ErrorKind,
-    EventFilter, EventQuery, EventStore, Expect, ExtendOutbox, Message, NewEvent, NewInput, NewThread, OutboxFilter,
-    OutboxQuery, OutboxSettlement, OutboxStore, PageRequest, PendingStore, PendingUpdate, PruneRequest, PurgeOutbox,
-    Reorder, RequeueOutbox, Result, RunFilter, RunQuery, Scope, SettleOutbox, Silent, Start, Subscribe, TenantStores,
-    ThreadFilter, ThreadId, ThreadPatch, ThreadQuery, Timestamp, TrimBefore, TrimRequest,
-};
+use store_core::{ErrorKind, PageRequest, Result, TenantStores, ThreadFilter, ThreadId};
 
 use crate::{
     Failure, Given, Verdict,
+    call::{of_events, of_outbox, of_pending, reads, writes},
     check::{expect, expect_eq, expect_kind},
     given::{id, race, say_keyed},
 };
 
-/// Every call through the handles of a tenant.
+/// How every call through the handles of a tenant ends.
 async fn every_call(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     let (Some(threads), Some(commits)) = (&stores.threads, &stores.commits) else { return Vec::new() };
-    let t: &ThreadId = &id("t");
-    let mut calls = calls_around(stores, t).await;
-    let (page, prune) = (PageRequest::default(), PruneRequest { idle: Duration::ZERO, limit: 1, dry_run: true });
-    calls.extend([
-        ("load_thread", threads.load_thread(t).await.map(drop)),
-        ("list_threads", threads.list_threads(ThreadQuery::default()).await.map(drop)),
-        ("count_threads", threads.count_threads(&ThreadFilter::default()).await.map(drop)),
-        ("validate_parent", threads.validate_parent(t, &id("u")).await),
-        ("load_entry", threads.load_entry(t, &id("e")).await.map(drop)),
-        ("list_entries", threads.list_entries(t, EntryQuery::all()).await.map(drop)),
-        ("list_leaves", threads.list_leaves(t, page.clone()).await.map(drop)),
-        ("list_branch_points", threads.list_branch_points(t, page.clone()).await.map(drop)),
-        ("list_snapshots", threads.list_snapshots(t, page).await.map(drop)),
-        ("load_context", threads.load_context(t, ContextRequest::head()).await.map(drop)),
-        ("load_run", threads.load_run(&id("r")).await.map(drop)),
-        ("list_runs", threads.list_runs(RunQuery::default()).await.map(drop)),
-        ("count_runs", threads.count_runs(&RunFilter::default()).await.map(drop)),
-        ("create_thread", threads.create_thread(NewThread::new(id("new"))).await.map(drop)),
-        ("update_thread", threads.update_thread(t, ThreadPatch::default(), Expect::Any).await.map(drop)),
-        ("delete_thread", threads.delete_thread(t, DeleteRequest::default()).await.map(drop)),
-        ("prune_threads", threads.prune_threads(prune).await.map(drop)),
-        ("purge_deleted", threads.purge_deleted(&Silent).await.map(drop)),
-        ("reset_fence", threads.reset_fence(t).await),
-        ("commit", commits.commit(say_keyed(t, "k", "x")).await.map(drop)),
-        ("commit of nothing", commits.commit(Commit::new(t.clone())).await.map(drop)),
-    ]);
-    calls
-}
-
-/// Every call that is about neither threads nor commits.
-async fn calls_around(stores: &TenantStores, t: &ThreadId) -> Vec<(&'static str, Result<()>)> {
-    let mut calls = Vec::new();
-    if let Some(pending) = &stores.pending {
-        calls.extend(calls_of_pending(&**pending, t).await);
-    }
+    let (pending, t) = (commits.pending(), &id("t"));
+    let mut calls = reads(&**threads, t);
+    calls.extend(writes(&**threads, &**commits, t));
+    calls.extend(of_pending(&*pending, t, 0));
     if let Some(events) = &stores.events {
-        calls.extend(calls_of_events(&**events, t).await);
+        calls.extend(of_events(&**events, t));
     }
     if let Some(outbox) = &stores.outbox {
-        calls.extend(calls_of_outbox(&**outbox).await);
+        calls.extend(of_outbox(&**outbox));
     }
-    calls
-}
-
-async fn calls_of_pending(pending: &dyn PendingStore, t: &ThreadId) -> Vec<(&'static str, Result<()>)> {
-    let update = PendingUpdate::new(t.clone(), id("i"));
-    let append = AppendPending::new(t.clone(), [NewInput::message(Message::user("x"))]);
-    let page = PageRequest::default();
-    vec![
-        ("append_pending", pending.append_pending(append).await.map(drop)),
-        ("load_queue", pending.load_queue(t).await.map(drop)),
-        ("update_pending", pending.update_pending(update).await.map(drop)),
-        ("retract_pending", pending.retract_pending(t, &id("i")).await.map(drop)),
-        ("reorder_pending", pending.reorder_pending(Reorder::new(t.clone(), 0, vec![])).await.map(drop)),
-        ("list_threads_with_pending", pending.list_threads_with_pending(page).await.map(drop)),
-    ]
-}
-
-async fn calls_of_events(events: &dyn EventStore, t: &ThreadId) -> Vec<(&'static str, Result<()>)> {
-    let scope = Scope::Thread(t.clone());
-    let append = AppendEvents::new([NewEvent::new(id("kind"), [scope.clone()])]);
-    let trim = TrimRequest::new(scope.clone(), TrimBefore::Time(Timestamp::MIN));
-    vec![
-        ("append_events", events.append_events(append).await.map(drop)),
-        ("load_event", events.load_event(&id("e")).await.map(drop)),
-        ("list_events", events.list_events(EventQuery::new(scope.clone())).await.map(drop)),
-        ("count_events", events.count_events(&scope, &EventFilter::default()).await.map(drop)),
-        ("load_scope", events.load_scope(&scope).await.map(drop)),
-        ("subscribe", events.subscribe(Subscribe::new(scope, Start::First)).await.map(drop)),
-        ("trim_events", events.trim_events(trim).await.map(drop)),
-    ]
-}
-
-async fn calls_of_outbox(outbox: &dyn OutboxStore) -> Vec<(&'static str, Result<()>)> {
-    let (row, token) = (|| id("row"), || ClaimToken::new("token"));
-    let claim = ClaimOutbox::new(id("lane"), id("worker"), 1);
-    let extend = ExtendOutbox::new(row(), token(), Duration::from_secs(1));
-    let settle = SettleOutbox::new(row(), token(), OutboxSettlement::Delivered);
-    vec![
-        ("claim_outbox", outbox.claim_outbox(claim).await.map(drop)),
-        ("extend_outbox", outbox.extend_outbox(extend).await.map(drop)),
-        ("settle_outbox", outbox.settle_outbox(vec![settle]).await.map(drop)),
-        ("load_outbox", outbox.load_outbox(&row()).await.map(drop)),
-        ("list_outbox", outbox.list_outbox(OutboxQuery::default()).await.map(drop)),
-        ("count_outbox", outbox.count_outbox(&OutboxFilter::default()).await.map(drop)),
-        ("requeue_outbox", outbox.requeue_outbox(RequeueOutbox::oldest(1)).await.map(drop)),
-        ("purge_outbox", outbox.purge_outbox(PurgeOutbox::new(Timestamp::MIN)).await.map(drop)),
-    ]
+    let mut ends = Vec::new();
+    for (name, call) in calls {
+        ends.push((name, call.await));
+    }
+    ends
 }
 
 /// After `close` every call is refused with `Closed`, through handles from before, too; closing again is no error.

@@ -1,5 +1,6 @@
 //! Cases of threads (TH).
 
+mod cancel;
 mod create;
 mod delete;
 mod deleted;
@@ -81,6 +82,8 @@ macro_rules! thread {
             limits: a_title_has_at_most_a_kibibyte ["ER-9"] [];
             limits: metadata_has_at_most_64_kibibytes ["ER-9"] [];
             limits: smaller_limits_hold_in_the_same_way ["ER-9", "ER-10"] [Limits];
+            cancel: a_dropped_read_leaves_nothing_locked ["PR-11", "PR-12"] [Race];
+            cancel: a_dropped_write_is_whole_or_nothing ["PR-11", "PR-12", "PR-16"] [Race];
         }
     };
 }

@@ -1,0 +1,122 @@
+//! Every call of the contracts, not yet begun: to be refused all at once, or to be dropped one by one.
+
+use std::{future::Future, pin::Pin, time::Duration};
+
+use store_core::{
+    AppendEvents, AppendPending, ClaimOutbox, ClaimToken, Commit, CommitCoordinator, ContextRequest, DeleteRequest,
+    EntryId, EntryQuery, EventFilter, EventQuery, EventStore, Expect, ExtendOutbox, Message, NewEvent, NewInput,
+    NewThread, OutboxFilter, OutboxQuery, OutboxSettlement, OutboxStore, PageRequest, PendingStore, PendingUpdate,
+    PruneRequest, PurgeOutbox, Reorder, RequeueOutbox, Result, RunChange, RunFilter, RunQuery, RunStatus, Scope,
+    SettleOutbox, Silent, Start, StateChange, StateOp, Subscribe, ThreadFilter, ThreadId, ThreadPatch, ThreadQuery,
+    ThreadRunStore, Timestamp, TrimBefore, TrimRequest,
+};
+
+use crate::given::{id, said, say_keyed};
+
+/// A call that was not begun.
+pub(crate) type Call<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>;
+
+/// Calls with the names of their methods.
+pub(crate) type Calls<'a> = Vec<(&'static str, Call<'a>)>;
+
+fn call<'a, T: 'a>(call: impl Future<Output = Result<T>> + Send + 'a) -> Call<'a> {
+    Box::pin(async move { call.await.map(drop) })
+}
+
+/// Reads of threads, of their logs and of runs.
+pub(crate) fn reads<'a>(threads: &'a dyn ThreadRunStore, t: &'a ThreadId) -> Calls<'a> {
+    let page = PageRequest::default;
+    vec![
+        ("load_thread", call(threads.load_thread(t))),
+        ("list_threads", call(threads.list_threads(ThreadQuery::default()))),
+        ("count_threads", call(async { threads.count_threads(&ThreadFilter::default()).await })),
+        ("validate_parent", call(async { threads.validate_parent(t, &id("u")).await })),
+        ("load_entry", call(async { threads.load_entry(t, &id("e")).await })),
+        ("list_entries", call(threads.list_entries(t, EntryQuery::all()))),
+        ("list_leaves", call(threads.list_leaves(t, page()))),
+        ("list_branch_points", call(threads.list_branch_points(t, page()))),
+        ("list_snapshots", call(threads.list_snapshots(t, page()))),
+        ("load_context", call(threads.load_context(t, ContextRequest::head()))),
+        ("load_run", call(async { threads.load_run(&id("r")).await })),
+        ("list_runs", call(threads.list_runs(RunQuery::default()))),
+        ("count_runs", call(async { threads.count_runs(&RunFilter::default()).await })),
+    ]
+}
+
+/// Writes to threads, the removal of what is left of deleted ones, and commits.
+pub(crate) fn writes<'a>(
+    threads: &'a dyn ThreadRunStore,
+    commits: &'a dyn CommitCoordinator,
+    t: &'a ThreadId,
+) -> Calls<'a> {
+    let new = id(&format!("{t} new"));
+    let prune = PruneRequest { idle: Duration::ZERO, limit: 1, dry_run: true };
+    let title = ThreadPatch::default().with_title("dropped");
+    let (key, run) = (format!("{t} dropped"), RunChange::new(id(&format!("{t} r")), RunStatus::Running));
+    let whole = say_keyed(t, &key, "one").entry(said("two")).with_run(run.with_agent(id("agent")));
+    let fact = NewEvent::new(id("dropped"), [Scope::Thread(t.clone())]);
+    let whole = whole.with_state(StateChange::new().with("n", StateOp::Add(1))).with_events(AppendEvents::new([fact]));
+    vec![
+        ("create_thread", call(threads.create_thread(NewThread::new(new)))),
+        ("update_thread", call(threads.update_thread(t, title, Expect::Any))),
+        ("delete_thread", call(threads.delete_thread(t, DeleteRequest::default()))),
+        ("prune_threads", call(threads.prune_threads(prune))),
+        ("purge_deleted", call(threads.purge_deleted(&Silent))),
+        ("reset_fence", call(threads.reset_fence(t))),
+        ("commit", call(commits.commit(whole))),
+        ("commit of nothing", call(commits.commit(Commit::new(t.clone())))),
+    ]
+}
+
+/// Calls on the queue of a thread, which is at `revision` and has the inputs `a` and `b`.
+pub(crate) fn of_pending<'a>(pending: &'a dyn PendingStore, t: &'a ThreadId, revision: u64) -> Calls<'a> {
+    let [a, b]: [EntryId; 2] = [id("a"), id("b")];
+    let input = |name: &str| NewInput::message(Message::user(name)).with_id(id(name));
+    let append = AppendPending::new(t.clone(), [input("c"), input("d")]);
+    let update = PendingUpdate::new(t.clone(), a.clone()).with_message(Message::user("dropped"));
+    let page = PageRequest::default();
+    vec![
+        ("append_pending", call(pending.append_pending(append))),
+        ("load_queue", call(pending.load_queue(t))),
+        ("update_pending", call(pending.update_pending(update))),
+        ("retract_pending", call(async { pending.retract_pending(t, &id("a")).await })),
+        ("reorder_pending", call(pending.reorder_pending(Reorder::new(t.clone(), revision, vec![b, a])))),
+        ("list_threads_with_pending", call(pending.list_threads_with_pending(page))),
+    ]
+}
+
+/// Calls on the events of a thread and of its run.
+pub(crate) fn of_events<'a>(events: &'a dyn EventStore, t: &'a ThreadId) -> Calls<'a> {
+    let (scope, run) = (Scope::Thread(t.clone()), Scope::Run(id(&format!("{t} r"))));
+    let fact = |kind: &str| NewEvent::new(id(kind), [scope.clone(), run.clone()]);
+    let append = AppendEvents::new([fact("one"), fact("two")]);
+    let trim = TrimRequest::new(scope.clone(), TrimBefore::Time(Timestamp::MAX));
+    let (counted, loaded) = (scope.clone(), scope.clone());
+    vec![
+        ("append_events", call(events.append_events(append))),
+        ("load_event", call(async { events.load_event(&id("e")).await })),
+        ("list_events", call(events.list_events(EventQuery::new(scope.clone())))),
+        ("count_events", call(async move { events.count_events(&counted, &EventFilter::default()).await })),
+        ("load_scope", call(async move { events.load_scope(&loaded).await })),
+        ("subscribe", call(events.subscribe(Subscribe::new(scope, Start::First)))),
+        ("trim_events", call(events.trim_events(trim))),
+    ]
+}
+
+/// Calls on the outbox, none of which finds a row.
+pub(crate) fn of_outbox<'a>(outbox: &'a dyn OutboxStore) -> Calls<'a> {
+    let (row, token) = (|| id("row"), || ClaimToken::new("token"));
+    let claim = ClaimOutbox::new(id("lane"), id("worker"), 1);
+    let extend = ExtendOutbox::new(row(), token(), Duration::from_secs(1));
+    let settle = SettleOutbox::new(row(), token(), OutboxSettlement::Delivered);
+    vec![
+        ("claim_outbox", call(outbox.claim_outbox(claim))),
+        ("extend_outbox", call(outbox.extend_outbox(extend))),
+        ("settle_outbox", call(outbox.settle_outbox(vec![settle]))),
+        ("load_outbox", call(async move { outbox.load_outbox(&row()).await })),
+        ("list_outbox", call(outbox.list_outbox(OutboxQuery::default()))),
+        ("count_outbox", call(async { outbox.count_outbox(&OutboxFilter::default()).await })),
+        ("requeue_outbox", call(outbox.requeue_outbox(RequeueOutbox::oldest(1)))),
+        ("purge_outbox", call(outbox.purge_outbox(PurgeOutbox::new(Timestamp::MIN)))),
+    ]
+}
