@@ -37,6 +37,10 @@ pub trait Spec {
     /// The state after `op`, if it can give this answer in `state`; without an answer, the state that it leads to when
     /// it takes effect, or none if it has none there.
     fn step(&self, state: &Self::State, op: &Self::Op, answer: Option<&Self::Answer>) -> Option<Self::State>;
+
+    /// Whether `op` never changes a state in which it gives this answer: a read, or a refusal. It is then placed as
+    /// early as it fits, and no other place is tried.
+    fn is_read(&self, op: &Self::Op, answer: &Self::Answer) -> bool;
 }
 
 /// What was checked.
@@ -75,12 +79,15 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
+/// The operations on one object.
+type Operations<'a, S> = Vec<&'a Operation<<S as Spec>::Op, <S as Spec>::Answer>>;
+
 /// Wants the operations on each object to have an order that keeps to their times and explains their answers.
 ///
 /// # Errors
 /// The first object whose operations have none.
 pub fn check<S: Spec>(spec: &S, history: &[Operation<S::Op, S::Answer>]) -> Result<Checked, Box<Violation>> {
-    let mut objects: BTreeMap<S::Key, Vec<&Operation<S::Op, S::Answer>>> = BTreeMap::new();
+    let mut objects: BTreeMap<S::Key, Operations<'_, S>> = BTreeMap::new();
     for operation in history {
         objects.entry(spec.key(&operation.op)).or_default().push(operation);
     }
@@ -144,12 +151,12 @@ type Placed = Vec<u64>;
 
 struct Search<'a, S: Spec> {
     spec: &'a S,
-    operations: Vec<&'a Operation<S::Op, S::Answer>>,
+    operations: Operations<'a, S>,
     ahead: Ahead,
     state: S::State,
     placed: Placed,
-    /// The order so far, each operation with the state before it.
-    order: Vec<(usize, S::State)>,
+    /// The order so far, each operation with the state before it; reads without.
+    order: Vec<(usize, Option<S::State>)>,
     /// Configurations that were looked at: coming to one again leads nowhere again.
     seen: HashSet<(Placed, S::State)>,
     /// How many operations that returned are not placed.
@@ -159,7 +166,7 @@ struct Search<'a, S: Spec> {
 }
 
 impl<'a, S: Spec> Search<'a, S> {
-    fn new(spec: &'a S, mut operations: Vec<&'a Operation<S::Op, S::Answer>>) -> Self {
+    fn new(spec: &'a S, mut operations: Operations<'a, S>) -> Self {
         operations.sort_by_key(|operation| operation.invoked);
         let open = operations.iter().filter(|operation| operation.returned.is_some()).count();
         Self {
@@ -180,7 +187,7 @@ impl<'a, S: Spec> Search<'a, S> {
         let mut node = self.ahead.first();
         // Operations of unknown outcome need no place: done is when all others have one.
         while self.open > 0 {
-            if node % 2 == 0 && node != self.ahead.head {
+            if node.is_multiple_of(2) && node != self.ahead.head {
                 node = if self.place(node / 2) { self.ahead.first() } else { self.ahead.next[node] };
                 if self.steps > MOST_STEPS {
                     return Err((format!("undecided after {MOST_STEPS} steps"), Vec::new()));
@@ -189,12 +196,11 @@ impl<'a, S: Spec> Search<'a, S> {
             }
             // Everything behind this return was invoked after it: something before it must be placed otherwise.
             self.remember_furthest(node);
-            let Some((operation, before)) = self.order.pop() else {
+            let Some(operation) = self.take_back() else {
                 let (placed, stuck) = self.furthest.take().unwrap_or_default();
                 let all = self.operations.len();
                 return Err((format!("at most {placed} of {all} operations have an order, then one of"), stuck));
             };
-            self.put_back(operation, before);
             node = self.ahead.next[operation * 2];
         }
         Ok(())
@@ -210,12 +216,13 @@ impl<'a, S: Spec> Search<'a, S> {
         if answer.is_none() && after == self.state {
             return false;
         }
+        let is_read = answer.is_some_and(|answer| self.spec.is_read(op, answer));
         self.flip(operation);
-        if !self.seen.insert((self.placed.clone(), after.clone())) {
+        if !is_read && !self.seen.insert((self.placed.clone(), after.clone())) {
             self.flip(operation);
             return false;
         }
-        self.order.push((operation, std::mem::replace(&mut self.state, after)));
+        self.order.push((operation, (!is_read).then(|| std::mem::replace(&mut self.state, after))));
         self.ahead.take(operation * 2);
         if answer.is_some() {
             self.ahead.take(operation * 2 + 1);
@@ -224,14 +231,22 @@ impl<'a, S: Spec> Search<'a, S> {
         true
     }
 
-    fn put_back(&mut self, operation: usize, before: S::State) {
-        self.flip(operation);
-        self.state = before;
-        if self.operations[operation].returned.is_some() {
-            self.ahead.put_back(operation * 2 + 1);
-            self.open += 1;
+    /// Takes back the last operation that is no read, and the reads behind it: these fitted, and later they could do no
+    /// better.
+    fn take_back(&mut self) -> Option<usize> {
+        loop {
+            let (operation, before) = self.order.pop()?;
+            self.flip(operation);
+            if self.operations[operation].returned.is_some() {
+                self.ahead.put_back(operation * 2 + 1);
+                self.open += 1;
+            }
+            self.ahead.put_back(operation * 2);
+            if let Some(before) = before {
+                self.state = before;
+                return Some(operation);
+            }
         }
-        self.ahead.put_back(operation * 2);
     }
 
     fn flip(&mut self, operation: usize) {

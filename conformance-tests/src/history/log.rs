@@ -96,4 +96,8 @@ impl Spec for GuardedLogs {
         after.extend(added);
         Some(after)
     }
+
+    fn is_read(&self, _op: &LogOp, answer: &LogAnswer) -> bool {
+        !matches!(answer, LogAnswer::Committed { deduplicated: false, .. })
+    }
 }

@@ -3,15 +3,69 @@
 //! - [`Recorder`], [`Operation`]: what was called when, and what it answered
 //! - [`Spec`], [`check()`]: what an object does when calls come one after the other, and whether a history of it is
 //!   linearizable; [`Registers`] and [`GuardedLogs`] are such objects
+//! - [`GuardedCommits`]: a test of a store by the history of its commits; [`Faulty`] makes outcomes unknown
+//! - [`EventOrder`]: a test of a store by what readers and followers see of events; [`check_order`] judges it
 
 mod check;
+mod commits;
+mod events;
+mod faulty;
 mod log;
+mod order;
 mod record;
 mod register;
 
+use std::future::Future;
+
+use tokio::runtime::Builder;
+
+use crate::check::Failure;
+
 pub use self::{
     check::{Checked, Spec, Violation, check},
+    commits::{CommitFigures, GuardedCommits},
+    events::{EventFigures, EventOrder},
+    faulty::Faulty,
     log::{GuardedLogs, LogAct, LogAnswer, LogOp},
+    order::{EventAct, EventAnswer, EventOp, check_order},
     record::{Invocation, Operation, Recorder, from_lines, to_lines},
     register::{RegisterAct, RegisterAnswer, RegisterOp, Registers},
 };
+
+/// Histories of a backend, each as a test. The fixture is an expression that makes one, by a path from the root:
+/// `crate::fixture()`. How much: [`GuardedCommits::default`](crate::history::GuardedCommits::default) and
+/// [`EventOrder::default`](crate::history::EventOrder::default).
+#[macro_export]
+macro_rules! histories {
+    ($fixture:expr) => {
+        mod histories {
+            /// Shows CM-3, CM-5, CM-10, CM-17, CM-35 and PR-10.
+            #[test]
+            fn guarded_commits_are_linearizable() {
+                let test = $crate::history::GuardedCommits::default();
+                println!("{}", $crate::history::run(test.run($fixture)));
+            }
+
+            /// Shows EV-3, EV-4, EV-13 to EV-17, EV-22 and PR-10.
+            #[test]
+            fn everybody_sees_one_order_of_events() {
+                let test = $crate::history::EventOrder::default();
+                println!("{}", $crate::history::run(test.run($fixture)));
+            }
+        }
+    };
+}
+
+/// Runs a test of histories: what [`histories!`](crate::histories) expands to.
+///
+/// # Panics
+/// If it fails; that is how a test fails.
+#[doc(hidden)]
+#[expect(clippy::panic, reason = "a test fails by panicking")]
+pub fn run<T>(test: impl Future<Output = Result<T, Failure>>) -> T {
+    let runtime = Builder::new_multi_thread().worker_threads(4).enable_all().build().expect("a runtime");
+    match runtime.block_on(test) {
+        Ok(figures) => figures,
+        Err(failure) => panic!("{failure}"),
+    }
+}

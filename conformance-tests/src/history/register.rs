@@ -70,4 +70,9 @@ impl Spec for Registers {
         let (given, after) = Self::apply(*state, op.act);
         answer.is_none_or(|answer| *answer == given).then_some(after)
     }
+
+    fn is_read(&self, _op: &RegisterOp, answer: &RegisterAnswer) -> bool {
+        // A write of what is there already is none: behind another write it has an effect.
+        matches!(answer, RegisterAnswer::Value(_) | RegisterAnswer::Set(false))
+    }
 }

@@ -1,6 +1,15 @@
 //! The suite against the model: whole, it passes every case; broken, the named case finds it.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test that cannot go on fails, with its place, and says what it did"
+)]
+
 mod checker;
+mod histories;
 mod planted;
 mod random;
 

@@ -1,4 +1,4 @@
-//! The suite.
+//! The suite, random histories beside the model, and histories of many tasks at once.
 
 conformance_tests::thread_run_store!(crate::fixture());
 conformance_tests::commit_coordinator!(crate::fixture());
@@ -6,3 +6,4 @@ conformance_tests::pending_store!(crate::fixture());
 conformance_tests::event_store!(crate::fixture());
 conformance_tests::outbox_store!(crate::fixture());
 conformance_tests::model!(crate::fixture());
+conformance_tests::histories!(crate::fixture());

@@ -1,0 +1,330 @@
+//! Events that many tasks append while others list and follow them: everybody sees one order, whole.
+
+use std::{
+    collections::HashMap,
+    env, fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use store_core::{
+    AppendEvents, Commit, CommitCoordinator, Cursor, Direction, Event, EventQuery, EventStore, Json, NewEvent,
+    PageRequest, Scope, Start, Subscribe,
+};
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use super::{
+    order::{EventAct, EventAnswer, EventOp, check_order},
+    record::{Operation, Recorder},
+};
+use crate::{
+    case::Contract,
+    check::Failure,
+    event::next,
+    fixture::Fixture,
+    given::{Given, id, walk},
+    random::{Random, seed},
+};
+
+/// Names from here on are of the last event of each scope.
+const LAST: u64 = 1 << 40;
+/// How long a follower may need until it has the last event.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How many events, of how many tasks, in how many threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventOrder {
+    /// So many events, in appends of one to eight.
+    pub events: u64,
+    /// So many tasks append them.
+    pub writers: usize,
+    /// To so many threads, and every third append to a run as well.
+    pub threads: usize,
+    /// Decides what is called. The schedule of the tasks it does not decide.
+    pub seed: u64,
+}
+
+/// What was done, and found to be right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EventFigures {
+    /// The test.
+    pub test: EventOrder,
+    /// So many events were appended.
+    pub events: u64,
+    /// By so many appends.
+    pub appends: usize,
+    /// So many lists were read.
+    pub reads: usize,
+    /// So many subscriptions got everything.
+    pub followers: usize,
+}
+
+impl fmt::Display for EventFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { test, events, appends, reads, followers } = self;
+        write!(f, "AGENTSTORE_HISTORY_SEED={}: {events} events in {appends} appends, ", test.seed)?;
+        write!(f, "{reads} lists and {followers} subscriptions, all of them of one order")
+    }
+}
+
+impl Default for EventOrder {
+    /// 15,000 events of 16 tasks in 4 threads, or 50,000 with `AGENTSTORE_FULL_FAULTS`, from the seed that
+    /// `AGENTSTORE_HISTORY_SEED` gives: a number (1), or `random`.
+    fn default() -> Self {
+        let events = if env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { 50_000 } else { 15_000 };
+        Self { events, writers: 16, threads: 4, seed: seed("AGENTSTORE_HISTORY_SEED") }
+    }
+}
+
+/// What all tasks share.
+struct Shared {
+    history: Recorder<EventOp, EventAnswer>,
+    commits: Arc<dyn CommitCoordinator>,
+    events: Arc<dyn EventStore>,
+    names: AtomicU64,
+    is_done: AtomicBool,
+    test: EventOrder,
+}
+
+/// The scopes of place `at`.
+fn scopes(at: usize) -> [Scope; 2] {
+    [Scope::Thread(id(&format!("t-{at}"))), Scope::Run(id(&format!("r-{at}")))]
+}
+
+fn text(scope: &Scope) -> String {
+    match scope {
+        Scope::Thread(id) => id.to_string(),
+        Scope::Run(id) => id.to_string(),
+    }
+}
+
+fn name(event: &Event) -> Result<u64, Failure> {
+    let payload = event.payload.as_ref().ok_or_else(|| Failure::new("an event without its payload"))?;
+    Ok(payload.to()?)
+}
+
+impl EventOrder {
+    /// Runs it on a new store of `fixture`.
+    ///
+    /// # Errors
+    /// If a call fails, or somebody saw another order.
+    pub async fn run(self, fixture: impl Fixture) -> Result<EventFigures, Failure> {
+        let given = Given::open(Contract::EventStore, Arc::new(fixture)).await?;
+        let events = given.stores()?.events.ok_or_else(|| Failure::new("the store has no events"))?;
+        let (names, is_done) = (AtomicU64::new(0), AtomicBool::new(false));
+        let (history, commits) = (Recorder::default(), given.commits()?);
+        let shared = Arc::new(Shared { history, commits, events, names, is_done, test: self });
+        let mut random = Random::new(self.seed);
+        let (mut writers, mut others, mut followers) = (JoinSet::new(), JoinSet::new(), JoinSet::new());
+        for _ in 0..self.writers {
+            writers.spawn(Arc::clone(&shared).write(random.fork()));
+        }
+        for at in 0..self.threads {
+            for scope in scopes(at) {
+                others.spawn(Arc::clone(&shared).read(scope.clone(), random.fork()));
+                for how in [How::First, How::Middle, How::Now] {
+                    followers.spawn(Arc::clone(&shared).follow(scope.clone(), how));
+                }
+            }
+        }
+        ended(writers).await?;
+        for at in 0..self.threads {
+            shared.append(scopes(at).to_vec(), vec![LAST + at as u64], false).await?;
+        }
+        shared.is_done.store(true, Ordering::SeqCst);
+        ended(others).await?;
+        let followed = ended(followers).await?;
+        let figures = shared
+            .judge(&followed)
+            .await
+            .map_err(|failure| failure.about(format!("AGENTSTORE_HISTORY_SEED={}", self.seed)))?;
+        given.store().close().await?;
+        Ok(figures)
+    }
+}
+
+async fn ended<T: 'static>(mut tasks: JoinSet<Result<T, Failure>>) -> Result<Vec<T>, Failure> {
+    let mut ends = Vec::new();
+    while let Some(ended) = tasks.join_next().await {
+        ends.push(ended.map_err(|panic| Failure::new(panic.to_string()))??);
+    }
+    Ok(ends)
+}
+
+/// Where a follower begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    First,
+    Middle,
+    Now,
+}
+
+/// What a follower saw.
+struct Followed {
+    scope: Scope,
+    is_now: bool,
+    /// When it called, and when it was answered.
+    times: (u64, u64),
+    after: Option<Cursor>,
+    names: Vec<u64>,
+}
+
+impl Shared {
+    async fn append(&self, scopes: Vec<Scope>, names: Vec<u64>, by_commit: bool) -> Result<(), Failure> {
+        let mut drafts = Vec::new();
+        for name in &names {
+            drafts.push(NewEvent::new(id("fact"), scopes.clone()).with_payload(Json::of(name)?));
+        }
+        let (request, op) = (AppendEvents::new(drafts), scopes.iter().map(text).collect());
+        let invocation = self.history.invoke(EventOp { scopes: op, act: EventAct::Append(names) });
+        match &scopes[..] {
+            [Scope::Thread(thread)] if by_commit => {
+                self.commits.commit(Commit::new(thread.clone()).with_events(request)).await.map(drop)?;
+            }
+            _ => self.events.append_events(request).await.map(drop)?,
+        }
+        self.history.returned(invocation, EventAnswer::Appended);
+        Ok(())
+    }
+
+    async fn write(self: Arc<Self>, mut random: Random) -> Result<(), Failure> {
+        loop {
+            let count = 1 + random.below(8) as u64;
+            let first = self.names.fetch_add(count, Ordering::SeqCst);
+            let names: Vec<_> = (first..(first + count).min(self.test.events)).collect();
+            if names.is_empty() {
+                return Ok(());
+            }
+            let [thread, run] = scopes(random.below(self.test.threads));
+            let scopes = if random.once_in(3) { vec![thread, run] } else { vec![thread] };
+            self.append(scopes, names, random.once_in(4)).await?;
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Lists, one page after the other, from the beginning, and from the end.
+    async fn read(self: Arc<Self>, scope: Scope, mut random: Random) -> Result<(), Failure> {
+        let mut last: Option<(u64, Cursor)> = None;
+        loop {
+            let is_done = self.is_done.load(Ordering::SeqCst);
+            let all = EventQuery::new(scope.clone());
+            match random.below(4) {
+                0 => drop(self.list(EventAct::ReadOn(None), all.with_page(PageRequest::first(50))).await?),
+                1 => {
+                    let back = all.with_direction(Direction::Backward).with_page(PageRequest::first(50));
+                    drop(self.list(EventAct::ReadBack, back).await?);
+                }
+                _ => {
+                    let limit = 1 + u32::try_from(random.below(400)).unwrap_or(1);
+                    let mut page = PageRequest::first(limit);
+                    if let Some((_, cursor)) = &last {
+                        page = page.after(cursor.clone());
+                    }
+                    let act = EventAct::ReadOn(last.as_ref().map(|(name, _)| *name));
+                    let (seen, is_end) = self.list(act, all.with_page(page)).await?;
+                    if let Some(event) = seen.last() {
+                        let cursor = event.cursor(&scope).cloned();
+                        last = Some((name(event)?, cursor.ok_or_else(|| Failure::new("no cursor"))?));
+                    }
+                    if is_end && is_done {
+                        return Ok(());
+                    }
+                }
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    async fn list(&self, act: EventAct, query: EventQuery) -> Result<(Vec<Event>, bool), Failure> {
+        let invocation = self.history.invoke(EventOp { scopes: vec![text(&query.scope)], act });
+        let page = self.events.list_events(query).await?;
+        let names = page.items.iter().map(name).collect::<Result<Vec<_>, _>>()?;
+        let is_end = page.next.is_none();
+        self.history.returned(invocation, EventAnswer::Read { names, is_end });
+        Ok((page.items, is_end))
+    }
+
+    /// Follows a scope until its last event comes.
+    async fn follow(self: Arc<Self>, scope: Scope, how: How) -> Result<Followed, Failure> {
+        while how != How::First && self.names.load(Ordering::SeqCst) < self.test.events / 3 {
+            sleep(Duration::from_millis(1)).await;
+        }
+        let start = match how {
+            How::First => Start::First,
+            How::Now => Start::Now,
+            How::Middle => {
+                let page = self.events.list_events(EventQuery::new(scope.clone())).await?;
+                let cursor = page.items.last().and_then(|event| event.cursor(&scope)).cloned();
+                cursor.map_or(Start::First, Start::After)
+            }
+        };
+        let after = if let Start::After(cursor) = &start { Some(cursor.clone()) } else { None };
+        let invoked = self.history.tick();
+        let mut begun = self.events.subscribe(Subscribe::new(scope.clone(), start)).await?;
+        let (times, is_now) = ((invoked, self.history.tick()), how == How::Now);
+        let after = if is_now { begun.started_after } else { after };
+        let mut followed = Followed { scope, is_now, times, after, names: Vec::new() };
+        while followed.names.last().is_none_or(|name| *name < LAST) {
+            let event = timeout(PATIENCE, next(&mut begun.events)).await;
+            let event = event.map_err(|_| Failure::new(format!("{} events came, then none", followed.names.len())))?;
+            let event = event.ok_or_else(|| Failure::new("a subscription ended"))??;
+            followed.names.push(name(&event)?);
+        }
+        Ok(followed)
+    }
+
+    /// The order in which each scope ended explains all that was seen.
+    async fn judge(&self, followed: &[Followed]) -> Result<EventFigures, Failure> {
+        let mut history = self.history.take();
+        let is_append = |op: &EventOp| matches!(op.act, EventAct::Append(_));
+        let appends = history.iter().filter(|operation| is_append(&operation.op)).count();
+        let reads = history.len() - appends;
+        for scope in (0..self.test.threads).flat_map(scopes) {
+            let query = EventQuery::new(scope.clone());
+            let list = |page| self.events.list_events(query.clone().with_page(page));
+            let all = walk(PageRequest::first(1_000), list).await?;
+            let names = all.iter().map(name).collect::<Result<Vec<_>, _>>()?;
+            let counted = self.events.load_scope(&scope).await?.appended;
+            if counted != names.len() as u64 {
+                return Err(Failure::new(format!("{scope:?} counts {counted} events, and has {}", names.len())));
+            }
+            let places: HashMap<_, _> = all.iter().filter_map(|event| event.cursor(&scope)).zip(&names).collect();
+            for follower in followed.iter().filter(|follower| follower.scope == scope) {
+                history.extend(follower.as_history(&places)?);
+            }
+            if let Err(why) = check_order(&text(&scope), &names, &history) {
+                return Err(Failure::new(why));
+            }
+        }
+        let events = self.test.events + self.test.threads as u64;
+        Ok(EventFigures { test: self.test, events, appends, reads, followers: followed.len() })
+    }
+}
+
+impl Followed {
+    /// What it saw as operations: where it began, and all that came as one list.
+    fn as_history(&self, places: &HashMap<&Cursor, &u64>) -> Result<[Operation<EventOp, EventAnswer>; 2], Failure> {
+        let after = match &self.after {
+            None => None,
+            Some(cursor) => Some(**places.get(cursor).ok_or_else(|| Failure::new("it began at a cursor of no event"))?),
+        };
+        let (invoked, returned) = self.times;
+        let operation = |act, answer| Operation {
+            op: EventOp { scopes: vec![text(&self.scope)], act },
+            invoked,
+            returned: Some((returned, answer)),
+        };
+        let names = self.names.clone();
+        Ok([
+            operation(EventAct::Follow { is_now: self.is_now, after }, EventAnswer::Began(after)),
+            operation(EventAct::ReadOn(after), EventAnswer::Read { names, is_end: true }),
+        ])
+    }
+}

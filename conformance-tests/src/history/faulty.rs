@@ -1,0 +1,117 @@
+//! Commits whose outcome is unknown, on purpose.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+use store_core::{
+    Commit, CommitCoordinator, Error, EventStore, OutboxStore, PendingStore, Receipt, Result, ThreadRunStore,
+};
+use tokio::task::JoinHandle;
+
+use crate::random::Random;
+
+/// A coordinator that now and then answers `CommitUnknown`: the commit was not sent, or its answer was lost, or it is
+/// still on its way and arrives later.
+pub struct Faulty<S> {
+    inner: S,
+    once_in: usize,
+    random: Mutex<Random>,
+    late: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl<S> fmt::Debug for Faulty<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Faulty").field("once_in", &self.once_in).finish_non_exhaustive()
+    }
+}
+
+/// What becomes of a commit.
+enum Fault {
+    NotSent,
+    AnswerLost,
+    Late,
+}
+
+impl<S> Faulty<S> {
+    /// One commit in `once_in` ends with an unknown outcome; `random` says which.
+    #[must_use]
+    pub const fn new(inner: S, once_in: usize, random: Random) -> Self {
+        Self { inner, once_in, random: Mutex::new(random), late: Mutex::new(Vec::new()) }
+    }
+
+    /// The coordinator without faults.
+    #[must_use]
+    pub const fn get_ref(&self) -> &S {
+        &self.inner
+    }
+
+    /// The same, for good.
+    #[must_use]
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+
+    /// Returns when no commit is on its way any more.
+    pub async fn settled(&self)
+    where
+        S: Sync,
+    {
+        let late = std::mem::take(&mut *self.late.lock().unwrap_or_else(PoisonError::into_inner));
+        for commit in late {
+            let _arrived = commit.await;
+        }
+    }
+
+    fn fault(&self) -> Option<Fault> {
+        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        random.once_in(self.once_in).then(|| match random.below(3) {
+            0 => Fault::NotSent,
+            1 => Fault::AnswerLost,
+            _ => Fault::Late,
+        })
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl CommitCoordinator for Faulty<Arc<dyn CommitCoordinator>> {
+    async fn commit(&self, commit: Commit) -> Result<Receipt> {
+        let Some(fault) = self.fault() else { return self.inner.commit(commit).await };
+        let unknown = Error::commit_unknown(commit.key.clone());
+        match fault {
+            Fault::NotSent => {}
+            // Refused or applied: the caller hears neither.
+            Fault::AnswerLost => drop(self.inner.commit(commit).await),
+            Fault::Late => {
+                let inner = Arc::clone(&self.inner);
+                let arrival = tokio::spawn(async move {
+                    for _ in 0..20 {
+                        tokio::task::yield_now().await;
+                    }
+                    drop(inner.commit(commit).await);
+                });
+                self.late.lock().unwrap_or_else(PoisonError::into_inner).push(arrival);
+            }
+        }
+        Err(unknown)
+    }
+
+    fn threads(&self) -> Arc<dyn ThreadRunStore> {
+        self.inner.threads()
+    }
+
+    fn pending(&self) -> Arc<dyn PendingStore> {
+        self.inner.pending()
+    }
+
+    fn events(&self) -> Arc<dyn EventStore> {
+        self.inner.events()
+    }
+
+    fn outbox(&self) -> Arc<dyn OutboxStore> {
+        self.inner.outbox()
+    }
+}

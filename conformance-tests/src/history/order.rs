@@ -1,0 +1,182 @@
+//! Whether what was read of a scope of events was always a beginning of one order. Each check looks at each event once.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::record::Operation;
+
+/// What is done with events.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventOp {
+    /// In which scopes.
+    pub scopes: Vec<String>,
+    /// What is done.
+    pub act: EventAct,
+}
+
+/// What is done with events, each of which has a name of its own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EventAct {
+    /// Append these, together.
+    Append(Vec<u64>),
+    /// List those behind this one, or from the beginning.
+    ReadOn(Option<u64>),
+    /// List the newest, backwards.
+    ReadBack,
+    /// Follow what comes from now on, or all behind this one, or all.
+    Follow {
+        /// From now on.
+        is_now: bool,
+        /// Behind this one.
+        after: Option<u64>,
+    },
+}
+
+/// What was seen of events.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EventAnswer {
+    /// Appended.
+    Appended,
+    /// These were read.
+    Read {
+        /// Their names, in the order in which they came.
+        names: Vec<u64>,
+        /// Whether there were no more.
+        is_end: bool,
+    },
+    /// A subscription began behind this one, or at the beginning.
+    Began(Option<u64>),
+}
+
+/// The order of a scope's events, and when they were appended.
+struct Order<'a> {
+    names: &'a [u64],
+    places: HashMap<u64, usize>,
+    /// When an append returned, and how many events were there then at least; both rise.
+    acknowledged: Vec<(u64, usize)>,
+    /// When the append of each event was invoked.
+    invoked: Vec<u64>,
+}
+
+/// Wants every read of `history` in `scope` to be explained by the order `names`, in which the scope ended.
+///
+/// # Errors
+/// What is missing, comes twice, or comes in another order.
+pub fn check_order(scope: &str, names: &[u64], history: &[Operation<EventOp, EventAnswer>]) -> Result<(), String> {
+    let own = || history.iter().filter(|operation| operation.op.scopes.iter().any(|name| name == scope));
+    let order = Order::new(names, own())?;
+    for Operation { op, invoked, returned } in own() {
+        let Some((returned, answer)) = returned else { continue };
+        let judged = match (&op.act, answer) {
+            (EventAct::ReadOn(after), EventAnswer::Read { names, is_end }) => {
+                order.check_read(*after, names, is_end.then_some(*invoked))
+            }
+            (EventAct::ReadBack, EventAnswer::Read { names, is_end }) => order.check_back(names, *is_end, *invoked),
+            (EventAct::Follow { is_now, .. }, EventAnswer::Began(after)) => {
+                order.check_began(*is_now, *after, (*invoked, *returned))
+            }
+            _ => Ok(()),
+        };
+        judged.map_err(|why| format!("{scope}, {invoked}..{returned} {:?}: {why}", op.act))?;
+    }
+    Ok(())
+}
+
+impl<'a> Order<'a> {
+    fn new<'b>(
+        names: &'a [u64],
+        history: impl Iterator<Item = &'b Operation<EventOp, EventAnswer>>,
+    ) -> Result<Self, String> {
+        let places: HashMap<_, _> = names.iter().copied().zip(0..).collect();
+        if places.len() != names.len() {
+            return Err(format!("{} events come twice", names.len() - places.len()));
+        }
+        let mut order = Self { names, places, acknowledged: Vec::new(), invoked: vec![0; names.len()] };
+        let (mut appended, mut ends) = (HashSet::<u64>::new(), vec![u64::MAX; names.len()]);
+        for Operation { op, invoked, returned } in history {
+            let EventAct::Append(own) = &op.act else { continue };
+            let Some((returned, _)) = returned else { continue };
+            let first = order.place(own[0])?;
+            if names.get(first..first + own.len()) != Some(own) {
+                return Err(format!("the events {own:?} of one append are not next to each other"));
+            }
+            order.invoked[first..first + own.len()].fill(*invoked);
+            ends[first..first + own.len()].fill(*returned);
+            order.acknowledged.push((*returned, first + own.len()));
+            appended.extend(own);
+        }
+        if appended.len() != names.len() {
+            return Err(format!("{} events are there that nobody appended", names.len() - appended.len()));
+        }
+        order.check_times(&ends)?;
+        order.acknowledged.sort_unstable();
+        let mut most = 0;
+        for (_, there) in &mut order.acknowledged {
+            most = most.max(*there);
+            *there = most;
+        }
+        Ok(order)
+    }
+
+    /// No event lies behind one that was appended after it had returned.
+    fn check_times(&self, ends: &[u64]) -> Result<(), String> {
+        let mut earliest = (u64::MAX, 0);
+        for (place, end) in ends.iter().enumerate().rev() {
+            if earliest.0 < self.invoked[place] {
+                let [early, late] = [self.names[earliest.1], self.names[place]];
+                return Err(format!("{early} had returned before {late} was appended, and lies behind it"));
+            }
+            earliest = earliest.min((*end, place));
+        }
+        Ok(())
+    }
+
+    fn place(&self, name: u64) -> Result<usize, String> {
+        self.places.get(&name).copied().ok_or_else(|| format!("the event {name} is not there at the end"))
+    }
+
+    fn behind(&self, after: Option<u64>) -> Result<usize, String> {
+        after.map_or(Ok(0), |name| Ok(self.place(name)? + 1))
+    }
+
+    /// How many events were acknowledged before `time`.
+    fn acknowledged(&self, time: u64) -> usize {
+        let before = self.acknowledged.partition_point(|(returned, _)| *returned < time);
+        before.checked_sub(1).map_or(0, |at| self.acknowledged[at].1)
+    }
+
+    /// `names` are those behind `after` without a gap; if they are all, none is missing that was acknowledged before.
+    fn check_read(&self, after: Option<u64>, names: &[u64], all_at: Option<u64>) -> Result<(), String> {
+        let first = self.behind(after)?;
+        let wanted = self.names.get(first..first + names.len()).unwrap_or_default();
+        if let Some((got, wanted)) = names.iter().zip(wanted).find(|(got, wanted)| got != wanted) {
+            return Err(format!("{got} came where {wanted} is next"));
+        }
+        let there = all_at.map_or(0, |time| self.acknowledged(time));
+        if names.len() != wanted.len() || first + names.len() < there {
+            return Err(format!("it ended at {} of {there}", first + names.len()));
+        }
+        Ok(())
+    }
+
+    fn check_back(&self, names: &[u64], is_end: bool, invoked: u64) -> Result<(), String> {
+        let after = names.first().map_or(Ok(0), |name| Ok::<_, String>(self.place(*name)? + 1))?;
+        let there = self.acknowledged(invoked);
+        if after < there || (is_end && names.len() != after) {
+            return Err(format!("{} events back from {after} of {there}", names.len()));
+        }
+        let wanted = self.names[after.saturating_sub(names.len())..after].iter().rev();
+        if names.iter().eq(wanted) { Ok(()) } else { Err(format!("not the newest: {names:?}")) }
+    }
+
+    /// From now on is behind all that was acknowledged before, and before all that was appended later.
+    fn check_began(&self, is_now: bool, after: Option<u64>, (invoked, returned): (u64, u64)) -> Result<(), String> {
+        let first = self.behind(after)?;
+        let is_late = self.invoked[..first].iter().any(|time| *time > returned);
+        if is_now && (first < self.acknowledged(invoked) || is_late) {
+            return Err(format!("it began behind {first} events, {} of which were there", self.acknowledged(invoked)));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+//! Histories of broken stores are found to be wrong, and those of the model to be right.
+
+use std::fmt::Display;
+
+use conformance_tests::{
+    Failure,
+    history::{EventOrder, GuardedCommits, run},
+    model::{Bug, ModelFixture},
+};
+use tokio::runtime::{Builder, Runtime};
+
+/// Small: the model looks through everything at each call.
+const COMMITS: GuardedCommits =
+    GuardedCommits { operations: 3_000, tasks: 16, threads: 2, unknown_once_in: 66, seed: 1, keeps: false };
+const EVENTS: EventOrder = EventOrder { events: 1_500, writers: 8, threads: 2, seed: 1 };
+
+#[test]
+fn histories_of_the_model_are_right() {
+    println!("{}", run(COMMITS.run(crate::fixture())));
+    println!("{}", run(EVENTS.run(crate::fixture())));
+}
+
+/// What is wrong with commits shows in their history.
+#[test]
+fn histories_of_commits_find_broken_stores() {
+    for bug in [
+        Bug::VersionOffByOne,
+        Bug::AckWithoutWriting,
+        Bug::GuardOutsideTheLock,
+        Bug::KeyIgnored,
+        Bug::RefusedButApplied,
+        Bug::RefusedKeyStays,
+        Bug::StaleRead,
+    ] {
+        reject(bug, runtime().block_on(COMMITS.run(ModelFixture::broken(bug))));
+    }
+}
+
+/// What is wrong with the order of events shows in what is seen of them.
+#[test]
+fn histories_of_events_find_broken_stores() {
+    for bug in [Bug::EventsSeenLater, Bug::SubscriberSkips, Bug::NowIsEarlier] {
+        reject(bug, runtime().block_on(EVENTS.run(ModelFixture::broken(bug))));
+    }
+}
+
+fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap()
+}
+
+fn reject<T: Display>(bug: Bug, found: Result<T, Failure>) {
+    match found {
+        Err(failure) => println!("{bug:?}: {}", failure.to_string().lines().next().unwrap_or_default()),
+        Ok(figures) => panic!("{bug:?} is not found: {figures}"),
+    }
+}
