@@ -32,10 +32,10 @@ use crate::{
     random::{Random, seed},
 };
 
-/// Names from here on are of the last event of each scope.
+/// Names from here on are of the last events of each scope: two, so that a follower who misses one still ends.
 const LAST: u64 = 1 << 40;
-/// How long a follower may need until it has the last event.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a follower waits for its next event.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How many events, of how many tasks, in how many threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,7 +136,8 @@ impl EventOrder {
         }
         ended(writers).await?;
         for at in 0..self.threads {
-            shared.append(scopes(at).to_vec(), vec![LAST + at as u64], false).await?;
+            let last = LAST + 2 * at as u64;
+            shared.append(scopes(at).to_vec(), vec![last, last + 1], false).await?;
         }
         shared.is_done.store(true, Ordering::SeqCst);
         ended(others).await?;
@@ -251,7 +252,7 @@ impl Shared {
         Ok((page.items, is_end))
     }
 
-    /// Follows a scope until its last event comes.
+    /// Follows a scope until one of its last events comes.
     async fn follow(self: Arc<Self>, scope: Scope, how: How) -> Result<Followed, Failure> {
         while how != How::First && self.names.load(Ordering::SeqCst) < self.test.events / 3 {
             sleep(Duration::from_millis(1)).await;
@@ -303,13 +304,13 @@ impl Shared {
                 return Err(Failure::new(why));
             }
         }
-        let events = self.test.events + self.test.threads as u64;
+        let events = self.test.events + 2 * self.test.threads as u64;
         Ok(EventFigures { test: self.test, events, appends, reads, followers: followed.len() })
     }
 }
 
 impl Followed {
-    /// What it saw as operations: where it began, and all that came as one list.
+    /// What it saw as operations: where it began, and all that came as one list, which goes on.
     fn as_history(&self, places: &HashMap<&Cursor, &u64>) -> Result<[Operation<EventOp, EventAnswer>; 2], Failure> {
         let after = match &self.after {
             None => None,
@@ -324,7 +325,7 @@ impl Followed {
         let names = self.names.clone();
         Ok([
             operation(EventAct::Follow { is_now: self.is_now, after }, EventAnswer::Began(after)),
-            operation(EventAct::ReadOn(after), EventAnswer::Read { names, is_end: true }),
+            operation(EventAct::ReadOn(after), EventAnswer::Read { names, is_end: false }),
         ])
     }
 }
