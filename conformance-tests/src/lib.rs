@@ -9,7 +9,8 @@
 //! conformance_tests::event_store!(crate::fixture());
 //! ```
 //!
-//! `histories!` and `model!` add histories of many tasks, and random ones beside a model. [`run`] runs the same cases against a store and gives a [`Report`].
+//! `histories!` and `model!` add histories of many tasks, and random ones beside a model. [`run`] runs the same cases
+//! against a store and gives a [`Report`].
 //!
 //! # Layout
 //! - [`Fixture`]: how the suite opens a store, and what it may do to it

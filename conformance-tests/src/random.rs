@@ -41,8 +41,8 @@ impl Random {
     }
 }
 
-/// The seed that the variable `name` gives: a number (1, so that a change is judged by what the last one was judged by),
-/// or `random`.
+/// The seed that the variable `name` gives: a number (1, so that a change is judged by what the last one was judged
+/// by), or `random`.
 #[must_use]
 pub fn seed(name: &str) -> u64 {
     match env::var(name).as_deref() {

@@ -64,7 +64,8 @@ pub(crate) async fn cut(mut call: Call<'_>, polls: usize) -> store_core::Result<
 /// Makes the calls of a sweep on a thread whose queue is at a revision.
 pub(crate) type Make = for<'a> fn(&'a Stores, &'a ThreadId, u64) -> Calls<'a>;
 
-/// Drops each of the calls at every point; `AGENTSTORE_FIGURES=1` says how many there were. Those of these names, and no others, change something when they end.
+/// Drops each of the calls at every point; `AGENTSTORE_FIGURES=1` says how many there were. Those of these names, and
+/// no others, change something when they end.
 pub(crate) async fn sweep(given: &Given, make: Make, changing: &[&str]) -> Verdict {
     let commits = given.commits()?;
     let (threads, pending, events) = (commits.threads(), commits.pending(), commits.events());
