@@ -83,4 +83,11 @@ impl Capabilities {
         self.delivery = Some(delivery);
         self
     }
+
+    /// The same with a mailbox of its own, whose claims a commit checks in the same atomic step.
+    #[must_use]
+    pub const fn fencing(mut self) -> Self {
+        self.fenced = true;
+        self
+    }
 }

@@ -131,6 +131,10 @@ ids! {
     CorrelationId = "correlation";
     /// Names a worker: who claims.
     WorkerId = "worker";
+    /// Names what works on a dispatch: a process, a machine.
+    InstanceId = "instance";
+    /// The idempotency key of an interrupt, per thread.
+    InterruptKey = "interrupt key";
     /// Keeps the same work from being there twice: unique in a thread's mailbox, or in a lane and target of the outbox.
     DedupeKey = "dedupe key";
     /// Names a row of the outbox.

@@ -5,8 +5,8 @@
 //!
 //! # Layout
 //! - ids, time, JSON, errors, limits, versions, pages, claims, progress: one file each
-//! - `thread`, `log`, `run`, `commit`, `context`, `pending`, `event`, `outbox`: a folder for each domain, with
-//!   `record` (data), `query` (filters), `rules` (pure decisions) and `store` (the contract)
+//! - `thread`, `log`, `run`, `commit`, `context`, `pending`, `event`, `mailbox`, `outbox`: a folder for each domain,
+//!   with `record` (data), `query` (filters), `rules` (pure decisions) and `store` (the contract)
 //! - [`ext`]: what users call besides: fork, checkpoint, rewind, streams, comparisons
 //! - [`codec`]: how records become JSON and come back with everything that nobody knew
 //! - [`inspect`]: checks and repairs of what is stored
@@ -48,6 +48,7 @@ pub mod event;
 pub mod ext;
 pub mod inspect;
 pub mod log;
+pub mod mailbox;
 pub mod outbox;
 pub mod pending;
 pub mod run;
@@ -67,8 +68,8 @@ pub use self::{
     ext::{CommitCoordinatorExt, EntryStream, Fork, Guard, LeafComparison, LogReaderExt, NewCheckpoint},
     id::{
         AgentId, CausationId, CommitKey, CorrelationId, DedupeKey, DispatchId, EntryId, EventId, EventKey, EventKind,
-        IdSource, LaneId, MAX_ID_BYTES, OrderKey, OutboxId, OutboxTarget, ResourceId, RunId, TenantId, ThreadId, Uuids,
-        WorkerId, WriterId,
+        IdSource, InstanceId, InterruptKey, LaneId, MAX_ID_BYTES, OrderKey, OutboxId, OutboxTarget, ResourceId, RunId,
+        TenantId, ThreadId, Uuids, WorkerId, WriterId,
     },
     json::{Json, MAX_JSON_DEPTH},
     limits::{Limits, check_limit, length},
@@ -77,6 +78,12 @@ pub use self::{
         Direction, Entry, EntryQuery, ImportOrigin, Interval, JsonMap, Label, Leaf, LogReader, Media, MediaSource,
         Message, NewBody, NewEntry, Opaque, Origin, ParentRef, Provenance, Rewind, RewindTo, Role, Snapshot, Thinking,
         TokenCounts, ToolResult, ToolUse, Usage, UsageRecord, Visibility,
+    },
+    mailbox::{
+        Attempt, AttemptEnd, ClaimRef, ClaimRequest, ClaimedDispatch, Claims, Dispatch, DispatchClaim, DispatchCounts,
+        DispatchFilter, DispatchOrder, DispatchQuery, DispatchStatus, Enqueued, Interrupt, Interrupted,
+        MailboxConsumer, MailboxMaintenance, MailboxProducer, MailboxReader, MailboxStore, Missed, NewDispatch, Purge,
+        Purged, ReadyThread, Reclaimed, Requeue, RequeueChoice, Settled, Settlement, Unreadable, When,
     },
     outbox::{
         ClaimOutbox, ClaimedOutbox, ClaimedOutboxRow, ExtendOutbox, NewOutboxRow, OutboxChoice, OutboxClaim,

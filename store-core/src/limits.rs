@@ -34,6 +34,8 @@ pub struct Limits {
     pub open_runs: u64,
     /// Pending inputs of a thread. 10,000.
     pub pending_inputs: u64,
+    /// Dispatches in one call. 1,000.
+    pub call_dispatches: u64,
 }
 
 impl Default for Limits {
@@ -53,6 +55,7 @@ impl Default for Limits {
             deletion_threads: 10_000,
             open_runs: 64,
             pending_inputs: 10_000,
+            call_dispatches: 1_000,
         }
     }
 }
@@ -76,6 +79,7 @@ impl Limits {
             deletion_threads: self.deletion_threads.min(other.deletion_threads),
             open_runs: self.open_runs.min(other.open_runs),
             pending_inputs: self.pending_inputs.min(other.pending_inputs),
+            call_dispatches: self.call_dispatches.min(other.call_dispatches),
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::{
     error::Result,
     event::EventStore,
     id::TenantId,
+    mailbox::MailboxStore,
     outbox::OutboxStore,
     page::{Page, PageRequest},
     pending::PendingStore,
@@ -72,6 +73,8 @@ pub struct TenantStores {
     pub outbox: Option<Arc<dyn OutboxStore>>,
     /// What writes to them.
     pub commits: Option<Arc<dyn CommitCoordinator>>,
+    /// Work for their runs.
+    pub mailbox: Option<Arc<dyn MailboxStore>>,
 }
 
 impl TenantStores {
@@ -84,7 +87,15 @@ impl TenantStores {
             events: Some(commits.events()),
             outbox: Some(commits.outbox()),
             commits: Some(commits),
+            mailbox: None,
         }
+    }
+
+    /// The same with this mailbox.
+    #[must_use]
+    pub fn with_mailbox(mut self, mailbox: Arc<dyn MailboxStore>) -> Self {
+        self.mailbox = Some(mailbox);
+        self
     }
 }
 
@@ -96,6 +107,7 @@ impl fmt::Debug for TenantStores {
             .field("events", &self.events.is_some())
             .field("outbox", &self.outbox.is_some())
             .field("commits", &self.commits.is_some())
+            .field("mailbox", &self.mailbox.is_some())
             .finish()
     }
 }

@@ -9,6 +9,7 @@ use store_core::{
     commit::{CommitView, KeyRecord, LogView},
     event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
     log::{MarkSource, Marks, Node, Nodes},
+    mailbox::MailboxView,
     outbox::{OutboxList, OutboxPlace, OutboxRows, StoredOutboxRow},
     pending::{DecisionRecord, StoredInput},
     thread::{IdRecord, StoredThread},
@@ -137,6 +138,10 @@ impl OutboxRows for View<'_> {
 impl CommitView for View<'_> {
     fn incarnation(&self) -> u64 {
         self.shared.meta.incarnation()
+    }
+
+    fn claims(&self) -> Option<&dyn MailboxView> {
+        None
     }
 
     fn id_record(&self) -> Result<IdRecord> {

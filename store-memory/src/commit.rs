@@ -14,7 +14,7 @@ use crate::{
     outbox::MemoryOutbox,
     pending::MemoryPending,
     slot::{Contents, Slot},
-    tenant::{Events, Index, Outbox, Tenant},
+    tenant::{Events, Index, Mailbox, Outbox, Tenant},
     threads::MemoryThreads,
     view::{EventsView, View},
 };
@@ -64,48 +64,67 @@ impl fmt::Debug for MemoryCommits {
 }
 
 /// Plans and applies a commit to its slot, which the caller has locked.
-///
+fn write(tenant: &Tenant, slot: &mut Slot, commit: &Commit, needs: &Needs) -> Result<Receipt> {
+    let mut mailbox = commit.fence.is_some().then(|| tenant.mailbox.write());
+    let mut parts = Parts { slot, mailbox: mailbox.as_deref_mut() };
+    if commit.events.is_some() || !commit.outbox.is_empty() {
+        return write_with_more(tenant, &mut parts, commit, needs);
+    }
+    write_alone(tenant, &mut parts, commit, needs)
+}
+
+/// What of a tenant a commit holds beside the index: its slot, and the mailbox if it is under a claim.
+struct Parts<'a> {
+    slot: &'a mut Slot,
+    mailbox: Option<&'a mut Mailbox>,
+}
+
 /// Runs of other threads are looked at without holding anything of them: if one of those that the plan saw came or went
 /// meanwhile, it is planned again. Each round means that somebody else got on.
-fn write(tenant: &Tenant, slot: &mut Slot, commit: &Commit, needs: &Needs) -> Result<Receipt> {
-    if commit.events.is_some() || !commit.outbox.is_empty() {
-        return write_with_more(tenant, slot, commit, needs);
-    }
+fn write_alone(tenant: &Tenant, parts: &mut Parts<'_>, commit: &Commit, needs: &Needs) -> Result<Receipt> {
     loop {
         let outside = tenant.index.read().outside(needs);
         let events = EventsView { events: &Events::default(), tenant };
-        let view = View { slot, outside: &outside, events, outbox: &Outbox::default() };
+        let view = View {
+            slot: parts.slot,
+            outside: &outside,
+            events,
+            outbox: &Outbox::default(),
+            mailbox: parts.mailbox.as_deref(),
+        };
         let plan = match commit::plan(&view, commit, tenant.setting())? {
             Decision::Repeat(receipt) => return Ok(*receipt),
             Decision::Write(plan) => plan,
         };
         let mut index = tenant.index.write();
         if index.still_holds(needs, &outside) {
-            return apply(&mut index, slot, commit, *plan);
+            return apply(&mut index, parts, commit, *plan);
         }
     }
 }
 
 /// The same with the index locked all the while: the places of events in their scopes, and the numbers and keys of rows
 /// of the outbox, are planned with the rest.
-fn write_with_more(tenant: &Tenant, slot: &mut Slot, commit: &Commit, needs: &Needs) -> Result<Receipt> {
+fn write_with_more(tenant: &Tenant, parts: &mut Parts<'_>, commit: &Commit, needs: &Needs) -> Result<Receipt> {
     let mut index = tenant.index.write();
     let outside = index.outside(needs);
     let events = EventsView { events: &index.events, tenant };
-    let view = View { slot, outside: &outside, events, outbox: &index.outbox };
+    let mailbox = parts.mailbox.as_deref();
+    let view = View { slot: parts.slot, outside: &outside, events, outbox: &index.outbox, mailbox };
     match commit::plan(&view, commit, tenant.setting())? {
         Decision::Repeat(receipt) => Ok(*receipt),
-        Decision::Write(plan) => apply(&mut index, slot, commit, *plan),
+        Decision::Write(plan) => apply(&mut index, parts, commit, *plan),
     }
 }
 
 /// Writes a plan, for all readers at once.
-fn apply(index: &mut Index, slot: &mut Slot, commit: &Commit, mut plan: Plan) -> Result<Receipt> {
+fn apply(index: &mut Index, parts: &mut Parts<'_>, commit: &Commit, mut plan: Plan) -> Result<Receipt> {
+    let slot = &mut *parts.slot;
     let receipt = plan.receipt.clone();
     index.outbox.apply(std::mem::take(&mut plan.outbox))?;
     index.put_id(&commit.thread, slot, std::mem::take(&mut plan.id));
     let runs: Vec<_> = std::mem::take(&mut plan.runs).into_iter().map(Arc::new).collect();
-    let events = plan.events.take();
+    let (events, settlement) = (plan.events.take(), plan.mailbox.take());
     if let Some(thread) = plan.thread.take().map(Arc::new) {
         index.put_thread(&thread);
         for run in &runs {
@@ -115,6 +134,9 @@ fn apply(index: &mut Index, slot: &mut Slot, commit: &Commit, mut plan: Plan) ->
     }
     if let Some(events) = events {
         index.events.apply(events);
+    }
+    if let (Some(settlement), Some(mailbox)) = (settlement, parts.mailbox.as_deref_mut()) {
+        mailbox.apply(*settlement);
     }
     Ok(receipt)
 }

@@ -10,7 +10,6 @@ use store_core::{
     Subscription, TrimRequest, Trimmed,
     event::{self, Appending, StoredEvent},
     length,
-    thread::IdRecord,
 };
 use tokio::sync::watch;
 
@@ -45,26 +44,23 @@ impl EventWriter for MemoryEvents {
     async fn append_events(&self, request: AppendEvents) -> Result<AppendedEvents> {
         let tenant = self.tenant.opened()?;
         let Some(thread) = event::fenced_thread(&request)? else {
-            return append(tenant, &mut tenant.index.write(), &request, None);
+            return append(tenant, &mut tenant.index.write(), &request, Appending::default());
         };
         tenant.slots.write(&thread, |slot| {
             let mut id = slot.id.clone();
+            let mailbox = tenant.mailbox.read();
             let mut index = tenant.index.write();
-            let answer = append(tenant, &mut index, &request, Some(&mut id))?;
+            let how = Appending { id: Some(&mut id), claims: Some(&*mailbox), ..Appending::default() };
+            let answer = append(tenant, &mut index, &request, how)?;
             index.put_id(&thread, slot, id);
             Ok(answer)
         })
     }
 }
 
-fn append(
-    tenant: &Tenant,
-    index: &mut Index,
-    request: &AppendEvents,
-    id: Option<&mut IdRecord>,
-) -> Result<AppendedEvents> {
+fn append(tenant: &Tenant, index: &mut Index, request: &AppendEvents, how: Appending<'_>) -> Result<AppendedEvents> {
     let view = EventsView { events: &index.events, tenant };
-    let change = event::append(&view, request, tenant.setting(), Appending { at: None, id })?;
+    let change = event::append(&view, request, tenant.setting(), how)?;
     if let Some(plan) = change.plan {
         index.events.apply(plan);
     }

@@ -6,9 +6,9 @@
 //! # Layout
 //! - `config`: what a store is opened with
 //! - `store`: opening, tenants, closing
-//! - `threads`, `log`, `runs`, `pending`, `events`, `outbox`, `commit`: the contracts of a tenant
+//! - `threads`, `log`, `runs`, `pending`, `events`, `outbox`, `mailbox`, `commit`: the contracts of a tenant
 //! - `view`: what their plans look at
-//! - `tenant`: the state of a tenant: its slots, and the index over them
+//! - `tenant`: the state of a tenant: its slots, the index over them, and its mailbox
 //! - `slot`: the state of one thread id: the log, and what is derived from it
 //! - `inspect`: checks of what is stored, and repairs
 //! - `locks`: every lock, and the order in which they are taken; `pause`: where long work lets others run
@@ -37,6 +37,7 @@ mod events;
 mod inspect;
 mod locks;
 mod log;
+mod mailbox;
 mod outbox;
 mod pause;
 mod pending;

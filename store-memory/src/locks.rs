@@ -4,7 +4,9 @@
 //! 1. `family` of a tenant: whoever sets a parent or deletes a thread, so that parents exist and nobody becomes an
 //!    ancestor of itself
 //! 2. slots, several of them in the order of their ids: whoever reads or writes one thread
-//! 3. `index` of a tenant: a writer changes it while it holds the slot, so that for readers both change at once
+//! 3. `mailbox` of a tenant: whoever reads or changes dispatches, or writes a thread under a claim of one, so that the
+//!    claim holds until all is written
+//! 4. `index` of a tenant: a writer changes it while it holds the slot, so that for readers both change at once
 //!
 //! The maps that slots are found in, the list of tenants and the trash are locked for a look-up only, with nothing
 //! taken inside.
@@ -32,6 +34,10 @@ impl<T> Lock<T> {
 pub(crate) struct Shared<T>(RwLock<T>);
 
 impl<T> Shared<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Self(RwLock::new(value))
+    }
+
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -38,7 +38,8 @@ impl MemoryPending {
             // Only a run of this thread counts, and those stay as they are while the slot is locked.
             let outside = tenant.index.read().outside_runs(runs);
             let events = EventsView { events: &Events::default(), tenant };
-            let change = plan(&View { slot, outside: &outside, events, outbox: &Outbox::default() }, tenant)?;
+            let view = View { slot, outside: &outside, events, outbox: &Outbox::default(), mailbox: None };
+            let change = plan(&view, tenant)?;
             if let Some(plan) = change.plan {
                 write(tenant, slot, *plan);
             }

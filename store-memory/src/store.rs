@@ -12,6 +12,7 @@ use crate::{
     commit::MemoryCommits,
     config::MemoryConfig,
     locks::Lock,
+    mailbox::MemoryMailbox,
     tenant::{Common, Tenant},
 };
 
@@ -45,8 +46,8 @@ impl MemoryStore {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(|e| Error::unavailable("the system gives no random bytes").with_source(e))?;
         let capabilities =
-            Capabilities::new(Survives::Nothing, config.limits.record_bytes).delivering(EventDelivery::Push);
-        let common = Arc::new(Common { config, cursors: CursorKey::new(key) });
+            Capabilities::new(Survives::Nothing, config.limits.record_bytes).delivering(EventDelivery::Push).fencing();
+        let common = Arc::new(Common { config, cursors: CursorKey::new(key), incarnations: Lock::default() });
         Ok(Self { state: Arc::new(State { common, capabilities, tenants: Lock::default() }) })
     }
 
@@ -71,7 +72,8 @@ impl Store for MemoryStore {
         tenants.check_open()?;
         let new = || Arc::new(Tenant::new(tenant.clone(), Arc::clone(&self.state.common)));
         let tenant = tenants.by_name.entry(tenant.clone()).or_insert_with(new);
-        Ok(TenantStores::of_threads(Arc::new(MemoryCommits::new(Arc::clone(tenant)))))
+        let stores = TenantStores::of_threads(Arc::new(MemoryCommits::new(Arc::clone(tenant))));
+        Ok(stores.with_mailbox(Arc::new(MemoryMailbox::new(Arc::clone(tenant)))))
     }
 
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {

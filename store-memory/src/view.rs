@@ -6,6 +6,7 @@ use store_core::{
     commit::{CommitView, KeyRecord, LogView},
     event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
     log::{MarkSource, Marks, Node, Nodes},
+    mailbox::MailboxView,
     outbox::{OutboxList, OutboxPlace, OutboxRows, StoredOutboxRow},
     pending::{DecisionRecord, StoredInput},
     thread::{IdRecord, StoredThread},
@@ -13,7 +14,7 @@ use store_core::{
 
 use crate::{
     slot::{Contents, Slot},
-    tenant::{Events, Outbox, Outside, Tenant},
+    tenant::{Events, Mailbox, Outbox, Outside, Tenant},
 };
 
 /// What is stored, as a plan asks for it.
@@ -21,6 +22,8 @@ pub(crate) struct View<'a> {
     pub(crate) slot: &'a Slot,
     pub(crate) outside: &'a Outside,
     pub(crate) events: EventsView<'a>,
+    /// For a commit under a claim.
+    pub(crate) mailbox: Option<&'a Mailbox>,
     pub(crate) outbox: &'a Outbox,
 }
 
@@ -116,6 +119,10 @@ impl LogView for View<'_> {
 impl CommitView for View<'_> {
     fn incarnation(&self) -> u64 {
         0
+    }
+
+    fn claims(&self) -> Option<&dyn MailboxView> {
+        self.mailbox.map(|mailbox| mailbox as &dyn MailboxView)
     }
 
     fn id_record(&self) -> Result<IdRecord> {

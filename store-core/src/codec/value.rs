@@ -70,6 +70,7 @@ macro_rules! plain {
 
 plain! {
     bool: "is no boolean",
+    u8: "is no number up to 255",
     u32: "is no small number",
     u64: "is no whole number",
     i64: "is no whole number",
@@ -93,7 +94,7 @@ macro_rules! ids {
 ids! {
     TenantId ThreadId EntryId RunId AgentId ResourceId DispatchId CommitKey
     EventId EventKind WriterId EventKey CausationId CorrelationId
-    WorkerId DedupeKey OutboxId LaneId OutboxTarget OrderKey
+    WorkerId InstanceId DedupeKey InterruptKey OutboxId LaneId OutboxTarget OrderKey
 }
 
 impl<T: Codec> Codec for Vec<T> {

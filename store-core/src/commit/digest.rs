@@ -9,6 +9,7 @@ use crate::{
     event::{self, AppendEvents},
     json::Json,
     log::{NewBody, NewEntry, ParentRef, RewindTo},
+    mailbox,
     outbox::NewOutboxRow,
     pending::InputRef,
     run::RunChange,
@@ -44,6 +45,9 @@ fn first(commit: &Commit) -> String {
     }
     if let Some(append) = &commit.events {
         events(object.key("events"), append);
+    }
+    if let Some(settlement) = &commit.settle {
+        object.field("settle", &mailbox::settlement_digest(settlement));
     }
     if !commit.outbox.is_empty() {
         list(object.key("outbox"), &commit.outbox, outbox);

@@ -11,6 +11,7 @@ use crate::{
     id::{IdSource, RunId},
     limits::{Limits, check_limit, length},
     log::{Marks, NewEntry, spent},
+    mailbox::{self, MailboxPlan},
     outbox::{self, NewOutboxRow, OutboxPlan},
     pending::{self, QueueWrite},
     run::{self, Run, RunContext},
@@ -70,6 +71,8 @@ pub struct Plan {
     pub queue: QueueWrite,
     /// Events, with their scopes; none if there are none, or all of them are a repeat.
     pub events: Option<EventPlan>,
+    /// The settlement of the dispatch under whose claim it is written.
+    pub mailbox: Option<Box<MailboxPlan>>,
     /// New rows of the outbox.
     pub outbox: OutboxPlan,
     /// What is remembered of the commit's key.
@@ -93,6 +96,7 @@ pub fn plan(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting
     if let Some(receipt) = repeated(view, commit)? {
         return Ok(Decision::Repeat(Box::new(receipt)));
     }
+    let mailbox = judge_claim(view, commit, setting)?;
     id.check_fence(commit.fence.as_ref())?;
     commit.expect.check("version", stored.as_ref().map(|stored| stored.thread.version))?;
     let now = stored.as_ref().map_or(setting.now, |stored| setting.now.max(stored.last_time));
@@ -106,9 +110,25 @@ pub fn plan(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting
         None => None,
     };
     match thread {
-        Some(thread) => write(view, commit, Setting { now, ..setting }, Start { thread, creates, id }),
-        None => Ok(Decision::Write(Box::new(remember(view, commit, id, now)))),
+        Some(thread) => write(view, commit, Setting { now, ..setting }, Start { thread, creates, id, mailbox }),
+        None => Ok(Decision::Write(Box::new(Plan { mailbox, ..remember(view, commit, id, now) }))),
     }
+}
+
+/// Refuses a commit under a claim that is lost or stale (CM-31), and ends the claim if the commit says so (CM-33).
+fn judge_claim(
+    view: &(impl CommitView + ?Sized),
+    commit: &Commit,
+    setting: Setting<'_>,
+) -> Result<Option<Box<MailboxPlan>>> {
+    let Some(fence) = &commit.fence else { return Ok(None) };
+    let claims = view.claims();
+    if let Some(claims) = claims {
+        mailbox::check_claim(claims, &commit.thread, fence)?;
+    }
+    let Some(settlement) = &commit.settle else { return Ok(None) };
+    let unsupported = || Error::new(Detail::Unsupported { operation: "settling in a commit" });
+    mailbox::settle_in_commit(claims.ok_or_else(unsupported)?, fence, settlement, setting).map(Some)
 }
 
 /// The receipt of an earlier commit with this key (CM-10 to CM-12).
@@ -179,6 +199,7 @@ fn remember(view: &(impl CommitView + ?Sized), commit: &Commit, id: IdRecord, no
         state: StateWrite::default(),
         queue: QueueWrite::default(),
         events: None,
+        mailbox: None,
         outbox: OutboxPlan::default(),
         key: None,
         receipt,
@@ -190,10 +211,11 @@ struct Start {
     thread: StoredThread,
     creates: bool,
     id: IdRecord,
+    mailbox: Option<Box<MailboxPlan>>,
 }
 
 fn write(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting<'_>, start: Start) -> Result<Decision> {
-    let Start { mut thread, creates, mut id } = start;
+    let Start { mut thread, creates, mut id, mailbox } = start;
     let limits = setting.limits;
     let at = commit.at.unwrap_or(setting.now);
     if let Some(change) = &commit.state {
@@ -244,8 +266,8 @@ fn write(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting<'_
         extra: Extra::default(),
     });
     let events = events.and_then(|events| events.plan);
-    let plan =
-        Plan { thread: Some(thread), creates, id, entries, marks, runs, state, queue, events, outbox, key, receipt };
+    let thread = Some(thread);
+    let plan = Plan { thread, creates, id, entries, marks, runs, state, queue, events, outbox, mailbox, key, receipt };
     Ok(Decision::Write(Box::new(plan)))
 }
 
@@ -269,7 +291,7 @@ fn plan_events(
         }
     }
     let part = |e: Error| if e.part().is_some() { e } else { e.in_part("events") };
-    event::append(view, request, setting, Appending { at: commit.at, id: None }).map(Some).map_err(part)
+    event::append(view, request, setting, Appending { at: commit.at, ..Appending::default() }).map(Some).map_err(part)
 }
 
 /// The ids of new entries are none that are pending (EN-16), nor those that the commit consumes.

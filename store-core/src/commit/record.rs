@@ -7,6 +7,7 @@ use crate::{
     id::{CommitKey, EntryId, OutboxId, ThreadId},
     json::Json,
     log::{JsonMap, NewEntry},
+    mailbox::Settlement,
     outbox::NewOutboxRow,
     pending::InputRef,
     run::{RunChange, RunStatus},
@@ -40,6 +41,8 @@ pub struct Commit {
     pub key: Option<CommitKey>,
     /// The claim under which this is written.
     pub fence: Option<Fence>,
+    /// How that claim ends, in the same atomic step (CM-33).
+    pub settle: Option<Settlement>,
     /// When it is said to have happened, for imports and copies; not after store time (CM-41).
     pub at: Option<Timestamp>,
     /// Entries for the log.
@@ -66,6 +69,7 @@ impl Commit {
             expect: Expect::Any,
             key: None,
             fence: None,
+            settle: None,
             at: None,
             entries: Vec::new(),
             run: None,
@@ -150,6 +154,13 @@ impl Commit {
     #[must_use]
     pub fn fenced(mut self, fence: Fence) -> Self {
         self.fence = Some(fence);
+        self
+    }
+
+    /// The same commit, ending the claim that it is written under.
+    #[must_use]
+    pub fn settling(mut self, settlement: Settlement) -> Self {
+        self.settle = Some(settlement);
         self
     }
 

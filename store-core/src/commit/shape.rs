@@ -8,7 +8,7 @@ use crate::{
     event::{self, AppendEvents, Scope},
     limits::{Limits, check_limit, length},
     log::{Label, NewBody, NewEntry, RewindTo, check_body},
-    outbox, thread,
+    mailbox, outbox, thread,
     version::Expect,
 };
 
@@ -49,6 +49,12 @@ pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
     }
     if let Some(events) = &commit.events {
         check_events(commit, events, limits).map_err(|e| if e.part().is_some() { e } else { e.in_part("events") })?;
+    }
+    if let Some(settlement) = &commit.settle {
+        if commit.fence.is_none() {
+            return Err(Error::invalid("settle", "it needs the `fence` of the claim that it ends"));
+        }
+        mailbox::check_settlement(settlement, limits).map_err(|e| e.in_part("settle"))?;
     }
     outbox::check_shape(&commit.outbox, limits)?;
     if let Some(state) = &commit.state {

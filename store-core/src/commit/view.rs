@@ -9,6 +9,7 @@ use crate::{
     id::{CommitKey, DedupeKey, EntryId, LaneId, OutboxTarget, RunId, ThreadId},
     json::Json,
     log::{MarkSource, NewBody, Nodes, ParentRef, RewindTo},
+    mailbox::MailboxView,
     outbox::{OrderGroup, OutboxRows},
     pending::{DecisionRecord, StoredInput},
     run::Run,
@@ -43,6 +44,10 @@ pub trait LogView: Nodes + MarkSource {
 pub trait CommitView: LogView + EventView + OutboxRows {
     /// The incarnation of the store (FI-12).
     fn incarnation(&self) -> u64;
+
+    /// The mailbox that the store keeps with its threads, for the plan of a commit under a claim; none if it has none,
+    /// or if the commit has no fence. What it shows must stay so until the plan is written.
+    fn claims(&self) -> Option<&dyn MailboxView>;
 
     /// What is remembered of the thread's id.
     ///

@@ -1,6 +1,6 @@
 //! What is decided about events: drafts, keys, expectations, cursors, trimming.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use super::{
     AppendEvents, AppendedEvents, Event, EventCursors, EventKeyRecord, NewEvent, Scope, ScopeState, Start, StoredEvent,
@@ -12,6 +12,7 @@ use crate::{
     error::{Detail, Error, Result},
     id::{EventId, EventKey, RunId, TenantId, ThreadId, WriterId},
     limits::{Limits, check_limit, length},
+    mailbox::{self, MailboxView},
     page::{Cursor, CursorKey, CursorScope, Position},
     thread::IdRecord,
     time::Timestamp,
@@ -46,12 +47,20 @@ pub trait EventView {
 }
 
 /// How events are appended.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Appending<'a> {
     /// The time of the events, if their commit says so (CM-41).
     pub at: Option<Timestamp>,
     /// What is remembered of the id whose claim the append names (CM-44); a commit judges its own.
     pub id: Option<&'a mut IdRecord>,
+    /// The mailbox that the store keeps with its threads, if the append names a claim.
+    pub claims: Option<&'a dyn MailboxView>,
+}
+
+impl fmt::Debug for Appending<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Appending").field("at", &self.at).field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 /// Everything that an append of events writes, all or nothing.
@@ -121,6 +130,9 @@ pub fn append(
     check_shape(request, setting.limits)?;
     if let Some(answer) = repeated(view, request)? {
         return Ok(EventChange { plan: None, answer });
+    }
+    if let (Some(claims), Some(fence), Some(thread)) = (how.claims, &request.fence, fenced_thread(request)?) {
+        mailbox::check_claim(claims, &thread, fence)?;
     }
     if let Some(id) = how.id {
         id.check_fence(request.fence.as_ref())?;

@@ -34,7 +34,7 @@ impl Round<'_> {
     /// Appends events: to the log of events, or, under a claim, to that of the thread.
     pub(super) fn emit(&mut self, request: &AppendEvents, now: Timestamp) -> Result<Answer> {
         let mut id = self.told.id.clone();
-        let how = Appending { at: None, id: request.fence.is_some().then_some(&mut id) };
+        let how = Appending { id: request.fence.is_some().then_some(&mut id), ..Appending::default() };
         let change = event::append(&self.view(), request, self.setting(now), how)?;
         let answer = Answer::Emitted(Box::new(change.answer));
         let Some(plan) = change.plan else { return Ok(answer) };

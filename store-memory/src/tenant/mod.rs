@@ -1,7 +1,8 @@
-//! The state of a tenant: its slots, the index over them, and what was deleted and is not yet removed.
+//! The state of a tenant: its slots, the index over them, its mailbox, and what was deleted and is not yet removed.
 
 mod events;
 mod index;
+mod mailbox;
 mod order;
 mod outbox;
 mod slots;
@@ -14,6 +15,7 @@ use store_core::{CursorKey, Error, Result, TenantId, Timestamp, commit::Setting}
 pub(crate) use self::{
     events::Events,
     index::{Index, Outside, ThreadScope},
+    mailbox::{Mailbox, ReadyPlace},
     order::Walk,
     outbox::Outbox,
     slots::Slots,
@@ -29,6 +31,17 @@ use crate::{
 pub(crate) struct Common {
     pub(crate) config: MemoryConfig,
     pub(crate) cursors: CursorKey,
+    /// The incarnation that the last mailbox was given.
+    pub(crate) incarnations: Lock<u64>,
+}
+
+impl Common {
+    /// An incarnation above all that this store gave to mailboxes, and above those of stores before it (MB-25).
+    fn next_incarnation(&self) -> u64 {
+        let mut last = self.incarnations.lock();
+        *last = self.config.clock.now().as_millis().max(*last + 1);
+        *last
+    }
 }
 
 /// A tenant: everything that its handles share.
@@ -39,6 +52,7 @@ pub(crate) struct Tenant {
     /// Held by whoever sets a parent or deletes a thread.
     pub(crate) family: Lock<()>,
     pub(crate) slots: Slots,
+    pub(crate) mailbox: Shared<Mailbox>,
     pub(crate) index: Shared<Index>,
     pub(crate) trash: Trash,
     closed: Flag,
@@ -46,11 +60,13 @@ pub(crate) struct Tenant {
 
 impl Tenant {
     pub(crate) fn new(name: TenantId, common: Arc<Common>) -> Self {
+        let mailbox = Shared::new(Mailbox::new(common.next_incarnation()));
         Self {
             name,
             common,
             family: Lock::default(),
             slots: Slots::default(),
+            mailbox,
             index: Shared::default(),
             trash: Trash::default(),
             closed: Flag::default(),
@@ -84,13 +100,15 @@ impl Tenant {
 
     /// Whether nothing is kept of it, not even an id.
     pub(crate) fn is_empty(&self) -> bool {
-        self.slots.is_empty() && self.index.read().is_empty()
+        self.slots.is_empty() && self.mailbox.read().is_empty() && self.index.read().is_empty()
     }
 
     /// Removes everything.
     pub(crate) fn clear(&self) {
         let _family = self.family.lock();
         self.slots.clear();
+        let mailbox = std::mem::take(&mut *self.mailbox.write());
+        drop(mailbox);
         let index = std::mem::take(&mut *self.index.write());
         drop(index);
         while self.trash.purge_batch().is_some() {}

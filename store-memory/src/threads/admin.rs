@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use store_core::{
     DeleteRequest, Deletion, Expect, NewThread, Progress, PruneRequest, Pruned, Result, Thread, ThreadAdmin, ThreadId,
-    ThreadPatch,
+    ThreadPatch, mailbox,
     thread::{self, IdRecord, StoredThread, ThreadChange},
 };
 
@@ -82,7 +82,12 @@ fn update(tenant: &Tenant, slot: &mut Slot, request: (&ThreadId, &ThreadPatch, E
     let (id, patch, expect) = request;
     let stored = slot.contents.as_ref().map(|contents| StoredThread::clone(&contents.thread));
     let mut record = slot.id.clone();
+    // Held until the update is written, so that its claim is live as long.
+    let claims = patch.fence.is_some().then(|| tenant.mailbox.read());
     if stored.is_some() {
+        if let (Some(claims), Some(fence)) = (claims.as_deref(), &patch.fence) {
+            mailbox::check_claim(claims, id, fence)?;
+        }
         record.check_fence(patch.fence.as_ref())?;
     }
     let change = thread::update(id, stored, patch, expect, (&tenant.common.config.limits, tenant.now()))?;

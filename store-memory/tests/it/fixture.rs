@@ -26,7 +26,7 @@ impl Fixture for InMemory {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(Survives::Nothing, Limits::default().record_bytes).delivering(EventDelivery::Push)
+        Capabilities::new(Survives::Nothing, Limits::default().record_bytes).delivering(EventDelivery::Push).fencing()
     }
 
     fn lack(&self, need: Need) -> Option<Lack> {

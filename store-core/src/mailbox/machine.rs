@@ -1,0 +1,198 @@
+//! The state machine of a dispatch: one pure function.
+
+use super::DispatchStatus;
+use crate::error::{Error, Result};
+
+/// What can happen to a dispatch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "the acts are named as in the contract's table")]
+pub enum Act {
+    Enqueue,
+    Claim,
+    Cancel,
+    Interrupt,
+    /// An interrupt that ends the claimed one too (MB-53).
+    TakeOver,
+    Extend,
+    Start,
+    Ack,
+    Retry,
+    Snooze,
+    Release,
+    DeadLetter,
+    /// A settlement `Cancel`.
+    GiveUp,
+    /// The lease is over, and somebody noticed.
+    Lapse,
+    Requeue,
+}
+
+impl Act {
+    /// Every act.
+    pub const ALL: &'static [Self] = &[
+        Self::Enqueue,
+        Self::Claim,
+        Self::Cancel,
+        Self::Interrupt,
+        Self::TakeOver,
+        Self::Extend,
+        Self::Start,
+        Self::Ack,
+        Self::Retry,
+        Self::Snooze,
+        Self::Release,
+        Self::DeadLetter,
+        Self::GiveUp,
+        Self::Lapse,
+        Self::Requeue,
+    ];
+
+    /// What a refusal says that it was to become.
+    const fn target(self) -> &'static str {
+        match self {
+            Self::Enqueue | Self::Retry | Self::Snooze | Self::Release | Self::Requeue => "queued",
+            Self::Claim | Self::Extend | Self::Start => "claimed",
+            Self::Cancel | Self::GiveUp => "cancelled",
+            Self::Interrupt | Self::TakeOver => "superseded",
+            Self::Ack => "acked",
+            Self::DeadLetter => "dead_letter",
+            Self::Lapse => "lapsed",
+        }
+    }
+}
+
+/// How a dispatch stands, as far as it decides what may become of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// Its status as it was written; absent before it is enqueued.
+    pub status: Option<DispatchStatus>,
+    /// Whether its thread was interrupted since.
+    pub is_stale: bool,
+    /// Whether one more failure is the last that it may have.
+    pub is_last: bool,
+}
+
+impl Standing {
+    /// Its status as everybody sees it: what is queued under an older epoch is superseded (MB-12).
+    #[must_use]
+    pub const fn status(self) -> Option<DispatchStatus> {
+        match self.status {
+            Some(DispatchStatus::Queued) if self.is_stale => Some(DispatchStatus::Superseded),
+            status => status,
+        }
+    }
+}
+
+/// What becomes of a dispatch.
+///
+/// # Errors
+/// `InvalidTransition` for whatever the table does not name.
+pub fn next(standing: Standing, act: Act) -> Result<DispatchStatus> {
+    use DispatchStatus::{Acked, Cancelled, Claimed, DeadLetter, Queued, Superseded};
+    let status = standing.status();
+    match (status, act) {
+        (None, Act::Enqueue) | (Some(DeadLetter), Act::Requeue) => Ok(Queued),
+        (Some(Queued), Act::Claim) | (Some(Claimed), Act::Interrupt) => Ok(Claimed),
+        (Some(Queued), Act::Cancel) => Ok(Cancelled),
+        (Some(Queued), Act::Interrupt) | (Some(Queued | Claimed), Act::TakeOver) => Ok(Superseded),
+        (Some(Claimed), act) => {
+            let to = match act {
+                Act::Extend | Act::Start => Claimed,
+                Act::Ack => Acked,
+                Act::Retry | Act::Lapse if standing.is_last => DeadLetter,
+                Act::Retry | Act::Lapse | Act::Snooze | Act::Release => Queued,
+                Act::DeadLetter => DeadLetter,
+                Act::GiveUp => Cancelled,
+                _ => return Err(refusal(status, act)),
+            };
+            Ok(if standing.is_stale { Superseded } else { to })
+        }
+        _ => Err(refusal(status, act)),
+    }
+}
+
+fn refusal(status: Option<DispatchStatus>, act: Act) -> Error {
+    Error::invalid_transition(status.map_or("nothing", DispatchStatus::name), act.target())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Act, DispatchStatus, Standing, next};
+
+    /// The contract's table: from, stale, last attempt, by, to. Whatever does not stand here is refused.
+    const TABLE: &str = "
+        -          fresh  more  Enqueue    queued
+        queued     fresh  any   Claim      claimed
+        queued     fresh  any   Cancel     cancelled
+        queued     fresh  any   Interrupt  superseded
+        queued     fresh  any   TakeOver   superseded
+        claimed    any    any   Interrupt  claimed
+        claimed    any    any   TakeOver   superseded
+        claimed    fresh  any   Extend     claimed
+        claimed    fresh  any   Start      claimed
+        claimed    fresh  any   Ack        acked
+        claimed    fresh  more  Retry      queued
+        claimed    fresh  last  Retry      dead_letter
+        claimed    fresh  any   Snooze     queued
+        claimed    fresh  any   Release    queued
+        claimed    fresh  any   DeadLetter dead_letter
+        claimed    fresh  any   GiveUp     cancelled
+        claimed    fresh  more  Lapse      queued
+        claimed    fresh  last  Lapse      dead_letter
+        claimed    stale  any   Extend     superseded
+        claimed    stale  any   Start      superseded
+        claimed    stale  any   Ack        superseded
+        claimed    stale  any   Retry      superseded
+        claimed    stale  any   Snooze     superseded
+        claimed    stale  any   Release    superseded
+        claimed    stale  any   DeadLetter superseded
+        claimed    stale  any   GiveUp     superseded
+        claimed    stale  any   Lapse      superseded
+        dead_letter any   any   Requeue    queued
+    ";
+
+    fn wanted(standing: Standing, act: Act) -> Option<DispatchStatus> {
+        let matches = |word: &str, yes: &str, is: bool| word == "any" || (word == yes) == is;
+        TABLE.lines().find_map(|line| {
+            let words: Vec<_> = line.split_whitespace().collect();
+            let &[from, stale, last, by, to] = words.as_slice() else { return None };
+            let same = from == standing.status.map_or("-", DispatchStatus::name)
+                && matches(stale, "stale", standing.is_stale)
+                && matches(last, "last", standing.is_last)
+                && by == format!("{act:?}");
+            same.then(|| to.parse().unwrap())
+        })
+    }
+
+    #[test]
+    fn every_cell_of_the_table_is_as_the_contract_says() {
+        let statuses = DispatchStatus::ALL.iter().copied().map(Some);
+        let mut refused = 0;
+        for status in statuses {
+            for (is_stale, is_last) in [(false, false), (false, true), (true, false), (true, true)] {
+                for act in Act::ALL {
+                    let standing = Standing { status, is_stale, is_last };
+                    let found = next(standing, *act).ok();
+                    assert_eq!(found, wanted(standing, *act), "{standing:?} {act:?}");
+                    refused += usize::from(found.is_none());
+                }
+            }
+        }
+        assert!(refused > 200, "{refused}");
+    }
+
+    #[test]
+    fn nothing_but_an_enqueue_makes_a_dispatch() {
+        let nothing = Standing { status: None, is_stale: false, is_last: false };
+        for act in Act::ALL {
+            assert_eq!(next(nothing, *act).ok(), wanted(nothing, *act), "{act:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_the_status_that_everybody_sees() {
+        let stale = Standing { status: Some(DispatchStatus::Queued), is_stale: true, is_last: false };
+        let error = next(stale, Act::Cancel).unwrap_err();
+        assert_eq!(error.to_string(), "cannot go from superseded to cancelled");
+    }
+}

@@ -1,0 +1,35 @@
+//! The mailbox: units of work for threads, given out under claims with a lease, retried, ended once.
+
+mod machine;
+mod places;
+mod query;
+mod record;
+mod request;
+mod rules;
+mod store;
+mod stored;
+
+pub(crate) use self::rules::{check_settlement, settlement_digest};
+pub use self::{
+    machine::{Act, Standing, next},
+    places::{InQueue, Lot, Places, QueueEnds, in_queue, lot, places},
+    query::{
+        DispatchCounts, DispatchFilter, DispatchOrder, DispatchQuery, DispatchScope, Purge, Purged, ReadyThread,
+        Requeue, RequeueChoice,
+    },
+    record::{
+        Attempt, AttemptEnd, ClaimRef, ClaimedDispatch, Dispatch, DispatchClaim, DispatchStatus, NewDispatch,
+        Settlement, When,
+    },
+    request::{ClaimRequest, Claims, Enqueued, Interrupt, Interrupted, Missed, Reclaimed, Settled, Unreadable},
+    rules::{
+        ClaimOne, Found, MailboxChange, MailboxPlan, MailboxView, ReclaimedAs, cancel, check_batch, check_claim,
+        check_requests, claim, enqueue, extend, interrupt, is_purgeable, lapse, purge, ready, requeue, seen, settle,
+        settle_in_commit, start, time,
+    },
+    store::{MailboxConsumer, MailboxMaintenance, MailboxProducer, MailboxReader, MailboxStore},
+    stored::{
+        DispatchBody, DispatchState, InterruptRef, Running, StoredAttempt, StoredClaim, StoredDispatch,
+        StoredInterrupt, StoredMailbox, TakeOver,
+    },
+};

@@ -1,0 +1,241 @@
+//! Claiming, and what becomes of leases that are over.
+
+use std::time::Duration;
+
+use super::{MailboxChange, MailboxView, desk::Desk, digest_of};
+use crate::{
+    claim::{ClaimToken, check_lease},
+    codec::Extra,
+    commit::Setting,
+    error::{Error, Result},
+    id::{DispatchId, ThreadId, WorkerId},
+    mailbox::{
+        Act, AttemptEnd, ClaimRequest, ClaimedDispatch, DispatchClaim, DispatchStatus, Missed, ReadyThread, Running,
+        StoredClaim, StoredDispatch,
+    },
+};
+
+/// A claim of one dispatch of one thread.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct ClaimOne<'a> {
+    /// Who claims.
+    pub worker: &'a WorkerId,
+    /// For how long.
+    pub lease: Duration,
+    /// Which dispatch; the first that is available if none is named.
+    pub dispatch: Option<&'a DispatchId>,
+}
+
+impl<'a> ClaimOne<'a> {
+    /// What a request asks of each thread.
+    ///
+    /// # Errors
+    /// `Invalid` for a bad lease (MB-24) or limit.
+    pub fn of(request: &'a ClaimRequest) -> Result<Self> {
+        check_lease(request.lease)?;
+        check_batch(request.limit)?;
+        Ok(Self { worker: &request.worker, lease: request.lease, dispatch: request.dispatch.as_ref() })
+    }
+}
+
+/// Refuses a batch of no items, or of more than 1,000.
+///
+/// # Errors
+/// `Invalid`.
+pub fn check_batch(limit: u32) -> Result<()> {
+    match limit {
+        1..=1_000 => Ok(()),
+        _ => Err(Error::invalid("limit", "it must be from 1 to 1000")),
+    }
+}
+
+/// What a claim of a thread gave.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is handed on at once")]
+pub enum Found {
+    /// A dispatch.
+    Claimed(ClaimedDispatch),
+    /// Nothing; with the reason if one was named.
+    Nothing(Option<Missed>),
+}
+
+/// Claims a dispatch of a thread, if it is free and something is available (MB-17 to MB-29). A lease that is over is
+/// ended first.
+///
+/// # Errors
+/// What the view ends with.
+pub fn claim(
+    view: &(impl MailboxView + ?Sized),
+    thread: &ThreadId,
+    one: ClaimOne<'_>,
+    setting: Setting<'_>,
+) -> Result<MailboxChange<Found>> {
+    let mut desk = Desk::open(view, thread, setting.now)?;
+    if let Some(id) = one.dispatch
+        && view.dispatch(id)?.is_none_or(|stored| stored.body.thread != *thread)
+    {
+        return Ok(MailboxChange::unchanged(Ok(Found::Nothing(Some(Missed::Unknown)))));
+    }
+    let mut ended = None;
+    if let Some(running) = desk.mailbox().running.clone() {
+        if !desk.is_over() {
+            let missed = one.dispatch.map(|id| match *id == running.dispatch {
+                true => Missed::NotQueued(DispatchStatus::Claimed),
+                false => Missed::Busy(running.dispatch),
+            });
+            return Ok(MailboxChange::unchanged(Ok(Found::Nothing(missed))));
+        }
+        ended = end_running(&mut desk)?;
+    }
+    let chosen = choose(&desk, one, ended)?;
+    let stored = match chosen {
+        Ok(Some(stored)) => stored,
+        Ok(None) => return Ok(desk.finish(Ok(Found::Nothing(None)))),
+        Err(missed) => return Ok(desk.finish(Ok(Found::Nothing(Some(missed))))),
+    };
+    let claimed = give(&mut desk, stored, one, setting)?;
+    Ok(desk.finish(Ok(Found::Claimed(claimed))))
+}
+
+/// What is given out of a free thread. `ended` is what a lapse left, which the view does not show yet.
+fn choose<V: MailboxView + ?Sized>(
+    desk: &Desk<'_, V>,
+    one: ClaimOne<'_>,
+    ended: Option<StoredDispatch>,
+) -> Result<std::result::Result<Option<StoredDispatch>, Missed>> {
+    if let Some(id) = one.dispatch {
+        let Some(stored) =
+            ended.filter(|ended| ended.id() == id).map_or_else(|| desk.view.dispatch(id), |e| Ok(Some(e)))?
+        else {
+            return Ok(Err(Missed::Unknown));
+        };
+        return Ok(match desk.standing(&stored).status().unwrap_or_default() {
+            DispatchStatus::Queued => Ok(Some(stored)),
+            status => Err(Missed::NotQueued(status)),
+        });
+    }
+    first(desk, ended).map(Ok)
+}
+
+/// The first that is available.
+fn first<V: MailboxView + ?Sized>(desk: &Desk<'_, V>, ended: Option<StoredDispatch>) -> Result<Option<StoredDispatch>> {
+    let ended = ended.filter(|ended| ended.state.status == DispatchStatus::Queued);
+    let waiting = match desk.view.first_available(desk.thread(), desk.mailbox().epoch, desk.now)? {
+        Some(id) => desk.view.dispatch(&id)?,
+        None => None,
+    };
+    let place = |stored: &StoredDispatch| (stored.body.priority, stored.body.number);
+    Ok([ended, waiting].into_iter().flatten().min_by_key(place))
+}
+
+fn give<V: MailboxView + ?Sized>(
+    desk: &mut Desk<'_, V>,
+    mut stored: StoredDispatch,
+    one: ClaimOne<'_>,
+    setting: Setting<'_>,
+) -> Result<ClaimedDispatch> {
+    desk.apply(&mut stored, Act::Claim)?;
+    let (number, now) = (desk.next_claim(), desk.now);
+    let token = ClaimToken::new(setting.ids.next_id());
+    let lease_until = now.saturating_add(one.lease);
+    let claim = DispatchClaim {
+        worker: one.worker.clone(),
+        number,
+        claimed_at: now,
+        lease_until,
+        started_at: None,
+        instance: None,
+        extra: Extra::default(),
+    };
+    stored.state.claim = Some(StoredClaim { claim, token: digest_of(&token), extra: Extra::default() });
+    desk.mailbox_mut().running = Some(Running {
+        dispatch: stored.id().clone(),
+        epoch: stored.state.epoch,
+        lease_until,
+        extra: Extra::default(),
+    });
+    let dispatch = stored.view();
+    desk.put(stored);
+    Ok(ClaimedDispatch::new(dispatch, token, number))
+}
+
+/// What became of a claim whose lease was over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReclaimedAs {
+    /// It is queued again.
+    Requeued(DispatchId),
+    /// It was the last attempt.
+    DeadLettered(DispatchId),
+    /// Its thread was interrupted meanwhile.
+    Superseded(DispatchId),
+}
+
+/// Ends the claim of a thread if its lease is over (MB-29, MB-36); none if there is nothing to end.
+///
+/// # Errors
+/// What the view ends with.
+pub fn lapse(
+    view: &(impl MailboxView + ?Sized),
+    thread: &ThreadId,
+    setting: Setting<'_>,
+) -> Result<MailboxChange<Option<ReclaimedAs>>> {
+    let mut desk = Desk::open(view, thread, setting.now)?;
+    let ended = if desk.is_over() { end_running(&mut desk)? } else { None };
+    let answer = ended.map(|stored| {
+        let id = stored.id().clone();
+        match stored.state.status {
+            DispatchStatus::Queued => ReclaimedAs::Requeued(id),
+            DispatchStatus::Superseded => ReclaimedAs::Superseded(id),
+            _ => ReclaimedAs::DeadLettered(id),
+        }
+    });
+    Ok(desk.finish(Ok(answer)))
+}
+
+fn end_running<V: MailboxView + ?Sized>(desk: &mut Desk<'_, V>) -> Result<Option<StoredDispatch>> {
+    let Some(running) = &desk.mailbox().running else { return Ok(None) };
+    let stored = desk.view.dispatch(&running.dispatch)?;
+    let stored = stored.ok_or_else(|| Error::corrupt("a claimed dispatch does not exist"))?;
+    end_lease(desk, stored).map(Some)
+}
+
+/// Ends an attempt whose lease is over. Gives the dispatch afterwards.
+pub(super) fn end_lease<V: MailboxView + ?Sized>(
+    desk: &mut Desk<'_, V>,
+    mut stored: StoredDispatch,
+) -> Result<StoredDispatch> {
+    if desk.standing(&stored).is_stale {
+        desk.supersede(&mut stored, Act::Lapse)?;
+    } else {
+        desk.apply(&mut stored, Act::Lapse)?;
+        let state = &mut stored.state;
+        state.attempts = state.attempts.saturating_add(1);
+        state.last_error = Some("lease expired".to_owned());
+        state.available_at = desk.now;
+        desk.end_attempt(&mut stored, AttemptEnd::LeaseExpired, None);
+    }
+    desk.put(stored.clone());
+    Ok(stored)
+}
+
+/// What a claim of a thread would give out now; none if nothing (MB-47).
+///
+/// # Errors
+/// What the view ends with.
+pub fn ready(
+    view: &(impl MailboxView + ?Sized),
+    thread: &ThreadId,
+    setting: Setting<'_>,
+) -> Result<Option<ReadyThread>> {
+    let mut desk = Desk::open(view, thread, setting.now)?;
+    let mut ended = None;
+    if desk.mailbox().running.is_some() {
+        if !desk.is_over() {
+            return Ok(None);
+        }
+        ended = end_running(&mut desk)?;
+    }
+    let found = first(&desk, ended)?;
+    Ok(found.map(|stored| ReadyThread::new(thread.clone(), stored.id().clone(), stored.body.priority)))
+}

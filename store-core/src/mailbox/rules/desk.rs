@@ -1,0 +1,202 @@
+//! A thread's mailbox while a decision about it is made: what changes, counted as it changes.
+
+use super::{MailboxChange, MailboxPlan, MailboxView, time};
+use crate::{
+    claim::ClaimNumber,
+    codec::Extra,
+    error::Result,
+    id::ThreadId,
+    mailbox::{
+        Act, Attempt, AttemptEnd, DispatchStatus, Standing, StoredAttempt, StoredDispatch, StoredInterrupt,
+        StoredMailbox, machine,
+    },
+    time::Timestamp,
+};
+
+/// How many attempts a dispatch remembers.
+const HISTORY: usize = 20;
+
+pub(super) struct Desk<'a, V: ?Sized> {
+    pub(super) view: &'a V,
+    pub(super) now: Timestamp,
+    plan: MailboxPlan,
+    changed: bool,
+}
+
+impl<'a, V: MailboxView + ?Sized> Desk<'a, V> {
+    pub(super) fn open(view: &'a V, thread: &ThreadId, now: Timestamp) -> Result<Self> {
+        let found = view.mailbox(thread)?;
+        let now = time(found.as_ref(), now);
+        let mailbox = found.unwrap_or_else(|| StoredMailbox { free_since: now, ..StoredMailbox::default() });
+        let plan = MailboxPlan {
+            thread: thread.clone(),
+            mailbox,
+            dispatches: Vec::new(),
+            purged: None,
+            interrupts: std::collections::BTreeMap::new(),
+        };
+        Ok(Self { view, now, plan, changed: false })
+    }
+
+    pub(super) const fn thread(&self) -> &ThreadId {
+        &self.plan.thread
+    }
+
+    pub(super) const fn mailbox(&self) -> &StoredMailbox {
+        &self.plan.mailbox
+    }
+
+    /// The record of the thread, to be changed.
+    pub(super) const fn mailbox_mut(&mut self) -> &mut StoredMailbox {
+        self.changed = true;
+        &mut self.plan.mailbox
+    }
+
+    pub(super) fn finish<T>(mut self, answer: Result<T>) -> MailboxChange<T> {
+        if !self.changed {
+            return MailboxChange::unchanged(answer);
+        }
+        self.plan.mailbox.revision += 1;
+        self.plan.mailbox.last_time = self.now;
+        MailboxChange { plan: Some(Box::new(self.plan)), answer }
+    }
+
+    /// The next claim number of the thread (MB-25).
+    pub(super) fn next_claim(&mut self) -> ClaimNumber {
+        let incarnation = self.view.claim_incarnation();
+        let next = match self.plan.mailbox.last_claim {
+            Some(last) if last.incarnation >= incarnation => ClaimNumber { counter: last.counter + 1, ..last },
+            _ => ClaimNumber { incarnation, counter: 1 },
+        };
+        self.mailbox_mut().last_claim = Some(next);
+        next
+    }
+
+    pub(super) fn standing(&self, stored: &StoredDispatch) -> Standing {
+        Standing {
+            status: Some(stored.state.status),
+            is_stale: stored.state.epoch < self.plan.mailbox.epoch,
+            is_last: stored.state.attempts.saturating_add(1) >= stored.body.max_attempts,
+        }
+    }
+
+    /// Whether the lease of what the thread has claimed is over: exactly at its end it is (MB-30).
+    pub(super) fn is_over(&self) -> bool {
+        self.plan.mailbox.running.as_ref().is_some_and(|running| running.lease_until <= self.now)
+    }
+
+    /// Puts a new dispatch into the queue.
+    pub(super) fn add(&mut self, stored: StoredDispatch) {
+        self.mailbox_mut().counts.queued += 1;
+        self.put(stored);
+    }
+
+    /// Notes a dispatch as it is to be written; of several notes the last counts.
+    pub(super) fn put(&mut self, stored: StoredDispatch) {
+        self.changed = true;
+        self.plan.dispatches.retain(|other| other.id() != stored.id());
+        self.plan.dispatches.push(stored);
+    }
+
+    /// Lets `act` happen to a dispatch, as the machine says. The caller sets what comes with it and puts it.
+    pub(super) fn apply(&mut self, stored: &mut StoredDispatch, act: Act) -> Result<DispatchStatus> {
+        let standing = self.standing(stored);
+        let to = machine::next(standing, act)?;
+        let (now, from) = (self.now, standing.status().unwrap_or_default());
+        let mailbox = self.mailbox_mut();
+        let left = mailbox.counts.of_mut(from);
+        *left = left.saturating_sub(1);
+        *mailbox.counts.of_mut(to) += 1;
+        if from == DispatchStatus::Claimed && to != DispatchStatus::Claimed {
+            mailbox.running = None;
+            mailbox.free_since = now;
+        }
+        let state = &mut stored.state;
+        state.status = to;
+        state.revision += 1;
+        state.updated_at = state.updated_at.max(now);
+        state.finished_at = to.is_final().then_some(now);
+        Ok(to)
+    }
+
+    /// Ends the attempt of a dispatch that was claimed, whose status is already the one afterwards.
+    pub(super) fn end_attempt(&self, stored: &mut StoredDispatch, end: AttemptEnd, settlement: Option<String>) {
+        let state = &mut stored.state;
+        let Some(held) = state.claim.take() else { return };
+        let attempt = Attempt {
+            claim: held.claim.number,
+            worker: held.claim.worker,
+            claimed_at: held.claim.claimed_at,
+            ended_at: self.now,
+            end,
+            extra: Extra::default(),
+        };
+        let available_at = (state.status == DispatchStatus::Queued).then_some(state.available_at);
+        state.history.push(StoredAttempt {
+            attempt,
+            token: held.token,
+            settlement,
+            status: state.status,
+            attempts: state.attempts,
+            available_at,
+            extra: Extra::default(),
+        });
+        let surplus = state.history.len().saturating_sub(HISTORY);
+        state.history.drain(..surplus);
+    }
+
+    /// Ends a claimed dispatch that is of an older epoch: it shows why its thread was interrupted.
+    pub(super) fn supersede(&mut self, stored: &mut StoredDispatch, act: Act) -> Result<()> {
+        self.apply(stored, act)?;
+        self.end_attempt(stored, AttemptEnd::Superseded, None);
+        let by = stored.state.epoch + 1;
+        stored.state.reason = self.interrupt(by)?.and_then(|interrupt| interrupt.reason);
+        self.release(by)
+    }
+
+    /// The interrupt that began an epoch, as it will be.
+    pub(super) fn interrupt(&self, epoch: u64) -> Result<Option<StoredInterrupt>> {
+        match self.plan.interrupts.get(&epoch) {
+            Some(planned) => Ok(planned.clone()),
+            None => self.view.interrupt(&self.plan.thread, epoch),
+        }
+    }
+
+    /// Notes an interrupt as it is to be written, or that it is to be removed.
+    pub(super) fn put_interrupt(&mut self, epoch: u64, interrupt: Option<StoredInterrupt>) {
+        self.changed = true;
+        self.plan.interrupts.insert(epoch, interrupt);
+    }
+
+    /// One dispatch less needs the interrupt that began an epoch.
+    pub(super) fn release(&mut self, epoch: u64) -> Result<()> {
+        let Some(mut interrupt) = self.interrupt(epoch)? else { return Ok(()) };
+        interrupt.holds = interrupt.holds.saturating_sub(1);
+        let kept = self.is_needed(&interrupt)?;
+        self.put_interrupt(epoch, kept.then_some(interrupt));
+        Ok(())
+    }
+
+    /// Whether something still needs an interrupt: what it superseded, its key, or that it is the newest.
+    pub(super) fn is_needed(&self, interrupt: &StoredInterrupt) -> Result<bool> {
+        let newest = self.plan.mailbox.epoch;
+        if interrupt.holds > 0 || interrupt.epoch == newest {
+            return Ok(true);
+        }
+        let recent = self.interrupt(newest)?.map(|newest| newest.recent).unwrap_or_default();
+        Ok(recent.iter().any(|known| known.epoch == interrupt.epoch))
+    }
+
+    /// Notes that a dispatch is removed.
+    pub(super) fn purge(&mut self, stored: &StoredDispatch) -> Result<()> {
+        let standing = self.standing(stored);
+        let status = standing.status().unwrap_or_default();
+        let left = self.mailbox_mut().counts.of_mut(status);
+        *left = left.saturating_sub(1);
+        self.plan.purged = Some(stored.id().clone());
+        if stored.state.status == DispatchStatus::Queued {
+            self.release(stored.state.epoch + 1)?;
+        }
+        Ok(())
+    }
+}

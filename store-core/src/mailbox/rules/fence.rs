@@ -1,0 +1,69 @@
+//! Claims under which something else is written: the fence of a commit.
+
+use super::{
+    MailboxPlan, MailboxView,
+    desk::Desk,
+    digest_of,
+    settle::{Hold, hold, lost, settle, stale},
+};
+use crate::{
+    claim::Fence,
+    commit::Setting,
+    error::{Error, Result},
+    id::ThreadId,
+    mailbox::{ClaimRef, Settlement},
+};
+
+/// Refuses a write to `thread` under a claim of this mailbox that is lost or stale (CM-31). It changes nothing.
+///
+/// A claim that this mailbox never gave out is of another mailbox, which a thread's store cannot ask: of such a one the
+/// claim number alone counts (CM-32).
+///
+/// # Errors
+/// `ClaimLost`, `StaleEpoch`; what the view ends with.
+pub fn check_claim(view: &(impl MailboxView + ?Sized), thread: &ThreadId, fence: &Fence) -> Result<()> {
+    let claim = ClaimRef::from(fence);
+    let Some(mailbox) = view.mailbox(thread)? else {
+        return match view.dispatch(&fence.dispatch)? {
+            Some(_) => Err(lost(&claim)),
+            None => Ok(()),
+        };
+    };
+    if mailbox.last_claim == Some(fence.claim)
+        && let Some(newest) = view.interrupt(thread, mailbox.epoch)?
+        && newest.take_over.is_some_and(|over| over.token == fence.token && over.claim == fence.claim)
+    {
+        return Ok(());
+    }
+    let Some(stored) = view.dispatch(&fence.dispatch)? else {
+        return if mailbox.last_claim >= Some(fence.claim) { Err(lost(&claim)) } else { Ok(()) };
+    };
+    let desk = Desk::open(view, thread, mailbox.last_time)?;
+    let is_its = |number| number == fence.claim;
+    let held = stored.state.claim.as_ref().is_some_and(|held| held.token == digest_of(&fence.token));
+    if stored.body.thread != *thread || held && !stored.state.claim.as_ref().is_some_and(|c| is_its(c.claim.number)) {
+        return Err(lost(&claim));
+    }
+    match hold(&desk, &stored, &fence.token) {
+        Hold::Live => Ok(()),
+        Hold::Stale | Hold::Superseded => Err(stale(&desk, &stored)),
+        Hold::Lost => Err(lost(&claim)),
+    }
+}
+
+/// The settlement that comes with a commit (CM-33), whose claim was checked.
+///
+/// # Errors
+/// What refuses the settlement; what the view ends with.
+pub fn settle_in_commit(
+    view: &(impl MailboxView + ?Sized),
+    fence: &Fence,
+    settlement: &Settlement,
+    setting: Setting<'_>,
+) -> Result<Box<MailboxPlan>> {
+    let claim = ClaimRef::from(fence);
+    let change = settle(view, &claim, settlement, setting)?;
+    change.answer?;
+    // Without a plan it is settled already, and its claim lost.
+    change.plan.ok_or_else(|| lost(&claim)).map_err(|error: Error| error.in_part("settle"))
+}

@@ -1,0 +1,93 @@
+//! Purging what is over, and putting dead letters back.
+
+use super::{MailboxChange, MailboxView, claim::check_batch, desk::Desk, seen};
+use crate::{
+    commit::Setting,
+    error::{Error, Result},
+    id::DispatchId,
+    limits::Limits,
+    mailbox::{Act, Dispatch, DispatchStatus, Purge, Requeue, RequeueChoice, StoredDispatch, rules::check_requests},
+    time::Timestamp,
+};
+
+impl Purge {
+    /// Refuses what no store can do.
+    ///
+    /// # Errors
+    /// `Invalid` for a bad limit.
+    pub fn check(&self) -> Result<()> {
+        check_batch(self.limit)
+    }
+}
+
+impl Requeue {
+    /// Refuses what no store can do.
+    ///
+    /// # Errors
+    /// `LimitExceeded` for too many ids, `Invalid` for a bad limit.
+    pub fn check(&self, limits: &Limits) -> Result<()> {
+        match &self.choice {
+            RequeueChoice::Ids(ids) => check_requests(ids.len(), limits),
+            RequeueChoice::Filter { limit, .. } => check_batch(*limit),
+        }
+    }
+}
+
+/// Whether a dispatch ended before `before` (MB-49).
+///
+/// # Errors
+/// What the view ends with.
+pub fn is_purgeable(view: &(impl MailboxView + ?Sized), stored: &StoredDispatch, before: Timestamp) -> Result<bool> {
+    Ok(seen(view, stored)?.finished_at.is_some_and(|end| end < before))
+}
+
+/// Removes a dispatch that ended before `before`; `false` if it did not.
+///
+/// # Errors
+/// What the view ends with.
+pub fn purge(
+    view: &(impl MailboxView + ?Sized),
+    id: &DispatchId,
+    before: Timestamp,
+    setting: Setting<'_>,
+) -> Result<MailboxChange<bool>> {
+    let Some(stored) = view.dispatch(id)? else { return Ok(MailboxChange::unchanged(Ok(false))) };
+    if !is_purgeable(view, &stored, before)? {
+        return Ok(MailboxChange::unchanged(Ok(false)));
+    }
+    let mut desk = Desk::open(view, &stored.body.thread, setting.now)?;
+    desk.purge(&stored)?;
+    Ok(desk.finish(Ok(true)))
+}
+
+/// Puts a dead letter back into the queue, or says why not (MB-50).
+///
+/// # Errors
+/// What the view ends with.
+pub fn requeue(
+    view: &(impl MailboxView + ?Sized),
+    id: &DispatchId,
+    setting: Setting<'_>,
+) -> Result<MailboxChange<Dispatch>> {
+    let refused = |error| Ok(MailboxChange::unchanged(Err(error)));
+    let Some(mut stored) = view.dispatch(id)? else { return refused(Error::not_found("dispatch", id)) };
+    let mut desk = Desk::open(view, &stored.body.thread, setting.now)?;
+    if let Err(error) = desk.apply(&mut stored, Act::Requeue) {
+        return refused(error);
+    }
+    if let Some(key) = &stored.body.dedupe_key
+        && let Some(holder) = view.last_with_key(&stored.body.thread, key)?.filter(|holder| holder != id)
+        && let Some(other) = view.dispatch(&holder)?
+        && matches!(desk.standing(&other).status(), Some(DispatchStatus::Queued | DispatchStatus::Claimed))
+    {
+        return refused(Error::already_exists("dispatch", holder));
+    }
+    let (now, epoch) = (desk.now, desk.mailbox().epoch);
+    let state = &mut stored.state;
+    state.attempts = 0;
+    state.epoch = epoch;
+    state.available_at = now;
+    let dispatch = stored.view();
+    desk.put(stored);
+    Ok(desk.finish(Ok(dispatch)))
+}

@@ -1,0 +1,252 @@
+//! Enqueueing, cancelling, interrupting.
+
+use std::sync::Arc;
+
+use super::{MailboxChange, MailboxView, desk::Desk, seen};
+use crate::{
+    claim::{ClaimToken, Fence},
+    codec::{Extra, Object, sha256},
+    commit::Setting,
+    error::{Error, Result},
+    id::DispatchId,
+    limits::{Limits, check_limit, cut_text},
+    mailbox::{
+        Act, AttemptEnd, Dispatch, DispatchBody, DispatchStatus, Enqueued, Interrupt, InterruptRef, Interrupted,
+        NewDispatch, StoredDispatch, StoredInterrupt, TakeOver, When, rules::claim::end_lease,
+    },
+};
+
+/// How many keys of interrupts a thread remembers (MB-12).
+const REMEMBERED: usize = 20;
+
+/// Enqueues a dispatch, or says why not (MB-1 to MB-9).
+///
+/// # Errors
+/// What the view ends with.
+pub fn enqueue(
+    view: &(impl MailboxView + ?Sized),
+    new: &NewDispatch,
+    setting: Setting<'_>,
+) -> Result<MailboxChange<Enqueued>> {
+    let refused = |error| Ok(MailboxChange::unchanged(Err(error)));
+    if let Err(error) = check(new, setting.limits) {
+        return refused(error);
+    }
+    let digest = digest(new);
+    if let Some(id) = &new.id
+        && let Some(stored) = view.dispatch(id)?
+    {
+        return match stored.body.digest == digest {
+            true => Ok(MailboxChange::unchanged(Ok(answer(&stored.body, true)))),
+            false => refused(Error::already_exists("dispatch", id)),
+        };
+    }
+    let mut desk = Desk::open(view, &new.thread, setting.now)?;
+    if let Some(holder) = key_holder(&mut desk, new)? {
+        return refused(Error::already_exists("dispatch", holder));
+    }
+    let id = match &new.id {
+        Some(id) => id.clone(),
+        None => DispatchId::new(setting.ids.next_id())?,
+    };
+    let now = desk.now;
+    let mailbox = desk.mailbox_mut();
+    mailbox.last_number += 1;
+    let body = Arc::new(DispatchBody {
+        id,
+        thread: new.thread.clone(),
+        run: new.run.clone(),
+        payload: new.payload.clone(),
+        priority: new.priority,
+        dedupe_key: new.dedupe_key.clone(),
+        available_at: new.available.after(now),
+        max_attempts: new.max_attempts,
+        epoch: mailbox.epoch,
+        number: mailbox.last_number,
+        created_at: now,
+        digest,
+        extra: Extra::default(),
+    });
+    let enqueued = answer(&body, false);
+    desk.add(StoredDispatch::enqueued(body));
+    Ok(desk.finish(Ok(enqueued)))
+}
+
+fn check(new: &NewDispatch, limits: &Limits) -> Result<()> {
+    if new.max_attempts == 0 {
+        return Err(Error::invalid("max_attempts", "it is 1 or more"));
+    }
+    check_limit("record bytes", new.payload_bytes(), limits.record_bytes)
+}
+
+fn answer(body: &DispatchBody, deduplicated: bool) -> Enqueued {
+    Enqueued {
+        id: body.id.clone(),
+        thread: body.thread.clone(),
+        number: body.number,
+        epoch: body.epoch,
+        available_at: body.available_at,
+        created_at: body.created_at,
+        deduplicated,
+    }
+}
+
+/// Everything that the caller gave.
+fn digest(new: &NewDispatch) -> String {
+    let mut text = String::new();
+    let mut object = Object::open(&mut text);
+    object
+        .field("thread", &new.thread)
+        .field("run", &new.run)
+        .maybe("payload", new.payload.as_ref())
+        .field("priority", &new.priority)
+        .maybe("dedupe_key", new.dedupe_key.as_ref())
+        .field("max_attempts", &new.max_attempts);
+    match new.available {
+        When::Now => {}
+        When::At(time) => drop(object.field("at", &time)),
+        When::In(delay) => drop(object.field("in", &delay.as_nanos().to_string())),
+    }
+    object.close();
+    format!("1:{}", sha256(&text))
+}
+
+/// The dispatch that holds the key of a new one. A claim whose lease is over is ended first, as a claim would (MB-29).
+fn key_holder<V: MailboxView + ?Sized>(desk: &mut Desk<'_, V>, new: &NewDispatch) -> Result<Option<DispatchId>> {
+    let Some(key) = &new.dedupe_key else { return Ok(None) };
+    let Some(id) = desk.view.last_with_key(&new.thread, key)? else { return Ok(None) };
+    let Some(stored) = desk.view.dispatch(&id)? else { return Ok(None) };
+    let mut status = desk.standing(&stored).status();
+    if status == Some(DispatchStatus::Claimed) && desk.is_over() {
+        status = Some(end_lease(desk, stored)?.state.status);
+    }
+    let is_held = matches!(status, Some(DispatchStatus::Queued | DispatchStatus::Claimed));
+    Ok(is_held.then_some(id))
+}
+
+/// Cancels a queued dispatch, or says why not (MB-11).
+///
+/// # Errors
+/// What the view ends with.
+pub fn cancel(
+    view: &(impl MailboxView + ?Sized),
+    id: &DispatchId,
+    setting: Setting<'_>,
+) -> Result<MailboxChange<Dispatch>> {
+    let Some(mut stored) = view.dispatch(id)? else {
+        return Ok(MailboxChange::unchanged(Err(Error::not_found("dispatch", id))));
+    };
+    let mut desk = Desk::open(view, &stored.body.thread, setting.now)?;
+    if let Err(error) = desk.apply(&mut stored, Act::Cancel) {
+        return Ok(MailboxChange::unchanged(Err(error)));
+    }
+    let dispatch = seen(view, &stored)?;
+    desk.put(stored);
+    Ok(desk.finish(Ok(dispatch)))
+}
+
+/// Interrupts a thread (MB-12, MB-13, MB-53).
+///
+/// # Errors
+/// What the view ends with.
+pub fn interrupt(
+    view: &(impl MailboxView + ?Sized),
+    request: &Interrupt,
+    setting: Setting<'_>,
+) -> Result<MailboxChange<Interrupted>> {
+    let mut desk = Desk::open(view, &request.thread, setting.now)?;
+    let before = desk.interrupt(desk.mailbox().epoch)?;
+    let mut recent = before.as_ref().map(|before| before.recent.clone()).unwrap_or_default();
+    let known = recent.iter().find(|known| Some(&known.key) == request.key.as_ref());
+    if let Some(first) = known.map(|known| desk.interrupt(known.epoch)).transpose()?.flatten() {
+        return Ok(MailboxChange::unchanged(Ok(interrupted(&first, true))));
+    }
+    let running = desk.mailbox().running.clone();
+    let (now, old) = (desk.now, desk.mailbox().epoch);
+    let take_over = if request.take_over { Some(take_over(&mut desk, request, setting)?) } else { None };
+    let mailbox = desk.mailbox_mut();
+    let superseded = std::mem::take(&mut mailbox.counts.queued);
+    mailbox.counts.superseded += superseded;
+    mailbox.epoch += 1;
+    let epoch = mailbox.epoch;
+    let still_held = running.as_ref().is_some_and(|running| running.epoch == old && take_over.is_none());
+    if let Some(key) = &request.key {
+        recent.push(InterruptRef { key: key.clone(), epoch, extra: Extra::default() });
+    }
+    let forgotten = recent.drain(..recent.len().saturating_sub(REMEMBERED)).map(|known| known.epoch);
+    let doubtful: Vec<_> = forgotten.chain(before.map(|before| before.epoch)).collect();
+    let interrupt = StoredInterrupt {
+        epoch,
+        at: now,
+        reason: reason(request, setting.limits),
+        superseded,
+        claimed: running.map(|running| running.dispatch),
+        take_over,
+        holds: superseded + u64::from(still_held),
+        recent,
+        extra: Extra::default(),
+    };
+    let answer = interrupted(&interrupt, false);
+    desk.put_interrupt(epoch, Some(interrupt));
+    for epoch in doubtful {
+        if let Some(old) = desk.interrupt(epoch)?
+            && !desk.is_needed(&old)?
+        {
+            desk.put_interrupt(epoch, None);
+        }
+    }
+    Ok(desk.finish(Ok(answer)))
+}
+
+fn reason(request: &Interrupt, limits: &Limits) -> Option<String> {
+    request.reason.clone().map(|mut reason| {
+        cut_text(&mut reason, limits);
+        reason
+    })
+}
+
+/// Ends what the thread has claimed, and uses up a claim number.
+fn take_over<V: MailboxView + ?Sized>(
+    desk: &mut Desk<'_, V>,
+    request: &Interrupt,
+    setting: Setting<'_>,
+) -> Result<TakeOver> {
+    let held = match &desk.mailbox().running {
+        Some(running) => desk.view.dispatch(&running.dispatch)?,
+        None => None,
+    };
+    let dispatch = match held {
+        Some(mut stored) if stored.state.epoch < desk.mailbox().epoch => {
+            desk.supersede(&mut stored, Act::TakeOver)?;
+            let id = stored.id().clone();
+            desk.put(stored);
+            id
+        }
+        Some(mut stored) => {
+            desk.apply(&mut stored, Act::TakeOver)?;
+            desk.end_attempt(&mut stored, AttemptEnd::Superseded, None);
+            stored.state.reason = reason(request, setting.limits);
+            let id = stored.id().clone();
+            desk.put(stored);
+            id
+        }
+        None => DispatchId::new(setting.ids.next_id())?,
+    };
+    let token = ClaimToken::new(setting.ids.next_id());
+    Ok(TakeOver { dispatch, token, claim: desk.next_claim(), extra: Extra::default() })
+}
+
+fn interrupted(interrupt: &StoredInterrupt, deduplicated: bool) -> Interrupted {
+    let fence = interrupt
+        .take_over
+        .as_ref()
+        .map(|over| Fence::new(over.dispatch.clone(), over.token.clone(), interrupt.epoch, over.claim));
+    Interrupted {
+        epoch: interrupt.epoch,
+        superseded: interrupt.superseded,
+        claimed: interrupt.claimed.clone(),
+        fence,
+        at: interrupt.at,
+        deduplicated,
+    }
+}
