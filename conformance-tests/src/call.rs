@@ -3,12 +3,13 @@
 use std::{future::Future, pin::Pin, time::Duration};
 
 use store_core::{
-    AppendEvents, AppendPending, ClaimOutbox, ClaimToken, Commit, CommitCoordinator, ContextRequest, DeleteRequest,
-    EntryId, EntryQuery, EventFilter, EventQuery, EventStore, Expect, ExtendOutbox, Message, NewEvent, NewInput,
-    NewThread, OutboxFilter, OutboxQuery, OutboxSettlement, OutboxStore, PageRequest, PendingStore, PendingUpdate,
-    PruneRequest, PurgeOutbox, Reorder, RequeueOutbox, Result, RunChange, RunFilter, RunQuery, RunStatus, Scope,
-    SettleOutbox, Silent, Start, StateChange, StateOp, Subscribe, ThreadFilter, ThreadId, ThreadPatch, ThreadQuery,
-    ThreadRunStore, Timestamp, TrimBefore, TrimRequest,
+    AppendEvents, AppendPending, ClaimOutbox, ClaimRef, ClaimRequest, ClaimToken, Commit, CommitCoordinator,
+    ContextRequest, DeleteRequest, DispatchQuery, EntryId, EntryQuery, EventFilter, EventQuery, EventStore, Expect,
+    ExtendOutbox, Interrupt, MailboxStore, Message, NewDispatch, NewEvent, NewInput, NewThread, OutboxFilter,
+    OutboxQuery, OutboxSettlement, OutboxStore, PageRequest, PendingStore, PendingUpdate, PruneRequest, Purge,
+    PurgeOutbox, Reorder, Requeue, RequeueOutbox, Result, RunChange, RunFilter, RunQuery, RunStatus, Scope,
+    SettleOutbox, Settlement, Silent, Start, StateChange, StateOp, Subscribe, ThreadFilter, ThreadId, ThreadPatch,
+    ThreadQuery, ThreadRunStore, Timestamp, TrimBefore, TrimRequest,
 };
 
 use crate::given::{id, said, say_keyed};
@@ -118,5 +119,28 @@ pub(crate) fn of_outbox<'a>(outbox: &'a dyn OutboxStore) -> Calls<'a> {
         ("count_outbox", call(async { outbox.count_outbox(&OutboxFilter::default()).await })),
         ("requeue_outbox", call(outbox.requeue_outbox(RequeueOutbox::oldest(1)))),
         ("purge_outbox", call(outbox.purge_outbox(PurgeOutbox::new(Timestamp::MIN)))),
+    ]
+}
+
+/// Calls on the mailbox of a thread, none of which finds a dispatch.
+pub(crate) fn of_mailbox<'a>(mailbox: &'a dyn MailboxStore, t: &'a ThreadId) -> Calls<'a> {
+    let claim = || ClaimRef::new(id("d"), ClaimToken::new("token"));
+    let lease = Duration::from_secs(1);
+    vec![
+        ("enqueue", call(mailbox.enqueue(vec![NewDispatch::new(t.clone(), id("r"))]))),
+        ("cancel", call(async move { mailbox.cancel(&id("d")).await })),
+        ("interrupt", call(mailbox.interrupt(Interrupt::new(t.clone())))),
+        ("claim", call(mailbox.claim(ClaimRequest::new(id("w"), lease)))),
+        ("extend", call(async move { mailbox.extend(&claim(), lease).await })),
+        ("start", call(async move { mailbox.start(&claim(), id("i")).await })),
+        ("settle", call(mailbox.settle(vec![(claim(), Settlement::Release)]))),
+        ("load_dispatch", call(async move { mailbox.load_dispatch(&id("d")).await })),
+        ("list_dispatches", call(mailbox.list_dispatches(DispatchQuery::default()))),
+        ("count_dispatches", call(mailbox.count_dispatches(None))),
+        ("list_ready_threads", call(mailbox.list_ready_threads(PageRequest::default()))),
+        ("load_epoch", call(mailbox.load_epoch(t))),
+        ("reclaim", call(mailbox.reclaim(1))),
+        ("purge", call(mailbox.purge(Purge::new(Timestamp::MAX)))),
+        ("requeue", call(mailbox.requeue(Requeue::ids([id("d")])))),
     ]
 }

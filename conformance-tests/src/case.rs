@@ -60,6 +60,8 @@ pub enum Need {
     Beside,
     /// To change stored bytes.
     Damage,
+    /// A commit that checks a claim of the store's own mailbox in its atomic step: the capability `fenced`.
+    Fenced,
 }
 
 /// The contracts that have a list of cases.
@@ -75,6 +77,8 @@ pub enum Contract {
     PendingStore,
     /// Events, and commits that append them.
     EventStore,
+    /// The mailbox, and commits under its claims.
+    MailboxStore,
     /// The outbox, and commits that write to it.
     OutboxStore,
 }
@@ -97,7 +101,11 @@ pub enum Status {
 
 /// Runs one case against a new store of `fixture`.
 pub async fn run_case(contract: Contract, case: &'static Case, fixture: &Arc<dyn Fixture>) -> Status {
-    match case.needs.iter().find_map(|need| fixture.lack(*need)) {
+    let lack = |need: &Need| match need {
+        Need::Fenced if !fixture.capabilities().fenced => Some(Lack::Unsupported("its commits check no claims")),
+        need => fixture.lack(*need),
+    };
+    match case.needs.iter().find_map(lack) {
         Some(Lack::Unsupported(reason)) => return Status::Unsupported(reason.to_owned()),
         Some(Lack::NotRun(reason)) => return Status::NotRun(reason.to_owned()),
         None => {}

@@ -35,8 +35,6 @@ const fn line(id: &'static str, place: Place, what: &'static str) -> Elsewhere {
 pub static ELSEWHERE: &[Elsewhere] = &[
     line("ER-4", Place::Faults, "a connection that breaks while a call is sent, and after"),
     line("PR-2", Place::Types, "what a store may lack stands behind an `Option`"),
-    line("PR-4", Place::Waits, "the mailbox: no call of threads and commits knows a worker's clock"),
-    line("PR-6", Place::Waits, "the mailbox: there are no leases yet"),
     line("PR-15", Place::Benchmarks, "cost over the length of the history, the threads and the backlog"),
     line("PR-18", Place::Backends, "stores written by every release, kept as files, and one of a newer release"),
     line("PR-21", Place::Faults, "when an effect that was unknown comes"),
@@ -47,6 +45,8 @@ pub static ELSEWHERE: &[Elsewhere] = &[
     line("CX-12", Place::Benchmarks, "a context over the length of the log and of the path"),
     line("EV-18", Place::Waits, "a backend with a connection"),
     line("EV-21", Place::Waits, "a backend for several processes"),
-    line("CM-31", Place::Waits, "the mailbox"),
-    line("CM-33", Place::Waits, "the mailbox"),
+    line("MB-7", Place::Waits, "a backend that keeps dedupe keys apart from dispatches"),
+    line("MB-28", Place::Waits, "the benchmark of claims beside a backlog"),
+    line("MB-48", Place::Types, "no read of the mailbox is answered by an index that may be late"),
+    line("MB-55", Place::Waits, "a mailbox on a medium that can be damaged"),
 ];

@@ -7,6 +7,7 @@
 //! conformance_tests::commit_coordinator!(crate::fixture());
 //! conformance_tests::pending_store!(crate::fixture());
 //! conformance_tests::event_store!(crate::fixture());
+//! conformance_tests::mailbox_store!(crate::fixture());
 //! ```
 //!
 //! `histories!` and `model!` add histories of many tasks, and random ones beside a model. [`run`] runs the same cases
@@ -17,8 +18,8 @@
 //! - [`Case`], [`Given`], [`Verdict`]: a case, what it gets, how it ends; [`check`] and [`given`] are for its body
 //! - `list`: which cases belong to which contract; [`ELSEWHERE`]: promises that are tested in another place
 //! - [`history`]: histories of many tasks at once, and a checker of linearizability; [`model`]: a store to compare with
-//! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, `event`, and
-//!   those that all contracts share: `tenant`, `page`, `ids`, `errors`, `process`
+//! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, `event`,
+//!   `mailbox`, and those that all contracts share: `tenant`, `page`, `ids`, `errors`, `process`
 //!
 //! # A new case
 //! Write `pub(super) async fn name(given: &Given) -> Verdict` in a file of its area; its documentation is the rule.
@@ -48,6 +49,7 @@ mod errors;
 mod event;
 mod ids;
 mod log;
+mod mailbox;
 mod outbox;
 mod page;
 mod pending;

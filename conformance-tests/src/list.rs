@@ -93,6 +93,17 @@ macro_rules! event_store {
     };
 }
 
+/// Runs every case of the mailbox, and those that all contracts share, each as a test of its own. The fixture is an
+/// expression that makes one, by a path from the root: `crate::fixture()`.
+#[macro_export]
+macro_rules! mailbox_store {
+    ($fixture:expr) => {
+        mod mailbox_store {
+            $crate::area_tests! { [MailboxStore $fixture] mailbox tenant page ids errors process }
+        }
+    };
+}
+
 /// Runs every case of the outbox, and those that all contracts share, each as a test of its own. The fixture is an
 /// expression that makes one, by a path from the root: `crate::fixture()`.
 #[macro_export]
@@ -106,8 +117,14 @@ macro_rules! outbox_store {
 
 impl Contract {
     /// Every contract that has a list.
-    pub const ALL: &'static [Self] =
-        &[Self::ThreadRunStore, Self::CommitCoordinator, Self::PendingStore, Self::EventStore, Self::OutboxStore];
+    pub const ALL: &'static [Self] = &[
+        Self::ThreadRunStore,
+        Self::CommitCoordinator,
+        Self::PendingStore,
+        Self::EventStore,
+        Self::MailboxStore,
+        Self::OutboxStore,
+    ];
 
     /// The cases of its list, area by area.
     pub(crate) fn cases(self) -> impl Iterator<Item = &'static Case> {
@@ -116,6 +133,7 @@ impl Contract {
             Self::CommitCoordinator => area_slices!(commit tenant page ids errors process),
             Self::PendingStore => area_slices!(pending tenant page ids errors process),
             Self::EventStore => area_slices!(event tenant page ids errors process),
+            Self::MailboxStore => area_slices!(mailbox tenant page ids errors process),
             Self::OutboxStore => area_slices!(outbox tenant page ids errors process),
         };
         areas.into_iter().flatten()

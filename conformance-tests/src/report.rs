@@ -94,6 +94,7 @@ async fn contracts_of(fixture: &Arc<dyn Fixture>) -> Result<Vec<Contract>, Refus
         Contract::CommitCoordinator => stores.commits.is_some(),
         Contract::PendingStore => stores.pending.is_some(),
         Contract::EventStore => stores.events.is_some(),
+        Contract::MailboxStore => stores.mailbox.is_some(),
         Contract::OutboxStore => stores.outbox.is_some(),
     };
     let present = Contract::ALL.iter().copied().filter(has).collect();

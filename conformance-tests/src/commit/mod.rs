@@ -1,6 +1,7 @@
 //! Cases of commits (CM).
 
 mod atomic;
+mod claim;
 mod draft;
 mod fence;
 mod guard;
@@ -62,6 +63,15 @@ macro_rules! commit {
             fence: a_fence_can_be_reset ["CM-42"] [];
             fence: an_update_takes_a_fence ["CM-44"] [];
             fence: claims_outlive_a_reopen ["CM-32", "CM-44"] [Reopen];
+            claim: a_lost_claim_writes_nothing ["CM-31"] [Fenced, Time];
+            claim: a_stale_claim_writes_nothing ["CM-31", "MB-33"] [Fenced, Time];
+            claim: a_commit_settles_its_claim ["CM-33", "CM-1"] [Fenced];
+            claim: a_refused_commit_settles_nothing ["CM-33", "CM-43", "CM-1"] [Fenced];
+            claim: a_repeat_of_a_settling_commit_gives_its_receipt ["CM-33", "CM-10", "CM-11"] [Fenced];
+            claim: a_claim_is_checked_wherever_a_fence_is ["CM-44", "CM-31"] [Fenced, Time];
+            claim: a_lease_that_nobody_took_still_writes ["CM-31", "MB-31"] [Fenced, Time];
+            claim: a_settling_commit_races_with_a_claim ["CM-31", "CM-33"] [Fenced, Time, Race];
+            claim: settling_needs_a_fence ["CM-33"] [];
             limits: a_commit_has_a_thousand_entries_at_most ["CM-36", "ER-9"] [];
             limits: state_has_a_thousand_keys_at_most ["CM-36", "ER-9"] [];
             limits: state_has_a_megabyte_at_most ["CM-36", "ER-9"] [];

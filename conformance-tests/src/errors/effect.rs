@@ -1,7 +1,8 @@
 //! Refused calls have no effect, not at once and not later.
 
 use store_core::{
-    ContextRequest, EntryQuery, Expect, Page, PageRequest, RunQuery, Silent, TenantStores, ThreadPatch, ThreadQuery,
+    ContextRequest, DispatchQuery, EntryQuery, Expect, Page, PageRequest, RunQuery, Silent, TenantStores, ThreadPatch,
+    ThreadQuery,
 };
 
 use super::refusals::{prepare, refused_calls};
@@ -26,6 +27,11 @@ pub(crate) async fn everything(stores: &TenantStores) -> Result<Vec<String>, Fai
         all.push(format!("{:?}", threads.load_context(&thread.id, ContextRequest::head()).await?));
     }
     all.extend(lines("runs", &threads.list_runs(RunQuery::default()).await?));
+    if let Some(mailbox) = &stores.mailbox {
+        all.extend(lines("dispatches", &mailbox.list_dispatches(DispatchQuery::default()).await?));
+        all.extend(lines("ready", &mailbox.list_ready_threads(PageRequest::default()).await?));
+        all.push(format!("{:?}", mailbox.count_dispatches(None).await?));
+    }
     Ok(all)
 }
 

@@ -1,9 +1,9 @@
 //! Refusals of requests whose ids and names are as long as they may be.
 
 use store_core::{
-    AppendEvents, AppendPending, ClaimToken, Commit, DeleteRequest, Error, Expect, InputRef, Json, Message, NewEvent,
-    NewInput, NewOutboxRow, NewThread, OutboxSettlement, PendingUpdate, RequeueOutbox, Scope, SettleOutbox,
-    StateChange, StateOp, TenantStores, ThreadFields, ThreadPatch,
+    AppendEvents, AppendPending, ClaimRef, ClaimToken, Commit, DeleteRequest, Error, Expect, InputRef, Json, Message,
+    NewDispatch, NewEvent, NewInput, NewOutboxRow, NewThread, OutboxSettlement, PendingUpdate, RequeueOutbox, Scope,
+    SettleOutbox, Settlement, StateChange, StateOp, TenantStores, ThreadFields, ThreadPatch,
 };
 
 use crate::{
@@ -18,6 +18,7 @@ pub(super) async fn refused_with(contract: Contract, stores: &TenantStores, long
         Contract::CommitCoordinator => of_commits(stores, long).await,
         Contract::PendingStore => of_pending(stores, long).await,
         Contract::EventStore => of_events(stores, long).await,
+        Contract::MailboxStore => of_mailbox(stores, long).await,
         Contract::OutboxStore => of_outbox(stores, long).await,
     };
     ends.into_iter().filter_map(|(call, ended)| Some((call, ended.err()?))).collect()
@@ -76,6 +77,21 @@ async fn of_events(stores: &TenantStores, long: &str) -> Vec<(&'static str, stor
     vec![
         ("long event key", events.append_events(keyed("y")).await.map(drop)),
         ("long scope", events.append_events(other).await.map(drop)),
+    ]
+}
+
+async fn of_mailbox(stores: &TenantStores, long: &str) -> Vec<(&'static str, store_core::Result<()>)> {
+    let Some(mailbox) = &stores.mailbox else { return Vec::new() };
+    let work = || NewDispatch::new(id(long), id(long)).with_id(id(long));
+    let _kept = mailbox.enqueue(vec![work()]).await;
+    let again = mailbox.enqueue(vec![work().with_priority(1)]).await;
+    let claim = ClaimRef::new(id(long), ClaimToken::new(long));
+    let settled = mailbox.settle(vec![(claim.clone(), Settlement::Release)]).await;
+    vec![
+        ("long dispatch", again.and_then(|mut answers| answers.remove(0)).map(drop)),
+        ("long dispatch: cancel", mailbox.cancel(&id(&long.to_uppercase())).await.map(drop)),
+        ("long claim: start", mailbox.start(&claim, id(long)).await.map(drop)),
+        ("long claim: settle", settled.and_then(|mut answers| answers.remove(0)).map(drop)),
     ]
 }
 

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use store_core::{
-    AppendEvents, AppendPending, ChildStrategy, ClaimNumber, ClaimOutbox, ClaimToken, Commit, ContextRequest, Cursor,
-    Decision, DecisionAction, DeleteRequest, EntryQuery, Error, EventQuery, Expect, ExtendOutbox, Fence, InputRef,
-    Json, Label, Message, NewEntry, NewEvent, NewInput, NewOutboxRow, NewThread, OutboxQuery, OutboxSettlement,
-    PageRequest, PendingUpdate, PruneRequest, PurgeOutbox, Reorder, RequeueOutbox, Result, Role, RunChange, RunOutcome,
-    RunStatus, Scope, SettleOutbox, Start, StateChange, StateOp, Subscribe, TenantStores, ThreadFields, ThreadId,
+    AppendEvents, AppendPending, ChildStrategy, ClaimNumber, ClaimOutbox, ClaimRef, ClaimRequest, ClaimToken, Commit,
+    ContextRequest, Cursor, Decision, DecisionAction, DeleteRequest, Direction, DispatchOrder, DispatchQuery, Enqueued,
+    EntryQuery, Error, EventQuery, Expect, ExtendOutbox, Fence, InputRef, Json, Label, Message, NewDispatch, NewEntry,
+    NewEvent, NewInput, NewOutboxRow, NewThread, OutboxQuery, OutboxSettlement, PageRequest, PendingUpdate,
+    PruneRequest, Purge, PurgeOutbox, Reorder, Requeue, RequeueOutbox, Result, Role, RunChange, RunOutcome, RunStatus,
+    Scope, SettleOutbox, Settlement, Start, StateChange, StateOp, Subscribe, TenantStores, ThreadFields, ThreadId,
     ThreadPatch, ThreadQuery, Timestamp, TrimBefore, TrimRequest, Version,
 };
 
@@ -49,6 +50,14 @@ pub(crate) async fn prepare(stores: &TenantStores) -> std::result::Result<(), Fa
     ] {
         let _receipt = commits.commit(commit).await?;
     }
+    if let Some(mailbox) = &stores.mailbox {
+        let work = |name: &str| NewDispatch::new(id("t"), id("r")).with_id(id(name)).with_payload(Json::null());
+        let queued = work("queued").with_dedupe_key(id("dedupe")).with_payload(Json::of(CANARY)?);
+        for answer in mailbox.enqueue(vec![queued, work("cancelled")]).await? {
+            answer?;
+        }
+        mailbox.cancel(&id("cancelled")).await?;
+    }
     let inputs = AppendPending::new(id("t"), [input("i"), input("consumed")]);
     commits.pending().append_pending(inputs).await?;
     let _receipt = commits.commit(consuming("taken", "consumed", 1)).await?;
@@ -83,6 +92,7 @@ pub(crate) async fn refused_calls(
         Contract::CommitCoordinator => of_commits(stores).await,
         Contract::PendingStore => of_pending(stores).await,
         Contract::EventStore => of_events(stores).await,
+        Contract::MailboxStore => of_mailbox(stores).await,
         Contract::OutboxStore => of_outbox(stores).await,
     };
     ends.into_iter()
@@ -269,5 +279,42 @@ fn refused_commits() -> Vec<(&'static str, Commit)> {
         ("state type", state(StateOp::Add(1))),
         ("parent", Commit::new(id("new")).expecting(Expect::Absent).entry(said("x")).creating(below("unknown"))),
         ("unknown", say(&id("new"), other, CANARY)),
+    ]
+}
+
+async fn of_mailbox(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
+    let Some(mailbox) = &stores.mailbox else { return Vec::new() };
+    let work = |name: &str| NewDispatch::new(id("t"), id("r")).with_id(id(name)).with_payload(Json::null());
+    let first = |answers: Result<Vec<Result<Enqueued>>>| answers.and_then(|mut answers| answers.remove(0)).map(drop);
+    let forged = PageRequest::first(2).after(Cursor::from_text("forged"));
+    let claim = ClaimRef::new(id("queued"), ClaimToken::new(CANARY));
+    let lease = Duration::from_secs(1);
+    let nobody = ClaimRequest::new(id("w"), Duration::ZERO);
+    let by_claim = DispatchQuery::default().ordered(DispatchOrder::Claim, Direction::Forward);
+    let error = Settlement::DeadLetter { error: CANARY.to_owned() };
+    let settled = mailbox.settle(vec![(claim.clone(), error)]).await;
+    let requeued = mailbox.requeue(Requeue::ids([id("queued")])).await;
+    let mut nothing = Purge::new(Timestamp::MAX);
+    nothing.limit = 0;
+    vec![
+        ("enqueue: taken", first(mailbox.enqueue(vec![work("queued")]).await)),
+        ("enqueue: key", first(mailbox.enqueue(vec![work("other").with_dedupe_key(id("dedupe"))]).await)),
+        ("enqueue: attempts", first(mailbox.enqueue(vec![work("other").with_max_attempts(0)]).await)),
+        ("enqueue: many", mailbox.enqueue(vec![work("other"); 1_001]).await.map(drop)),
+        ("cancel: unknown", mailbox.cancel(&id("unknown")).await.map(drop)),
+        ("cancel: over", mailbox.cancel(&id("cancelled")).await.map(drop)),
+        ("claim: lease", mailbox.claim(nobody).await.map(drop)),
+        ("claim: limit", mailbox.claim(ClaimRequest::new(id("w"), lease).up_to(0)).await.map(drop)),
+        ("extend: lost", mailbox.extend(&claim, lease).await.map(drop)),
+        ("extend: lease", mailbox.extend(&claim, Duration::ZERO).await.map(drop)),
+        ("start: lost", mailbox.start(&claim, id("i")).await.map(drop)),
+        ("settle: lost", settled.and_then(|mut answers| answers.remove(0)).map(drop)),
+        ("list: cursor", mailbox.list_dispatches(DispatchQuery::default().with_page(forged.clone())).await.map(drop)),
+        ("list: order", mailbox.list_dispatches(by_claim).await.map(drop)),
+        ("ready: cursor", mailbox.list_ready_threads(forged).await.map(drop)),
+        ("ready: limit", mailbox.list_ready_threads(PageRequest::first(0)).await.map(drop)),
+        ("reclaim: limit", mailbox.reclaim(0).await.map(drop)),
+        ("purge: limit", mailbox.purge(nothing).await.map(drop)),
+        ("requeue: queued", requeued.and_then(|mut answers| answers.remove(0).1).map(drop)),
     ]
 }

@@ -1,8 +1,8 @@
 //! The names of persisted enum values, which never change their meaning.
 
 use store_core::{
-    BodyKind, Boundary, DecisionAction, Entry, EventVisibility, Granularity, OutboxStatus, Role, RunPhase, RunStatus,
-    Visibility, WaitingReason, codec::Codec,
+    AttemptEnd, BodyKind, Boundary, DecisionAction, DispatchStatus, Entry, EventVisibility, Granularity, OutboxStatus,
+    Role, RunPhase, RunStatus, Visibility, WaitingReason, codec::Codec,
 };
 
 use crate::{
@@ -29,6 +29,9 @@ pub(super) async fn names_never_change(_given: &Given) -> Verdict {
     pinned(Boundary::ALL, "interrupt next_step on_natural_end new_run resume_input")?;
     pinned(Granularity::ALL, "batch one")?;
     pinned(DecisionAction::ALL, "resume cancel")?;
+    pinned(DispatchStatus::ALL, "queued claimed acked cancelled superseded dead_letter")?;
+    let ends = "acked retried snoozed released dead_lettered cancelled lease_expired superseded";
+    pinned(AttemptEnd::ALL, ends)?;
     pinned(EventVisibility::ALL, "public internal audit sensitive")?;
     pinned(OutboxStatus::ALL, "pending claimed delivered dead_letter")?;
     pinned(WaitingReason::ALL, "tool_permission user_input background_tasks external_event rate_limit manual_pause")
@@ -40,6 +43,7 @@ pub(super) async fn unknown_names_of_closed_enums_are_refused(_given: &Given) ->
         expect(Role::read(text).is_err() && Visibility::read(text).is_err(), text)?;
         expect(EventVisibility::read(text).is_err() && OutboxStatus::read(text).is_err(), text)?;
         expect(Boundary::read(text).is_err() && Granularity::read(text).is_err(), text)?;
+        expect(DispatchStatus::read(text).is_err() && AttemptEnd::read(text).is_err(), text)?;
         expect(WaitingReason::read(text).is_err() && RunPhase::read(text).is_err(), text)?;
     }
     for text in [

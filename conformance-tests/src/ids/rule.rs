@@ -2,8 +2,8 @@
 
 use store_core::{
     AgentId, CausationId, CommitKey, CorrelationId, DedupeKey, DispatchId, EntryId, ErrorKind, EventId, EventKey,
-    EventKind, IdSource, Json, LaneId, MAX_ID_BYTES, OrderKey, OutboxId, OutboxTarget, ResourceId, Result, RunId,
-    TenantId, ThreadId, Timestamp, Uuids, WorkerId, WriterId, codec::Codec,
+    EventKind, IdSource, InstanceId, InterruptKey, Json, LaneId, MAX_ID_BYTES, OrderKey, OutboxId, OutboxTarget,
+    ResourceId, Result, RunId, TenantId, ThreadId, Timestamp, Uuids, WorkerId, WriterId, codec::Codec,
 };
 
 use super::corpus::hostile;
@@ -23,7 +23,7 @@ macro_rules! makers {
     }),*] };
 }
 
-const MAKERS: [Maker; 20] = makers!(
+const MAKERS: [Maker; 22] = makers!(
     TenantId,
     ThreadId,
     EntryId,
@@ -43,7 +43,9 @@ const MAKERS: [Maker; 20] = makers!(
     OutboxId,
     LaneId,
     OutboxTarget,
-    OrderKey
+    OrderKey,
+    InstanceId,
+    InterruptKey
 );
 
 /// An id that is empty, blank, longer than 256 bytes or holds a control character is `Invalid` when it is made and

@@ -10,7 +10,7 @@ use store_core::{
 use super::{
     bug::Bug,
     commit::{Setting, check_fence, new_slot},
-    shape,
+    mailbox, shape,
     world::{Slot, Tenant},
 };
 
@@ -64,6 +64,7 @@ pub(super) fn update(
     let (expect, setting) = with;
     let mut slot = tenant.threads.get(id).cloned().ok_or_else(|| Error::not_found("thread", id))?;
     let mut memory = tenant.ids.get(id).cloned().unwrap_or_default();
+    mailbox::check_fence(&tenant.mail, id, patch.fence.as_ref(), setting.bug)?;
     check_fence(&mut memory, patch.fence.as_ref(), setting.bug)?;
     check_revision(expect, slot.thread.revision)?;
     let fields = patched(&slot.thread, patch, setting.bug);

@@ -179,6 +179,38 @@ bugs! {
     SubscriberSkips = "event::a_subscriber_gets_history_and_what_comes",
     /// A refused commit leaves its events.
     RefusedEventsStay = "event::a_refused_commit_appends_nothing",
+    /// Any token settles, extends and starts what is claimed.
+    TokenUnchecked = "mailbox::an_old_holder_writes_nothing",
+    /// Extending a claim that another worker took since brings it back.
+    ExtendRevives = "mailbox::a_lease_that_is_over_is_claimable",
+    /// An interrupt supersedes, and leaves the epoch.
+    InterruptLeavesTheEpoch = "mailbox::an_interrupt_supersedes_what_is_queued",
+    /// A claim gives the dedupe key back.
+    KeyFreedByAClaim = "mailbox::a_key_is_taken_until_its_dispatch_is_over",
+    /// What is over keeps its dedupe key.
+    KeyNeverFreed = "mailbox::an_interrupt_frees_the_keys_of_what_was_queued",
+    /// A lease is over a moment behind its end.
+    LeaseJudgedLate = "mailbox::a_lease_that_is_over_is_claimable",
+    /// A lease is over a moment before its end.
+    LeaseJudgedEarly = "mailbox::an_extension_counts_from_now",
+    /// A retry comes at once.
+    RetryComesEarly = "mailbox::a_retry_waits_its_time",
+    /// A lost lease is no attempt.
+    LostLeaseIsNoAttempt = "mailbox::the_last_lost_lease_makes_a_dead_letter",
+    /// The repeat of a settlement counts again.
+    SettledTwice = "mailbox::a_repeat_gets_the_first_answer",
+    /// The order of enqueue is all that counts in a thread.
+    PriorityIgnored = "mailbox::priority_comes_first_inside_of_a_thread",
+    /// A claim takes what an interrupt superseded.
+    SupersededIsGivenOut = "mailbox::an_empty_mailbox_gives_nothing",
+    /// A thread gives out more while one of its dispatches is claimed.
+    BusyThreadsGiveMore = "mailbox::a_dispatch_goes_to_one_claimant",
+    /// A purge takes what ended at its bound.
+    PurgeTakesTheMoment = "mailbox::a_purge_removes_what_ended_before",
+    /// A commit under a claim is judged by the claim number alone.
+    ClaimUnchecked = "commit::a_lost_claim_writes_nothing",
+    /// A commit that is refused behind its fence has settled its claim.
+    SettledBeforeTheGuard = "commit::a_refused_commit_settles_nothing",
     /// A refused commit leaves its rows in the outbox.
     RefusedRowsStay = "outbox::a_refused_commit_writes_no_row",
     /// A dedupe key of the outbox writes another row.

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use serde_json::json;
 use store_core::{
-    Commit, CursorKey, Detail, Entry, Error, EventRef, Expect, Fence, IdSource, Limits, Receipt, Result, Run,
+    ClaimRef, Commit, CursorKey, Detail, Entry, Error, EventRef, Expect, Fence, IdSource, Limits, Receipt, Result, Run,
     RunStatus, Scope, TenantId, Thread, ThreadFields, ThreadId, Timestamp, Version, check_limit, codec::Codec,
 };
 
 use super::{
     bug::Bug,
     entries::Draft,
-    events, outbox, pending, run, sabotage, shape, state,
+    events, mailbox, outbox, pending, run, sabotage, shape, state,
     tree::spent,
     world::{Memory, Slot, Tenant, blank_thread, record},
 };
@@ -52,7 +52,12 @@ pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, setting: Setting<'_>)
     if let Some(receipt) = repeated(tenant, stored.as_ref(), commit, (setting.bug, setting.sealer))? {
         return Ok(receipt);
     }
+    mailbox::check_fence(&tenant.mail, &commit.thread, commit.fence.as_ref(), setting.bug)?;
     check_fence(&mut memory, commit.fence.as_ref(), setting.bug)?;
+    if setting.bug == Some(Bug::SettledBeforeTheGuard) {
+        settle(tenant, commit, &setting)?;
+    }
+    let called = setting;
     check_guard(stored.as_ref(), commit, setting.bug)?;
     let now = stored.as_ref().map_or(setting.now, |slot| setting.now.max(slot.last_time));
     let setting = Setting { now, ..setting };
@@ -70,6 +75,7 @@ pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, setting: Setting<'_>)
         Some(slot) => slot,
         None if only_fence => {
             let receipt = receipt(&blank_thread(&commit.thread, memory.generation, now)?, now)?;
+            settle(tenant, commit, &called)?;
             tenant.ids.insert(commit.thread.clone(), memory);
             return Ok(receipt);
         }
@@ -84,6 +90,7 @@ pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, setting: Setting<'_>)
         let appended = events::append(tenant, request, &setting, (commit.at, setting.sealer))?;
         receipt.events = appended.events.iter().map(EventRef::from).collect();
     }
+    settle(tenant, commit, &called)?;
     if let Some((_, stored)) = commit.key.as_ref().and_then(|key| slot.keys.get_mut(key)) {
         stored.events.clone_from(&receipt.events);
         stored.outbox.clone_from(&receipt.outbox);
@@ -92,6 +99,12 @@ pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, setting: Setting<'_>)
     tenant.put(slot);
     tenant.ids.insert(commit.thread.clone(), memory);
     Ok(receipt)
+}
+
+/// Ends the claim under which a commit is written, if it says how (CM-33).
+fn settle(tenant: &mut Tenant, commit: &Commit, setting: &Setting<'_>) -> Result<()> {
+    let (Some(fence), Some(settlement)) = (&commit.fence, &commit.settle) else { return Ok(()) };
+    mailbox::settle(&mut tenant.mail, &ClaimRef::from(fence), settlement, setting).map(drop)
 }
 
 /// The runs that events name are of the thread (CM-21).

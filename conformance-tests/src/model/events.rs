@@ -17,6 +17,7 @@ use store_core::{
 use super::{
     bug::Bug,
     commit::{Setting, check_fence},
+    mailbox,
     world::{Tenant, record},
 };
 
@@ -242,6 +243,7 @@ pub(super) fn append(
     let mut memory = None;
     if let Some(thread) = fenced_thread(request)? {
         let mut own = tenant.ids.get(&thread).cloned().unwrap_or_default();
+        mailbox::check_fence(&tenant.mail, &thread, request.fence.as_ref(), setting.bug)?;
         check_fence(&mut own, request.fence.as_ref(), setting.bug)?;
         memory = Some((thread, own));
     }

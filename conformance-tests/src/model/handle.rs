@@ -76,7 +76,9 @@ impl Handle {
         }
         let sealer = (&self.tenant, self.shared.cursors.key());
         let setting = Setting { now: clock.now(), limits, ids, bug: *bug, sealer };
-        write(world.tenants.entry(self.tenant.clone()).or_default(), setting)
+        let tenant = world.tenants.entry(self.tenant.clone()).or_default();
+        tenant.mail.incarnation = self.deletions + 1;
+        write(tenant, setting)
     }
 
     /// The id as the store looks it up.
@@ -165,6 +167,7 @@ fn by_prefix(world: &World, name: &TenantId) -> Tenant {
     for (_, tenant) in world.tenants.iter().filter(|(other, _)| other.as_str().starts_with(name.as_str())) {
         all.threads.extend(tenant.threads.clone());
         all.ids.extend(tenant.ids.clone());
+        all.mail.take_in(&tenant.mail);
         all.outbox.extend(tenant.outbox.clone());
         all.writes = all.writes.max(tenant.writes);
     }

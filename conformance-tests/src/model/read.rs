@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use store_core::{
-    BranchPoint, ContextRequest, CursorKey, CursorScope, Direction, Entry, EntryId, EntryQuery, Error, Leaf, Page,
-    PageRequest, ParentFilter, Result, Run, RunFilter, RunQuery, RunStatus, Snapshot, TenantId, Thread, ThreadContext,
-    ThreadFilter, ThreadId, ThreadOrder, ThreadQuery,
+    BranchPoint, ContextRequest, CursorKey, CursorScope, Direction, Dispatch, DispatchQuery, Entry, EntryId,
+    EntryQuery, Error, Leaf, Page, PageRequest, ParentFilter, ReadyThread, Result, Run, RunFilter, RunQuery, RunStatus,
+    Snapshot, TenantId, Thread, ThreadContext, ThreadFilter, ThreadId, ThreadOrder, ThreadQuery,
 };
 
 use super::{
@@ -45,6 +45,21 @@ impl<'a> View<'a> {
         let walk = self.walk(method, &format!("{thread:?} {generation:?} {query}"), page)?;
         let records = slot.map(records).unwrap_or_default();
         Ok(walk.page(records, direction == Direction::Backward, 0))
+    }
+
+    /// A page of dispatches.
+    pub(super) fn dispatches(&self, query: &'a DispatchQuery, records: Vec<Keyed<Dispatch>>) -> Result<Page<Dispatch>> {
+        let walk = self.walk("dispatches", &query.binding(), &query.page)?;
+        Ok(walk.page(records, query.direction == Direction::Backward, 0))
+    }
+
+    /// A page of threads that could be claimed from.
+    pub(super) fn ready_threads(
+        &self,
+        page: &'a PageRequest,
+        records: Vec<Keyed<ReadyThread>>,
+    ) -> Result<Page<ReadyThread>> {
+        Ok(self.walk("ready threads", "", page)?.page(records, false, 0))
     }
 
     pub(super) fn threads(&self, query: &'a ThreadQuery) -> Result<Page<Thread>> {

@@ -42,6 +42,12 @@ pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
         }
         check_entry(entry, limits).map_err(|e| e.in_part(format!("entries[{at}]")))?;
     }
+    if let Some(settlement) = &commit.settle {
+        super::mailbox::check_settlement(settlement, limits).map_err(|e| e.in_part("settle"))?;
+        if fence.is_none() {
+            return Err(Error::invalid("settle", "it has no fence"));
+        }
+    }
     if let Some(events) = &commit.events {
         let foreign = |scope: &Scope| matches!(scope, Scope::Thread(thread) if *thread != commit.thread);
         super::events::check_request(events, limits)?;

@@ -71,7 +71,7 @@ impl ModelStore {
     /// What a model with these limits gives. It survives what the suite does to it: being closed and opened again.
     #[must_use]
     pub const fn capabilities_with(limits: &Limits) -> Capabilities {
-        Capabilities::new(Survives::Process, limits.record_bytes).delivering(EventDelivery::Push)
+        Capabilities::new(Survives::Process, limits.record_bytes).delivering(EventDelivery::Push).fencing()
     }
 
     /// Another handle of the same store, as after closing and opening it.
@@ -104,7 +104,7 @@ impl Store for ModelStore {
         let deletions = self.shared.world().deletions.get(tenant).copied().unwrap_or_default();
         let (shared, closed) = (Arc::clone(&self.shared), Arc::clone(&self.closed));
         let handle = Handle { shared, closed, tenant: tenant.clone(), deletions };
-        Ok(TenantStores::of_threads(Arc::new(handle)))
+        Ok(TenantStores::of_threads(Arc::new(handle.clone())).with_mailbox(Arc::new(handle)))
     }
 
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
@@ -113,7 +113,8 @@ impl Store for ModelStore {
         let scope = CursorScope::new(&TenantId::default_tenant(), "tenants", "");
         let walk = Walk::open(scope, &page, (&self.shared.cursors, self.shared.bug))?;
         let is_held = |tenant: &super::world::Tenant| {
-            !tenant.threads.is_empty() || !tenant.events.is_empty() || !tenant.outbox.is_empty()
+            let around = !tenant.outbox.is_empty() || !tenant.mail.is_empty();
+            around || !tenant.threads.is_empty() || !tenant.events.is_empty()
         };
         let held = world.tenants.iter().filter(|(_, tenant)| is_held(tenant));
         Ok(walk.page(held.map(|(name, _)| ((0, name.to_string()), name.clone())).collect(), false, 0))

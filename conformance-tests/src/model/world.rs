@@ -15,6 +15,7 @@ use store_core::{
 use super::{
     bug::Bug,
     events::Log,
+    mailbox::Mail,
     outbox::Row,
     pending::Decided,
     tree::{Tree, spent, sum},
@@ -40,6 +41,8 @@ pub(super) struct Tenant {
     pub(super) threads: BTreeMap<ThreadId, Slot>,
     /// The events.
     pub(super) events: Log,
+    /// The mailbox.
+    pub(super) mail: Mail,
     /// The outbox, as its rows were made.
     pub(super) outbox: Vec<Row>,
     /// Counts writes to threads.

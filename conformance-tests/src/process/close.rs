@@ -6,7 +6,7 @@ use store_core::{ErrorKind, PageRequest, Result, TenantStores, ThreadFilter, Thr
 
 use crate::{
     Failure, Given, Verdict,
-    call::{of_events, of_outbox, of_pending, reads, writes},
+    call::{of_events, of_mailbox, of_outbox, of_pending, reads, writes},
     check::{expect, expect_eq, expect_kind},
     given::{id, race, say_keyed},
 };
@@ -23,6 +23,9 @@ async fn every_call(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     }
     if let Some(outbox) = &stores.outbox {
         calls.extend(of_outbox(&**outbox));
+    }
+    if let Some(mailbox) = &stores.mailbox {
+        calls.extend(of_mailbox(&**mailbox, t));
     }
     let mut ends = Vec::new();
     for (name, call) in calls {

@@ -1,8 +1,11 @@
 //! Tenants see and touch nothing of each other.
 
+use std::time::Duration;
+
 use store_core::{
-    ClaimNumber, ClaimToken, Commit, ContextRequest, DeleteRequest, EntryQuery, ErrorKind, Expect, Fence, NewThread,
-    RunChange, RunStatus, Silent, StateChange, TenantId, ThreadFields, ThreadFilter, ThreadId, ThreadPatch,
+    ClaimNumber, ClaimRequest, ClaimToken, Commit, ContextRequest, DeleteRequest, DispatchQuery, EntryQuery, ErrorKind,
+    Expect, Fence, Interrupt, MailboxStore, NewDispatch, NewThread, PageRequest, Purge, RunChange, RunStatus, Silent,
+    StateChange, TenantId, ThreadFields, ThreadFilter, ThreadId, ThreadPatch, Timestamp,
 };
 
 use crate::{
@@ -76,14 +79,32 @@ async fn fill(given: &Given, tenant: &str) -> Verdict {
     let commit = Commit::new(id("thread")).expecting(Expect::Absent).with_key(id("key")).creating(fields);
     let state = StateChange::new().set("k", store_core::Json::null());
     let receipt = commits.commit(commit.entry(said("x").with_id(id("entry"))).with_run(run).with_state(state)).await?;
-    expect_eq((receipt.version.number(), receipt.deduplicated), (1, false))
+    expect_eq((receipt.version.number(), receipt.deduplicated), (1, false))?;
+    let Some(mailbox) = given.tenant(tenant)?.mailbox else { return Ok(()) };
+    let work = NewDispatch::new(id("thread"), id("run")).with_id(id("work")).with_dedupe_key(id("dedupe"));
+    mailbox.enqueue(vec![work]).await?.into_iter().try_for_each(|answer| answer.map(drop))?;
+    Ok(())
+}
+
+/// Nothing of a mailbox is reached from another tenant.
+async fn no_dispatch_is_reached(mailbox: &dyn MailboxStore) -> Verdict {
+    expect_eq(mailbox.load_dispatch(&id("work")).await?, None)?;
+    expect_eq(mailbox.count_dispatches(None).await?.total(), 0)?;
+    expect_eq(mailbox.list_dispatches(DispatchQuery::default()).await?.items.len(), 0)?;
+    expect_eq(mailbox.list_ready_threads(PageRequest::default()).await?.items.len(), 0)?;
+    let claim = ClaimRequest::new(id("w"), Duration::from_secs(1));
+    expect_eq(mailbox.claim(claim.clone()).await?.claimed.len(), 0)?;
+    expect_eq(mailbox.claim(claim.of_dispatch(id("work"))).await?.claimed.len(), 0)?;
+    expect_kind(mailbox.cancel(&id("work")).await, ErrorKind::NotFound)?;
+    expect_eq(mailbox.interrupt(Interrupt::new(id("thread"))).await?.superseded, 0)?;
+    expect_eq(mailbox.purge(Purge::new(Timestamp::MAX)).await?.removed, 0)
 }
 
 /// Nothing of another tenant can be read, counted, changed or deleted: every call answers as if it did not exist.
 pub(super) async fn nothing_of_another_tenant_is_reached(given: &Given) -> Verdict {
     fill(given, "acme").await?;
     let foreign = given.tenant("acme-corp")?;
-    let threads = foreign.threads.ok_or_else(|| Failure::new("no threads"))?;
+    let threads = foreign.threads.clone().ok_or_else(|| Failure::new("no threads"))?;
     let thread: &ThreadId = &id("thread");
     expect_eq(threads.load_thread(thread).await?, None)?;
     expect_eq(threads.count_threads(&ThreadFilter::default()).await?, 0)?;
@@ -98,6 +119,11 @@ pub(super) async fn nothing_of_another_tenant_is_reached(given: &Given) -> Verdi
     threads.create_thread(NewThread::new(id("own"))).await?;
     expect_kind(threads.update_thread(&id("own"), below, Expect::Any).await, ErrorKind::NotFound)?;
     expect_kind(threads.validate_parent(&id("own"), thread).await, ErrorKind::NotFound)?;
+    if let (Some(foreign), Some(own)) = (&foreign.mailbox, given.tenant("acme")?.mailbox) {
+        no_dispatch_is_reached(&**foreign).await?;
+        expect_eq(own.count_dispatches(None).await?.queued, 1)?;
+        expect_eq(own.load_epoch(thread).await?, 0)?;
+    }
     let there = given.tenant("acme")?.threads.ok_or_else(|| Failure::new("no threads"))?;
     expect_eq(there.load_thread(thread).await?.map(|found| found.revision.number()), Some(1))
 }

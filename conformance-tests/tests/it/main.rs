@@ -22,3 +22,4 @@ conformance_tests::thread_run_store!(crate::fixture());
 conformance_tests::commit_coordinator!(crate::fixture());
 conformance_tests::pending_store!(crate::fixture());
 conformance_tests::event_store!(crate::fixture());
+conformance_tests::mailbox_store!(crate::fixture());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{ClaimedDispatch, DispatchStatus};
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// What an enqueue did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Enqueued {
     /// The dispatch.
@@ -91,6 +91,14 @@ pub struct Interrupted {
     pub at: Timestamp,
     /// Whether this is the answer to an earlier interrupt with the same key.
     pub deduplicated: bool,
+}
+
+impl Interrupted {
+    /// For stores: an interrupt that began this epoch at this time, and superseded nothing.
+    #[must_use]
+    pub const fn new(epoch: u64, at: Timestamp) -> Self {
+        Self { epoch, superseded: 0, claimed: None, fence: None, at, deduplicated: false }
+    }
 }
 
 /// A claim of dispatches, each of another thread.
@@ -182,7 +190,7 @@ pub struct Claims {
 }
 
 /// What a settlement did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Settled {
     /// The dispatch.

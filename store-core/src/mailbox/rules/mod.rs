@@ -29,7 +29,8 @@ use crate::{
 
 /// What is stored of a mailbox, as its rules ask for it. All that a call asks of one thread must be of one moment.
 pub trait MailboxView {
-    /// The incarnation of claim numbers: above all earlier ones since the mailbox was made, restored or emptied (MB-25).
+    /// The incarnation of claim numbers: above all earlier ones since the mailbox was made, restored or emptied
+    /// (MB-25).
     fn claim_incarnation(&self) -> u64;
 
     /// The record of a thread; none if nothing was ever written for it.

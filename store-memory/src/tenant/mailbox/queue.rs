@@ -53,8 +53,8 @@ impl Queue {
         }
     }
 
-    /// Makes available what of an epoch is due at `now`, and nothing else. What becomes due is moved once, and back only
-    /// if time went back.
+    /// Makes available what of an epoch is due at `now`, and nothing else. What becomes due is moved once, and back
+    /// only if time went back.
     pub(super) fn turn_to(&mut self, epoch: u64, now: Timestamp) {
         let (from, to) = (self.until.min(now), self.until.max(now));
         let behind = |time| (epoch, time, u8::MAX, u64::MAX);

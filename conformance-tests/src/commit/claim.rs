@@ -1,0 +1,184 @@
+//! Commits under a claim of the store's own mailbox, and the end of the claim in the same step.
+
+use std::sync::Arc;
+
+use store_core::{
+    AppendEvents, ClaimToken, ClaimedDispatch, Commit, DispatchStatus, ErrorKind, Expect, NewEvent, Scope, Settlement,
+    ThreadPatch,
+};
+
+use crate::{
+    Given, Verdict,
+    check::{expect, expect_eq, expect_kind},
+    given::{id, race, say, say_keyed},
+    log::{draft::json, writer::Writer},
+    mailbox::draft::{
+        LEASE, ack, claim, held, interrupt, is_now, mailbox, nothing_to_claim, put, request, settle, try_settle, work,
+    },
+};
+
+/// A commit to the thread `t` under a claim.
+fn under(claimed: &ClaimedDispatch, key: &str) -> Commit {
+    say_keyed(&id("t"), key, "x").fenced(claimed.fence())
+}
+
+/// A commit whose token holds the dispatch no more, or never did, is refused and changes nothing.
+pub(super) async fn a_lost_claim_writes_nothing(given: &Given) -> Verdict {
+    let writer = Writer::new(given, "t");
+    let first = held(given, "a").await?;
+    given.accept(under(&first, "k1")).await?;
+    let mut forged = first.fence();
+    forged.token = ClaimToken::new("forged");
+    writer.refuse_commit(say_keyed(&id("t"), "k2", "x").fenced(forged), ErrorKind::ClaimLost).await?;
+    given.advance(LEASE).await;
+    let second = claim(given, "a").await?;
+    // The new holder wrote nothing yet: the old one is refused all the same.
+    writer.refuse_commit(under(&first, "k2"), ErrorKind::ClaimLost).await?;
+    writer.refuse_commit(under(&first, "k2").settling(ack()), ErrorKind::ClaimLost).await?;
+    is_now(given, "a", DispatchStatus::Claimed).await?;
+    given.accept(under(&second, "k2")).await?;
+    settle(given, &second, ack()).await?;
+    writer.refuse_commit(under(&second, "k3"), ErrorKind::ClaimLost).await?;
+    // The claim of another thread is none of this one.
+    put(given, [work("u", "b")]).await?;
+    let other = claim(given, "b").await?;
+    writer.refuse_commit(under(&other, "k3"), ErrorKind::ClaimLost).await.map(drop)
+}
+
+/// After an interrupt a commit of the holder is refused with `StaleEpoch`, and leaves the dispatch as it is.
+pub(super) async fn a_stale_claim_writes_nothing(given: &Given) -> Verdict {
+    let writer = Writer::new(given, "t");
+    let claimed = held(given, "a").await?;
+    given.accept(under(&claimed, "k1")).await?;
+    interrupt(given).await?;
+    for commit in [under(&claimed, "k2"), under(&claimed, "k2").settling(ack())] {
+        writer.refuse_commit(commit, ErrorKind::StaleEpoch).await?;
+        is_now(given, "a", DispatchStatus::Claimed).await?;
+    }
+    expect_kind(try_settle(given, &claimed, ack()).await?, ErrorKind::StaleEpoch)?;
+    is_now(given, "a", DispatchStatus::Superseded).await?;
+    writer.refuse_commit(under(&claimed, "k2"), ErrorKind::StaleEpoch).await?;
+    let next = held(given, "b").await?;
+    given.accept(under(&next, "k2")).await?;
+    writer.refuse_commit(under(&claimed, "k3"), ErrorKind::StaleEpoch).await.map(drop)
+}
+
+/// A commit ends its claim with all that it writes: the dispatch is settled, and its thread free.
+pub(super) async fn a_commit_settles_its_claim(given: &Given) -> Verdict {
+    let claimed = held(given, "a").await?;
+    put(given, [work("t", "b"), work("u", "c")]).await?;
+    let result = Some(json("{\"n\":1}"));
+    let receipt = given.commit(under(&claimed, "k").settling(Settlement::Ack { result: result.clone() })).await?;
+    expect_eq(receipt.version.number(), 1)?;
+    let done = is_now(given, "a", DispatchStatus::Acked).await?;
+    expect_eq((done.result, done.history.len()), (result, 1))?;
+    // A commit with nothing but the claim settles too, and makes no thread.
+    let second = mailbox(given)?.claim(request().of_thread(id("u"))).await?.claimed.remove(0);
+    given.accept(Commit::new(id("u")).fenced(second.fence()).settling(Settlement::Release)).await?;
+    expect_eq(given.threads()?.load_thread(&id("u")).await?, None)?;
+    is_now(given, "c", DispatchStatus::Queued).await?;
+    let claims = mailbox(given)?.claim(request().up_to(9)).await?;
+    expect_eq(claims.claimed.len(), 2)
+}
+
+/// What refuses a commit leaves its dispatch claimed; a lost claim is the answer before a guard that fails.
+pub(super) async fn a_refused_commit_settles_nothing(given: &Given) -> Verdict {
+    let writer = Writer::new(given, "t");
+    let claimed = held(given, "a").await?;
+    given.accept(under(&claimed, "k1")).await?;
+    let guarded = || say(&id("t"), Expect::Absent, "x").fenced(claimed.fence()).settling(ack());
+    writer.refuse_commit(guarded(), ErrorKind::Conflict).await?;
+    let before = is_now(given, "a", DispatchStatus::Claimed).await?;
+    writer.refuse_commit(under(&claimed, "k1").settling(ack()), ErrorKind::IdempotencyMismatch).await?;
+    expect_eq(is_now(given, "a", DispatchStatus::Claimed).await?, before)?;
+    nothing_to_claim(given).await?;
+    let mut forged = guarded();
+    forged.fence.as_mut().ok_or_else(|| crate::Failure::new("no fence"))?.token = ClaimToken::new("forged");
+    writer.refuse_commit(forged, ErrorKind::ClaimLost).await?;
+    given.accept(under(&claimed, "k2").settling(ack())).await
+}
+
+/// The same key and content again gives the first receipt, though the claim is settled by then; another settlement is
+/// other content.
+pub(super) async fn a_repeat_of_a_settling_commit_gives_its_receipt(given: &Given) -> Verdict {
+    let claimed = held(given, "a").await?;
+    let commit = || under(&claimed, "k").settling(ack());
+    let first = given.commit(commit()).await?;
+    let again = given.commit(commit()).await?;
+    expect_eq((again.version, again.deduplicated), (first.version, true))?;
+    let other = under(&claimed, "k").settling(Settlement::Release);
+    expect_kind(given.commits()?.commit(other).await, ErrorKind::IdempotencyMismatch)?;
+    expect_kind(given.commits()?.commit(under(&claimed, "k")).await, ErrorKind::IdempotencyMismatch)?;
+    expect(settle(given, &claimed, ack()).await?.deduplicated, "the settlement is not that of the commit")?;
+    expect_eq(is_now(given, "a", DispatchStatus::Acked).await?.history.len(), 1)
+}
+
+/// Appends of events and updates of threads under a lost or stale claim are refused like commits.
+pub(super) async fn a_claim_is_checked_wherever_a_fence_is(given: &Given) -> Verdict {
+    let (threads, events) = (given.threads()?, given.stores()?.events);
+    let events = events.ok_or_else(|| crate::Failure::new("the store has no events"))?;
+    let claimed = held(given, "a").await?;
+    given.accept(under(&claimed, "k")).await?;
+    let update = || {
+        let mut patch = ThreadPatch::default().with_title("x");
+        patch.fence = Some(claimed.fence());
+        patch
+    };
+    let append = || {
+        let mut request = AppendEvents::new([NewEvent::new(id("kind"), [Scope::Thread(id("t"))])]);
+        request.fence = Some(claimed.fence());
+        request
+    };
+    threads.update_thread(&id("t"), update(), Expect::Any).await?;
+    events.append_events(append()).await?;
+    interrupt(given).await?;
+    expect_kind(threads.update_thread(&id("t"), update(), Expect::Any).await, ErrorKind::StaleEpoch)?;
+    expect_kind(events.append_events(append()).await, ErrorKind::StaleEpoch)?;
+    given.advance(LEASE).await;
+    let other = held(given, "b").await?;
+    settle(given, &other, ack()).await?;
+    expect_kind(threads.update_thread(&id("t"), update(), Expect::Any).await, ErrorKind::StaleEpoch)?;
+    expect_eq(events.load_scope(&Scope::Thread(id("t"))).await?.appended, 1)
+}
+
+/// A claim whose lease is over, and that nobody took, still writes: the token decides.
+pub(super) async fn a_lease_that_nobody_took_still_writes(given: &Given) -> Verdict {
+    let claimed = held(given, "a").await?;
+    given.advance(LEASE * 2).await;
+    given.accept(under(&claimed, "k1")).await?;
+    given.accept(under(&claimed, "k2").settling(ack())).await?;
+    is_now(given, "a", DispatchStatus::Acked).await.map(drop)
+}
+
+/// Of a commit that settles and a claim that takes the dispatch one wins: the work is done, or somebody else holds it.
+pub(super) async fn a_settling_commit_races_with_a_claim(given: &Given) -> Verdict {
+    for round in 0..20 {
+        let claimed = held(given, "a").await?;
+        given.advance(LEASE).await;
+        let (store, commits) = (mailbox(given)?, given.commits()?);
+        let commit = under(&claimed, &format!("k{round}")).settling(ack());
+        let ends = race(2, |task| {
+            let (store, commits, commit) = (Arc::clone(&store), Arc::clone(&commits), commit.clone());
+            async move {
+                match task {
+                    0 => commits.commit(commit).await.is_ok(),
+                    _ => store.claim(request()).await.is_ok_and(|claims| !claims.claimed.is_empty()),
+                }
+            }
+        })
+        .await;
+        expect_eq(ends.iter().filter(|won| **won).count(), 1)?;
+        let status = if ends[0] { DispatchStatus::Acked } else { DispatchStatus::Claimed };
+        is_now(given, "a", status).await?;
+        expect_eq(given.threads()?.load_thread(&id("t")).await?.is_some(), ends[0])?;
+        given.store().delete_tenant(&id("default")).await?;
+    }
+    Ok(())
+}
+
+/// A settlement without a fence has nothing to settle.
+pub(super) async fn settling_needs_a_fence(given: &Given) -> Verdict {
+    let commit = say_keyed(&id("t"), "k", "x").settling(ack());
+    expect_kind(given.commits()?.commit(commit).await, ErrorKind::Invalid)?;
+    expect_eq(given.threads()?.load_thread(&id("t")).await?, None)
+}

@@ -1,0 +1,196 @@
+//! Claims: what they give, to whom, and in which order.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use store_core::{ClaimRequest, DispatchStatus, ErrorKind, Missed, Settlement};
+
+use super::draft::{
+    LEASE, TICK, ack, claim, drain, held, ids, interrupt, is_now, later, load, mailbox, nothing_to_claim, put, request,
+    settle, work,
+};
+use crate::{
+    Given, Verdict,
+    check::{expect, expect_eq, expect_kind, expect_some},
+    given::id,
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// A claim gives at most as many as it may, each of another thread, each with a proof of its own.
+pub(super) async fn a_claim_gives_one_of_each_thread(given: &Given) -> Verdict {
+    let drafts = ["a1", "a2", "b1", "b2", "c1"].map(|name| work(&name[..1], name));
+    put(given, drafts).await?;
+    let store = mailbox(given)?;
+    expect_kind(store.claim(request().up_to(0)).await, ErrorKind::Invalid)?;
+    expect_kind(store.claim(request().up_to(1_001)).await, ErrorKind::Invalid)?;
+    let two = store.claim(request().up_to(2)).await?;
+    expect_eq(ids(&two), "a1 b1")?;
+    let rest = store.claim(request().up_to(100)).await?;
+    expect_eq(ids(&rest), "c1")?;
+    let claimed: Vec<_> = two.claimed.iter().chain(&rest.claimed).collect();
+    let tokens: BTreeSet<_> = claimed.iter().map(|claimed| claimed.token.as_str()).collect();
+    expect_eq(tokens.len(), 3)?;
+    for claimed in &claimed {
+        expect_eq(&claimed.dispatch, &is_now(given, claimed.dispatch.id.as_str(), DispatchStatus::Claimed).await?)?;
+    }
+    nothing_to_claim(given).await
+}
+
+/// A claim may name a thread; others, and an unknown one, give nothing to it.
+pub(super) async fn a_claim_may_name_a_thread(given: &Given) -> Verdict {
+    put(given, [work("t", "a"), work("u", "b"), later("u", "c", MINUTE)]).await?;
+    let store = mailbox(given)?;
+    expect_eq(ids(&store.claim(request().of_thread(id("unknown"))).await?), "")?;
+    expect_eq(ids(&store.claim(request().up_to(9).of_thread(id("u"))).await?), "b")?;
+    expect_eq(ids(&store.claim(request().of_thread(id("u"))).await?), "")?;
+    claim(given, "a").await.map(drop)
+}
+
+/// Nothing is given out before its time, and at that time it is.
+pub(super) async fn nothing_comes_before_its_time(given: &Given) -> Verdict {
+    put(given, [later("t", "a", MINUTE), later("u", "b", MINUTE + TICK)]).await?;
+    nothing_to_claim(given).await?;
+    given.advance(MINUTE - TICK).await;
+    nothing_to_claim(given).await?;
+    expect_eq(mailbox(given)?.list_ready_threads(store_core::PageRequest::default()).await?.items.len(), 0)?;
+    given.advance(TICK).await;
+    claim(given, "a").await?;
+    nothing_to_claim(given).await?;
+    given.advance(TICK).await;
+    claim(given, "b").await.map(drop)
+}
+
+/// When store time goes back, what was available and was not claimed is not given out before its time comes again.
+pub(super) async fn time_that_goes_back_gives_nothing_early(given: &Given) -> Verdict {
+    put(given, [later("t", "a", MINUTE), later("u", "b", MINUTE)]).await?;
+    given.advance(MINUTE).await;
+    claim(given, "a").await?;
+    given.set_back(MINUTE).await;
+    nothing_to_claim(given).await?;
+    given.advance(MINUTE - TICK).await;
+    nothing_to_claim(given).await?;
+    given.advance(TICK).await;
+    claim(given, "b").await.map(drop)
+}
+
+/// Inside of a thread the lower priority number comes first, then the order of enqueue; what is not yet available
+/// blocks nothing.
+pub(super) async fn priority_comes_first_inside_of_a_thread(given: &Given) -> Verdict {
+    let of = |name: &str, priority: u8| work("t", name).with_priority(priority);
+    put(given, [of("c", 128), of("e", 255), later("t", "late", MINUTE).with_priority(0)]).await?;
+    put(given, [of("d", 128), of("b", 1), of("a", 0), of("f", 255)]).await?;
+    expect_eq(drain(given).await?, "a b c d e f")?;
+    given.advance(MINUTE).await;
+    expect_eq(drain(given).await?, "late")
+}
+
+/// Among threads the priority of what each would give comes first, then who waited longer.
+pub(super) async fn priority_comes_first_among_threads(given: &Given) -> Verdict {
+    let drafts = [("a", "a1", 128), ("b", "b1", 128), ("c", "c1", 0), ("d", "d1", 200), ("e", "e1", 0)];
+    for (thread, name, priority) in drafts {
+        put(given, [work(thread, name).with_priority(priority)]).await?;
+        given.advance(Duration::from_secs(2)).await;
+    }
+    put(given, [work("d", "d0").with_priority(0), work("a", "a2").with_priority(128)]).await?;
+    let claims = mailbox(given)?.claim(request().up_to(9)).await?;
+    // `d` has waited since `d1` came.
+    expect_eq(ids(&claims), "c1 d0 e1 a1 b1")
+}
+
+/// A thread waits since it became free: one that had its turn comes behind those that were ready before.
+pub(super) async fn who_waited_longest_comes_first(given: &Given) -> Verdict {
+    put(given, [work("a", "a1"), work("a", "a2"), work("a", "a3")]).await?;
+    given.advance(Duration::from_secs(2)).await;
+    put(given, [work("b", "b1"), later("c", "c1", Duration::from_secs(1)), work("b", "b2")]).await?;
+    let mut order = Vec::new();
+    for _ in 0..5 {
+        let claimed = expect_some(super::draft::claim_next(given).await?, "dispatch")?;
+        given.advance(Duration::from_secs(2)).await;
+        settle(given, &claimed, ack()).await?;
+        order.push(claimed.dispatch.id.to_string());
+    }
+    expect_eq(order.join(" "), "a1 b1 c1 a2 b2")
+}
+
+/// A claim by id takes a dispatch before its time and before others, if its thread is free; else it gives the reason.
+pub(super) async fn a_claim_by_id_says_why_not(given: &Given) -> Verdict {
+    let store = mailbox(given)?;
+    let named = |name: &str| store.claim(request().of_dispatch(id(name)));
+    put(given, [work("t", "a"), later("t", "b", MINUTE)]).await?;
+    expect_eq(named("unknown").await?.missed, Some(Missed::Unknown))?;
+    let elsewhere = request().of_dispatch(id("a")).of_thread(id("u"));
+    expect_eq(store.claim(elsewhere).await?.missed, Some(Missed::Unknown))?;
+    let early = named("b").await?;
+    expect_eq((ids(&early), early.missed), ("b".to_owned(), None))?;
+    expect_eq(named("a").await?.missed, Some(Missed::Busy(id("b"))))?;
+    expect_eq(named("b").await?.missed, Some(Missed::NotQueued(DispatchStatus::Claimed)))?;
+    settle(given, &early.claimed[0], Settlement::Release).await?;
+    // What is given back is as it was: not yet due.
+    let a = claim(given, "a").await?;
+    settle(given, &a, ack()).await?;
+    expect_eq(named("a").await?.missed, Some(Missed::NotQueued(DispatchStatus::Acked)))?;
+    interrupt(given).await?;
+    expect_eq(named("b").await?.missed, Some(Missed::NotQueued(DispatchStatus::Superseded)))
+}
+
+/// The lease is over so long after store time; none, and one above 24 hours, is refused.
+pub(super) async fn a_lease_has_its_length(given: &Given) -> Verdict {
+    const DAY: Duration = Duration::from_hours(24);
+    put(given, [work("t", "a"), work("u", "b")]).await?;
+    let store = mailbox(given)?;
+    for lease in [Duration::ZERO, DAY + TICK] {
+        expect_kind(store.claim(ClaimRequest::new(id("w"), lease)).await, ErrorKind::Invalid)?;
+    }
+    for (name, lease) in [("a", TICK), ("b", DAY)] {
+        let claimed = store.claim(ClaimRequest::new(id("w"), lease).of_dispatch(id(name))).await?.claimed.remove(0);
+        let held = expect_some(claimed.dispatch.claim, "claim")?;
+        expect_eq(held.lease_until, held.claimed_at.saturating_add(lease))?;
+        expect_eq((held.worker, held.number, held.started_at), (id("w"), claimed.number, None))?;
+        for extension in [Duration::ZERO, DAY + TICK] {
+            let claim = store_core::ClaimRef::new(id(name), claimed.token.clone());
+            expect_kind(store.extend(&claim, extension).await, ErrorKind::Invalid)?;
+        }
+    }
+    Ok(())
+}
+
+/// Claim numbers of a thread grow with every claim, whatever became of the earlier ones, and what was purged.
+pub(super) async fn claim_numbers_grow(given: &Given) -> Verdict {
+    let (store, mut last) = (mailbox(given)?, None);
+    for round in 0..5 {
+        let claimed = held(given, &format!("d{round}")).await?;
+        expect(last.is_none_or(|last| last < claimed.number), format!("{} behind {last:?}", claimed.number))?;
+        last = Some(claimed.number);
+        let settlement = if round % 2 == 0 { ack() } else { Settlement::Cancel { reason: "no".to_owned() } };
+        settle(given, &claimed, settlement).await?;
+        given.advance(TICK).await;
+        let ended = load(given, &format!("d{round}")).await?.finished_at;
+        let before = expect_some(ended, "end")?.saturating_add(TICK);
+        expect_eq(store.purge(store_core::Purge::new(before)).await?.removed, 1)?;
+    }
+    Ok(())
+}
+
+/// The claim numbers of a tenant that is made anew are above those of the one that was deleted.
+pub(super) async fn an_emptied_mailbox_goes_on_above_its_claims(given: &Given) -> Verdict {
+    let first = held(given, "a").await?;
+    settle(given, &first, Settlement::Release).await?;
+    let second = claim(given, "a").await?;
+    given.store().delete_tenant(&id("default")).await?;
+    let anew = held(given, "a").await?;
+    expect(anew.number > second.number, format!("{} after {}", anew.number, second.number))?;
+    expect(anew.number.incarnation > first.number.incarnation, "the incarnation is the same")
+}
+
+/// What an interrupt superseded is met by no claim; an empty mailbox and an unknown thread give nothing at once.
+pub(super) async fn an_empty_mailbox_gives_nothing(given: &Given) -> Verdict {
+    nothing_to_claim(given).await?;
+    expect_eq(ids(&mailbox(given)?.claim(request().of_thread(id("unknown"))).await?), "")?;
+    put(given, [work("t", "a"), work("t", "b")]).await?;
+    interrupt(given).await?;
+    nothing_to_claim(given).await?;
+    expect_eq(ids(&mailbox(given)?.claim(request().of_thread(id("t"))).await?), "")?;
+    is_now(given, "a", DispatchStatus::Superseded).await?;
+    given.advance(LEASE).await;
+    nothing_to_claim(given).await
+}

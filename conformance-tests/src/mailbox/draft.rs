@@ -1,0 +1,209 @@
+//! Short ways to write down work, claims and settlements.
+
+use std::{sync::Arc, time::Duration};
+
+use store_core::{
+    ClaimRequest, ClaimedDispatch, Claims, Dispatch, DispatchCounts, DispatchFilter, DispatchId, DispatchOrder,
+    DispatchQuery, DispatchStatus, Enqueued, Error, ErrorKind, Interrupt, Interrupted, MailboxStore, NewDispatch,
+    PageRequest, Settled, Settlement, ThreadId, When,
+};
+
+use crate::{
+    check::{Failure, Verdict, expect_eq, expect_kind, expect_some},
+    given::{Given, id, walk},
+    log::writer::join,
+};
+
+/// The lease of the claims of cases.
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
+
+/// A millisecond.
+pub(super) const TICK: Duration = Duration::from_millis(1);
+
+/// The mailbox of the tenant `default`.
+pub(crate) fn mailbox(given: &Given) -> Result<Arc<dyn MailboxStore>, Failure> {
+    given.stores()?.mailbox.ok_or_else(|| Failure::new("the store has no mailbox"))
+}
+
+/// Work of this id for a thread, for the run `r`.
+pub(crate) fn work(thread: &str, name: &str) -> NewDispatch {
+    NewDispatch::new(id(thread), id("r")).with_id(id(name))
+}
+
+/// The same, so much later.
+pub(super) fn later(thread: &str, name: &str, delay: Duration) -> NewDispatch {
+    work(thread, name).available(When::In(delay))
+}
+
+/// The same under a key.
+pub(super) fn keyed(thread: &str, name: &str, key: &str) -> NewDispatch {
+    work(thread, name).with_dedupe_key(id(key))
+}
+
+/// Enqueues one after the other; all must be accepted.
+pub(crate) async fn put(
+    given: &Given,
+    drafts: impl IntoIterator<Item = NewDispatch>,
+) -> Result<Vec<Enqueued>, Failure> {
+    let answers = mailbox(given)?.enqueue(drafts.into_iter().collect()).await?;
+    Ok(answers.into_iter().collect::<Result<_, _>>()?)
+}
+
+/// What becomes of the enqueue of one dispatch.
+pub(super) async fn try_put(given: &Given, draft: NewDispatch) -> Result<store_core::Result<Enqueued>, Failure> {
+    let answers = mailbox(given)?.enqueue(vec![draft]).await?;
+    expect_some(answers.into_iter().next(), "answer")
+}
+
+/// Wants an enqueue to be refused because of another dispatch, which the error names.
+pub(super) async fn taken_by(given: &Given, draft: NewDispatch, other: &str) -> Verdict {
+    let error = expect_kind(try_put(given, draft).await?, ErrorKind::AlreadyExists)?;
+    expect_eq(error.to_string(), format!("dispatch `{other}` already exists"))
+}
+
+/// A claim by the worker `w`.
+pub(crate) fn request() -> ClaimRequest {
+    ClaimRequest::new(id("w"), LEASE)
+}
+
+/// The ids of what a claim gave, with a blank between them.
+pub(super) fn ids(claims: &Claims) -> String {
+    join(claims.claimed.iter().map(|claimed| claimed.dispatch.id.as_str()))
+}
+
+/// Claims one dispatch, if there is one.
+pub(crate) async fn claim_next(given: &Given) -> Result<Option<ClaimedDispatch>, Failure> {
+    Ok(mailbox(given)?.claim(request()).await?.claimed.pop())
+}
+
+/// Claims one dispatch, which must be this one.
+pub(crate) async fn claim(given: &Given, name: &str) -> Result<ClaimedDispatch, Failure> {
+    let claimed = expect_some(claim_next(given).await?, "dispatch")?;
+    expect_eq(claimed.dispatch.id.as_str(), name)?;
+    Ok(claimed)
+}
+
+/// Enqueues one dispatch for the thread `t`, and claims it.
+pub(crate) async fn held(given: &Given, name: &str) -> Result<ClaimedDispatch, Failure> {
+    put(given, [work("t", name)]).await?;
+    claim(given, name).await
+}
+
+/// Wants a claim to give nothing.
+pub(crate) async fn nothing_to_claim(given: &Given) -> Verdict {
+    expect_eq(ids(&mailbox(given)?.claim(request().up_to(100)).await?), "")
+}
+
+/// Claims and acks one by one until there is nothing left. Gives the ids in their order.
+pub(super) async fn drain(given: &Given) -> Result<String, Failure> {
+    let mut order = Vec::new();
+    while let Some(claimed) = claim_next(given).await? {
+        settle(given, &claimed, ack()).await?;
+        order.push(claimed.dispatch.id.to_string());
+    }
+    Ok(order.join(" "))
+}
+
+/// A settlement that ends the work.
+pub(crate) const fn ack() -> Settlement {
+    Settlement::Ack { result: None }
+}
+
+/// A settlement that has it tried again.
+pub(crate) fn retry(after: Duration) -> Settlement {
+    Settlement::Retry { after, error: "failed".to_owned() }
+}
+
+/// What becomes of a settlement.
+pub(crate) async fn try_settle(
+    given: &Given,
+    claimed: &ClaimedDispatch,
+    settlement: Settlement,
+) -> Result<store_core::Result<Settled>, Failure> {
+    let answers = mailbox(given)?.settle(vec![(claimed.claim(), settlement)]).await?;
+    expect_some(answers.into_iter().next(), "answer")
+}
+
+/// Settles a claim, which must be accepted.
+pub(crate) async fn settle(
+    given: &Given,
+    claimed: &ClaimedDispatch,
+    settlement: Settlement,
+) -> Result<Settled, Failure> {
+    Ok(try_settle(given, claimed, settlement).await??)
+}
+
+/// Wants every write of a holder to be refused, and to leave the dispatch as it is then.
+pub(super) async fn refuse_holder(given: &Given, claimed: &ClaimedDispatch, kind: ErrorKind) -> Verdict {
+    let (store, name) = (mailbox(given)?, claimed.dispatch.id.as_str());
+    for settlement in [ack(), retry(Duration::ZERO), Settlement::Release, Settlement::Snooze { after: TICK }] {
+        expect_kind(try_settle(given, claimed, settlement).await?, kind)?;
+    }
+    let before = load(given, name).await?;
+    expect_kind(store.extend(&claimed.claim(), LEASE).await, kind)?;
+    expect_kind(store.start(&claimed.claim(), id("instance")).await, kind)?;
+    expect_kind(try_settle(given, claimed, ack()).await?, kind)?;
+    expect_eq(load(given, name).await?, before)
+}
+
+/// A dispatch that must be there.
+pub(crate) async fn load(given: &Given, name: &str) -> Result<Dispatch, Failure> {
+    expect_some(mailbox(given)?.load_dispatch(&id(name)).await?, "dispatch")
+}
+
+/// Wants a dispatch to be in a status, and gives it.
+pub(crate) async fn is_now(given: &Given, name: &str, status: DispatchStatus) -> Result<Dispatch, Failure> {
+    let dispatch = load(given, name).await?;
+    expect_eq(dispatch.status, status).map_err(|failure| failure.about(name))?;
+    expect_eq(dispatch.finished_at.is_some(), status.is_final())?;
+    expect_eq(dispatch.claim.is_some(), status == DispatchStatus::Claimed)?;
+    Ok(dispatch)
+}
+
+/// Interrupts the thread `t`.
+pub(crate) async fn interrupt(given: &Given) -> Result<Interrupted, Failure> {
+    Ok(mailbox(given)?.interrupt(Interrupt::new(id("t")).because("stop")).await?)
+}
+
+/// Wants the counts of the thread `t`: queued, claimed, acked, cancelled, superseded, dead letters.
+pub(super) async fn expect_counts(given: &Given, wanted: [u64; 6]) -> Verdict {
+    let thread: ThreadId = id("t");
+    expect_eq(numbers(&mailbox(given)?.count_dispatches(Some(&thread)).await?), wanted)
+}
+
+/// Counts in the order of the statuses.
+pub(super) fn numbers(counts: &DispatchCounts) -> [u64; 6] {
+    let mut numbers = [0; 6];
+    for (at, status) in DispatchStatus::ALL.iter().enumerate() {
+        numbers[at] = counts.of(*status);
+    }
+    numbers
+}
+
+/// The ids of a list in small pages, with a blank between them.
+pub(super) async fn listed(given: &Given, query: DispatchQuery) -> Result<String, Failure> {
+    let store = &mailbox(given)?;
+    let page = |page| store.list_dispatches(query.clone().with_page(page));
+    let all = walk(PageRequest::first(2), page).await?;
+    Ok(join(all.iter().map(|dispatch| dispatch.id.as_str())))
+}
+
+/// The same of a filter, in an order.
+pub(super) async fn in_order(given: &Given, filter: DispatchFilter, order: DispatchOrder) -> Result<String, Failure> {
+    listed(given, DispatchQuery::new(filter).ordered(order, store_core::Direction::Forward)).await
+}
+
+/// The thread `t`.
+pub(super) fn of_t() -> DispatchFilter {
+    DispatchFilter::of_thread(id("t"))
+}
+
+/// Ids from text.
+pub(super) fn names<const N: usize>(names: [&str; N]) -> Vec<DispatchId> {
+    names.into_iter().map(id).collect()
+}
+
+/// The kind of a refusal, or `None`.
+pub(super) fn kind<T>(result: &store_core::Result<T>) -> Option<ErrorKind> {
+    result.as_ref().err().map(Error::kind)
+}

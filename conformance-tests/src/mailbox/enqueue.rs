@@ -1,0 +1,192 @@
+//! Enqueueing and cancelling.
+
+use std::time::Duration;
+
+use store_core::{DispatchStatus, ErrorKind, NewDispatch, Timestamp, When};
+
+use super::draft::{
+    TICK, ack, claim, expect_counts, held, is_now, keyed, kind, later, load, mailbox, put, settle, taken_by, try_put,
+    work,
+};
+use crate::{
+    Given, Verdict,
+    check::{expect, expect_eq, expect_kind},
+    given::id,
+    log::draft::json,
+};
+
+/// A dispatch with everything that can be given.
+fn full() -> NewDispatch {
+    let at = Timestamp::from_millis(1_900_000_000_000).unwrap_or_default();
+    keyed("t", "full", "k")
+        .with_payload(json("{\"a\":1.50}"))
+        .with_priority(7)
+        .available(When::At(at))
+        .with_max_attempts(3)
+}
+
+/// An enqueued dispatch is queued without attempts, under the epoch of its thread, and has every field as given.
+pub(super) async fn a_dispatch_is_as_it_was_given(given: &Given) -> Verdict {
+    super::draft::interrupt(given).await?;
+    let answers = put(given, [full(), work("t", "plain")]).await?;
+    let (found, new) = (is_now(given, "full", DispatchStatus::Queued).await?, full());
+    expect_eq((&found.thread, &found.run, &found.payload), (&new.thread, &new.run, &new.payload))?;
+    expect_eq((found.priority, &found.dedupe_key, found.max_attempts), (7, &new.dedupe_key, 3))?;
+    expect_eq((found.attempts, found.epoch, found.history.len()), (0, 1, 0))?;
+    expect_eq(When::At(found.available_at), new.available)?;
+    expect_eq((answers[0].number, answers[0].available_at), (found.number, found.available_at))?;
+    let plain = is_now(given, "plain", DispatchStatus::Queued).await?;
+    expect_eq((plain.priority, plain.max_attempts, plain.payload), (128, 5, None))?;
+    expect_eq((plain.available_at, plain.updated_at), (plain.created_at, plain.created_at))?;
+    expect(plain.number > found.number, "numbers do not grow")?;
+    let unnamed = put(given, [NewDispatch::new(id("t"), id("r"))]).await?;
+    load(given, unnamed[0].id.as_str()).await.map(drop)
+}
+
+/// Several dispatches of one call each have their own answer, in their order, whatever becomes of the others.
+pub(super) async fn answers_are_independent(given: &Given) -> Verdict {
+    put(given, [work("t", "a")]).await?;
+    let other = work("t", "a").with_priority(1);
+    let drafts = vec![work("t", "b"), other, work("u", "c").with_max_attempts(0), keyed("u", "d", "k")];
+    let drafts = drafts.into_iter().chain([keyed("u", "e", "k"), work("t", "b")]).collect();
+    let answers = mailbox(given)?.enqueue(drafts).await?;
+    let kinds: Vec<_> = answers.iter().map(kind).collect();
+    let taken = Some(ErrorKind::AlreadyExists);
+    expect_eq(kinds, vec![None, taken, Some(ErrorKind::Invalid), None, taken, None])?;
+    let again = answers.into_iter().last().and_then(Result::ok);
+    expect_eq(again.map(|again| (again.id.to_string(), again.deduplicated)), Some(("b".to_owned(), true)))?;
+    expect_counts(given, [2, 0, 0, 0, 0, 0]).await?;
+    expect_eq(mailbox(given)?.enqueue(vec![]).await?.len(), 0)
+}
+
+/// An id is used once; an enqueue equal in all that was given gets the first answer, whatever became of the dispatch.
+pub(super) async fn an_equal_enqueue_gets_the_first_answer(given: &Given) -> Verdict {
+    let draft = || keyed("t", "a", "k").available(When::In(Duration::ZERO));
+    let first = put(given, [draft()]).await?.remove(0);
+    expect(!first.deduplicated, "the first is a repeat")?;
+    let claimed = claim(given, "a").await?;
+    let mut wanted = first.clone();
+    wanted.deduplicated = true;
+    expect_eq(&put(given, [draft()]).await?[0], &wanted)?;
+    settle(given, &claimed, ack()).await?;
+    expect_eq(&put(given, [draft()]).await?[0], &wanted)?;
+    for other in [
+        draft().with_priority(1),
+        draft().with_max_attempts(1),
+        draft().with_payload(json("1")),
+        draft().available(When::Now),
+        work("t", "a").available(When::In(Duration::ZERO)),
+        keyed("u", "a", "k").available(When::In(Duration::ZERO)),
+    ] {
+        taken_by(given, other, "a").await?;
+    }
+    expect_counts(given, [0, 0, 1, 0, 0, 0]).await
+}
+
+/// A dedupe key is taken by a queued and by a claimed dispatch of the thread, and free on another.
+pub(super) async fn a_key_is_taken_until_its_dispatch_is_over(given: &Given) -> Verdict {
+    put(given, [keyed("t", "a", "k")]).await?;
+    taken_by(given, keyed("t", "b", "k"), "a").await?;
+    put(given, [keyed("u", "other", "k"), keyed("t", "c", "other")]).await?;
+    let claimed = claim(given, "a").await?;
+    taken_by(given, keyed("t", "b", "k"), "a").await?;
+    settle(given, &claimed, store_core::Settlement::Release).await?;
+    taken_by(given, keyed("t", "b", "k"), "a").await?;
+    let claimed = claim(given, "a").await?;
+    settle(given, &claimed, ack()).await?;
+    put(given, [keyed("t", "b", "k")]).await?;
+    taken_by(given, keyed("t", "d", "k"), "b").await?;
+    mailbox(given)?.cancel(&id("b")).await?;
+    put(given, [keyed("t", "d", "k")]).await.map(drop)
+}
+
+/// An interrupt frees the keys of what it supersedes, not that of a claimed one.
+pub(super) async fn an_interrupt_frees_the_keys_of_what_was_queued(given: &Given) -> Verdict {
+    put(given, [keyed("t", "held", "h")]).await?;
+    let held = claim(given, "held").await?;
+    put(given, [keyed("t", "a", "k")]).await?;
+    super::draft::interrupt(given).await?;
+    taken_by(given, keyed("t", "b", "h"), "held").await?;
+    put(given, [keyed("t", "b", "k")]).await?;
+    taken_by(given, keyed("t", "c", "k"), "b").await?;
+    expect_kind(super::draft::try_settle(given, &held, ack()).await?, ErrorKind::StaleEpoch)?;
+    put(given, [keyed("t", "c", "h")]).await.map(drop)
+}
+
+/// An enqueue that needs the key of a claim whose lease is over ends that attempt first; if it leaves the dispatch
+/// queued, the key stays taken.
+pub(super) async fn a_lost_lease_gives_up_its_key_with_the_last_attempt(given: &Given) -> Verdict {
+    for (name, attempts) in [("more", 2), ("last", 1)] {
+        put(given, [keyed(name, name, "k").with_max_attempts(attempts)]).await?;
+        claim(given, name).await?;
+    }
+    given.advance(super::draft::LEASE - TICK).await;
+    for name in ["more", "last"] {
+        taken_by(given, keyed(name, "new", "k"), name).await?;
+    }
+    given.advance(TICK).await;
+    taken_by(given, keyed("more", "new", "k"), "more").await?;
+    put(given, [keyed("last", "new", "k")]).await?;
+    let lost = is_now(given, "last", DispatchStatus::DeadLetter).await?;
+    expect_eq((lost.attempts, lost.last_error.as_deref()), (1, Some("lease expired")))?;
+    let again = mailbox(given)?.claim(super::draft::request().of_thread(id("more"))).await?;
+    expect_eq(super::draft::ids(&again), "more")
+}
+
+/// A dispatch without attempts is refused; thread and run need not exist.
+pub(super) async fn a_dispatch_has_an_attempt_and_needs_no_thread(given: &Given) -> Verdict {
+    expect_kind(try_put(given, work("t", "a").with_max_attempts(0)).await?, ErrorKind::Invalid)?;
+    expect_eq(mailbox(given)?.load_dispatch(&id("a")).await?, None)?;
+    put(given, [work("no such thread", "a").with_max_attempts(1)]).await?;
+    claim(given, "a").await.map(drop)
+}
+
+/// A queued dispatch is cancelled; a claimed or final one is refused naming its status, an unknown one not found.
+pub(super) async fn only_what_is_queued_is_cancelled(given: &Given) -> Verdict {
+    let store = mailbox(given)?;
+    expect_kind(store.cancel(&id("unknown")).await, ErrorKind::NotFound)?;
+    put(given, [work("t", "a"), later("t", "b", LATER)]).await?;
+    for name in ["a", "b"] {
+        let gone = store.cancel(&id(name)).await?;
+        expect_eq(&gone, &is_now(given, name, DispatchStatus::Cancelled).await?)?;
+    }
+    let claimed = held(given, "c").await?;
+    let refused = |error: store_core::Error| error.to_string();
+    let error = expect_kind(store.cancel(&id("c")).await, ErrorKind::InvalidTransition)?;
+    expect_eq(refused(error), "cannot go from claimed to cancelled".to_owned())?;
+    settle(given, &claimed, ack()).await?;
+    for (name, status) in [("a", "cancelled"), ("c", "acked")] {
+        let error = expect_kind(store.cancel(&id(name)).await, ErrorKind::InvalidTransition)?;
+        expect_eq(refused(error), format!("cannot go from {status} to cancelled"))?;
+    }
+    expect_counts(given, [0, 0, 1, 2, 0, 0]).await
+}
+
+const LATER: Duration = Duration::from_secs(60);
+
+/// A call has 1,000 dispatches at most; a payload is a record.
+pub(super) async fn a_call_has_a_thousand_dispatches_at_most(given: &Given) -> Verdict {
+    let store = mailbox(given)?;
+    let many = |count: usize| (0..count).map(|_| NewDispatch::new(id("t"), id("r"))).collect::<Vec<_>>();
+    expect_kind(store.enqueue(many(1_001)).await, ErrorKind::LimitExceeded)?;
+    expect_counts(given, [0; 6]).await?;
+    expect_eq(store.enqueue(many(1_000)).await?.iter().filter(|answer| answer.is_ok()).count(), 1_000)?;
+    expect_counts(given, [1_000, 0, 0, 0, 0, 0]).await?;
+    let claimed = super::draft::claim_next(given).await?.ok_or_else(|| crate::Failure::new("nothing"))?;
+    let settlements = vec![(claimed.claim(), ack()); 1_001];
+    expect_kind(store.settle(settlements).await, ErrorKind::LimitExceeded)?;
+    expect_counts(given, [999, 1, 0, 0, 0, 0]).await
+}
+
+/// A payload and a result of the largest size are taken, one byte more is refused.
+pub(super) async fn a_payload_has_a_limit(given: &Given) -> Verdict {
+    let given = given.with_limits(|limits| limits.record_bytes = 2_000).await?;
+    let text = |bytes: usize| json(&format!("\"{}\"", "x".repeat(bytes - 2)));
+    expect_kind(try_put(&given, work("t", "b").with_payload(text(2_001))).await?, ErrorKind::LimitExceeded)?;
+    put(&given, [work("t", "a").with_payload(text(2_000))]).await?;
+    let claimed = claim(&given, "a").await?;
+    let result = |bytes| store_core::Settlement::Ack { result: Some(text(bytes)) };
+    expect_kind(super::draft::try_settle(&given, &claimed, result(2_001)).await?, ErrorKind::LimitExceeded)?;
+    settle(&given, &claimed, result(2_000)).await?;
+    expect_eq(load(&given, "a").await?.result, Some(text(2_000)))
+}

@@ -1,0 +1,216 @@
+//! Interrupts.
+
+use store_core::{Commit, DispatchOrder, DispatchStatus, ErrorKind, Expect, Interrupt, NewEntry, Settlement, ThreadId};
+
+use super::draft::{
+    LEASE, TICK, ack, claim, expect_counts, held, in_order, interrupt, is_now, keyed, later, load, mailbox,
+    nothing_to_claim, of_t, put, refuse_holder, settle, taken_by, try_settle, work,
+};
+use crate::{
+    Given, Verdict,
+    check::{expect, expect_eq, expect_kind, expect_some},
+    given::{id, race_two},
+    log::draft::user,
+};
+
+/// An interrupt raises the epoch and supersedes what is queued, at once for every reader: it shows the interrupt's time
+/// and reason. What is claimed stays so.
+pub(super) async fn an_interrupt_supersedes_what_is_queued(given: &Given) -> Verdict {
+    let claimed = held(given, "held").await?;
+    put(given, [work("t", "a"), later("t", "b", LEASE), keyed("t", "c", "k")]).await?;
+    given.advance(TICK).await;
+    let done = interrupt(given).await?;
+    expect_eq((done.epoch, done.superseded, done.claimed, done.fence.is_none()), (1, 3, Some(id("held")), true))?;
+    for name in ["a", "b", "c"] {
+        let dispatch = is_now(given, name, DispatchStatus::Superseded).await?;
+        expect_eq(
+            (dispatch.finished_at, dispatch.reason.as_deref(), dispatch.epoch),
+            (Some(done.at), Some("stop"), 0),
+        )?;
+        expect(dispatch.updated_at >= done.at, "it did not change")?;
+        expect_kind(mailbox(given)?.cancel(&id(name)).await, ErrorKind::InvalidTransition)?;
+    }
+    is_now(given, "held", DispatchStatus::Claimed).await?;
+    expect_counts(given, [0, 1, 0, 0, 3, 0]).await?;
+    expect_eq(in_order(given, of_t().in_status([DispatchStatus::Superseded]), DispatchOrder::End).await?, "a b c")?;
+    expect_eq(in_order(given, of_t().in_status([DispatchStatus::Queued]), DispatchOrder::Creation).await?, "")?;
+    expect_kind(try_settle(given, &claimed, ack()).await?, ErrorKind::StaleEpoch)?;
+    nothing_to_claim(given).await
+}
+
+/// Each dispatch shows the interrupt that superseded it, and not a later one.
+pub(super) async fn each_shows_its_own_interrupt(given: &Given) -> Verdict {
+    let store = mailbox(given)?;
+    let mut times = Vec::new();
+    for (name, reason) in [("a", "first"), ("b", "second"), ("c", "third")] {
+        put(given, [work("t", name)]).await?;
+        times.push((name, reason, store.interrupt(Interrupt::new(id("t")).because(reason)).await?.at));
+        given.advance(TICK).await;
+    }
+    for (name, reason, at) in times {
+        let dispatch = is_now(given, name, DispatchStatus::Superseded).await?;
+        expect_eq((dispatch.reason.as_deref(), dispatch.finished_at), (Some(reason), Some(at)))?;
+    }
+    expect_counts(given, [0, 0, 0, 0, 3, 0]).await
+}
+
+/// The same key gives the first answer and interrupts nothing; the last twenty keys are remembered.
+pub(super) async fn a_key_makes_an_interrupt_repeatable(given: &Given) -> Verdict {
+    let store = mailbox(given)?;
+    let keyed = |key: &str| store.interrupt(Interrupt::new(id("t")).with_key(id(key)));
+    put(given, [work("t", "a")]).await?;
+    let first = keyed("k0").await?;
+    put(given, [work("t", "b")]).await?;
+    let mut again = keyed("k0").await?;
+    expect(again.deduplicated, "it interrupts again")?;
+    again.deduplicated = false;
+    expect_eq(again, first)?;
+    is_now(given, "b", DispatchStatus::Queued).await?;
+    let other = store.interrupt(Interrupt::new(id("u")).with_key(id("k0"))).await?;
+    expect_eq((other.epoch, other.deduplicated), (1, false))?;
+    for at in 1..20 {
+        expect_eq(keyed(&format!("k{at}")).await?.epoch, at + 1)?;
+    }
+    interrupt(given).await?;
+    expect(keyed("k0").await?.deduplicated && keyed("k19").await?.deduplicated, "one of the last 20 is forgotten")?;
+    expect_eq(store.load_epoch(&id("t")).await?, 21)
+}
+
+/// An interrupt of an unknown thread begins epoch 1, and epochs outlive what they superseded.
+pub(super) async fn epochs_never_fall(given: &Given) -> Verdict {
+    let store = mailbox(given)?;
+    expect_eq(store.load_epoch(&id("t")).await?, 0)?;
+    expect_eq(interrupt(given).await?.epoch, 1)?;
+    put(given, [work("t", "a")]).await?;
+    let last = interrupt(given).await?;
+    given.advance(TICK).await;
+    let purge = store_core::Purge::new(last.at.saturating_add(TICK));
+    expect_eq(store.purge(purge).await?.removed, 1)?;
+    expect_eq(store.load_epoch(&id("t")).await?, 2)?;
+    expect_eq(put(given, [work("t", "b")]).await?[0].epoch, 2)
+}
+
+/// What is enqueued after an interrupt is of the new epoch, and given out once the thread is free.
+pub(super) async fn what_comes_after_an_interrupt_is_claimable(given: &Given) -> Verdict {
+    let claimed = held(given, "held").await?;
+    put(given, [work("t", "old")]).await?;
+    interrupt(given).await?;
+    expect_eq(put(given, [work("t", "new")]).await?[0].epoch, 1)?;
+    nothing_to_claim(given).await?;
+    expect_kind(try_settle(given, &claimed, ack()).await?, ErrorKind::StaleEpoch)?;
+    let next = claim(given, "new").await?;
+    settle(given, &next, ack()).await?;
+    nothing_to_claim(given).await?;
+    expect_counts(given, [0, 0, 1, 0, 2, 0]).await
+}
+
+/// An enqueue racing with an interrupt is superseded or of the new epoch.
+pub(super) async fn an_enqueue_races_with_an_interrupt(given: &Given) -> Verdict {
+    for round in 0..30 {
+        let (thread, name) = (format!("t{round}"), format!("d{round}"));
+        let (one, two) = (mailbox(given)?, mailbox(given)?);
+        let (draft, of) = (work(&thread, &name), id::<ThreadId>(&thread));
+        let (_, interrupted) =
+            race_two(
+                async move { one.enqueue(vec![draft]).await },
+                async move { two.interrupt(Interrupt::new(of)).await },
+            )
+            .await;
+        let (dispatch, superseded) = (load(given, &name).await?, interrupted?.superseded);
+        let wanted = if superseded == 1 { (DispatchStatus::Superseded, 0) } else { (DispatchStatus::Queued, 1) };
+        expect_eq((dispatch.status, dispatch.epoch), wanted)?;
+    }
+    Ok(())
+}
+
+/// An interrupt leaves other threads alone.
+pub(super) async fn an_interrupt_is_of_one_thread(given: &Given) -> Verdict {
+    put(given, [work("t", "a"), work("u", "b")]).await?;
+    interrupt(given).await?;
+    expect_eq(mailbox(given)?.load_epoch(&id("u")).await?, 0)?;
+    claim(given, "b").await?;
+    nothing_to_claim(given).await
+}
+
+/// After an interrupt every write of the holder is refused with `StaleEpoch`; the first of them ends its claim.
+pub(super) async fn a_holder_loses_its_claim_to_an_interrupt(given: &Given) -> Verdict {
+    for write in 0..3 {
+        let name = format!("d{write}");
+        let claimed = held(given, &name).await?;
+        interrupt(given).await?;
+        is_now(given, &name, DispatchStatus::Claimed).await?;
+        let (store, claim) = (mailbox(given)?, claimed.claim());
+        let kind = ErrorKind::StaleEpoch;
+        match write {
+            0 => expect_kind(store.extend(&claim, LEASE).await, kind).map(drop)?,
+            1 => expect_kind(store.start(&claim, id("i")).await, kind).map(drop)?,
+            _ => expect_kind(try_settle(given, &claimed, ack()).await?, kind).map(drop)?,
+        }
+        let dispatch = is_now(given, &name, DispatchStatus::Superseded).await?;
+        expect_eq((dispatch.reason.as_deref(), dispatch.attempts, dispatch.history.len()), (Some("stop"), 0, 1))?;
+        refuse_holder(given, &claimed, ErrorKind::StaleEpoch).await?;
+    }
+    Ok(())
+}
+
+/// A stale claim whose lease is over is superseded by whoever meets it, and not given out again.
+pub(super) async fn a_stale_lease_is_superseded(given: &Given) -> Verdict {
+    held(given, "a").await?;
+    interrupt(given).await?;
+    given.advance(LEASE).await;
+    nothing_to_claim(given).await?;
+    let dispatch = is_now(given, "a", DispatchStatus::Superseded).await?;
+    expect_eq((dispatch.attempts, dispatch.reason.as_deref()), (0, Some("stop")))
+}
+
+/// An interrupt that takes over ends the claimed dispatch too: the thread is free, its holder stale.
+pub(super) async fn a_take_over_frees_the_thread(given: &Given) -> Verdict {
+    let claimed = held(given, "a").await?;
+    let store = mailbox(given)?;
+    let request = Interrupt::new(id("t")).because("mine").with_key(id("k")).taking_over();
+    let done = store.interrupt(request.clone()).await?;
+    let fence = expect_some(done.fence.clone(), "fence")?;
+    expect(fence.claim > claimed.number, "the claim number was used before")?;
+    let dispatch = is_now(given, "a", DispatchStatus::Superseded).await?;
+    expect_eq((dispatch.reason.as_deref(), done.claimed), (Some("mine"), Some(id("a"))))?;
+    expect_eq(store.interrupt(request).await?.fence, Some(fence.clone()))?;
+    refuse_holder(given, &claimed, ErrorKind::StaleEpoch).await?;
+    let next = held(given, "b").await?;
+    expect(next.number > fence.claim, "the claim number is used again")?;
+    settle(given, &next, Settlement::Release).await.map(drop)
+}
+
+/// What took over can write its thread until the next claim, and the old holder cannot.
+pub(super) async fn a_take_over_is_a_fence(given: &Given) -> Verdict {
+    let claimed = held(given, "a").await?;
+    let done = mailbox(given)?.interrupt(Interrupt::new(id("t")).taking_over()).await?;
+    let fence = expect_some(done.fence, "fence")?;
+    let commit =
+        |key: &str, entry: NewEntry| Commit::new(id("t")).expecting(Expect::Any).with_key(id(key)).entry(entry);
+    given.accept(commit("mine", user("a")).fenced(fence.clone())).await?;
+    let late = commit("late", user("b")).fenced(claimed.fence());
+    expect_kind(given.commits()?.commit(late).await, ErrorKind::StaleEpoch)?;
+    given.accept(commit("again", user("c")).fenced(fence.clone())).await?;
+    let next = held(given, "b").await?;
+    given.accept(commit("next", user("d")).fenced(next.fence())).await?;
+    let refused = given.commits()?.commit(commit("over", user("e")).fenced(fence)).await;
+    let error = refused.err().ok_or_else(|| crate::Failure::new("the old fence still writes"))?;
+    expect(matches!(error.kind(), ErrorKind::ClaimLost | ErrorKind::StaleEpoch), format!("{error:?}"))
+}
+
+/// What an interrupt superseded is found by epoch.
+pub(super) async fn what_was_superseded_is_found_by_epoch(given: &Given) -> Verdict {
+    put(given, [work("t", "a"), work("t", "b")]).await?;
+    interrupt(given).await?;
+    put(given, [work("t", "c")]).await?;
+    interrupt(given).await?;
+    put(given, [work("t", "d")]).await?;
+    for (epoch, wanted) in [(0, "a b"), (1, "c"), (2, "")] {
+        let mut filter = of_t().in_status([DispatchStatus::Superseded]);
+        filter.epoch = Some(epoch);
+        for order in [DispatchOrder::Creation, DispatchOrder::End] {
+            expect_eq(in_order(given, filter.clone(), order).await?, wanted)?;
+        }
+    }
+    taken_by(given, work("t", "a").with_priority(3), "a").await
+}

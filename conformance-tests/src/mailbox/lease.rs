@@ -1,0 +1,223 @@
+//! Leases: how long a claim lasts, and what becomes of one that is lost.
+
+use std::time::Duration;
+
+use store_core::{AttemptEnd, ClaimRef, ClaimToken, DispatchStatus, ErrorKind, PageRequest, Settlement};
+
+use super::draft::{
+    LEASE, TICK, ack, claim, claim_next, expect_counts, held, is_now, mailbox, names, nothing_to_claim, put,
+    refuse_holder, request, settle, try_settle, work,
+};
+use crate::{
+    Given, Verdict,
+    check::{expect, expect_eq, expect_kind, expect_some},
+    given::{id, race},
+};
+
+/// Exactly at its end a lease is over: the next claim takes the dispatch, counts the attempt, and the old token is
+/// dead. Until then it reads as claimed.
+pub(super) async fn a_lease_that_is_over_is_claimable(given: &Given) -> Verdict {
+    let first = held(given, "a").await?;
+    given.advance(LEASE - TICK).await;
+    nothing_to_claim(given).await?;
+    given.advance(TICK).await;
+    is_now(given, "a", DispatchStatus::Claimed).await?;
+    expect_counts(given, [0, 1, 0, 0, 0, 0]).await?;
+    let ready = mailbox(given)?.list_ready_threads(PageRequest::default()).await?.items;
+    expect_eq(ready.iter().map(|ready| ready.next.as_str()).collect::<Vec<_>>(), vec!["a"])?;
+    let second = claim(given, "a").await?;
+    expect(second.number > first.number && second.token != first.token, "the claim is the same")?;
+    expect_eq((second.dispatch.attempts, second.dispatch.last_error.as_deref()), (1, Some("lease expired")))?;
+    let lost = second.dispatch.history.last().map(|attempt| (attempt.end, attempt.claim));
+    expect_eq(lost, Some((AttemptEnd::LeaseExpired, first.number)))?;
+    refuse_holder(given, &first, ErrorKind::ClaimLost).await?;
+    settle(given, &second, ack()).await.map(drop)
+}
+
+/// A dispatch whose leases were lost as often as it may is a dead letter, and not given out again.
+pub(super) async fn the_last_lost_lease_makes_a_dead_letter(given: &Given) -> Verdict {
+    put(given, [work("t", "a").with_max_attempts(2), work("t", "b")]).await?;
+    for _ in 0..2 {
+        claim(given, "a").await?;
+        given.advance(LEASE).await;
+    }
+    claim(given, "b").await?;
+    let dead = is_now(given, "a", DispatchStatus::DeadLetter).await?;
+    expect_eq((dead.attempts, dead.history.len(), dead.last_error.as_deref()), (2, 2, Some("lease expired")))?;
+    expect_counts(given, [0, 1, 0, 0, 0, 1]).await
+}
+
+/// The holder of a lease that is over, but was not taken by anyone, may still extend and settle.
+pub(super) async fn the_token_decides_and_not_the_clock(given: &Given) -> Verdict {
+    let claimed = held(given, "a").await?;
+    given.advance(LEASE * 3).await;
+    let store = mailbox(given)?;
+    let extended = store.extend(&claimed.claim(), LEASE).await?;
+    nothing_to_claim(given).await?;
+    given.advance(LEASE - TICK).await;
+    nothing_to_claim(given).await?;
+    expect_eq(extended.number, claimed.number)?;
+    given.advance(LEASE).await;
+    expect_eq(settle(given, &claimed, ack()).await?.status, DispatchStatus::Acked)?;
+    nothing_to_claim(given).await
+}
+
+/// `extend` moves the end of the lease to store time and the extension, nearer too; with any other token it is lost.
+pub(super) async fn an_extension_counts_from_now(given: &Given) -> Verdict {
+    let claimed = held(given, "a").await?;
+    let store = mailbox(given)?;
+    given.advance(Duration::from_secs(10)).await;
+    for lease in [LEASE * 2, LEASE / 2] {
+        let held = store.extend(&claimed.claim(), lease).await?;
+        expect_eq(held.lease_until, held.claimed_at.saturating_add(Duration::from_secs(10) + lease))?;
+        expect_eq(is_now(given, "a", DispatchStatus::Claimed).await?.claim, Some(held))?;
+    }
+    let forged = ClaimRef::new(id("a"), ClaimToken::new("forged"));
+    expect_kind(store.extend(&forged, LEASE).await, ErrorKind::ClaimLost)?;
+    expect_kind(store.extend(&ClaimRef::new(id("b"), claimed.token.clone()), LEASE).await, ErrorKind::ClaimLost)?;
+    given.advance(LEASE / 2 - TICK).await;
+    nothing_to_claim(given).await?;
+    given.advance(TICK).await;
+    claim(given, "a").await.map(drop)
+}
+
+/// Once somebody else has claimed, every write of the old holder is refused and changes nothing, however late, and also
+/// when the dispatch is settled or free again.
+pub(super) async fn an_old_holder_writes_nothing(given: &Given) -> Verdict {
+    let first = held(given, "a").await?;
+    given.advance(LEASE).await;
+    let second = claim(given, "a").await?;
+    refuse_holder(given, &first, ErrorKind::ClaimLost).await?;
+    is_now(given, "a", DispatchStatus::Claimed).await?;
+    settle(given, &second, Settlement::Release).await?;
+    refuse_holder(given, &first, ErrorKind::ClaimLost).await?;
+    is_now(given, "a", DispatchStatus::Queued).await?;
+    let third = claim(given, "a").await?;
+    settle(given, &third, ack()).await?;
+    refuse_holder(given, &first, ErrorKind::ClaimLost).await?;
+    is_now(given, "a", DispatchStatus::Acked).await.map(drop)
+}
+
+/// Of a settlement and a claim that come when the lease is over one wins: never both.
+pub(super) async fn a_settlement_races_with_a_claim(given: &Given) -> Verdict {
+    for round in 0..20 {
+        let claimed = held(given, &format!("d{round}")).await?;
+        given.advance(LEASE).await;
+        let store = mailbox(given)?;
+        let ends = race(2, |task| {
+            let (store, claimed) = (std::sync::Arc::clone(&store), claimed.clone());
+            async move {
+                match task {
+                    0 => store.settle(vec![(claimed.claim(), ack())]).await.map(|ends| ends[0].is_ok()),
+                    _ => store.claim(request()).await.map(|claims| !claims.claimed.is_empty()),
+                }
+            }
+        })
+        .await;
+        let won = ends.into_iter().collect::<store_core::Result<Vec<_>>>()?;
+        expect_eq(won.iter().filter(|won| **won).count(), 1)?;
+        let status = if won[0] { DispatchStatus::Acked } else { DispatchStatus::Claimed };
+        is_now(given, &format!("d{round}"), status).await?;
+        given.store().delete_tenant(&id("default")).await?;
+    }
+    Ok(())
+}
+
+/// `start` records what works on it and since when, once; the same again is accepted, another one refused.
+pub(super) async fn work_is_started_once(given: &Given) -> Verdict {
+    let claimed = held(given, "a").await?;
+    let (store, claim) = (mailbox(given)?, claimed.claim());
+    given.advance(TICK).await;
+    let started = store.start(&claim, id("i")).await?;
+    expect_eq(
+        (&started.instance, started.started_at),
+        (&Some(id("i")), Some(started.claimed_at.saturating_add(TICK))),
+    )?;
+    given.advance(TICK).await;
+    expect_eq(&store.start(&claim, id("i")).await?, &started)?;
+    expect_kind(store.start(&claim, id("j")).await, ErrorKind::InvalidTransition)?;
+    expect_eq(is_now(given, "a", DispatchStatus::Claimed).await?.claim, Some(started))?;
+    let forged = ClaimRef::new(id("a"), ClaimToken::new("forged"));
+    expect_kind(store.start(&forged, id("i")).await, ErrorKind::ClaimLost)?;
+    settle(given, &claimed, Settlement::Release).await?;
+    let again = super::draft::claim(given, "a").await?;
+    store.start(&again.claim(), id("j")).await?;
+    Ok(())
+}
+
+/// `reclaim` ends leases that are over as a claim would, says what became of each, and takes no more than it may.
+pub(super) async fn a_reclaim_ends_what_is_over(given: &Given) -> Verdict {
+    let drafts = [("a", "a1", 2), ("b", "b1", 1), ("t", "c1", 2), ("z", "d1", 2)];
+    put(given, drafts.map(|(thread, name, attempts)| work(thread, name).with_max_attempts(attempts))).await?;
+    let store = mailbox(given)?;
+    store.claim(request().up_to(3)).await?;
+    given.advance(TICK).await;
+    store.claim(request()).await?;
+    super::draft::interrupt(given).await?;
+    given.advance(LEASE - TICK).await;
+    expect_kind(store.reclaim(0).await, ErrorKind::Invalid)?;
+    expect_eq(store.reclaim(1).await?.requeued, names(["a1"]))?;
+    let rest = store.reclaim(1_000).await?;
+    expect_eq((rest.requeued, rest.dead_lettered, rest.superseded), (vec![], names(["b1"]), names(["c1"])))?;
+    expect_eq(store.reclaim(1_000).await?, store_core::Reclaimed::default())?;
+    let requeued = is_now(given, "a1", DispatchStatus::Queued).await?;
+    expect_eq((requeued.attempts, requeued.history.len()), (1, 1))?;
+    is_now(given, "d1", DispatchStatus::Claimed).await.map(drop)
+}
+
+/// Concurrent reclaims count each lost lease once.
+pub(super) async fn reclaims_count_each_once(given: &Given) -> Verdict {
+    put(given, (0..40).map(|at| work(&format!("t{at}"), &format!("d{at}")))).await?;
+    let store = mailbox(given)?;
+    store.claim(request().up_to(40)).await?;
+    given.advance(LEASE).await;
+    let ends = race(4, |_| {
+        let store = std::sync::Arc::clone(&store);
+        async move { store.reclaim(1_000).await }
+    })
+    .await;
+    let mut all: Vec<_> = ends.into_iter().collect::<store_core::Result<Vec<_>>>()?;
+    let count = all.iter_mut().map(|reclaimed| reclaimed.requeued.len()).sum::<usize>();
+    expect_eq(count, 40)?;
+    for at in 0..40 {
+        expect_eq(is_now(given, &format!("d{at}"), DispatchStatus::Queued).await?.attempts, 1)?;
+    }
+    Ok(())
+}
+
+/// What was lost or put back shows nothing of the attempt but in its history and its last error.
+pub(super) async fn a_lost_attempt_leaves_no_trace_beside_history(given: &Given) -> Verdict {
+    let first = held(given, "a").await?;
+    let store = mailbox(given)?;
+    store.start(&first.claim(), id("i")).await?;
+    given.advance(LEASE).await;
+    store.reclaim(10).await?;
+    let dispatch = is_now(given, "a", DispatchStatus::Queued).await?;
+    expect_eq((dispatch.result, dispatch.reason, dispatch.history.len()), (None, None, 1))?;
+    let second = expect_some(claim_next(given).await?, "dispatch")?;
+    let held = expect_some(second.dispatch.claim.clone(), "claim")?;
+    expect_eq((held.started_at, held.instance), (None, None))?;
+    settle(given, &second, Settlement::DeadLetter { error: "bad".to_owned() }).await?;
+    store.requeue(store_core::Requeue::ids(names(["a"]))).await?;
+    let dispatch = is_now(given, "a", DispatchStatus::Queued).await?;
+    expect_eq((dispatch.attempts, dispatch.last_error.as_deref()), (0, Some("bad")))?;
+    let ends: Vec<_> = dispatch.history.iter().map(|attempt| attempt.end).collect();
+    expect_eq(ends, vec![AttemptEnd::LeaseExpired, AttemptEnd::DeadLettered])
+}
+
+/// Times that jump end a lease early or late, and never give one dispatch two holders.
+pub(super) async fn jumps_of_time_give_no_two_holders(given: &Given) -> Verdict {
+    let first = held(given, "a").await?;
+    given.set_back(Duration::from_hours(1)).await;
+    nothing_to_claim(given).await?;
+    given.advance(Duration::from_hours(1) + LEASE).await;
+    let second = claim(given, "a").await?;
+    expect_kind(try_settle(given, &first, ack()).await?, ErrorKind::ClaimLost)?;
+    given.set_back(Duration::from_hours(1)).await;
+    let third = mailbox(given)?.extend(&second.claim(), LEASE).await?;
+    expect(third.lease_until >= third.claimed_at, "the lease ended before it began")?;
+    given.advance(Duration::from_hours(10)).await;
+    let last = claim(given, "a").await?;
+    expect_kind(try_settle(given, &second, ack()).await?, ErrorKind::ClaimLost)?;
+    settle(given, &last, ack()).await.map(drop)
+}

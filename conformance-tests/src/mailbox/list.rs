@@ -1,0 +1,137 @@
+//! Reading: lists, counts, ready threads.
+
+use std::time::Duration;
+
+use store_core::{
+    Direction, DispatchCounts, DispatchFilter, DispatchOrder, DispatchQuery, DispatchStatus, ErrorKind, PageRequest,
+    Settlement,
+};
+
+use super::draft::{
+    LEASE, TICK, ack, claim, in_order, interrupt, keyed, later, listed, mailbox, numbers, of_t, put, request, settle,
+    work,
+};
+use crate::{
+    Given, Verdict,
+    check::{expect_eq, expect_kind},
+    given::{id, walk},
+    log::writer::join,
+};
+
+/// Dispatches in every status, and of two threads: `q` queued, `c` claimed, `a` acked, `x` cancelled, `s` superseded,
+/// `d` dead; `u` of another thread.
+async fn some_of_each(given: &Given) -> Verdict {
+    put(given, [work("t", "s")]).await?;
+    interrupt(given).await?;
+    for (name, settlement) in [
+        ("a", ack()),
+        ("x", Settlement::Cancel { reason: "no".to_owned() }),
+        ("d", Settlement::DeadLetter { error: "bad".to_owned() }),
+    ] {
+        given.advance(TICK).await;
+        put(given, [work("t", name)]).await?;
+        let claimed = claim(given, name).await?;
+        given.advance(TICK).await;
+        settle(given, &claimed, settlement).await?;
+    }
+    put(given, [keyed("t", "c", "k")]).await?;
+    claim(given, "c").await?;
+    given.advance(TICK).await;
+    put(given, [work("t", "q"), work("u", "u")]).await.map(drop)
+}
+
+/// Filters let through what they name: thread, run, statuses, worker, epoch, dedupe key, and all of them together.
+pub(super) async fn filters_name_what_is_wanted(given: &Given) -> Verdict {
+    use DispatchStatus::{Acked, Claimed, DeadLetter, Queued, Superseded};
+    some_of_each(given).await?;
+    let any = DispatchFilter::default;
+    let with = |change: fn(&mut DispatchFilter)| {
+        let mut filter = DispatchFilter::default();
+        change(&mut filter);
+        filter
+    };
+    for (filter, wanted) in [
+        (any(), "s a x d c q u"),
+        (of_t(), "s a x d c q"),
+        (any().in_status([Queued]), "q u"),
+        (of_t().in_status([Queued]), "q"),
+        (any().in_status([Superseded]), "s"),
+        (any().in_status([Acked, DeadLetter, Claimed, Acked]), "a d c"),
+        (any().in_status([]), ""),
+        (with(|filter| filter.run = Some(id("r"))), "s a x d c q u"),
+        (with(|filter| filter.run = Some(id("other"))), ""),
+        (with(|filter| filter.worker = Some(id("w"))), "c"),
+        (with(|filter| filter.worker = Some(id("v"))), ""),
+        (with(|filter| filter.epoch = Some(0)), "s u"),
+        (with(|filter| filter.dedupe_key = Some(id("k"))), "c"),
+        (DispatchFilter::of_thread(id("unknown")), ""),
+    ] {
+        let found = in_order(given, filter.clone(), DispatchOrder::Creation).await?;
+        expect_eq(found, wanted).map_err(|failure| failure.about(format!("{filter:?}")))?;
+    }
+    Ok(())
+}
+
+/// By end stands what is over, superseded or not, in the order in which it ended; backwards it is the same in reverse.
+pub(super) async fn orders_by_creation_and_end(given: &Given) -> Verdict {
+    some_of_each(given).await?;
+    put(given, [work("u", "v"), work("u", "w")]).await?;
+    mailbox(given)?.interrupt(store_core::Interrupt::new(id("u"))).await?;
+    for (order, wanted) in [(DispatchOrder::Creation, "s a x d c q u v w"), (DispatchOrder::End, "s a x d u v w")] {
+        expect_eq(in_order(given, DispatchFilter::default(), order).await?, wanted)?;
+        let query = DispatchQuery::default().ordered(order, Direction::Backward);
+        let back = wanted.split(' ').rev().collect::<Vec<_>>().join(" ");
+        expect_eq(listed(given, query).await?, back)?;
+    }
+    expect_eq(in_order(given, of_t(), DispatchOrder::End).await?, "s a x d")
+}
+
+/// The order of claims is that of one thread: what is queued, by priority and number, due or not.
+pub(super) async fn the_order_of_claims_is_that_of_a_thread(given: &Given) -> Verdict {
+    put(given, [work("t", "old")]).await?;
+    interrupt(given).await?;
+    put(given, [work("t", "c"), later("t", "b", LEASE).with_priority(1), work("t", "d"), work("u", "x")]).await?;
+    put(given, [work("t", "a").with_priority(0)]).await?;
+    let store = mailbox(given)?;
+    let query = |direction| DispatchQuery::new(of_t()).ordered(DispatchOrder::Claim, direction);
+    expect_eq(listed(given, query(Direction::Forward)).await?, "a b c d")?;
+    expect_eq(listed(given, query(Direction::Backward)).await?, "d c b a")?;
+    let everywhere = DispatchQuery::default().ordered(DispatchOrder::Claim, Direction::Forward);
+    expect_kind(store.list_dispatches(everywhere).await, ErrorKind::Invalid)?;
+    expect_eq(store.load_dispatch(&id("unknown")).await?, None)
+}
+
+/// Counts by status are exact, of a thread and of the tenant, whatever superseded.
+pub(super) async fn counts_are_exact(given: &Given) -> Verdict {
+    some_of_each(given).await?;
+    let store = mailbox(given)?;
+    super::draft::expect_counts(given, [1, 1, 1, 1, 1, 1]).await?;
+    expect_eq(numbers(&store.count_dispatches(None).await?), [2, 1, 1, 1, 1, 1])?;
+    expect_eq(store.count_dispatches(Some(&id("unknown"))).await?, DispatchCounts::default())?;
+    store.interrupt(store_core::Interrupt::new(id("u"))).await?;
+    expect_eq(numbers(&store.count_dispatches(None).await?), [1, 1, 1, 1, 2, 1])?;
+    expect_eq(store.count_dispatches(None).await?.total(), 7)
+}
+
+/// Ready threads are those that a claim could take now.
+pub(super) async fn ready_threads_are_those_that_a_claim_takes(given: &Given) -> Verdict {
+    let store = &mailbox(given)?;
+    let ready = || async {
+        let page = |page| store.list_ready_threads(page);
+        let all = walk(PageRequest::first(1), page).await?;
+        Ok::<_, crate::Failure>(join(all.iter().map(|ready| ready.next.as_str())))
+    };
+    expect_eq(ready().await?, "")?;
+    put(given, [work("a", "a1"), work("a", "a2"), work("b", "b1").with_priority(1)]).await?;
+    put(given, [later("c", "c1", LEASE), work("e", "e1").with_max_attempts(1)]).await?;
+    given.advance(Duration::from_secs(1)).await;
+    expect_eq(ready().await?, "b1 a1 e1")?;
+    store.claim(request().up_to(3)).await?;
+    expect_eq(ready().await?, "")?;
+    given.advance(LEASE).await;
+    expect_eq(ready().await?, "c1 a1 b1")?;
+    let claims = store.claim(request().up_to(9)).await?;
+    let mut given_out: Vec<_> = claims.claimed.iter().map(|claimed| claimed.dispatch.id.as_str()).collect();
+    given_out.sort_unstable();
+    expect_eq(given_out.join(" "), "a1 b1 c1")
+}

@@ -1,0 +1,146 @@
+//! Purging, requeueing, and what outlives a reopen.
+
+use std::time::Duration;
+
+use store_core::{DispatchFilter, DispatchStatus, ErrorKind, Interrupt, Purge, Requeue, Settlement, Timestamp};
+
+use super::draft::{
+    LEASE, TICK, ack, claim, expect_counts, held, interrupt, is_now, keyed, kind, later, load, mailbox, names,
+    nothing_to_claim, put, retry, settle, taken_by, try_settle, work,
+};
+use crate::{
+    Given, Verdict,
+    check::{expect, expect_eq, expect_kind, expect_some},
+    given::id,
+};
+
+/// A purge removes what ended strictly before its bound, up to its limit, and says how many; a dry run changes nothing.
+/// What is queued or claimed stays, and so do epochs and claim numbers.
+pub(super) async fn a_purge_removes_what_ended_before(given: &Given) -> Verdict {
+    let store = mailbox(given)?;
+    let mut ends = Vec::new();
+    for name in ["a", "b", "c"] {
+        let claimed = held(given, name).await?;
+        settle(given, &claimed, ack()).await?;
+        ends.extend(load(given, name).await?.finished_at);
+        given.advance(TICK).await;
+    }
+    let claimed = held(given, "held").await?;
+    put(given, [work("t", "queued")]).await?;
+    let with = |before, limit, dry_run| {
+        let mut purge = Purge::new(before);
+        (purge.limit, purge.dry_run) = (limit, dry_run);
+        purge
+    };
+    expect_kind(store.purge(with(ends[0], 0, false)).await, ErrorKind::Invalid)?;
+    expect_eq(store.purge(with(ends[0], 9, false)).await?.removed, 0)?;
+    expect_eq(store.purge(with(Timestamp::MAX, 9, true)).await?.removed, 3)?;
+    expect_eq(store.purge(with(ends[2], 1, false)).await?.removed, 1)?;
+    expect_eq(store.load_dispatch(&id("a")).await?, None)?;
+    is_now(given, "b", DispatchStatus::Acked).await?;
+    expect_eq(store.purge(with(Timestamp::MAX, 9, false)).await?.removed, 2)?;
+    expect_counts(given, [1, 1, 0, 0, 0, 0]).await?;
+    settle(given, &claimed, ack()).await?;
+    put(given, [work("t", "a").with_priority(1)]).await.map(drop)
+}
+
+/// What an interrupt superseded ended with it, and is purged by that time, one by one if the limit says so.
+pub(super) async fn what_was_superseded_is_purged_by_its_interrupt(given: &Given) -> Verdict {
+    let store = mailbox(given)?;
+    put(given, [keyed("t", "a", "k"), work("t", "b"), later("t", "c", LEASE)]).await?;
+    given.advance(LEASE).await;
+    let at = interrupt(given).await?.at;
+    put(given, [keyed("t", "new", "k")]).await?;
+    given.advance(TICK).await;
+    expect_eq(store.purge(Purge::new(at)).await?.removed, 0)?;
+    let mut one = Purge::new(at.saturating_add(TICK));
+    one.limit = 2;
+    expect_eq(store.purge(one.clone()).await?.removed, 2)?;
+    expect_counts(given, [1, 0, 0, 0, 1, 0]).await?;
+    expect_eq(is_now(given, "c", DispatchStatus::Superseded).await?.finished_at, Some(at))?;
+    expect_eq(store.purge(one).await?.removed, 1)?;
+    expect_counts(given, [1, 0, 0, 0, 0, 0]).await?;
+    taken_by(given, keyed("t", "other", "k"), "new").await?;
+    expect_eq(store.interrupt(Interrupt::new(id("t"))).await?.epoch, 2)
+}
+
+/// A dead letter goes back into the queue with all its attempts and its history, under the epoch of its thread; each
+/// has its own answer.
+pub(super) async fn dead_letters_go_back_into_the_queue(given: &Given) -> Verdict {
+    let store = mailbox(given)?;
+    put(given, [work("t", "a").with_max_attempts(1), work("t", "b")]).await?;
+    let claimed = claim(given, "a").await?;
+    settle(given, &claimed, retry(Duration::ZERO)).await?;
+    interrupt(given).await?;
+    let answers = store.requeue(Requeue::ids(names(["a", "b", "unknown", "a"]))).await?;
+    let kinds: Vec<_> = answers.iter().map(|(_, answer)| kind(answer)).collect();
+    let transition = Some(ErrorKind::InvalidTransition);
+    expect_eq(kinds, vec![None, transition, Some(ErrorKind::NotFound), transition])?;
+    let back = is_now(given, "a", DispatchStatus::Queued).await?;
+    expect_eq((back.attempts, back.epoch, back.history.len()), (0, 1, 1))?;
+    expect_eq(back.last_error.as_deref(), Some("failed"))?;
+    let claimed = claim(given, "a").await?;
+    expect_eq(settle(given, &claimed, retry(Duration::ZERO)).await?.status, DispatchStatus::DeadLetter)?;
+    expect_counts(given, [0, 0, 0, 0, 1, 1]).await
+}
+
+/// Requeueing by filter takes the oldest that it lets through; one whose dedupe key is taken is refused.
+pub(super) async fn requeueing_respects_keys_and_filters(given: &Given) -> Verdict {
+    let store = mailbox(given)?;
+    for (thread, name) in [("t", "a"), ("t", "b"), ("u", "c"), ("t", "d")] {
+        put(given, [keyed(thread, name, name)]).await?;
+        let claimed = claim(given, name).await?;
+        settle(given, &claimed, Settlement::DeadLetter { error: "bad".to_owned() }).await?;
+        given.advance(TICK).await;
+    }
+    put(given, [keyed("t", "holder", "a")]).await?;
+    let filter = || DispatchFilter::of_thread(id("t")).in_status([DispatchStatus::Acked]);
+    expect_kind(store.requeue(Requeue::matching(filter(), 0)).await, ErrorKind::Invalid)?;
+    let answers = store.requeue(Requeue::matching(filter(), 2)).await?;
+    let found: Vec<_> = answers.iter().map(|(name, answer)| (name.as_str(), kind(answer))).collect();
+    expect_eq(found, vec![("a", Some(ErrorKind::AlreadyExists)), ("b", None)])?;
+    is_now(given, "a", DispatchStatus::DeadLetter).await?;
+    taken_by(given, keyed("t", "e", "b"), "b").await?;
+    mailbox(given)?.cancel(&id("holder")).await?;
+    let answers = store.requeue(Requeue::matching(DispatchFilter::default(), 9)).await?;
+    expect_eq(answers.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), vec!["a", "c", "d"])
+}
+
+/// Everything about a mailbox is there after a reopen: dispatches, claims, keys, epochs, claim numbers, history.
+pub(super) async fn a_mailbox_outlives_a_reopen(given: &Given) -> Verdict {
+    put(given, [work("t", "old")]).await?;
+    interrupt(given).await?;
+    let first = held(given, "a").await?;
+    settle(given, &first, retry(Duration::from_secs(60))).await?;
+    put(given, [keyed("t", "b", "k"), later("u", "c", LEASE)]).await?;
+    let claimed = claim(given, "b").await?;
+    let before = [load(given, "old").await?, load(given, "a").await?, load(given, "b").await?, load(given, "c").await?];
+    let counts = mailbox(given)?.count_dispatches(None).await?;
+    given.reopen().await?;
+    for dispatch in &before {
+        expect_eq(&load(given, dispatch.id.as_str()).await?, dispatch)?;
+    }
+    expect_eq(mailbox(given)?.count_dispatches(None).await?, counts)?;
+    expect_eq(mailbox(given)?.load_epoch(&id("t")).await?, 1)?;
+    taken_by(given, keyed("t", "e", "k"), "b").await?;
+    expect(settle(given, &first, retry(Duration::from_secs(60))).await?.deduplicated, "it was settled again")?;
+    settle(given, &claimed, ack()).await?;
+    given.advance(Duration::from_secs(60)).await;
+    let claims = mailbox(given)?.claim(super::draft::request().up_to(9)).await?.claimed;
+    expect_eq(claims.len(), 2)?;
+    let again = expect_some(claims.iter().find(|again| again.dispatch.id.as_str() == "a"), "retry")?;
+    expect(again.number > claimed.number, "a claim number is used again")
+}
+
+/// The work of a worker that is gone is claimed by another when its lease is over.
+pub(super) async fn the_work_of_a_lost_worker_goes_on(given: &Given) -> Verdict {
+    let lost = held(given, "a").await?;
+    given.reopen().await?;
+    nothing_to_claim(given).await?;
+    given.advance(LEASE).await;
+    let next = claim(given, "a").await?;
+    expect_kind(try_settle(given, &lost, ack()).await?, ErrorKind::ClaimLost)?;
+    settle(given, &next, ack()).await?;
+    given.reopen().await?;
+    is_now(given, "a", DispatchStatus::Acked).await.map(drop)
+}

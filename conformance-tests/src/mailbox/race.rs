@@ -1,0 +1,101 @@
+//! Many at once.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use store_core::{ClaimRequest, ErrorKind, MailboxStore, NewDispatch};
+
+use super::draft::{LEASE, ack, expect_counts, keyed, mailbox, numbers, put, request, work};
+use crate::{
+    Failure, Given, Verdict,
+    check::{exactly_one, expect, expect_eq, expect_kinds},
+    given::{id, race},
+};
+
+/// Of concurrent enqueues with one key exactly one is accepted.
+pub(super) async fn one_key_has_one_winner(given: &Given) -> Verdict {
+    for round in 0..20 {
+        let store = mailbox(given)?;
+        let ends = race(8, |task| {
+            let (store, key) = (Arc::clone(&store), format!("k{round}"));
+            async move { store.enqueue(vec![keyed("t", &format!("{key}-{task}"), &key)]).await?.remove(0) }
+        });
+        let (_, lost) = exactly_one(ends.await)?;
+        expect_kinds(lost, ErrorKind::AlreadyExists)?;
+    }
+    expect_counts(given, [20, 0, 0, 0, 0, 0]).await
+}
+
+/// Concurrent enqueues lose nothing, and each caller gets its own answers.
+pub(super) async fn enqueues_lose_nothing(given: &Given) -> Verdict {
+    let store = mailbox(given)?;
+    let ends = race(8, |task| {
+        let store = Arc::clone(&store);
+        async move {
+            let drafts: Vec<NewDispatch> = (0..25).map(|at| work("t", &format!("{task}-{at}"))).collect();
+            let answers = store.enqueue(drafts).await?.into_iter().collect::<store_core::Result<Vec<_>>>()?;
+            let own = answers.iter().enumerate().all(|(at, answer)| answer.id.as_str() == format!("{task}-{at}"));
+            Ok::<_, store_core::Error>((own, answers.into_iter().map(|answer| answer.number).collect::<Vec<_>>()))
+        }
+    })
+    .await;
+    let mut seen = BTreeSet::new();
+    for end in ends {
+        let (own, found) = end?;
+        expect(own && found.is_sorted(), "somebody else's answers")?;
+        seen.extend(found);
+    }
+    expect_eq(seen.len(), 200)?;
+    expect_counts(given, [200, 0, 0, 0, 0, 0]).await
+}
+
+/// Claims and settles until there is nothing left; gives what it held, and whether a thread was ever held twice.
+async fn work_off(store: Arc<dyn MailboxStore>, worker: usize) -> Result<Vec<String>, Failure> {
+    let mut done = Vec::new();
+    let request = || ClaimRequest::new(id(&format!("w{worker}")), LEASE).up_to(2);
+    loop {
+        let claims = store.claim(request()).await?.claimed;
+        let waiting = store.count_dispatches(None).await?.queued > 0;
+        if claims.is_empty() && !waiting {
+            return Ok(done);
+        }
+        for claimed in claims {
+            tokio::task::yield_now().await;
+            let other = store.claim(request().of_thread(claimed.dispatch.thread.clone())).await?;
+            expect_eq(other.claimed.len(), 0)?;
+            let settled = store.settle(vec![(claimed.claim(), ack())]).await?.remove(0)?;
+            done.push(settled.dispatch.to_string());
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Of concurrent claims each dispatch goes to exactly one, and no thread has two at once.
+pub(super) async fn a_dispatch_goes_to_one_claimant(given: &Given) -> Verdict {
+    let drafts: Vec<_> = (0..120).map(|at| work(&format!("t{}", at % 10), &format!("d{at}"))).collect();
+    put(given, drafts).await?;
+    let store = mailbox(given)?;
+    let ends = race(8, |worker| work_off(Arc::clone(&store), worker)).await;
+    let mut done = ends.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
+    expect_eq(done.len(), 120)?;
+    done.sort();
+    done.dedup();
+    expect_eq(done.len(), 120)?;
+    expect_eq(numbers(&store.count_dispatches(None).await?), [0, 0, 120, 0, 0, 0])
+}
+
+/// Of claims that come when one lease is over, one takes the dispatch.
+pub(super) async fn a_lost_lease_has_one_winner(given: &Given) -> Verdict {
+    put(given, [work("t", "a").with_max_attempts(100)]).await?;
+    let store = mailbox(given)?;
+    for round in 0..20 {
+        let ends = race(8, |_| {
+            let store = Arc::clone(&store);
+            async move { store.claim(request()).await.map(|claims| claims.claimed.len()) }
+        });
+        let taken: usize = ends.await.into_iter().collect::<store_core::Result<Vec<_>>>()?.into_iter().sum();
+        expect_eq(taken, 1)?;
+        expect_eq(super::draft::load(given, "a").await?.attempts, round)?;
+        given.advance(LEASE).await;
+    }
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! Settlements.
+
+use std::time::Duration;
+
+use store_core::{AttemptEnd, DispatchStatus, ErrorKind, Settlement};
+
+use super::draft::{
+    TICK, ack, claim, expect_counts, held, interrupt, is_now, kind, load, mailbox, nothing_to_claim, put, retry,
+    settle, try_settle, work,
+};
+use crate::{
+    Given, Verdict,
+    check::{expect, expect_eq, expect_kind},
+    log::draft::json,
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Each settlement makes of a claimed dispatch what the table says.
+pub(super) async fn a_settlement_does_what_the_table_says(given: &Given) -> Verdict {
+    let text = || "why".to_owned();
+    for (settlement, status, attempts, end) in [
+        (Settlement::Ack { result: Some(json("1")) }, DispatchStatus::Acked, 0, AttemptEnd::Acked),
+        (retry(MINUTE), DispatchStatus::Queued, 1, AttemptEnd::Retried),
+        (Settlement::Snooze { after: MINUTE }, DispatchStatus::Queued, 0, AttemptEnd::Snoozed),
+        (Settlement::Release, DispatchStatus::Queued, 0, AttemptEnd::Released),
+        (Settlement::DeadLetter { error: text() }, DispatchStatus::DeadLetter, 0, AttemptEnd::DeadLettered),
+        (Settlement::Cancel { reason: text() }, DispatchStatus::Cancelled, 0, AttemptEnd::Cancelled),
+    ] {
+        let name = end.name();
+        put(given, [work(name, name)]).await?;
+        let claims = mailbox(given)?.claim(super::draft::request().of_thread(crate::given::id(name))).await?;
+        let settled = settle(given, &claims.claimed[0], settlement).await?;
+        let found = is_now(given, name, status).await?;
+        expect_eq((settled.status, settled.attempts, settled.deduplicated), (status, attempts, false))?;
+        expect_eq((found.attempts, found.history.iter().map(|attempt| attempt.end).collect()), (attempts, vec![end]))?;
+        let available = (status == DispatchStatus::Queued).then_some(found.available_at);
+        expect_eq(settled.available_at, available)?;
+    }
+    Ok(())
+}
+
+/// A retry without attempts left makes a dead letter, whose error is kept.
+pub(super) async fn the_last_retry_makes_a_dead_letter(given: &Given) -> Verdict {
+    put(given, [work("t", "a").with_max_attempts(3)]).await?;
+    for attempt in 1..=3 {
+        let claimed = claim(given, "a").await?;
+        let settled = settle(given, &claimed, retry(Duration::ZERO)).await?;
+        let status = if attempt == 3 { DispatchStatus::DeadLetter } else { DispatchStatus::Queued };
+        expect_eq((settled.status, settled.attempts), (status, attempt))?;
+    }
+    nothing_to_claim(given).await?;
+    let dead = is_now(given, "a", DispatchStatus::DeadLetter).await?;
+    expect_eq((dead.last_error.as_deref(), dead.attempts), (Some("failed"), 3))?;
+    expect_counts(given, [0, 0, 0, 0, 0, 1]).await
+}
+
+/// What snoozes or is released loses no attempt, however often.
+pub(super) async fn putting_off_costs_no_attempt(given: &Given) -> Verdict {
+    put(given, [work("t", "a").with_max_attempts(1)]).await?;
+    for _ in 0..3 {
+        let claimed = claim(given, "a").await?;
+        settle(given, &claimed, Settlement::Release).await?;
+        let claimed = claim(given, "a").await?;
+        settle(given, &claimed, Settlement::Snooze { after: TICK }).await?;
+        nothing_to_claim(given).await?;
+        given.advance(TICK).await;
+    }
+    expect_eq(is_now(given, "a", DispatchStatus::Queued).await?.attempts, 0)
+}
+
+/// Several settlements of one call each have their own answer.
+pub(super) async fn settlements_are_independent(given: &Given) -> Verdict {
+    put(given, ["a", "b", "c"].map(|name| work(name, name))).await?;
+    let store = mailbox(given)?;
+    let held = store.claim(super::draft::request().up_to(3)).await?.claimed;
+    settle(given, &held[1], Settlement::Release).await?;
+    let again = store.claim(super::draft::request()).await?;
+    expect_eq(again.claimed.len(), 1)?;
+    let pairs = held.iter().map(|claimed| (claimed.claim(), ack())).chain([(held[0].claim(), ack())]).collect();
+    let answers = store.settle(pairs).await?;
+    let kinds: Vec<_> = answers.iter().map(kind).collect();
+    expect_eq(kinds, vec![None, Some(ErrorKind::ClaimLost), None, None])?;
+    expect(answers[3].as_ref().is_ok_and(|settled| settled.deduplicated), "it is settled twice")?;
+    is_now(given, "b", DispatchStatus::Claimed).await.map(drop)
+}
+
+/// The same token and settlement again get the first answer, also when the dispatch went on since; another settlement
+/// is lost.
+pub(super) async fn a_repeat_gets_the_first_answer(given: &Given) -> Verdict {
+    let first = held(given, "a").await?;
+    let mut wanted = settle(given, &first, retry(Duration::ZERO)).await?;
+    wanted.deduplicated = true;
+    let before = load(given, "a").await?;
+    expect_eq(&settle(given, &first, retry(Duration::ZERO)).await?, &wanted)?;
+    expect_eq(load(given, "a").await?, before)?;
+    for other in [retry(TICK), ack(), Settlement::Release] {
+        expect_kind(try_settle(given, &first, other).await?, ErrorKind::ClaimLost)?;
+    }
+    let second = claim(given, "a").await?;
+    expect_eq(&settle(given, &first, retry(Duration::ZERO)).await?, &wanted)?;
+    settle(given, &second, ack()).await?;
+    interrupt(given).await?;
+    expect_eq(&settle(given, &first, retry(Duration::ZERO)).await?, &wanted)?;
+    expect_eq(settle(given, &second, ack()).await?.status, DispatchStatus::Acked)?;
+    expect_counts(given, [0, 0, 1, 0, 0, 0]).await
+}
+
+/// The last 20 attempts are remembered; an older one is lost.
+pub(super) async fn twenty_attempts_are_remembered(given: &Given) -> Verdict {
+    put(given, [work("t", "a")]).await?;
+    let mut claims = Vec::new();
+    for _ in 0..22 {
+        let claimed = claim(given, "a").await?;
+        settle(given, &claimed, Settlement::Release).await?;
+        claims.push(claimed);
+    }
+    let history = load(given, "a").await?.history;
+    let numbers: Vec<_> = history.iter().map(|attempt| attempt.claim).collect();
+    expect_eq(numbers, claims.iter().skip(2).map(|claimed| claimed.number).collect::<Vec<_>>())?;
+    expect(settle(given, &claims[2], Settlement::Release).await?.deduplicated, "it was settled again")?;
+    expect_kind(try_settle(given, &claims[1], Settlement::Release).await?, ErrorKind::ClaimLost).map(drop)
+}
+
+/// A retried dispatch is not given out before its time, and is then.
+pub(super) async fn a_retry_waits_its_time(given: &Given) -> Verdict {
+    for settlement in [retry(MINUTE), Settlement::Snooze { after: MINUTE }] {
+        let claimed = held(given, &format!("{:?}", std::mem::discriminant(&settlement))).await?;
+        settle(given, &claimed, settlement).await?;
+        given.advance(MINUTE - TICK).await;
+        nothing_to_claim(given).await?;
+        given.advance(TICK).await;
+        let again = claim(given, claimed.dispatch.id.as_str()).await?;
+        settle(given, &again, ack()).await?;
+    }
+    Ok(())
+}
+
+/// Result, error and reason come back as given; a long error is cut and ends in `…`.
+pub(super) async fn outcomes_come_back_as_given(given: &Given) -> Verdict {
+    let result = json("{\"b\":1.50,\"a\":[1e3],\"b\":2}");
+    let a = held(given, "a").await?;
+    settle(given, &a, Settlement::Ack { result: Some(result.clone()) }).await?;
+    expect_eq(load(given, "a").await?.result, Some(result))?;
+    let b = held(given, "b").await?;
+    settle(given, &b, Settlement::DeadLetter { error: "\u{0}é🦀\n".to_owned() }).await?;
+    expect_eq(load(given, "b").await?.last_error.as_deref(), Some("\u{0}é🦀\n"))?;
+    let c = held(given, "c").await?;
+    settle(given, &c, Settlement::Cancel { reason: "not wanted".to_owned() }).await?;
+    expect_eq(load(given, "c").await?.reason.as_deref(), Some("not wanted"))?;
+    let d = held(given, "d").await?;
+    settle(given, &d, Settlement::DeadLetter { error: "é".repeat(600) }).await?;
+    let error = load(given, "d").await?.last_error.unwrap_or_default();
+    expect(error.len() <= 1 << 10 && error.ends_with('…') && error.starts_with("éé"), error)
+}
+
+/// A settled thread is free for its next dispatch at once, however it was settled.
+pub(super) async fn a_settled_thread_is_free(given: &Given) -> Verdict {
+    let settlements = [ack(), retry(MINUTE), Settlement::Cancel { reason: "no".to_owned() }];
+    put(given, (0..4).map(|at| work("t", &format!("d{at}")))).await?;
+    for (at, settlement) in settlements.into_iter().enumerate() {
+        let claimed = claim(given, &format!("d{at}")).await?;
+        nothing_to_claim(given).await?;
+        settle(given, &claimed, settlement).await?;
+    }
+    claim(given, "d3").await.map(drop)
+}

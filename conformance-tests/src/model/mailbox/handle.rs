@@ -1,0 +1,105 @@
+//! The mailbox as a contract.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use store_core::{
+    ClaimRef, ClaimRequest, Claims, Clock, Dispatch, DispatchClaim, DispatchCounts, DispatchId, DispatchQuery,
+    Enqueued, InstanceId, Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, MailboxReader,
+    NewDispatch, Page, PageRequest, Purge, Purged, ReadyThread, Reclaimed, Requeue, Result, Settled, Settlement,
+    ThreadId, check_limit,
+};
+
+use super::settle;
+use crate::model::{commit::Setting, handle::Handle};
+
+#[async_trait]
+impl MailboxProducer for Handle {
+    async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>> {
+        self.write(|tenant, setting| {
+            check_limit("dispatches", dispatches.len() as u64, setting.limits.call_dispatches)?;
+            Ok(dispatches.iter().map(|new| tenant.mail.enqueue(new, &setting)).collect())
+        })
+    }
+
+    async fn cancel(&self, id: &DispatchId) -> Result<Dispatch> {
+        self.write(|tenant, setting| tenant.mail.cancel(id, setting.now))
+    }
+
+    async fn interrupt(&self, request: Interrupt) -> Result<Interrupted> {
+        self.write(|tenant, setting| tenant.mail.interrupt(&request, &setting))
+    }
+}
+
+#[async_trait]
+impl MailboxConsumer for Handle {
+    async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
+        self.write(|tenant, setting| tenant.mail.claim(&request, &setting))
+    }
+
+    async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim> {
+        self.write(|tenant, setting| tenant.mail.extend(claim, by, &setting))
+    }
+
+    async fn start(&self, claim: &ClaimRef, instance: InstanceId) -> Result<DispatchClaim> {
+        self.write(|tenant, setting| tenant.mail.start(claim, &instance, &setting))
+    }
+
+    async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
+        self.write(|tenant, setting| {
+            check_limit("settlements", settlements.len() as u64, setting.limits.call_dispatches)?;
+            let one =
+                |(claim, settlement): &(ClaimRef, Settlement)| settle(&mut tenant.mail, claim, settlement, &setting);
+            Ok(settlements.iter().map(one).collect())
+        })
+    }
+}
+
+#[async_trait]
+impl MailboxReader for Handle {
+    async fn load_dispatch(&self, id: &DispatchId) -> Result<Option<Dispatch>> {
+        self.read(|view| Ok(view.tenant.mail.load(id)))
+    }
+
+    async fn list_dispatches(&self, query: DispatchQuery) -> Result<Page<Dispatch>> {
+        self.read(|view| view.dispatches(&query, view.tenant.mail.list(&query)?))
+    }
+
+    async fn count_dispatches(&self, thread: Option<&ThreadId>) -> Result<DispatchCounts> {
+        self.read(|view| Ok(view.tenant.mail.count(thread)))
+    }
+
+    async fn list_ready_threads(&self, page: PageRequest) -> Result<Page<ReadyThread>> {
+        let now = self.shared.clock.now();
+        let sealer = (&self.tenant, self.shared.cursors.key());
+        let (limits, ids, bug) = (&self.shared.limits, &self.shared.ids, self.shared.bug);
+        let setting = Setting { now, limits, ids, bug, sealer };
+        self.read(|view| view.ready_threads(&page, view.tenant.mail.ready(&setting)?))
+    }
+
+    async fn load_epoch(&self, thread: &ThreadId) -> Result<u64> {
+        self.read(|view| Ok(view.tenant.mail.epoch_of(thread)))
+    }
+}
+
+#[async_trait]
+impl MailboxMaintenance for Handle {
+    async fn reclaim(&self, limit: u32) -> Result<Reclaimed> {
+        self.write(|tenant, setting| tenant.mail.reclaim(limit, &setting))
+    }
+
+    async fn purge(&self, request: Purge) -> Result<Purged> {
+        self.write(|tenant, setting| tenant.mail.purge(&request, &setting).map(Purged::new))
+    }
+
+    async fn requeue(&self, request: Requeue) -> Result<Vec<(DispatchId, Result<Dispatch>)>> {
+        self.write(|tenant, setting| {
+            let chosen = tenant.mail.chosen(&request)?;
+            let one = |id: DispatchId| {
+                let requeued = tenant.mail.requeue(&id, setting.now);
+                (id, requeued)
+            };
+            Ok(chosen.into_iter().map(one).collect())
+        })
+    }
+}

@@ -1,0 +1,167 @@
+//! The mailbox (MB): a list of dispatches for a tenant, and what is known of each thread. An interrupt changes every
+//! dispatch that it supersedes.
+
+mod claim;
+mod handle;
+mod produce;
+mod read;
+mod settle;
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use store_core::{
+    Attempt, AttemptEnd, ClaimToken, Dispatch, DispatchId, DispatchStatus, Fence, InterruptKey, Interrupted,
+    NewDispatch, Result, Settled, Settlement, ThreadId, Timestamp,
+};
+
+pub(super) use self::settle::{check_fence, check_settlement, settle};
+use super::{bug::Bug, world::record};
+
+/// Everything about the mailbox of a tenant.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Mail {
+    /// How often the tenant was made.
+    pub(super) incarnation: u64,
+    threads: BTreeMap<ThreadId, Post>,
+    jobs: Vec<Job>,
+}
+
+/// What is known of a thread.
+#[derive(Debug, Clone, Default)]
+struct Post {
+    epoch: u64,
+    /// Interrupts with a key, in their order.
+    keys: Vec<(InterruptKey, Interrupted)>,
+    claims: u64,
+    last_number: u64,
+    free_since: Timestamp,
+    last_time: Timestamp,
+    /// What took over, until the next claim or interrupt.
+    over: Option<Fence>,
+}
+
+/// A dispatch, and what nobody sees of it.
+#[derive(Debug, Clone)]
+struct Job {
+    dispatch: Dispatch,
+    given: NewDispatch,
+    /// The epoch at its enqueue.
+    first_epoch: u64,
+    /// The token of its claim.
+    token: Option<ClaimToken>,
+    /// Claims that ended: token, how, and by which settlement with which answer.
+    ended: Vec<(ClaimToken, AttemptEnd, Option<(Settlement, Settled)>)>,
+}
+
+impl Job {
+    fn is_open(&self) -> bool {
+        !self.dispatch.status.is_final()
+    }
+
+    /// Whether its lease is over.
+    fn is_over(&self, now: Timestamp, bug: Option<Bug>) -> bool {
+        let Some(claim) = &self.dispatch.claim else { return false };
+        let end = claim.lease_until;
+        match bug {
+            Some(Bug::LeaseJudgedLate) => end < now,
+            Some(Bug::LeaseJudgedEarly) => end.as_millis() <= now.as_millis() + 1,
+            _ => end <= now,
+        }
+    }
+
+    /// Sets a status, with the times that go with it.
+    fn becomes(&mut self, status: DispatchStatus, now: Timestamp) {
+        self.dispatch.status = status;
+        self.dispatch.updated_at = self.dispatch.updated_at.max(now);
+        self.dispatch.finished_at = status.is_final().then_some(now);
+    }
+
+    /// Ends its claim.
+    fn ends(&mut self, end: AttemptEnd, settlement: Option<(Settlement, Settled)>, now: Timestamp) -> Result<()> {
+        let (Some(claim), Some(token)) = (self.dispatch.claim.take(), self.token.take()) else { return Ok(()) };
+        let attempt: Attempt = record(&json!({
+            "claim": claim.number, "worker": claim.worker, "claimed_at": claim.claimed_at, "ended_at": now, "end": end,
+        }))?;
+        self.dispatch.history.push(attempt);
+        self.ended.push((token, end, settlement));
+        if self.ended.len() > 20 {
+            self.ended.remove(0);
+            self.dispatch.history.remove(0);
+        }
+        Ok(())
+    }
+}
+
+impl Mail {
+    pub(super) fn is_empty(&self) -> bool {
+        self.threads.is_empty()
+    }
+
+    /// Takes in what another one holds: only a broken store does.
+    pub(super) fn take_in(&mut self, other: &Self) {
+        self.threads.extend(other.threads.clone());
+        self.jobs.extend(other.jobs.iter().cloned());
+    }
+
+    fn post(&mut self, thread: &ThreadId, now: Timestamp) -> &mut Post {
+        self.threads.entry(thread.clone()).or_insert_with(|| Post { free_since: now, ..Post::default() })
+    }
+
+    /// Store time for a thread (PR-22).
+    fn time(&self, thread: &ThreadId, now: Timestamp) -> Timestamp {
+        self.threads.get(thread).map_or(now, |post| post.last_time.max(now))
+    }
+
+    fn epoch(&self, thread: &ThreadId) -> u64 {
+        self.threads.get(thread).map_or(0, |post| post.epoch)
+    }
+
+    fn find(&self, id: &DispatchId) -> Option<usize> {
+        self.jobs.iter().position(|job| job.dispatch.id == *id)
+    }
+
+    /// The claimed dispatch of a thread.
+    fn running(&self, thread: &ThreadId) -> Option<usize> {
+        let claimed = |job: &Job| job.dispatch.status == DispatchStatus::Claimed && job.dispatch.thread == *thread;
+        self.jobs.iter().position(claimed)
+    }
+
+    /// The thread was written, and freed if it says so.
+    fn touch(&mut self, thread: &ThreadId, now: Timestamp, freed: bool) {
+        let post = self.post(thread, now);
+        post.last_time = now;
+        if freed {
+            post.free_since = now;
+        }
+    }
+
+    /// Ends the claim of a dispatch whose lease is over, by the table.
+    fn lapse(&mut self, at: usize, now: Timestamp, bug: Option<Bug>) -> Result<()> {
+        let Some(epoch) = self.jobs.get(at).map(|job| self.epoch(&job.dispatch.thread)) else { return Ok(()) };
+        let Some(job) = self.jobs.get_mut(at) else { return Ok(()) };
+        if job.dispatch.epoch < epoch {
+            return self.supersede(at, now);
+        }
+        let counted = u32::from(bug != Some(Bug::LostLeaseIsNoAttempt));
+        job.dispatch.attempts += counted;
+        let is_last = job.dispatch.attempts >= job.dispatch.max_attempts;
+        job.becomes(if is_last { DispatchStatus::DeadLetter } else { DispatchStatus::Queued }, now);
+        job.dispatch.last_error = Some("lease expired".to_owned());
+        job.dispatch.available_at = now;
+        job.ends(AttemptEnd::LeaseExpired, None, now)?;
+        let thread = job.dispatch.thread.clone();
+        self.touch(&thread, now, true);
+        Ok(())
+    }
+
+    /// Ends the claim of a dispatch whose thread was interrupted since.
+    fn supersede(&mut self, at: usize, now: Timestamp) -> Result<()> {
+        let Some(job) = self.jobs.get_mut(at) else { return Ok(()) };
+        job.becomes(DispatchStatus::Superseded, now);
+        job.ends(AttemptEnd::Superseded, None, now)?;
+        let thread = job.dispatch.thread.clone();
+        self.touch(&thread, now, true);
+        Ok(())
+    }
+}

@@ -1,0 +1,50 @@
+//! Lists and counts.
+
+use store_core::{
+    Dispatch, DispatchCounts, DispatchId, DispatchOrder, DispatchQuery, DispatchStatus, Error, Result, ThreadId,
+};
+
+use super::{Job, Mail};
+
+impl Mail {
+    pub(super) fn load(&self, id: &DispatchId) -> Option<Dispatch> {
+        self.jobs.get(self.find(id)?).map(view)
+    }
+
+    pub(super) fn count(&self, thread: Option<&ThreadId>) -> DispatchCounts {
+        let mut counts = DispatchCounts::default();
+        for job in self.jobs.iter().filter(|job| thread.is_none_or(|thread| *thread == job.dispatch.thread)) {
+            *counts.of_mut(job.dispatch.status) += 1;
+        }
+        counts
+    }
+
+    pub(super) fn epoch_of(&self, thread: &ThreadId) -> u64 {
+        self.epoch(thread)
+    }
+
+    /// What a list holds, each with its place.
+    pub(super) fn list(&self, query: &DispatchQuery) -> Result<Vec<((u64, String), Dispatch)>> {
+        let filter = &query.filter;
+        if query.order == DispatchOrder::Claim && filter.thread.is_none() {
+            return Err(Error::invalid("order", "it is that of a thread"));
+        }
+        let all = self.jobs.iter().map(view).filter(|dispatch| filter.admits(dispatch));
+        let place = |dispatch: &Dispatch| match query.order {
+            DispatchOrder::Creation => Some((dispatch.created_at.as_millis(), dispatch.id.to_string())),
+            DispatchOrder::End => dispatch.finished_at.map(|end| (end.as_millis(), dispatch.id.to_string())),
+            DispatchOrder::Claim => (dispatch.status == DispatchStatus::Queued)
+                .then(|| (u64::from(dispatch.priority), format!("{:020}", dispatch.number))),
+        };
+        Ok(all.filter_map(|dispatch| Some((place(&dispatch)?, dispatch))).collect())
+    }
+}
+
+/// A dispatch as everybody sees it: a claimed one shows no reason yet.
+fn view(job: &Job) -> Dispatch {
+    let mut dispatch = job.dispatch.clone();
+    if job.is_open() {
+        dispatch.reason = None;
+    }
+    dispatch
+}
