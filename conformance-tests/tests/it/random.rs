@@ -27,7 +27,7 @@ const OUT_OF_SIGHT: [Bug; 15] = [
 
 #[test]
 fn random_histories_find_broken_stores() {
-    let histories = ModelTest { cases: 1000, steps: 60, seed: 7, shrinks: 0 };
+    let histories = ModelTest { cases: 3000, steps: 60, seed: 7, shrinks: 0 };
     let hidden = |bug: &&Bug| histories.run(ModelFixture::broken(**bug)).is_ok();
     let missed: Vec<_> = Bug::ALL.iter().filter(|bug| !OUT_OF_SIGHT.contains(bug)).filter(hidden).collect();
     assert!(missed.is_empty(), "{missed:?}");

@@ -42,7 +42,10 @@ impl Mail {
             None => self.threads.keys().cloned().collect(),
         };
         for thread in &threads {
-            self.end_lease(thread, setting)?;
+            // Among all threads a lease is judged before anything of its thread is read.
+            if request.thread.is_some() || self.lease_of(thread).is_some_and(|end| self.is_past(end, setting)) {
+                self.end_lease(thread, setting)?;
+            }
         }
         let mut ready: Vec<_> = threads.iter().filter_map(|thread| self.ready_place(thread, setting)).collect();
         ready.sort();
@@ -50,6 +53,17 @@ impl Mail {
             claims.claimed.push(self.give(at, request, setting)?);
         }
         Ok(claims)
+    }
+
+    /// When the lease of a thread is over.
+    fn lease_of(&self, thread: &ThreadId) -> Option<Timestamp> {
+        let job = self.jobs.get(self.running(thread)?)?;
+        job.dispatch.claim.as_ref().map(|claim| claim.lease_until)
+    }
+
+    fn is_past(&self, end: Timestamp, setting: &Setting<'_>) -> bool {
+        let early = u64::from(setting.bug == Some(Bug::LeaseJudgedEarly));
+        end.as_millis() <= setting.now.as_millis() + early
     }
 
     /// Ends the claim of a thread if its lease is over.
@@ -137,11 +151,14 @@ impl Mail {
         let mut ready = Vec::new();
         for thread in self.threads.keys() {
             let mut copy = self.clone();
-            let lease = copy.running(thread).and_then(|at| copy.jobs.get(at)?.dispatch.claim.clone());
+            let lease = copy.lease_of(thread);
+            if lease.is_some_and(|end| !copy.is_past(end, setting)) {
+                continue;
+            }
             copy.end_lease(thread, setting)?;
             let Some((priority, since, _, at)) = copy.ready_place(thread, setting) else { continue };
             let Some(job) = copy.jobs.get(at) else { continue };
-            let (first, then) = lease.map_or((u64::from(priority), since), |claim| (256, claim.lease_until));
+            let (first, then) = lease.map_or((u64::from(priority), since), |end| (256, end));
             let place = ((first << 48) + then.as_millis(), thread.to_string());
             ready.push((place, ReadyThread::new(thread.clone(), job.dispatch.id.clone(), job.dispatch.priority)));
         }

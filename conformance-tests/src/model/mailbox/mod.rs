@@ -41,6 +41,9 @@ struct Post {
     over: Option<Fence>,
 }
 
+/// The settlement that ended a claim, if one did, and its answer.
+type Answered = Option<(Settlement, Settled)>;
+
 /// A dispatch, and what nobody sees of it.
 #[derive(Debug, Clone)]
 struct Job {
@@ -51,7 +54,7 @@ struct Job {
     /// The token of its claim.
     token: Option<ClaimToken>,
     /// Claims that ended: token, how, and by which settlement with which answer.
-    ended: Vec<(ClaimToken, AttemptEnd, Option<(Settlement, Settled)>)>,
+    ended: Vec<(ClaimToken, AttemptEnd, Answered)>,
 }
 
 impl Job {
@@ -78,7 +81,7 @@ impl Job {
     }
 
     /// Ends its claim.
-    fn ends(&mut self, end: AttemptEnd, settlement: Option<(Settlement, Settled)>, now: Timestamp) -> Result<()> {
+    fn ends(&mut self, end: AttemptEnd, settlement: Answered, now: Timestamp) -> Result<()> {
         let (Some(claim), Some(token)) = (self.dispatch.claim.take(), self.token.take()) else { return Ok(()) };
         let attempt: Attempt = record(&json!({
             "claim": claim.number, "worker": claim.worker, "claimed_at": claim.claimed_at, "ended_at": now, "end": end,

@@ -42,7 +42,7 @@ const fn unseen(guard: Guard) -> Expect {
 
 /// The claim with this number.
 pub(super) fn fence(number: u8) -> Fence {
-    let claim = store_core::ClaimNumber { incarnation: 1, counter: u64::from(number) };
+    let claim = store_core::ClaimNumber { incarnation: 0, counter: u64::from(number) };
     Fence::new(id("dispatch"), store_core::ClaimToken::new("token"), 0, claim)
 }
 

@@ -1,11 +1,11 @@
 //! Random histories. Most steps are legal and most references lead somewhere; the rest is wrong in one way or another.
 
 use proptest::{collection::vec, option, prelude::*, sample::select, strategy::BoxedStrategy};
-use store_core::{Boundary, ChildStrategy, Direction, OpenCalls, RunPhase, ThreadOrder};
+use store_core::{Boundary, ChildStrategy, Direction, DispatchOrder, DispatchStatus, OpenCalls, RunPhase, ThreadOrder};
 
 use super::ops::{
-    BodyOp, CommitOp, EmitOp, EntriesOp, EntryOp, EventOp, FactsOp, Fields, Guard, InputOp, KeyOp, List, Op, Parent,
-    Patch, RowOp, RowsFilterOp, RowsOp, RunOp, RunsOp, ScopeOp, StateChangeOp, ThreadsOp, To,
+    BodyOp, CommitOp, EmitOp, EntriesOp, EntryOp, EventOp, FactsOp, Fields, Guard, InputOp, KeyOp, List, MailOp, Op,
+    Parent, Patch, RowOp, RowsFilterOp, RowsOp, RunOp, RunsOp, ScopeOp, SettleOp, StateChangeOp, ThreadsOp, To,
 };
 use super::outbox::STATUSES;
 
@@ -32,7 +32,17 @@ pub(super) fn histories(steps: usize) -> impl Strategy<Value = Vec<Op>> {
 }
 
 fn op() -> BoxedStrategy<Op> {
-    prop_oneof![10 => thread_ops(), 9 => inputs(), 6 => events(), 9 => outbox(), 22 => commits(), 14 => reads(), 6 => world()].boxed()
+    prop_oneof![
+        10 => thread_ops(),
+        11 => inputs(),
+        6 => events(),
+        9 => outbox(),
+        15 => mail(),
+        24 => commits(),
+        14 => reads(),
+        6 => world(),
+    ]
+    .boxed()
 }
 
 fn thread_ops() -> BoxedStrategy<Op> {
@@ -75,6 +85,49 @@ fn events() -> BoxedStrategy<Op> {
         2 => (scope(), facts(), few()).prop_map(|(scope, filter, place)| Op::Scope { scope, filter, place }),
     ]
     .boxed()
+}
+
+fn mail() -> BoxedStrategy<Op> {
+    let dispatch = || 0_u8..8;
+    let delay = || rarely(4, select(vec![0_u16, 3, 1_000]));
+    let work = (dispatch(), thread(), 0_u8..3, rarely(3, 0_u8..2), delay(), 1_u8..4);
+    let claim = (1_u8..4, rarely(4, thread()), rarely(6, dispatch()), select(vec![2_u16, 1_000, 30_000]));
+    let which = any::<u8>;
+    prop_oneof![
+        10 => work.prop_map(|(dispatch, thread, priority, key, delay, attempts)| MailOp::Enqueue {
+            dispatch, thread, priority, key, delay, attempts,
+        }),
+        8 => claim.prop_map(|(limit, thread, dispatch, lease)| MailOp::Claim { limit, thread, dispatch, lease }),
+        8 => (which(), settlement()).prop_map(|(which, settlement)| MailOp::Settle { which, settlement }),
+        4 => (which(), 0_u8..3, rarely(3, Just(())), rarely(2, settlement())).prop_map(
+            |(which, number, absent, settlement)| MailOp::Write { which, number, absent: absent.is_some(), settlement }
+        ),
+        2 => (thread(), rarely(3, 0_u8..2), rarely(3, Just(()))).prop_map(|(thread, key, over)| MailOp::Interrupt {
+            thread, key, take_over: over.is_some(),
+        }),
+        4 => (which(), select(vec![0_u16, 2, 1_000])).prop_map(|(which, lease)| MailOp::Extend { which, lease }),
+        1 => (which(), 0_u8..2).prop_map(|(which, instance)| MailOp::Start { which, instance }),
+        1 => dispatch().prop_map(|dispatch| MailOp::Cancel { dispatch }),
+        1 => (0_u8..3).prop_map(|limit| MailOp::Reclaim { limit }),
+        2 => (prop_oneof![Just(0_u16), 0_u16..2000], 1_u8..4, any::<bool>())
+            .prop_map(|(older, limit, dry_run)| MailOp::Purge { older, limit, dry_run }),
+        1 => dispatch().prop_map(|dispatch| MailOp::Requeue { dispatch }),
+        2 => (thread(), dispatch()).prop_map(|(thread, dispatch)| MailOp::Look { thread, dispatch }),
+    ]
+    .prop_map(Op::Mail)
+    .boxed()
+}
+
+fn settlement() -> impl Strategy<Value = SettleOp> {
+    let after = || select(vec![0_u16, 3, 1_000]);
+    prop_oneof![
+        3 => few().prop_map(SettleOp::Ack),
+        4 => after().prop_map(SettleOp::Retry),
+        1 => after().prop_map(SettleOp::Snooze),
+        2 => Just(SettleOp::Release),
+        1 => Just(SettleOp::DeadLetter),
+        1 => Just(SettleOp::Cancel),
+    ]
 }
 
 fn outbox() -> BoxedStrategy<Op> {
@@ -383,10 +436,17 @@ fn list() -> impl Strategy<Value = List> {
         1 => thread().prop_map(|thread| List::BranchPoints { thread }),
         1 => thread().prop_map(|thread| List::Snapshots { thread }),
         1 => Just(List::WithInput),
+        1 => Just(List::Ready),
+        3 => (rarely(2, thread()), rarely(3, vec(select(DispatchStatus::ALL), 0..3)), dispatch_order(), direction())
+            .prop_map(|(thread, statuses, order, direction)| List::Dispatches { thread, statuses, order, direction }),
         2 => (rows(), direction()).prop_map(|(filter, direction)| List::Outbox { filter, direction }),
         3 => (scope(), facts(), direction())
             .prop_map(|(scope, filter, direction)| List::Events { scope, filter, direction }),
     ]
+}
+
+fn dispatch_order() -> impl Strategy<Value = DispatchOrder> {
+    select(vec![DispatchOrder::Creation, DispatchOrder::End, DispatchOrder::Claim])
 }
 
 fn threads() -> impl Strategy<Value = ThreadsOp> {

@@ -7,6 +7,7 @@ mod events;
 mod generate;
 mod inputs;
 mod look;
+mod mail;
 mod names;
 mod ops;
 mod outbox;
@@ -17,7 +18,7 @@ mod seen;
 use std::{env, fmt, sync::Arc};
 
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
-use store_core::{ContextRequest, Direction, ThreadOrder};
+use store_core::{ContextRequest, Direction, DispatchOrder, ThreadOrder};
 use tokio::runtime::Builder;
 
 use self::{
@@ -173,6 +174,11 @@ async fn compare_all(pair: &mut Pair) -> Outcome {
     pair.walk(&List::Threads { filter: ThreadsOp::default(), order, direction }, 1_000, None).await?;
     pair.walk(&List::Runs { filter: RunsOp::default(), direction }, 1_000, None).await?;
     pair.walk(&List::WithInput, 1_000, None).await?;
+    pair.walk(&List::Ready, 1_000, None).await?;
+    for order in [DispatchOrder::Creation, DispatchOrder::End] {
+        let direction = Direction::Forward;
+        pair.walk(&List::Dispatches { thread: None, statuses: None, order, direction }, 1_000, None).await?;
+    }
     pair.walk(&List::Outbox { filter: RowsFilterOp::default(), direction }, 1_000, None).await?;
     for thread in 0..generate::FEW {
         let (filter, direction) = (EntriesOp::default(), Direction::Forward);

@@ -1,6 +1,8 @@
 //! Operations as data: small numbers that stand for ids, places and values, so that a history can be shrunk and told.
 
-use store_core::{Boundary, ChildStrategy, Direction, OpenCalls, OutboxStatus, RunPhase, ThreadOrder};
+use store_core::{
+    Boundary, ChildStrategy, Direction, DispatchOrder, DispatchStatus, OpenCalls, OutboxStatus, RunPhase, ThreadOrder,
+};
 
 /// One step of a history.
 #[derive(Debug, Clone)]
@@ -69,6 +71,8 @@ pub(super) enum Op {
         filter: FactsOp,
         place: u8,
     },
+    /// A step of the mailbox.
+    Mail(MailOp),
     /// Something about the outbox.
     Rows(RowsOp),
     Commit(CommitOp),
@@ -109,6 +113,80 @@ pub(super) enum Op {
         millis: u16,
     },
     Reopen,
+}
+
+/// A step of the mailbox. Claims are named by their place among all that there ever were.
+#[derive(Debug, Clone)]
+pub(super) enum MailOp {
+    Enqueue {
+        dispatch: u8,
+        thread: u8,
+        priority: u8,
+        key: Option<u8>,
+        delay: Option<u16>,
+        attempts: u8,
+    },
+    Cancel {
+        dispatch: u8,
+    },
+    Interrupt {
+        thread: u8,
+        key: Option<u8>,
+        take_over: bool,
+    },
+    Claim {
+        limit: u8,
+        thread: Option<u8>,
+        dispatch: Option<u8>,
+        lease: u16,
+    },
+    Extend {
+        which: u8,
+        lease: u16,
+    },
+    Start {
+        which: u8,
+        instance: u8,
+    },
+    Settle {
+        which: u8,
+        settlement: SettleOp,
+    },
+    /// A commit under a claim.
+    Write {
+        which: u8,
+        number: u8,
+        /// Whether it wants there to be no thread.
+        absent: bool,
+        settlement: Option<SettleOp>,
+    },
+    Reclaim {
+        limit: u8,
+    },
+    Purge {
+        older: u16,
+        limit: u8,
+        dry_run: bool,
+    },
+    Requeue {
+        dispatch: u8,
+    },
+    /// Counts, epoch and one dispatch.
+    Look {
+        thread: u8,
+        dispatch: u8,
+    },
+}
+
+/// A settlement.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum SettleOp {
+    Ack(u8),
+    Retry(u16),
+    Snooze(u16),
+    Release,
+    DeadLetter,
+    Cancel,
 }
 
 /// The fields that the maker of a thread chooses.
@@ -360,6 +438,8 @@ pub(super) enum List {
     Snapshots { thread: u8 },
     WithInput,
     Events { scope: ScopeOp, filter: FactsOp, direction: Direction },
+    Dispatches { thread: Option<u8>, statuses: Option<Vec<DispatchStatus>>, order: DispatchOrder, direction: Direction },
+    Ready,
     Outbox { filter: RowsFilterOp, direction: Direction },
 }
 

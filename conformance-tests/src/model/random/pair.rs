@@ -3,9 +3,9 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use store_core::{
-    AppendEvents, ClaimedOutboxRow, Commit, CommitCoordinator, DeleteRequest, EventStore, Limits, ManualClock,
-    NewThread, OutboxStore, PendingStore, PruneRequest, Receipt, Result, Store, TenantId, Thread, ThreadId,
-    ThreadRunStore, TimeSource, Timestamp,
+    AppendEvents, ClaimedDispatch, ClaimedOutboxRow, Commit, CommitCoordinator, DeleteRequest, Error, EventStore,
+    Limits, MailboxStore, ManualClock, NewThread, OutboxStore, PendingStore, PruneRequest, Receipt, Result, Store,
+    TenantId, Thread, ThreadId, ThreadRunStore, TimeSource, Timestamp,
 };
 
 use super::{
@@ -33,6 +33,7 @@ pub(super) struct Side {
     pub(super) events: Arc<dyn EventStore>,
     pub(super) outbox: Arc<dyn OutboxStore>,
     pub(super) commits: Arc<dyn CommitCoordinator>,
+    pub(super) mailbox: Option<Arc<dyn MailboxStore>>,
 }
 
 impl Side {
@@ -45,7 +46,12 @@ impl Side {
             events: commits.events(),
             outbox: commits.outbox(),
             commits,
+            mailbox: stores.mailbox,
         })
+    }
+
+    pub(super) fn mailbox(&self) -> Result<&dyn MailboxStore> {
+        self.mailbox.as_deref().ok_or_else(|| Error::unavailable("there is no mailbox"))
     }
 }
 
@@ -62,6 +68,8 @@ pub(super) struct Pair {
     keyed: Vec<(Commit, Commit)>,
     /// Appends of events with a key.
     pub(super) emitted: Vec<AppendEvents>,
+    /// Claims, as each side got them.
+    pub(super) held: Vec<(ClaimedDispatch, ClaimedDispatch)>,
     /// Rows of the outbox that were given out, as each side gave them.
     pub(super) claimed: Vec<(ClaimedOutboxRow, ClaimedOutboxRow)>,
     /// Store time was read here: it is not set back behind it.
@@ -92,6 +100,7 @@ impl Pair {
             drafted: 0,
             keyed: Vec::new(),
             emitted: Vec::new(),
+            held: Vec::new(),
             claimed: Vec::new(),
             floor: Timestamp::MIN,
         })
@@ -152,6 +161,7 @@ impl Pair {
                 Box::pin(self.input(op)).await
             }
             Op::Emit(_) | Op::EmitAgain { .. } | Op::Trim { .. } | Op::Scope { .. } => Box::pin(self.event(op)).await,
+            Op::Mail(op) => Box::pin(self.mail(op)).await,
             Op::Rows(op) => Box::pin(self.outbox(op)).await,
             Op::Commit(op) => Box::pin(self.commit(op)).await,
             Op::Dropped { commit, polls } => Box::pin(self.dropped(commit, *polls)).await,

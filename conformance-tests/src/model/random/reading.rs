@@ -1,8 +1,9 @@
 //! Reads on both sides: single records, contexts, and lists page by page.
 
 use store_core::{
-    BodyKind, Budget, ContextRequest, Cursor, Direction, EntryId, EntryQuery, EventQuery, OutboxQuery, Page,
-    PageRequest, ParentFilter, Result, RunFilter, RunId, RunQuery, ThreadFilter, ThreadId, ThreadOrder, ThreadQuery,
+    BodyKind, Budget, ContextRequest, Cursor, Direction, DispatchFilter, DispatchQuery, EntryId, EntryQuery,
+    EventQuery, OutboxQuery, Page, PageRequest, ParentFilter, Result, RunFilter, RunId, RunQuery, ThreadFilter,
+    ThreadId, ThreadOrder, ThreadQuery,
 };
 
 use super::{
@@ -113,6 +114,7 @@ impl Pair {
                 let list = async |side: Side, page| side.events.list_events(query.clone().with_page(page)).await;
                 self.pages(list, (limit, false), between).await
             }
+            List::Dispatches { .. } | List::Ready => self.walk_mailbox(list, limit, between).await,
             List::Outbox { filter, direction } => {
                 let query = OutboxQuery::new(outbox::filter(filter)).with_direction(*direction);
                 let list = async |side: Side, page| side.outbox.list_outbox(query.clone().with_page(page)).await;
@@ -123,6 +125,29 @@ impl Pair {
                 let list = async |side: Side, page| side.threads.list_snapshots(&thread, page).await;
                 self.pages(list, (limit, false), between).await
             }
+        }
+    }
+
+    /// The same for the lists of a mailbox; none if the store has no mailbox.
+    async fn walk_mailbox(&mut self, list: &List, limit: u32, between: Option<&CommitOp>) -> Outcome {
+        if self.real.mailbox.is_none() {
+            return Ok(());
+        }
+        match list {
+            List::Dispatches { thread, statuses, order, direction } => {
+                let mut filter = DispatchFilter::default();
+                filter.thread = thread.map(|thread| named("t", thread));
+                filter.statuses.clone_from(statuses);
+                let query = DispatchQuery::new(filter).ordered(*order, *direction);
+                let list =
+                    async |side: Side, page| side.mailbox()?.list_dispatches(query.clone().with_page(page)).await;
+                self.pages(list, (limit, false), between).await
+            }
+            List::Ready => {
+                let list = async |side: Side, page| side.mailbox()?.list_ready_threads(page).await;
+                self.pages(list, (limit, false), between).await
+            }
+            _ => Ok(()),
         }
     }
 

@@ -52,6 +52,8 @@ pub(crate) struct Mailbox {
     ready: BTreeSet<(u8, Timestamp, ThreadId)>,
     due: BTreeSet<(Timestamp, ThreadId)>,
     leases: BTreeSet<(Timestamp, ThreadId)>,
+    /// When it was last asked what is due.
+    turned: Timestamp,
 }
 
 fn scopes(stored: &StoredDispatch) -> [Scope; 3] {
@@ -190,8 +192,13 @@ impl Mailbox {
         self.leases.extend(new.lease.map(|at| (at, thread.clone())));
     }
 
-    /// Makes available what is due at `now`, of whatever thread.
+    /// Makes available what is due at `now`, of whatever thread, and nothing else.
     pub(crate) fn turn_to(&mut self, now: Timestamp) {
+        if now < self.turned {
+            let ready: Vec<_> = self.ready.iter().map(|place| place.2.clone()).collect();
+            ready.iter().for_each(|thread| self.turn(thread, now));
+        }
+        self.turned = now;
         while let Some((_, thread)) = self.due.first().filter(|(at, _)| *at <= now).cloned() {
             self.turn(&thread, now);
         }
