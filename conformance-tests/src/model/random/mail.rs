@@ -176,14 +176,8 @@ macro_rules! as_it_is {
 
 as_it_is!(Enqueued, Settled, Reclaimed, Purged, DispatchCounts, ReadyThread);
 
-impl<T: Seen> Seen for Vec<Result<T>> {
+impl<T: Seen> Seen for (DispatchId, Result<T>) {
     fn seen(&self) -> String {
-        self.iter().map(Seen::seen).collect::<Vec<_>>().join("; ")
-    }
-}
-
-impl<T: Seen> Seen for Vec<(DispatchId, Result<T>)> {
-    fn seen(&self) -> String {
-        self.iter().map(|(id, answer)| format!("{id} {}", answer.seen())).collect::<Vec<_>>().join("; ")
+        format!("{} {}", self.0, self.1.seen())
     }
 }

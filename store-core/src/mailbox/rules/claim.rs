@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{MailboxChange, MailboxView, desk::Desk, digest_of};
+use super::{MailboxChange, MailboxView, desk::Desk};
 use crate::{
     claim::{ClaimToken, check_lease},
     codec::Extra,
@@ -148,7 +148,7 @@ fn give<V: MailboxView + ?Sized>(
         instance: None,
         extra: Extra::default(),
     };
-    stored.state.claim = Some(StoredClaim { claim, token: digest_of(&token), extra: Extra::default() });
+    stored.state.claim = Some(StoredClaim { claim, token: token.digest(), extra: Extra::default() });
     desk.mailbox_mut().running = Some(Running {
         dispatch: stored.id().clone(),
         epoch: stored.state.epoch,

@@ -3,7 +3,6 @@
 use super::{
     MailboxPlan, MailboxView,
     desk::Desk,
-    digest_of,
     settle::{Hold, hold, lost, settle, stale},
 };
 use crate::{
@@ -40,7 +39,7 @@ pub fn check_claim(view: &(impl MailboxView + ?Sized), thread: &ThreadId, fence:
     };
     let desk = Desk::open(view, thread, mailbox.last_time)?;
     let is_its = |number| number == fence.claim;
-    let held = stored.state.claim.as_ref().is_some_and(|held| held.token == digest_of(&fence.token));
+    let held = stored.state.claim.as_ref().is_some_and(|held| held.token == fence.token.digest());
     if stored.body.thread != *thread || held && !stored.state.claim.as_ref().is_some_and(|c| is_its(c.claim.number)) {
         return Err(lost(&claim));
     }

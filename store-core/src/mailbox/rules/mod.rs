@@ -20,7 +20,6 @@ pub use self::{
 };
 use super::{Dispatch, DispatchStatus, StoredDispatch, StoredInterrupt, StoredMailbox};
 use crate::{
-    codec::sha256,
     error::Result,
     id::{DedupeKey, DispatchId, ThreadId},
     limits::{Limits, check_limit, length},
@@ -144,9 +143,4 @@ fn superseded_by(view: &(impl MailboxView + ?Sized), stored: &StoredDispatch) ->
 /// `LimitExceeded`.
 pub fn check_requests(items: usize, limits: &Limits) -> Result<()> {
     check_limit("dispatches of a call", length(items), limits.call_dispatches)
-}
-
-/// What of a token is kept.
-fn digest_of(token: &crate::claim::ClaimToken) -> String {
-    sha256(token.as_str())
 }

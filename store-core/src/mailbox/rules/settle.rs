@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{MailboxChange, MailboxView, desk::Desk, digest_of};
+use super::{MailboxChange, MailboxView, desk::Desk};
 use crate::{
     claim::{ClaimToken, check_lease},
     codec::{Object, sha256},
@@ -28,7 +28,7 @@ pub(super) enum Hold {
 }
 
 pub(super) fn hold<V: MailboxView + ?Sized>(desk: &Desk<'_, V>, stored: &StoredDispatch, token: &ClaimToken) -> Hold {
-    let digest = digest_of(token);
+    let digest = token.digest();
     if stored.state.claim.as_ref().is_some_and(|claim| claim.token == digest) {
         return if desk.standing(stored).is_stale { Hold::Stale } else { Hold::Live };
     }
@@ -188,7 +188,7 @@ pub fn settle(
 /// The answer to an equal settlement of the same attempt (MB-39).
 fn repeated(view: &(impl MailboxView + ?Sized), claim: &ClaimRef, digest: &str) -> Result<Option<Settled>> {
     let Some(stored) = view.dispatch(&claim.dispatch)? else { return Ok(None) };
-    let token = digest_of(&claim.token);
+    let token = claim.token.digest();
     let same = |ended: &&StoredAttempt| ended.token == token && ended.settlement.as_deref() == Some(digest);
     Ok(stored.state.history.iter().rev().find(same).map(|ended| settled(claim, ended, true)))
 }
