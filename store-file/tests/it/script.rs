@@ -230,7 +230,8 @@ fn outbox() -> Part {
         one(Call::Claim(1)),
         one(Call::Settle(dead())),
         one(Call::Requeue),
-        ("default", 0, vec![Call::Claim(1), send("a", vec![behind("meanwhile")])]),
+        one(Call::Claim(1)),
+        one(send("a", vec![behind("meanwhile")])),
         one(Call::Settle(OutboxSettlement::Delivered)),
         // Leases that nobody settles.
         one(Call::Claim(9)),

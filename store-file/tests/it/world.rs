@@ -1,20 +1,20 @@
 //! Stores to test with: calls that can be repeated, and all that a store shows as text.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     fmt::{Debug, Write as _},
     future::Future,
-    sync::{Arc, LazyLock, Mutex},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use store_core::{
-    AppendEvents, AppendPending, ChildStrategy, ClaimOutbox, ClaimedOutboxRow, Commit, ContextRequest, DeleteRequest,
-    Direction, EntryId, EntryQuery, Error, Event, EventQuery, EventStore, Expect, ManualClock, Message, NewEntry,
-    NewThread, OutboxFilter, OutboxId, OutboxQuery, OutboxRow, OutboxSettlement, OutboxStatus, OutboxStore,
+    AppendEvents, AppendPending, ChildStrategy, ClaimOutbox, ClaimToken, Clock, Commit, ContextRequest, DeleteRequest,
+    Direction, EntryId, EntryQuery, Error, Event, EventQuery, EventStore, Expect, IdSource, ManualClock, Message,
+    NewEntry, NewThread, OutboxFilter, OutboxQuery, OutboxRow, OutboxSettlement, OutboxStatus, OutboxStore,
     PageRequest, PendingUpdate, PruneRequest, PurgeOutbox, Receipt, Reorder, RequeueOutbox, Result, RunFilter,
-    RunQuery, Scope, Silent, Store, TenantId, ThreadFilter, ThreadId, ThreadOrder, ThreadPatch, ThreadQuery,
-    ThreadRunStore, Timestamp, TrimBefore, TrimRequest, event::EventCursors,
+    RunQuery, Scope, SettleOutbox, Silent, Store, TenantId, ThreadFilter, ThreadId, ThreadOrder, ThreadPatch,
+    ThreadQuery, ThreadRunStore, Timestamp, TrimBefore, TrimRequest, Uuids, event::EventCursors,
 };
 use store_file::{FileConfig, FileStore};
 
@@ -47,6 +47,7 @@ pub(crate) fn config() -> (ManualClock, FileConfig) {
     let clock = ManualClock::new(at(0));
     let mut config = FileConfig::default().with_clock(Arc::new(clock.clone()));
     config.threads = 1;
+    config.ids = Arc::new(Recorded(MADE.with(Arc::clone), clock.clone()));
     (clock, config)
 }
 
@@ -143,18 +144,25 @@ impl Call {
             Self::Claim(limit) => {
                 let request = ClaimOutbox::new("mail".parse()?, "w".parse()?, *limit);
                 let rows = outbox.claim_outbox(request.with_lease(Duration::from_secs(20))).await?.rows;
-                let answer = rows.iter().map(|held| row(&held.row)).collect();
-                TOKENS.lock().unwrap().extend(rows.into_iter().map(|held| (held.row.id.clone(), held)));
-                Ok(answer)
+                Ok(rows.iter().map(|held| row(&held.row)).collect())
             }
             Self::Settle(settlement) => {
                 let claimed = OutboxFilter::default().in_status([OutboxStatus::Claimed]);
                 let rows = outbox.list_outbox(OutboxQuery::new(claimed).with_page(whole())).await?.items;
-                let ends: Vec<_> = {
-                    let tokens = TOKENS.lock().unwrap();
-                    rows.iter().filter_map(|row| Some(tokens.get(&row.id)?.settle(settlement.clone()))).collect()
-                };
-                Ok(text(outbox.settle_outbox(ends).await?.into_iter().collect::<Result<Vec<_>>>()?))
+                // The answer of the claim may have been lost with the store that gave it.
+                let made = MADE.with(Arc::clone);
+                let ends = rows.iter().flat_map(|row| {
+                    let ids = made.lock().unwrap().get(&row.updated_at).cloned().unwrap_or_default();
+                    ids.into_iter()
+                        .map(move |id| ClaimToken::new(format!("0.{id}")))
+                        .map(move |token| SettleOutbox::new(row.id.clone(), token, settlement.clone()))
+                });
+                let ends: Vec<_> = ends.collect();
+                let mut answers = Vec::new();
+                for ends in ends.chunks(1_000) {
+                    answers.extend(outbox.settle_outbox(ends.to_vec()).await?.into_iter().filter_map(Result::ok));
+                }
+                Ok(text(answers))
             }
             Self::Requeue => {
                 let answers = outbox.requeue_outbox(RequeueOutbox::oldest(10)).await?;
@@ -166,8 +174,28 @@ impl Call {
     }
 }
 
-/// What proves the claims that calls made, in whatever store: ids of rows are unique.
-static TOKENS: LazyLock<Mutex<HashMap<OutboxId, ClaimedOutboxRow>>> = LazyLock::new(Mutex::default);
+/// The newest ids that were made at a time.
+type Made = Arc<Mutex<HashMap<Timestamp, VecDeque<String>>>>;
+
+thread_local! {
+    /// Those of stores that a thread opened: what proves a claim is made of an id that was made with the claim.
+    static MADE: Made = Arc::default();
+}
+
+/// Makes ids, and keeps the newest.
+#[derive(Debug)]
+struct Recorded(Made, ManualClock);
+
+impl IdSource for Recorded {
+    fn next_id(&self) -> String {
+        let id = Uuids.next_id();
+        let mut made = self.0.lock().unwrap();
+        let ids = made.entry(self.1.now()).or_default();
+        ids.push_front(id.clone());
+        ids.truncate(400);
+        id
+    }
+}
 
 /// A row without what the store chose.
 fn row(row: &OutboxRow) -> String {
