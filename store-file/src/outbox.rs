@@ -60,6 +60,7 @@ impl OutboxStore for Tenant {
     async fn load_outbox(&self, id: &OutboxId) -> Result<Option<OutboxRow>> {
         let id = id.clone();
         self.read(None, move |shared, tenant| {
+            check(shared, tenant)?;
             let snapshot = shared.index.snapshot();
             let stored = snapshot.outbox_row(tenant, &id)?;
             stored.map(|stored| load(shared, tenant, &snapshot, stored)).transpose()
@@ -91,6 +92,11 @@ impl OutboxStore for Tenant {
     }
 }
 
+/// Refuses to tell what became of rows where the log that says so is damaged.
+fn check(shared: &Shared, tenant: &TenantId) -> Result<()> {
+    shared.check_damage(tenant, &log_id()?)
+}
+
 /// A row with its payload.
 fn load(shared: &Shared, tenant: &TenantId, snapshot: &Snapshot, stored: StoredOutboxRow) -> Result<OutboxRow> {
     let (log, span) = snapshot.outbox_payload(tenant, &stored.id)?.ok_or_else(|| damaged("outbox row"))?;
@@ -99,6 +105,7 @@ fn load(shared: &Shared, tenant: &TenantId, snapshot: &Snapshot, stored: StoredO
 
 fn list(shared: &Shared, tenant: &TenantId, query: &OutboxQuery) -> Result<Page<OutboxRow>> {
     let mut page = PageBuilder::new(query.page.checked_limit()?);
+    check(shared, tenant)?;
     let scope = CursorScope::new(tenant, "list_outbox", &query.binding());
     let from = Position::open(&shared.cursor_key, &scope, query.page.cursor.as_ref())?;
     let malformed = |e: Error| Error::invalid_cursor("it is malformed").with_source(e);
@@ -144,6 +151,7 @@ fn places<'a>(
 }
 
 fn count(shared: &Shared, tenant: &TenantId, filter: &OutboxFilter) -> Result<OutboxCounts> {
+    check(shared, tenant)?;
     let snapshot = shared.index.snapshot();
     let mut counts = OutboxCounts::default();
     let (of, _) = filter.scopes();

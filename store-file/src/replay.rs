@@ -127,9 +127,13 @@ impl<'a> Replay<'a> {
     /// The logs that have something of the outbox of a tenant of which the index says more than is durable: what it
     /// says of a row is from several logs, and is worked out from all of them again.
     fn with_lost_rows(&self) -> Result<BTreeSet<u64>> {
-        let ahead = self.known.iter().filter(|(_, (_, row, _))| row.end.offset > row.synced);
-        let tenants: BTreeSet<_> = ahead.map(|((tenant, ..), _)| tenant).collect();
         let (snapshot, own) = (self.index.snapshot(), crate::outbox::log_id()?);
+        let mut tenants = BTreeSet::new();
+        for ((tenant, thread, generation), (_, row, _)) in &self.known {
+            if !tenants.contains(tenant) && self.is_ahead((tenant, thread, *generation), row)? {
+                tenants.insert(tenant);
+            }
+        }
         let mut logs = BTreeSet::new();
         for ((_, thread, generation), (log, ..)) in
             self.known.iter().filter(|((tenant, ..), _)| tenants.contains(tenant))
@@ -141,6 +145,17 @@ impl<'a> Replay<'a> {
             }
         }
         Ok(logs)
+    }
+
+    /// Whether the index says more of a log of a tenant with an outbox than is durable, or there.
+    fn is_ahead(&self, of: (&TenantId, &ThreadId, u64), row: &LogRow) -> Result<bool> {
+        let rows = self.index.snapshot();
+        if rows.prefix(table::outbox_rows(of.0).as_bytes(), Direction::Forward).next().is_none() {
+            return Ok(false);
+        }
+        let path = Shared::log_path(of.0, of.1, of.2)?;
+        let len = self.vfs.open(&path, Open::Read).and_then(|file| file.len()).unwrap_or(row.end.offset);
+        Ok(row.end.offset > len.min(row.synced))
     }
 
     fn load_known(&mut self) -> Result<()> {

@@ -171,7 +171,7 @@ pub struct ClaimOutbox {
     pub target: Option<OutboxTarget>,
     /// Who claims.
     pub worker: WorkerId,
-    /// How many at most: 1 to 1,000.
+    /// How many at most: 1 to 1,000; none more is given once their payloads have 64 MiB.
     pub limit: u32,
     /// For how long: 30 seconds if nothing is said, at most 24 hours.
     pub lease: Duration,
@@ -235,7 +235,7 @@ impl ClaimedOutboxRow {
 pub struct ClaimedOutbox {
     /// Rows, each with its own token and lease.
     pub rows: Vec<ClaimedOutboxRow>,
-    /// Rows whose payload cannot be read: they were left as they are (MB-55).
+    /// Rows whose payload cannot be read now: they were left as they are (MB-55).
     pub unreadable: Vec<OutboxId>,
 }
 

@@ -13,7 +13,7 @@ use crate::{
     id::{OutboxId, ThreadId},
     json::Json,
     limits::{Limits, check_limit, cut_text, length},
-    page::MAX_PAGE,
+    page::{MAX_BYTES_READ, MAX_PAGE},
     time::Timestamp,
 };
 
@@ -222,19 +222,25 @@ pub fn claim(
     };
     expire(table, &OutboxList::Leased(scope.clone()), setting.now)?;
     let ready = OutboxList::Ready(scope);
-    let (mut claimed, mut after) = (ClaimedOutbox::default(), None);
-    while length(claimed.rows.len()) < u64::from(request.limit) && claimed.unreadable.len() < MOST {
+    let (mut claimed, mut after, mut bytes) = (ClaimedOutbox::default(), None, 0);
+    while length(claimed.rows.len()) < u64::from(request.limit)
+        && claimed.unreadable.len() < MOST
+        && bytes < MAX_BYTES_READ
+    {
         let Some(place) = table.next(&ready, after.as_ref())?.filter(|place| is_due(place, setting.now)) else { break };
         let payload = table.payload(&place.id);
         match (table.row(&place.id)?, payload) {
-            (Some(row), Ok(payload)) => {
+            (Some(row), Ok(payload)) if row.status == OutboxStatus::Pending => {
                 let token = ClaimToken::made(table.incarnation(), setting.ids);
                 let row = row.leased(&token, request, setting.now);
                 put(table, row.clone())?;
+                bytes += length(payload.as_str().len());
                 claimed.rows.push(ClaimedOutboxRow { row: OutboxRow::new(row, payload), token });
             }
-            (_, Err(error)) if error.kind() != ErrorKind::Corrupt => return Err(error),
-            _ => claimed.unreadable.push(place.id.clone()),
+            (_, Err(error)) if error.kind() == ErrorKind::Closed => return Err(error),
+            (_, Err(_)) | (None, _) => claimed.unreadable.push(place.id.clone()),
+            // A place that its row does not have.
+            (Some(_), Ok(_)) => {}
         }
         after = Some(place);
     }
@@ -243,11 +249,15 @@ pub fn claim(
 
 /// Ends the claims of a list whose leases are over: the attempt is counted, and the row has its old place (OB-5, OB-6).
 fn expire(table: &mut (impl OutboxTable + ?Sized), leased: &OutboxList, now: Timestamp) -> Result<()> {
+    let mut after = None;
     for _ in 0..MOST {
-        let Some(place) = table.next(leased, None)?.filter(|place| is_due(place, now)) else { break };
-        let Some(row) = table.row(&place.id)? else { break };
-        let available_at = row.available_at;
-        put(table, row.changed(now).failed(available_at, "lease expired".to_owned()))?;
+        let Some(place) = table.next(leased, after.as_ref())?.filter(|place| is_due(place, now)) else { break };
+        // A place that its row does not have says nothing about it.
+        if let Some(row) = table.row(&place.id)?.filter(|row| row.status == OutboxStatus::Claimed) {
+            let available_at = row.available_at;
+            put(table, row.changed(now).failed(available_at, "lease expired".to_owned()))?;
+        }
+        after = Some(place);
     }
     Ok(())
 }

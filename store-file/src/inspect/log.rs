@@ -38,6 +38,9 @@ pub(super) fn check_log(inspected: &Inspected, known: (u64, LogRow)) -> Result<P
     let (log, known) = known;
     let slot = shared.slot(&(known.tenant.clone(), known.thread.clone(), shared::Part::of(known.generation)));
     let mut loaded = guard(&slot);
+    // What became of the rows of a thread is written by another writer, who waits, too.
+    let rows = shared.slot(&(known.tenant.clone(), crate::outbox::log_id()?, shared::Part::Events));
+    let _rows = (!Arc::ptr_eq(&rows, &slot)).then(|| guard(&rows));
     let mut part = Part::default();
     // It may have been written, or deleted, since the list of logs was made.
     let is_known = known.end != Position::default();

@@ -118,20 +118,28 @@ impl Rows {
     }
 }
 
-/// Whether the log of the outbox says that a row was purged. It is read once, if it is asked for.
-fn is_purged(known: &mut Option<BTreeSet<OutboxId>>, of: (&Shared, &TenantId), id: &OutboxId) -> Result<bool> {
+/// Whether the log of the outbox says that a row was purged, or cannot be read to where it would. It is read once, if
+/// it is asked for.
+fn is_purged(known: &mut Option<Option<BTreeSet<OutboxId>>>, of: (&Shared, &TenantId), id: &OutboxId) -> Result<bool> {
     if known.is_none() {
         *known = Some(purged(of.0, of.1)?);
     }
-    Ok(known.as_ref().is_some_and(|known| known.contains(id)))
+    Ok(known.as_ref().is_some_and(|known| known.as_ref().is_none_or(|known| known.contains(id))))
 }
 
-fn purged(shared: &Shared, tenant: &TenantId) -> Result<BTreeSet<OutboxId>> {
+/// The rows that were purged; none if that cannot be told.
+fn purged(shared: &Shared, tenant: &TenantId) -> Result<Option<BTreeSet<OutboxId>>> {
     let path = Shared::log_path(tenant, &crate::outbox::log_id()?, 0)?;
     let mut gone = BTreeSet::new();
-    let Ok(file) = shared.vfs.open(&path, Open::Read) else { return Ok(gone) };
+    let own = crate::outbox::log_id()?;
+    let known = shared.index.event_log(tenant, &own)?.map(|log| shared.index.log_row(log)).transpose()?.flatten();
+    let file = match shared.vfs.open(&path, Open::Read) {
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound && known.is_none() => return Ok(Some(gone)),
+        Err(_) => return Ok(None),
+        Ok(file) => file,
+    };
     let fail = |source| crate::error::io(&path, source);
-    let Header::Good(_, start) = read_header(&*file).map_err(fail)? else { return Ok(gone) };
+    let Header::Good(_, start) = read_header(&*file).map_err(fail)? else { return Ok(None) };
     let len = file.len().map_err(fail)?;
     let mut scanner = Scanner::new(&*file, start, len);
     while let Some(group) = scanner.next_group().map_err(fail)? {
@@ -141,5 +149,6 @@ fn purged(shared: &Shared, tenant: &TenantId) -> Result<BTreeSet<OutboxId>> {
             }
         }
     }
-    Ok(gone)
+    let is_whole = known.is_none_or(|row| scanner.position().offset >= row.end.offset);
+    Ok(is_whole.then_some(gone))
 }

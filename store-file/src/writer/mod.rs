@@ -102,7 +102,7 @@ struct Round<'a> {
     synced: u64,
     loaded: bool,
     how: How,
-    /// The index could not be read in the middle of a group: nothing of the round is written.
+    /// Something failed in the middle of a change: nothing of the round is written.
     broken: bool,
 }
 
@@ -156,7 +156,7 @@ impl<'a> Round<'a> {
             let Some(request) = waiting.pop_front() else { break };
             let closed = request.body.tenant.is_closed();
             let ask = &request.body.ask;
-            let is_first = self.is_clean();
+            let is_first = self.is_clean() && !self.broken;
             let answer = if closed { Err(Error::closed()) } else { self.plan(ask) };
             let stands = is_first && (answer.is_err() || self.is_clean());
             // Whoever made the error knows no key.
@@ -165,6 +165,10 @@ impl<'a> Round<'a> {
                 _ => error,
             });
             answers.push(Judged { request, answer, stands });
+            if self.broken {
+                // Nothing of the round is written: what comes next is judged by what is.
+                break;
+            }
         }
         answers
     }

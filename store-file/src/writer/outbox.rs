@@ -1,5 +1,7 @@
 //! What becomes of rows of the outbox: claims, settlements, requeueing, purging, and rows that outlive their thread.
 
+use std::collections::BTreeSet;
+
 use store_core::{
     ClaimOutbox, ClaimedOutbox, ExtendOutbox, OutboxId, OutboxStatus, PurgeOutbox, RequeueOutbox, Requeued, Result,
     SettleOutbox, Timestamp, commit::Needs, outbox,
@@ -58,9 +60,17 @@ impl Round<'_> {
             OutboxAsk::Purge(request) => outbox::purge(&mut table, request).map(OutboxAnswer::Purged),
         };
         let changed = table.into_changed();
-        // What was changed before the index could not be read any more must not be written.
-        self.broken |= answer.is_err() && !changed.is_empty();
-        let answer = answer?;
+        if changed.is_empty() {
+            return Ok(Answer::Outbox(Box::new(answer?)));
+        }
+        // What was changed and does not come into the log must not show.
+        let put = answer.and_then(|answer| self.put_changed(changed, now).map(|()| answer));
+        self.broken |= put.is_err();
+        Ok(Answer::Outbox(Box::new(put?)))
+    }
+
+    /// Writes what became of rows.
+    fn put_changed(&mut self, changed: BTreeSet<OutboxId>, now: Timestamp) -> Result<()> {
         let (mut lines, mut gone) = (Vec::new(), Vec::new());
         for id in changed {
             match self.staged.outbox_row(&self.key.0, &id)? {
@@ -68,11 +78,12 @@ impl Round<'_> {
                 None => gone.push(id),
             }
         }
-        lines.extend((!gone.is_empty()).then_some(Line::OutboxGone(gone)));
-        if !lines.is_empty() {
-            self.put_rows(lines, now)?;
+        if !gone.is_empty() {
+            // Their keys and numbers are free then: a power cut must not bring them back beside who takes those.
+            self.how = How::Durable;
+            lines.push(Line::OutboxGone(gone));
         }
-        Ok(Answer::Outbox(Box::new(answer)))
+        self.put_rows(lines, now)
     }
 
     fn put_rows(&mut self, lines: Vec<Line>, now: Timestamp) -> Result<()> {
