@@ -1,0 +1,60 @@
+//! The outbox: listed, taken back, purged.
+
+use agentstore::{ClaimOutbox, Commit, Json, NewOutboxRow, OutboxId, OutboxSettlement, TenantId, ThreadId};
+use serde_json::json;
+
+use crate::given::{Store, at};
+
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// A store whose outbox has a row that is pending, one that was delivered, and two that were given up.
+fn four(store: &Store) -> Vec<OutboxId> {
+    wait(async {
+        let stores = agentstore::open(&format!("file:{}", store.path().display())).await.unwrap();
+        let commits = stores.commits(&TenantId::default_tenant()).unwrap();
+        let row = |lane: &str| NewOutboxRow::new(lane.parse().unwrap(), "ada".parse().unwrap(), Json::null());
+        let rows = ["mail", "mail", "mail", "hook"].map(row);
+        let receipt = commits.commit(Commit::new(ThreadId::new("t").unwrap()).with_outbox(rows)).await.unwrap();
+        let outbox = commits.outbox();
+        let claim = ClaimOutbox::new("mail".parse().unwrap(), "w".parse().unwrap(), 3);
+        let held = outbox.claim_outbox(claim).await.unwrap().rows;
+        let dead = || OutboxSettlement::DeadLetter { error: "no such address".to_owned() };
+        let ends = [OutboxSettlement::Delivered, dead(), dead()];
+        let ends = held.iter().zip(ends).map(|(held, end)| held.settle(end)).collect();
+        outbox.settle_outbox(ends).await.unwrap().into_iter().for_each(|answer| drop(answer.unwrap()));
+        stores.close().await.unwrap();
+        receipt.outbox
+    })
+}
+
+/// OB-12, OB-13
+#[test]
+fn the_outbox_is_looked_after() {
+    let store = Store::new();
+    let ids = four(&store);
+    let all = store.json(&["outbox", "list"]);
+    let counts = json!({"pending": 1, "claimed": 0, "delivered": 1, "dead_letter": 2});
+    assert_eq!(at(&all, "/counts"), &counts);
+    assert_eq!(at(&all, "/rows").as_array().unwrap().len(), 4);
+    let dead = store.json(&["outbox", "list", "--status", "dead_letter"]);
+    assert_eq!(at(&dead, "/rows/0/last_error"), &json!("no such address"));
+    let said = store.run(&["outbox", "list", "--lane", "mail"]).good().out;
+    assert!(said.contains("dead_letter") && said.contains("0 pending, 0 claimed, 1 delivered, 2 given up"), "{said}");
+    assert!(store.run(&["outbox", "list", "--lane", "none"]).good().out.contains("no such rows"));
+    store.run(&["outbox", "list", "--status", "lost"]).failed(2, &["outbox status"]);
+
+    let one = store.json(&["outbox", "requeue", ids[1].as_str()]);
+    assert_eq!(one, json!({"requeued": [ids[1].as_str()], "refused": []}));
+    let refused = store.run(&["outbox", "requeue", ids[0].as_str()]);
+    assert!(refused.code == 1 && refused.out.contains("refused") && refused.out.contains("delivered"), "{refused:?}");
+    let rest = store.json(&["outbox", "requeue", "--lane", "mail", "--yes"]);
+    assert_eq!(at(&rest, "/requeued"), &json!([ids[2].as_str()]));
+
+    let dry = store.json(&["outbox", "purge", "--older-than", "0s", "--dry-run"]);
+    assert_eq!((at(&dry, "/found"), at(&dry, "/removed")), (&json!(1), &json!(0)));
+    assert_eq!(at(&store.json(&["outbox", "purge", "--yes"]), "/removed"), &json!(0));
+    assert_eq!(at(&store.json(&["outbox", "purge", "--older-than", "0s", "--yes"]), "/removed"), &json!(1));
+    store.run(&["outbox", "purge", "--older-than", "soon"]).failed(2, &["24h"]);
+}
