@@ -33,6 +33,12 @@ pub(crate) fn script() -> Vec<Step> {
     steps.map(step).collect()
 }
 
+/// Whether this call of the script, counted from 0, is a prune.
+pub(crate) fn is_prune(number: usize) -> bool {
+    let call = script().into_iter().flat_map(|step| step.calls).nth(number);
+    matches!(call, Some(Call::Prune(_)))
+}
+
 type Part = Vec<(&'static str, u64, Vec<Call>)>;
 
 fn one(call: Call) -> (&'static str, u64, Vec<Call>) {
