@@ -23,7 +23,8 @@ fn four(store: &Store) -> Vec<OutboxId> {
         let dead = || OutboxSettlement::DeadLetter { error: "no such address".to_owned() };
         let ends = [OutboxSettlement::Delivered, dead(), dead()];
         let ends = held.iter().zip(ends).map(|(held, end)| held.settle(end)).collect();
-        outbox.settle_outbox(ends).await.unwrap().into_iter().for_each(|answer| drop(answer.unwrap()));
+        let ended = outbox.settle_outbox(ends).await.unwrap();
+        assert!(ended.iter().all(Result::is_ok), "{ended:?}");
         stores.close().await.unwrap();
         receipt.outbox
     })
