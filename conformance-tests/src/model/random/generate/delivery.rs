@@ -1,0 +1,121 @@
+//! Random steps of the outbox and the mailbox.
+
+use proptest::{collection::vec, prelude::*, sample::select, strategy::BoxedStrategy};
+
+use super::{
+    super::{
+        ops::{CommitOp, Guard, MailOp, Op, RowOp, RowsFilterOp, RowsOp, SettleOp},
+        outbox::STATUSES,
+    },
+    few, rarely, thread,
+};
+
+/// A commit of rows of the outbox and hardly anything else, which nothing refuses but its rows.
+pub(super) fn delivering() -> BoxedStrategy<Op> {
+    (thread(), rarely(4, few()), vec(row(), 1..4))
+        .prop_map(|(thread, fence, outbox)| {
+            Op::Commit(CommitOp {
+                thread,
+                guard: Guard::Any,
+                key: None,
+                fence,
+                at: None,
+                create: None,
+                entries: Vec::new(),
+                run: None,
+                state: None,
+                consume: Vec::new(),
+                events: Vec::new(),
+                outbox,
+            })
+        })
+        .boxed()
+}
+
+pub(super) fn mail() -> BoxedStrategy<Op> {
+    let dispatch = || 0_u8..8;
+    let delay = || rarely(4, select(vec![0_u16, 3, 1_000]));
+    let work = (dispatch(), thread(), 0_u8..3, rarely(3, 0_u8..2), delay(), 1_u8..4);
+    let claim = (1_u8..4, rarely(4, thread()), rarely(6, dispatch()), select(vec![2_u16, 1_000, 30_000]));
+    let which = any::<u8>;
+    prop_oneof![
+        10 => work.prop_map(|(dispatch, thread, priority, key, delay, attempts)| MailOp::Enqueue {
+            dispatch, thread, priority, key, delay, attempts,
+        }),
+        8 => claim.prop_map(|(limit, thread, dispatch, lease)| MailOp::Claim { limit, thread, dispatch, lease }),
+        8 => (which(), settlement()).prop_map(|(which, settlement)| MailOp::Settle { which, settlement }),
+        4 => (which(), 0_u8..3, rarely(3, Just(())), rarely(2, settlement())).prop_map(
+            |(which, number, absent, settlement)| MailOp::Write { which, number, absent: absent.is_some(), settlement }
+        ),
+        2 => (thread(), rarely(3, 0_u8..2), rarely(3, Just(()))).prop_map(|(thread, key, over)| MailOp::Interrupt {
+            thread, key, take_over: over.is_some(),
+        }),
+        4 => (which(), select(vec![0_u16, 2, 1_000])).prop_map(|(which, lease)| MailOp::Extend { which, lease }),
+        1 => (which(), 0_u8..2).prop_map(|(which, instance)| MailOp::Start { which, instance }),
+        1 => dispatch().prop_map(|dispatch| MailOp::Cancel { dispatch }),
+        1 => (0_u8..3).prop_map(|limit| MailOp::Reclaim { limit }),
+        2 => (prop_oneof![Just(0_u16), 0_u16..2000], 1_u8..4, any::<bool>())
+            .prop_map(|(older, limit, dry_run)| MailOp::Purge { older, limit, dry_run }),
+        1 => dispatch().prop_map(|dispatch| MailOp::Requeue { dispatch }),
+        2 => (thread(), dispatch()).prop_map(|(thread, dispatch)| MailOp::Look { thread, dispatch }),
+    ]
+    .prop_map(Op::Mail)
+    .boxed()
+}
+
+fn settlement() -> impl Strategy<Value = SettleOp> {
+    let after = || select(vec![0_u16, 3, 1_000]);
+    prop_oneof![
+        3 => few().prop_map(SettleOp::Ack),
+        4 => after().prop_map(SettleOp::Retry),
+        1 => after().prop_map(SettleOp::Snooze),
+        2 => Just(SettleOp::Release),
+        1 => Just(SettleOp::DeadLetter),
+        1 => Just(SettleOp::Cancel),
+    ]
+}
+
+pub(super) fn outbox() -> BoxedStrategy<Op> {
+    let lease = || prop_oneof![8 => 1_u16..2000, 1 => Just(0)];
+    let limit = || prop_oneof![12 => 1_u8..4, 1 => Just(0)];
+    prop_oneof![
+        8 => (0_u8..2, rarely(3, 0_u8..2), limit(), lease())
+            .prop_map(|(lane, target, limit, lease)| RowsOp::Claim { lane, target, limit, lease }),
+        8 => (newest(), 0_u8..6, 0_u16..1500).prop_map(|(which, how, millis)| RowsOp::Settle { which, how, millis }),
+        2 => (newest(), lease()).prop_map(|(which, lease)| RowsOp::Extend { which, lease }),
+        3 => (rarely(2, newest()), rarely(2, 0_u8..2), limit())
+            .prop_map(|(which, lane, limit)| RowsOp::Requeue { which, lane, limit }),
+        2 => (0_u16..1500, limit(), any::<bool>())
+            .prop_map(|(older, limit, dry_run)| RowsOp::Purge { older, limit, dry_run }),
+        1 => rows().prop_map(RowsOp::Count),
+    ]
+    .prop_map(Op::Rows)
+    .boxed()
+}
+
+/// A row that was given out, counted from the newest.
+fn newest() -> impl Strategy<Value = u8> {
+    prop_oneof![4 => Just(0_u8), 2 => 0_u8..3, 1 => any::<u8>()]
+}
+
+pub(super) fn row() -> impl Strategy<Value = RowOp> {
+    let place = (0_u8..2, prop_oneof![4 => Just(0_u8), 1 => Just(1)]);
+    let keys = (rarely(4, 0_u8..3), rarely(2, 0_u8..2));
+    let attempts = prop_oneof![12 => 1_u8..4, 1 => Just(0)];
+    (place, few(), keys, rarely(4, 0_u16..1500), attempts).prop_map(
+        |((lane, target), payload, (key, order), later, attempts)| RowOp {
+            lane,
+            target,
+            payload,
+            key,
+            order,
+            later,
+            attempts,
+        },
+    )
+}
+
+pub(super) fn rows() -> impl Strategy<Value = RowsFilterOp> {
+    (rarely(2, 0_u8..2), rarely(3, 0_u8..2), rarely(2, vec(select(STATUSES), 0..3)))
+        .prop_map(|(lane, target, statuses)| RowsFilterOp { lane, target, statuses })
+}
