@@ -264,11 +264,11 @@ fn read_payload_place(bytes: &[u8]) -> Option<(u64, Span)> {
 }
 
 /// A span as numbers.
-fn wide(span: Span) -> Vec<u64> {
+pub(crate) fn wide(span: Span) -> Vec<u64> {
     vec![span.offset, u64::from(span.len), u64::from(span.crc)]
 }
 
-fn narrow(wide: &[u64]) -> std::result::Result<Span, DecodeError> {
+pub(crate) fn narrow(wide: &[u64]) -> std::result::Result<Span, DecodeError> {
     let error = || DecodeError::new("is no span").within("span");
     let &[offset, len, crc] = wide else { return Err(error()) };
     let narrow = |number: u64| u32::try_from(number).map_err(|_| error());

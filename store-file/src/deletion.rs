@@ -15,6 +15,7 @@ use store_core::{
 
 use crate::{
     codec::{Rows, ThreadRow, read},
+    dispatches::MailboxRows,
     error,
     fold::{self, Owner, Told},
     index::{Direction, Key},
@@ -346,14 +347,20 @@ fn forget(shared: &Shared, tenant: &TenantId, now: Timestamp) -> Result<()> {
 pub(crate) fn drop_tenant(shared: &Shared, tenant: &TenantId, state: &TenantState) -> Result<()> {
     // Who began to write before the tenant was closed has ended when this lock is had.
     drop(shared.writing.write());
-    let fact = Fact::DropTenant { tenant: tenant.clone() };
     let mut staged = Staged::new(&shared.index);
+    // A tenant of this name that is made anew claims above what was claimed so far.
+    let claims = staged.number(&table::mailbox_made(tenant))?.map(|made| made + shared.meta.incarnation());
+    let claims = claims.max(staged.number(&table::fact("claims"))?);
+    if let Some(claims) = claims {
+        staged.put(table::fact("claims"), claims.to_be_bytes());
+    }
+    let fact = Fact::DropTenant { tenant: tenant.clone(), claims };
     staged.put(table::dropping(tenant), []);
     record(shared, &fact, staged).inspect_err(|_| state.reopen())?;
     finish_drop(shared, tenant).map_err(begun)
 }
 
-/// Takes all events of a tenant, and its outbox, out of the index. Their logs wait for the purge.
+/// Takes all events of a tenant, its outbox and its mailbox out of the index. Their logs wait for the purge.
 fn drop_events(shared: &Shared, tenant: &TenantId) -> Result<()> {
     loop {
         let snapshot = shared.index.snapshot();
@@ -371,7 +378,8 @@ fn drop_events(shared: &Shared, tenant: &TenantId) -> Result<()> {
             staged.delete(Key::from_bytes(&key));
             keys += 1;
         }
-        for list in table::events_of(tenant).into_iter().chain(table::outbox_of(tenant)) {
+        let others = table::outbox_of(tenant).into_iter().chain(table::mailbox_of(tenant));
+        for list in table::events_of(tenant).into_iter().chain(others) {
             for pair in snapshot.prefix(list.as_bytes(), Direction::Forward).take(STEP) {
                 staged.delete(Key::from_bytes(&pair?.0));
                 keys += 1;

@@ -23,6 +23,8 @@ pub(crate) struct Facts {
     detached: BTreeMap<ThreadKey, (Named, Timestamp)>,
     /// Tenants that are being removed.
     pub(crate) dropped: BTreeSet<TenantId>,
+    /// The highest incarnation of claim numbers of tenants that were removed.
+    pub(crate) claims: Option<u64>,
     /// The last opening that acknowledged what a power cut may take.
     pub(crate) relaxed: Option<u64>,
 }
@@ -67,7 +69,10 @@ impl Facts {
                     self.ids.insert((tenant.clone(), thread), Remembered { forgotten: true, ..Remembered::default() });
                 }
             }
-            Fact::DropTenant { tenant } => drop(self.dropped.insert(tenant)),
+            Fact::DropTenant { tenant, claims } => {
+                self.dropped.insert(tenant);
+                self.claims = self.claims.max(claims);
+            }
             Fact::TenantGone { tenant } => {
                 self.dropped.remove(&tenant);
                 self.ids.retain(|(of, _), _| *of != tenant);

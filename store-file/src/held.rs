@@ -1,9 +1,12 @@
 //! What a round of a writer holds besides its log: a run belongs to one thread (RU-6), a scope and a key of events have
-//! one order for all logs (EV-3, EV-5), and so have keys and groups of the outbox (OB-3, OB-11).
+//! one order for all logs (EV-3, EV-5), and so have keys and groups of the outbox (OB-3, OB-11), and the mailbox of a
+//! thread (CM-33).
 
 use std::collections::BTreeSet;
 
-use store_core::{DedupeKey, EventKey, LaneId, OutboxTarget, RunId, Scope, TenantId, WriterId, outbox::OrderGroup};
+use store_core::{
+    DedupeKey, EventKey, LaneId, OutboxTarget, RunId, Scope, TenantId, ThreadId, WriterId, outbox::OrderGroup,
+};
 
 use crate::shared::Shared;
 
@@ -15,6 +18,7 @@ pub(crate) enum Resource {
     EventKey(WriterId, EventKey),
     OutboxKey(LaneId, OutboxTarget, DedupeKey),
     OutboxGroup(OrderGroup),
+    Mailbox(ThreadId),
 }
 
 /// Resources that the writer of no other log may write about meanwhile.

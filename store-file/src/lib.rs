@@ -12,9 +12,10 @@
 //!
 //! The store, in the roles that every backend has:
 //! - `store`, `config`, `tenant`: opening, closing, options, handles
-//! - `threads`, `entries`, `runs`, `pending`, `events`, `outbox`, `commit`: the contracts, a file each
+//! - `threads`, `entries`, `runs`, `pending`, `events`, `outbox`, `mailbox`, `commit`: the contracts
 //! - `codec`, `line`, `table`: how records stand in logs and in the index
-//! - `rows`: the outbox in the index, as its rules ask for it; `followers`: who waits for events
+//! - `rows`, `dispatches`: outbox and mailbox in the index, as their rules ask for them; `walk`: steps through lists
+//! - `followers`: who waits for events
 //! - `writer`, `view`, `staged`, `fold`: planning and writing the groups of a thread, and what they change in the index
 //! - `root`, `deletion`, `purge`, `facts`: facts about several threads, and what deletions left behind
 //! - `space`: what a full disk leaves to work with
@@ -26,6 +27,7 @@ mod commit;
 mod config;
 mod damage;
 mod deletion;
+mod dispatches;
 mod entries;
 mod error;
 mod events;
@@ -40,6 +42,7 @@ mod inspect;
 mod line;
 mod lock;
 mod log;
+mod mailbox;
 mod meta;
 mod opening;
 mod outbox;
@@ -62,6 +65,7 @@ mod tenant;
 mod threads;
 mod vfs;
 mod view;
+mod walk;
 mod writer;
 
 pub use self::{

@@ -7,7 +7,9 @@ use store_core::{Detail, Error, ErrorKind, Result, Silent};
 use crate::{
     config::{Create, Durability, FileConfig},
     damage::Damage,
-    deletion, error,
+    deletion,
+    dispatches::MailboxRows,
+    error,
     facts::Facts,
     index::{Condition, Index, is_known_damaged},
     line::Fact,
@@ -305,6 +307,10 @@ fn remember(index: &Index, meta: &Meta, root: Position, facts: &Facts) -> Result
     staged.put(table::fact("root"), deletion::encode_position(root));
     for tenant in &facts.dropped {
         staged.put(table::dropping(tenant), []);
+    }
+    let claims = staged.number(&table::fact("claims"))?.max(facts.claims);
+    if let Some(claims) = claims {
+        staged.put(table::fact("claims"), claims.to_be_bytes());
     }
     if let Some(session) = facts.relaxed {
         staged.put(table::fact("relaxed"), session.to_be_bytes());

@@ -13,7 +13,7 @@ use crate::{
     shared::{Part, Shared, guard},
     staged::Staged,
     table, view,
-    writer::{append_to, move_rows},
+    writer::{append_to, move_rows, move_states},
 };
 
 /// How many keys a step removes.
@@ -100,7 +100,10 @@ pub(crate) fn step(shared: &Shared, log: u64, row: &LogRow) -> Result<Step> {
     }
     // Events and rows of the outbox outlive their thread, and not their tenant.
     let is_dropped = shared.index.get(table::dropping(&row.tenant).as_bytes())?.is_some();
-    if !is_dropped && row.generation > 0 && (adopt(shared, log, row)? || adopt_rows(shared, log, row)?) {
+    if !is_dropped
+        && row.generation > 0
+        && (adopt(shared, log, row)? || adopt_rows(shared, log, row)? || adopt_states(shared, log, row)?)
+    {
         return Ok(Step::Goes);
     }
     let snapshot = shared.index.snapshot();
@@ -225,6 +228,27 @@ fn adopt_rows(shared: &Shared, log: u64, row: &LogRow) -> Result<bool> {
     let mut staged = Staged::new(&shared.index);
     ids.iter().for_each(|id| staged.delete(table::log_outbox(log).text(id.as_str())));
     shared.index.apply(staged.into_changes())?;
+    Ok(true)
+}
+
+/// Writes what settlements that came with commits made of dispatches to the log of the mailbox, up to a bound. Whether
+/// there was anything to do.
+fn adopt_states(shared: &Shared, log: u64, row: &LogRow) -> Result<bool> {
+    let mut held = Held::new(shared, &row.tenant);
+    held.take(Resource::Mailbox(row.thread.clone()), true);
+    let _writing = shared.writing.read();
+    if guard(&shared.tenants).get(&row.tenant).is_some_and(|tenant| tenant.is_closed()) {
+        return Err(Error::closed());
+    }
+    let snapshot = shared.index.snapshot();
+    let keys = snapshot.prefix(table::log_mailbox(log).as_bytes(), Direction::Forward);
+    let ids = keys.filter_map(|pair| pair.map(|(key, _)| table::read_log_mailbox(&key)).transpose());
+    let ids = ids.take(KEYS).collect::<Result<Vec<_>>>()?;
+    if ids.is_empty() {
+        return Ok(false);
+    }
+    let key = (row.tenant.clone(), crate::mailbox::log_id()?, Part::Events);
+    move_states(shared, &key, log, &ids)?;
     Ok(true)
 }
 

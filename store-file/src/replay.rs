@@ -20,7 +20,7 @@ use crate::{
     shared::Shared,
     staged::Staged,
     table,
-    vfs::{FilePath, Kind, Open, Vfs, VfsFile},
+    vfs::{FilePath, Kind, Open, Vfs, VfsFile, name_of},
 };
 
 /// A step of the index holds about so many groups.
@@ -119,15 +119,22 @@ impl<'a> Replay<'a> {
             let folder = folder.join(&tenant)?;
             files.extend(self.entries(&folder, Kind::File)?.iter().filter_map(|name| folder.join(name).ok()));
         }
-        // What becomes of rows of the outbox is worked in behind the rows themselves.
-        files.sort_by_key(|path| path.as_str().ends_with(".0.jsonl"));
+        // What becomes of rows of the outbox is worked in behind the rows themselves; settlements that came with
+        // commits, behind the dispatches.
+        let mailbox = format!("/{}.0.jsonl", name_of(crate::mailbox::log_id()?.as_str()));
+        files.sort_by_key(|path| match path.as_str() {
+            path if path.ends_with(&mailbox) => 0,
+            path if !path.ends_with(".0.jsonl") => 1,
+            _ => 2,
+        });
         Ok(files)
     }
 
-    /// The logs that have something of the outbox of a tenant of which the index says more than is durable: what it
-    /// says of a row is from several logs, and is worked out from all of them again.
+    /// The logs that have something of outbox and mailbox of a tenant of which the index says more than is durable:
+    /// what it says of a row or a dispatch is from several logs, and is worked out from all of them again.
     fn with_lost_rows(&self) -> Result<BTreeSet<u64>> {
-        let (snapshot, own) = (self.index.snapshot(), crate::outbox::log_id()?);
+        let snapshot = self.index.snapshot();
+        let own = [crate::outbox::log_id()?, crate::mailbox::log_id()?];
         let mut tenants = BTreeSet::new();
         for ((tenant, thread, generation), (_, row, _)) in &self.known {
             if !tenants.contains(tenant) && self.is_ahead((tenant, thread, *generation), row)? {
@@ -138,19 +145,22 @@ impl<'a> Replay<'a> {
         for ((_, thread, generation), (log, ..)) in
             self.known.iter().filter(|((tenant, ..), _)| tenants.contains(tenant))
         {
-            let rows = table::log_outbox(*log);
-            let has_rows = snapshot.prefix(rows.as_bytes(), Direction::Forward).next().transpose()?.is_some();
-            if has_rows || (*generation == 0 && *thread == own) {
+            let mut has_part = *generation == 0 && own.contains(thread);
+            for list in [table::log_outbox(*log), table::log_mailbox(*log)] {
+                has_part |= snapshot.prefix(list.as_bytes(), Direction::Forward).next().transpose()?.is_some();
+            }
+            if has_part {
                 logs.insert(*log);
             }
         }
         Ok(logs)
     }
 
-    /// Whether the index says more of a log of a tenant with an outbox than is durable, or there.
+    /// Whether the index says more of a log of a tenant with an outbox or a mailbox than is durable, or there.
     fn is_ahead(&self, of: (&TenantId, &ThreadId, u64), row: &LogRow) -> Result<bool> {
-        let rows = self.index.snapshot();
-        if rows.prefix(table::outbox_rows(of.0).as_bytes(), Direction::Forward).next().is_none() {
+        let snapshot = self.index.snapshot();
+        let lists = [table::outbox_rows(of.0), table::mailboxes(of.0)];
+        if lists.iter().all(|list| snapshot.prefix(list.as_bytes(), Direction::Forward).next().is_none()) {
             return Ok(false);
         }
         let path = Shared::log_path(of.0, of.1, of.2)?;
@@ -259,6 +269,7 @@ impl<'a> Replay<'a> {
         }
         fold::events::forget(&mut staged, &owner.tenant, owner.log)?;
         fold::outbox::forget(&mut staged, owner)?;
+        fold::mailbox::forget(&mut staged, owner)?;
         if owner.generation == 0 {
             staged.delete(table::event_log(&owner.tenant, &owner.thread));
         }

@@ -14,6 +14,7 @@ use crate::{
     shared::Shared,
     staged::Staged,
     table, view,
+    walk::Walk,
 };
 
 /// The outbox of a tenant, with changes that nobody else sees yet.

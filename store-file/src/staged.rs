@@ -9,14 +9,24 @@ use store_core::{Result, Scope, TenantId, outbox::OrderGroup};
 
 use crate::{
     codec::{Get, damaged},
-    index::{Changes, Direction, Index, Key, after_prefix},
+    index::{Changes, Direction, Index, Key, Snapshot},
     table,
+    walk::{Walk, bounds},
 };
+
+/// What changes are laid over.
+#[derive(Debug, Clone, Copy)]
+enum Source<'a> {
+    /// The index as it is at any time.
+    Index(&'a Index),
+    /// The index as it was once: for a reader, whose changes nobody ever sees.
+    Snapshot(&'a Snapshot),
+}
 
 /// The index with changes that nobody else sees yet: what the next commit of a batch is judged by.
 #[derive(Debug)]
 pub(crate) struct Staged<'a> {
-    index: &'a Index,
+    source: Source<'a>,
     changes: Changes,
     /// Logs whose threads change: each gets a number when that shows.
     touched: BTreeSet<u64>,
@@ -31,8 +41,17 @@ pub(crate) struct Staged<'a> {
 
 impl<'a> Staged<'a> {
     pub(crate) fn new(index: &'a Index) -> Self {
+        Self::of(Source::Index(index))
+    }
+
+    /// For a reader, whose changes nobody ever sees.
+    pub(crate) fn over(snapshot: &'a Snapshot) -> Self {
+        Self::of(Source::Snapshot(snapshot))
+    }
+
+    fn of(source: Source<'a>) -> Self {
         Self {
-            index,
+            source,
             changes: Changes::default(),
             touched: BTreeSet::new(),
             scopes: BTreeSet::new(),
@@ -69,23 +88,16 @@ impl<'a> Staged<'a> {
         self.groups.clone()
     }
 
-    /// The first key that starts with `prefix` in a direction, behind one of them.
-    pub(crate) fn next(&self, prefix: &Key, after: Option<Vec<u8>>, direction: Direction) -> Result<Option<Vec<u8>>> {
-        let (mut from, mut to) = (prefix.as_bytes().to_vec(), after_prefix(prefix.as_bytes()));
-        match (after, direction) {
-            (Some(after), Direction::Forward) => from = [after, vec![0]].concat(),
-            (Some(after), Direction::Backward) => to = after,
-            (None, _) => {}
+    /// Whether nothing changes.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    fn look<T>(&self, at: impl FnOnce(&Snapshot) -> T) -> T {
+        match self.source {
+            Source::Index(index) => at(&index.snapshot()),
+            Source::Snapshot(snapshot) => at(snapshot),
         }
-        let snapshot = self.index.snapshot();
-        let mut stored = snapshot.range(&from, &to, direction).map(|pair| pair.map(|(key, _)| key));
-        let stored = stored.find(|key| key.as_ref().map_or(true, |key| self.changes.get(key).is_none())).transpose()?;
-        let added = self.changes.first_put(&from, &to, direction);
-        Ok(match (stored, added) {
-            (Some(stored), Some(added)) if direction == Direction::Forward => Some(stored.min(added)),
-            (Some(stored), Some(added)) => Some(stored.max(added)),
-            (stored, added) => stored.or(added),
-        })
     }
 
     /// Forgets what was read: another writer may have changed it in the name of this one.
@@ -104,10 +116,12 @@ impl<'a> Staged<'a> {
     /// The keys that start with `prefix`, in order.
     pub(crate) fn keys(&self, prefix: &Key) -> Result<Vec<Vec<u8>>> {
         let mut keys = BTreeSet::new();
-        let snapshot = self.index.snapshot();
-        for pair in snapshot.prefix(prefix.as_bytes(), Direction::Forward) {
-            keys.insert(pair?.0);
-        }
+        self.look(|snapshot| -> Result<()> {
+            for pair in snapshot.prefix(prefix.as_bytes(), Direction::Forward) {
+                keys.insert(pair?.0);
+            }
+            Ok(())
+        })?;
         for (key, value) in self.changes.below(prefix.as_bytes()) {
             if value.is_some() {
                 keys.insert(key.to_vec());
@@ -145,10 +159,29 @@ impl Get for Staged<'_> {
                 if let Some(found) = self.found.borrow().get(key) {
                     return Ok(found.clone());
                 }
-                let value = self.index.get(key)?;
+                let value = match self.source {
+                    Source::Index(index) => index.get(key)?,
+                    Source::Snapshot(snapshot) => snapshot.get(key)?,
+                };
                 self.found.borrow_mut().insert(key.to_vec(), value.clone());
                 Ok(value)
             }
         }
+    }
+}
+
+impl Walk for Staged<'_> {
+    fn next(&self, list: &Key, after: Option<Vec<u8>>, direction: Direction) -> Result<Option<Vec<u8>>> {
+        let (from, to) = bounds(list, after, direction);
+        let stored = self.look(|snapshot| {
+            let mut stored = snapshot.range(&from, &to, direction).map(|pair| pair.map(|(key, _)| key));
+            stored.find(|key| key.as_ref().map_or(true, |key| self.changes.get(key).is_none())).transpose()
+        })?;
+        let added = self.changes.first_put(&from, &to, direction);
+        Ok(match (stored, added) {
+            (Some(stored), Some(added)) if direction == Direction::Forward => Some(stored.min(added)),
+            (Some(stored), Some(added)) => Some(stored.max(added)),
+            (stored, added) => stored.or(added),
+        })
     }
 }

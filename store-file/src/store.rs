@@ -158,7 +158,8 @@ impl Store for FileStore {
             return Err(Error::closed());
         }
         let tenant = Tenant { shared: Arc::clone(shared), writers: writers.clone(), id: tenant.clone(), state };
-        Ok(TenantStores::of_threads(Arc::new(tenant)))
+        let tenant = Arc::new(tenant);
+        Ok(TenantStores::of_threads(Arc::<Tenant>::clone(&tenant)).with_mailbox(tenant))
     }
 
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
@@ -230,7 +231,7 @@ fn list_tenants(shared: &Shared, page: &PageRequest) -> Result<Page<TenantId>> {
     Ok(page.finish(|position| position.seal(&shared.cursor_key, &scope)))
 }
 
-/// The first tenant behind another one that has a thread, an event or a row of the outbox.
+/// The first tenant behind another one that has a thread, an event, a row of the outbox or a mailbox.
 fn next_tenant(snapshot: &index::Snapshot, last: Option<&TenantId>) -> Result<Option<TenantId>> {
     let first = |all: index::Key, of: fn(&TenantId) -> index::Key| {
         let end = after_prefix(all.as_bytes());
@@ -240,7 +241,13 @@ fn next_tenant(snapshot: &index::Snapshot, last: Option<&TenantId>) -> Result<Op
     let of_thread = first(table::all_threads(), table::threads)?.map(|(key, _)| table::read_thread(&key));
     let of_event = first(table::all_events(), table::events)?.map(|(key, _)| table::read_event(&key));
     let of_row = first(table::all_outbox(), table::outbox_rows)?.map(|(key, _)| table::read_outbox_row(&key));
-    let names = of_thread.into_iter().chain(of_event).chain(of_row).map(|key| key.ok_or_else(|| damaged("tenant")));
+    let of_mailbox = first(table::all_mailboxes(), table::mailboxes)?.map(|(key, _)| table::read_mailbox(&key));
+    let names = of_thread
+        .into_iter()
+        .chain(of_event)
+        .chain(of_row)
+        .chain(of_mailbox)
+        .map(|key| key.ok_or_else(|| damaged("tenant")));
     let first = names.collect::<Result<Vec<_>>>()?.into_iter().map(|(tenant, _)| tenant).min();
     first.map(TenantId::new).transpose()
 }

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use store_core::{
-    CommitKey, CursorKey, EntryId, EventId, EventKey, Json, OutboxId, PendingInput, Result, Run, RunId, Scope,
-    TenantId, Thread, ThreadId, Version, WriterId,
+    CommitKey, CursorKey, DedupeKey, DispatchId, EntryId, EventId, EventKey, Json, OutboxId, PendingInput, Result, Run,
+    RunId, Scope, TenantId, Thread, ThreadId, Timestamp, Version, WriterId,
     codec::DecodeError,
     commit::{CommitView, KeyRecord, LogView},
     event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
     log::{MarkSource, Marks, Node, Nodes},
-    mailbox::MailboxView,
+    mailbox::{MailboxView, StoredDispatch, StoredInterrupt, StoredMailbox},
     outbox::{OutboxList, OutboxPlace, OutboxRows, StoredOutboxRow},
     pending::{DecisionRecord, StoredInput},
     thread::{IdRecord, StoredThread},
@@ -17,6 +17,7 @@ use store_core::{
 
 use crate::{
     codec::{NodeRow, Rows, damaged},
+    dispatches::MailboxTable,
     fold::Told,
     index::Direction,
     line::{self, CommitLine},
@@ -34,6 +35,7 @@ pub(crate) struct Unwritten {
     pub(crate) keys: HashMap<CommitKey, KeyRecord>,
     pub(crate) inputs: HashMap<EntryId, PendingInput>,
     pub(crate) events: HashMap<EventId, StoredEvent>,
+    pub(crate) payloads: HashMap<DispatchId, Json>,
 }
 
 /// The view of one thread in a batch.
@@ -135,13 +137,47 @@ impl OutboxRows for View<'_> {
     }
 }
 
+impl View<'_> {
+    /// The mailbox that a claim of the thread is of.
+    fn table(&self) -> MailboxTable<'_, Staged<'_>> {
+        MailboxTable::new(self.staged, self.shared, self.tenant).beside(self.log, self.unwritten)
+    }
+}
+
+impl MailboxView for View<'_> {
+    /// Nothing is claimed with a commit.
+    fn claim_incarnation(&self) -> u64 {
+        0
+    }
+
+    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailbox>> {
+        self.table().mailbox(thread)
+    }
+
+    fn dispatch(&self, id: &DispatchId) -> Result<Option<StoredDispatch>> {
+        self.table().dispatch(id)
+    }
+
+    fn last_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
+        self.table().last_with_key(thread, key)
+    }
+
+    fn first_available(&self, thread: &ThreadId, epoch: u64, now: Timestamp) -> Result<Option<DispatchId>> {
+        self.table().first_available(thread, epoch, now)
+    }
+
+    fn interrupt(&self, thread: &ThreadId, epoch: u64) -> Result<Option<StoredInterrupt>> {
+        self.table().interrupt(thread, epoch)
+    }
+}
+
 impl CommitView for View<'_> {
     fn incarnation(&self) -> u64 {
         self.shared.meta.incarnation()
     }
 
     fn claims(&self) -> Option<&dyn MailboxView> {
-        None
+        Some(self)
     }
 
     fn id_record(&self) -> Result<IdRecord> {

@@ -2,6 +2,7 @@
 //! again.
 
 pub(crate) mod events;
+pub(crate) mod mailbox;
 pub(crate) mod outbox;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -177,7 +178,9 @@ impl Work<'_, '_> {
             (Line::Outbox(_) | Line::OutboxState(_) | Line::OutboxGone(_), _) => {
                 outbox::line(self.staged, self.owner, (line, span))?;
             }
-            (Line::Unknown, _) | (_, None) => {}
+            (Line::DispatchState(_) | Line::Mailbox(_), _) => mailbox::line(self.staged, self.owner, (line, span))?,
+            // Other lines of the mailbox stand in its own log.
+            _ => {}
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ pub(super) fn line(staged: &mut Staged<'_>, owner: &Owner, line: (&Line, Span)) 
             outbox::put(&mut OutboxTable::new(staged, tenant), (**stored).clone())
         }
         Line::OutboxGone(ids) => ids.iter().try_for_each(|id| gone(staged, owner, id)),
-        _ => Ok(()),
+        _ => super::mailbox::line(staged, owner, (line, span)),
     }
 }
 

@@ -1,21 +1,31 @@
 //! The lines of a thread's log and of the root log, and how they are read back.
 
+mod fact;
+mod mailbox;
 mod outbox;
 
 use std::collections::BTreeMap;
 
 use store_core::{
-    ClaimNumber, CommitKey, Entry, EntryId, EventKey, Json, JsonMap, OutboxId, Receipt, ResourceId, Run, RunId, Scope,
-    TenantId, ThreadId, Timestamp, WriterId,
+    ClaimNumber, CommitKey, DispatchId, Entry, EntryId, EventKey, Json, JsonMap, OutboxId, Receipt, ResourceId, Run,
+    RunId, Scope, TenantId, ThreadId, Timestamp, WriterId,
     codec::{Codec, DecodeError, Extra, Fields, Object},
     commit::StateWrite,
     event::{EventKeyRecord, EventPlan, StoredEvent},
     log::Node,
+    mailbox::DispatchBody,
     outbox::StoredOutboxRow,
     pending::{QueueState, QueueWrite, StoredInput},
 };
 
-pub(crate) use self::outbox::{OutboxLine, decode_payload, outbox, outbox_gone, outbox_state};
+pub(crate) use self::{
+    fact::{Fact, Named},
+    mailbox::{
+        DispatchLine, InterruptLine, MailboxLine, decode_dispatch_payload, dispatch, dispatch_gone, dispatch_state,
+        interrupt, mailbox, mailbox_lines, mailbox_made,
+    },
+    outbox::{OutboxLine, decode_payload, outbox, outbox_gone, outbox_state},
+};
 
 /// The header of a thread's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,8 +132,46 @@ pub(crate) enum Line {
     OutboxState(Box<StoredOutboxRow>),
     /// Rows of the outbox that were purged.
     OutboxGone(Vec<OutboxId>),
+    /// The mailbox of the tenant is made.
+    MailboxMade(u64),
+    /// A dispatch as it was enqueued.
+    Dispatch(Box<DispatchBody>),
+    /// How a dispatch stands now.
+    DispatchState(Box<DispatchLine>),
+    /// A dispatch was purged.
+    DispatchGone(DispatchId),
+    /// An interrupt of a thread.
+    Interrupt(Box<InterruptLine>),
+    /// The record of a thread's mailbox.
+    Mailbox(Box<MailboxLine>),
     /// A kind of a newer release: kept, and nothing is derived from it.
     Unknown,
+}
+
+impl Line {
+    pub(crate) fn encode(&self) -> String {
+        match self {
+            Self::Thread(line) => thread(line),
+            Self::Entry(both) => entry(&both.0.encode(), &both.1),
+            Self::Run(line) => run(line),
+            Self::State(line) => state(line),
+            Self::Input(line) => input(line),
+            Self::Queue(line) => queue(line),
+            Self::Event(line) => event(line),
+            Self::EventKey(line) => event_key(line),
+            Self::Trim(scope, floor) => trim(scope, *floor),
+            Self::Outbox(line) => outbox(line),
+            Self::OutboxState(line) => outbox_state(line),
+            Self::OutboxGone(ids) => outbox_gone(ids),
+            Self::MailboxMade(claims) => mailbox_made(*claims),
+            Self::Dispatch(line) => dispatch(line),
+            Self::DispatchState(line) => dispatch_state(line),
+            Self::DispatchGone(id) => dispatch_gone(id),
+            Self::Interrupt(line) => interrupt(line),
+            Self::Mailbox(line) => mailbox(line),
+            Self::Unknown => "{}".to_owned(),
+        }
+    }
 }
 
 /// What is remembered of an append of events with a key.
@@ -245,7 +293,11 @@ fn tagged(kind: &str, fields: impl FnOnce(&mut Object<'_>)) -> String {
 impl Line {
     pub(crate) fn decode(raw: &str) -> Result<Self, DecodeError> {
         let mut fields = Fields::parse(raw)?;
-        Ok(match fields.take::<String>("t")?.as_str() {
+        let kind = fields.take::<String>("t")?;
+        if let Some(line) = mailbox::decode(&kind, &mut fields)? {
+            return Ok(line);
+        }
+        Ok(match kind.as_str() {
             "thread" => Self::Thread(ThreadLine {
                 resource_id: fields.maybe("resource_id")?,
                 parent_thread_id: fields.maybe("parent_thread_id")?,
@@ -383,103 +435,6 @@ impl CommitLine {
             fence: fields.maybe("fence")?,
             run: fields.maybe("run")?,
             key,
-        })
-    }
-}
-
-/// A thread that a fact of the root log names, by id and generation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Named {
-    pub(crate) thread: ThreadId,
-    pub(crate) generation: u64,
-    /// Its own revision after the fact.
-    pub(crate) revision: u64,
-    /// The highest claim number that wrote to it.
-    pub(crate) fence: Option<ClaimNumber>,
-}
-
-impl Codec for Named {
-    fn write(&self, out: &mut String) {
-        let mut object = Object::open(out);
-        object.field("thread", &self.thread).field("generation", &self.generation).field("revision", &self.revision);
-        object.maybe("fence", self.fence.as_ref());
-        object.close();
-    }
-
-    fn read(raw: &str) -> Result<Self, DecodeError> {
-        let mut fields = Fields::parse(raw)?;
-        Ok(Self {
-            thread: fields.take("thread")?,
-            generation: fields.take("generation")?,
-            revision: fields.take("revision")?,
-            fence: fields.maybe("fence")?,
-        })
-    }
-}
-
-/// A fact of the root log (FI-16).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Fact {
-    /// Threads are gone, and others lost their parent.
-    Delete { tenant: TenantId, deleted: Vec<Named>, detached: Vec<Named>, at: Timestamp },
-    /// The highest claim number of an id without a thread; none after a reset.
-    Fence { tenant: TenantId, thread: ThreadId, fence: Option<ClaimNumber> },
-    /// Deleted ids that are not remembered any longer.
-    Forget { tenant: TenantId, threads: Vec<ThreadId> },
-    /// A tenant is closed, and everything of it goes.
-    DropTenant { tenant: TenantId },
-    /// Everything of a tenant is gone; its name can be used again.
-    TenantGone { tenant: TenantId },
-    /// This opening acknowledges what a power cut may take (FI-12).
-    Relaxed { session: u64 },
-    /// A kind of a newer release.
-    Unknown,
-}
-
-impl Fact {
-    pub(crate) fn encode(&self) -> String {
-        match self {
-            Self::Delete { tenant, deleted, detached, at } => tagged("delete", |object| {
-                object.field("tenant", tenant).field("deleted", deleted).field("detached", detached).field("at", at);
-            }),
-            Self::Fence { tenant, thread, fence } => tagged("fence", |object| {
-                object.field("tenant", tenant).field("thread", thread).maybe("fence", fence.as_ref());
-            }),
-            Self::Forget { tenant, threads } => tagged("forget", |object| {
-                object.field("tenant", tenant).field("threads", threads);
-            }),
-            Self::DropTenant { tenant } => tagged("drop_tenant", |object| {
-                object.field("tenant", tenant);
-            }),
-            Self::TenantGone { tenant } => tagged("tenant_gone", |object| {
-                object.field("tenant", tenant);
-            }),
-            Self::Relaxed { session } => tagged("relaxed", |object| {
-                object.field("session", session);
-            }),
-            Self::Unknown => "{}".to_owned(),
-        }
-    }
-
-    pub(crate) fn decode(raw: &str) -> Result<Self, DecodeError> {
-        let mut fields = Fields::parse(raw)?;
-        Ok(match fields.take::<String>("t")?.as_str() {
-            "delete" => Self::Delete {
-                tenant: fields.take("tenant")?,
-                deleted: fields.take("deleted")?,
-                detached: fields.take("detached")?,
-                at: fields.take("at")?,
-            },
-            "fence" => Self::Fence {
-                tenant: fields.take("tenant")?,
-                thread: fields.take("thread")?,
-                fence: fields.maybe("fence")?,
-            },
-            "forget" => Self::Forget { tenant: fields.take("tenant")?, threads: fields.take("threads")? },
-            "drop_tenant" => Self::DropTenant { tenant: fields.take("tenant")? },
-            "tenant_gone" => Self::TenantGone { tenant: fields.take("tenant")? },
-            "relaxed" => Self::Relaxed { session: fields.take("session")? },
-            _ => Self::Unknown,
         })
     }
 }

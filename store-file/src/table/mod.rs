@@ -4,6 +4,7 @@
 //! a deletion removes it batch by batch.
 
 mod events;
+mod mailbox;
 mod outbox;
 
 use store_core::{CommitKey, EntryId, ResourceId, RunId, RunScope, TenantId, ThreadId, ThreadOrder, Timestamp};
@@ -12,6 +13,12 @@ pub(crate) use self::events::{
     all_events, event, event_key, event_keys, event_log, event_logs, event_places, events, events_of, is_of_events,
     log_event_key, log_event_keys, log_events, read_event, read_event_key, read_event_log, read_log_event_key,
     read_scope, scope, scopes,
+};
+pub(crate) use self::mailbox::{
+    MailboxList, all_mailboxes, behind_due, dispatch, dispatch_key, dispatch_place, due_place, interrupt,
+    is_of_mailbox, log_mailbox, mailbox, mailbox_list, mailbox_made, mailbox_of, mailbox_turned, mailboxes, placed,
+    queue_place, read_dispatch_place, read_due_place, read_id_place, read_log_mailbox, read_lot, read_mailbox,
+    read_queue_place, read_ready_place, read_timed_place, ready_place, thread_place,
 };
 pub(crate) use self::outbox::{
     all_outbox, is_of_outbox, log_outbox, outbox_list, outbox_of, outbox_payload, outbox_place, outbox_row,
@@ -62,13 +69,22 @@ const OUTBOX_PLACE: u8 = 33;
 const OUTBOX_PAYLOAD: u8 = 34;
 const LOG_OUTBOX: u8 = 35;
 
+const DISPATCH: u8 = 36;
+const MAILBOX: u8 = 37;
+const INTERRUPT: u8 = 38;
+const DISPATCH_KEY: u8 = 39;
+const MAILBOX_PLACE: u8 = 40;
+const PLACED: u8 = 41;
+const MAILBOX_FACT: u8 = 42;
+const LOG_MAILBOX: u8 = 43;
+
 /// The sorts that stand under a log's number, in the order in which a purge removes them.
 pub(crate) const OF_LOG: [u8; 13] =
     [NODE, ENTRY, MARKS, LEAF, BRANCH, SNAPSHOT, STATE, COMMIT_KEY, CHILD, LOG_RUN, INPUT, INPUT_RANK, DECISION];
 
-/// The sorts about events and the outbox that stand under a log's number. A deletion of the thread leaves what they
-/// lead to.
-pub(crate) const LEFT_BY_LOG: [u8; 3] = [LOG_EVENT, LOG_EVENT_KEY, LOG_OUTBOX];
+/// The sorts about events, outbox and mailbox that stand under a log's number. A deletion of the thread leaves what
+/// they lead to.
+pub(crate) const LEFT_BY_LOG: [u8; 4] = [LOG_EVENT, LOG_EVENT_KEY, LOG_OUTBOX, LOG_MAILBOX];
 
 /// Which threads a list is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -252,6 +268,7 @@ pub(crate) fn describe(key: &[u8]) -> &'static str {
         Some(&(PENDING | INPUT | INPUT_RANK | DECISION)) => "the pending input",
         Some(&(EVENT | SCOPE | EVENT_PLACE | EVENT_KEY | LOG_EVENT | LOG_EVENT_KEY)) => "the events",
         Some(&(OUTBOX | OUTBOX_PLACE | OUTBOX_PAYLOAD | LOG_OUTBOX)) => "the outbox",
+        _ if is_of_mailbox(key) => "the mailbox",
         _ => "the log",
     }
 }

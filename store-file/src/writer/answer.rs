@@ -2,7 +2,7 @@
 
 use store_core::{Appended, AppendedEvents, Detail, Error, ErrorKind, PendingInput, Receipt, Result, Thread, Trimmed};
 
-use super::{Ask, OutboxAnswer, Wanted};
+use super::{Ask, MailboxAnswer, OutboxAnswer, Wanted};
 use crate::pool::Request;
 
 /// What was written.
@@ -17,6 +17,7 @@ pub(crate) enum Answer {
     Emitted(Box<AppendedEvents>),
     Trimmed(Trimmed),
     Outbox(Box<OutboxAnswer>),
+    Mailbox(Box<MailboxAnswer>),
     Done,
 }
 

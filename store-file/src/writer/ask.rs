@@ -3,12 +3,12 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use store_core::{
-    AppendEvents, AppendPending, Commit, EntryId, Expect, NewThread, PendingUpdate, Reorder, ThreadPatch, TrimRequest,
-    commit,
+    AppendEvents, AppendPending, Commit, EntryId, Expect, NewThread, PendingUpdate, Reorder, Result, TenantId,
+    ThreadPatch, TrimRequest, commit, event,
 };
 
-use super::{OutboxAsk, events, outbox};
-use crate::{flight::Work, held::Resource, shared::TenantState};
+use super::{MailboxAsk, OutboxAsk, events, outbox};
+use crate::{flight::Work, held::Resource, shared::TenantState, walk::Walk};
 
 /// Something to be written to one thread.
 #[derive(Debug)]
@@ -24,6 +24,7 @@ pub(crate) enum Ask {
     Emit(Box<AppendEvents>),
     Trim(Box<TrimRequest>),
     Outbox(OutboxAsk),
+    Mailbox(MailboxAsk),
 }
 
 /// A request, with the tenant as its handle knows it: nothing is written for one that was closed.
@@ -47,17 +48,22 @@ impl Ask {
         }
     }
 
-    /// What other logs may be written about at the same time.
-    pub(super) fn resources(&self) -> BTreeSet<Resource> {
-        match self {
+    /// What other logs may be written about at the same time, as `rows` tell it.
+    pub(super) fn resources(&self, rows: &impl Walk, tenant: &TenantId) -> Result<BTreeSet<Resource>> {
+        Ok(match self {
             Self::Commit(commit) => {
                 let run = commit.run.as_ref().map(|run| Resource::Run(run.id.clone()));
                 let events = commit.events.iter().flat_map(events::resources);
-                run.into_iter().chain(events).chain(outbox::resources(commit::needs(commit))).collect()
+                let mailbox = commit.fence.as_ref().map(|_| Resource::Mailbox(commit.thread.clone()));
+                run.into_iter().chain(events).chain(outbox::resources(commit::needs(commit))).chain(mailbox).collect()
             }
-            Self::Emit(request) => events::resources(request).collect(),
+            Self::Emit(request) => {
+                let thread = if request.fence.is_some() { event::fenced_thread(request)? } else { None };
+                events::resources(request).chain(thread.map(Resource::Mailbox)).collect()
+            }
+            Self::Mailbox(ask) => ask.threads(rows, tenant)?.into_iter().map(Resource::Mailbox).collect(),
             Self::Trim(request) => BTreeSet::from([Resource::Scope(request.scope.clone())]),
             _ => BTreeSet::new(),
-        }
+        })
     }
 }

@@ -2,11 +2,12 @@
 
 use store_core::{
     AppendEvents, Detail, Error, EventId, Result, Timestamp, TrimRequest, Trimmed,
+    commit::CommitView,
     event::{self, Appending, EventView, StoredEvent},
     length,
 };
 
-use super::{Answer, How, Round, encode};
+use super::{Answer, How, Round};
 use crate::{
     events::oldest,
     held::Resource,
@@ -34,8 +35,10 @@ impl Round<'_> {
     /// Appends events: to the log of events, or, under a claim, to that of the thread.
     pub(super) fn emit(&mut self, request: &AppendEvents, now: Timestamp) -> Result<Answer> {
         let mut id = self.told.id.clone();
-        let how = Appending { id: request.fence.is_some().then_some(&mut id), ..Appending::default() };
-        let change = event::append(&self.view(), request, self.setting(now), how)?;
+        let view = self.view();
+        let (id_of, claims) = if request.fence.is_some() { (Some(&mut id), view.claims()) } else { (None, None) };
+        let how = Appending { id: id_of, claims, ..Appending::default() };
+        let change = event::append(&view, request, self.setting(now), how)?;
         let answer = Answer::Emitted(Box::new(change.answer));
         let Some(plan) = change.plan else { return Ok(answer) };
         if request.fence.is_none() {
@@ -45,14 +48,14 @@ impl Round<'_> {
         match self.told.stored.clone() {
             Some(stored) => {
                 let lines = event_lines(plan);
-                let (texts, emitted): (Vec<_>, _) = (lines.iter().map(encode).collect(), emitted(&lines));
+                let (texts, emitted): (Vec<_>, _) = (lines.iter().map(Line::encode).collect(), emitted(&lines));
                 let commit = CommitLine { fence: id.fence, ..self.bare(&stored) };
                 self.group(stored.thread.generation(), lines, &texts, commit)?;
                 self.unwritten.events.extend(emitted);
             }
             None => {
                 let lines = event_lines(plan);
-                let bytes: usize = lines.iter().map(|line| encode(line).len()).sum();
+                let bytes: usize = lines.iter().map(|line| line.encode().len()).sum();
                 // Once the claim is remembered the append must not be refused.
                 self.shared.check_space(length(bytes)).map_err(full)?;
                 crate::deletion::remember_fence(self.shared, self.key, id.fence, &mut self.told)?;
@@ -64,7 +67,7 @@ impl Round<'_> {
 
     /// Writes lines to the log of events.
     fn put_events(&mut self, lines: Vec<Line>) -> Result<()> {
-        let texts: Vec<String> = lines.iter().map(encode).collect();
+        let texts: Vec<String> = lines.iter().map(Line::encode).collect();
         let emitted = emitted(&lines);
         let newest = emitted.iter().map(|(_, stored)| stored.event.created_at).max();
         let time = newest.unwrap_or_else(|| self.shared.time.now());
@@ -93,7 +96,7 @@ impl Round<'_> {
             // An index that outlives a power cut may know the floor, and nothing else of the events below it.
             self.how = How::Durable;
             let line = Line::Trim(scope.clone(), floor);
-            let text = encode(&line);
+            let text = line.encode();
             self.group(0, vec![line], &[text], CommitLine { time: now, updated_at: now, ..CommitLine::default() })?;
         }
         Ok(Answer::Trimmed(trimmed))

@@ -3,6 +3,7 @@
 mod answer;
 mod ask;
 mod events;
+mod mailbox;
 mod outbox;
 mod queue;
 
@@ -22,6 +23,7 @@ pub(crate) use self::{
     answer::Answer,
     ask::{Ask, Wanted},
     events::append_to,
+    mailbox::{MailboxAnswer, MailboxAsk, move_states},
     outbox::{OutboxAnswer, OutboxAsk, move_rows},
 };
 use crate::{
@@ -57,7 +59,8 @@ fn round(shared: &Arc<Shared>, key: &LogKey, waiting: &mut Waiting) {
     let family = first.body.ask.needs_family().then(|| shared.family(&key.0));
     let _family = family.as_deref().map(guard);
     let mut held = Held::new(shared, &key.0);
-    held.take_all(first.body.ask.resources(), true);
+    // What cannot be told is told again where it is refused.
+    held.take_all(first.body.ask.resources(&shared.index.snapshot(), &key.0).unwrap_or_default(), true);
     let _writing = shared.writing.read();
     let slot = shared.slot(key);
     let mut loaded = guard(&slot);
@@ -150,14 +153,14 @@ impl<'a> Round<'a> {
             if later && (full || alone || (request.body.ask.needs_family() && !family)) {
                 break;
             }
-            if later && !held.take_all(request.body.ask.resources(), false) {
+            if later && !self.holds_for(&request.body.ask, held) {
                 break;
             }
             let Some(request) = waiting.pop_front() else { break };
             let closed = request.body.tenant.is_closed();
             let ask = &request.body.ask;
             let is_first = self.is_clean() && !self.broken;
-            let answer = if closed { Err(Error::closed()) } else { self.plan(ask) };
+            let answer = if closed { Err(Error::closed()) } else { self.plan(ask, held) };
             let stands = is_first && (answer.is_err() || self.is_clean());
             // Whoever made the error knows no key.
             let answer = answer.map_err(|error| match error.kind() {
@@ -178,7 +181,12 @@ impl<'a> Round<'a> {
         self.batch.as_ref().is_none_or(Batch::is_empty)
     }
 
-    fn plan(&mut self, ask: &Ask) -> Result<Answer> {
+    /// Whether what a request needs of other threads is held without waiting.
+    fn holds_for(&self, ask: &Ask, held: &mut Held<'_>) -> bool {
+        ask.resources(&self.staged, &self.key.0).is_ok_and(|resources| held.take_all(resources, false))
+    }
+
+    fn plan(&mut self, ask: &Ask, held: &mut Held<'_>) -> Result<Answer> {
         // The request before may have failed to make a log or to write a fact.
         self.shared.check_sound()?;
         let now = self.shared.time.now();
@@ -191,6 +199,7 @@ impl<'a> Round<'a> {
             Ask::Emit(request) => self.emit(request, now),
             Ask::Trim(request) => self.trim(request, now),
             Ask::Outbox(ask) => self.outbox(ask, now),
+            Ask::Mailbox(ask) => self.mailbox(ask, held, now),
         }
     }
 
@@ -228,7 +237,7 @@ impl<'a> Round<'a> {
         if plan.creates {
             lines.push(Line::Thread(ThreadLine::of(&stored.thread)));
         }
-        let mut texts: Vec<String> = lines.iter().map(encode).collect();
+        let mut texts: Vec<String> = lines.iter().map(Line::encode).collect();
         for planned in &plan.entries {
             texts.push(line::entry(&planned.text, &planned.node));
             lines.push(Line::Entry(Box::new((planned.entry.clone(), planned.node.clone()))));
@@ -249,8 +258,9 @@ impl<'a> Round<'a> {
             .rows
             .into_iter()
             .map(|(stored, payload)| Line::Outbox(Box::new(OutboxLine { stored, payload })));
-        for line in runs.chain(state).chain(queue).chain(events).chain(rows) {
-            texts.push(encode(&line));
+        let settlement = plan.mailbox.into_iter().flat_map(|plan| line::mailbox_lines(*plan));
+        for line in runs.chain(state).chain(queue).chain(events).chain(rows).chain(settlement) {
+            texts.push(line.encode());
             lines.push(line);
         }
         let commit_line = CommitLine {
@@ -311,7 +321,7 @@ impl<'a> Round<'a> {
     /// Writes a thread's own fields, and the highest claim number.
     fn fields(&mut self, stored: &StoredThread, fence: Option<ClaimNumber>) -> Result<()> {
         let line = Line::Thread(ThreadLine::of(&stored.thread));
-        let text = encode(&line);
+        let text = line.encode();
         let commit = CommitLine { fence, ..self.bare(stored) };
         self.group(stored.thread.generation(), vec![line], &[text], commit)
     }
@@ -384,6 +394,11 @@ impl<'a> Round<'a> {
             }
             _ if self.broken => self.abandon(fresh.as_ref()).and(Err(Error::unavailable("the index cannot be read"))),
             _ => {
+                // What became due is in the index alone.
+                let staged = std::mem::replace(&mut self.staged, Staged::new(&self.shared.index));
+                if !staged.is_empty() {
+                    self.shared.show(staged).map_err(|error| Failed::new(&error))?;
+                }
                 if let (Some(loaded), true) = (slot.as_mut(), self.loaded) {
                     loaded.told.id.clone_from(&self.told.id);
                 }
@@ -469,24 +484,6 @@ fn writer_of(shared: &Shared, log: u64) -> Result<LogWriter> {
     let file = shared.files.open(&path).map_err(|source| crate::shared::missing(&path, source))?;
     shared.check_log(log, &*file, &path)?;
     Ok(LogWriter::resume(file, row.end).synced_to(row.synced, path.parent()))
-}
-
-fn encode(line: &Line) -> String {
-    match line {
-        Line::Thread(thread) => line::thread(thread),
-        Line::Entry(both) => line::entry(&store_core::codec::Codec::encode(&both.0), &both.1),
-        Line::Run(run) => line::run(run),
-        Line::State(state) => line::state(state),
-        Line::Input(input) => line::input(input),
-        Line::Queue(queue) => line::queue(queue),
-        Line::Event(stored) => line::event(stored),
-        Line::EventKey(key) => line::event_key(key),
-        Line::Trim(scope, floor) => line::trim(scope, *floor),
-        Line::Outbox(line) => line::outbox(line),
-        Line::OutboxState(stored) => line::outbox_state(stored),
-        Line::OutboxGone(ids) => line::outbox_gone(ids),
-        Line::Unknown => "{}".to_owned(),
-    }
 }
 
 /// The thread as callers see it.

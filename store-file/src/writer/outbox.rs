@@ -7,7 +7,7 @@ use store_core::{
     SettleOutbox, Timestamp, commit::Needs, outbox,
 };
 
-use super::{Answer, How, Round, encode};
+use super::{Answer, How, Round};
 use crate::{
     codec::Rows,
     held::Resource,
@@ -87,7 +87,7 @@ impl Round<'_> {
     }
 
     fn put_rows(&mut self, lines: Vec<Line>, now: Timestamp) -> Result<()> {
-        let texts: Vec<String> = lines.iter().map(encode).collect();
+        let texts: Vec<String> = lines.iter().map(Line::encode).collect();
         self.group(0, lines, &texts, CommitLine { time: now, updated_at: now, ..CommitLine::default() })
     }
 

@@ -5,7 +5,7 @@ use store_core::{
     pending::{self, QueueChange},
 };
 
-use super::{Answer, Ask, Round, encode};
+use super::{Answer, Ask, Round};
 use crate::line::{self, Line, ThreadLine};
 
 impl Round<'_> {
@@ -41,7 +41,7 @@ impl Round<'_> {
         }
         let inputs: Vec<_> = plan.write.put.iter().map(|stored| stored.input.clone()).collect();
         lines.extend(line::queue_lines(&stored.queue, plan.write));
-        let texts: Vec<String> = lines.iter().map(encode).collect();
+        let texts: Vec<String> = lines.iter().map(Line::encode).collect();
         let commit = self.bare(stored);
         self.group(stored.thread.generation(), lines, &texts, commit)?;
         self.unwritten.inputs.extend(inputs.into_iter().map(|input| (input.id.clone(), input)));

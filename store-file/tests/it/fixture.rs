@@ -56,7 +56,7 @@ impl Fixture for OnFiles {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(Survives::Power, Limits::default().record_bytes).delivering(EventDelivery::Push)
+        Capabilities::new(Survives::Power, Limits::default().record_bytes).fencing().delivering(EventDelivery::Push)
     }
 
     fn lack(&self, _need: Need) -> Option<Lack> {

@@ -1,0 +1,49 @@
+//! Steps through lists of the index, one key after the other, also with changes that nobody else sees yet.
+
+use store_core::Result;
+
+use crate::{
+    codec::Rows,
+    index::{Direction, Key, Snapshot, after_prefix},
+};
+
+/// Something that lists are walked through.
+pub(crate) trait Walk: Rows {
+    /// The first key that starts with `list` in a direction, behind one of them.
+    fn next(&self, list: &Key, after: Option<Vec<u8>>, direction: Direction) -> Result<Option<Vec<u8>>>;
+}
+
+/// The keys that are in `list` behind `after`, that one not included.
+pub(crate) fn bounds(list: &Key, after: Option<Vec<u8>>, direction: Direction) -> (Vec<u8>, Vec<u8>) {
+    let (first, end) = (list.as_bytes().to_vec(), after_prefix(list.as_bytes()));
+    match (after, direction) {
+        (Some(after), Direction::Forward) => ([after, vec![0]].concat(), end),
+        (Some(after), Direction::Backward) => (first, after),
+        (None, _) => (first, end),
+    }
+}
+
+impl Walk for Snapshot {
+    fn next(&self, list: &Key, after: Option<Vec<u8>>, direction: Direction) -> Result<Option<Vec<u8>>> {
+        let (from, to) = bounds(list, after, direction);
+        self.range(&from, &to, direction).next().transpose().map(|pair| pair.map(|(key, _)| key))
+    }
+}
+
+/// The keys of a list behind one of them. After an error it has ended.
+pub(crate) fn keys<R: Walk>(
+    rows: &R,
+    list: Key,
+    after: Option<Vec<u8>>,
+    direction: Direction,
+) -> impl Iterator<Item = Result<Vec<u8>>> + use<'_, R> {
+    let mut at = Some(after);
+    std::iter::from_fn(move || match rows.next(&list, at.take()?, direction) {
+        Ok(key) => {
+            let key = key?;
+            at = Some(Some(key.clone()));
+            Some(Ok(key))
+        }
+        Err(error) => Some(Err(error)),
+    })
+}

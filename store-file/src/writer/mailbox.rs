@@ -1,0 +1,337 @@
+//! The mailbox: what producers and workers ask for, decided by core and written to the log of the mailbox. A settlement
+//! that comes with a commit is written to the log of its thread; whoever decides about a thread's mailbox holds it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use store_core::{
+    ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, Enqueued, Error, InstanceId, Interrupt,
+    Interrupted, Missed, NewDispatch, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement,
+    TenantId, ThreadId, Timestamp,
+    commit::Setting,
+    length,
+    mailbox::{self, ClaimOne, Found, MailboxChange, MailboxPlan, ReclaimedAs, Unreadable},
+};
+
+use super::{Answer, How, Round};
+use crate::{
+    codec::damaged,
+    dispatches::{MailboxRows, MailboxTable, check},
+    fold::mailbox::{turn, turn_all},
+    held::{Held, Resource},
+    index::Direction,
+    line::{CommitLine, DispatchLine, Line, MailboxLine, mailbox_lines},
+    mailbox::{dead_letters, ended, lapsed},
+    shared::{LogKey, Shared, guard},
+    staged::Staged,
+    table::{self, MailboxList},
+    walk::Walk,
+};
+
+/// How many claims whose lease is over one claim ends: what is left is there for the next one.
+const LAPSES: usize = 1_000;
+
+/// What the mailbox of a tenant is asked for.
+#[derive(Debug)]
+pub(crate) enum MailboxAsk {
+    Enqueue(Vec<NewDispatch>),
+    Cancel(DispatchId),
+    Interrupt(Interrupt),
+    Claim(ClaimRequest),
+    Extend(ClaimRef, Duration),
+    Start(ClaimRef, InstanceId),
+    Settle(Vec<(ClaimRef, Settlement)>),
+    Reclaim(u32),
+    Purge(Purge),
+    Requeue(Requeue),
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub(crate) enum MailboxAnswer {
+    Enqueued(Vec<Result<Enqueued>>),
+    Dispatch(Box<Dispatch>),
+    Interrupted(Interrupted),
+    Claimed(Claims),
+    Held(DispatchClaim),
+    Settled(Vec<Result<Settled>>),
+    Reclaimed(Reclaimed),
+    Purged(Purged),
+    Requeued(Vec<(DispatchId, Result<Dispatch>)>),
+}
+
+impl MailboxAsk {
+    /// The threads whose mailboxes are decided about, as far as the request says which.
+    pub(super) fn threads(&self, rows: &impl Walk, tenant: &TenantId) -> Result<BTreeSet<ThreadId>> {
+        let of = |ids: &[&DispatchId]| -> Result<BTreeSet<ThreadId>> {
+            let rows = ids.iter().map(|id| rows.dispatch_row(tenant, id));
+            rows.filter_map(|row| row.map(|row| row.map(|row| row.body.thread)).transpose()).collect()
+        };
+        match self {
+            Self::Enqueue(dispatches) => Ok(dispatches.iter().map(|new| new.thread.clone()).collect()),
+            Self::Interrupt(request) => Ok(BTreeSet::from([request.thread.clone()])),
+            Self::Claim(ClaimRequest { thread: Some(thread), .. }) => Ok(BTreeSet::from([thread.clone()])),
+            Self::Claim(request) => of(&request.dispatch.iter().collect::<Vec<_>>()),
+            Self::Cancel(id) => of(&[id]),
+            Self::Extend(claim, _) | Self::Start(claim, _) => of(&[&claim.dispatch]),
+            Self::Settle(settlements) => of(&settlements.iter().map(|(claim, _)| &claim.dispatch).collect::<Vec<_>>()),
+            Self::Reclaim(_) => Ok(BTreeSet::new()),
+            Self::Purge(request) => of(&ended(rows, tenant, request)?.iter().collect::<Vec<_>>()),
+            Self::Requeue(request) => match &request.choice {
+                RequeueChoice::Ids(ids) => of(&ids.iter().collect::<Vec<_>>()),
+                RequeueChoice::Filter { .. } => Ok(BTreeSet::new()),
+            },
+        }
+    }
+}
+
+impl Round<'_> {
+    /// Decides about mailboxes, and writes what that changes.
+    pub(super) fn mailbox(&mut self, ask: &MailboxAsk, held: &mut Held<'_>, now: Timestamp) -> Result<Answer> {
+        check(self.shared, &self.key.0)?;
+        // Commits may have settled something since it was read.
+        self.staged.forget_found();
+        let answer = match ask {
+            MailboxAsk::Enqueue(dispatches) => {
+                mailbox::check_requests(dispatches.len(), &self.shared.limits)?;
+                let one = |new| self.change(now, |view, setting| mailbox::enqueue(view, new, setting));
+                MailboxAnswer::Enqueued(dispatches.iter().map(one).collect())
+            }
+            MailboxAsk::Cancel(id) => {
+                let dispatch = self.change_whole(now, |view, setting| mailbox::cancel(view, id, setting))?;
+                MailboxAnswer::Dispatch(Box::new(dispatch))
+            }
+            MailboxAsk::Interrupt(request) => {
+                let interrupted = self.change(now, |view, setting| mailbox::interrupt(view, request, setting))?;
+                MailboxAnswer::Interrupted(interrupted)
+            }
+            MailboxAsk::Claim(request) => MailboxAnswer::Claimed(self.claim(request, held, now)?),
+            MailboxAsk::Extend(claim, by) => {
+                MailboxAnswer::Held(self.change(now, |view, setting| mailbox::extend(view, claim, *by, setting))?)
+            }
+            MailboxAsk::Start(claim, instance) => {
+                MailboxAnswer::Held(self.change(now, |view, setting| mailbox::start(view, claim, instance, setting))?)
+            }
+            MailboxAsk::Settle(settlements) => {
+                mailbox::check_requests(settlements.len(), &self.shared.limits)?;
+                let one = |(claim, settlement): &(ClaimRef, Settlement)| {
+                    self.change(now, |view, setting| mailbox::settle(view, claim, settlement, setting))
+                };
+                MailboxAnswer::Settled(settlements.iter().map(one).collect())
+            }
+            MailboxAsk::Reclaim(limit) => MailboxAnswer::Reclaimed(self.reclaim(*limit, held, now)?),
+            MailboxAsk::Purge(request) => MailboxAnswer::Purged(self.purge(request, held, now)?),
+            MailboxAsk::Requeue(request) => MailboxAnswer::Requeued(self.requeue(request, held, now)?),
+        };
+        Ok(Answer::Mailbox(Box::new(answer)))
+    }
+
+    /// What decides about mailboxes looks at.
+    fn table(&self, now: Timestamp) -> Result<MailboxTable<'_, Staged<'_>>> {
+        MailboxTable::new(&self.staged, self.shared, &self.key.0).beside(self.log, &self.unwritten).claiming(now)
+    }
+
+    /// Makes one decision, and writes it.
+    fn change<T>(
+        &mut self,
+        now: Timestamp,
+        decide: impl FnOnce(&MailboxTable<'_, Staged<'_>>, Setting<'_>) -> Result<MailboxChange<T>>,
+    ) -> Result<T> {
+        let change = decide(&self.table(now)?, self.setting(now))?;
+        self.put_plan(change.plan, now)?;
+        change.answer
+    }
+
+    /// The same where the answer shows a dispatch with its payload.
+    fn change_whole<T>(
+        &mut self,
+        now: Timestamp,
+        decide: impl FnOnce(&MailboxTable<'_, Staged<'_>>, Setting<'_>) -> Result<MailboxChange<T>>,
+    ) -> Result<T> {
+        let change = decide(&self.table(now)?.with_payloads(), self.setting(now))?;
+        self.put_plan(change.plan, now)?;
+        change.answer
+    }
+
+    fn put_plan(&mut self, plan: Option<Box<MailboxPlan>>, now: Timestamp) -> Result<()> {
+        let Some(plan) = plan else { return Ok(()) };
+        let is_made = self.staged.number(&table::mailbox_made(&self.key.0))?.is_some();
+        let new = plan.dispatches.iter().filter(|stored| stored.is_new());
+        let payloads: Vec<_> =
+            new.filter_map(|stored| Some((stored.id().clone(), stored.body.payload.clone()?))).collect();
+        let made = if is_made { None } else { Some(Line::MailboxMade(self.staged.claims(&self.key.0, now)?)) };
+        let lines: Vec<Line> = made.into_iter().chain(mailbox_lines(*plan)).collect();
+        self.put_mailbox(lines, now)?;
+        self.unwritten.payloads.extend(payloads);
+        Ok(())
+    }
+
+    fn put_mailbox(&mut self, lines: Vec<Line>, now: Timestamp) -> Result<()> {
+        let texts: Vec<String> = lines.iter().map(Line::encode).collect();
+        self.group(0, lines, &texts, CommitLine { time: now, updated_at: now, ..CommitLine::default() })
+    }
+
+    fn claim(&mut self, request: &ClaimRequest, held: &mut Held<'_>, now: Timestamp) -> Result<Claims> {
+        let one = ClaimOne::of(request)?;
+        let named = match (&request.dispatch, &request.thread) {
+            (_, Some(thread)) => Some(thread.clone()),
+            (Some(id), None) => match self.staged.dispatch_row(&self.key.0, id)? {
+                Some(row) => Some(row.body.thread),
+                None => {
+                    let mut claims = Claims::default();
+                    claims.missed = Some(Missed::Unknown);
+                    return Ok(claims);
+                }
+            },
+            (None, None) => None,
+        };
+        let mut claims = Claims::default();
+        match named {
+            Some(thread) => match self.claim_of(&thread, one, now)? {
+                Found::Claimed(claimed) => claims.claimed.push(claimed),
+                Found::Nothing(missed) => claims.missed = missed,
+            },
+            None => self.claim_any((request.limit, one), held, now, &mut claims)?,
+        }
+        Ok(claims)
+    }
+
+    fn claim_of(&mut self, thread: &ThreadId, one: ClaimOne<'_>, now: Timestamp) -> Result<Found> {
+        turn(&mut self.staged, &self.key.0, thread, now)?;
+        self.change_whole(now, |view, setting| mailbox::claim(view, thread, one, setting))
+    }
+
+    /// Claims from ready threads, in their order. One that somebody commits to under a claim is passed over (MB-22).
+    fn claim_any(
+        &mut self,
+        what: (u32, ClaimOne<'_>),
+        held: &mut Held<'_>,
+        now: Timestamp,
+        claims: &mut Claims,
+    ) -> Result<()> {
+        let (limit, one) = what;
+        let tenant = self.key.0.clone();
+        let mut may = |thread: &ThreadId| held.take(Resource::Mailbox(thread.clone()), false);
+        for thread in lapsed(&self.staged, &tenant, now, LAPSES)? {
+            if may(&thread) {
+                self.change(now, |view, setting| mailbox::lapse(view, &thread, setting))?;
+            }
+        }
+        turn_all(&mut self.staged, &tenant, now, &mut may)?;
+        let list = table::mailbox_list(&tenant, MailboxList::Ready);
+        let mut after = None;
+        while length(claims.claimed.len()) < u64::from(limit) {
+            let Some(key) = self.staged.next(&list, after, Direction::Forward)? else { break };
+            let (_, _, thread) = table::read_ready_place(&list, &key).ok_or_else(|| damaged("ready thread"))?;
+            after = Some(key);
+            if !may(&thread) {
+                continue;
+            }
+            match self.claim_of(&thread, one, now) {
+                Ok(Found::Claimed(claimed)) => claims.claimed.push(claimed),
+                Ok(Found::Nothing(_)) => {}
+                // Nothing of it was changed (MB-55).
+                Err(error) if error.kind() == store_core::ErrorKind::Corrupt && !self.broken => {
+                    claims.unreadable.push(Unreadable::new(thread, error));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn reclaim(&mut self, limit: u32, held: &mut Held<'_>, now: Timestamp) -> Result<Reclaimed> {
+        mailbox::check_batch(limit)?;
+        let mut reclaimed = Reclaimed::default();
+        for thread in lapsed(&self.staged, &self.key.0, now, limit as usize)? {
+            if !held.take(Resource::Mailbox(thread.clone()), false) {
+                continue;
+            }
+            match self.change(now, |view, setting| mailbox::lapse(view, &thread, setting))? {
+                Some(ReclaimedAs::Requeued(id)) => reclaimed.requeued.push(id),
+                Some(ReclaimedAs::DeadLettered(id)) => reclaimed.dead_lettered.push(id),
+                Some(ReclaimedAs::Superseded(id)) => reclaimed.superseded.push(id),
+                None => {}
+            }
+        }
+        Ok(reclaimed)
+    }
+
+    fn purge(&mut self, request: &Purge, held: &mut Held<'_>, now: Timestamp) -> Result<Purged> {
+        request.check()?;
+        let ids = ended(&self.staged, &self.key.0, request)?;
+        if request.dry_run {
+            return Ok(Purged::new(length(ids.len())));
+        }
+        let mut removed = 0;
+        for id in &ids {
+            if self.holds(held, id)? {
+                let gone = self.change(now, |view, setting| mailbox::purge(view, id, request.before, setting))?;
+                removed += u64::from(gone);
+            }
+        }
+        Ok(Purged::new(removed))
+    }
+
+    fn requeue(
+        &mut self,
+        request: &Requeue,
+        held: &mut Held<'_>,
+        now: Timestamp,
+    ) -> Result<Vec<(DispatchId, Result<Dispatch>)>> {
+        request.check(&self.shared.limits)?;
+        let ids = match &request.choice {
+            RequeueChoice::Ids(ids) => ids.clone(),
+            RequeueChoice::Filter { filter, limit } => {
+                dead_letters(&self.staged, self.shared, &self.key.0, (filter, *limit))?
+            }
+        };
+        let mut requeued = Vec::with_capacity(ids.len());
+        for id in ids {
+            let answer = match self.holds(held, &id) {
+                Ok(true) => self.change_whole(now, |view, setting| mailbox::requeue(view, &id, setting)),
+                Ok(false) => Err(Error::unavailable("its thread is being written to")),
+                Err(error) => Err(error),
+            };
+            requeued.push((id, answer));
+        }
+        Ok(requeued)
+    }
+
+    /// Whether the mailbox of a dispatch's thread is held, or can be.
+    fn holds(&self, held: &mut Held<'_>, id: &DispatchId) -> Result<bool> {
+        let row = self.staged.dispatch_row(&self.key.0, id)?;
+        Ok(row.is_none_or(|row| held.take(Resource::Mailbox(row.body.thread), false)))
+    }
+}
+
+/// Writes what a log that goes has of the mailbox to the log of the mailbox: the newest states of these dispatches.
+pub(crate) fn move_states(shared: &Shared, key: &LogKey, from: u64, ids: &[DispatchId]) -> Result<()> {
+    shared.make_room(0).map_err(super::events::full)?;
+    let slot = shared.slot(key);
+    let mut loaded = guard(&slot);
+    let mut round = Round::new(shared, key);
+    round.how = How::Moves;
+    round.load(&mut loaded)?;
+    let (mut lines, mut threads) = (Vec::new(), BTreeMap::new());
+    for id in ids {
+        let Some(row) = round.staged.dispatch_row(&key.0, id)?.filter(|row| row.state_log == from) else { continue };
+        let thread = row.body.thread;
+        if let Some(found) = round.staged.mailbox_row(&key.0, &thread)? {
+            threads.insert(thread, found.mailbox);
+        }
+        lines.push(Line::DispatchState(Box::new(DispatchLine {
+            id: id.clone(),
+            number: row.body.number,
+            state: row.state,
+        })));
+    }
+    if lines.is_empty() {
+        return Ok(());
+    }
+    lines.extend(threads.into_iter().map(|(thread, mailbox)| Line::Mailbox(Box::new(MailboxLine { thread, mailbox }))));
+    round.put_mailbox(lines, shared.time.now())?;
+    round.write(&mut loaded).map_err(super::Failed::into_error)
+}
