@@ -1,6 +1,7 @@
 //! What lines about the mailbox change in the index. A dispatch and its thread stand in the log of the mailbox; a
 //! settlement that came with a commit stands in the log of its thread. Of several records the one with the highest
-//! revision counts, in whatever order the logs are read.
+//! revision counts, in whatever order the logs are read; of two with the same, that of the log of the mailbox, to which
+//! it was moved.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ use crate::{
     walk::{self, Walk},
 };
 
-pub(super) fn line(staged: &mut Staged<'_>, owner: &Owner, line: (&Line, Span)) -> Result<()> {
+pub(crate) fn line(staged: &mut Staged<'_>, owner: &Owner, line: (&Line, Span)) -> Result<()> {
     let (line, span) = line;
     match line {
         Line::MailboxMade(claims) => {
@@ -42,6 +43,11 @@ pub(super) fn line(staged: &mut Staged<'_>, owner: &Owner, line: (&Line, Span)) 
     }
 }
 
+/// Whether a record of a log takes the place of another one.
+const fn is_newer(owner: &Owner, new: u64, old: u64) -> bool {
+    new > old || (new == old && owner.generation == 0)
+}
+
 /// One that is not there was purged, or its line is lost or cannot be read.
 fn state(staged: &mut Staged<'_>, owner: &Owner, line: &DispatchLine) -> Result<()> {
     let Owner { tenant, log, generation, .. } = owner;
@@ -49,7 +55,7 @@ fn state(staged: &mut Staged<'_>, owner: &Owner, line: &DispatchLine) -> Result<
         staged.put(table::log_mailbox(*log), []);
     }
     let Some(old) = staged.dispatch_row(tenant, &line.id)? else { return Ok(()) };
-    if old.body.number != line.number || old.state.revision > line.state.revision {
+    if old.body.number != line.number || !is_newer(owner, line.state.revision, old.state.revision) {
         return Ok(());
     }
     let row = DispatchRow { state_log: *log, state: line.state.clone(), ..old.clone() };
@@ -155,7 +161,7 @@ fn interrupt(staged: &mut Staged<'_>, tenant: &TenantId, line: &InterruptLine) -
 fn record(staged: &mut Staged<'_>, owner: &Owner, line: &MailboxLine) -> Result<()> {
     let (tenant, MailboxLine { thread, mailbox }) = (&owner.tenant, line);
     let old = staged.mailbox_row(tenant, thread)?;
-    if old.is_none_or(|old| old.mailbox.revision <= mailbox.revision) {
+    if old.is_none_or(|old| is_newer(owner, mailbox.revision, old.mailbox.revision)) {
         let row = MailboxRow { log: owner.log, mailbox: mailbox.clone() };
         staged.put(table::mailbox(tenant, thread), row.encode());
     }

@@ -319,6 +319,10 @@ impl Check<'_> {
         }
         different = different.or(events::missing(rebuilt, &snapshot, &self.owner.tenant)?);
         different = different.or(replayed.outbox.differs(self.shared, &self.owner)?);
+        let mark = table::log_mailbox(self.owner.log).into_bytes();
+        if rebuilt.get(&mark)?.is_some() && snapshot.get(&mark)?.is_none() {
+            different = different.or(Some(mark));
+        }
         let Some(key) = different else { return Ok(false) };
         if self.part.findings.is_empty() {
             let detail = format!("it does not agree with the log about {}", table::describe(&key));
@@ -367,6 +371,9 @@ impl Check<'_> {
         }
         events::restore(&replayed.index, &mut staged, tenant)?;
         replayed.outbox.restore(self.shared, &mut staged, &self.owner)?;
+        if replayed.index.get(table::log_mailbox(*log).as_bytes())?.is_some() {
+            staged.put(table::log_mailbox(*log), []);
+        }
         fold::put_log(&mut staged, &self.owner, replayed.end, self.row.synced);
         staged.touch(*log);
         self.shared.show(staged)
@@ -375,7 +382,7 @@ impl Check<'_> {
 
 /// Whether several logs may say something of what a key stands for.
 fn is_shared(key: &[u8]) -> bool {
-    table::is_of_events(key) || table::is_of_outbox(key)
+    table::is_of_events(key) || table::is_of_outbox(key) || table::is_of_mailbox(key)
 }
 
 struct IndexMarks<'a>(&'a Index, u64);

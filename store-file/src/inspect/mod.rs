@@ -5,6 +5,7 @@
 
 mod events;
 mod log;
+mod mailbox;
 mod outbox;
 mod root;
 
@@ -90,6 +91,10 @@ impl FileStore {
                 seen.stopped = true;
                 return Ok(seen);
             }
+        }
+        for tenant in tenants {
+            let of = Arc::clone(&inspected);
+            seen.findings.extend(pool.run(move || mailbox::check(&of, &tenant)).await??);
         }
         let strays = pool.run(move || root::stray_places(&inspected.shared, repair)).await??;
         seen.findings.extend(strays);

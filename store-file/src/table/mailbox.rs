@@ -193,6 +193,11 @@ fn all_placed(tenant: &TenantId) -> Key {
     Key::new(PLACED).text(tenant.as_str())
 }
 
+/// Whether a key says where a thread stands.
+pub(crate) fn is_placed(key: &[u8]) -> bool {
+    key.first() == Some(&PLACED)
+}
+
 /// The incarnation of a tenant's claim numbers, from when its mailbox was made.
 pub(crate) fn mailbox_made(tenant: &TenantId) -> Key {
     mailbox_facts(tenant).mark(0)

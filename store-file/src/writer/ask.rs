@@ -3,12 +3,17 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use store_core::{
-    AppendEvents, AppendPending, Commit, EntryId, Expect, NewThread, PendingUpdate, Reorder, Result, TenantId,
-    ThreadPatch, TrimRequest, commit, event,
+    AppendEvents, AppendPending, Commit, EntryId, Expect, NewThread, PendingUpdate, Reorder, Result, ThreadPatch,
+    TrimRequest, commit, event,
 };
 
 use super::{MailboxAsk, OutboxAsk, events, outbox};
-use crate::{flight::Work, held::Resource, shared::TenantState, walk::Walk};
+use crate::{
+    flight::Work,
+    held::Resource,
+    shared::{LogKey, TenantState},
+    walk::Walk,
+};
 
 /// Something to be written to one thread.
 #[derive(Debug)]
@@ -49,7 +54,8 @@ impl Ask {
     }
 
     /// What other logs may be written about at the same time, as `rows` tell it.
-    pub(super) fn resources(&self, rows: &impl Walk, tenant: &TenantId) -> Result<BTreeSet<Resource>> {
+    pub(super) fn resources(&self, rows: &impl Walk, key: &LogKey) -> Result<BTreeSet<Resource>> {
+        let (tenant, thread, _) = key;
         Ok(match self {
             Self::Commit(commit) => {
                 let run = commit.run.as_ref().map(|run| Resource::Run(run.id.clone()));
@@ -57,6 +63,7 @@ impl Ask {
                 let mailbox = commit.fence.as_ref().map(|_| Resource::Mailbox(commit.thread.clone()));
                 run.into_iter().chain(events).chain(outbox::resources(commit::needs(commit))).chain(mailbox).collect()
             }
+            Self::Update(ThreadPatch { fence: Some(_), .. }, _) => BTreeSet::from([Resource::Mailbox(thread.clone())]),
             Self::Emit(request) => {
                 let thread = if request.fence.is_some() { event::fenced_thread(request)? } else { None };
                 events::resources(request).chain(thread.map(Resource::Mailbox)).collect()

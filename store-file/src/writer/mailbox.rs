@@ -10,7 +10,7 @@ use store_core::{
     ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, Enqueued, Error, InstanceId, Interrupt,
     Interrupted, Missed, NewDispatch, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement,
     TenantId, ThreadId, Timestamp,
-    commit::Setting,
+    commit::{Plan, Setting},
     length,
     mailbox::{self, ClaimOne, Found, MailboxChange, MailboxPlan, ReclaimedAs, Unreadable},
 };
@@ -24,7 +24,7 @@ use crate::{
     index::Direction,
     line::{CommitLine, DispatchLine, Line, MailboxLine, mailbox_lines},
     mailbox::{dead_letters, ended, lapsed},
-    shared::{LogKey, Shared, guard},
+    shared::{LogKey, Part, Shared, guard},
     staged::Staged,
     table::{self, MailboxList},
     walk::Walk,
@@ -153,6 +153,21 @@ impl Round<'_> {
         let change = decide(&self.table(now)?.with_payloads(), self.setting(now))?;
         self.put_plan(change.plan, now)?;
         change.answer
+    }
+
+    /// Writes what a commit that makes no thread leaves behind: a claim number, and the end of a claim.
+    pub(super) fn put_without_thread(&mut self, plan: Plan, now: Timestamp) -> Result<()> {
+        let settlement = plan.mailbox.map(|plan| *plan);
+        if let Some(settlement) = &settlement {
+            let bytes: usize = mailbox_lines(settlement.clone()).iter().map(|line| line.encode().len()).sum();
+            // Once the claim is remembered its settlement must not be refused.
+            self.shared.check_space(length(bytes)).map_err(super::events::full)?;
+        }
+        crate::deletion::remember_fence(self.shared, self.key, plan.id.fence, &mut self.told)?;
+        let Some(settlement) = settlement else { return Ok(()) };
+        settle_alone(self.shared, &self.key.0, settlement, now)?;
+        self.staged.forget_found();
+        Ok(())
     }
 
     fn put_plan(&mut self, plan: Option<Box<MailboxPlan>>, now: Timestamp) -> Result<()> {
@@ -305,6 +320,17 @@ impl Round<'_> {
         let row = self.staged.dispatch_row(&self.key.0, id)?;
         Ok(row.is_none_or(|row| held.take(Resource::Mailbox(row.body.thread), false)))
     }
+}
+
+/// Settles a claim of a thread that there is not, and whose writer waits: in the log of the mailbox.
+fn settle_alone(shared: &Shared, tenant: &TenantId, plan: MailboxPlan, now: Timestamp) -> Result<()> {
+    let key = (tenant.clone(), crate::mailbox::log_id()?, Part::Events);
+    let slot = shared.slot(&key);
+    let mut loaded = guard(&slot);
+    let mut round = Round::new(shared, &key);
+    round.load(&mut loaded)?;
+    round.put_plan(Some(Box::new(plan)), now)?;
+    round.write(&mut loaded).map_err(super::Failed::into_error)
 }
 
 /// Writes what a log that goes has of the mailbox to the log of the mailbox: the newest states of these dispatches.

@@ -15,6 +15,7 @@ use std::{
 use store_core::{
     ClaimNumber, Commit, Error, ErrorKind, Expect, NewThread, Result, Thread, ThreadPatch,
     commit::{self, CommitView, Decision, Plan, Setting},
+    mailbox as rules,
     thread::{self, StoredThread, ThreadChange},
 };
 
@@ -60,7 +61,7 @@ fn round(shared: &Arc<Shared>, key: &LogKey, waiting: &mut Waiting) {
     let _family = family.as_deref().map(guard);
     let mut held = Held::new(shared, &key.0);
     // What cannot be told is told again where it is refused.
-    held.take_all(first.body.ask.resources(&shared.index.snapshot(), &key.0).unwrap_or_default(), true);
+    held.take_all(first.body.ask.resources(&shared.index.snapshot(), key).unwrap_or_default(), true);
     let _writing = shared.writing.read();
     let slot = shared.slot(key);
     let mut loaded = guard(&slot);
@@ -183,7 +184,7 @@ impl<'a> Round<'a> {
 
     /// Whether what a request needs of other threads is held without waiting.
     fn holds_for(&self, ask: &Ask, held: &mut Held<'_>) -> bool {
-        ask.resources(&self.staged, &self.key.0).is_ok_and(|resources| held.take_all(resources, false))
+        ask.resources(&self.staged, self.key).is_ok_and(|resources| held.take_all(resources, false))
     }
 
     fn plan(&mut self, ask: &Ask, held: &mut Held<'_>) -> Result<Answer> {
@@ -223,16 +224,14 @@ impl<'a> Round<'a> {
             Decision::Repeat(receipt) => Ok(Answer::Receipt(receipt)),
             Decision::Write(plan) => {
                 let receipt = plan.receipt.clone();
-                self.put(commit, *plan)?;
+                self.put(commit, *plan, now)?;
                 Ok(Answer::Receipt(Box::new(receipt)))
             }
         }
     }
 
-    fn put(&mut self, commit: &Commit, plan: Plan) -> Result<()> {
-        let Some(stored) = &plan.thread else {
-            return crate::deletion::remember_fence(self.shared, self.key, plan.id.fence, &mut self.told);
-        };
+    fn put(&mut self, commit: &Commit, plan: Plan, now: store_core::Timestamp) -> Result<()> {
+        let Some(stored) = &plan.thread else { return self.put_without_thread(plan, now) };
         let mut lines = Vec::new();
         if plan.creates {
             lines.push(Line::Thread(ThreadLine::of(&stored.thread)));
@@ -295,6 +294,9 @@ impl<'a> Round<'a> {
         let stored = self.view().thread()?;
         let mut fenced = self.told.id.clone();
         if stored.is_some() {
+            if let (Some(fence), Some(claims)) = (&patch.fence, self.view().claims()) {
+                rules::check_claim(claims, id, fence)?;
+            }
             fenced.check_fence(patch.fence.as_ref())?;
         }
         let change = thread::update(id, stored, patch, expect, (&self.shared.limits, now))?;

@@ -20,8 +20,9 @@ use store_file::{
 };
 
 use crate::{
+    play::{Played, all, play},
     reference::{Reference, found, reference},
-    script::{Played, Step, all, play, script},
+    script::{Step, script},
     world::{Call, at, config, full, saying, shown, wait},
 };
 

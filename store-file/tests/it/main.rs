@@ -22,6 +22,7 @@ mod given;
 mod index_crashes;
 mod inspect;
 mod plant;
+mod play;
 mod processes;
 mod races;
 mod read_only;
@@ -33,6 +34,7 @@ mod store_crashes;
 mod store_faults;
 mod syncing;
 mod torn_tails;
+mod work;
 mod world;
 
 pub(crate) use self::fixture::fixture;

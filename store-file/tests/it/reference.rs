@@ -6,7 +6,7 @@ use store_core::ManualClock;
 use store_file::{FileStore, testing::SimDisk};
 
 use crate::{
-    script::{Played, rehearse},
+    play::{Played, rehearse},
     world::{config, shown, wait},
 };
 

@@ -1,17 +1,19 @@
 //! A script of calls that reaches everything that writes: for stops at every call of the disk.
 
-use std::{future::Future, time::Duration};
+use std::time::Duration;
 
 use store_core::{
-    AppendEvents, AppendPending, ChildStrategy, ClaimNumber, ClaimToken, Commit, CommitKey, Compaction, Decision,
-    DecisionAction, Error, Expect, Fence, InputRef, Interval, Json, Label, ManualClock, Message, NewBody, NewEntry,
-    NewEvent, NewInput, NewOutboxRow, NewThread, OutboxSettlement, Outcome, ParentRef, PendingUpdate, Reorder, Result,
-    RewindTo, RunChange, RunOutcome, RunStatus, Scope, StateChange, StateOp, ThreadFields, ThreadPatch, Ticket,
-    TokenCounts, UsageRecord, Version, WaitingReason, WaitingState,
+    AppendEvents, AppendPending, ChildStrategy, ClaimNumber, ClaimRequest, ClaimToken, Commit, CommitKey, Compaction,
+    Decision, DecisionAction, Expect, Fence, InputRef, Interrupt, Interval, Json, Label, Message, NewBody, NewDispatch,
+    NewEntry, NewEvent, NewInput, NewOutboxRow, NewThread, OutboxSettlement, ParentRef, PendingUpdate, Reorder,
+    RewindTo, RunChange, RunOutcome, RunStatus, Scope, Settlement, StateChange, StateOp, ThreadFields, ThreadPatch,
+    Ticket, TokenCounts, UsageRecord, Version, WaitingReason, WaitingState, When,
 };
-use store_file::FileStore;
 
-use crate::world::{Call, at, said, saying, thread, wait};
+use crate::{
+    work::{Under, Work},
+    world::{Call, said, saying, thread},
+};
 
 /// Calls that are made together, at a time, for a tenant.
 #[derive(Debug, Clone)]
@@ -25,8 +27,19 @@ pub(crate) struct Step {
 pub(crate) const LATER: u64 = 400 * 86_400;
 
 pub(crate) fn script() -> Vec<Step> {
-    let parts =
-        [opening(), runs(), inputs(), events(), outbox(), branches(), families(), fences(), others(), much_later()];
+    let parts = [
+        opening(),
+        runs(),
+        inputs(),
+        events(),
+        outbox(),
+        branches(),
+        families(),
+        fences(),
+        work(),
+        others(),
+        much_later(),
+    ];
     let steps = parts.into_iter().flatten().enumerate();
     let step =
         |(number, (tenant, later, calls)): (usize, (_, u64, _))| Step { seconds: later + number as u64, tenant, calls };
@@ -319,9 +332,102 @@ fn fences() -> Part {
     ]
 }
 
+fn dispatch(id: &str, of: &str) -> NewDispatch {
+    let new = NewDispatch::new(thread(of), "r-7".parse().unwrap()).with_id(id.parse().unwrap());
+    new.with_payload(json(&format!(r#"{{"of":"{id}"}}"#)))
+}
+
+fn enqueue(dispatches: Vec<NewDispatch>) -> Call {
+    Call::Work(Box::new(Work::Enqueue(dispatches)))
+}
+
+fn claim_work(limit: u32) -> Call {
+    let request = ClaimRequest::new("w".parse().unwrap(), Duration::from_secs(20));
+    Call::Work(Box::new(Work::Claim(request.up_to(limit))))
+}
+
+fn under(id: &str, what: Under) -> Call {
+    Call::Work(Box::new(Work::Under(id.parse().unwrap(), what)))
+}
+
+fn work() -> Part {
+    let call = |work| one(Call::Work(Box::new(work)));
+    let settle = |id: &str, settlement| one(under(id, Under::Settle(settlement)));
+    let write = |id: &str, commit: Commit| one(under(id, Under::Commit(Box::new(commit))));
+    let ack = || Settlement::Ack { result: Some(json(r#"{"n":1}"#)) };
+    let dead = || Settlement::DeadLetter { error: "never".to_owned() };
+    let alone = |id: &str| Commit::new(thread(id));
+    let emit = |of: &str| {
+        let fact = NewEvent::new("under a claim".parse().unwrap(), vec![Scope::Thread(thread(of))]);
+        Under::Emit(Box::new(AppendEvents::new(vec![fact])))
+    };
+    let interrupt = |key: &str| Interrupt::new(thread("w")).because("changed").with_key(key.parse().unwrap());
+    let keyed = |id: &str| dispatch(id, "w-2").with_dedupe_key("k".parse().unwrap());
+    let later = |seconds, call| ("default", seconds, vec![call]);
+    vec![
+        one(enqueue(vec![
+            dispatch("m-1", "w"),
+            dispatch("m-2", "w").with_priority(1),
+            keyed("m-3"),
+            dispatch("m-4", "w-3").available(When::In(Duration::from_secs(12))),
+        ])),
+        // The same key again: nothing is written.
+        one(enqueue(vec![keyed("m-9")])),
+        ("default", 0, vec![enqueue(vec![dispatch("m-5", "w")]), enqueue(vec![dispatch("m-6", "w-4")])]),
+        one(claim_work(2)),
+        one(under("m-2", Under::Start)),
+        one(under("m-2", Under::Extend(Duration::from_secs(60)))),
+        write("m-2", saying("w", "w1", &["under a claim"])),
+        one(under("m-2", emit("w"))),
+        one(under("m-2", Under::Update(thread("w"), Box::new(ThreadPatch::default().with_title("w, a title"))))),
+        write("m-2", saying("w", "w2", &["the end of it"]).settling(ack())),
+        // Its claim is over.
+        write("m-2", saying("w", "w3", &["too late"])),
+        // Of a thread that there is not: a claim that ends, one that writes alone, and one that makes the thread.
+        write("m-3", alone("w-2").settling(Settlement::Release)),
+        one(claim_work(9)),
+        write("m-3", alone("w-2")),
+        one(under("m-3", emit("w-2"))),
+        write("m-3", saying("w-2", "w4", &["made under a claim"]).settling(dead())),
+        call(Work::Requeue("m-3".parse().unwrap())),
+        one(claim_work(9)),
+        settle("m-3", Settlement::Retry { after: Duration::from_secs(2), error: "no".to_owned() }),
+        write("m-1", saying("w", "w5", &["of a thread that goes"])),
+        call(Work::Interrupt(interrupt("k-1"))),
+        // The same again: nothing is written.
+        call(Work::Interrupt(interrupt("k-1"))),
+        write("m-1", saying("w", "w6", &["from before the interrupt"])),
+        one(enqueue(vec![dispatch("m-7", "w"), dispatch("m-10", "w-5")])),
+        call(Work::Cancel("m-10".parse().unwrap())),
+        call(Work::Interrupt(interrupt("k-2").taking_over())),
+        one(enqueue(vec![dispatch("m-8", "w")])),
+        one(claim_work(9)),
+        write("m-8", saying("w", "w7", &["again"]).settling(Settlement::Release)),
+        one(Call::Delete(thread("w"), ChildStrategy::Detach)),
+        one(Call::Purge),
+        one(claim_work(9)),
+        write("m-8", saying("w", "w8", &["the second of its id"]).expecting(Expect::Absent).settling(ack())),
+        settle("m-4", Settlement::Snooze { after: Duration::from_secs(1) }),
+        // Leases that nobody settles.
+        one(claim_work(9)),
+        later(30, claim_work(1)),
+        later(30, Call::Work(Box::new(Work::Reclaim))),
+        later(60, Call::Work(Box::new(Work::Reclaim))),
+        later(60, Call::Work(Box::new(Work::Purge(200)))),
+        // An id that was used before.
+        later(60, enqueue(vec![dispatch("m-2", "w"), keyed("m-3")])),
+        later(60, claim_work(9)),
+        later(60, Call::Delete(thread("w"), ChildStrategy::Detach)),
+        later(60, Call::Delete(thread("w-2"), ChildStrategy::Detach)),
+        later(60, Call::Purge),
+    ]
+}
+
 fn others() -> Part {
     let of = |tenant, call| (tenant, 0, vec![call]);
     vec![
+        of("gone", enqueue(vec![dispatch("g-1", "g")])),
+        of("gone", claim_work(1)),
         of("other", commit(saying("a", "o1", &["of another tenant"]))),
         of("gone", commit(saying("a", "g1", &["of a tenant that goes"]))),
         of("gone", Call::Create(Box::new(NewThread::new(thread("z"))))),
@@ -330,6 +436,9 @@ fn others() -> Part {
         of("gone", Call::DropTenant),
         of("other", commit(saying("a", "o2", &["still there"]))),
         of("gone", commit(saying("a", "g1", &["of a tenant that came back"]))),
+        of("gone", enqueue(vec![dispatch("g-1", "g")])),
+        // Above what was claimed before.
+        of("gone", claim_work(1)),
     ]
 }
 
@@ -349,95 +458,4 @@ fn much_later() -> Part {
         ("default", 0, vec![Call::Delete(thread("c.1"), ChildStrategy::Detach)]),
         ("default", 0, vec![commit(saying("a", "y5", &["the last"]))]),
     ]
-}
-
-/// How far the script came.
-#[derive(Debug, Default)]
-pub(crate) struct Played {
-    /// How many calls were answered as expected, one after the other.
-    pub(crate) acknowledged: usize,
-    /// What the calls were answered that were made then, and not answered so.
-    pub(crate) open: Vec<Result<String>>,
-}
-
-impl Played {
-    /// Whether all calls that were not answered as expected said that they had no effect.
-    pub(crate) fn is_refused(&self) -> bool {
-        let outcome = |answer: &Result<String>| answer.as_ref().err().map(Error::outcome);
-        self.open.iter().all(|answer| outcome(answer) == Some(Outcome::NotApplied))
-    }
-}
-
-/// Plays the script call by call; gives each call's answer to `each`, as text.
-pub(crate) fn rehearse(store: &FileStore, clock: &ManualClock, mut each: impl FnMut(String)) {
-    for Step { seconds, tenant, calls } in script() {
-        clock.set(at(seconds));
-        for call in calls {
-            each(told(&wait(call.make(store, tenant))));
-        }
-    }
-}
-
-/// Plays the script from call number `from` on, up to the first step with a call that is not answered as expected.
-pub(crate) fn play(store: &FileStore, clock: &ManualClock, from: usize, expected: &[String]) -> Played {
-    play_steps(script(), (store, clock), from, expected)
-}
-
-/// The same with each call for itself.
-pub(crate) fn play_singly(store: &FileStore, clock: &ManualClock, from: usize, expected: &[String]) -> Played {
-    let single = |Step { seconds, tenant, calls }| {
-        calls.into_iter().map(move |call| Step { seconds, tenant, calls: vec![call] })
-    };
-    play_steps(script().into_iter().flat_map(single).collect(), (store, clock), from, expected)
-}
-
-fn play_steps(
-    steps: Vec<Step>,
-    (store, clock): (&FileStore, &ManualClock),
-    from: usize,
-    expected: &[String],
-) -> Played {
-    let mut number = 0;
-    for Step { seconds, tenant, mut calls } in steps {
-        let done = from.saturating_sub(number).min(calls.len());
-        number += done;
-        calls.drain(..done);
-        if calls.is_empty() {
-            continue;
-        }
-        clock.set(at(seconds));
-        let mut answers = wait(all(calls.iter().map(|call| call.make(store, tenant)).collect()));
-        let as_expected = |(answer, expected): &(&Result<String>, &String)| told(answer) == **expected;
-        let good = answers.iter().zip(&expected[number..]).take_while(as_expected).count();
-        number += good;
-        if good < answers.len() {
-            return Played { acknowledged: number, open: answers.split_off(good) };
-        }
-    }
-    Played { acknowledged: number, open: Vec::new() }
-}
-
-fn told(answer: &Result<String>) -> String {
-    match answer {
-        Ok(text) => text.clone(),
-        Err(error) => format!("{:?}: {error}", error.kind()),
-    }
-}
-
-/// Polls futures together to their ends, the first one first.
-pub(crate) async fn all<T>(futures: Vec<impl Future<Output = T>>) -> Vec<T> {
-    let mut futures: Vec<_> = futures.into_iter().map(Box::pin).collect();
-    let mut answers: Vec<Option<T>> = futures.iter().map(|_| None).collect();
-    std::future::poll_fn(|context| {
-        for (future, answer) in futures.iter_mut().zip(&mut answers) {
-            if answer.is_none()
-                && let std::task::Poll::Ready(ready) = future.as_mut().poll(context)
-            {
-                *answer = Some(ready);
-            }
-        }
-        if answers.iter().all(Option::is_some) { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
-    })
-    .await;
-    answers.into_iter().flatten().collect()
 }

@@ -16,8 +16,8 @@ use store_file::{
 };
 
 use crate::{
+    play::{Played, play},
     reference::{Reference, found, open, reference},
-    script::{Played, play},
     syncing::Syncing,
     world::{config, full, shown, wait},
 };

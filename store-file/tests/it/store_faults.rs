@@ -12,8 +12,8 @@ use store_file::{
 };
 
 use crate::{
+    play::{Played, all, play, play_singly},
     reference::{Reference, found, open, reference},
-    script::{Played, all, play, play_singly},
     world::{Call, saying, shown, thread, wait},
 };
 

@@ -18,6 +18,8 @@ use store_core::{
 };
 use store_file::{FileConfig, FileStore};
 
+use crate::work::{Work, show_mailbox};
+
 /// When the clock of a test begins.
 pub(crate) const START: u64 = 1_763_700_000_000;
 
@@ -91,6 +93,8 @@ pub(crate) enum Call {
     Requeue,
     /// Rows that ended before so many seconds go.
     PurgeRows(u64),
+    /// Something of the mailbox, or under one of its claims.
+    Work(Box<Work>),
     DropTenant,
 }
 
@@ -101,6 +105,9 @@ impl Call {
             return store.delete_tenant(&tenant(of)).await.map(text);
         }
         let stores = store.tenant(&tenant(of))?;
+        if let Self::Work(work) = self {
+            return work.make(stores).await;
+        }
         let missing = || Error::unavailable("the store has no threads");
         let (threads, commits) = (stores.threads.ok_or_else(missing)?, stores.commits.ok_or_else(missing)?);
         match self {
@@ -135,7 +142,7 @@ impl Call {
             Self::Claim(_) | Self::Settle(_) | Self::Requeue | Self::PurgeRows(_) => {
                 self.make_of_outbox(&*stores.outbox.ok_or_else(missing)?).await
             }
-            Self::DropTenant => Ok(String::new()),
+            Self::Work(_) | Self::DropTenant => Ok(String::new()),
         }
     }
 
@@ -150,10 +157,9 @@ impl Call {
                 let claimed = OutboxFilter::default().in_status([OutboxStatus::Claimed]);
                 let rows = outbox.list_outbox(OutboxQuery::new(claimed).with_page(whole())).await?.items;
                 // The answer of the claim may have been lost with the store that gave it.
-                let made = MADE.with(Arc::clone);
                 let ends = rows.iter().flat_map(|row| {
-                    let ids = made.lock().unwrap().get(&row.updated_at).cloned().unwrap_or_default();
-                    ids.into_iter()
+                    made_at(row.updated_at)
+                        .into_iter()
                         .map(move |id| ClaimToken::new(format!("0.{id}")))
                         .map(move |token| SettleOutbox::new(row.id.clone(), token, settlement.clone()))
                 });
@@ -182,6 +188,11 @@ thread_local! {
     static MADE: Made = Arc::default();
 }
 
+/// The newest ids that were made at a time, the last one first.
+pub(crate) fn made_at(time: Timestamp) -> VecDeque<String> {
+    MADE.with(|made| made.lock().unwrap().get(&time).cloned().unwrap_or_default())
+}
+
 /// Makes ids, and keeps the newest.
 #[derive(Debug)]
 struct Recorded(Made, ManualClock);
@@ -204,12 +215,12 @@ fn row(row: &OutboxRow) -> String {
     format!("{row:?}; ")
 }
 
-fn text(answer: impl Debug) -> String {
+pub(crate) fn text(answer: impl Debug) -> String {
     format!("{answer:?}")
 }
 
 /// A receipt without what the store chose.
-fn plain(mut receipt: Receipt) -> Receipt {
+pub(crate) fn plain(mut receipt: Receipt) -> Receipt {
     for event in &mut receipt.events {
         event.id = "event".parse().unwrap();
         event.cursors = EventCursors::default();
@@ -219,7 +230,7 @@ fn plain(mut receipt: Receipt) -> Receipt {
 }
 
 /// An event without what the store chose.
-fn fact(event: &Event) -> String {
+pub(crate) fn fact(event: &Event) -> String {
     let Event { created_at, thread, run, kind, payload, visibility, .. } = event;
     format!("{created_at} {thread:?} {run:?} {kind} {payload:?} {visibility:?}; ")
 }
@@ -256,12 +267,15 @@ pub(crate) async fn shown(store: &FileStore) -> Result<String> {
         if let Some(outbox) = stores.outbox {
             show_outbox(&mut out, &*outbox).await?;
         }
+        if let Some(mailbox) = stores.mailbox {
+            show_mailbox(&mut out, &*mailbox).await?;
+        }
     }
     Ok(out)
 }
 
 /// The scopes that tests append events to.
-const SCOPES: [(&str, &str); 3] = [("a", "r-5"), ("e", "r-9"), ("d-2", "r-6")];
+const SCOPES: [(&str, &str); 5] = [("a", "r-5"), ("e", "r-9"), ("d-2", "r-6"), ("w", "r-7"), ("w-2", "r-7")];
 
 async fn show_events(out: &mut String, events: &dyn EventStore) -> Result<()> {
     let scopes = SCOPES.map(|(thread, run)| [Scope::Thread(thread.parse().unwrap()), Scope::Run(run.parse().unwrap())]);

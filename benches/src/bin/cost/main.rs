@@ -1,5 +1,5 @@
 //! The cost of operations on a long history against a short one, and beside other tenants (PR-15, EN-10, EN-14, CX-12,
-//! TN-6).
+//! TN-6), or beside much queued work (MB-28).
 //!
 //! Samples of both sizes take turns in one loop, so that what else the machine does hits both. A line is too much if
 //! its medians have a ratio above 1.2 and differ by more than 2 µs; the command then ends with 1.
@@ -8,6 +8,7 @@
 
 mod around;
 mod history;
+mod mailbox;
 mod side;
 mod tenants;
 
@@ -20,7 +21,8 @@ use lexopt::{Arg, Parser, ValueExt};
 use crate::side::Backend;
 
 const HELP: &str = "\
-What operations cost on a thread of 100,000 entries or events against one of 100, and in a tenant beside 200 others.
+What operations cost on a thread of 100,000 entries or events against one of 100, in a mailbox of 100,000 dispatches
+against one of 100, and in a tenant beside 200 others.
 
 Usage: cargo run --release -p benches --bin cost -- [OPTIONS]
 
@@ -28,8 +30,10 @@ Options:
   --folder PATH    where the stores on files are made [default: the system's folder for temporary files]
   --samples N      samples of each line and size [default: 400]
   --entries N      length of the long thread [default: 100000]
+  --dispatches N   how many dispatches the large mailbox has [default: 100000]
   --tenants N      how many other tenants, of 100 threads each [default: 200]
   --only NAME      only one backend: memory, file, or file-sync
+  --part NAME      only one part: history, around, mailbox, or tenants
 ";
 
 /// What is measured.
@@ -38,8 +42,10 @@ pub(crate) struct Options {
     pub(crate) folder: PathBuf,
     pub(crate) samples: usize,
     pub(crate) entries: u64,
+    pub(crate) dispatches: u64,
     pub(crate) tenants: usize,
     pub(crate) only: Option<String>,
+    pub(crate) part: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -54,16 +60,25 @@ fn main() -> ExitCode {
 }
 
 fn options() -> Result<Option<Options>> {
-    let mut options =
-        Options { folder: std::env::temp_dir(), samples: 400, entries: 100_000, tenants: 200, only: None };
+    let mut options = Options {
+        folder: std::env::temp_dir(),
+        samples: 400,
+        entries: 100_000,
+        dispatches: 100_000,
+        tenants: 200,
+        only: None,
+        part: None,
+    };
     let mut parser = Parser::from_env();
     while let Some(arg) = parser.next()? {
         match arg {
             Arg::Long("folder") => options.folder = parser.value()?.into(),
             Arg::Long("samples") => options.samples = parser.value()?.parse()?,
             Arg::Long("entries") => options.entries = parser.value()?.parse()?,
+            Arg::Long("dispatches") => options.dispatches = parser.value()?.parse()?,
             Arg::Long("tenants") => options.tenants = parser.value()?.parse()?,
             Arg::Long("only") => options.only = Some(parser.value()?.parse()?),
+            Arg::Long("part") => options.part = Some(parser.value()?.parse()?),
             Arg::Long("help") | Arg::Short('h') => {
                 print!("{HELP}");
                 return Ok(None);
@@ -81,9 +96,19 @@ fn run(options: &Options) -> Result<bool> {
         if options.only.as_ref().is_some_and(|only| only != backend.name()) {
             continue;
         }
-        rows.extend(runtime.block_on(history::measure(backend, options))?);
-        rows.extend(runtime.block_on(around::measure(backend, options))?);
-        rows.extend(runtime.block_on(tenants::measure(backend, options))?);
+        for part in ["history", "around", "mailbox", "tenants"] {
+            if options.part.as_ref().is_some_and(|only| only != part) {
+                continue;
+            }
+            rows.extend(runtime.block_on(async {
+                match part {
+                    "history" => history::measure(backend, options).await,
+                    "around" => around::measure(backend, options).await,
+                    "mailbox" => mailbox::measure(backend, options).await,
+                    _ => tenants::measure(backend, options).await,
+                }
+            })?);
+        }
     }
     Ok(benches::print(&rows))
 }

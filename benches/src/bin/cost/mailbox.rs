@@ -1,0 +1,202 @@
+//! Claims and interrupts beside much that is queued, and beside the same with little: on other threads, on the same one,
+//! ended (MB-28), and after many claims.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context, Result};
+use benches::{Kind, Row, Samples, timed};
+use store_core::{
+    ClaimRequest, Enqueued, Interrupt, Json, MailboxStore, NewDispatch, PageRequest, Settlement, TenantId, ThreadId,
+};
+
+use crate::{
+    Options,
+    side::{Backend, Side, turns},
+};
+
+/// How many dispatches the small side has.
+const FEW: u64 = 100;
+/// How many of them one call enqueues.
+const BATCH: u64 = 500;
+const PAGE: u32 = 50;
+const LEASE: Duration = Duration::from_secs(600);
+
+/// Where the dispatches are that a claim has nothing to do with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    /// Each on a thread of its own.
+    Others,
+    /// On the thread that is claimed from.
+    Same,
+    /// On the thread that is claimed from, ended.
+    Ended,
+}
+
+impl Beside {
+    const ALL: [Self; 3] = [Self::Others, Self::Same, Self::Ended];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Others => "others",
+            Self::Same => "same",
+            Self::Ended => "ended",
+        }
+    }
+
+    /// What is done in turns.
+    const fn steps(self) -> &'static [&'static str] {
+        match self {
+            Self::Others => &[
+                "enqueue, threads waiting",
+                "claim, threads waiting",
+                "settle, threads waiting",
+                "page of ready threads",
+            ],
+            Self::Same => &["enqueue, queue long", "claim, queue long", "settle, queue long"],
+            Self::Ended => &["enqueue, much ended", "claim, much ended", "settle, much ended"],
+        }
+    }
+}
+
+pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for beside in Beside::ALL {
+        rows.extend(measure_beside(backend, beside, options).await?);
+    }
+    rows.push(measure_interrupts(backend, options).await?);
+    rows.push(measure_drain(backend, options).await?);
+    Ok(rows)
+}
+
+/// The mailboxes of two tenants of a store.
+fn mailboxes(side: &Side) -> Result<[Arc<dyn MailboxStore>; 2]> {
+    let of = |tenant: &str| side.store.tenant(&TenantId::new(tenant)?)?.mailbox.context("the store keeps no mailbox");
+    Ok([of("small")?, of("large")?])
+}
+
+async fn measure_beside(backend: Backend, beside: Beside, options: &Options) -> Result<Vec<Row>> {
+    let folder = tempfile::tempdir_in(&options.folder)?;
+    let path = folder.path().join("root");
+    let side = Side::to_fill(backend, &path)?;
+    for (mailbox, count) in mailboxes(&side)?.iter().zip([FEW, options.dispatches]) {
+        fill(&**mailbox, beside, count).await?;
+    }
+    let side = side.ready(backend, &path).await?;
+    let mailboxes = mailboxes(&side)?;
+    let mut steps: Vec<Samples> = beside.steps().iter().map(|_| Samples::default()).collect();
+    for sample in 0..backend.samples(options.samples) {
+        for is_large in turns(sample) {
+            let mailbox = &*mailboxes[usize::from(is_large)];
+            for (step, took) in steps.iter_mut().zip(turn(mailbox, beside, sample).await?) {
+                step.add(is_large, took);
+            }
+        }
+    }
+    side.store.close().await?;
+    let steps = beside.steps().iter().zip(steps);
+    Ok(steps.map(|(step, taken)| taken.row(step, backend.name(), Kind::Flat)).collect())
+}
+
+fn work(thread: &ThreadId) -> Result<NewDispatch> {
+    let payload = Json::parse(r#"{"task":"index the repository","branch":"main","files":1200}"#)?;
+    Ok(NewDispatch::new(thread.clone(), "run".parse()?).with_payload(payload))
+}
+
+async fn enqueue(mailbox: &dyn MailboxStore, dispatches: Vec<NewDispatch>) -> Result<Vec<Enqueued>> {
+    mailbox.enqueue(dispatches).await?.into_iter().map(|one| one.map_err(Into::into)).collect()
+}
+
+async fn fill(mailbox: &dyn MailboxStore, beside: Beside, count: u64) -> Result<()> {
+    let thread =
+        |number: u64| ThreadId::new(if beside == Beside::Others { format!("t-{number}") } else { "t".to_owned() });
+    for first in (0..count).step_by(usize::try_from(BATCH)?) {
+        let batch =
+            (first..count.min(first + BATCH)).map(|number| work(&thread(number)?)).collect::<Result<Vec<_>>>()?;
+        let queued = enqueue(mailbox, batch).await?;
+        if beside == Beside::Ended {
+            for one in queued {
+                mailbox.cancel(&one.id).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn claim(mailbox: &dyn MailboxStore) -> Result<(Duration, store_core::ClaimedDispatch)> {
+    let (took, claims) = timed(mailbox.claim(ClaimRequest::new("worker".parse()?, LEASE))).await;
+    Ok((took, claims?.claimed.pop().context("nothing was claimed")?))
+}
+
+/// One dispatch comes, one is claimed and settled: the mailbox stays as full as it is.
+async fn turn(mailbox: &dyn MailboxStore, beside: Beside, sample: usize) -> Result<Vec<Duration>> {
+    let thread = if beside == Beside::Others { format!("more-{sample}") } else { "t".to_owned() };
+    let (enqueued, done) = timed(enqueue(mailbox, vec![work(&ThreadId::new(thread)?)?])).await;
+    done?;
+    let (claimed, held) = claim(mailbox).await?;
+    let settlement = vec![(held.claim(), Settlement::Ack { result: None })];
+    let (settled, done) = timed(mailbox.settle(settlement)).await;
+    done?.pop().context("no answer")??;
+    let mut took = vec![enqueued, claimed, settled];
+    if beside == Beside::Others {
+        let (listed, page) = timed(mailbox.list_ready_threads(PageRequest::first(PAGE))).await;
+        anyhow::ensure!(page?.items.len() == PAGE as usize, "the page is not full");
+        took.push(listed);
+    }
+    Ok(took)
+}
+
+/// An interrupt of a thread with many queued dispatches, beside that of one with ten.
+async fn measure_interrupts(backend: Backend, options: &Options) -> Result<Row> {
+    const THREADS: u64 = 20;
+    let folder = tempfile::tempdir_in(&options.folder)?;
+    let path = folder.path().join("root");
+    let side = Side::to_fill(backend, &path)?;
+    for (mailbox, count) in mailboxes(&side)?.iter().zip([10, options.dispatches / THREADS]) {
+        for number in 0..THREADS {
+            let thread = ThreadId::new(format!("t-{number}"))?;
+            for first in (0..count).step_by(usize::try_from(BATCH)?) {
+                let size = count.min(first + BATCH) - first;
+                let batch = (0..size).map(|_| work(&thread)).collect::<Result<Vec<_>>>()?;
+                enqueue(&**mailbox, batch).await?;
+            }
+        }
+    }
+    let side = side.ready(backend, &path).await?;
+    let mailboxes = mailboxes(&side)?;
+    let mut taken = Samples::default();
+    for number in 0..THREADS {
+        for is_large in turns(usize::try_from(number)?) {
+            let request = Interrupt::new(ThreadId::new(format!("t-{number}"))?);
+            let (took, done) = timed(mailboxes[usize::from(is_large)].interrupt(request)).await;
+            anyhow::ensure!(done?.superseded > 0, "nothing was superseded");
+            taken.add(is_large, took);
+        }
+    }
+    side.store.close().await?;
+    Ok(taken.row("interrupt, queue long", backend.name(), Kind::Flat))
+}
+
+/// The last claims of a queue that was long beside its first ones.
+async fn measure_drain(backend: Backend, options: &Options) -> Result<Row> {
+    let folder = tempfile::tempdir_in(&options.folder)?;
+    let path = folder.path().join("root");
+    let side = Side::to_fill(backend, &path)?;
+    let samples = backend.samples(options.samples);
+    let total = (options.dispatches / 10).max(2 * samples as u64);
+    fill(&*mailboxes(&side)?[0], Beside::Same, total).await?;
+    let side = side.ready(backend, &path).await?;
+    let mailbox = &mailboxes(&side)?[0];
+    let mut taken = Samples::default();
+    for number in 0..total {
+        let (took, held) = claim(&**mailbox).await?;
+        let settlement = vec![(held.claim(), Settlement::Ack { result: None })];
+        mailbox.settle(settlement).await?.pop().context("no answer")??;
+        if number < samples as u64 {
+            taken.add(false, took);
+        } else if number >= total - samples as u64 {
+            taken.add(true, took);
+        }
+    }
+    side.store.close().await?;
+    Ok(taken.row("claim, many claimed before", backend.name(), Kind::Flat))
+}

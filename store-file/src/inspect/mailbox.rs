@@ -1,0 +1,170 @@
+//! What the index says of the mailbox of a tenant, compared with what its logs say together: a dispatch is in one log,
+//! and what became of it may be in another.
+
+use store_core::{
+    Error, ErrorKind, Result, TenantId, ThreadId,
+    inspect::{Finding, FindingKind, Repairable},
+};
+
+use super::Inspected;
+use crate::{
+    codec::{LogRow, damaged, read},
+    dispatches::{MailboxRows, PlacedRow},
+    error,
+    fold::{self, Owner, mailbox::turn},
+    index::{Direction, Index, Key, Snapshot},
+    log::{Header, Scanner, read_header},
+    replay,
+    shared::Shared,
+    staged::Staged,
+    table,
+    vfs::Open,
+};
+
+/// Compares them, and with `repair` writes again what the index says. The logs were checked before: of one that cannot
+/// be read to its end nothing follows.
+pub(super) fn check(inspected: &Inspected, tenant: &TenantId) -> Result<Option<Finding>> {
+    let Inspected { shared, repair, .. } = inspected;
+    let Some(mut told) = Told::by(shared, tenant)? else { return Ok(None) };
+    let Some(key) = told.differs()? else { return Ok(None) };
+    let detail = format!("it does not agree with the logs about {}", table::describe(&key));
+    let mut finding = Finding::new(FindingKind::StaleIndex, "index", detail);
+    finding.tenant = Some(tenant.clone());
+    finding.repair = Repairable::CanBeRebuilt;
+    if *repair {
+        // Nobody writes meanwhile.
+        let _writing = shared.writing.write();
+        let Some(again) = Told::by(shared, tenant)? else {
+            return Err(Error::unavailable("a log was changed while it was read"));
+        };
+        told = again;
+        shared.show(told.written(&shared.index)?)?;
+        finding.repair = Repairable::Rebuilt;
+    }
+    Ok(Some(finding))
+}
+
+/// What the index said of a mailbox at a time, and what the logs say up to the same places.
+struct Told {
+    snapshot: Snapshot,
+    given: Index,
+    /// The keys under which there is something about the mailbox.
+    lists: Vec<Key>,
+    turned: Vec<u8>,
+}
+
+impl Told {
+    /// None if a log cannot be read.
+    fn by(shared: &Shared, tenant: &TenantId) -> Result<Option<Self>> {
+        let (snapshot, given) = (shared.index.snapshot(), Index::in_memory());
+        let logs = logs(&snapshot, tenant)?;
+        for (log, row) in &logs {
+            if !take_log(shared, &given, (*log, row))? {
+                return Ok(None);
+            }
+        }
+        let marks = logs.iter().map(|(log, _)| table::log_mailbox(*log));
+        let lists = table::mailbox_of(tenant).into_iter().chain(marks).collect();
+        let told = Self { snapshot, given, lists, turned: table::mailbox_turned(tenant).into_bytes() };
+        told.turn(tenant)?;
+        Ok(Some(told))
+    }
+
+    /// Makes the same available as the index says.
+    fn turn(&self, tenant: &TenantId) -> Result<()> {
+        let mut staged = Staged::new(&self.given);
+        for pair in self.snapshot.prefix(table::mailboxes(tenant).as_bytes(), Direction::Forward) {
+            let (_, thread) = table::read_mailbox(&pair?.0).ok_or_else(|| damaged("mailbox"))?;
+            let thread = ThreadId::new(thread)?;
+            let until = self.snapshot.placed_row(tenant, &thread)?.until;
+            turn(&mut staged, tenant, &thread, until)?;
+        }
+        self.given.apply(staged.into_changes())
+    }
+
+    /// The key of something that differs.
+    fn differs(&self) -> Result<Option<Vec<u8>>> {
+        let given = self.given.snapshot();
+        for list in &self.lists {
+            for pair in given.prefix(list.as_bytes(), Direction::Forward) {
+                let (key, value) = pair?;
+                let is_same = self.snapshot.get(&key)?.is_some_and(|stored| is_same(&key, &stored, &value));
+                if !is_same {
+                    return Ok(Some(key));
+                }
+            }
+            for pair in self.snapshot.prefix(list.as_bytes(), Direction::Forward) {
+                let (key, _) = pair?;
+                if key != self.turned && given.get(&key)?.is_none() {
+                    return Ok(Some(key));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// What makes the index say what the logs say.
+    fn written<'a>(&self, index: &'a Index) -> Result<Staged<'a>> {
+        let mut staged = Staged::new(index);
+        for list in &self.lists {
+            staged.delete_all(list)?;
+            for pair in self.given.snapshot().prefix(list.as_bytes(), Direction::Forward) {
+                let (key, value) = pair?;
+                staged.put(Key::from_bytes(&key), value);
+            }
+        }
+        Ok(staged)
+    }
+}
+
+/// The log of the mailbox, and those of threads that have something of it behind it.
+fn logs(snapshot: &Snapshot, tenant: &TenantId) -> Result<Vec<(u64, LogRow)>> {
+    let own = crate::mailbox::log_id()?;
+    let mut logs = Vec::new();
+    for list in [table::logs(), table::purges()] {
+        for pair in snapshot.prefix(list.as_bytes(), Direction::Forward) {
+            let (key, value) = pair?;
+            let log = table::read_log(&key).ok_or_else(|| damaged("log"))?;
+            let row: LogRow = read("log", &value)?;
+            let is_own = row.generation == 0 && row.thread == own;
+            if row.tenant == *tenant && (is_own || snapshot.get(table::log_mailbox(log).as_bytes())?.is_some()) {
+                logs.push((log, row));
+            }
+        }
+    }
+    logs.sort_by_key(|(log, row)| (row.generation > 0, *log));
+    Ok(logs)
+}
+
+/// Works what a log says of the mailbox into an index, up to where the other one knows it. Whether all of it was there.
+fn take_log(shared: &Shared, given: &Index, of: (u64, &LogRow)) -> Result<bool> {
+    let (log, row) = of;
+    let owner = Owner { tenant: row.tenant.clone(), thread: row.thread.clone(), generation: row.generation, log };
+    let path = Shared::log_path(&row.tenant, &row.thread, row.generation)?;
+    let fail = |source| error::io(&path, source);
+    let file = match shared.vfs.open(&path, Open::Read) {
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        opened => opened.map_err(fail)?,
+    };
+    let Header::Good(_, start) = read_header(&*file).map_err(fail)? else { return Ok(false) };
+    let mut scanner = Scanner::new(&*file, start, row.end.offset);
+    while let Some(group) = scanner.next_group().map_err(fail)? {
+        let mut staged = Staged::new(given);
+        let lines = match replay::decode(&path, &group) {
+            Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(false),
+            lines => lines?.lines,
+        };
+        for (line, span) in &lines {
+            fold::mailbox::line(&mut staged, &owner, (line, *span))?;
+        }
+        given.apply(staged.into_changes())?;
+    }
+    Ok(scanner.position() == row.end)
+}
+
+/// Whether two values under a key say the same. Up to when a thread was looked at, nobody needs to agree about.
+fn is_same(key: &[u8], one: &[u8], other: &[u8]) -> bool {
+    let places = |bytes| read::<PlacedRow>("place of a thread", bytes).map(|row| row.places);
+    one == other
+        || (table::is_placed(key) && places(one).is_ok_and(|one| places(other).is_ok_and(|other| one == other)))
+}
