@@ -2,7 +2,9 @@
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
-use store_core::{Capabilities, CommitCoordinator, Result, Store, TenantId, TenantStores, ThreadId, ThreadRunStore};
+use store_core::{
+    Capabilities, CommitCoordinator, MailboxStore, Result, Store, TenantId, TenantStores, ThreadId, ThreadRunStore,
+};
 
 use crate::options::unsupported;
 
@@ -83,6 +85,16 @@ impl Stores {
         self.tenant(tenant)?
             .threads
             .ok_or_else(|| unsupported("keeping threads (open a store that does: `memory:` or `file:PATH`)"))
+    }
+
+    /// The work that is queued for the threads of a tenant.
+    ///
+    /// # Errors
+    /// `Unsupported` if no part keeps a mailbox; else as [`Store::tenant`].
+    pub fn mailbox(&self, tenant: &TenantId) -> Result<Arc<dyn MailboxStore>> {
+        self.tenant(tenant)?
+            .mailbox
+            .ok_or_else(|| unsupported("keeping a mailbox (open a store that does: `memory:` or `file:PATH`)"))
     }
 
     /// The file that holds the log of a thread, for whoever wants to read it with other tools (FI-1); none for an

@@ -3,8 +3,8 @@
 use std::{path::PathBuf, sync::Arc};
 
 use agentstore::{
-    Capabilities, CommitCoordinator, Create, Error, OpenOptions, PendingStore, StoreUrl, Stores, Survives, TenantId,
-    Thread, ThreadId, ThreadRunStore,
+    Capabilities, CommitCoordinator, Create, Error, MailboxStore, OpenOptions, PendingStore, StoreUrl, Stores,
+    Survives, TenantId, Thread, ThreadId, ThreadRunStore,
 };
 use serde::Serialize;
 
@@ -78,6 +78,11 @@ impl Session {
     /// The tenant's threads.
     pub(crate) fn threads(&self) -> Result<Arc<dyn ThreadRunStore>> {
         Ok(self.stores.threads(&self.tenant)?)
+    }
+
+    /// The tenant's mailbox.
+    pub(crate) fn mailbox(&self) -> Result<Arc<dyn MailboxStore>> {
+        Ok(self.stores.mailbox(&self.tenant)?)
     }
 
     /// A thread that must be there.

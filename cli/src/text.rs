@@ -25,10 +25,26 @@ pub(crate) fn count(number: u64, noun: &str) -> String {
     let plural = match noun.strip_suffix('y') {
         _ if number == 1 => noun.to_owned(),
         Some(stem) => format!("{stem}ies"),
+        None if noun.ends_with("ch") => format!("{noun}es"),
         None if noun.ends_with("leaf") => noun.replace("leaf", "leaves"),
         None => format!("{noun}s"),
     };
     format!("{number} {plural}")
+}
+
+/// So many seconds as `2d 3h`, `5m 7s`, `0s`: the two largest units.
+pub(crate) fn duration(seconds: u64) -> String {
+    let units = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
+    let mut rest = seconds;
+    let mut parts = Vec::new();
+    for (unit, size) in units {
+        if rest >= size {
+            parts.push(format!("{}{unit}", rest / size));
+            rest %= size;
+        }
+    }
+    parts.truncate(2);
+    if parts.is_empty() { "0s".to_owned() } else { parts.join(" ") }
 }
 
 /// Token counts as `1200 in, 80 out, 5000 from cache`.
@@ -140,7 +156,7 @@ fn block_text(block: &Block) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{count, line, safe, time};
+    use super::{count, duration, line, safe, time};
     use agentstore::Timestamp;
 
     #[test]
@@ -152,6 +168,12 @@ mod tests {
     #[test]
     fn numbers_agree_with_their_nouns() {
         assert_eq!([count(0, "entry"), count(1, "entry"), count(2, "leaf")], ["0 entries", "1 entry", "2 leaves"]);
+        assert_eq!([count(1, "dispatch"), count(2, "dispatch")], ["1 dispatch", "2 dispatches"]);
+    }
+
+    #[test]
+    fn times_that_passed_are_rounded_down() {
+        assert_eq!([0, 59, 61, 3_600, 200_000].map(duration), ["0s", "59s", "1m 1s", "1h", "2d 7h"]);
     }
 
     #[test]

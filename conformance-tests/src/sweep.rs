@@ -4,7 +4,9 @@
 use std::{
     collections::BTreeSet,
     env,
+    future::Future,
     io::{Write, stderr},
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -21,7 +23,7 @@ use store_core::{
 use tokio::time::timeout;
 
 use crate::{
-    call::{Call, Calls},
+    call::Calls,
     check::{Failure, Verdict, expect, expect_eq},
     given::{Given, id, said, say_keyed},
 };
@@ -31,7 +33,7 @@ const MOST_POLLS: usize = 200;
 /// How long the next call may take.
 const NEXT_CALL: Duration = Duration::from_secs(5);
 /// When a dropped call that is still on its way has arrived.
-const LITTLE_LATER: Duration = Duration::from_millis(20);
+pub(crate) const LITTLE_LATER: Duration = Duration::from_millis(20);
 /// How often a sweep beside others is made: where they stand is another place each time.
 const ROUNDS: usize = 3;
 
@@ -44,17 +46,20 @@ pub(crate) struct Stores {
     pub(crate) events: Arc<dyn EventStore>,
 }
 
-/// Polls a call `polls` times and drops it. Gives whether it ended.
-pub(crate) async fn cut(mut call: Call<'_>, polls: usize) -> store_core::Result<bool> {
+/// Polls a call `polls` times and drops it. Gives its answer, if it ended.
+pub(crate) async fn cut<T>(
+    mut call: Pin<Box<dyn Future<Output = store_core::Result<T>> + Send + '_>>,
+    polls: usize,
+) -> store_core::Result<Option<T>> {
     let mut left = polls;
     std::future::poll_fn(move |context| {
         if left == 0 {
-            return Poll::Ready(Ok(false));
+            return Poll::Ready(Ok(None));
         }
         left -= 1;
         match call.as_mut().poll(context) {
-            Poll::Ready(ended) => Poll::Ready(ended.map(|()| true)),
-            Poll::Pending if left == 0 => Poll::Ready(Ok(false)),
+            Poll::Ready(ended) => Poll::Ready(ended.map(Some)),
+            Poll::Pending if left == 0 => Poll::Ready(Ok(None)),
             Poll::Pending => Poll::Pending,
         }
     })
@@ -130,7 +135,7 @@ impl<'a> Swept<'a> {
         let others = is_beside.then(|| Others::begin(self.stores, t));
         let (_, call) = (self.make)(self.stores, t, revision).swap_remove(self.at);
         // What the call itself was refused with it was refused with when it was whole, too.
-        let ended = cut(call, polls).await.unwrap_or(true);
+        let ended = cut(call, polls).await.map_or(true, |ended| ended.is_some());
         let seen = self.stores.look(t).await?;
         tokio::time::sleep(LITTLE_LATER).await;
         let later = self.stores.look(t).await?;

@@ -36,6 +36,7 @@ mod files;
 mod flight;
 mod fold;
 mod followers;
+mod give_back;
 mod held;
 mod index;
 mod inspect;

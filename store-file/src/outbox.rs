@@ -37,8 +37,8 @@ impl Tenant {
 #[async_trait]
 impl OutboxStore for Tenant {
     async fn claim_outbox(&self, request: ClaimOutbox) -> Result<ClaimedOutbox> {
-        match self.ask_outbox(OutboxAsk::Claim(request)).await? {
-            OutboxAnswer::Claimed(claimed) => Ok(claimed),
+        match self.ask_outbox(OutboxAsk::Claim(request, self.give_back(log_id()?))).await? {
+            OutboxAnswer::Claimed(claimed) => claimed.received().ok_or_else(Error::closed),
             _ => Err(Error::closed()),
         }
     }

@@ -6,6 +6,7 @@ use store_core::{Error, Result, TenantId, ThreadId};
 
 use crate::{
     flight::{self, About},
+    give_back::GiveBack,
     opening,
     pool::{Lost, Queues},
     shared::{LogKey, Part, Shared, TenantState},
@@ -25,6 +26,12 @@ pub(crate) struct Tenant {
 }
 
 impl Tenant {
+    /// Where claims that nobody receives are given back.
+    pub(crate) fn give_back(&self, log: ThreadId) -> GiveBack {
+        let log = (self.id.clone(), log, Part::Events);
+        GiveBack { writers: self.writers.clone(), log, tenant: Arc::clone(&self.state) }
+    }
+
     fn check_open(&self) -> Result<()> {
         if self.state.is_closed() {
             return Err(Error::closed());

@@ -11,6 +11,7 @@ mod export;
 mod fork;
 mod import;
 mod label;
+mod mailbox;
 mod outbox;
 mod pending;
 mod repair;
@@ -57,6 +58,7 @@ pub(crate) enum SessionCommand {
     Append(append::Args),
     Pending(pending::Args),
     Outbox(outbox::Args),
+    Mailbox(mailbox::Args),
     Fork(fork::Args),
     Checkpoint(checkpoint::Args),
     Rewind(rewind::Args),
@@ -116,6 +118,7 @@ impl SessionCommand {
             Self::Repair(args) => args.access(),
             Self::Pending(args) => args.access(),
             Self::Outbox(args) => args.access(),
+            Self::Mailbox(args) => args.access(),
             Self::Fork(_)
             | Self::Checkpoint(_)
             | Self::Rewind(_)
@@ -148,6 +151,7 @@ impl SessionCommand {
             Self::Append(args) => append::run(args, session, out).await,
             Self::Pending(args) => pending::run(args, session, out).await,
             Self::Outbox(args) => outbox::run(args, session, out).await,
+            Self::Mailbox(args) => mailbox::run(args, session, out).await,
             Self::Fork(args) => fork::run(args, session, out).await,
             Self::Checkpoint(args) => checkpoint::run(args, session, out).await,
             Self::Rewind(args) => rewind::run(args, session, out).await,

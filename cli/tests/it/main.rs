@@ -14,6 +14,7 @@ mod demo;
 mod events;
 mod given;
 mod imports;
+mod mailbox;
 mod outbox;
 mod pending;
 mod removal;

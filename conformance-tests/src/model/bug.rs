@@ -221,6 +221,10 @@ bugs! {
     RowKeyFreedEarly = "outbox::a_key_is_taken_until_its_row_is_purged",
     /// A claim of a row is settled with any token.
     RowTokenIgnored = "outbox::without_the_token_nothing_changes",
+    /// Who claims waits behind the claim, and takes it along if it is dropped there.
+    ClaimKept = "mailbox::a_claim_that_nobody_received_is_given_back",
+    /// The same of the outbox.
+    RowClaimKept = "outbox::a_claim_that_nobody_received_is_given_back",
     /// A row whose lease is just over is not given out.
     RowLeaseEndsLate = "outbox::a_lease_that_is_over_frees_the_row",
     /// A lost lease uses up no attempt.

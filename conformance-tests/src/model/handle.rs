@@ -130,6 +130,13 @@ impl Handle {
         })
     }
 
+    /// Lets other tasks run, if the store has this bug.
+    pub(in crate::model) async fn wait_if(&self, bug: Bug) {
+        if self.shared.bug == Some(bug) {
+            step_aside().await;
+        }
+    }
+
     /// An append whose events nobody sees before it returns, though those behind them are seen.
     async fn append_unseen(&self, request: AppendEvents) -> Result<AppendedEvents> {
         let sealer = (&self.tenant, self.shared.cursors.key());

@@ -313,7 +313,9 @@ pub(super) fn leave(tenant: &mut Tenant, commit: &Commit, setting: &Setting<'_>)
 #[async_trait]
 impl OutboxStore for Handle {
     async fn claim_outbox(&self, request: ClaimOutbox) -> Result<ClaimedOutbox> {
-        self.write(|tenant, setting| claim(tenant, &request, &setting))
+        let claimed = self.write(|tenant, setting| claim(tenant, &request, &setting));
+        self.wait_if(Bug::RowClaimKept).await;
+        claimed
     }
 
     async fn extend_outbox(&self, request: ExtendOutbox) -> Result<Timestamp> {

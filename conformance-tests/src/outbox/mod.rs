@@ -1,5 +1,6 @@
 //! Cases of the outbox (OB).
 
+mod cancel;
 mod claim;
 mod commit;
 mod draft;
@@ -36,6 +37,7 @@ macro_rules! outbox {
             claim: lost_leases_use_up_attempts ["OB-6"] [Time];
             claim: nothing_is_given_out_before_its_time ["OB-4", "OB-9"] [Time];
             claim: final_rows_are_never_claimed ["OB-10"] [Time];
+            cancel: a_claim_that_nobody_received_is_given_back ["PR-11"] [];
             settle: settlements_end_an_attempt ["OB-7"] [];
             settle: without_the_token_nothing_changes ["OB-7", "OB-8"] [];
             settle: attempts_run_out ["OB-6"] [Time];

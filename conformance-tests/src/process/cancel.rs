@@ -92,7 +92,7 @@ async fn swept(given: &Given, sweep: Sweep, in_order: bool) -> Verdict {
         if sweep.exists {
             a_parent(given, &t, &format!("child-{polls}")).await?;
         }
-        let ended = cut((sweep.make)(&stores, t.clone()), polls).await?;
+        let ended = cut((sweep.make)(&stores, t.clone()), polls).await?.is_some();
         let seen = shown(&stores, &t).await?;
         tokio::time::sleep(LITTLE_LATER).await;
         let later = shown(&stores, &t).await?;

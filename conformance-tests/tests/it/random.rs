@@ -8,9 +8,11 @@ conformance_tests::model!(crate::fixture());
 /// closed handles, hostile ids, a cursor of another list or from before a trim, a subscription that begins in between,
 /// or a time that is hit to the millisecond; and the last two, which want families of threads that so few histories do
 /// not build.
-const OUT_OF_SIGHT: [Bug; 17] = [
+const OUT_OF_SIGHT: [Bug; 19] = [
     Bug::GuardOutsideTheLock,
     Bug::EventsSeenLater,
+    Bug::ClaimKept,
+    Bug::RowClaimKept,
     Bug::InputsOneByOne,
     Bug::DetachBeforeDeletion,
     Bug::RefusalRollsBack,

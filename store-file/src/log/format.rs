@@ -130,7 +130,8 @@ fn close(out: &mut Vec<u8>, from: usize) -> u32 {
     crc
 }
 
-fn span(offset: u64, line: &[u8]) -> Span {
+/// A line of a log.
+pub(super) fn span(offset: u64, line: &[u8]) -> Span {
     Span { offset, len: u32::try_from(line.len()).unwrap_or(u32::MAX), crc: crc32c::crc32c(line) }
 }
 

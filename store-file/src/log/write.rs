@@ -2,11 +2,11 @@
 
 use std::{io, sync::Arc};
 
-use store_core::Result;
+use store_core::{Result, length};
 
 use super::{
-    Position,
-    format::{Placed, encode_group, seal},
+    Position, Span,
+    format::{Placed, encode_group, seal, span},
 };
 use crate::vfs::{FilePath, Open, Vfs, VfsFile};
 
@@ -152,6 +152,12 @@ impl Batch {
         let placed = encode_group(&mut self.bytes, self.end, self.synced, lines, fields)?;
         self.end = placed.end;
         Ok(placed)
+    }
+
+    /// Where a line of the next group will be that has so many bytes of others before it.
+    #[must_use]
+    pub fn place(&self, before: usize, line: &str) -> Span {
+        span(self.end.offset + length(before), line.as_bytes())
     }
 
     /// Whether no group was added.

@@ -61,8 +61,8 @@ impl MailboxProducer for Tenant {
 #[async_trait]
 impl MailboxConsumer for Tenant {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
-        match self.ask_mailbox(None, MailboxAsk::Claim(request)).await? {
-            MailboxAnswer::Claimed(claims) => Ok(claims),
+        match self.ask_mailbox(None, MailboxAsk::Claim(request, self.give_back(log_id()?))).await? {
+            MailboxAnswer::Claimed(claims) => claims.received().ok_or_else(Error::closed),
             _ => Err(Error::closed()),
         }
     }

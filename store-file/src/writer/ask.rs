@@ -53,6 +53,11 @@ impl Ask {
         }
     }
 
+    /// Whether it ends work, and nothing else.
+    pub(super) const fn settles(&self) -> bool {
+        matches!(self, Self::Outbox(OutboxAsk::Settle(_)) | Self::Mailbox(MailboxAsk::Settle(_)))
+    }
+
     /// What other logs may be written about at the same time, as `rows` tell it.
     pub(super) fn resources(&self, rows: &impl Walk, key: &LogKey) -> Result<BTreeSet<Resource>> {
         let (tenant, thread, _) = key;

@@ -15,11 +15,15 @@ use store_core::{
     mailbox::{self, ClaimOne, Found, MailboxChange, MailboxPlan, ReclaimedAs, Unreadable},
 };
 
-use super::{Answer, How, Round};
+use super::{Answer, BATCH_BYTES, How, Round};
 use crate::{
     codec::damaged,
     dispatches::{MailboxRows, MailboxTable, check},
-    fold::mailbox::{turn, turn_all},
+    fold::{
+        self,
+        mailbox::{turn, turn_all},
+    },
+    give_back::{GiveBack, OnTheWay},
     held::{Held, Resource},
     index::Direction,
     line::{CommitLine, DispatchLine, Line, MailboxLine, mailbox_lines},
@@ -39,7 +43,7 @@ pub(crate) enum MailboxAsk {
     Enqueue(Vec<NewDispatch>),
     Cancel(DispatchId),
     Interrupt(Interrupt),
-    Claim(ClaimRequest),
+    Claim(ClaimRequest, GiveBack),
     Extend(ClaimRef, Duration),
     Start(ClaimRef, InstanceId),
     Settle(Vec<(ClaimRef, Settlement)>),
@@ -54,12 +58,26 @@ pub(crate) enum MailboxAnswer {
     Enqueued(Vec<Result<Enqueued>>),
     Dispatch(Box<Dispatch>),
     Interrupted(Interrupted),
-    Claimed(Claims),
+    Claimed(OnTheWay<Claims>),
     Held(DispatchClaim),
     Settled(Vec<Result<Settled>>),
     Reclaimed(Reclaimed),
     Purged(Purged),
     Requeued(Vec<(DispatchId, Result<Dispatch>)>),
+}
+
+/// The lines of a group that is being made: each is worked in at once.
+#[derive(Debug, Default)]
+pub(super) struct OpenGroup {
+    texts: Vec<String>,
+    bytes: usize,
+}
+
+impl OpenGroup {
+    fn push(&mut self, text: String) {
+        self.bytes += text.len() + 1;
+        self.texts.push(text);
+    }
 }
 
 impl MailboxAsk {
@@ -72,8 +90,8 @@ impl MailboxAsk {
         match self {
             Self::Enqueue(dispatches) => Ok(dispatches.iter().map(|new| new.thread.clone()).collect()),
             Self::Interrupt(request) => Ok(BTreeSet::from([request.thread.clone()])),
-            Self::Claim(ClaimRequest { thread: Some(thread), .. }) => Ok(BTreeSet::from([thread.clone()])),
-            Self::Claim(request) => of(&request.dispatch.iter().collect::<Vec<_>>()),
+            Self::Claim(ClaimRequest { thread: Some(thread), .. }, _) => Ok(BTreeSet::from([thread.clone()])),
+            Self::Claim(request, _) => of(&request.dispatch.iter().collect::<Vec<_>>()),
             Self::Cancel(id) => of(&[id]),
             Self::Extend(claim, _) | Self::Start(claim, _) => of(&[&claim.dispatch]),
             Self::Settle(settlements) => of(&settlements.iter().map(|(claim, _)| &claim.dispatch).collect::<Vec<_>>()),
@@ -89,43 +107,57 @@ impl MailboxAsk {
 
 impl Round<'_> {
     /// Decides about mailboxes, and writes what that changes.
+    ///
+    /// What a call changes is one group, unless it is very large.
     pub(super) fn mailbox(&mut self, ask: &MailboxAsk, held: &mut Held<'_>, now: Timestamp) -> Result<Answer> {
         check(self.shared, &self.key.0)?;
         // Commits may have settled something since it was read.
         self.staged.forget_found();
-        let answer = match ask {
+        let decided = self.decide(ask, held, now).and_then(|answer| self.close_group(now).map(|()| answer));
+        // What was decided and does not come into the log must not show.
+        self.broken |= decided.is_err() && self.open.bytes > 0;
+        self.open = OpenGroup::default();
+        Ok(Answer::Mailbox(Box::new(decided??)))
+    }
+
+    /// A refusal may change something, too; nothing comes into the log of what ends otherwise.
+    fn decide(&mut self, ask: &MailboxAsk, held: &mut Held<'_>, now: Timestamp) -> Result<Result<MailboxAnswer>> {
+        Ok(Ok(match ask {
             MailboxAsk::Enqueue(dispatches) => {
                 mailbox::check_requests(dispatches.len(), &self.shared.limits)?;
                 let one = |new| self.change(now, |view, setting| mailbox::enqueue(view, new, setting));
-                MailboxAnswer::Enqueued(dispatches.iter().map(one).collect())
+                MailboxAnswer::Enqueued(dispatches.iter().map(one).collect::<Result<_>>()?)
             }
             MailboxAsk::Cancel(id) => {
                 let dispatch = self.change_whole(now, |view, setting| mailbox::cancel(view, id, setting))?;
-                MailboxAnswer::Dispatch(Box::new(dispatch))
+                return Ok(dispatch.map(|dispatch| MailboxAnswer::Dispatch(Box::new(dispatch))));
             }
             MailboxAsk::Interrupt(request) => {
                 let interrupted = self.change(now, |view, setting| mailbox::interrupt(view, request, setting))?;
-                MailboxAnswer::Interrupted(interrupted)
+                return Ok(interrupted.map(MailboxAnswer::Interrupted));
             }
-            MailboxAsk::Claim(request) => MailboxAnswer::Claimed(self.claim(request, held, now)?),
+            MailboxAsk::Claim(request, back) => {
+                MailboxAnswer::Claimed(OnTheWay::new(self.claim(request, held, now)?, back.clone()))
+            }
             MailboxAsk::Extend(claim, by) => {
-                MailboxAnswer::Held(self.change(now, |view, setting| mailbox::extend(view, claim, *by, setting))?)
+                let extended = self.change(now, |view, setting| mailbox::extend(view, claim, *by, setting))?;
+                return Ok(extended.map(MailboxAnswer::Held));
             }
             MailboxAsk::Start(claim, instance) => {
-                MailboxAnswer::Held(self.change(now, |view, setting| mailbox::start(view, claim, instance, setting))?)
+                let started = self.change(now, |view, setting| mailbox::start(view, claim, instance, setting))?;
+                return Ok(started.map(MailboxAnswer::Held));
             }
             MailboxAsk::Settle(settlements) => {
                 mailbox::check_requests(settlements.len(), &self.shared.limits)?;
                 let one = |(claim, settlement): &(ClaimRef, Settlement)| {
                     self.change(now, |view, setting| mailbox::settle(view, claim, settlement, setting))
                 };
-                MailboxAnswer::Settled(settlements.iter().map(one).collect())
+                MailboxAnswer::Settled(settlements.iter().map(one).collect::<Result<_>>()?)
             }
             MailboxAsk::Reclaim(limit) => MailboxAnswer::Reclaimed(self.reclaim(*limit, held, now)?),
             MailboxAsk::Purge(request) => MailboxAnswer::Purged(self.purge(request, held, now)?),
             MailboxAsk::Requeue(request) => MailboxAnswer::Requeued(self.requeue(request, held, now)?),
-        };
-        Ok(Answer::Mailbox(Box::new(answer)))
+        }))
     }
 
     /// What decides about mailboxes looks at.
@@ -133,15 +165,14 @@ impl Round<'_> {
         MailboxTable::new(&self.staged, self.shared, &self.key.0).beside(self.log, &self.unwritten).claiming(now)
     }
 
-    /// Makes one decision, and writes it.
+    /// Makes one decision, which may be a refusal, and puts what it changes into the group.
     fn change<T>(
         &mut self,
         now: Timestamp,
         decide: impl FnOnce(&MailboxTable<'_, Staged<'_>>, Setting<'_>) -> Result<MailboxChange<T>>,
-    ) -> Result<T> {
-        let change = decide(&self.table(now)?, self.setting(now))?;
-        self.put_plan(change.plan, now)?;
-        change.answer
+    ) -> Result<Result<T>> {
+        let decided = decide(&self.table(now)?, self.setting(now));
+        self.put_change(decided, now)
     }
 
     /// The same where the answer shows a dispatch with its payload.
@@ -149,10 +180,21 @@ impl Round<'_> {
         &mut self,
         now: Timestamp,
         decide: impl FnOnce(&MailboxTable<'_, Staged<'_>>, Setting<'_>) -> Result<MailboxChange<T>>,
-    ) -> Result<T> {
-        let change = decide(&self.table(now)?.with_payloads(), self.setting(now))?;
-        self.put_plan(change.plan, now)?;
-        change.answer
+    ) -> Result<Result<T>> {
+        let decided = decide(&self.table(now)?.with_payloads(), self.setting(now));
+        self.put_change(decided, now)
+    }
+
+    fn put_change<T>(&mut self, decided: Result<MailboxChange<T>>, now: Timestamp) -> Result<Result<T>> {
+        match decided {
+            Ok(change) => {
+                if let Some(plan) = change.plan {
+                    self.put_plan(*plan, now)?;
+                }
+                Ok(change.answer)
+            }
+            Err(error) => Ok(Err(error)),
+        }
     }
 
     /// Writes what a commit that makes no thread leaves behind: a claim number, and the end of a claim.
@@ -170,22 +212,41 @@ impl Round<'_> {
         Ok(())
     }
 
-    fn put_plan(&mut self, plan: Option<Box<MailboxPlan>>, now: Timestamp) -> Result<()> {
-        let Some(plan) = plan else { return Ok(()) };
+    fn put_plan(&mut self, plan: MailboxPlan, now: Timestamp) -> Result<()> {
         let is_made = self.staged.number(&table::mailbox_made(&self.key.0))?.is_some();
         let new = plan.dispatches.iter().filter(|stored| stored.is_new());
         let payloads: Vec<_> =
             new.filter_map(|stored| Some((stored.id().clone(), stored.body.payload.clone()?))).collect();
         let made = if is_made { None } else { Some(Line::MailboxMade(self.staged.claims(&self.key.0, now)?)) };
-        let lines: Vec<Line> = made.into_iter().chain(mailbox_lines(*plan)).collect();
-        self.put_mailbox(lines, now)?;
+        let lines: Vec<Line> = made.into_iter().chain(mailbox_lines(plan)).collect();
+        self.put_lines(lines, now)?;
         self.unwritten.payloads.extend(payloads);
         Ok(())
     }
 
-    fn put_mailbox(&mut self, lines: Vec<Line>, now: Timestamp) -> Result<()> {
-        let texts: Vec<String> = lines.iter().map(Line::encode).collect();
-        self.group(0, lines, &texts, CommitLine { time: now, updated_at: now, ..CommitLine::default() })
+    /// Works lines into what comes next, and puts them into the group.
+    fn put_lines(&mut self, lines: Vec<Line>, now: Timestamp) -> Result<()> {
+        let owner = self.owner(0)?;
+        for line in lines {
+            let text = line.encode();
+            let batch = self.batch.as_ref().ok_or_else(Error::closed)?;
+            let span = batch.place(self.open.bytes, &text);
+            self.open.push(text);
+            fold::mailbox::line(&mut self.staged, &owner, (&line, span))?;
+        }
+        if self.open.bytes > BATCH_BYTES { self.close_group(now) } else { Ok(()) }
+    }
+
+    /// Adds the group to the batch, if it has anything.
+    fn close_group(&mut self, now: Timestamp) -> Result<()> {
+        let OpenGroup { texts, .. } = std::mem::take(&mut self.open);
+        if texts.is_empty() {
+            return Ok(());
+        }
+        let commit = CommitLine { time: now, updated_at: now, ..CommitLine::default() };
+        let put = self.group(0, Vec::new(), &texts, commit);
+        self.broken |= put.is_err();
+        put
     }
 
     fn claim(&mut self, request: &ClaimRequest, held: &mut Held<'_>, now: Timestamp) -> Result<Claims> {
@@ -204,7 +265,7 @@ impl Round<'_> {
         };
         let mut claims = Claims::default();
         match named {
-            Some(thread) => match self.claim_of(&thread, one, now)? {
+            Some(thread) => match self.claim_of(&thread, one, now)?? {
                 Found::Claimed(claimed) => claims.claimed.push(claimed),
                 Found::Nothing(missed) => claims.missed = missed,
             },
@@ -213,7 +274,7 @@ impl Round<'_> {
         Ok(claims)
     }
 
-    fn claim_of(&mut self, thread: &ThreadId, one: ClaimOne<'_>, now: Timestamp) -> Result<Found> {
+    fn claim_of(&mut self, thread: &ThreadId, one: ClaimOne<'_>, now: Timestamp) -> Result<Result<Found>> {
         turn(&mut self.staged, &self.key.0, thread, now)?;
         self.change_whole(now, |view, setting| mailbox::claim(view, thread, one, setting))
     }
@@ -231,7 +292,7 @@ impl Round<'_> {
         let mut may = |thread: &ThreadId| held.take(Resource::Mailbox(thread.clone()), false);
         for thread in lapsed(&self.staged, &tenant, now, LAPSES)? {
             if may(&thread) {
-                self.change(now, |view, setting| mailbox::lapse(view, &thread, setting))?;
+                self.change(now, |view, setting| mailbox::lapse(view, &thread, setting))??;
             }
         }
         turn_all(&mut self.staged, &tenant, now, &mut may)?;
@@ -244,11 +305,11 @@ impl Round<'_> {
             if !may(&thread) {
                 continue;
             }
-            match self.claim_of(&thread, one, now) {
+            match self.claim_of(&thread, one, now)? {
                 Ok(Found::Claimed(claimed)) => claims.claimed.push(claimed),
                 Ok(Found::Nothing(_)) => {}
                 // Nothing of it was changed (MB-55).
-                Err(error) if error.kind() == store_core::ErrorKind::Corrupt && !self.broken => {
+                Err(error) if error.kind() == store_core::ErrorKind::Corrupt => {
                     claims.unreadable.push(Unreadable::new(thread, error));
                 }
                 Err(error) => return Err(error),
@@ -264,7 +325,7 @@ impl Round<'_> {
             if !held.take(Resource::Mailbox(thread.clone()), false) {
                 continue;
             }
-            match self.change(now, |view, setting| mailbox::lapse(view, &thread, setting))? {
+            match self.change(now, |view, setting| mailbox::lapse(view, &thread, setting))?? {
                 Some(ReclaimedAs::Requeued(id)) => reclaimed.requeued.push(id),
                 Some(ReclaimedAs::DeadLettered(id)) => reclaimed.dead_lettered.push(id),
                 Some(ReclaimedAs::Superseded(id)) => reclaimed.superseded.push(id),
@@ -283,7 +344,7 @@ impl Round<'_> {
         let mut removed = 0;
         for id in &ids {
             if self.holds(held, id)? {
-                let gone = self.change(now, |view, setting| mailbox::purge(view, id, request.before, setting))?;
+                let gone = self.change(now, |view, setting| mailbox::purge(view, id, request.before, setting))??;
                 removed += u64::from(gone);
             }
         }
@@ -306,7 +367,7 @@ impl Round<'_> {
         let mut requeued = Vec::with_capacity(ids.len());
         for id in ids {
             let answer = match self.holds(held, &id) {
-                Ok(true) => self.change_whole(now, |view, setting| mailbox::requeue(view, &id, setting)),
+                Ok(true) => self.change_whole(now, |view, setting| mailbox::requeue(view, &id, setting))?,
                 Ok(false) => Err(Error::unavailable("its thread is being written to")),
                 Err(error) => Err(error),
             };
@@ -329,7 +390,8 @@ fn settle_alone(shared: &Shared, tenant: &TenantId, plan: MailboxPlan, now: Time
     let mut loaded = guard(&slot);
     let mut round = Round::new(shared, &key);
     round.load(&mut loaded)?;
-    round.put_plan(Some(Box::new(plan)), now)?;
+    round.put_plan(plan, now)?;
+    round.close_group(now)?;
     round.write(&mut loaded).map_err(super::Failed::into_error)
 }
 
@@ -358,6 +420,8 @@ pub(crate) fn move_states(shared: &Shared, key: &LogKey, from: u64, ids: &[Dispa
         return Ok(());
     }
     lines.extend(threads.into_iter().map(|(thread, mailbox)| Line::Mailbox(Box::new(MailboxLine { thread, mailbox }))));
-    round.put_mailbox(lines, shared.time.now())?;
+    let now = shared.time.now();
+    round.put_lines(lines, now)?;
+    round.close_group(now)?;
     round.write(&mut loaded).map_err(super::Failed::into_error)
 }

@@ -3,6 +3,7 @@
 mod answer;
 mod ask;
 mod events;
+mod load;
 mod mailbox;
 mod outbox;
 mod queue;
@@ -24,6 +25,7 @@ pub(crate) use self::{
     answer::Answer,
     ask::{Ask, Wanted},
     events::append_to,
+    load::load,
     mailbox::{MailboxAnswer, MailboxAsk, move_states},
     outbox::{OutboxAnswer, OutboxAsk, move_rows},
 };
@@ -88,6 +90,8 @@ enum How {
     AsAsked,
     /// Before they show.
     Durable,
+    /// As the store was asked to; they may use the reserve, so that work can be ended on a full disk (FI-7).
+    Settles,
     /// Before they show: they take the place of others that go then. They may use the reserve, as that makes space.
     Moves,
 }
@@ -100,6 +104,8 @@ struct Round<'a> {
     told: Told,
     log: Option<u64>,
     batch: Option<Batch>,
+    /// What a call of the mailbox changes.
+    open: mailbox::OpenGroup,
     /// A log that has to be made for the first group.
     fresh: Option<LogWriter>,
     /// Up to where the log is durable without this round.
@@ -120,6 +126,7 @@ impl<'a> Round<'a> {
             told: Told::default(),
             log: None,
             batch: None,
+            open: mailbox::OpenGroup::default(),
             fresh: None,
             synced: 0,
             loaded: false,
@@ -151,6 +158,8 @@ impl<'a> Round<'a> {
             let full = self.batch.as_ref().is_some_and(|batch| batch.len() > BATCH_BYTES);
             // A trim looks at what is in the index.
             let alone = matches!(request.body.ask, Ask::Trim(_));
+            // Only what ends work may use the reserve.
+            let alone = alone || (self.how == How::Settles && !request.body.ask.settles());
             if later && (full || alone || (request.body.ask.needs_family() && !family)) {
                 break;
             }
@@ -191,6 +200,9 @@ impl<'a> Round<'a> {
         // The request before may have failed to make a log or to write a fact.
         self.shared.check_sound()?;
         let now = self.shared.time.now();
+        if ask.settles() && self.how == How::AsAsked && self.is_clean() {
+            self.how = How::Settles;
+        }
         match ask {
             Ask::Commit(commit) => self.commit(commit, now),
             Ask::Create(new) => self.create(new, now),
@@ -425,7 +437,7 @@ impl<'a> Round<'a> {
 
     /// Whether its groups are durable before they show.
     fn syncs(&self) -> bool {
-        self.how != How::AsAsked || self.shared.config.durability == Durability::Sync
+        matches!(self.how, How::Durable | How::Moves) || self.shared.config.durability == Durability::Sync
     }
 
     fn append(self, batch: &Batch, log: u64, writer: Option<LogWriter>) -> Result<Loaded> {
@@ -436,7 +448,10 @@ impl<'a> Round<'a> {
         let mut writer = writer.ok_or_else(Error::closed)?;
         let is_new = shared.index.log_row(log)?.is_none();
         let bytes = store_core::length(batch.len());
-        let room = if how == How::Moves { shared.make_room(bytes) } else { shared.check_space(bytes) };
+        let room = match how {
+            How::Settles | How::Moves => shared.make_room(bytes),
+            How::AsAsked | How::Durable => shared.check_space(bytes),
+        };
         let appended = match room {
             Ok(()) => writer.append(batch),
             Err(source) => Err(AppendError::Refused(source)),
@@ -459,33 +474,6 @@ impl<'a> Round<'a> {
         shared.show(staged).map_err(|error| Error::commit_unknown(None).with_source(error))?;
         Ok(Loaded { told, log: Some((log, writer)) })
     }
-}
-
-/// A thread from the index, its log open and compared.
-pub(crate) fn load(shared: &Shared, key: &LogKey) -> Result<Loaded> {
-    let (tenant, thread, part) = key;
-    if *part == Part::Events {
-        shared.check_damage(tenant, thread)?;
-        let log = match shared.index.event_log(tenant, thread)? {
-            Some(log) => Some((log, writer_of(shared, log)?)),
-            None => None,
-        };
-        return Ok(Loaded { told: Told::default(), log });
-    }
-    let row = shared.thread_row(&shared.index, tenant, thread)?;
-    let id = shared.index.id_record(tenant, thread, row.as_ref().map(|row| &row.stored))?;
-    let Some(row) = row else { return Ok(Loaded { told: Told { stored: None, id }, log: None }) };
-    let writer = writer_of(shared, row.log)?;
-    Ok(Loaded { told: Told { stored: Some(row.stored), id }, log: Some((row.log, writer)) })
-}
-
-/// The end of a log that the index knows, after it was compared with the file.
-fn writer_of(shared: &Shared, log: u64) -> Result<LogWriter> {
-    let row = shared.index.log_row(log)?.ok_or_else(|| crate::codec::damaged("log"))?;
-    let path = Shared::log_path(&row.tenant, &row.thread, row.generation)?;
-    let file = shared.files.open(&path).map_err(|source| crate::shared::missing(&path, source))?;
-    shared.check_log(log, &*file, &path)?;
-    Ok(LogWriter::resume(file, row.end).synced_to(row.synced, path.parent()))
 }
 
 /// The thread as callers see it.

@@ -10,6 +10,7 @@ use store_core::{
 use super::{Answer, How, Round};
 use crate::{
     codec::Rows,
+    give_back::{GiveBack, OnTheWay},
     held::Resource,
     line::{self, CommitLine, Line, OutboxLine},
     rows::OutboxTable,
@@ -20,7 +21,7 @@ use crate::{
 /// What the outbox of a tenant is asked for.
 #[derive(Debug)]
 pub(crate) enum OutboxAsk {
-    Claim(ClaimOutbox),
+    Claim(ClaimOutbox, GiveBack),
     Extend(ExtendOutbox),
     Settle(Vec<SettleOutbox>),
     Requeue(RequeueOutbox),
@@ -30,7 +31,7 @@ pub(crate) enum OutboxAsk {
 /// What became of it.
 #[derive(Debug)]
 pub(crate) enum OutboxAnswer {
-    Claimed(ClaimedOutbox),
+    Claimed(OnTheWay<ClaimedOutbox>),
     Extended(Timestamp),
     Settled(Vec<Result<OutboxStatus>>),
     Requeued(Vec<Requeued>),
@@ -49,7 +50,8 @@ impl Round<'_> {
         let setting = self.setting(now);
         let mut table = OutboxTable::of(&mut self.staged, &self.key.0, self.shared);
         let answer = match ask {
-            OutboxAsk::Claim(request) => outbox::claim(&mut table, request, setting).map(OutboxAnswer::Claimed),
+            OutboxAsk::Claim(request, back) => outbox::claim(&mut table, request, setting)
+                .map(|claimed| OutboxAnswer::Claimed(OnTheWay::new(claimed, back.clone()))),
             OutboxAsk::Extend(request) => outbox::extend(&mut table, request, setting).map(OutboxAnswer::Extended),
             OutboxAsk::Settle(requests) => {
                 outbox::settle(&mut table, requests.clone(), setting).map(OutboxAnswer::Settled)

@@ -130,7 +130,8 @@ fn an_error_at_any_call_of_the_disk_is_told_and_takes_nothing() {
                 check_poisoned(&faulty, store, &played, &reference);
                 ("removals unknown, the store poisoned", played)
             }
-            (None, Some(Asked::Remove)) => ("removals left for later", played),
+            // So is what has to be moved before.
+            (None, Some(Asked::Remove | Asked::Make)) => ("removals left for later", played),
             (None, None) if wait(store.close()).is_err() => ("closes failed", played),
             // Calls that are made together need fewer of the disk.
             (None, None) if faulty.disk.calls() <= call => break,

@@ -1,5 +1,5 @@
-//! Claims and interrupts beside much that is queued, and beside the same with little: on other threads, on the same one,
-//! ended (MB-28), and after many claims.
+//! Claims and interrupts beside much that is queued, and beside the same with little: on other threads, on the same
+//! one, ended (MB-28), and after many claims.
 
 use std::{sync::Arc, time::Duration};
 
@@ -34,14 +34,6 @@ enum Beside {
 
 impl Beside {
     const ALL: [Self; 3] = [Self::Others, Self::Same, Self::Ended];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Others => "others",
-            Self::Same => "same",
-            Self::Ended => "ended",
-        }
-    }
 
     /// What is done in turns.
     const fn steps(self) -> &'static [&'static str] {

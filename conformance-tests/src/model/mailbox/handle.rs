@@ -11,7 +11,7 @@ use store_core::{
 };
 
 use super::settle;
-use crate::model::{commit::Setting, handle::Handle};
+use crate::model::{Bug, commit::Setting, handle::Handle};
 
 #[async_trait]
 impl MailboxProducer for Handle {
@@ -34,7 +34,9 @@ impl MailboxProducer for Handle {
 #[async_trait]
 impl MailboxConsumer for Handle {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
-        self.write(|tenant, setting| tenant.mail.claim(&request, &setting))
+        let claims = self.write(|tenant, setting| tenant.mail.claim(&request, &setting));
+        self.wait_if(Bug::ClaimKept).await;
+        claims
     }
 
     async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim> {

@@ -1,0 +1,61 @@
+//! `mailbox enqueue`: one dispatch for a run of a thread.
+
+use std::time::Duration;
+
+use agentstore::{DedupeKey, DispatchId, Error, Json, NewDispatch, RunId, ThreadId, When};
+
+use super::Ending;
+use crate::{args, failure::Result, output::Output, session::Session, text};
+
+/// Queue work for a run of a thread, which need not exist yet
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore mailbox enqueue t-42 --run run-7\n  \
+    agentstore mailbox enqueue t-42 --run run-8 --payload '{\"task\":\"index\"}' --in 10m --key index")]
+pub(super) struct Args {
+    /// The thread
+    thread: ThreadId,
+    /// The run that it is for
+    #[arg(long)]
+    run: RunId,
+    /// What its worker has to know
+    #[arg(long, value_name = "JSON", value_parser = payload)]
+    payload: Option<Json>,
+    /// The id of the dispatch, so that the same enqueue can be repeated safely; generated if not given
+    #[arg(long, value_name = "ID")]
+    id: Option<DispatchId>,
+    /// Refuse it while another dispatch of the thread with this key is not over
+    #[arg(long, value_name = "KEY")]
+    key: Option<DedupeKey>,
+    /// 0 comes first
+    #[arg(long, default_value_t = 128, value_name = "0-255")]
+    priority: u8,
+    /// Give it out after this time only
+    #[arg(long = "in", value_name = "TIME", value_parser = args::age)]
+    delay: Option<Duration>,
+    /// How many failures and lost leases make it a dead letter
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    max_attempts: u32,
+}
+
+fn payload(text: &str) -> std::result::Result<Json, Error> {
+    Json::parse(text)
+}
+
+pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let mut new = NewDispatch::new(args.thread, args.run).with_priority(args.priority);
+    (new.id, new.payload, new.dedupe_key) = (args.id, args.payload, args.key);
+    new = new.available(args.delay.map_or(When::Now, When::In)).with_max_attempts(args.max_attempts);
+    let mut answers = session.mailbox()?.enqueue(vec![new]).await?;
+    let queued = answers.pop().ok_or_else(|| Error::unavailable("the mailbox gave no answer"))??;
+    if out.json() {
+        out.document(&queued)?;
+        return Ok(Ending::Good);
+    }
+    let again = if queued.deduplicated { " (it was there already)" } else { "" };
+    let (id, thread) = (text::safe(queued.id.as_str()), text::safe(queued.thread.as_str()));
+    out.line(format!(
+        "queued dispatch {id} for thread {thread}, not before {}{again}",
+        text::time(queued.available_at)
+    ))?;
+    Ok(Ending::Good)
+}

@@ -1,0 +1,56 @@
+//! `mailbox interrupt`: what is queued for a thread is not wanted any more.
+
+use agentstore::{Interrupt, InterruptKey, Interrupted, ThreadId};
+use serde_json::json;
+
+use super::Ending;
+use crate::{
+    failure::Result,
+    output::Output,
+    prompt,
+    session::Session,
+    text::{count, safe},
+};
+
+/// Take back all that is queued for a thread; who holds a claim of it can write nothing any more
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore mailbox interrupt t-42 --reason \"the user changed their mind\"\n  \
+    agentstore mailbox interrupt t-42 --key cancel-1 --yes")]
+pub(super) struct Args {
+    /// The thread
+    thread: ThreadId,
+    /// Why: what is taken back shows it
+    #[arg(long)]
+    reason: Option<String>,
+    /// The same key again gives the first answer
+    #[arg(long)]
+    key: Option<InterruptKey>,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+}
+
+pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let mailbox = session.mailbox()?;
+    let queued = mailbox.count_dispatches(Some(&args.thread)).await?.queued;
+    if queued > 0 {
+        let what = count(queued, "queued dispatch");
+        prompt::confirm(args.yes, &format!("Take back {what} of thread {}?", safe(args.thread.as_str())))?;
+    }
+    let mut request = Interrupt::new(args.thread);
+    (request.reason, request.key) = (args.reason, args.key);
+    let interrupted = mailbox.interrupt(request).await?;
+    if out.json() {
+        let Interrupted { epoch, superseded, claimed, at, deduplicated, .. } = interrupted;
+        out.document(&json!({
+            "epoch": epoch, "superseded": superseded, "claimed": claimed, "at": at, "deduplicated": deduplicated,
+        }))?;
+        return Ok(Ending::Good);
+    }
+    let again = if interrupted.deduplicated { " (done before with this key: this is the first answer)" } else { "" };
+    out.line(format!("took back {}, epoch {}{again}", count(interrupted.superseded, "dispatch"), interrupted.epoch))?;
+    if let Some(claimed) = &interrupted.claimed {
+        out.line(format!("dispatch {} is still held; its holder is refused from now on", safe(claimed.as_str())))?;
+    }
+    Ok(Ending::Good)
+}

@@ -1,0 +1,83 @@
+//! `mailbox list`: dispatches, and how many there are in each status.
+
+use agentstore::{Dispatch, DispatchCounts, DispatchFilter, DispatchQuery, DispatchStatus, ThreadId};
+use serde_json::{Value, json};
+
+use super::Ending;
+use crate::{
+    failure::Result,
+    output::{JsonList, Output},
+    pages,
+    session::Session,
+    text,
+};
+
+/// List dispatches, the oldest first, and count them by status
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore mailbox list\n  \
+    agentstore mailbox list --thread t-42 --status queued --status claimed\n  \
+    agentstore mailbox list --status dead_letter --json | jq .dispatches[].last_error")]
+pub(super) struct Args {
+    /// Dispatches of this thread only
+    #[arg(long)]
+    thread: Option<ThreadId>,
+    /// Dispatches in this status only: queued, claimed, acked, cancelled, superseded or dead_letter; may be given more
+    /// than once
+    #[arg(long = "status", value_name = "STATUS")]
+    statuses: Vec<DispatchStatus>,
+}
+
+pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let mailbox = session.mailbox()?;
+    let counts = mailbox.count_dispatches(args.thread.as_ref()).await?;
+    let mut filter = args.thread.map_or_else(DispatchFilter::default, DispatchFilter::of_thread);
+    filter.statuses = (!args.statuses.is_empty()).then_some(args.statuses);
+    let query = DispatchQuery::new(filter);
+    let found = pages::all(async |page| mailbox.list_dispatches(query.clone().with_page(page)).await).await?;
+    if out.json() {
+        let mut list = JsonList::begin(out, &json!({ "counts": document(&counts) }), "dispatches")?;
+        found.iter().try_for_each(|dispatch| list.item(dispatch))?;
+        list.end()?;
+        return Ok(Ending::Good);
+    }
+    if found.is_empty() {
+        out.line("the mailbox has no such dispatches")?;
+    } else {
+        print(&found, out)?;
+    }
+    out.line(out.style(sum(&counts)).dim())?;
+    Ok(Ending::Good)
+}
+
+/// The counts as JSON, with those that are none.
+pub(super) fn document(counts: &DispatchCounts) -> Value {
+    DispatchStatus::ALL.iter().map(|status| (status.name().to_owned(), Value::from(counts.of(*status)))).collect()
+}
+
+/// The counts in one line.
+pub(super) fn sum(counts: &DispatchCounts) -> String {
+    let DispatchCounts { queued, claimed, acked, cancelled, superseded, dead_letter, .. } = counts;
+    format!(
+        "{queued} queued, {claimed} claimed, {acked} acked, {cancelled} cancelled, {superseded} superseded, \
+         {dead_letter} given up"
+    )
+}
+
+fn print(found: &[Dispatch], out: &mut Output) -> Result<()> {
+    let mut table = out.table(&["dispatch", "thread", "run", "status", "priority", "failed", "not before", "why"]);
+    for dispatch in found {
+        let why = dispatch.reason.as_deref().or(dispatch.last_error.as_deref());
+        let worker = dispatch.claim.as_ref().map(|claim| format!("held by {}", claim.worker));
+        table.add_row([
+            text::line(dispatch.id.as_str(), out.id_width()),
+            text::line(dispatch.thread.as_str(), out.id_width()),
+            text::line(dispatch.run.as_str(), 20),
+            dispatch.status.name().to_owned(),
+            dispatch.priority.to_string(),
+            format!("{} of {}", dispatch.attempts, dispatch.max_attempts),
+            text::minute(dispatch.available_at),
+            text::line(worker.as_deref().or(why).unwrap_or_default(), 40),
+        ]);
+    }
+    out.print_table(table)
+}

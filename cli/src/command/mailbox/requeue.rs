@@ -1,0 +1,81 @@
+//! `mailbox requeue`: dead letters, to be tried again.
+
+use agentstore::{Dispatch, DispatchFilter, DispatchId, Requeue, ThreadId};
+use serde_json::json;
+
+use super::Ending;
+use crate::{
+    failure::Result,
+    output::Output,
+    prompt,
+    session::Session,
+    text::{count, safe},
+};
+
+/// The most that one call takes back.
+const STEP: u32 = 1_000;
+
+/// Take dead letters back, with all their attempts: those named, or all, or all of a thread
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  agentstore mailbox requeue d-17\n  agentstore mailbox requeue --thread t-42 --yes"
+)]
+pub(super) struct Args {
+    /// The dispatches; without any, every dead letter
+    dispatches: Vec<DispatchId>,
+    /// Those of this thread only
+    #[arg(long, conflicts_with = "dispatches")]
+    thread: Option<ThreadId>,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+}
+
+type Answer = (DispatchId, agentstore::Result<Dispatch>);
+
+pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let mailbox = session.mailbox()?;
+    let mut answers = Vec::new();
+    if args.dispatches.is_empty() {
+        let dead = mailbox.count_dispatches(args.thread.as_ref()).await?.dead_letter;
+        if dead > 0 {
+            prompt::confirm(args.yes, &format!("Take {} back?", count(dead, "dead letter")))?;
+        }
+        let filter = args.thread.map_or_else(DispatchFilter::default, DispatchFilter::of_thread);
+        loop {
+            let taken = mailbox.requeue(Requeue::matching(filter.clone(), STEP)).await?;
+            // What is refused stays, and would come again.
+            let is_over = taken.is_empty() || taken.iter().any(|(_, answer)| answer.is_err());
+            answers.extend(taken);
+            if is_over {
+                break;
+            }
+        }
+    } else {
+        for dispatches in args.dispatches.chunks(STEP as usize) {
+            answers.extend(mailbox.requeue(Requeue::ids(dispatches.iter().cloned())).await?);
+        }
+    }
+    print(answers, out)
+}
+
+fn print(answers: Vec<Answer>, out: &mut Output) -> Result<Ending> {
+    let (mut taken, mut refused) = (Vec::new(), Vec::new());
+    for (id, answer) in answers {
+        match answer {
+            Ok(_) => taken.push(id),
+            Err(error) => refused.push((id, error)),
+        }
+    }
+    let ending = if refused.is_empty() { Ending::Good } else { Ending::Bad };
+    if out.json() {
+        let refused: Vec<_> = refused.iter().map(|(id, error)| json!({ "dispatch": id, "error": error })).collect();
+        out.document(&json!({ "requeued": taken, "refused": refused }))?;
+        return Ok(ending);
+    }
+    for (id, error) in &refused {
+        out.line(format!("refused {}: {error}", safe(id.as_str())))?;
+    }
+    out.line(format!("requeued {}", count(agentstore::length(taken.len()), "dispatch")))?;
+    Ok(ending)
+}

@@ -1,0 +1,82 @@
+//! The mailbox: filled, listed, interrupted, taken back, purged.
+
+use agentstore::{ClaimRequest, Settlement, TenantId};
+use serde_json::json;
+
+use crate::given::{Store, at};
+
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+/// Claims what is ready, one of each thread, and settles it so.
+fn settle(store: &Store, settlement: &Settlement) -> usize {
+    wait(async {
+        let stores = agentstore::open(&format!("file:{}", store.path().display())).await.unwrap();
+        let mailbox = stores.mailbox(&TenantId::default_tenant()).unwrap();
+        let request = ClaimRequest::new("w".parse().unwrap(), std::time::Duration::from_secs(60)).up_to(9);
+        let held = mailbox.claim(request).await.unwrap().claimed;
+        let ends = held.iter().map(|held| (held.claim(), settlement.clone())).collect();
+        let ended = mailbox.settle(ends).await.unwrap();
+        assert!(ended.iter().all(Result::is_ok), "{ended:?}");
+        stores.close().await.unwrap();
+        held.len()
+    })
+}
+
+/// MB-1, MB-4, MB-11, MB-45, MB-50, MB-51
+#[test]
+fn the_mailbox_is_looked_after() {
+    let store = Store::new();
+    assert!(store.run(&["mailbox", "enqueue", "t", "--run", "r", "--in", "soon"]).code == 2);
+    let first = store.json(&["mailbox", "enqueue", "t", "--run", "r", "--id", "d-1", "--payload", r#"{"n":1.50}"#]);
+    assert_eq!((at(&first, "/id"), at(&first, "/deduplicated")), (&json!("d-1"), &json!(false)));
+    store.run(&["mailbox", "enqueue", "t", "--run", "r", "--payload", "{"]).failed(2, &["payload"]);
+    assert!(
+        store.run(&["mailbox", "enqueue", "t", "--run", "r", "--id", "d-2", "--key", "k"]).good().out.contains("d-2")
+    );
+    store.run(&["mailbox", "enqueue", "t", "--run", "r", "--id", "d-3", "--key", "k"]).failed(1, &["d-2"]);
+    store.json(&["mailbox", "enqueue", "u", "--run", "r", "--id", "d-4", "--in", "1h"]);
+    let all = store.json(&["mailbox", "list"]);
+    let counts = json!({"queued": 3, "claimed": 0, "acked": 0, "cancelled": 0, "superseded": 0, "dead_letter": 0});
+    assert_eq!((at(&all, "/counts"), at(&all, "/dispatches/0/payload/n")), (&counts, &json!(1.5)));
+    let said = store.run(&["mailbox", "list", "--thread", "t", "--status", "queued"]).good().out;
+    assert!(said.contains("d-2") && !said.contains("d-4") && said.contains("2 queued, 0 claimed"), "{said}");
+    assert!(store.run(&["mailbox", "list", "--thread", "none"]).good().out.contains("no such dispatches"));
+    store.run(&["mailbox", "list", "--status", "lost"]).failed(2, &["dispatch status"]);
+
+    let retry = Settlement::Retry { after: std::time::Duration::ZERO, error: "no network".to_owned() };
+    assert_eq!(settle(&store, &retry), 1);
+    let stats = store.json(&["mailbox", "stats"]);
+    assert_eq!(
+        (at(&stats, "/oldest/dispatch"), at(&stats, "/retries")),
+        (&json!("d-1"), &json!({"dispatches": 1, "failures": 1}))
+    );
+    let said = store.run(&["mailbox", "stats", "--thread", "t"]).good().out;
+    assert!(
+        said.contains("2 queued") && said.contains("dispatch d-1 of thread t") && said.contains("1 failure"),
+        "{said}"
+    );
+    let said = store.run(&["mailbox", "stats", "--thread", "none"]).good().out;
+    assert!(said.contains("nothing is queued") && said.contains("nothing that is queued or claimed"), "{said}");
+
+    assert_eq!(settle(&store, &Settlement::DeadLetter { error: "never".to_owned() }), 1);
+    store.run(&["mailbox", "requeue"]).failed(2, &["Take 1 dead letter back?", "--yes"]);
+    let taken = store.json(&["mailbox", "requeue", "--yes"]);
+    assert_eq!(taken, json!({"requeued": ["d-1"], "refused": []}));
+    let refused = store.run(&["mailbox", "requeue", "d-1", "d-9"]);
+    assert!(refused.code == 1 && refused.out.contains("refused d-9") && refused.out.contains("queued"), "{refused:?}");
+
+    store.run(&["mailbox", "interrupt", "t"]).failed(2, &["Take back 2 queued dispatches of thread t?", "--yes"]);
+    let interrupted = store.json(&["mailbox", "interrupt", "t", "--key", "k", "--reason", "changed", "--yes"]);
+    assert_eq!((at(&interrupted, "/superseded"), at(&interrupted, "/epoch")), (&json!(2), &json!(1)));
+    assert!(store.run(&["mailbox", "interrupt", "t", "--key", "k"]).good().out.contains("done before"));
+    let gone = store.json(&["mailbox", "list", "--status", "superseded"]);
+    assert_eq!(at(&gone, "/dispatches/1/reason"), &json!("changed"));
+
+    let dry = store.json(&["mailbox", "purge", "--older-than", "0s", "--dry-run"]);
+    assert_eq!((at(&dry, "/found"), at(&dry, "/removed")), (&json!(2), &json!(0)));
+    assert_eq!(at(&store.json(&["mailbox", "purge", "--yes"]), "/removed"), &json!(0));
+    assert_eq!(at(&store.json(&["mailbox", "purge", "--older-than", "0s", "--yes"]), "/removed"), &json!(2));
+    assert_eq!(at(&store.json(&["mailbox", "list"]), "/dispatches").as_array().unwrap().len(), 1);
+}

@@ -1,0 +1,68 @@
+//! Claims whose answer nobody received: they are given back (PR-11).
+
+use std::sync::Arc;
+
+use store_core::{ClaimedOutbox, Claims, OutboxSettlement, Settlement};
+
+use crate::{
+    flight,
+    shared::{LogKey, TenantState},
+    tenant::Writers,
+    writer::{Ask, MailboxAsk, OutboxAsk, Wanted},
+};
+
+/// What is claimed at once.
+pub(crate) trait Claimed {
+    /// What gives it back; nothing if nothing was claimed.
+    fn release(&self) -> Option<Ask>;
+}
+
+impl Claimed for Claims {
+    fn release(&self) -> Option<Ask> {
+        let ends = self.claimed.iter().map(|claimed| (claimed.claim(), Settlement::Release)).collect::<Vec<_>>();
+        (!ends.is_empty()).then(|| Ask::Mailbox(MailboxAsk::Settle(ends)))
+    }
+}
+
+impl Claimed for ClaimedOutbox {
+    fn release(&self) -> Option<Ask> {
+        let ends = self.rows.iter().map(|row| row.settle(OutboxSettlement::Release)).collect::<Vec<_>>();
+        (!ends.is_empty()).then(|| Ask::Outbox(OutboxAsk::Settle(ends)))
+    }
+}
+
+/// Where claims are given back.
+#[derive(Debug, Clone)]
+pub(crate) struct GiveBack {
+    pub(crate) writers: Writers,
+    pub(crate) log: LogKey,
+    pub(crate) tenant: Arc<TenantState>,
+}
+
+/// Claims on their way to whoever asked for them. Dropped on the way, they are given back.
+#[derive(Debug)]
+pub(crate) struct OnTheWay<T: Claimed> {
+    claimed: Option<T>,
+    back: GiveBack,
+}
+
+impl<T: Claimed> OnTheWay<T> {
+    pub(crate) const fn new(claimed: T, back: GiveBack) -> Self {
+        Self { claimed: Some(claimed), back }
+    }
+
+    /// What was claimed: it is received.
+    pub(crate) fn received(mut self) -> Option<T> {
+        self.claimed.take()
+    }
+}
+
+impl<T: Claimed> Drop for OnTheWay<T> {
+    fn drop(&mut self) {
+        let Some(ask) = self.claimed.take().and_then(|claimed| claimed.release()) else { return };
+        let GiveBack { writers, log, tenant } = self.back.clone();
+        // Whoever lost the answer comes after it.
+        let (work, _orphan) = flight::start(&tenant.orphans, None);
+        drop(writers.push(log, Wanted { ask, tenant, work }));
+    }
+}
