@@ -172,10 +172,19 @@ impl Get for Staged<'_> {
 
 impl Walk for Staged<'_> {
     fn next(&self, list: &Key, after: Option<Vec<u8>>, direction: Direction) -> Result<Option<Vec<u8>>> {
+        let is_first = after.is_none() && direction == Direction::Forward;
         let (from, to) = bounds(list, after, direction);
-        let stored = self.look(|snapshot| {
-            let mut stored = snapshot.range(&from, &to, direction).map(|pair| pair.map(|(key, _)| key));
-            stored.find(|key| key.as_ref().map_or(true, |key| self.changes.get(key).is_none())).transpose()
+        let stored = self.look(|snapshot| -> Result<_> {
+            let from = if is_first { snapshot.front(list.as_bytes()) } else { from.clone() };
+            let mut keys = snapshot.range(&from, &to, direction).map(|pair| pair.map(|(key, _)| key));
+            let mut stored = keys.next().transpose()?;
+            if is_first {
+                snapshot.remember_front(list.as_bytes(), stored.as_deref());
+            }
+            while stored.as_ref().is_some_and(|key| self.changes.get(key).is_some()) {
+                stored = keys.next().transpose()?;
+            }
+            Ok(stored)
         })?;
         let added = self.changes.first_put(&from, &to, direction);
         Ok(match (stored, added) {

@@ -25,8 +25,16 @@ pub(crate) fn bounds(list: &Key, after: Option<Vec<u8>>, direction: Direction) -
 
 impl Walk for Snapshot {
     fn next(&self, list: &Key, after: Option<Vec<u8>>, direction: Direction) -> Result<Option<Vec<u8>>> {
-        let (from, to) = bounds(list, after, direction);
-        self.range(&from, &to, direction).next().transpose().map(|pair| pair.map(|(key, _)| key))
+        let is_first = after.is_none() && direction == Direction::Forward;
+        let (mut from, to) = bounds(list, after, direction);
+        if is_first {
+            from = self.front(list.as_bytes());
+        }
+        let found = self.range(&from, &to, direction).next().transpose()?.map(|(key, _)| key);
+        if is_first {
+            self.remember_front(list.as_bytes(), found.as_deref());
+        }
+        Ok(found)
     }
 }
 

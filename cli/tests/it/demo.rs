@@ -20,8 +20,8 @@ fn the_tour_on_files_proves_every_step() {
     let document = take(&[]);
     assert_eq!((at(&document, "/failed"), at(&document, "/skipped")), (&json!(0), &json!(0)), "{document}");
     let steps: Vec<_> = outcomes(&document).iter().map(|(step, _)| *step).collect();
-    assert_eq!(steps, ["import", "commit", "deliver", "crash", "resume", "fork", "rewind", "verify"]);
-    assert_eq!(at(&document, "/steps/3/figures/acknowledged_turns"), at(&document, "/steps/3/figures/found_turns"));
+    assert_eq!(steps, ["import", "commit", "deliver", "work", "crash", "resume", "fork", "rewind", "verify"]);
+    assert_eq!(at(&document, "/steps/4/figures/acknowledged_turns"), at(&document, "/steps/4/figures/found_turns"));
     let folder = at(&document, "/store").as_str().unwrap().strip_prefix("file:").unwrap();
     assert!(!std::path::Path::new(folder).exists());
 }

@@ -8,19 +8,20 @@
 //! it is true, and the opening replays the log from there.
 
 mod disk;
+mod fronts;
 mod journal;
 mod key;
 mod memory;
 
 use std::{
     collections::BTreeMap,
-    sync::{PoisonError, RwLock, RwLockReadGuard},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
 };
 
 use store_core::{Error, Result};
 
 pub use self::journal::Journal;
-use self::{disk::DiskIndex, memory::MemoryIndex};
+use self::{disk::DiskIndex, fronts::Fronts, memory::MemoryIndex};
 pub(crate) use self::{
     disk::{Condition, is_known_damaged},
     key::{Key, KeyReader, after_prefix},
@@ -93,9 +94,11 @@ impl Changes {
 }
 
 /// The index. Any number of threads may read and change it.
-///
 #[derive(Debug)]
-pub(crate) struct Index(Engine);
+pub(crate) struct Index {
+    engine: Engine,
+    fronts: Arc<Fronts>,
+}
 
 #[derive(Debug)]
 enum Engine {
@@ -116,7 +119,7 @@ impl Index {
     /// `Unavailable` or `StorageFull` as the system says; damage is no error.
     pub(crate) fn open(disk: &Disk) -> Result<(Self, Condition)> {
         let (index, condition) = DiskIndex::open(disk)?;
-        Ok((Self(Engine::Disk(RwLock::new(Some(index)))), condition))
+        Ok((Self::of(Engine::Disk(RwLock::new(Some(index)))), condition))
     }
 
     /// What the index in the folder `index/` says, in memory. Its files are copied before they are read, since the
@@ -133,13 +136,17 @@ impl Index {
 
     /// An empty index in memory.
     pub(crate) fn in_memory() -> Self {
-        Self(Engine::Memory(MemoryIndex::default()))
+        Self::of(Engine::Memory(MemoryIndex::default()))
     }
 
     /// An index in memory with what was written down of it: for tests.
     pub(crate) fn journaled(journal: &Journal) -> (Self, Condition) {
         let condition = if journal.batches().is_empty() { Condition::New } else { Condition::Ready };
-        (Self(Engine::Memory(MemoryIndex::journaled(journal))), condition)
+        (Self::of(Engine::Memory(MemoryIndex::journaled(journal))), condition)
+    }
+
+    fn of(engine: Engine) -> Self {
+        Self { engine, fronts: Arc::default() }
     }
 
     /// The value of a key, now.
@@ -147,7 +154,7 @@ impl Index {
     /// # Errors
     /// `Corrupt` if the index is damaged; else as the system says.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        match &self.0 {
+        match &self.engine {
             Engine::Disk(index) => open_disk(index).as_ref().ok_or_else(Error::closed)?.get(key),
             Engine::Memory(index) => Ok(index.get(key)),
         }
@@ -155,12 +162,12 @@ impl Index {
 
     /// The index as it is now: later changes do not show. To be held for a short time.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        match &self.0 {
-            Engine::Disk(index) => {
-                Snapshot(open_disk(index).as_ref().map_or(View::Closed, |index| View::Disk(index.snapshot())))
-            }
-            Engine::Memory(index) => Snapshot(View::Memory(index.snapshot())),
-        }
+        let ended = self.fronts.ended();
+        let view = match &self.engine {
+            Engine::Disk(index) => open_disk(index).as_ref().map_or(View::Closed, |index| View::Disk(index.snapshot())),
+            Engine::Memory(index) => View::Memory(index.snapshot()),
+        };
+        Snapshot { view, fronts: Arc::clone(&self.fronts), ended }
     }
 
     /// Makes all changes, visible together.
@@ -169,7 +176,9 @@ impl Index {
     /// As the system says. Whether the changes were made is not known then; the index takes no more of them.
     pub(crate) fn apply(&self, changes: Changes) -> Result<()> {
         let changes = changes.keys;
-        match &self.0 {
+        let puts = changes.iter().filter(|(_, value)| value.is_some()).map(|(key, _)| key);
+        let _applying = self.fronts.begin(puts);
+        match &self.engine {
             Engine::Disk(index) => open_disk(index).as_ref().ok_or_else(Error::closed)?.apply(changes),
             Engine::Memory(index) => {
                 index.apply(changes);
@@ -183,7 +192,7 @@ impl Index {
     /// # Errors
     /// As the system says.
     pub(crate) fn persist(&self) -> Result<()> {
-        match &self.0 {
+        match &self.engine {
             Engine::Disk(index) => open_disk(index).as_ref().ok_or_else(Error::closed)?.persist(),
             Engine::Memory(index) => {
                 index.persist();
@@ -194,7 +203,7 @@ impl Index {
 
     /// How much space it may need to write what it holds in memory, and to merge what it wrote before.
     pub(crate) fn headroom(&self) -> u64 {
-        match &self.0 {
+        match &self.engine {
             Engine::Disk(index) => open_disk(index).as_ref().map_or(0, DiskIndex::headroom),
             Engine::Memory(_) => 0,
         }
@@ -205,7 +214,7 @@ impl Index {
     /// # Errors
     /// As the system says. The files are let go of all the same, and what was durable stays so.
     pub(crate) fn close(&self) -> Result<()> {
-        match &self.0 {
+        match &self.engine {
             Engine::Disk(index) => {
                 let open = index.write().unwrap_or_else(PoisonError::into_inner).take();
                 open.map_or(Ok(()), DiskIndex::close)
@@ -217,7 +226,11 @@ impl Index {
 
 /// A consistent view of the index.
 #[derive(Debug)]
-pub(crate) struct Snapshot(View);
+pub(crate) struct Snapshot {
+    view: View,
+    fronts: Arc<Fronts>,
+    ended: u64,
+}
 
 #[derive(Debug)]
 enum View {
@@ -232,7 +245,7 @@ impl Snapshot {
     /// # Errors
     /// As [`Index::get`].
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        match &self.0 {
+        match &self.view {
             View::Disk(view) => view.get(key),
             View::Memory(view) => Ok(view.get(key)),
             View::Closed => Err(Error::closed()),
@@ -244,10 +257,23 @@ impl Snapshot {
         if from >= to {
             return Box::new(std::iter::empty());
         }
-        match &self.0 {
+        match &self.view {
             View::Disk(view) => view.range(from, to, direction),
             View::Memory(view) => view.range(from, to, direction),
             View::Closed => Box::new(std::iter::once(Err(Error::closed()))),
+        }
+    }
+
+    /// From where on there may be keys of a list. No list that this is asked of is below another one.
+    pub(crate) fn front(&self, list: &[u8]) -> Vec<u8> {
+        self.fronts.of(list, self.ended).unwrap_or_else(|| list.to_vec())
+    }
+
+    /// Remembers the first key of a list, or that it has none, for whoever asks next.
+    pub(crate) fn remember_front(&self, list: &[u8], first: Option<&[u8]>) {
+        match first {
+            Some(first) => self.fronts.remember(list, first, self.ended),
+            None => self.fronts.remember(list, &after_prefix(list), self.ended),
         }
     }
 

@@ -1,12 +1,13 @@
 //! Tests of the index, on disk and in memory.
 
 use std::{
+    collections::BTreeSet,
     io::Write as _,
     path::{Path, PathBuf},
 };
 
 use super::{Changes, Condition, Direction, Index, Key};
-use crate::vfs::Disk;
+use crate::{vfs::Disk, walk::Walk};
 
 fn each(check: impl Fn(&Index)) {
     check(&Index::in_memory());
@@ -210,4 +211,48 @@ fn a_link_among_its_files_is_not_followed() {
     let (index, condition) = Index::open(&disk).unwrap();
     changed(&index, |changes| changes.put("k", "v"));
     assert_eq!((condition, outside.join("version").exists()), (Condition::Damaged, true));
+}
+
+/// The first key of a list, for a view of any age, whatever was put before it or taken from its front meanwhile.
+#[test]
+fn a_list_begins_where_its_view_says() {
+    each(|index| {
+        let mut seed = 7_u64;
+        let mut next = move |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        let mut views = std::collections::VecDeque::from([(index.snapshot(), BTreeSet::new())]);
+        let mut now: BTreeSet<String> = BTreeSet::new();
+        for _ in 0..1_000 {
+            changed(index, |changes| {
+                for _ in 0..next(4) {
+                    let list = ["a", "b"][usize::try_from(next(2)).unwrap()];
+                    // Mostly the first one goes, and something comes behind the others.
+                    let key = format!("{list}{:03}", next(1_000));
+                    match now.range(list.to_owned()..format!("{list}~")).next().cloned() {
+                        Some(first) if next(3) > 0 => {
+                            changes.delete(first.as_str());
+                            now.remove(&first);
+                        }
+                        _ => {
+                            changes.put(key.as_str(), "v");
+                            now.insert(key);
+                        }
+                    }
+                }
+            });
+            views.push_back((index.snapshot(), now.clone()));
+            for (view, keys) in &views {
+                for list in ["a", "b"] {
+                    let wanted = keys.range(list.to_owned()..format!("{list}~")).next().cloned();
+                    let found = Walk::next(view, &Key::from_bytes(list.as_bytes()), None, Direction::Forward).unwrap();
+                    assert_eq!(found.map(|key| String::from_utf8(key).unwrap()), wanted);
+                }
+            }
+            if views.len() > 5 {
+                views.pop_front();
+            }
+        }
+    });
 }

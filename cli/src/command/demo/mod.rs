@@ -1,4 +1,4 @@
-//! `demo`: the tour on real input: import, commit, deliver, crash, resume, branch; each step says what it proved.
+//! `demo`: the tour on real input: import, commit, deliver, work, crash, resume, branch; each step says what it proved.
 
 mod crash;
 mod deliver;
@@ -6,6 +6,7 @@ mod report;
 mod resume;
 mod steps;
 mod turn;
+mod work;
 pub(crate) mod writer;
 
 use std::path::PathBuf;
@@ -25,7 +26,7 @@ use crate::{
 /// The session that the tour works on: a real one, of the tool pi.
 const SESSION: &[u8] = include_bytes!("../../../../sessions/fixtures/sessions/pi/v1-large-session.jsonl");
 
-/// Take the tour: import a real session, commit, deliver input, crash, resume, branch; each step says what it proved
+/// Take the tour: import, commit, deliver input, queue work, crash, resume, branch; each step says what it proved
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  agentstore demo\n  agentstore demo --keep\n  agentstore demo --store memory: --json\n\n\

@@ -15,6 +15,7 @@ use super::{
     report::{Report, Taken, now},
     resume,
     turn::{ENTRIES, Turn},
+    work::work,
 };
 use crate::{
     command::{import, tree},
@@ -30,6 +31,7 @@ pub(super) async fn take(tour: &Tour, report: &mut Report<'_>) -> Result<()> {
     let thread = import_session(tour, &session, report).await?;
     commit_turn(tour, &session, &thread, report).await?;
     deliver(tour, &session, &thread, report).await?;
+    work(tour, &session, &thread, report).await?;
     if tour.url.outlives_process() {
         session.close().await?;
         session = resume::crash_and_resume(tour, &thread, report).await?;

@@ -1,0 +1,70 @@
+//! Work in the background: claimed, interrupted, and done in the commit that says what it brought.
+
+use std::time::Duration;
+
+use agentstore::{
+    ClaimRequest, ClaimedDispatch, Commit, CommitKey, DispatchId, DispatchStatus, Error, ErrorKind, Interrupt, Json,
+    MailboxStore, Message, NewDispatch, NewEntry, NewOutboxRow, RunId, Settlement, ThreadId,
+};
+use serde_json::json;
+
+use super::{
+    Tour,
+    report::{Report, Taken, now},
+    steps::check,
+};
+use crate::{failure::Result, session::Session};
+
+/// A dispatch is claimed and interrupted, and its holder can write nothing any more. The next one is settled by the
+/// commit that has its answer and a row for the outbox.
+pub(super) async fn work(tour: &Tour, session: &Session, id: &ThreadId, report: &mut Report<'_>) -> Result<()> {
+    let began = now();
+    let (mailbox, commits) = (session.mailbox()?, session.commits()?);
+    let name = |what: &str| format!("{}-{what}", tour.name);
+    let say = |key: &str, text: &str| {
+        let entry = NewEntry::new(Message::assistant(text));
+        Ok::<_, Error>(Commit::new(id.clone()).with_key(CommitKey::new(name(key))?).entry(entry))
+    };
+    let queue = async |what: &str| {
+        let dispatch = NewDispatch::new(id.clone(), RunId::new(name(what))?).with_id(DispatchId::new(name(what))?);
+        mailbox.enqueue(vec![dispatch]).await?.into_iter().try_for_each(|queued| queued.map(drop))
+    };
+    queue("first").await?;
+    let first = claim(&*mailbox, id).await?;
+    let _interrupted = mailbox.interrupt(Interrupt::new(id.clone()).because("the user changed their mind")).await?;
+    let late = commits.commit(say("late", "Nobody wants this any more.")?.fenced(first.fence())).await;
+    let settled = mailbox.settle(vec![(first.claim(), Settlement::Ack { result: None })]).await?;
+    let refused = [late.err(), settled.into_iter().find_map(agentstore::Result::err)];
+    queue("second").await?;
+    let second = claim(&*mailbox, id).await?;
+    let result = Some(Json::parse(r#"{"answers":1}"#)?);
+    let row = NewOutboxRow::new("webhook".parse()?, "billing".parse()?, Json::parse(r#"{"answers":1}"#)?);
+    let done = say("done", "This is wanted.")?
+        .with_outbox([row])
+        .fenced(second.fence())
+        .settling(Settlement::Ack { result: result.clone() });
+    let receipt = commits.commit(done).await?;
+    let loads = [mailbox.load_dispatch(&first.dispatch.id).await?, mailbox.load_dispatch(&second.dispatch.id).await?];
+    let [first, second] = loads.map(|found| found.map(|dispatch| (dispatch.status, dispatch.result)));
+    let mut broken = Vec::new();
+    let is_stale = |error: &Option<Error>| error.as_ref().is_some_and(|error| error.kind() == ErrorKind::StaleEpoch);
+    check(&mut broken, refused.iter().all(is_stale), "a holder wrote after the interrupt");
+    check(&mut broken, first == Some((DispatchStatus::Superseded, None)), "the interrupted work is not superseded");
+    check(&mut broken, second == Some((DispatchStatus::Acked, result)), "the work is not done");
+    let rows = receipt.outbox.len();
+    check(&mut broken, rows == 1, "the row of the outbox is not there");
+    let taken = Taken {
+        did: "queued work, claimed it, interrupted it; queued more, and ended that in the commit of its answer"
+            .to_owned(),
+        proved: "after the interrupt the holder could write nothing; entry, outbox row and the end of the work are one step",
+        broken,
+        figures: json!({ "refused": refused.len(), "outbox_rows": rows }),
+    };
+    report.took("work", began, taken)
+}
+
+async fn claim(mailbox: &dyn MailboxStore, id: &ThreadId) -> Result<ClaimedDispatch> {
+    let request = ClaimRequest::new("demo".parse()?, Duration::from_secs(60)).of_thread(id.clone());
+    let claimed = mailbox.claim(request).await?.claimed.pop();
+    Ok(claimed.ok_or_else(|| Error::not_found("dispatch", "that can be claimed"))?)
+}
