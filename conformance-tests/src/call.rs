@@ -3,13 +3,14 @@
 use std::{future::Future, pin::Pin, time::Duration};
 
 use store_core::{
-    AppendEvents, AppendPending, ClaimOutbox, ClaimRef, ClaimRequest, ClaimToken, Commit, CommitCoordinator,
-    ContextRequest, DeleteRequest, DispatchQuery, EntryId, EntryQuery, EventFilter, EventQuery, EventStore, Expect,
-    ExtendOutbox, Interrupt, MailboxStore, Message, NewDispatch, NewEvent, NewInput, NewThread, OutboxFilter,
-    OutboxQuery, OutboxSettlement, OutboxStore, PageRequest, PendingStore, PendingUpdate, PruneRequest, Purge,
-    PurgeOutbox, Reorder, Requeue, RequeueOutbox, Result, RunChange, RunFilter, RunQuery, RunStatus, Scope,
-    SettleOutbox, Settlement, Silent, Start, StateChange, StateOp, Subscribe, ThreadFilter, ThreadId, ThreadPatch,
-    ThreadQuery, ThreadRunStore, Timestamp, TrimBefore, TrimRequest,
+    AppendEvents, AppendPending, ClaimNumber, ClaimOutbox, ClaimRef, ClaimRequest, ClaimToken, Commit,
+    CommitCoordinator, ContextRequest, DeleteRequest, DeliverLive, DispatchQuery, EntryId, EntryQuery, EventFilter,
+    EventQuery, EventStore, Expect, ExtendOutbox, Interrupt, LiveChannel, LiveCommand, LiveTarget, MailboxStore,
+    Message, NewDispatch, NewEvent, NewInput, NewThread, OutboxFilter, OutboxQuery, OutboxSettlement, OutboxStore,
+    PageRequest, PendingStore, PendingUpdate, PruneRequest, Purge, PurgeOutbox, Reorder, Requeue, RequeueOutbox,
+    Result, RunChange, RunFilter, RunQuery, RunStatus, Scope, SettleOutbox, Settlement, Silent, Start, StateChange,
+    StateOp, Subscribe, ThreadFilter, ThreadId, ThreadPatch, ThreadQuery, ThreadRunStore, Timestamp, TrimBefore,
+    TrimRequest,
 };
 
 use crate::given::{id, said, say_keyed};
@@ -119,6 +120,16 @@ pub(crate) fn of_outbox<'a>(outbox: &'a dyn OutboxStore) -> Calls<'a> {
         ("count_outbox", call(async { outbox.count_outbox(&OutboxFilter::default()).await })),
         ("requeue_outbox", call(outbox.requeue_outbox(RequeueOutbox::oldest(1)))),
         ("purge_outbox", call(outbox.purge_outbox(PurgeOutbox::new(Timestamp::MIN)))),
+    ]
+}
+
+/// Calls on the live channel, for a target that nobody has opened.
+pub(crate) fn of_live(live: &dyn LiveChannel) -> Calls<'_> {
+    let number = ClaimNumber { incarnation: 1, counter: 1 };
+    let target = || LiveTarget::new(id("t"), id("r"), id("d"), number);
+    vec![
+        ("open_live", call(live.open_live(target()))),
+        ("deliver", call(live.deliver(DeliverLive::new(target(), LiveCommand::Cancel)))),
     ]
 }
 

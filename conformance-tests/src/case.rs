@@ -62,6 +62,10 @@ pub enum Need {
     Damage,
     /// A commit that checks a claim of the store's own mailbox in its atomic step: the capability `fenced`.
     Fenced,
+    /// A live channel.
+    Live,
+    /// Wake-ups.
+    WakeUps,
 }
 
 /// The contracts that have a list of cases.
@@ -81,6 +85,8 @@ pub enum Contract {
     MailboxStore,
     /// The outbox, and commits that write to it.
     OutboxStore,
+    /// The live channel and wake-ups, beside a mailbox.
+    LiveChannel,
 }
 
 /// How a case ended.

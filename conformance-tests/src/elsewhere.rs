@@ -45,6 +45,7 @@ pub static ELSEWHERE: &[Elsewhere] = &[
     line("CX-12", Place::Benchmarks, "a context over the length of the log and of the path"),
     line("EV-18", Place::Waits, "a backend with a connection"),
     line("EV-21", Place::Waits, "a backend for several processes"),
+    line("LV-9", Place::Waits, "a backend for several processes, and the benchmark of its workers"),
     line("MB-7", Place::Waits, "a backend that keeps dedupe keys apart from dispatches"),
     line("MB-28", Place::Waits, "the benchmark of claims beside a backlog"),
     line("MB-48", Place::Types, "no read of the mailbox is answered by an index that may be late"),

@@ -8,6 +8,8 @@
 //! conformance_tests::pending_store!(crate::fixture());
 //! conformance_tests::event_store!(crate::fixture());
 //! conformance_tests::mailbox_store!(crate::fixture());
+//! conformance_tests::outbox_store!(crate::fixture());
+//! conformance_tests::live_channel!(crate::fixture());
 //! ```
 //!
 //! `histories!` and `model!` add histories of many tasks, and random ones beside a model. [`run`] runs the same cases
@@ -19,7 +21,7 @@
 //! - `list`: which cases belong to which contract; [`ELSEWHERE`]: promises that are tested in another place
 //! - [`history`]: histories of many tasks at once, and a checker of linearizability; [`model`]: a store to compare with
 //! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, `event`,
-//!   `mailbox`, and those that all contracts share: `tenant`, `page`, `ids`, `errors`, `process`
+//!   `mailbox`, `outbox`, `live`, and those that all contracts share: `tenant`, `page`, `ids`, `errors`, `process`
 //!
 //! # A new case
 //! Write `pub(super) async fn name(given: &Given) -> Verdict` in a file of its area; its documentation is the rule.
@@ -48,6 +50,7 @@ mod context;
 mod errors;
 mod event;
 mod ids;
+mod live;
 mod log;
 mod mailbox;
 mod outbox;

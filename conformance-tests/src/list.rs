@@ -115,6 +115,18 @@ macro_rules! outbox_store {
     };
 }
 
+/// Runs every case of the live channel and of wake-ups, each as a test of its own. What of the two a store does not
+/// have, its fixture declares as lacking. The fixture is an expression that makes one, by a path from the root:
+/// `crate::fixture()`.
+#[macro_export]
+macro_rules! live_channel {
+    ($fixture:expr) => {
+        mod live_channel {
+            $crate::area_tests! { [LiveChannel $fixture] live }
+        }
+    };
+}
+
 impl Contract {
     /// Every contract that has a list.
     pub const ALL: &'static [Self] = &[
@@ -124,6 +136,7 @@ impl Contract {
         Self::EventStore,
         Self::MailboxStore,
         Self::OutboxStore,
+        Self::LiveChannel,
     ];
 
     /// The cases of its list, area by area.
@@ -135,6 +148,7 @@ impl Contract {
             Self::EventStore => area_slices!(event tenant page ids errors process),
             Self::MailboxStore => area_slices!(mailbox tenant page ids errors process),
             Self::OutboxStore => area_slices!(outbox tenant page ids errors process),
+            Self::LiveChannel => area_slices!(live),
         };
         areas.into_iter().flatten()
     }

@@ -96,6 +96,7 @@ async fn contracts_of(fixture: &Arc<dyn Fixture>) -> Result<Vec<Contract>, Refus
         Contract::EventStore => stores.events.is_some(),
         Contract::MailboxStore => stores.mailbox.is_some(),
         Contract::OutboxStore => stores.outbox.is_some(),
+        Contract::LiveChannel => stores.live().is_some() || stores.wake_ups().is_some(),
     };
     let present = Contract::ALL.iter().copied().filter(has).collect();
     opened.store.close().await?;

@@ -7,7 +7,8 @@
 //! - ids, time, JSON, errors, limits, versions, pages, claims, progress: one file each
 //! - `thread`, `log`, `run`, `commit`, `context`, `pending`, `event`, `mailbox`, `outbox`: a folder for each domain,
 //!   with `record` (data), `query` (filters), `rules` (pure decisions) and `store` (the contract)
-//! - [`ext`]: what users call besides: fork, checkpoint, rewind, streams, comparisons
+//! - [`live`]: commands to running work, and waking who waits for work; with the code of both for one process
+//! - [`ext`]: what users call besides: fork, checkpoint, rewind, streams, comparisons, input that goes live or waits
 //! - [`codec`]: how records become JSON and come back with everything that nobody knew
 //! - [`inspect`]: checks and repairs of what is stored
 //!
@@ -41,12 +42,14 @@ mod progress;
 mod store;
 mod time;
 mod version;
+mod waiting;
 
 pub mod commit;
 pub mod context;
 pub mod event;
 pub mod ext;
 pub mod inspect;
+pub mod live;
 pub mod log;
 pub mod mailbox;
 pub mod outbox;
@@ -65,7 +68,10 @@ pub use self::{
         EventRetention, EventStore, EventStream, EventSubscriber, EventVisibility, EventWriter, NewEvent, Scope,
         ScopeInfo, Start, Subscribe, Subscription, TrimBefore, TrimRequest, Trimmed,
     },
-    ext::{CommitCoordinatorExt, EntryStream, Fork, Guard, LeafComparison, LogReaderExt, NewCheckpoint},
+    ext::{
+        CommitCoordinatorExt, DeliverOrQueue, EntryStream, Fork, Guard, LeafComparison, LogReaderExt, NewCheckpoint,
+        PendingStoreExt, Routed,
+    },
     id::{
         AgentId, CausationId, CommitKey, CorrelationId, DedupeKey, DispatchId, EntryId, EventId, EventKey, EventKind,
         IdSource, InstanceId, InterruptKey, LaneId, MAX_ID_BYTES, OrderKey, OutboxId, OutboxTarget, ResourceId, RunId,
@@ -73,6 +79,10 @@ pub use self::{
     },
     json::{Json, MAX_JSON_DEPTH},
     limits::{Limits, check_limit, length},
+    live::{
+        DeliverLive, LIVE_DEADLINE, LiveChannel, LiveCommand, LiveDelivery, LiveInput, LiveReceiver, LiveTarget,
+        ReceivedCommand, Waited, WakeUps,
+    },
     log::{
         Block, BlockKind, Body, BodyKind, BranchPoint, Checkpoint, Compaction, Custom, Decision, DecisionAction,
         Direction, Entry, EntryQuery, ImportOrigin, Interval, JsonMap, Label, Leaf, LogReader, Media, MediaSource,

@@ -10,6 +10,7 @@ use crate::{
     error::Result,
     event::EventStore,
     id::TenantId,
+    live::{LiveChannel, WakeUps},
     mailbox::MailboxStore,
     outbox::OutboxStore,
     page::{Page, PageRequest},
@@ -75,6 +76,10 @@ pub struct TenantStores {
     pub commits: Option<Arc<dyn CommitCoordinator>>,
     /// Work for their runs.
     pub mailbox: Option<Arc<dyn MailboxStore>>,
+    /// Commands to what runs of it.
+    pub live: Option<Arc<dyn LiveChannel>>,
+    /// What wakes who waits for some.
+    pub wake_ups: Option<Arc<dyn WakeUps>>,
 }
 
 impl TenantStores {
@@ -88,6 +93,8 @@ impl TenantStores {
             outbox: Some(commits.outbox()),
             commits: Some(commits),
             mailbox: None,
+            live: None,
+            wake_ups: None,
         }
     }
 
@@ -96,6 +103,33 @@ impl TenantStores {
     pub fn with_mailbox(mut self, mailbox: Arc<dyn MailboxStore>) -> Self {
         self.mailbox = Some(mailbox);
         self
+    }
+
+    /// The same with this live channel.
+    #[must_use]
+    pub fn with_live(mut self, live: Arc<dyn LiveChannel>) -> Self {
+        self.live = Some(live);
+        self
+    }
+
+    /// The same with these wake-ups, which are about its mailbox.
+    #[must_use]
+    pub fn with_wake_ups(mut self, wake_ups: Arc<dyn WakeUps>) -> Self {
+        self.wake_ups = Some(wake_ups);
+        self
+    }
+
+    /// The live channel, if the store has one (PR-2).
+    #[must_use]
+    pub fn live(&self) -> Option<&dyn LiveChannel> {
+        self.live.as_deref()
+    }
+
+    /// The wake-ups, if the store has them (PR-2). Without them who waits for work claims again from time to time,
+    /// and finds everything (LV-11).
+    #[must_use]
+    pub fn wake_ups(&self) -> Option<&dyn WakeUps> {
+        self.wake_ups.as_deref()
     }
 }
 
@@ -108,6 +142,8 @@ impl fmt::Debug for TenantStores {
             .field("outbox", &self.outbox.is_some())
             .field("commits", &self.commits.is_some())
             .field("mailbox", &self.mailbox.is_some())
+            .field("live", &self.live.is_some())
+            .field("wake_ups", &self.wake_ups.is_some())
             .finish()
     }
 }

@@ -9,9 +9,24 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use async_trait::async_trait;
+use futures_timer::Delay;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    waiting::Waiting,
+};
+
+/// The longest real time that is slept at once. Longer, and a clock that was set, or a host that was asleep, would be
+/// noticed too late.
+const LONGEST_SLEEP: Duration = Duration::from_secs(10);
+
+/// Returns after so much real time. More than a year counts as a year.
+pub(crate) async fn elapsed(time: Duration) {
+    const YEAR: Duration = Duration::from_hours(365 * 24);
+    Delay::new(time.min(YEAR)).await;
+}
 
 /// A point in time: milliseconds since the Unix epoch, from 0 to the end of the year 9999 (ID-8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -74,37 +89,61 @@ impl<'de> Deserialize<'de> for Timestamp {
 }
 
 /// What a store with injected time asks for the time (PR-3).
+#[async_trait]
 pub trait Clock: Send + Sync + fmt::Debug {
     /// The time now. It may jump in both directions (PR-6).
     fn now(&self) -> Timestamp;
+
+    /// Returns when [`now`](Self::now) is `time` or later, soon after a jump too. It wants no runtime.
+    async fn sleep_until(&self, time: Timestamp);
 }
 
 /// The host's clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
+#[async_trait]
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "this is the clock that all others ask")]
     fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp::MIN.saturating_add(since)
     }
+
+    async fn sleep_until(&self, time: Timestamp) {
+        loop {
+            let left = Duration::from_millis(time.as_millis().saturating_sub(self.now().as_millis()));
+            if left.is_zero() {
+                return;
+            }
+            elapsed(left.min(LONGEST_SLEEP)).await;
+        }
+    }
 }
 
 /// A clock that stands still until it is moved: for tests.
 #[derive(Debug, Clone)]
-pub struct ManualClock(Arc<AtomicU64>);
+pub struct ManualClock(Arc<Manual>);
+
+#[derive(Debug, Default)]
+struct Manual {
+    millis: AtomicU64,
+    sleepers: Waiting,
+}
 
 impl ManualClock {
     /// A clock that shows `now`.
     #[must_use]
     pub fn new(now: Timestamp) -> Self {
-        Self(Arc::new(AtomicU64::new(now.as_millis())))
+        let clock = Self(Arc::default());
+        clock.set(now);
+        clock
     }
 
     /// Moves the clock to `now`, forward or back.
     pub fn set(&self, now: Timestamp) {
-        self.0.store(now.as_millis(), Ordering::SeqCst);
+        self.0.millis.store(now.as_millis(), Ordering::SeqCst);
+        self.0.sleepers.wake(|time| time <= now);
     }
 
     /// Moves the clock forward.
@@ -113,8 +152,53 @@ impl ManualClock {
     }
 }
 
+#[async_trait]
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        Timestamp(self.0.load(Ordering::SeqCst))
+        Timestamp(self.0.millis.load(Ordering::SeqCst))
+    }
+
+    async fn sleep_until(&self, time: Timestamp) {
+        let place = self.0.sleepers.join(time);
+        while self.now() < time {
+            place.woken().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures_util::{FutureExt, future::join};
+
+    use super::{Clock, ManualClock, SystemClock, Timestamp};
+
+    fn time(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_is_moved_wakes_who_sleeps() {
+        let clock = ManualClock::new(time(10));
+        clock.sleep_until(time(10)).await;
+        let mut sleeping = clock.sleep_until(time(20));
+        for now in [15, 5, 19] {
+            assert!((&mut sleeping).now_or_never().is_none());
+            clock.set(time(now));
+        }
+        let moving = async {
+            tokio::task::yield_now().await;
+            clock.advance(Duration::from_millis(1));
+        };
+        join(sleeping, moving).await;
+    }
+
+    #[tokio::test]
+    async fn the_clock_of_the_host_wakes_who_sleeps() {
+        let until = SystemClock.now().saturating_add(Duration::from_millis(5));
+        SystemClock.sleep_until(until).await;
+        assert!(SystemClock.now() >= until);
+        SystemClock.sleep_until(Timestamp::MIN).await;
     }
 }

@@ -37,7 +37,11 @@ impl CommitCoordinator for MemoryCommits {
         let tenant = self.tenant.opened()?;
         let needs = commit::needs(&commit);
         let _family = needs.parent_thread.is_some().then(|| tenant.family.lock());
-        tenant.slots.write(&commit.thread, |slot| write(tenant, slot, &commit, &needs))
+        let receipt = tenant.slots.write(&commit.thread, |slot| write(tenant, slot, &commit, &needs));
+        if commit.settle.is_some() {
+            tenant.ring();
+        }
+        receipt
     }
 
     fn threads(&self) -> Arc<dyn ThreadRunStore> {

@@ -6,7 +6,8 @@
 //! # Layout
 //! - `config`: what a store is opened with
 //! - `store`: opening, tenants, closing
-//! - `threads`, `log`, `runs`, `pending`, `events`, `outbox`, `mailbox`, `commit`: the contracts of a tenant
+//! - `threads`, `log`, `runs`, `pending`, `events`, `outbox`, `mailbox`, `commit`: the contracts of a tenant; its live
+//!   channel and its bell are those of core
 //! - `view`: what their plans look at
 //! - `tenant`: the state of a tenant: its slots, the index over them, and its mailbox
 //! - `slot`: the state of one thread id: the log, and what is derived from it

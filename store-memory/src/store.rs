@@ -73,7 +73,9 @@ impl Store for MemoryStore {
         let new = || Arc::new(Tenant::new(tenant.clone(), Arc::clone(&self.state.common)));
         let tenant = tenants.by_name.entry(tenant.clone()).or_insert_with(new);
         let stores = TenantStores::of_threads(Arc::new(MemoryCommits::new(Arc::clone(tenant))));
-        Ok(stores.with_mailbox(Arc::new(MemoryMailbox::new(Arc::clone(tenant)))))
+        let (live, mailbox) = (Arc::clone(&tenant.live), Arc::new(MemoryMailbox::new(Arc::clone(tenant))));
+        let wake_ups = Arc::clone(&mailbox);
+        Ok(stores.with_mailbox(mailbox).with_wake_ups(wake_ups).with_live(live))
     }
 
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {

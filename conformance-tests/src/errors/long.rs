@@ -18,7 +18,7 @@ pub(super) async fn refused_with(contract: Contract, stores: &TenantStores, long
         Contract::CommitCoordinator => of_commits(stores, long).await,
         Contract::PendingStore => of_pending(stores, long).await,
         Contract::EventStore => of_events(stores, long).await,
-        Contract::MailboxStore => of_mailbox(stores, long).await,
+        Contract::MailboxStore | Contract::LiveChannel => of_mailbox(stores, long).await,
         Contract::OutboxStore => of_outbox(stores, long).await,
     };
     ends.into_iter().filter_map(|(call, ended)| Some((call, ended.err()?))).collect()

@@ -92,7 +92,7 @@ pub(crate) async fn refused_calls(
         Contract::CommitCoordinator => of_commits(stores).await,
         Contract::PendingStore => of_pending(stores).await,
         Contract::EventStore => of_events(stores).await,
-        Contract::MailboxStore => of_mailbox(stores).await,
+        Contract::MailboxStore | Contract::LiveChannel => of_mailbox(stores).await,
         Contract::OutboxStore => of_outbox(stores).await,
     };
     ends.into_iter()

@@ -18,7 +18,7 @@ use crate::{
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
 /// A millisecond.
-pub(super) const TICK: Duration = Duration::from_millis(1);
+pub(crate) const TICK: Duration = Duration::from_millis(1);
 
 /// The mailbox of the tenant `default`.
 pub(crate) fn mailbox(given: &Given) -> Result<Arc<dyn MailboxStore>, Failure> {
@@ -31,7 +31,7 @@ pub(crate) fn work(thread: &str, name: &str) -> NewDispatch {
 }
 
 /// The same, so much later.
-pub(super) fn later(thread: &str, name: &str, delay: Duration) -> NewDispatch {
+pub(crate) fn later(thread: &str, name: &str, delay: Duration) -> NewDispatch {
     work(thread, name).available(When::In(delay))
 }
 

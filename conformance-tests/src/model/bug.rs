@@ -243,6 +243,36 @@ bugs! {
     RequeuedComesLast = "outbox::a_requeued_row_has_its_old_place",
     /// A purge removes what ended at its bound.
     PurgeTakesTheBound = "outbox::a_purge_removes_what_ended_before",
+    /// A command counts as delivered when it was sent.
+    DeliveredWhenSent = "live::delivered_means_accepted",
+    /// A command that nobody received waits for who comes.
+    CommandKept = "live::delivered_means_accepted",
+    /// When the deadline passes, nobody received the command.
+    LateIsNoReceiver = "live::a_late_answer_is_unknown",
+    /// Opening a target again leaves the earlier receiver there.
+    EarlierReceiverStays = "live::opening_again_ends_the_earlier_receiver",
+    /// The command that was sent last is received first.
+    LastCommandFirst = "live::commands_of_a_sender_arrive_in_order",
+    /// All attempts of a dispatch are one target.
+    AttemptIgnored = "live::an_earlier_attempt_gets_nothing",
+    /// A command that cannot be read has no receiver.
+    UnreadableDropped = "live::what_cannot_be_read_is_refused",
+    /// The targets of all tenants are the same.
+    TargetsOfAllTenants = "live::tenants_have_their_own_targets",
+    /// Who receives goes on waiting when the store is closed.
+    ReceiverOutlivesClosing = "live::closing_ends_receivers",
+    /// An append looks whether its ids are in the log, and writes later.
+    AppendLooksEarly = "live::input_enters_the_log_once",
+    /// Who waits for work waits until its time is over.
+    NewWorkWakesNobody = "live::new_work_wakes_who_waits",
+    /// Only changes wake who waits, and not the time.
+    DueWorkWakesNobody = "live::what_becomes_due_wakes_who_waits",
+    /// Who waits is woken at once, whatever there is.
+    WakesAtOnce = "live::a_wait_ends_at_its_timeout",
+    /// Who waits for work goes on when the store is closed.
+    WaitOutlivesClosing = "live::closing_ends_waits",
+    /// Work is given out only where somebody waited for it.
+    ClaimWantsAWait = "live::polling_alone_finds_everything",
     /// Commit keys live as long as the opened store.
     ReopenForgetsKeys = "commit::a_key_outlives_a_reopen",
 }

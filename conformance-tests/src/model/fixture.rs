@@ -54,7 +54,14 @@ impl Fixture for ModelFixture {
     fn lack(&self, need: Need) -> Option<Lack> {
         match need {
             Need::Damage => Some(Lack::Unsupported("it stores no bytes")),
-            Need::Reopen | Need::Time | Need::Race | Need::Limits | Need::Beside | Need::Fenced => None,
+            Need::Reopen
+            | Need::Time
+            | Need::Race
+            | Need::Limits
+            | Need::Beside
+            | Need::Fenced
+            | Need::Live
+            | Need::WakeUps => None,
         }
     }
 

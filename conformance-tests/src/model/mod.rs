@@ -14,6 +14,7 @@ mod entries;
 mod events;
 mod fixture;
 mod handle;
+mod live;
 mod mailbox;
 mod outbox;
 mod page;

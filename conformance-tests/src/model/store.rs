@@ -17,6 +17,7 @@ use store_core::{
 use super::{
     bug::Bug,
     handle::Handle,
+    live::Wires,
     page::{Cursors, Walk},
     world::World,
 };
@@ -29,11 +30,16 @@ pub(super) struct Shared {
     pub(super) bug: Option<Bug>,
     pub(super) cursors: Cursors,
     world: Mutex<World>,
+    wires: Mutex<Wires>,
 }
 
 impl Shared {
     pub(super) fn world(&self) -> MutexGuard<'_, World> {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn wires(&self) -> MutexGuard<'_, Wires> {
+        self.wires.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -60,7 +66,8 @@ impl ModelStore {
             *byte = random;
         }
         let cursors = Cursors::new(CursorKey::new(key));
-        Self::over(Arc::new(Shared { clock, limits, ids: Uuids, bug, cursors, world: Mutex::default() }))
+        let (world, wires) = (Mutex::default(), Mutex::default());
+        Self::over(Arc::new(Shared { clock, limits, ids: Uuids, bug, cursors, world, wires }))
     }
 
     fn over(shared: Arc<Shared>) -> Self {
@@ -103,8 +110,9 @@ impl Store for ModelStore {
         self.check_open()?;
         let deletions = self.shared.world().deletions.get(tenant).copied().unwrap_or_default();
         let (shared, closed) = (Arc::clone(&self.shared), Arc::clone(&self.closed));
-        let handle = Handle { shared, closed, tenant: tenant.clone(), deletions };
-        Ok(TenantStores::of_threads(Arc::new(handle.clone())).with_mailbox(Arc::new(handle)))
+        let handle = Arc::new(Handle { shared, closed, tenant: tenant.clone(), deletions });
+        let (commits, mailbox, live) = (Arc::clone(&handle), Arc::clone(&handle), Arc::clone(&handle));
+        Ok(TenantStores::of_threads(commits).with_mailbox(mailbox).with_live(live).with_wake_ups(handle))
     }
 
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {

@@ -70,7 +70,9 @@ pub(crate) fn probes(contract: Contract) -> Vec<Box<dyn Probe>> {
         ],
         Contract::PendingStore => vec![Box::new(threads::WithInput)],
         Contract::EventStore => vec![Box::new(events::OfThread)],
-        Contract::MailboxStore => vec![Box::new(mailbox::ByCreation), Box::new(mailbox::OfThread)],
+        Contract::MailboxStore | Contract::LiveChannel => {
+            vec![Box::new(mailbox::ByCreation), Box::new(mailbox::OfThread)]
+        }
         Contract::OutboxStore => vec![Box::new(outbox::Rows)],
     }
 }
@@ -82,7 +84,7 @@ pub(crate) fn first(contract: Contract) -> Box<dyn Probe> {
         Contract::CommitCoordinator => Box::new(logs::Entries),
         Contract::PendingStore => Box::new(threads::WithInput),
         Contract::EventStore => Box::new(events::OfThread),
-        Contract::MailboxStore => Box::new(mailbox::ByCreation),
+        Contract::MailboxStore | Contract::LiveChannel => Box::new(mailbox::ByCreation),
         Contract::OutboxStore => Box::new(outbox::Rows),
     }
 }

@@ -1,12 +1,12 @@
 //! Closing a store.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use store_core::{ErrorKind, PageRequest, Result, TenantStores, ThreadFilter, ThreadId};
 
 use crate::{
     Failure, Given, Verdict,
-    call::{of_events, of_mailbox, of_outbox, of_pending, reads, writes},
+    call::{of_events, of_live, of_mailbox, of_outbox, of_pending, reads, writes},
     check::{expect, expect_eq, expect_kind},
     given::{id, race, say_keyed},
 };
@@ -26,6 +26,12 @@ async fn every_call(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     }
     if let Some(mailbox) = &stores.mailbox {
         calls.extend(of_mailbox(&**mailbox, t));
+    }
+    if let Some(live) = stores.live() {
+        calls.extend(of_live(live));
+    }
+    if let Some(wake_ups) = stores.wake_ups() {
+        calls.push(("wait", Box::pin(async { wake_ups.wait(Duration::ZERO).await.map(drop) })));
     }
     let mut ends = Vec::new();
     for (name, call) in calls {

@@ -4,12 +4,14 @@ mod commit;
 mod compare;
 mod interval;
 mod log;
+mod pending;
 mod stream;
 
 pub use self::{
     commit::{CommitCoordinatorExt, Fork, Guard, NewCheckpoint},
     compare::LeafComparison,
     log::LogReaderExt,
+    pending::{DeliverOrQueue, PendingStoreExt, Routed},
     stream::EntryStream,
 };
 

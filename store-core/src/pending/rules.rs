@@ -130,7 +130,7 @@ fn make(view: &(impl CommitView + ?Sized), thread: &ThreadId, setting: Setting<'
 }
 
 /// What can be judged of an append without looking at anything stored.
-fn check(request: &AppendPending, limits: &Limits) -> Result<()> {
+pub(crate) fn check(request: &AppendPending, limits: &Limits) -> Result<()> {
     if request.inputs.is_empty() {
         return Err(Error::invalid("append", "there is no input in it"));
     }

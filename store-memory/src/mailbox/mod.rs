@@ -1,6 +1,7 @@
-//! The mailbox: giving work, taking it, ending it.
+//! The mailbox: giving work, taking it, ending it, and waiting for it.
 
 mod read;
+mod wake;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -30,11 +31,17 @@ impl MemoryMailbox {
         Self { tenant }
     }
 
-    /// Changes the mailbox, alone.
+    /// Changes the mailbox, alone, and wakes who waits for what that brought.
     fn change<T>(&self, change: impl FnOnce(&mut Mailbox, Setting<'_>) -> Result<T>) -> Result<T> {
         let tenant = self.tenant.opened()?;
         let mut mailbox = tenant.mailbox.write();
-        change(&mut mailbox, tenant.setting())
+        let changed = change(&mut mailbox, tenant.setting());
+        let from = mailbox.take_claimable_from();
+        drop(mailbox);
+        if let Some(from) = from {
+            tenant.bell.ring(from);
+        }
+        changed
     }
 
     /// Makes one decision.

@@ -10,7 +10,11 @@ mod trash;
 
 use std::sync::Arc;
 
-use store_core::{CursorKey, Error, Result, TenantId, Timestamp, commit::Setting};
+use store_core::{
+    CursorKey, Error, Result, TenantId, Timestamp,
+    commit::Setting,
+    live::{Bell, LiveHub},
+};
 
 pub(crate) use self::{
     events::Events,
@@ -55,6 +59,9 @@ pub(crate) struct Tenant {
     pub(crate) mailbox: Shared<Mailbox>,
     pub(crate) index: Shared<Index>,
     pub(crate) trash: Trash,
+    pub(crate) live: Arc<LiveHub>,
+    /// Rung when something may be claimable, with no lock held.
+    pub(crate) bell: Bell,
     closed: Flag,
 }
 
@@ -69,6 +76,8 @@ impl Tenant {
             mailbox,
             index: Shared::default(),
             trash: Trash::default(),
+            live: Arc::default(),
+            bell: Bell::default(),
             closed: Flag::default(),
         }
     }
@@ -81,6 +90,16 @@ impl Tenant {
     pub(crate) fn close(&self) {
         self.closed.raise();
         self.index.write().events.unfollow();
+        self.live.close();
+        self.bell.ring(Timestamp::MIN);
+    }
+
+    /// Wakes who waits for what changes of the mailbox brought, since it was last asked.
+    pub(crate) fn ring(&self) {
+        let from = self.mailbox.write().take_claimable_from();
+        if let Some(from) = from {
+            self.bell.ring(from);
+        }
     }
 
     /// Store time. To be asked with the locks held (PR-22).

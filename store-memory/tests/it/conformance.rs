@@ -6,5 +6,6 @@ conformance_tests::pending_store!(crate::fixture());
 conformance_tests::event_store!(crate::fixture());
 conformance_tests::mailbox_store!(crate::fixture());
 conformance_tests::outbox_store!(crate::fixture());
+conformance_tests::live_channel!(crate::fixture());
 conformance_tests::model!(crate::fixture());
 conformance_tests::histories!(crate::fixture());

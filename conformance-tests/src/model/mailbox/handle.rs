@@ -7,11 +7,25 @@ use store_core::{
     ClaimRef, ClaimRequest, Claims, Clock, Dispatch, DispatchClaim, DispatchCounts, DispatchId, DispatchQuery,
     Enqueued, InstanceId, Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, MailboxReader,
     NewDispatch, Page, PageRequest, Purge, Purged, ReadyThread, Reclaimed, Requeue, Result, Settled, Settlement,
-    ThreadId, check_limit,
+    ThreadId, Timestamp, check_limit,
 };
 
 use super::settle;
-use crate::model::{Bug, commit::Setting, handle::Handle};
+use crate::model::{Bug, commit::Setting, handle::Handle, store::Shared};
+
+impl Handle {
+    /// What a look at the mailbox at a time is judged with.
+    fn setting(&self, now: Timestamp) -> Setting<'_> {
+        let Shared { limits, ids, bug, .. } = &*self.shared;
+        Setting { now, limits, ids, bug: *bug, sealer: (&self.tenant, self.shared.cursors.key()) }
+    }
+
+    /// Whether a claim at a time gives something.
+    pub(in crate::model) fn is_ready(&self, now: Timestamp) -> Result<bool> {
+        let setting = self.setting(now);
+        self.read(|view| Ok(!view.tenant.mail.ready(&setting)?.is_empty()))
+    }
+}
 
 #[async_trait]
 impl MailboxProducer for Handle {
@@ -34,6 +48,9 @@ impl MailboxProducer for Handle {
 #[async_trait]
 impl MailboxConsumer for Handle {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
+        if self.shared.bug == Some(Bug::ClaimWantsAWait) && self.shared.wires().waits == 0 {
+            return Ok(Claims::default());
+        }
         let claims = self.write(|tenant, setting| tenant.mail.claim(&request, &setting));
         self.wait_if(Bug::ClaimKept).await;
         claims
@@ -72,10 +89,7 @@ impl MailboxReader for Handle {
     }
 
     async fn list_ready_threads(&self, page: PageRequest) -> Result<Page<ReadyThread>> {
-        let now = self.shared.clock.now();
-        let sealer = (&self.tenant, self.shared.cursors.key());
-        let (limits, ids, bug) = (&self.shared.limits, &self.shared.ids, self.shared.bug);
-        let setting = Setting { now, limits, ids, bug, sealer };
+        let setting = self.setting(self.shared.clock.now());
         self.read(|view| view.ready_threads(&page, view.tenant.mail.ready(&setting)?))
     }
 

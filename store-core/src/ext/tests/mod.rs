@@ -1,7 +1,8 @@
-//! The extension traits over a log in a vector.
+//! The extension traits over a log in a vector, and over what answers as it is told.
 
 mod compare;
 mod interval;
+mod pending;
 mod stream;
 
 use std::sync::{

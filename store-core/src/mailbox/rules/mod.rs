@@ -18,7 +18,7 @@ pub use self::{
     produce::{cancel, enqueue, interrupt},
     settle::{extend, settle, start},
 };
-use super::{Dispatch, DispatchStatus, StoredDispatch, StoredInterrupt, StoredMailbox};
+use super::{Dispatch, DispatchStatus, StoredDispatch, StoredInterrupt, StoredMailbox, in_queue};
 use crate::{
     error::Result,
     id::{DedupeKey, DispatchId, ThreadId},
@@ -78,6 +78,23 @@ pub struct MailboxPlan {
     pub purged: Option<DispatchId>,
     /// Interrupts by the epoch that they began: to be written, or removed.
     pub interrupts: BTreeMap<u64, Option<StoredInterrupt>>,
+}
+
+impl MailboxPlan {
+    /// From when on a claim may find something of the thread once this is written; none if only another change can
+    /// bring something. For who waits: it may be early, never late (LV-8, LV-10).
+    #[must_use]
+    pub fn claimable_from(&self) -> Option<Timestamp> {
+        let mailbox = &self.mailbox;
+        if let Some(running) = &mailbox.running {
+            return Some(running.lease_until);
+        }
+        let places = self.dispatches.iter().filter_map(in_queue);
+        let written: Vec<_> = places.filter(|at| at.epoch == mailbox.epoch).map(|at| at.due).collect();
+        // What waits besides was not looked at: it may be available by now.
+        let besides = (mailbox.counts.queued > length(written.len())).then_some(mailbox.last_time);
+        written.into_iter().chain(besides).min()
+    }
 }
 
 /// What is to be done about a call, and what its caller gets once that is durable. A refused call may write, too: the
@@ -144,3 +161,6 @@ fn superseded_by(view: &(impl MailboxView + ?Sized), stored: &StoredDispatch) ->
 pub fn check_requests(items: usize, limits: &Limits) -> Result<()> {
     check_limit("dispatches of a call", length(items), limits.call_dispatches)
 }
+
+#[cfg(test)]
+mod tests;

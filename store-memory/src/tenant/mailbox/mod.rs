@@ -54,6 +54,8 @@ pub(crate) struct Mailbox {
     leases: BTreeSet<(Timestamp, ThreadId)>,
     /// When it was last asked what is due.
     turned: Timestamp,
+    /// From when on a claim may find something that changes brought.
+    claimable_from: Option<Timestamp>,
 }
 
 fn scopes(stored: &StoredDispatch) -> [Scope; 3] {
@@ -96,6 +98,7 @@ impl Mailbox {
 
     /// Writes what a plan says.
     pub(crate) fn apply(&mut self, plan: MailboxPlan) {
+        self.claimable_from = [self.claimable_from, plan.claimable_from()].into_iter().flatten().min();
         let thread = plan.thread;
         for stored in plan.dispatches {
             self.put(&thread, stored);
@@ -202,6 +205,21 @@ impl Mailbox {
         while let Some((_, thread)) = self.due.first().filter(|(at, _)| *at <= now).cloned() {
             self.turn(&thread, now);
         }
+    }
+
+    /// From when on a claim may find something that changes brought since this was last asked.
+    pub(crate) const fn take_claimable_from(&mut self) -> Option<Timestamp> {
+        self.claimable_from.take()
+    }
+
+    /// From when on a claim finds something: now, or when something is due or a lease is over.
+    pub(crate) fn next_claim(&mut self, now: Timestamp) -> Option<Timestamp> {
+        self.turn_to(now);
+        if !self.ready.is_empty() {
+            return Some(now);
+        }
+        let first = |places: &BTreeSet<(Timestamp, ThreadId)>| places.first().map(|place| place.0);
+        [first(&self.due), first(&self.leases)].into_iter().flatten().min()
     }
 
     /// Claims from one thread.

@@ -1,0 +1,195 @@
+//! Delivering commands.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use store_core::{
+    ClaimNumber, Decision, DecisionAction, DeliverLive, ErrorKind, LiveCommand, LiveDelivery, LiveTarget, Settlement,
+};
+
+use super::draft::{
+    MOMENT, PATIENCE, accept, end, expect_end, hears_nothing, input, live, live_of, next, sending, target, word,
+};
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect, expect_eq, expect_kind, expect_some},
+    given::{id, race},
+    log::draft::json,
+    mailbox::draft::{claim, held, load, settle},
+};
+
+/// Who opened a target receives the commands for it, of every kind, just as they were sent.
+pub(super) async fn commands_arrive_as_they_were_sent(given: &Given) -> Verdict {
+    let (live, to) = (live(given)?, target("t", 1));
+    let mut receiver = live.open_live(to.clone()).await?;
+    for command in [
+        LiveCommand::Input(vec![input("a"), input("b")]),
+        LiveCommand::PendingChanged,
+        LiveCommand::Cancel,
+        LiveCommand::Decision(Decision::new(id("r"), "ticket", DecisionAction::Resume)),
+        LiveCommand::Custom(store_core::Custom::new("k", json("{\"n\":1e2,\"a\":\"\\u0000\"}"))),
+    ] {
+        let task = sending(&live, &to, command.clone()).await;
+        accept(&mut receiver, &command).await?;
+        expect_end(task, LiveDelivery::Delivered).await?;
+    }
+    Ok(())
+}
+
+/// A target that differs in thread, run, dispatch or claim number gets nothing.
+pub(super) async fn only_its_target_gets_a_command(given: &Given) -> Verdict {
+    let (live, to) = (live(given)?, target("t", 1));
+    let other =
+        |thread: &str, run: &str, dispatch: &str, claim| LiveTarget::new(id(thread), id(run), id(dispatch), claim);
+    let later = [(1, 2), (2, 1)].map(|(incarnation, counter)| ClaimNumber { incarnation, counter });
+    let others = [
+        other("u", "r", "d", to.claim),
+        other("t", "s", "d", to.claim),
+        other("t", "r", "e", to.claim),
+        other("t", "r", "d", later[0]),
+        other("t", "r", "d", later[1]),
+    ];
+    let mut receivers = Vec::new();
+    for other in others {
+        receivers.push(live.open_live(other).await?);
+    }
+    expect_end(sending(&live, &to, word("nobody")).await, LiveDelivery::NoReceiver).await?;
+    let mut own = live.open_live(to.clone()).await?;
+    let task = sending(&live, &to, word("own")).await;
+    for receiver in &mut receivers {
+        hears_nothing(receiver).await?;
+    }
+    accept(&mut own, &word("own")).await?;
+    expect_end(task, LiveDelivery::Delivered).await
+}
+
+/// A delivery ends with `Delivered` when the receiver accepted the command, and not before; with `NoReceiver` if nobody
+/// has the target open, or who has drops the command or ends. Nothing is kept for who opens it then.
+pub(super) async fn delivered_means_accepted(given: &Given) -> Verdict {
+    let (live, to) = (live(given)?, target("t", 1));
+    expect_end(sending(&live, &to, word("early")).await, LiveDelivery::NoReceiver).await?;
+    let mut receiver = live.open_live(to.clone()).await?;
+    hears_nothing(&mut receiver).await?;
+    let task = sending(&live, &to, word("a")).await;
+    let received = expect_some(next(&mut receiver).await?, "command")?;
+    expect(!task.is_finished(), "it was delivered before it was accepted")?;
+    expect_eq(received.accept(), Some(word("a")))?;
+    expect_end(task, LiveDelivery::Delivered).await?;
+    let task = sending(&live, &to, word("b")).await;
+    drop(next(&mut receiver).await?);
+    expect_end(task, LiveDelivery::NoReceiver).await?;
+    let task = sending(&live, &to, word("c")).await;
+    drop(receiver);
+    expect_end(task, LiveDelivery::NoReceiver).await?;
+    expect_end(sending(&live, &to, word("d")).await, LiveDelivery::NoReceiver).await?;
+    hears_nothing(&mut live.open_live(to).await?).await
+}
+
+/// A delivery that is not answered before its deadline ends with `Unknown`, whether the command was read or not; the
+/// next one is a new one.
+pub(super) async fn a_late_answer_is_unknown(given: &Given) -> Verdict {
+    let (live, to) = (live(given)?, target("t", 1));
+    let mut receiver = live.open_live(to.clone()).await?;
+    let request = |name| DeliverLive::new(to.clone(), word(name)).within(MOMENT);
+    expect_eq(live.deliver(request("a")).await?, LiveDelivery::Unknown)?;
+    let (_unanswered, ended) = tokio::join!(next(&mut receiver), live.deliver(request("b")));
+    expect_eq(ended?, LiveDelivery::Unknown)?;
+    let task = sending(&live, &to, word("c")).await;
+    loop {
+        let received = expect_some(next(&mut receiver).await?, "command")?;
+        if *received.command() == word("c") {
+            expect_eq(received.accept(), Some(word("c")))?;
+            return expect_end(task, LiveDelivery::Delivered).await;
+        }
+    }
+}
+
+/// Opening a target again ends the earlier receiver, which is told; all that comes goes to the later one.
+pub(super) async fn opening_again_ends_the_earlier_receiver(given: &Given) -> Verdict {
+    let (live, to) = (live(given)?, target("t", 1));
+    let mut earlier = live.open_live(to.clone()).await?;
+    let listening = tokio::spawn(async move {
+        let ended = next(&mut earlier).await;
+        (earlier, ended)
+    });
+    tokio::time::sleep(MOMENT).await;
+    let mut later = live.open_live(to.clone()).await?;
+    let (mut earlier, ended) = listening.await.map_err(|panic| Failure::new(panic.to_string()))?;
+    expect(ended?.is_none(), "the earlier receiver got a command")?;
+    let task = sending(&live, &to, word("a")).await;
+    expect(next(&mut earlier).await?.is_none(), "the earlier receiver got a command")?;
+    drop(earlier);
+    accept(&mut later, &word("a")).await?;
+    expect_end(task, LiveDelivery::Delivered).await
+}
+
+/// What one sender sends arrives in order, and at its target alone, whatever others send.
+pub(super) async fn commands_of_a_sender_arrive_in_order(given: &Given) -> Verdict {
+    const MANY: usize = 30;
+    let live = live(given)?;
+    let ends = race(4, |task| {
+        let (live, to) = (Arc::clone(&live), target(["t", "u"][task % 2], task as u64));
+        async move {
+            let mut receiver = live.open_live(to.clone()).await?;
+            let send = |at| DeliverLive::new(to.clone(), word(&format!("{task}-{at}"))).within(PATIENCE);
+            // All are on their way at once, begun one after the other.
+            let sending = join_all((0..MANY).map(|at| live.deliver(send(at))));
+            let receiving = async {
+                tokio::time::sleep(MOMENT).await;
+                for at in 0..MANY {
+                    accept(&mut receiver, &word(&format!("{task}-{at}"))).await?;
+                }
+                Ok::<_, Failure>(())
+            };
+            let (sent, received) = tokio::join!(sending, receiving);
+            received?;
+            for ended in sent {
+                expect_eq(ended?, LiveDelivery::Delivered)?;
+            }
+            Ok::<_, Failure>(())
+        }
+    });
+    ends.await.into_iter().collect()
+}
+
+/// Who receives for an earlier attempt gets no command for the current one, also when nobody receives for that.
+pub(super) async fn an_earlier_attempt_gets_nothing(given: &Given) -> Verdict {
+    let live = live(given)?;
+    let first = held(given, "a").await?;
+    let mut earlier = live.open_live(LiveTarget::from(&first)).await?;
+    settle(given, &first, Settlement::Release).await?;
+    expect_eq(LiveTarget::of(&load(given, "a").await?), None)?;
+    let second = claim(given, "a").await?;
+    let to = expect_some(LiveTarget::of(&load(given, "a").await?), "target")?;
+    expect_end(sending(&live, &to, word("nobody")).await, LiveDelivery::NoReceiver).await?;
+    let mut current = live.open_live(LiveTarget::from(&second)).await?;
+    let task = sending(&live, &to, word("a")).await;
+    hears_nothing(&mut earlier).await?;
+    accept(&mut current, &word("a")).await?;
+    expect_end(task, LiveDelivery::Delivered).await
+}
+
+/// A command of a kind that its receiver does not know is refused to its sender; the receiver gets the next one.
+pub(super) async fn what_cannot_be_read_is_refused(given: &Given) -> Verdict {
+    let (live, to) = (live(given)?, target("t", 1));
+    let mut receiver = live.open_live(to.clone()).await?;
+    let newer = LiveCommand::Unknown { kind: "pause".to_owned(), data: json("{}") };
+    let (refused, good) = (sending(&live, &to, newer).await, sending(&live, &to, word("a")).await);
+    accept(&mut receiver, &word("a")).await?;
+    let error = expect_kind(end(refused).await?, ErrorKind::Invalid)?;
+    expect(error.to_string().contains("pause"), "the error does not name the kind")?;
+    expect_end(good, LiveDelivery::Delivered).await
+}
+
+/// A target of one tenant is none of another.
+pub(super) async fn tenants_have_their_own_targets(given: &Given) -> Verdict {
+    let (one, two) = (live_of(&given.tenant("acme")?)?, live_of(&given.tenant("acm")?)?);
+    let to = target("t", 1);
+    let mut first = one.open_live(to.clone()).await?;
+    expect_end(sending(&two, &to, word("a")).await, LiveDelivery::NoReceiver).await?;
+    let mut second = two.open_live(to.clone()).await?;
+    let task = sending(&one, &to, word("b")).await;
+    hears_nothing(&mut second).await?;
+    accept(&mut first, &word("b")).await?;
+    expect_end(task, LiveDelivery::Delivered).await
+}

@@ -1,0 +1,113 @@
+//! Short ways to write down targets and commands, and to wait for what must come.
+
+use std::{sync::Arc, time::Duration};
+
+use store_core::{
+    ClaimNumber, DeliverLive, LiveChannel, LiveCommand, LiveDelivery, LiveInput, LiveReceiver, LiveTarget, Message,
+    ReceivedCommand, TenantStores, Waited, WakeUps,
+};
+use tokio::{
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+
+use crate::{
+    check::{Failure, Verdict, expect, expect_eq, expect_some},
+    given::{Given, id},
+    log::draft::json,
+    mailbox::draft::nothing_to_claim,
+};
+
+/// How long something may take that comes at once: far longer than it does.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long is waited for what must not come.
+pub(super) const MOMENT: Duration = Duration::from_millis(20);
+
+/// A task that ends like a call.
+pub(super) type Task<T> = JoinHandle<store_core::Result<T>>;
+
+/// The live channel of some stores.
+pub(super) fn live_of(stores: &TenantStores) -> Result<Arc<dyn LiveChannel>, Failure> {
+    expect_some(stores.live.clone(), "live channel")
+}
+
+/// The live channel of the tenant `default`.
+pub(super) fn live(given: &Given) -> Result<Arc<dyn LiveChannel>, Failure> {
+    live_of(&given.stores()?)
+}
+
+/// The wake-ups of the tenant `default`.
+pub(super) fn wake_ups(given: &Given) -> Result<Arc<dyn WakeUps>, Failure> {
+    expect_some(given.stores()?.wake_ups, "wake-ups")
+}
+
+/// The attempt `counter` of the dispatch `d` of the run `r` on a thread.
+pub(super) fn target(thread: &str, counter: u64) -> LiveTarget {
+    LiveTarget::new(id(thread), id("r"), id("d"), ClaimNumber { incarnation: 1, counter })
+}
+
+/// A command of the application.
+pub(super) fn word(word: &str) -> LiveCommand {
+    LiveCommand::Custom(store_core::Custom::new(word, json("null")))
+}
+
+/// A message with the id of its entry.
+pub(super) fn input(name: &str) -> LiveInput {
+    LiveInput::new(id(name), Message::user(name))
+}
+
+/// Begins a delivery, and lets it get as far as it gets.
+pub(super) async fn sending(live: &Arc<dyn LiveChannel>, to: &LiveTarget, command: LiveCommand) -> Task<LiveDelivery> {
+    let (live, request) = (Arc::clone(live), DeliverLive::new(to.clone(), command).within(PATIENCE));
+    let task = tokio::spawn(async move { live.deliver(request).await });
+    sleep(MOMENT).await;
+    task
+}
+
+/// How a task ends that must end.
+pub(super) async fn end<T>(task: Task<T>) -> Result<store_core::Result<T>, Failure> {
+    match timeout(PATIENCE, task).await {
+        Ok(Ok(ended)) => Ok(ended),
+        Ok(Err(panic)) => Err(Failure::new(panic.to_string())),
+        Err(_) => Err(Failure::new("it does not end")),
+    }
+}
+
+/// Wants a delivery to end so.
+pub(super) async fn expect_end(task: Task<LiveDelivery>, wanted: LiveDelivery) -> Verdict {
+    expect_eq(end(task).await??, wanted)
+}
+
+/// What a receiver gets next, or none if it ended; one or the other must come.
+pub(super) async fn next(receiver: &mut LiveReceiver) -> Result<Option<ReceivedCommand>, Failure> {
+    let next = timeout(PATIENCE, receiver.next()).await;
+    Ok(next.map_err(|_| Failure::new("the receiver hears nothing"))??)
+}
+
+/// Accepts the next command, which must be this one.
+pub(super) async fn accept(receiver: &mut LiveReceiver, wanted: &LiveCommand) -> Verdict {
+    let received = expect_some(next(receiver).await?, "command")?;
+    expect_eq(received.command(), wanted)?;
+    expect_eq(received.accept().as_ref(), Some(wanted))
+}
+
+/// Wants a receiver to hear nothing.
+pub(super) async fn hears_nothing(receiver: &mut LiveReceiver) -> Verdict {
+    expect(timeout(MOMENT, receiver.next()).await.is_err(), "the receiver hears something")
+}
+
+/// Waits for work, of which there is none yet.
+pub(super) async fn waiting(given: &Given) -> Result<Task<Waited>, Failure> {
+    nothing_to_claim(given).await?;
+    let wake_ups = wake_ups(given)?;
+    let task = tokio::spawn(async move { wake_ups.wait(PATIENCE).await });
+    sleep(MOMENT).await;
+    expect(!task.is_finished(), "it waits no more, though there is nothing to claim")?;
+    Ok(task)
+}
+
+/// Wants who waits to be woken.
+pub(super) async fn expect_woken(task: Task<Waited>) -> Verdict {
+    expect_eq(end(task).await??, Waited::Woken)
+}

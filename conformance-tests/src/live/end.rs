@@ -1,0 +1,76 @@
+//! What a store declares to have, and what becomes of who receives and waits when it is closed.
+
+use store_core::{DeliverLive, ErrorKind, LiveDelivery};
+
+use super::draft::{
+    PATIENCE, Task, accept, end, expect_end, expect_woken, hears_nothing, live, sending, target, waiting, wake_ups,
+    word,
+};
+use crate::{
+    Given, Need, Verdict,
+    check::{expect, expect_eq, expect_kind},
+    given::id,
+    mailbox::draft::{put, work},
+};
+
+/// What the fixture declares to lack has no accessor, and everything else has one.
+pub(super) async fn what_is_there_is_declared(given: &Given) -> Verdict {
+    let stores = given.stores()?;
+    let has = |need| given.fixture().lack(need).is_none();
+    expect_eq((stores.live().is_some(), stores.wake_ups().is_some()), (has(Need::Live), has(Need::WakeUps)))
+}
+
+/// Closes the store, or deletes the tenant `default`.
+async fn close(given: &Given, how: usize) -> Verdict {
+    match how {
+        0 => Ok(given.store().delete_tenant(&id("default")).await?),
+        _ => Ok(given.store().close().await?),
+    }
+}
+
+/// Closing the store, or deleting the tenant, ends who receives with `Closed`, and who sends; nothing arrives then.
+pub(super) async fn closing_ends_receivers(given: &Given) -> Verdict {
+    for how in 0..2 {
+        let (live, to) = (live(given)?, target("t", 1));
+        let mut receiver = live.open_live(to.clone()).await?;
+        let mut unread = live.open_live(target("u", 1)).await?;
+        let receiving: Task<()> = tokio::spawn(async move { receiver.next().await.map(drop) });
+        let task = sending(&live, &target("u", 1), word("a")).await;
+        close(given, how).await?;
+        expect_kind(end(receiving).await?, ErrorKind::Closed)?;
+        let ended = end(task).await?;
+        expect(!matches!(ended, Ok(LiveDelivery::Delivered)), "nobody accepted it")?;
+        expect_kind(unread.next().await.map(drop), ErrorKind::Closed)?;
+        expect_kind(live.open_live(to.clone()).await.map(drop), ErrorKind::Closed)?;
+        expect_kind(live.deliver(DeliverLive::new(to, word("b"))).await, ErrorKind::Closed)?;
+    }
+    Ok(())
+}
+
+/// Closing the store, or deleting the tenant, ends who waits for work with `Closed`.
+pub(super) async fn closing_ends_waits(given: &Given) -> Verdict {
+    for how in 0..2 {
+        let (wake_ups, task) = (wake_ups(given)?, waiting(given).await?);
+        close(given, how).await?;
+        expect_kind(end(task).await?, ErrorKind::Closed)?;
+        expect_kind(wake_ups.wait(PATIENCE).await, ErrorKind::Closed)?;
+    }
+    Ok(())
+}
+
+/// A receiver whose read was dropped loses no command, and a wait that was dropped no wake-up of a later one.
+pub(super) async fn a_dropped_call_leaves_nothing(given: &Given) -> Verdict {
+    let (live, to) = (live(given)?, target("t", 1));
+    let mut receiver = live.open_live(to.clone()).await?;
+    for name in ["a", "b"] {
+        // A read that hears nothing is dropped.
+        hears_nothing(&mut receiver).await?;
+        let task = sending(&live, &to, word(name)).await;
+        accept(&mut receiver, &word(name)).await?;
+        expect_end(task, LiveDelivery::Delivered).await?;
+    }
+    waiting(given).await?.abort();
+    let task = waiting(given).await?;
+    put(given, [work("t", "d")]).await?;
+    expect_woken(task).await
+}

@@ -1,0 +1,41 @@
+//! Cases of the live channel and of wake-ups (LV).
+
+mod deliver;
+mod draft;
+mod end;
+mod queue;
+mod wait;
+
+/// The cases of this area.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! live {
+    ($then:ident $($with:tt)*) => {
+        $crate::$then! { [$($with)*] live
+            deliver: commands_arrive_as_they_were_sent ["LV-1"] [Live];
+            deliver: only_its_target_gets_a_command ["LV-1", "LV-4"] [Live];
+            deliver: delivered_means_accepted ["LV-2"] [Live];
+            deliver: a_late_answer_is_unknown ["LV-2"] [Live];
+            deliver: opening_again_ends_the_earlier_receiver ["LV-3"] [Live];
+            deliver: commands_of_a_sender_arrive_in_order ["LV-4"] [Live, Race];
+            deliver: an_earlier_attempt_gets_nothing ["LV-5"] [Live];
+            deliver: what_cannot_be_read_is_refused ["LV-6"] [Live];
+            deliver: tenants_have_their_own_targets ["TN-2"] [Live];
+            queue: input_goes_live_or_waits ["LV-12", "LV-7"] [Live];
+            queue: input_enters_the_log_once ["LV-12", "PR-20"] [Live, Race];
+            wait: new_work_wakes_who_waits ["LV-8"] [WakeUps];
+            wait: a_freed_thread_wakes_who_waits ["LV-8"] [WakeUps];
+            wait: a_commit_that_settles_wakes_who_waits ["LV-8"] [WakeUps, Fenced];
+            wait: a_wait_ends_at_its_timeout ["LV-8"] [WakeUps];
+            wait: what_becomes_due_wakes_who_waits ["LV-10"] [WakeUps, Time];
+            wait: the_end_of_a_lease_wakes_who_waits ["LV-10", "MB-29"] [WakeUps, Time];
+            wait: polling_alone_finds_everything ["LV-11"] [Time];
+            end: what_is_there_is_declared ["PR-1"] [];
+            end: closing_ends_receivers ["PR-8", "TN-8"] [Live];
+            end: closing_ends_waits ["PR-8", "TN-8"] [WakeUps];
+            end: a_dropped_call_leaves_nothing ["PR-11"] [Live, WakeUps];
+        }
+    };
+}
+
+live!(case_slice);

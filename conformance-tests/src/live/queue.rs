@@ -1,0 +1,126 @@
+//! Input that goes to work that runs, or else waits in the queue.
+
+use std::sync::Arc;
+
+use store_core::{
+    Commit, CommitCoordinator, DeliverLive, DeliverOrQueue, EntryId, ErrorKind, LiveChannel, LiveCommand, LiveDelivery,
+    LiveReceiver, LiveTarget, NewEntry, PendingInput, PendingStoreExt, Routed,
+};
+use tokio::time::sleep;
+
+use super::draft::{MOMENT, PATIENCE, input, live, next, target};
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect, expect_eq, expect_kind, expect_some},
+    given::id,
+};
+
+/// The ids of what waits for the thread `t`.
+async fn queued(given: &Given) -> Result<Vec<EntryId>, Failure> {
+    let queue = given.commits()?.pending().load_queue(&id("t")).await?;
+    Ok(queue.inputs.into_iter().map(|input| input.id).collect())
+}
+
+/// Messages go to who accepts them; if nobody does, or there is no live channel or no target, they wait in the queue
+/// under the same ids. What breaks a rule of the queue is refused either way.
+pub(super) async fn input_goes_live_or_waits(given: &Given) -> Verdict {
+    let (live, pending, to) = (live(given)?, given.commits()?.pending(), target("t", 1));
+    let send = |name: &str| DeliverOrQueue::new(id("t"), [input(name)]).to(to.clone());
+    let routed = pending.deliver_or_queue(Some(&*live), send("a")).await?;
+    let Routed::Queued(appended) = routed else { return Err(Failure::new("nobody can have accepted it")) };
+    expect_eq(appended.inputs.iter().map(|input| input.id.as_str()).collect::<Vec<_>>(), vec!["a"])?;
+    let mut receiver = live.open_live(to.clone()).await?;
+    let (routed, received) = tokio::join!(pending.deliver_or_queue(Some(&*live), send("b")), async {
+        Ok::<_, Failure>(expect_some(next(&mut receiver).await?, "command")?.accept())
+    });
+    expect_eq((routed?, received?), (Routed::Delivered, Some(LiveCommand::Input(vec![input("b")]))))?;
+    for (channel, request) in [(None, send("c")), (Some(&*live), send("d").to(None))] {
+        let routed = pending.deliver_or_queue(channel, request).await?;
+        expect(matches!(routed, Routed::Queued(_)), "nobody can have accepted it")?;
+    }
+    expect_eq(queued(given).await?, vec![id::<EntryId>("a"), id("c"), id("d")])?;
+    let elsewhere = DeliverOrQueue::new(id("u"), [input("e")]).to(to.clone());
+    let twice = DeliverOrQueue::new(id("t"), [input("e"), input("e")]).to(to.clone());
+    let nothing = DeliverOrQueue::new(id("t"), []).to(to.clone());
+    expect_kind(pending.deliver_or_queue(Some(&*live), elsewhere).await, ErrorKind::Invalid)?;
+    expect_kind(pending.deliver_or_queue(Some(&*live), twice).await, ErrorKind::AlreadyExists)?;
+    expect_kind(pending.deliver_or_queue(Some(&*live), nothing).await, ErrorKind::Invalid).map(drop)
+}
+
+/// A worker that does with each command something else: it accepts and commits it, drops it, does so when its sender
+/// has given up, or receives anew with it in its hands. It ends with a command that is no input.
+async fn work(
+    live: Arc<dyn LiveChannel>,
+    commits: Arc<dyn CommitCoordinator>,
+    (to, mut receiver): (LiveTarget, LiveReceiver),
+) -> Verdict {
+    for turn in 0.. {
+        let received = expect_some(receiver.next().await?, "command")?;
+        if !matches!(received.command(), LiveCommand::Input(_)) {
+            expect(received.accept().is_some(), "who sent the last command has given up")?;
+            break;
+        }
+        match turn % 4 {
+            0 => take(&*commits, received.accept()).await?,
+            1 => drop(received),
+            2 => {
+                sleep(MOMENT * 2).await;
+                take(&*commits, received.accept()).await?;
+            }
+            _ => {
+                receiver = live.open_live(to.clone()).await?;
+                take(&*commits, received.accept()).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Commits what was accepted, unless its sender has queued it meanwhile.
+async fn take(commits: &dyn CommitCoordinator, command: Option<LiveCommand>) -> Verdict {
+    let Some(LiveCommand::Input(inputs)) = command else { return Ok(()) };
+    let key = id(&format!("of {}", inputs[0].id));
+    let entries = inputs.into_iter().map(|input| NewEntry::new(input.message).with_id(input.id));
+    match commits.commit(Commit::new(id("t")).with_key(key).entries(entries)).await {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        ended => Ok(ended.map(drop)?),
+    }
+}
+
+/// Ends a worker.
+async fn stop(live: &dyn LiveChannel, to: &LiveTarget) -> Verdict {
+    let stop = DeliverLive::new(to.clone(), LiveCommand::Cancel).within(PATIENCE);
+    while live.deliver(stop.clone()).await? != LiveDelivery::Delivered {
+        sleep(MOMENT).await;
+    }
+    Ok(())
+}
+
+/// However a worker takes what is sent to it, each id enters the log once: at its hands, or out of the queue. What is
+/// there is refused when it is sent again.
+pub(super) async fn input_enters_the_log_once(given: &Given) -> Verdict {
+    let (live, commits, to) = (live(given)?, given.commits()?, target("t", 1));
+    let receiver = live.open_live(to.clone()).await?;
+    let worker = tokio::spawn(work(Arc::clone(&live), Arc::clone(&commits), (to.clone(), receiver)));
+    let pending = commits.pending();
+    let batch = |at: usize| [input(&format!("{at}a")), input(&format!("{at}b"))];
+    for at in 0..24 {
+        let request = DeliverOrQueue::new(id("t"), batch(at)).to(to.clone()).within(MOMENT);
+        let _either = pending.deliver_or_queue(Some(&*live), request).await?;
+    }
+    stop(&*live, &to).await?;
+    worker.await.map_err(|panic| Failure::new(panic.to_string()))??;
+    let queue = pending.load_queue(&id("t")).await?;
+    expect(!queue.inputs.is_empty(), "nothing was queued")?;
+    let inputs = queue.inputs.iter().map(PendingInput::as_ref);
+    given.accept(Commit::new(id("t")).with_key(id("rest")).consuming(inputs)).await?;
+    let log = given.log(&id("t")).await?;
+    expect(queue.inputs.len() < log.len(), "nothing was accepted")?;
+    let mut found: Vec<_> = log.iter().map(|entry| entry.id.clone()).collect();
+    let mut wanted: Vec<EntryId> = (0..24).flat_map(batch).map(|input| input.id).collect();
+    found.sort();
+    wanted.sort();
+    expect_eq(found, wanted)?;
+    let again = DeliverOrQueue::new(id("t"), batch(3)).to(to);
+    expect_kind(pending.deliver_or_queue(Some(&*live), again).await, ErrorKind::AlreadyConsumed).map(drop)
+}

@@ -1,0 +1,160 @@
+//! Waiting for work.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use store_core::{Interrupt, Requeue, Settlement, Waited};
+
+use super::draft::{MOMENT, PATIENCE, expect_woken, waiting, wake_ups};
+use crate::{
+    Given, Verdict,
+    check::{expect, expect_eq},
+    given::{id, say_keyed},
+    mailbox::draft::{
+        LEASE, TICK, ack, claim, claim_next, held, interrupt, later, mailbox, put, request, retry, settle, try_settle,
+        work,
+    },
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Who waits is woken by what is enqueued, and by what is put back into the queue; at once if there is something
+/// already. All who wait are woken.
+pub(super) async fn new_work_wakes_who_waits(given: &Given) -> Verdict {
+    let store = mailbox(given)?;
+    let all = [waiting(given).await?, waiting(given).await?, waiting(given).await?];
+    put(given, [work("t", "a")]).await?;
+    for task in all {
+        expect_woken(task).await?;
+    }
+    expect_eq(wake_ups(given)?.wait(PATIENCE).await?, Waited::Woken)?;
+    let claimed = claim(given, "a").await?;
+    settle(given, &claimed, Settlement::DeadLetter { error: "bad".to_owned() }).await?;
+    let task = waiting(given).await?;
+    for (_, requeued) in store.requeue(Requeue::ids([id("a")])).await? {
+        requeued?;
+    }
+    expect_woken(task).await?;
+    claim(given, "a").await.map(drop)
+}
+
+/// Who waits is woken when a thread is free again that has something in its queue, however it was freed.
+pub(super) async fn a_freed_thread_wakes_who_waits(given: &Given) -> Verdict {
+    for (name, settlement) in [
+        ("a", Settlement::Release),
+        ("b", retry(Duration::ZERO)),
+        ("c", ack()),
+        ("d", Settlement::Cancel { reason: "no".to_owned() }),
+    ] {
+        let held = held(given, name).await?;
+        put(given, [work("t", &format!("{name} then"))]).await?;
+        let task = waiting(given).await?;
+        settle(given, &held, settlement).await?;
+        expect_woken(task).await.map_err(|failure| failure.about(name))?;
+        while let Some(next) = claim_next(given).await? {
+            settle(given, &next, ack()).await?;
+        }
+    }
+    // A holder that learns of an interrupt frees the thread by that.
+    let stale = held(given, "e").await?;
+    interrupt(given).await?;
+    put(given, [work("t", "f")]).await?;
+    let task = waiting(given).await?;
+    expect(try_settle(given, &stale, ack()).await?.is_err(), "the claim is stale")?;
+    expect_woken(task).await?;
+    let taken_over = claim(given, "f").await?;
+    let task = waiting(given).await?;
+    mailbox(given)?.interrupt(Interrupt::new(id("t")).taking_over()).await?;
+    put(given, [work("t", "g")]).await?;
+    expect_woken(task).await?;
+    expect(try_settle(given, &taken_over, ack()).await?.is_err(), "the claim is stale")?;
+    claim(given, "g").await.map(drop)
+}
+
+/// A commit that settles its claim wakes who waits for what its thread has queued.
+pub(super) async fn a_commit_that_settles_wakes_who_waits(given: &Given) -> Verdict {
+    let held = held(given, "a").await?;
+    put(given, [work("t", "b")]).await?;
+    let task = waiting(given).await?;
+    given.accept(say_keyed(&id("t"), "k", "x").fenced(held.fence()).settling(ack())).await?;
+    expect_woken(task).await?;
+    claim(given, "b").await.map(drop)
+}
+
+/// A wait with nothing to claim ends when its time is over, also if what there is comes later; with no time at once.
+pub(super) async fn a_wait_ends_at_its_timeout(given: &Given) -> Verdict {
+    let wake_ups = wake_ups(given)?;
+    for time in [Duration::ZERO, MOMENT] {
+        expect_eq(wake_ups.wait(time).await?, Waited::TimedOut)?;
+    }
+    put(given, [later("t", "a", MINUTE), work("u", "b")]).await?;
+    expect_eq(wake_ups.wait(Duration::ZERO).await?, Waited::Woken)?;
+    let held = claim(given, "b").await?;
+    expect_eq(wake_ups.wait(MOMENT).await?, Waited::TimedOut)?;
+    settle(given, &held, ack()).await?;
+    expect_eq(wake_ups.wait(MOMENT).await?, Waited::TimedOut)
+}
+
+/// Who waits is woken when something becomes available, and not before: what was there when the wait began, what came
+/// since for an earlier time, and what is tried again.
+pub(super) async fn what_becomes_due_wakes_who_waits(given: &Given) -> Verdict {
+    put(given, [later("t", "a", MINUTE)]).await?;
+    let task = waiting(given).await?;
+    given.advance(MINUTE - TICK).await;
+    tokio::time::sleep(MOMENT).await;
+    expect(!task.is_finished(), "it was woken before there was something")?;
+    given.advance(TICK).await;
+    expect_woken(task).await?;
+    let held = claim(given, "a").await?;
+    mailbox(given)?.extend(&held.claim(), MINUTE * 3).await?;
+    put(given, [later("u", "b", MINUTE * 2)]).await?;
+    let task = waiting(given).await?;
+    put(given, [later("v", "c", MINUTE / 2)]).await?;
+    given.advance(MINUTE / 2).await;
+    expect_woken(task).await?;
+    let other = claim(given, "c").await?;
+    settle(given, &other, ack()).await?;
+    let task = waiting(given).await?;
+    settle(given, &held, retry(MINUTE / 4)).await?;
+    given.advance(MINUTE / 4).await;
+    expect_woken(task).await?;
+    claim(given, "a").await.map(drop)
+}
+
+/// Who waits is woken when a lease is over, also that of a claim that was made since.
+pub(super) async fn the_end_of_a_lease_wakes_who_waits(given: &Given) -> Verdict {
+    held(given, "a").await?;
+    let task = waiting(given).await?;
+    given.advance(LEASE).await;
+    expect_woken(task).await?;
+    let first = claim(given, "a").await?;
+    mailbox(given)?.extend(&first.claim(), LEASE * 3).await?;
+    put(given, [later("u", "b", MINUTE * 10)]).await?;
+    let task = waiting(given).await?;
+    let claims = mailbox(given)?.claim(request().of_dispatch(id("b"))).await?;
+    expect_eq(claims.claimed.len(), 1)?;
+    given.advance(LEASE).await;
+    expect_woken(task).await?;
+    claim(given, "b").await.map(drop)
+}
+
+/// Claims find everything though nobody ever waits: new work, what is due, what is tried again, and lost leases.
+pub(super) async fn polling_alone_finds_everything(given: &Given) -> Verdict {
+    put(given, [work("t", "a"), later("u", "b", MINUTE), work("v", "c"), work("w", "d")]).await?;
+    let mut found = BTreeSet::new();
+    for round in 0..4 {
+        while let Some(claimed) = claim_next(given).await? {
+            let name = claimed.dispatch.id.to_string();
+            match (name.as_str(), round) {
+                ("c", 0) => drop(settle(given, &claimed, retry(MINUTE)).await?),
+                // Its holder is lost.
+                ("d", 0) => {}
+                _ => {
+                    settle(given, &claimed, ack()).await?;
+                    found.insert(name);
+                }
+            }
+        }
+        given.advance(MINUTE).await;
+    }
+    expect_eq(found.iter().map(String::as_str).collect::<Vec<_>>(), vec!["a", "b", "c", "d"])
+}

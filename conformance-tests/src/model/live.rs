@@ -1,0 +1,228 @@
+//! The live channel and wake-ups: a list of what was sent, and a mailbox, that are looked at again and again.
+
+use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use futures_util::stream;
+use store_core::{
+    Clock, DeliverLive, LiveChannel, LiveDelivery, LiveReceiver, LiveTarget, Result, TenantId, Waited, WakeUps,
+    codec::Codec,
+    live::{LiveAnswer, LiveLetter},
+};
+use tokio::time::{sleep, timeout};
+
+use super::{bug::Bug, handle::Handle, store::Shared};
+
+/// After which time something is looked at again.
+const AGAIN: Duration = Duration::from_millis(1);
+
+/// Whose target it is: the tenant, and how often that was deleted before.
+type Address = (TenantId, u64, LiveTarget);
+
+/// What is on its way.
+#[derive(Debug, Default)]
+pub(super) struct Wires {
+    last: u64,
+    /// How often somebody waited for work: only a broken store asks.
+    pub(super) waits: u64,
+    /// The number of the receiver of each target.
+    receivers: BTreeMap<Address, u64>,
+    /// What was sent, the first first.
+    sent: Vec<Sent>,
+}
+
+#[derive(Debug)]
+struct Sent {
+    number: u64,
+    address: Address,
+    /// The receiver that it was sent to; none if there was none, which only a broken store keeps.
+    to: Option<u64>,
+    text: String,
+    is_taken: bool,
+    answer: Option<LiveAnswer>,
+}
+
+impl Wires {
+    const fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    fn find(&mut self, number: u64) -> Option<&mut Sent> {
+        self.sent.iter_mut().find(|sent| sent.number == number)
+    }
+
+    fn has(&self, receiver: Option<u64>) -> bool {
+        receiver.is_some_and(|receiver| self.receivers.values().any(|open| *open == receiver))
+    }
+
+    /// The first that a receiver did not take yet.
+    fn take(&mut self, at: &Listening) -> Option<(u64, Option<u64>, String)> {
+        let bug = at.handle.shared.bug;
+        let is_its = |sent: &Sent| match bug {
+            Some(Bug::EarlierReceiverStays | Bug::CommandKept) => sent.address == at.address,
+            _ => sent.to == Some(at.number),
+        };
+        let mut waiting = self.sent.iter_mut().filter(|sent| !sent.is_taken && is_its(sent));
+        let next = if bug == Some(Bug::LastCommandFirst) { waiting.last() } else { waiting.next() }?;
+        next.is_taken = true;
+        Some((next.number, next.to, next.text.clone()))
+    }
+}
+
+/// Looks until there is something.
+async fn found<T>(mut look: impl FnMut() -> Result<Option<T>> + Send) -> Result<T> {
+    loop {
+        if let Some(found) = look()? {
+            return Ok(found);
+        }
+        sleep(AGAIN).await;
+    }
+}
+
+/// The same for so long at most.
+async fn within<T>(time: Duration, found: impl Future<Output = Result<T>> + Send) -> Result<Option<T>> {
+    timeout(time, found).await.ok().transpose()
+}
+
+/// Who receives for a target.
+struct Listening {
+    handle: Handle,
+    address: Address,
+    number: u64,
+}
+
+impl Listening {
+    /// The next letter; none when another one receives.
+    async fn next(&self) -> Result<Option<LiveLetter>> {
+        let shared = &self.handle.shared;
+        found(|| {
+            if shared.bug != Some(Bug::ReceiverOutlivesClosing) {
+                self.handle.check()?;
+            }
+            let mut wires = shared.wires();
+            let is_over = !wires.has(Some(self.number)) && shared.bug != Some(Bug::EarlierReceiverStays);
+            if is_over {
+                return Ok(Some(None));
+            }
+            Ok(wires.take(self).map(|taken| Some(letter(shared, taken))))
+        })
+        .await
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let mut wires = self.handle.shared.wires();
+        if wires.receivers.get(&self.address) == Some(&self.number) {
+            wires.receivers.remove(&self.address);
+        }
+    }
+}
+
+fn letter(shared: &Arc<Shared>, (number, to, text): (u64, Option<u64>, String)) -> LiveLetter {
+    let shared = Arc::clone(shared);
+    LiveLetter::new(text, move |answer| {
+        let mut wires = shared.wires();
+        let is_open = wires.has(to);
+        if let Some(sent) = wires.find(number).filter(|_| is_open) {
+            sent.answer = Some(answer);
+        }
+        // Whether its sender still waits it does not know, as over a network.
+        is_open
+    })
+}
+
+impl Handle {
+    fn address(&self, mut target: LiveTarget) -> Address {
+        if self.shared.bug == Some(Bug::AttemptIgnored) {
+            target.claim.counter = 0;
+        }
+        match self.shared.bug {
+            Some(Bug::TargetsOfAllTenants) => (TenantId::default_tenant(), 0, target),
+            _ => (self.tenant.clone(), self.deletions, target),
+        }
+    }
+
+    /// How a delivery ends.
+    async fn answered(&self, number: u64) -> Result<LiveAnswer> {
+        found(|| {
+            self.check()?;
+            let mut wires = self.shared.wires();
+            let Some(sent) = wires.find(number) else { return Ok(Some(LiveAnswer::Dropped)) };
+            let (answer, to) = (sent.answer.take(), sent.to);
+            let is_lost = !wires.has(to);
+            Ok(answer.or_else(|| is_lost.then_some(LiveAnswer::Dropped)))
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl LiveChannel for Handle {
+    async fn open_live(&self, target: LiveTarget) -> Result<LiveReceiver> {
+        self.check()?;
+        let (handle, address) = (self.clone(), self.address(target));
+        let number = {
+            let mut wires = self.shared.wires();
+            let number = wires.next();
+            wires.receivers.insert(address.clone(), number);
+            number
+        };
+        let listening = Some(Listening { handle, address, number });
+        let letters = stream::unfold(listening, async |listening| {
+            let listening = listening?;
+            match listening.next().await {
+                Ok(letter) => Some((Ok(letter?), Some(listening))),
+                Err(error) => Some((Err(error), None)),
+            }
+        });
+        Ok(LiveReceiver::new(Box::pin(letters)))
+    }
+
+    async fn deliver(&self, request: DeliverLive) -> Result<LiveDelivery> {
+        self.check()?;
+        let bug = self.shared.bug;
+        let address = self.address(request.target);
+        let number = {
+            let mut wires = self.shared.wires();
+            let (number, to) = (wires.next(), wires.receivers.get(&address).copied());
+            if to.is_some() || bug == Some(Bug::CommandKept) {
+                let text = request.command.encode();
+                wires.sent.push(Sent { number, address, to, text, is_taken: false, answer: None });
+            }
+            if to.is_none() {
+                return Ok(LiveDelivery::NoReceiver);
+            }
+            number
+        };
+        if bug == Some(Bug::DeliveredWhenSent) {
+            return Ok(LiveDelivery::Delivered);
+        }
+        let answer = within(request.deadline, self.answered(number)).await;
+        self.shared.wires().sent.retain(|sent| sent.number != number);
+        match answer? {
+            Some(LiveAnswer::Unreadable(_)) if bug == Some(Bug::UnreadableDropped) => Ok(LiveDelivery::NoReceiver),
+            Some(answer) => answer.into_delivery(),
+            None if bug == Some(Bug::LateIsNoReceiver) => Ok(LiveDelivery::NoReceiver),
+            None => Ok(LiveDelivery::Unknown),
+        }
+    }
+}
+
+#[async_trait]
+impl WakeUps for Handle {
+    async fn wait(&self, time: Duration) -> Result<Waited> {
+        self.check()?;
+        let (bug, begun) = (self.shared.bug, self.shared.clock.now());
+        self.shared.wires().waits += 1;
+        let ready = found(|| match bug {
+            Some(Bug::WaitOutlivesClosing) => Ok(self.is_ready(begun).unwrap_or_default().then_some(())),
+            Some(Bug::NewWorkWakesNobody) => self.check().map(|()| None),
+            Some(Bug::DueWorkWakesNobody) => Ok(self.is_ready(begun)?.then_some(())),
+            Some(Bug::WakesAtOnce) => Ok(Some(())),
+            _ => Ok(self.is_ready(self.shared.clock.now())?.then_some(())),
+        });
+        Ok(within(time, ready).await?.map_or(Waited::TimedOut, |()| Waited::Woken))
+    }
+}

@@ -1,0 +1,159 @@
+//! Input that goes live or waits, before a queue and a channel that answer as they are told.
+
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+
+use crate::{
+    AppendPending, Appended, Boundary, ClaimNumber, DeliverLive, DeliverOrQueue, Detail, DispatchId, EntryId, Error,
+    ErrorKind, InputRef, LiveChannel, LiveCommand, LiveDelivery, LiveInput, LiveReceiver, LiveTarget, Message, Page,
+    PageRequest, PendingInput, PendingQueue, PendingStore, PendingStoreExt, PendingUpdate, Reorder, Result, Routed,
+    RunId, ThreadId,
+};
+
+/// What a queue or a channel was asked, and what it answers.
+struct Told<Q, A> {
+    asked: Mutex<Vec<Q>>,
+    answer: fn() -> Result<A>,
+}
+
+impl<Q, A> Told<Q, A> {
+    fn new(answer: fn() -> Result<A>) -> Self {
+        Self { asked: Mutex::default(), answer }
+    }
+
+    fn ask(&self, question: Q) -> Result<A> {
+        self.asked.lock().unwrap().push(question);
+        (self.answer)()
+    }
+}
+
+type Queue = Told<AppendPending, Appended>;
+type Channel = Told<DeliverLive, LiveDelivery>;
+
+#[async_trait]
+impl PendingStore for Queue {
+    async fn append_pending(&self, request: AppendPending) -> Result<Appended> {
+        self.ask(request)
+    }
+
+    async fn load_queue(&self, _: &ThreadId) -> Result<PendingQueue> {
+        Err(Error::closed())
+    }
+
+    async fn update_pending(&self, _: PendingUpdate) -> Result<PendingInput> {
+        Err(Error::closed())
+    }
+
+    async fn retract_pending(&self, _: &ThreadId, _: &EntryId) -> Result<PendingInput> {
+        Err(Error::closed())
+    }
+
+    async fn reorder_pending(&self, _: Reorder) -> Result<u64> {
+        Err(Error::closed())
+    }
+
+    async fn list_threads_with_pending(&self, _: PageRequest) -> Result<Page<ThreadId>> {
+        Err(Error::closed())
+    }
+}
+
+#[async_trait]
+impl LiveChannel for Channel {
+    async fn open_live(&self, _: LiveTarget) -> Result<LiveReceiver> {
+        Err(Error::closed())
+    }
+
+    async fn deliver(&self, request: DeliverLive) -> Result<LiveDelivery> {
+        self.ask(request)
+    }
+}
+
+fn input(text: &str) -> LiveInput {
+    LiveInput::new(EntryId::new(text).unwrap(), Message::user(text))
+}
+
+fn request() -> DeliverOrQueue {
+    let thread = ThreadId::new("t").unwrap();
+    let claim = ClaimNumber { incarnation: 1, counter: 1 };
+    let target = LiveTarget::new(thread.clone(), RunId::new("r").unwrap(), DispatchId::new("d").unwrap(), claim);
+    DeliverOrQueue::new(thread, [input("a"), input("b")]).to(target)
+}
+
+fn appended() -> Result<Appended> {
+    Ok(Appended::new(vec![InputRef::new(EntryId::new("a").unwrap(), 1)], false))
+}
+
+fn consumed() -> Result<Appended> {
+    Err(Error::new(Detail::AlreadyConsumed { id: "a".to_owned() }))
+}
+
+/// Routes messages between a channel and a queue that answer so. Gives the end, and how often each was asked.
+async fn route(
+    live: fn() -> Result<LiveDelivery>,
+    queue: fn() -> Result<Appended>,
+) -> (std::result::Result<Routed, ErrorKind>, [usize; 2]) {
+    let (live, queue) = (Channel::new(live), Queue::new(queue));
+    let end = queue.deliver_or_queue(Some(&live), request()).await;
+    let asked = [live.asked.lock().unwrap().len(), queue.asked.lock().unwrap().len()];
+    (end.map_err(|error| error.kind()), asked)
+}
+
+#[tokio::test]
+async fn what_is_delivered_is_not_queued() {
+    assert_eq!(route(|| Ok(LiveDelivery::Delivered), appended).await, (Ok(Routed::Delivered), [1, 0]));
+}
+
+#[tokio::test]
+async fn what_is_not_delivered_is_queued() {
+    for live in [
+        || Ok(LiveDelivery::NoReceiver),
+        || Ok(LiveDelivery::Unknown),
+        || Err(Error::invalid("live command", "its receiver is old")),
+        || Err(Error::unavailable("away")),
+    ] {
+        assert_eq!(route(live, appended).await, (Ok(Routed::Queued(appended().unwrap())), [1, 1]));
+    }
+}
+
+#[tokio::test]
+async fn what_is_in_the_log_was_delivered_if_it_may_have_arrived() {
+    assert_eq!(route(|| Ok(LiveDelivery::Unknown), consumed).await, (Ok(Routed::Delivered), [1, 1]));
+    assert_eq!(route(|| Err(Error::commit_unknown(None)), consumed).await, (Ok(Routed::Delivered), [1, 1]));
+    assert_eq!(route(|| Ok(LiveDelivery::NoReceiver), consumed).await, (Err(ErrorKind::AlreadyConsumed), [1, 1]));
+}
+
+#[tokio::test]
+async fn both_ways_have_the_same_ids() {
+    let (live, queue) = (Channel::new(|| Ok(LiveDelivery::NoReceiver)), Queue::new(appended));
+    let _queued = queue.deliver_or_queue(Some(&live), request()).await.unwrap();
+    let sent = live.asked.lock().unwrap().remove(0);
+    assert_eq!(sent.command, LiveCommand::Input(vec![input("a"), input("b")]));
+    let waits = queue.asked.lock().unwrap().remove(0);
+    let ids: Vec<_> = waits.inputs.iter().filter_map(|input| input.id.as_ref()).map(EntryId::as_str).collect();
+    assert_eq!(ids, ["a", "b"]);
+    assert!(waits.inputs.iter().all(|input| input.delivery.boundary == Boundary::NextStep));
+}
+
+#[tokio::test]
+async fn without_a_channel_or_a_target_it_is_queued() {
+    let (live, queue) = (Channel::new(|| Ok(LiveDelivery::Delivered)), Queue::new(appended));
+    for (live, request) in [(None, request()), (Some(&live as &dyn LiveChannel), request().to(None))] {
+        assert_eq!(queue.deliver_or_queue(live, request).await.unwrap(), Routed::Queued(appended().unwrap()));
+    }
+    assert!(live.asked.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn what_the_queue_refuses_is_not_sent() {
+    let (live, queue) = (Channel::new(|| Ok(LiveDelivery::Delivered)), Queue::new(appended));
+    let elsewhere = DeliverOrQueue { thread: ThreadId::new("u").unwrap(), ..request() };
+    let nothing = DeliverOrQueue { inputs: Vec::new(), ..request() };
+    let twice = DeliverOrQueue { inputs: vec![input("a"), input("a")], ..request() };
+    for (request, kind) in
+        [(elsewhere, ErrorKind::Invalid), (nothing, ErrorKind::Invalid), (twice, ErrorKind::AlreadyExists)]
+    {
+        assert_eq!(queue.deliver_or_queue(Some(&live), request).await.unwrap_err().kind(), kind);
+    }
+    assert!(live.asked.lock().unwrap().is_empty() && queue.asked.lock().unwrap().is_empty());
+}

@@ -1,0 +1,121 @@
+//! Commands to running work, and how they are written.
+
+use crate::{
+    codec::{Codec, DecodeError, Extra, Fields, Object, record, serde_by_codec},
+    id::EntryId,
+    json::Json,
+    log::{Custom, Decision, Message},
+};
+
+/// What is said to an attempt while it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LiveCommand {
+    /// Messages. Whoever accepts them commits entries of these ids.
+    Input(Vec<LiveInput>),
+    /// The queue of the thread has changed.
+    PendingChanged,
+    /// The work is to stop.
+    Cancel,
+    /// A decision on a ticket of the run.
+    Decision(Decision),
+    /// Anything of the application.
+    Custom(Custom),
+    /// A kind that this release does not know. Who sends it on changes nothing of it; a receiver never sees it, it is
+    /// refused to its sender (LV-6).
+    Unknown {
+        /// The name of the kind.
+        kind: String,
+        /// Its data.
+        data: Json,
+    },
+}
+
+/// `{"<kind>": …}`.
+impl Codec for LiveCommand {
+    fn write(&self, out: &mut String) {
+        let mut object = Object::open(out);
+        match self {
+            Self::Input(inputs) => drop(object.field("input", inputs)),
+            Self::PendingChanged => object.key("pending_changed").push_str("{}"),
+            Self::Cancel => object.key("cancel").push_str("{}"),
+            Self::Decision(decision) => drop(object.field("decision", decision)),
+            Self::Custom(custom) => drop(object.field("custom", custom)),
+            Self::Unknown { kind, data } => drop(object.field(kind, data)),
+        }
+        object.close();
+    }
+
+    fn read(raw: &str) -> Result<Self, DecodeError> {
+        let mut fields = Fields::parse(raw)?;
+        let name = fields.first().ok_or_else(|| DecodeError::new("is an empty command"))?.0.to_owned();
+        Ok(match name.as_str() {
+            "input" => Self::Input(fields.take(&name)?),
+            "pending_changed" => Self::PendingChanged,
+            "cancel" => Self::Cancel,
+            "decision" => Self::Decision(fields.take(&name)?),
+            "custom" => Self::Custom(fields.take(&name)?),
+            _ => Self::Unknown { data: fields.take(&name)?, kind: name },
+        })
+    }
+}
+
+serde_by_codec!(LiveCommand);
+
+/// A message for running work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LiveInput {
+    /// The id of the entry that it becomes, whichever way it goes (LV-12).
+    pub id: EntryId,
+    /// What it says.
+    pub message: Message,
+    /// Fields of a newer release.
+    pub extra: Extra,
+}
+
+record!(LiveInput { id: req, message: req });
+
+impl LiveInput {
+    /// `message`, to become the entry `id`.
+    #[must_use]
+    pub fn new(id: EntryId, message: Message) -> Self {
+        Self { id, message, extra: Extra::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LiveCommand, LiveInput};
+    use crate::{
+        EntryId, Json, RunId,
+        codec::Codec,
+        log::{Custom, Decision, DecisionAction, Message},
+    };
+
+    fn check(command: &LiveCommand, starts: &str) {
+        let text = command.encode();
+        assert!(text.starts_with(starts), "{text}");
+        assert_eq!(LiveCommand::read(&text).as_ref(), Ok(command), "{text}");
+    }
+
+    #[test]
+    fn commands_come_back_as_they_were() {
+        let input = LiveInput::new(EntryId::new("e").unwrap(), Message::user("x"));
+        check(&LiveCommand::Input(vec![input]), r#"{"input":[{"id":"e","message":{"role":"user""#);
+        check(&LiveCommand::PendingChanged, r#"{"pending_changed":{}}"#);
+        check(&LiveCommand::Cancel, r#"{"cancel":{}}"#);
+        let decision = Decision::new(RunId::new("r").unwrap(), "ticket", DecisionAction::Resume);
+        check(&LiveCommand::Decision(decision), r#"{"decision":{"run":"r","ticket":"ticket""#);
+        let data = Json::parse("1e2").unwrap();
+        check(&LiveCommand::Custom(Custom::new("k", data.clone())), r#"{"custom":{"kind":"k","data":1e2}}"#);
+        check(&LiveCommand::Unknown { kind: "pause".to_owned(), data }, r#"{"pause":1e2}"#);
+    }
+
+    #[test]
+    fn what_is_no_command_is_not_read() {
+        for text in ["", "{}", "[]", r#"{"input":{}}"#, r#"{"decision":1}"#] {
+            assert!(LiveCommand::read(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The hub, as senders and receivers see it.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::FutureExt;
+use tokio::task::{JoinHandle, yield_now};
+
+use super::{LiveHub, MOST_BYTES, MOST_LETTERS};
+use crate::{
+    ClaimNumber, DeliverLive, DispatchId, EntryId, ErrorKind, Json, LiveChannel, LiveCommand, LiveDelivery, LiveInput,
+    LiveReceiver, LiveTarget, Message, Result, RunId, ThreadId,
+    log::{Custom, Decision, DecisionAction},
+};
+
+const SOON: Duration = Duration::from_millis(5);
+
+/// The attempt `counter` of a dispatch on a thread.
+fn target(thread: &str, counter: u64) -> LiveTarget {
+    let run = RunId::new("r").unwrap();
+    let claim = ClaimNumber { incarnation: 1, counter };
+    LiveTarget::new(ThreadId::new(thread).unwrap(), run, DispatchId::new("d").unwrap(), claim)
+}
+
+fn word(word: &str) -> LiveCommand {
+    LiveCommand::Custom(Custom::new(word, Json::null()))
+}
+
+fn unknown() -> LiveCommand {
+    LiveCommand::Unknown { kind: "pause".to_owned(), data: Json::null() }
+}
+
+async fn open(hub: &LiveHub, counter: u64) -> LiveReceiver {
+    hub.open_live(target("t", counter)).await.unwrap()
+}
+
+/// A delivery to the first attempt on `t` that was begun.
+async fn sending(hub: &Arc<LiveHub>, command: LiveCommand) -> JoinHandle<Result<LiveDelivery>> {
+    let hub = Arc::clone(hub);
+    let task = tokio::spawn(async move { hub.deliver(DeliverLive::new(target("t", 1), command)).await });
+    for _ in 0..10 {
+        yield_now().await;
+    }
+    task
+}
+
+async fn ended(task: JoinHandle<Result<LiveDelivery>>) -> LiveDelivery {
+    task.await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn commands_arrive_as_they_were_sent_lv_1() {
+    let hub = Arc::new(LiveHub::default());
+    let mut receiver = open(&hub, 1).await;
+    let input = LiveInput::new(EntryId::new("e").unwrap(), Message::user("x"));
+    let decision = Decision::new(RunId::new("r").unwrap(), "ticket", DecisionAction::Resume);
+    for command in [
+        LiveCommand::Input(vec![input]),
+        LiveCommand::PendingChanged,
+        LiveCommand::Cancel,
+        LiveCommand::Decision(decision),
+        word("w"),
+    ] {
+        let task = sending(&hub, command.clone()).await;
+        let received = receiver.next().await.unwrap().unwrap();
+        assert_eq!(received.command(), &command);
+        assert!(!task.is_finished(), "it was answered before it was accepted");
+        assert_eq!(received.accept(), Some(command));
+        assert_eq!(ended(task).await, LiveDelivery::Delivered);
+    }
+}
+
+#[tokio::test]
+async fn what_nobody_accepts_has_no_receiver_lv_2() {
+    let hub = Arc::new(LiveHub::default());
+    assert_eq!(ended(sending(&hub, word("nobody")).await).await, LiveDelivery::NoReceiver);
+    let mut receiver = open(&hub, 1).await;
+    let task = sending(&hub, word("dropped")).await;
+    drop(receiver.next().await.unwrap());
+    assert_eq!(ended(task).await, LiveDelivery::NoReceiver);
+    let task = sending(&hub, word("not read")).await;
+    drop(receiver);
+    assert_eq!(ended(task).await, LiveDelivery::NoReceiver);
+    assert_eq!(ended(sending(&hub, word("gone")).await).await, LiveDelivery::NoReceiver);
+    assert!(hub.shared.lock().letters.is_empty());
+}
+
+#[tokio::test]
+async fn who_waited_long_enough_does_not_know_lv_2() {
+    let hub = LiveHub::default();
+    let mut receiver = open(&hub, 1).await;
+    let request = DeliverLive::new(target("t", 1), word("late")).within(SOON);
+    assert_eq!(hub.deliver(request.clone()).await.unwrap(), LiveDelivery::Unknown);
+    let (sent, received) = tokio::join!(hub.deliver(request), receiver.next());
+    assert_eq!(sent.unwrap(), LiveDelivery::Unknown);
+    // The first was never received, and nobody waits for the answer to the second.
+    assert_eq!(received.unwrap().unwrap().accept(), None);
+    assert!(hub.shared.lock().letters.is_empty());
+}
+
+#[tokio::test]
+async fn a_sender_that_is_dropped_takes_its_command_back() {
+    let hub = Arc::new(LiveHub::default());
+    let mut receiver = open(&hub, 1).await;
+    let task = sending(&hub, word("dropped")).await;
+    task.abort();
+    assert!(task.await.is_err());
+    let task = sending(&hub, word("kept")).await;
+    let received = receiver.next().await.unwrap().unwrap();
+    assert_eq!(received.accept(), Some(word("kept")));
+    assert_eq!(ended(task).await, LiveDelivery::Delivered);
+}
+
+#[tokio::test]
+async fn opening_again_ends_the_earlier_receiver_lv_3() {
+    let hub = Arc::new(LiveHub::default());
+    let mut earlier = open(&hub, 1).await;
+    let held = sending(&hub, word("held")).await;
+    let received = earlier.next().await.unwrap().unwrap();
+    let unread = sending(&hub, word("unread")).await;
+    let mut later = open(&hub, 1).await;
+    assert_eq!((ended(held).await, ended(unread).await), (LiveDelivery::NoReceiver, LiveDelivery::NoReceiver));
+    assert_eq!(received.accept(), None);
+    assert!(earlier.next().await.unwrap().is_none());
+    drop(earlier);
+    let task = sending(&hub, word("new")).await;
+    assert_eq!(later.next().await.unwrap().unwrap().accept(), Some(word("new")));
+    assert_eq!(ended(task).await, LiveDelivery::Delivered);
+}
+
+#[tokio::test]
+async fn commands_of_a_sender_arrive_in_order_lv_4() {
+    let hub = Arc::new(LiveHub::default());
+    let (mut receiver, mut other) = (open(&hub, 1).await, hub.open_live(target("u", 1)).await.unwrap());
+    let mut tasks = Vec::new();
+    for at in 0..50 {
+        tasks.push(sending(&hub, word(&at.to_string())).await);
+    }
+    for (at, task) in tasks.into_iter().enumerate() {
+        assert_eq!(receiver.next().await.unwrap().unwrap().accept(), Some(word(&at.to_string())));
+        assert_eq!(ended(task).await, LiveDelivery::Delivered);
+    }
+    assert!(other.next().now_or_never().is_none(), "it is of another thread");
+}
+
+#[tokio::test]
+async fn attempts_are_apart_lv_5() {
+    let hub = Arc::new(LiveHub::default());
+    let (mut earlier, mut current) = (open(&hub, 1).await, open(&hub, 2).await);
+    let task = sending(&hub, word("first")).await;
+    assert!(current.next().now_or_never().is_none(), "it is of another attempt");
+    assert_eq!(earlier.next().await.unwrap().unwrap().accept(), Some(word("first")));
+    assert_eq!(ended(task).await, LiveDelivery::Delivered);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_refused_lv_6() {
+    let hub = Arc::new(LiveHub::default());
+    let mut receiver = open(&hub, 1).await;
+    let (bad, good) = (sending(&hub, unknown()).await, sending(&hub, word("good")).await);
+    assert_eq!(receiver.next().await.unwrap().unwrap().accept(), Some(word("good")));
+    let error = bad.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("pause"), "{error}");
+    assert_eq!(ended(good).await, LiveDelivery::Delivered);
+}
+
+#[tokio::test]
+async fn a_receiver_that_does_not_read_keeps_so_many() {
+    let hub = Arc::new(LiveHub::default());
+    let mut receiver = open(&hub, 1).await;
+    let mut tasks = Vec::new();
+    for _ in 0..MOST_LETTERS {
+        tasks.push(sending(&hub, LiveCommand::Cancel).await);
+    }
+    assert_eq!(ended(sending(&hub, LiveCommand::Cancel).await).await, LiveDelivery::NoReceiver);
+    assert!(tasks.iter().all(|task| !task.is_finished()));
+    let _accepted = receiver.next().await.unwrap().unwrap().accept();
+    assert!(!sending(&hub, LiveCommand::Cancel).await.is_finished());
+}
+
+#[tokio::test]
+async fn a_receiver_that_does_not_read_keeps_so_many_bytes() {
+    let hub = Arc::new(LiveHub::default());
+    let mut receiver = open(&hub, 1).await;
+    let large =
+        LiveCommand::Input(vec![LiveInput::new(EntryId::new("e").unwrap(), Message::user("x".repeat(MOST_BYTES)))]);
+    let task = sending(&hub, large).await;
+    assert_eq!(ended(sending(&hub, LiveCommand::Cancel).await).await, LiveDelivery::NoReceiver);
+    assert!(receiver.next().await.unwrap().unwrap().accept().is_some());
+    assert_eq!(ended(task).await, LiveDelivery::Delivered);
+    assert!(!sending(&hub, LiveCommand::Cancel).await.is_finished());
+}
+
+#[tokio::test]
+async fn closing_ends_everything() {
+    let hub = Arc::new(LiveHub::default());
+    let mut receiver = open(&hub, 1).await;
+    let held = sending(&hub, word("held")).await;
+    let received = receiver.next().await.unwrap().unwrap();
+    let unread = sending(&hub, word("unread")).await;
+    let waiting = tokio::spawn(async move { receiver.next().await.map(drop) });
+    hub.close();
+    for task in [held, unread, sending(&hub, word("later")).await] {
+        assert_eq!(task.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    }
+    assert_eq!(received.accept(), None);
+    // What it had not read does not come any more.
+    assert_eq!(waiting.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(hub.open_live(target("t", 1)).await.unwrap_err().kind(), ErrorKind::Closed);
+}

@@ -1,0 +1,96 @@
+//! A list of tasks that wait for something about a time: a clock that is moved, or a bell that is rung.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::poll_fn,
+    sync::{Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+};
+
+use crate::time::Timestamp;
+
+/// Tasks that wait, each with a time that it told.
+#[derive(Default)]
+pub(crate) struct Waiting(Mutex<List>);
+
+#[derive(Default)]
+struct List {
+    last: u64,
+    places: BTreeMap<u64, Entry>,
+}
+
+struct Entry {
+    time: Timestamp,
+    is_woken: bool,
+    waker: Option<Waker>,
+}
+
+impl Waiting {
+    // What is done under the lock cannot panic: a poisoned one guards whole data.
+    fn list(&self) -> MutexGuard<'_, List> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place on the list. Whatever wakes it from here on counts, also before it is waited at.
+    pub(crate) fn join(&self, time: Timestamp) -> Place<'_> {
+        let mut list = self.list();
+        list.last += 1;
+        let number = list.last;
+        list.places.insert(number, Entry { time, is_woken: false, waker: None });
+        Place { on: self, number }
+    }
+
+    /// Wakes those whose time `is_meant`.
+    pub(crate) fn wake(&self, is_meant: impl Fn(Timestamp) -> bool) {
+        let mut wakers = Vec::new();
+        for entry in self.list().places.values_mut().filter(|entry| is_meant(entry.time)) {
+            entry.is_woken = true;
+            wakers.extend(entry.waker.take());
+        }
+        // With the lock given back: nobody knows what a waker does.
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Waiting").field(&self.list().places.len()).finish()
+    }
+}
+
+/// The place of a task on the list. Dropping it gives it back.
+pub(crate) struct Place<'a> {
+    on: &'a Waiting,
+    number: u64,
+}
+
+impl Place<'_> {
+    /// Tells another time.
+    pub(crate) fn tell(&self, time: Timestamp) {
+        if let Some(entry) = self.on.list().places.get_mut(&self.number) {
+            entry.time = time;
+        }
+    }
+
+    /// Returns when it was woken, since the last time it returned.
+    pub(crate) async fn woken(&self) {
+        poll_fn(|context| self.poll(context)).await;
+    }
+
+    fn poll(&self, context: &Context<'_>) -> Poll<()> {
+        let mut list = self.on.list();
+        let Some(entry) = list.places.get_mut(&self.number) else { return Poll::Ready(()) };
+        if std::mem::take(&mut entry.is_woken) {
+            return Poll::Ready(());
+        }
+        entry.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.on.list().places.remove(&self.number);
+    }
+}

@@ -1,0 +1,25 @@
+//! Waiting for something to claim.
+
+use std::{future::ready, time::Duration};
+
+use async_trait::async_trait;
+use store_core::{Result, Timestamp, Waited, WakeUps};
+
+use super::MemoryMailbox;
+
+impl MemoryMailbox {
+    /// From when on a claim finds something.
+    fn next_claim(&self) -> Result<Option<Timestamp>> {
+        let tenant = self.tenant.opened()?;
+        let mut mailbox = tenant.mailbox.write();
+        Ok(mailbox.next_claim(tenant.now()))
+    }
+}
+
+#[async_trait]
+impl WakeUps for MemoryMailbox {
+    async fn wait(&self, timeout: Duration) -> Result<Waited> {
+        let clock = &*self.tenant.common.config.clock;
+        self.tenant.bell.wait(clock, timeout, || ready(self.next_claim())).await
+    }
+}
