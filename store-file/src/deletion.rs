@@ -357,6 +357,7 @@ pub(crate) fn drop_tenant(shared: &Shared, tenant: &TenantId, state: &TenantStat
     let fact = Fact::DropTenant { tenant: tenant.clone(), claims };
     staged.put(table::dropping(tenant), []);
     record(shared, &fact, staged).inspect_err(|_| state.reopen())?;
+    state.end_waits();
     finish_drop(shared, tenant).map_err(begun)
 }
 

@@ -336,5 +336,6 @@ fn begin(shared: &Shared, facts: &Facts) -> Result<()> {
 /// Marks a store as closed.
 pub(crate) fn mark_closed(shared: &Shared) {
     shared.closed.store(true, std::sync::atomic::Ordering::SeqCst);
-    guard(&shared.tenants).clear();
+    let tenants = std::mem::take(&mut *guard(&shared.tenants));
+    tenants.values().for_each(|tenant| tenant.end_waits());
 }

@@ -159,7 +159,9 @@ impl Store for FileStore {
         }
         let tenant = Tenant { shared: Arc::clone(shared), writers: writers.clone(), id: tenant.clone(), state };
         let tenant = Arc::new(tenant);
-        Ok(TenantStores::of_threads(Arc::<Tenant>::clone(&tenant)).with_mailbox(tenant))
+        let live = Arc::clone(&tenant.state.live);
+        let stores = TenantStores::of_threads(Arc::<Tenant>::clone(&tenant)).with_live(live);
+        Ok(stores.with_wake_ups(Arc::<Tenant>::clone(&tenant)).with_mailbox(tenant))
     }
 
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {

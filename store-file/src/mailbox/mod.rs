@@ -1,7 +1,8 @@
-//! The mailbox: giving work, taking it, ending it. Changes are handed to the writer of the log of the mailbox.
+//! The mailbox: giving work, taking it, ending it, waiting for it. Changes are handed to the writer of its log.
 
 mod lists;
 mod read;
+mod wake;
 
 use std::time::Duration;
 

@@ -14,7 +14,9 @@ use std::{
 
 use store_core::{
     Capabilities, Clock, CursorKey, Detail, Error, EventDelivery, Limits, Result, Survives, TenantId, ThreadId,
-    Timestamp, outbox,
+    Timestamp,
+    live::{Bell, LiveHub},
+    outbox,
 };
 
 pub(crate) use self::checks::{missing, objection};
@@ -138,9 +140,18 @@ pub(crate) struct TenantState {
     closing: AtomicU64,
     /// Calls that still run although nobody waits for them.
     pub(crate) orphans: Arc<Orphans>,
+    pub(crate) live: Arc<LiveHub>,
+    /// Rung when something may be claimable.
+    pub(crate) bell: Bell,
 }
 
 impl TenantState {
+    /// Ends what waits for commands or for work.
+    pub(crate) fn end_waits(&self) {
+        self.live.close();
+        self.bell.ring(Timestamp::MIN);
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.closing.load(Ordering::SeqCst) > 0
     }
@@ -347,6 +358,14 @@ impl Shared {
         }
         let settle = |(tenant, group)| outbox::ready_again(&mut OutboxTable::new(staged, &tenant), &group);
         groups.into_iter().try_for_each(settle)
+    }
+
+    /// Wakes who waits for work of a tenant that may be claimable from a time on.
+    pub(crate) fn ring(&self, tenant: &TenantId, from: Timestamp) {
+        let state = guard(&self.tenants).get(tenant).cloned();
+        if let Some(state) = state {
+            state.bell.ring(from);
+        }
     }
 
     /// The number of the last change that readers see.

@@ -207,12 +207,14 @@ impl Round<'_> {
         }
         crate::deletion::remember_fence(self.shared, self.key, plan.id.fence, &mut self.told)?;
         let Some(settlement) = settlement else { return Ok(()) };
+        self.brings(settlement.claimable_from());
         settle_alone(self.shared, &self.key.0, settlement, now)?;
         self.staged.forget_found();
         Ok(())
     }
 
     fn put_plan(&mut self, plan: MailboxPlan, now: Timestamp) -> Result<()> {
+        let claimable_from = plan.claimable_from();
         let is_made = self.staged.number(&table::mailbox_made(&self.key.0))?.is_some();
         let new = plan.dispatches.iter().filter(|stored| stored.is_new());
         let payloads: Vec<_> =
@@ -220,6 +222,7 @@ impl Round<'_> {
         let made = if is_made { None } else { Some(Line::MailboxMade(self.staged.claims(&self.key.0, now)?)) };
         let lines: Vec<Line> = made.into_iter().chain(mailbox_lines(plan)).collect();
         self.put_lines(lines, now)?;
+        self.brings(claimable_from);
         self.unwritten.payloads.extend(payloads);
         Ok(())
     }

@@ -14,9 +14,9 @@ use std::{
 };
 
 use store_core::{
-    ClaimNumber, Commit, Error, ErrorKind, Expect, NewThread, Result, Thread, ThreadPatch,
+    ClaimNumber, Commit, Error, ErrorKind, Expect, NewThread, Result, Thread, ThreadPatch, Timestamp,
     commit::{self, CommitView, Decision, Plan, Setting},
-    mailbox as rules,
+    mailbox::{self as rules, MailboxPlan},
     thread::{self, StoredThread, ThreadChange},
 };
 
@@ -75,9 +75,13 @@ fn round(shared: &Arc<Shared>, key: &LogKey, waiting: &mut Waiting) {
             waiting.pop_front().map(refused).into_iter().collect()
         }
     };
+    let claimable_from = round.claimable_from;
     let written = round.write(&mut loaded);
     drop(loaded);
     drop(held);
+    if let (Some(from), true) = (claimable_from, written.is_ok()) {
+        shared.ring(&key.0, from);
+    }
     answers.into_iter().for_each(|judged| judged.tell(&written));
     // A failed sync has poisoned the store; the next write says so.
     let _ = shared.sync_if_many_are_dirty();
@@ -106,6 +110,8 @@ struct Round<'a> {
     batch: Option<Batch>,
     /// What a call of the mailbox changes.
     open: mailbox::OpenGroup,
+    /// From when on a claim may find what the round brings.
+    claimable_from: Option<Timestamp>,
     /// A log that has to be made for the first group.
     fresh: Option<LogWriter>,
     /// Up to where the log is durable without this round.
@@ -127,6 +133,7 @@ impl<'a> Round<'a> {
             log: None,
             batch: None,
             open: mailbox::OpenGroup::default(),
+            claimable_from: None,
             fresh: None,
             synced: 0,
             loaded: false,
@@ -227,11 +234,11 @@ impl<'a> Round<'a> {
         }
     }
 
-    fn setting(&self, now: store_core::Timestamp) -> Setting<'a> {
+    fn setting(&self, now: Timestamp) -> Setting<'a> {
         Setting::new(now, &self.shared.limits, &*self.shared.config.ids)
     }
 
-    fn commit(&mut self, commit: &Commit, now: store_core::Timestamp) -> Result<Answer> {
+    fn commit(&mut self, commit: &Commit, now: Timestamp) -> Result<Answer> {
         match commit::plan(&self.view(), commit, self.setting(now))? {
             Decision::Repeat(receipt) => Ok(Answer::Receipt(receipt)),
             Decision::Write(plan) => {
@@ -242,7 +249,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    fn put(&mut self, commit: &Commit, plan: Plan, now: store_core::Timestamp) -> Result<()> {
+    fn put(&mut self, commit: &Commit, plan: Plan, now: Timestamp) -> Result<()> {
         let Some(stored) = &plan.thread else { return self.put_without_thread(plan, now) };
         let mut lines = Vec::new();
         if plan.creates {
@@ -269,6 +276,7 @@ impl<'a> Round<'a> {
             .rows
             .into_iter()
             .map(|(stored, payload)| Line::Outbox(Box::new(OutboxLine { stored, payload })));
+        let claimable_from = plan.mailbox.as_deref().and_then(MailboxPlan::claimable_from);
         let settlement = plan.mailbox.into_iter().flat_map(|plan| line::mailbox_lines(*plan));
         for line in runs.chain(state).chain(queue).chain(events).chain(rows).chain(settlement) {
             texts.push(line.encode());
@@ -283,13 +291,14 @@ impl<'a> Round<'a> {
         };
         let emitted = events::emitted(&lines);
         self.group(stored.thread.generation(), lines, &texts, commit_line)?;
+        self.brings(claimable_from);
         self.unwritten.events.extend(emitted);
         self.unwritten.runs.extend(plan.runs.into_iter().map(|run| (run.id.clone(), run)));
         self.unwritten.keys.extend(plan.key.map(|record| (record.key.clone(), record)));
         Ok(())
     }
 
-    fn create(&mut self, new: &NewThread, now: store_core::Timestamp) -> Result<Answer> {
+    fn create(&mut self, new: &NewThread, now: Timestamp) -> Result<Answer> {
         let incarnation = self.shared.meta.incarnation();
         let moment = (now, incarnation);
         let stored = thread::create(self.told.stored.as_ref(), &self.told.id, new, &self.shared.limits, moment)?;
@@ -301,7 +310,7 @@ impl<'a> Round<'a> {
         Ok(Answer::Thread(Box::new(stored.thread)))
     }
 
-    fn update(&mut self, patch: &ThreadPatch, expect: Expect, now: store_core::Timestamp) -> Result<Answer> {
+    fn update(&mut self, patch: &ThreadPatch, expect: Expect, now: Timestamp) -> Result<Answer> {
         let id = &self.key.1;
         let stored = self.view().thread()?;
         let mut fenced = self.told.id.clone();
@@ -372,6 +381,11 @@ impl<'a> Round<'a> {
         let folded = fold::fold(&mut self.staged, &owner, &mut self.told, &group);
         self.broken |= folded.is_err();
         folded
+    }
+
+    /// Notes from when on a claim may find something.
+    fn brings(&mut self, claimable_from: Option<Timestamp>) {
+        self.claimable_from = [self.claimable_from, claimable_from].into_iter().flatten().min();
     }
 
     /// Whose log it is; a thread without one gets it here.

@@ -74,12 +74,12 @@ async fn measure_beside(backend: Backend, beside: Beside, options: &Options) -> 
         fill(&**mailbox, beside, count).await?;
     }
     let side = side.ready(backend, &path).await?;
-    let mailboxes = mailboxes(&side)?;
+    let [small, large] = mailboxes(&side)?;
     let mut steps: Vec<Samples> = beside.steps().iter().map(|_| Samples::default()).collect();
     for sample in 0..backend.samples(options.samples) {
         for is_large in turns(sample) {
-            let mailbox = &*mailboxes[usize::from(is_large)];
-            for (step, took) in steps.iter_mut().zip(turn(mailbox, beside, sample).await?) {
+            let mailbox = if is_large { &large } else { &small };
+            for (step, took) in steps.iter_mut().zip(turn(&**mailbox, beside, sample).await?) {
                 step.add(is_large, took);
             }
         }
@@ -154,12 +154,13 @@ async fn measure_interrupts(backend: Backend, options: &Options) -> Result<Row> 
         }
     }
     let side = side.ready(backend, &path).await?;
-    let mailboxes = mailboxes(&side)?;
+    let [small, large] = mailboxes(&side)?;
     let mut taken = Samples::default();
     for number in 0..THREADS {
         for is_large in turns(usize::try_from(number)?) {
             let request = Interrupt::new(ThreadId::new(format!("t-{number}"))?);
-            let (took, done) = timed(mailboxes[usize::from(is_large)].interrupt(request)).await;
+            let mailbox = if is_large { &large } else { &small };
+            let (took, done) = timed(mailbox.interrupt(request)).await;
             anyhow::ensure!(done?.superseded > 0, "nothing was superseded");
             taken.add(is_large, took);
         }
@@ -175,12 +176,14 @@ async fn measure_drain(backend: Backend, options: &Options) -> Result<Row> {
     let side = Side::to_fill(backend, &path)?;
     let samples = backend.samples(options.samples);
     let total = (options.dispatches / 10).max(2 * samples as u64);
-    fill(&*mailboxes(&side)?[0], Beside::Same, total).await?;
+    let [mailbox, _] = mailboxes(&side)?;
+    fill(&*mailbox, Beside::Same, total).await?;
+    drop(mailbox);
     let side = side.ready(backend, &path).await?;
-    let mailbox = &mailboxes(&side)?[0];
+    let [mailbox, _] = mailboxes(&side)?;
     let mut taken = Samples::default();
     for number in 0..total {
-        let (took, held) = claim(&**mailbox).await?;
+        let (took, held) = claim(&*mailbox).await?;
         let settlement = vec![(held.claim(), Settlement::Ack { result: None })];
         mailbox.settle(settlement).await?.pop().context("no answer")??;
         if number < samples as u64 {
