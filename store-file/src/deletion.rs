@@ -349,8 +349,7 @@ pub(crate) fn drop_tenant(shared: &Shared, tenant: &TenantId, state: &TenantStat
     drop(shared.writing.write());
     let mut staged = Staged::new(&shared.index);
     // A tenant of this name that is made anew claims above what was claimed so far.
-    let claims = staged.number(&table::mailbox_made(tenant))?.map(|made| made + shared.meta.incarnation());
-    let claims = claims.max(staged.number(&table::fact("claims"))?);
+    let claims = claims(shared, &staged, tenant).inspect_err(|_| state.reopen())?;
     if let Some(claims) = claims {
         staged.put(table::fact("claims"), claims.to_be_bytes());
     }
@@ -359,6 +358,12 @@ pub(crate) fn drop_tenant(shared: &Shared, tenant: &TenantId, state: &TenantStat
     record(shared, &fact, staged).inspect_err(|_| state.reopen())?;
     state.end_waits();
     finish_drop(shared, tenant).map_err(begun)
+}
+
+/// What claim numbers of removed tenants begin with at most, with those of this one.
+fn claims(shared: &Shared, staged: &Staged<'_>, tenant: &TenantId) -> Result<Option<u64>> {
+    let own = staged.number(&table::mailbox_made(tenant))?.map(|made| made + shared.meta.incarnation());
+    Ok(own.max(staged.number(&table::fact("claims"))?))
 }
 
 /// Takes all events of a tenant, its outbox and its mailbox out of the index. Their logs wait for the purge.

@@ -4,9 +4,12 @@
 //! - [`Spec`], [`check()`]: what an object does when calls come one after the other, and whether a history of it is
 //!   linearizable; [`Registers`] and [`GuardedLogs`] are such objects
 //! - [`GuardedCommits`]: a test of a store by the history of its commits; [`Faulty`] makes outcomes unknown
+//! - [`RacingClaims`], [`StaleHolders`], [`LeaseEdges`]: tests of a store by who holds work, and who may still write
+//! - [`WholeCommits`]: a test of a store by readers who look at one part of commits after the other
 //! - [`EventOrder`]: a test of a store by what readers and followers see of events; [`check_order`] judges it
 
 mod check;
+mod claims;
 mod commits;
 mod events;
 mod faulty;
@@ -14,6 +17,7 @@ mod log;
 mod order;
 mod record;
 mod register;
+mod whole;
 
 use std::future::Future;
 
@@ -23,6 +27,7 @@ use crate::check::Failure;
 
 pub use self::{
     check::{Checked, Spec, Violation, check},
+    claims::{ClaimFigures, EdgeFigures, LeaseEdges, RacingClaims, StaleHolders},
     commits::{CommitFigures, GuardedCommits},
     events::{EventFigures, EventOrder},
     faulty::Faulty,
@@ -30,6 +35,7 @@ pub use self::{
     order::{EventAct, EventAnswer, EventOp, check_order},
     record::{Invocation, Operation, Recorder, from_lines, to_lines},
     register::{RegisterAct, RegisterAnswer, RegisterOp, Registers},
+    whole::{WholeCommits, WholeFigures},
 };
 
 /// Histories of a backend, each as a test. The fixture is an expression that makes one, by a path from the root:
@@ -50,6 +56,34 @@ macro_rules! histories {
             #[test]
             fn everybody_sees_one_order_of_events() {
                 let test = $crate::history::EventOrder::default();
+                println!("{}", $crate::history::run(test.run($fixture)));
+            }
+
+            /// Shows MB-18, MB-19, MB-25 and MB-46.
+            #[test]
+            fn work_has_one_holder_at_a_time() {
+                let test = $crate::history::RacingClaims::default();
+                println!("{}", $crate::history::run(test.run($fixture)));
+            }
+
+            /// Shows MB-30, MB-31 and MB-34.
+            #[test]
+            fn the_end_of_a_lease_has_one_winner() {
+                let test = $crate::history::LeaseEdges::default();
+                println!("{}", $crate::history::run(test.run($fixture)));
+            }
+
+            /// Shows CM-1, CM-23, CM-33 and PR-10.
+            #[test]
+            fn nobody_sees_half_a_commit() {
+                let test = $crate::history::WholeCommits::default();
+                println!("{}", $crate::history::run(test.run($fixture)));
+            }
+
+            /// Shows MB-33, MB-34, CM-31 and CM-33.
+            #[test]
+            fn stale_holders_write_nothing() {
+                let test = $crate::history::StaleHolders::default();
                 println!("{}", $crate::history::run(test.run($fixture)));
             }
         }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use conformance_tests::{
     Failure,
-    history::{EventOrder, GuardedCommits, run},
+    history::{EventOrder, GuardedCommits, RacingClaims, StaleHolders, run},
     model::{Bug, ModelFixture},
 };
 use tokio::runtime::{Builder, Runtime};
@@ -14,10 +14,24 @@ const COMMITS: GuardedCommits =
     GuardedCommits { operations: 3_000, tasks: 16, threads: 2, unknown_once_in: 66, seed: 1, keeps: false };
 const EVENTS: EventOrder = EventOrder { events: 1_500, writers: 8, threads: 2, seed: 1 };
 
+const CLAIMS: RacingClaims = RacingClaims { dispatches: 400, threads: 40, consumers: 16, seed: 1 };
+const HOLDERS: StaleHolders = StaleHolders { rounds: 10 };
+
 #[test]
 fn histories_of_the_model_are_right() {
     println!("{}", run(COMMITS.run(crate::fixture())));
     println!("{}", run(EVENTS.run(crate::fixture())));
+    println!("{}", run(CLAIMS.run(crate::fixture())));
+    println!("{}", run(HOLDERS.run(crate::fixture())));
+}
+
+/// What is wrong with claims shows in who holds what.
+#[test]
+fn histories_of_claims_find_broken_stores() {
+    reject(Bug::BusyThreadsGiveMore, runtime().block_on(CLAIMS.run(ModelFixture::broken(Bug::BusyThreadsGiveMore))));
+    for bug in [Bug::TokenUnchecked, Bug::ClaimUnchecked] {
+        reject(bug, runtime().block_on(HOLDERS.run(ModelFixture::broken(bug))));
+    }
 }
 
 /// What is wrong with commits shows in their history.

@@ -23,4 +23,5 @@ conformance_tests::commit_coordinator!(crate::fixture());
 conformance_tests::pending_store!(crate::fixture());
 conformance_tests::event_store!(crate::fixture());
 conformance_tests::mailbox_store!(crate::fixture());
+conformance_tests::outbox_store!(crate::fixture());
 conformance_tests::live_channel!(crate::fixture());

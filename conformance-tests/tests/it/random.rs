@@ -34,6 +34,8 @@ const OUT_OF_SIGHT: [Bug; 19] = [
 fn random_histories_find_broken_stores() {
     let histories = ModelTest { cases: 3000, steps: 60, seed: 7, shrinks: 0 };
     let hidden = |bug: &&Bug| histories.run(ModelFixture::broken(**bug)).is_ok();
-    let missed: Vec<_> = Bug::ALL.iter().filter(|bug| !OUT_OF_SIGHT.contains(bug)).filter(hidden).collect();
+    // Of the live channel and of waits random histories have nothing.
+    let in_sight = |bug: &&Bug| !OUT_OF_SIGHT.contains(bug) && !bug.killer().starts_with("live::");
+    let missed: Vec<_> = Bug::ALL.iter().filter(in_sight).filter(hidden).collect();
     assert!(missed.is_empty(), "{missed:?}");
 }

@@ -55,7 +55,9 @@ fn state(staged: &mut Staged<'_>, owner: &Owner, line: &DispatchLine) -> Result<
         staged.put(table::log_mailbox(*log), []);
     }
     let Some(old) = staged.dispatch_row(tenant, &line.id)? else { return Ok(()) };
-    if old.body.number != line.number || !is_newer(owner, line.state.revision, old.state.revision) {
+    // The id may be that of another dispatch by now, of whatever thread.
+    let is_other = old.body.number != line.number || (*generation > 0 && old.body.thread != owner.thread);
+    if is_other || !is_newer(owner, line.state.revision, old.state.revision) {
         return Ok(());
     }
     let row = DispatchRow { state_log: *log, state: line.state.clone(), ..old.clone() };
@@ -98,7 +100,9 @@ fn put(staged: &mut Staged<'_>, tenant: &TenantId, old: Option<&DispatchRow>, ne
     }
     let thread = &new.body.thread;
     if let Some(at) = in_queue(&new.stored()) {
-        if let Some(name) = &new.body.dedupe_key {
+        // What an interrupt superseded has given its key up.
+        let epoch = staged.mailbox_row(tenant, thread)?.map_or(0, |row| row.mailbox.epoch);
+        if let Some(name) = new.body.dedupe_key.as_ref().filter(|_| at.epoch >= epoch) {
             staged.put(table::dispatch_key(tenant, thread, name), new.body.id.as_str());
         }
         if at.due <= staged.placed_row(tenant, thread)?.until {

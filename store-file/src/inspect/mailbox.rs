@@ -51,12 +51,16 @@ struct Told {
     /// The keys under which there is something about the mailbox.
     lists: Vec<Key>,
     turned: Vec<u8>,
+    tenant: TenantId,
 }
 
 impl Told {
     /// None if a log cannot be read.
     fn by(shared: &Shared, tenant: &TenantId) -> Result<Option<Self>> {
         let (snapshot, given) = (shared.index.snapshot(), Index::in_memory());
+        if snapshot.get(table::dropping(tenant).as_bytes())?.is_some() {
+            return Ok(None);
+        }
         let logs = logs(&snapshot, tenant)?;
         for (log, row) in &logs {
             if !take_log(shared, &given, (*log, row))? {
@@ -65,7 +69,8 @@ impl Told {
         }
         let marks = logs.iter().map(|(log, _)| table::log_mailbox(*log));
         let lists = table::mailbox_of(tenant).into_iter().chain(marks).collect();
-        let told = Self { snapshot, given, lists, turned: table::mailbox_turned(tenant).into_bytes() };
+        let turned = table::mailbox_turned(tenant).into_bytes();
+        let told = Self { snapshot, given, lists, turned, tenant: tenant.clone() };
         told.turn(tenant)?;
         Ok(Some(told))
     }
@@ -89,18 +94,25 @@ impl Told {
             for pair in given.prefix(list.as_bytes(), Direction::Forward) {
                 let (key, value) = pair?;
                 let is_same = self.snapshot.get(&key)?.is_some_and(|stored| is_same(&key, &stored, &value));
-                if !is_same {
+                if !is_same && !self.is_idle(&key)? {
                     return Ok(Some(key));
                 }
             }
             for pair in self.snapshot.prefix(list.as_bytes(), Direction::Forward) {
                 let (key, _) = pair?;
-                if key != self.turned && given.get(&key)?.is_none() {
+                if key != self.turned && given.get(&key)?.is_none() && !self.is_idle(&key)? {
                     return Ok(Some(key));
                 }
             }
         }
         Ok(None)
+    }
+
+    /// Whether nobody reads a key: it says what was available before an interrupt.
+    fn is_idle(&self, key: &[u8]) -> Result<bool> {
+        let Some((thread, epoch)) = table::read_available(&self.tenant, key) else { return Ok(false) };
+        let row = self.snapshot.mailbox_row(&self.tenant, &thread)?;
+        Ok(row.is_some_and(|row| epoch < row.mailbox.epoch))
     }
 
     /// What makes the index say what the logs say.

@@ -133,12 +133,16 @@ fn times<'a, R: Walk>(
 /// The lots of a time.
 fn lots(rows: &impl Walk, tenant: &TenantId, time: Timestamp) -> Result<Vec<(ThreadId, u64)>> {
     let list = table::mailbox_list(tenant, MailboxList::Lots);
-    let keys = walk::keys(rows, list.clone().number(time.as_millis()), None, index::Direction::Forward);
-    let lots = keys.map(|key| {
-        let (_, thread, epoch) = table::read_lot(&list, &key?).ok_or_else(|| damaged("interrupt"))?;
-        Ok((thread, epoch))
-    });
-    lots.collect()
+    let before = list.clone().number(time.as_millis()).into_bytes();
+    let mut lots = Vec::new();
+    for key in walk::keys(rows, list.clone(), Some(before), index::Direction::Forward) {
+        let (at, thread, epoch) = table::read_lot(&list, &key?).ok_or_else(|| damaged("interrupt"))?;
+        if at > time {
+            break;
+        }
+        lots.push((thread, epoch));
+    }
+    Ok(lots)
 }
 
 /// The ids of what is queued of an epoch of a thread, in order.

@@ -111,6 +111,13 @@ pub(crate) fn mailbox_list(tenant: &TenantId, list: MailboxList<'_>) -> Key {
     }
 }
 
+/// Thread and epoch of a place among what is available.
+pub(crate) fn read_available(tenant: &TenantId, key: &[u8]) -> Option<(ThreadId, u64)> {
+    let list = places(tenant).mark(6);
+    let mut reader = KeyReader::rest(key.strip_prefix(list.as_bytes())?);
+    Some((ThreadId::new(reader.text()?).ok()?, reader.number()?))
+}
+
 /// The place of a dispatch in a list by time.
 pub(crate) fn dispatch_place(tenant: &TenantId, list: MailboxList<'_>, time: Timestamp, id: &DispatchId) -> Key {
     mailbox_list(tenant, list).number(time.as_millis()).text(id.as_str())

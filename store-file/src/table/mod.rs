@@ -17,8 +17,8 @@ pub(crate) use self::events::{
 pub(crate) use self::mailbox::{
     MailboxList, all_mailboxes, behind_due, dispatch, dispatch_key, dispatch_place, due_place, interrupt,
     is_of_mailbox, is_placed, log_mailbox, mailbox, mailbox_list, mailbox_made, mailbox_of, mailbox_turned, mailboxes,
-    placed, queue_place, read_dispatch_place, read_due_place, read_id_place, read_log_mailbox, read_lot, read_mailbox,
-    read_queue_place, read_ready_place, read_timed_place, ready_place, thread_place,
+    placed, queue_place, read_available, read_dispatch_place, read_due_place, read_id_place, read_log_mailbox,
+    read_lot, read_mailbox, read_queue_place, read_ready_place, read_timed_place, ready_place, thread_place,
 };
 pub(crate) use self::outbox::{
     all_outbox, is_of_outbox, log_outbox, outbox_list, outbox_of, outbox_payload, outbox_place, outbox_row,

@@ -7,9 +7,9 @@ use std::{
 };
 
 use store_core::{
-    ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, Enqueued, Error, InstanceId, Interrupt,
-    Interrupted, Missed, NewDispatch, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement,
-    TenantId, ThreadId, Timestamp,
+    ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, Enqueued, Error, ErrorKind, InstanceId,
+    Interrupt, Interrupted, Missed, NewDispatch, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled,
+    Settlement, TenantId, ThreadId, Timestamp,
     commit::{Plan, Setting},
     length,
     mailbox::{self, ClaimOne, Found, MailboxChange, MailboxPlan, ReclaimedAs, Unreadable},
@@ -294,8 +294,10 @@ impl Round<'_> {
         let tenant = self.key.0.clone();
         let mut may = |thread: &ThreadId| held.take(Resource::Mailbox(thread.clone()), false);
         for thread in lapsed(&self.staged, &tenant, now, LAPSES)? {
-            if may(&thread) {
-                self.change(now, |view, setting| mailbox::lapse(view, &thread, setting))??;
+            if may(&thread)
+                && let Err(error) = self.change(now, |view, setting| mailbox::lapse(view, &thread, setting))?
+            {
+                claims.unreadable.push(Unreadable::new(thread, bad(error)?));
             }
         }
         turn_all(&mut self.staged, &tenant, now, &mut may)?;
@@ -312,10 +314,7 @@ impl Round<'_> {
                 Ok(Found::Claimed(claimed)) => claims.claimed.push(claimed),
                 Ok(Found::Nothing(_)) => {}
                 // Nothing of it was changed (MB-55).
-                Err(error) if error.kind() == store_core::ErrorKind::Corrupt => {
-                    claims.unreadable.push(Unreadable::new(thread, error));
-                }
-                Err(error) => return Err(error),
+                Err(error) => claims.unreadable.push(Unreadable::new(thread, bad(error)?)),
             }
         }
         Ok(())
@@ -328,7 +327,8 @@ impl Round<'_> {
             if !held.take(Resource::Mailbox(thread.clone()), false) {
                 continue;
             }
-            match self.change(now, |view, setting| mailbox::lapse(view, &thread, setting))?? {
+            let lapsed = self.change(now, |view, setting| mailbox::lapse(view, &thread, setting))?;
+            match lapsed.or_else(|error| bad(error).map(|_| None))? {
                 Some(ReclaimedAs::Requeued(id)) => reclaimed.requeued.push(id),
                 Some(ReclaimedAs::DeadLettered(id)) => reclaimed.dead_lettered.push(id),
                 Some(ReclaimedAs::Superseded(id)) => reclaimed.superseded.push(id),
@@ -382,7 +382,18 @@ impl Round<'_> {
     /// Whether the mailbox of a dispatch's thread is held, or can be.
     fn holds(&self, held: &mut Held<'_>, id: &DispatchId) -> Result<bool> {
         let row = self.staged.dispatch_row(&self.key.0, id)?;
-        Ok(row.is_none_or(|row| held.take(Resource::Mailbox(row.body.thread), false)))
+        let holds = row.is_none_or(|row| held.take(Resource::Mailbox(row.body.thread), false));
+        // What was read before may have been changed by a commit.
+        self.staged.forget_found();
+        Ok(holds)
+    }
+}
+
+/// The error of a thread whose records are bad: others have nothing to do with it.
+fn bad(error: Error) -> Result<Error> {
+    match error.kind() {
+        ErrorKind::Corrupt | ErrorKind::InvalidTransition => Ok(error),
+        _ => Err(error),
     }
 }
 

@@ -62,8 +62,13 @@ fn round(shared: &Arc<Shared>, key: &LogKey, waiting: &mut Waiting) {
     let family = first.body.ask.needs_family().then(|| shared.family(&key.0));
     let _family = family.as_deref().map(guard);
     let mut held = Held::new(shared, &key.0);
-    // What cannot be told is told again where it is refused.
-    held.take_all(first.body.ask.resources(&shared.index.snapshot(), key).unwrap_or_default(), true);
+    match first.body.ask.resources(&shared.index.snapshot(), key) {
+        Ok(resources) => drop(held.take_all(resources, true)),
+        Err(error) => {
+            let refused = waiting.pop_front().map(|request| Judged { request, answer: Err(error), stands: true });
+            return refused.into_iter().for_each(|judged| judged.tell(&Ok(())));
+        }
+    }
     let _writing = shared.writing.read();
     let slot = shared.slot(key);
     let mut loaded = guard(&slot);

@@ -1,0 +1,197 @@
+//! Commits that carry everything, and readers who look at one part after the other: no part is ever behind another.
+
+use std::{
+    env, fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use store_core::{
+    AppendEvents, ClaimRequest, Commit, ContextRequest, Expect, NewDispatch, NewEvent, NewOutboxRow, OutboxFilter,
+    RunChange, RunFilter, RunOutcome, RunStatus, Scope, StateChange, StateOp, TenantStores, ThreadId,
+};
+
+use crate::{
+    case::{Contract, Need},
+    check::{Failure, Verdict, expect, expect_some},
+    fixture::Fixture,
+    given::{Given, id, race, said},
+    log::draft::json,
+    mailbox::draft::{LEASE, ack},
+    random::{Random, seed},
+};
+
+/// How many commits, to how many threads, beside how many readers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WholeCommits {
+    /// So many commits in all.
+    pub commits: u64,
+    /// To so many threads, each with a writer.
+    pub threads: usize,
+    /// So many tasks read.
+    pub readers: usize,
+    /// Decides what is read. The schedule of the tasks it does not decide.
+    pub seed: u64,
+}
+
+/// What was done, and found to be right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WholeFigures {
+    /// The test.
+    pub test: WholeCommits,
+    /// So many parts were read.
+    pub reads: u64,
+}
+
+impl fmt::Display for WholeFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { test: WholeCommits { commits, seed, .. }, reads } = self;
+        write!(
+            f,
+            "AGENTSTORE_HISTORY_SEED={seed}: {commits} commits with all parts, {reads} reads, none of half a commit"
+        )
+    }
+}
+
+impl Default for WholeCommits {
+    /// 1,000 commits to 4 threads beside 8 readers, or 5,000 with `AGENTSTORE_FULL_FAULTS`, from the seed that
+    /// `AGENTSTORE_HISTORY_SEED` gives: a number (1), or `random`.
+    fn default() -> Self {
+        let commits = if env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { 5_000 } else { 1_000 };
+        Self { commits, threads: 4, readers: 8, seed: seed("AGENTSTORE_HISTORY_SEED") }
+    }
+}
+
+/// What all tasks share.
+struct Shared {
+    stores: TenantStores,
+    /// Whether commits settle claims, too.
+    settles: bool,
+    writers: AtomicU64,
+    is_done: AtomicBool,
+    reads: AtomicU64,
+}
+
+impl WholeCommits {
+    /// Runs it on a new store of `fixture`.
+    ///
+    /// # Errors
+    /// If a call fails, or somebody saw a part of a commit and not another.
+    pub async fn run(self, fixture: impl Fixture) -> Result<WholeFigures, Failure> {
+        let settles = fixture.lack(Need::Fenced).is_none() && fixture.capabilities().fenced;
+        let given = Given::open(Contract::CommitCoordinator, Arc::new(fixture)).await?;
+        let shared = Arc::new(Shared {
+            stores: given.stores()?,
+            settles,
+            writers: AtomicU64::new(self.threads as u64),
+            is_done: AtomicBool::new(false),
+            reads: AtomicU64::new(0),
+        });
+        let mut random = Random::new(self.seed);
+        let seeds: Vec<Random> = (0..self.threads + self.readers).map(|_| random.fork()).collect();
+        let ends = race(self.threads + self.readers, |task| {
+            let (shared, random) = (Arc::clone(&shared), seeds[task].clone());
+            async move {
+                if task < self.threads {
+                    let written = shared.write(&name(task), self.commits / self.threads as u64).await;
+                    if shared.writers.fetch_sub(1, Ordering::SeqCst) == 1 || written.is_err() {
+                        shared.is_done.store(true, Ordering::SeqCst);
+                    }
+                    written
+                } else {
+                    shared.read(self.threads, random).await
+                }
+            }
+        });
+        let about = |failure: Failure| failure.about(format!("AGENTSTORE_HISTORY_SEED={}", self.seed));
+        ends.await.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(about)?;
+        given.store().close().await?;
+        Ok(WholeFigures { test: self, reads: shared.reads.load(Ordering::SeqCst) })
+    }
+}
+
+fn name(at: usize) -> ThreadId {
+    id(&format!("t-{at}"))
+}
+
+impl Shared {
+    /// Commits one after the other, each with its number in every part.
+    async fn write(&self, thread: &ThreadId, commits: u64) -> Verdict {
+        let coordinator = expect_some(self.stores.commits.as_ref(), "coordinator")?;
+        for number in 1..=commits {
+            let row = NewOutboxRow::new(id(thread.as_str()), id("target"), json(&number.to_string()));
+            let run = RunChange::new(id(&format!("{thread} {number}")), RunStatus::done(RunOutcome::NaturalEnd))
+                .with_agent(id("agent"));
+            let mut commit = Commit::new(thread.clone())
+                .expecting(Expect::Any)
+                .entry(said(&format!("{thread} {number}")))
+                .with_state(StateChange::new().with("n", StateOp::Add(1)))
+                .with_run(run)
+                .with_events(AppendEvents::new([NewEvent::new(id("fact"), [Scope::Thread(thread.clone())])]))
+                .with_outbox([row]);
+            if self.settles {
+                let mailbox = expect_some(self.stores.mailbox.as_ref(), "mailbox")?;
+                mailbox.enqueue(vec![NewDispatch::new(thread.clone(), id("r"))]).await?.remove(0)?;
+                let request = ClaimRequest::new(id("w"), LEASE).of_thread(thread.clone());
+                let held = expect_some(mailbox.claim(request).await?.claimed.pop(), "dispatch")?;
+                commit = commit.fenced(held.fence()).settling(ack());
+            }
+            drop(coordinator.commit(commit).await?);
+        }
+        Ok(())
+    }
+
+    /// Looks at one part after the other: what was seen of one shows in each that is looked at later.
+    async fn read(&self, threads: usize, mut random: Random) -> Verdict {
+        let mut seen = vec![(0, "nothing"); threads];
+        while !self.is_done.load(Ordering::SeqCst) {
+            let at = random.below(threads);
+            let (thread, part) = (name(at), random.below(6));
+            let (number, what) = self.look(&thread, part).await?;
+            let (before, earlier) = seen[at];
+            let why = || format!("{thread}: {what} show {number} commits, and {earlier} showed {before} before");
+            expect(number >= before, why())?;
+            seen[at] = (number, what);
+            self.reads.fetch_add(1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_micros(200)).await;
+        }
+        Ok(())
+    }
+
+    /// How many commits a part of a thread shows.
+    async fn look(&self, thread: &ThreadId, part: usize) -> Result<(u64, &'static str), Failure> {
+        let threads = expect_some(self.stores.threads.as_ref(), "threads")?;
+        let Some(found) = threads.load_thread(thread).await? else { return Ok((0, "threads")) };
+        Ok(match part {
+            0 => (found.version.number(), "entries"),
+            1 => {
+                let mut filter = RunFilter::default();
+                filter.thread = Some(thread.clone());
+                (threads.count_runs(&filter).await?, "runs")
+            }
+            2 => {
+                let context = threads.load_context(thread, ContextRequest::head()).await?;
+                let state = context.state.get("n").map(|value| value.to::<u64>()).transpose()?;
+                (state.unwrap_or_default(), "values of the state")
+            }
+            3 => {
+                let events = expect_some(self.stores.events.as_ref(), "events")?;
+                (events.load_scope(&Scope::Thread(thread.clone())).await?.appended, "events")
+            }
+            4 => {
+                let outbox = expect_some(self.stores.outbox.as_ref(), "outbox")?;
+                let filter = OutboxFilter::default().of_lane(id(thread.as_str()));
+                (outbox.count_outbox(&filter).await?.pending, "rows of the outbox")
+            }
+            _ if self.settles => {
+                let mailbox = expect_some(self.stores.mailbox.as_ref(), "mailbox")?;
+                (mailbox.count_dispatches(Some(thread)).await?.acked, "settlements")
+            }
+            _ => (found.version.number(), "entries"),
+        })
+    }
+}
