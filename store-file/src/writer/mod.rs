@@ -65,8 +65,8 @@ fn round(shared: &Arc<Shared>, key: &LogKey, waiting: &mut Waiting) {
     match first.body.ask.resources(&shared.index.snapshot(), key) {
         Ok(resources) => drop(held.take_all(resources, true)),
         Err(error) => {
-            let refused = waiting.pop_front().map(|request| Judged { request, answer: Err(error), stands: true });
-            return refused.into_iter().for_each(|judged| judged.tell(&Ok(())));
+            let Some(request) = waiting.pop_front() else { return };
+            return Judged { request, answer: Err(error), stands: true }.tell(&Ok(()));
         }
     }
     let _writing = shared.writing.read();
@@ -168,10 +168,9 @@ impl<'a> Round<'a> {
         while let Some(request) = waiting.front() {
             let later = !answers.is_empty();
             let full = self.batch.as_ref().is_some_and(|batch| batch.len() > BATCH_BYTES);
-            // A trim looks at what is in the index.
-            let alone = matches!(request.body.ask, Ask::Trim(_));
-            // Only what ends work may use the reserve.
-            let alone = alone || (self.how == How::Settles && !request.body.ask.settles());
+            // A trim looks at what is in the index; only what ends work may use the reserve.
+            let alone =
+                matches!(request.body.ask, Ask::Trim(_)) || (self.how == How::Settles && !request.body.ask.settles());
             if later && (full || alone || (request.body.ask.needs_family() && !family)) {
                 break;
             }
