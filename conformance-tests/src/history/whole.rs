@@ -10,8 +10,8 @@ use std::{
 };
 
 use store_core::{
-    AppendEvents, ClaimRequest, Commit, ContextRequest, Expect, NewDispatch, NewEvent, NewOutboxRow, OutboxFilter,
-    RunChange, RunFilter, RunOutcome, RunStatus, Scope, StateChange, StateOp, TenantStores, ThreadId,
+    AppendEvents, ClaimRequest, Commit, ContextRequest, NewDispatch, NewEvent, NewOutboxRow, OutboxFilter, RunChange,
+    RunFilter, RunOutcome, RunStatus, Scope, StateChange, StateOp, TenantStores, ThreadId,
 };
 
 use crate::{
@@ -127,7 +127,7 @@ impl Shared {
             let run = RunChange::new(id(&format!("{thread} {number}")), RunStatus::done(RunOutcome::NaturalEnd))
                 .with_agent(id("agent"));
             let mut commit = Commit::new(thread.clone())
-                .expecting(Expect::Any)
+                .with_key(id(&format!("{thread} {number}")))
                 .entry(said(&format!("{thread} {number}")))
                 .with_state(StateChange::new().with("n", StateOp::Add(1)))
                 .with_run(run)
