@@ -368,6 +368,7 @@ fn claims(shared: &Shared, staged: &Staged<'_>, tenant: &TenantId) -> Result<Opt
 
 /// Takes all events of a tenant, its outbox and its mailbox out of the index. Their logs wait for the purge.
 fn drop_events(shared: &Shared, tenant: &TenantId) -> Result<()> {
+    let outbox = crate::outbox::log_id()?;
     loop {
         let snapshot = shared.index.snapshot();
         let mut staged = Staged::new(&shared.index);
@@ -376,7 +377,8 @@ fn drop_events(shared: &Shared, tenant: &TenantId) -> Result<()> {
             let (key, value) = pair?;
             let log = table::last_number(&value).ok_or_else(|| crate::codec::damaged("log of events"))?;
             let (_, id) = table::read_event_log(&key).ok_or_else(|| crate::codec::damaged("log of events"))?;
-            slots.push(shared.slot(&(tenant.clone(), ThreadId::new(id)?, Part::Events)));
+            let id = ThreadId::new(id)?;
+            slots.push((id == outbox, shared.slot(&(tenant.clone(), id, Part::Events))));
             if let Some(row) = staged.log_row(log)? {
                 staged.delete(table::log(log));
                 staged.put(table::purge(log), row.encode());
@@ -394,8 +396,9 @@ fn drop_events(shared: &Shared, tenant: &TenantId) -> Result<()> {
         if keys == 0 {
             return Ok(());
         }
-        // Held until nobody finds the logs any more.
-        let mut loaded: Vec<_> = slots.iter().map(|slot: &Arc<Slot>| guard(slot)).collect();
+        // Held until nobody finds the logs any more; that of the outbox is taken behind others, as verify does it.
+        slots.sort_by_key(|(is_outbox, _)| *is_outbox);
+        let mut loaded: Vec<_> = slots.iter().map(|(_, slot): &(bool, Arc<Slot>)| guard(slot)).collect();
         loaded.iter_mut().for_each(|slot| **slot = None);
         shared.index.apply(staged.into_changes())?;
     }

@@ -182,13 +182,23 @@ pub(crate) struct MailboxTable<'a, R> {
     own: Option<u64>,
     unwritten: Option<&'a Unwritten>,
     has_payloads: bool,
+    despite_damage: bool,
     incarnation: u64,
 }
 
 impl<'a, R: Walk> MailboxTable<'a, R> {
     /// For readers.
     pub(crate) fn new(rows: &'a R, shared: &'a Shared, tenant: &'a TenantId) -> Self {
-        Self { rows, shared, tenant, own: None, unwritten: None, has_payloads: false, incarnation: 0 }
+        Self {
+            rows,
+            shared,
+            tenant,
+            own: None,
+            unwritten: None,
+            has_payloads: false,
+            despite_damage: false,
+            incarnation: 0,
+        }
     }
 
     /// For a writer to the log of this number, with what is not written yet.
@@ -206,6 +216,12 @@ impl<'a, R: Walk> MailboxTable<'a, R> {
     /// The same with the payloads of dispatches.
     pub(crate) const fn with_payloads(mut self) -> Self {
         self.has_payloads = true;
+        self
+    }
+
+    /// The same for who ends what cannot be given out any more, as the log of its thread is damaged (MB-55).
+    pub(crate) const fn despite_damage(mut self) -> Self {
+        self.despite_damage = true;
         self
     }
 
@@ -228,6 +244,10 @@ impl<R: Walk> MailboxView for MailboxTable<'_, R> {
 
     fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailbox>> {
         self.shared.check_damage(self.tenant, &crate::mailbox::log_id()?)?;
+        // Its log may have had a settlement.
+        if !self.despite_damage {
+            self.shared.check_damage(self.tenant, thread)?;
+        }
         let Some(row) = self.rows.mailbox_row(self.tenant, thread)? else { return Ok(None) };
         // With relaxed durability a power cut must not take what a decision was made of.
         if self.unwritten.is_some() && self.own != Some(row.log) {

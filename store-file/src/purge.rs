@@ -243,12 +243,16 @@ fn adopt_states(shared: &Shared, log: u64, row: &LogRow) -> Result<bool> {
     let snapshot = shared.index.snapshot();
     let keys = snapshot.prefix(table::log_mailbox(log).as_bytes(), Direction::Forward);
     let ids = keys.filter_map(|pair| pair.map(|(key, _)| table::read_log_mailbox(&key)).transpose());
-    let ids = ids.take(KEYS).collect::<Result<Vec<_>>>()?;
+    let mut ids = ids.take(KEYS).collect::<Result<Vec<_>>>()?;
     if ids.is_empty() {
         return Ok(false);
     }
     let key = (row.tenant.clone(), crate::mailbox::log_id()?, Part::Events);
-    move_states(shared, &key, log, &ids)?;
+    ids.truncate(move_states(shared, &key, (log, BYTES), &ids)?);
+    // What was moved, or is gone, does not stand under this log any more.
+    let mut staged = Staged::new(&shared.index);
+    ids.iter().for_each(|id| staged.delete(table::log_mailbox(log).text(id.as_str())));
+    shared.index.apply(staged.into_changes())?;
     Ok(true)
 }
 

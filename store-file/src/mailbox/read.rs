@@ -48,6 +48,7 @@ impl MailboxReader for Tenant {
             check(shared, tenant)?;
             let snapshot = shared.index.snapshot();
             if let Some(thread) = thread {
+                shared.check_damage(tenant, &thread)?;
                 return Ok(snapshot.mailbox_row(tenant, &thread)?.map(|row| row.mailbox.counts).unwrap_or_default());
             }
             let mut counts = DispatchCounts::default();
@@ -68,6 +69,7 @@ impl MailboxReader for Tenant {
         let thread = thread.clone();
         self.read(None, move |shared, tenant| {
             check(shared, tenant)?;
+            shared.check_damage(tenant, &thread)?;
             Ok(shared.index.mailbox_row(tenant, &thread)?.map_or(0, |row| row.mailbox.epoch))
         })
         .await
@@ -90,8 +92,12 @@ fn list(shared: &Shared, tenant: &TenantId, query: &DispatchQuery) -> Result<Pag
     check(shared, tenant)?;
     let scope = CursorScope::new(tenant, "list_dispatches", &query.binding());
     let after = Position::open(&shared.cursor_key, &scope, query.page.cursor.as_ref())?;
+    if let Some(thread) = &query.filter.thread {
+        shared.check_damage(tenant, thread)?;
+    }
     let snapshot = shared.index.snapshot();
-    let table = MailboxTable::new(&snapshot, shared, tenant);
+    // As a list of threads does, it has those whose logs are damaged: whoever ends them needs their ids.
+    let table = MailboxTable::new(&snapshot, shared, tenant).despite_damage();
     let listed = Listed { snapshot: &snapshot, table, tenant, query };
     match query.order {
         DispatchOrder::Creation => {
@@ -199,6 +205,9 @@ fn ready(shared: &Shared, tenant: &TenantId, page: &PageRequest) -> Result<Page<
     let over = over.take_while(|place| place.as_ref().map_or(true, |(_, end, _)| *end <= setting.now));
     for place in free.chain(over) {
         let (bound, time, thread) = place?;
+        if shared.check_damage(tenant, &thread).is_err() {
+            continue;
+        }
         let item = mailbox::ready(&table, &thread, setting)?;
         let mut position = Position::new(time.as_millis(), thread.as_str());
         position.bound = bound;

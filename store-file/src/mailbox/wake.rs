@@ -3,37 +3,49 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use store_core::{Result, TenantId, Timestamp, Waited, WakeUps};
+use store_core::{Result, TenantId, ThreadId, Timestamp, Waited, WakeUps};
 
 use crate::{
     codec::damaged,
-    index::{Direction, Snapshot},
+    dispatches::check,
+    index::Direction,
+    shared::Shared,
     table::{self, MailboxList},
     tenant::Tenant,
-    walk::Walk,
+    walk,
 };
 
 #[async_trait]
 impl WakeUps for Tenant {
     async fn wait(&self, timeout: Duration) -> Result<Waited> {
         let clock = Arc::clone(&self.shared.config.clock);
-        let look = || self.read(None, |shared, tenant| next_claim(&shared.index.snapshot(), tenant));
+        let look = || self.read(None, |shared, tenant| next_claim(shared, tenant));
         self.state.bell.wait(&*clock, timeout, look).await
     }
 }
 
 /// From when on a claim may find something: since ever if a thread is ready, else when something is due or a lease is
-/// over.
-fn next_claim(snapshot: &Snapshot, tenant: &TenantId) -> Result<Option<Timestamp>> {
-    let first = |list| Walk::next(snapshot, &table::mailbox_list(tenant, list), None, Direction::Forward);
-    if first(MailboxList::Ready)?.is_some() {
-        return Ok(Some(Timestamp::MIN));
-    }
+/// over. What a claim leaves out, as it cannot be read, is nothing to wake up for.
+fn next_claim(shared: &Shared, tenant: &TenantId) -> Result<Option<Timestamp>> {
+    check(shared, tenant)?;
+    let snapshot = shared.index.snapshot();
+    let first = |list| -> Result<Option<(Timestamp, ThreadId)>> {
+        let list_key = table::mailbox_list(tenant, list);
+        for key in walk::keys(&snapshot, list_key.clone(), None, Direction::Forward) {
+            let place = match list {
+                MailboxList::Ready => table::read_ready_place(&list_key, &key?).map(|(_, _, id)| (Timestamp::MIN, id)),
+                _ => table::read_timed_place(&list_key, &key?),
+            };
+            let place = place.ok_or_else(|| damaged("thread"))?;
+            if shared.check_damage(tenant, &place.1).is_ok() {
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
+    };
     let mut next = None;
-    for list in [MailboxList::Due, MailboxList::Leases] {
-        if let Some(key) = first(list)? {
-            let list = table::mailbox_list(tenant, list);
-            let (at, _) = table::read_timed_place(&list, &key).ok_or_else(|| damaged("thread"))?;
+    for list in [MailboxList::Ready, MailboxList::Due, MailboxList::Leases] {
+        if let Some((at, _)) = first(list)? {
             next = Some(next.map_or(at, |next: Timestamp| next.min(at)));
         }
     }

@@ -129,7 +129,8 @@ impl Round<'_> {
                 MailboxAnswer::Enqueued(dispatches.iter().map(one).collect::<Result<_>>()?)
             }
             MailboxAsk::Cancel(id) => {
-                let dispatch = self.change_whole(now, |view, setting| mailbox::cancel(view, id, setting))?;
+                let view = self.table(now)?.with_payloads().despite_damage();
+                let dispatch = self.put_change(mailbox::cancel(&view, id, self.setting(now)), now)?;
                 return Ok(dispatch.map(|dispatch| MailboxAnswer::Dispatch(Box::new(dispatch))));
             }
             MailboxAsk::Interrupt(request) => {
@@ -409,8 +410,10 @@ fn settle_alone(shared: &Shared, tenant: &TenantId, plan: MailboxPlan, now: Time
     round.write(&mut loaded).map_err(super::Failed::into_error)
 }
 
-/// Writes what a log that goes has of the mailbox to the log of the mailbox: the newest states of these dispatches.
-pub(crate) fn move_states(shared: &Shared, key: &LogKey, from: u64, ids: &[DispatchId]) -> Result<()> {
+/// Writes what a log that goes has of the mailbox to the log of the mailbox: the newest states of these dispatches, up
+/// to about a number of bytes. How many of them are done.
+pub(crate) fn move_states(shared: &Shared, key: &LogKey, from: (u64, u64), ids: &[DispatchId]) -> Result<usize> {
+    let (from, most) = from;
     shared.make_room(0).map_err(super::events::full)?;
     let slot = shared.slot(key);
     let mut loaded = guard(&slot);
@@ -418,24 +421,29 @@ pub(crate) fn move_states(shared: &Shared, key: &LogKey, from: u64, ids: &[Dispa
     round.how = How::Moves;
     round.load(&mut loaded)?;
     let (mut lines, mut threads) = (Vec::new(), BTreeMap::new());
+    let (mut done, mut bytes) = (0, 0);
     for id in ids {
+        if bytes > most {
+            break;
+        }
+        done += 1;
         let Some(row) = round.staged.dispatch_row(&key.0, id)?.filter(|row| row.state_log == from) else { continue };
         let thread = row.body.thread;
         if let Some(found) = round.staged.mailbox_row(&key.0, &thread)? {
             threads.insert(thread, found.mailbox);
         }
-        lines.push(Line::DispatchState(Box::new(DispatchLine {
-            id: id.clone(),
-            number: row.body.number,
-            state: row.state,
-        })));
+        let line =
+            Line::DispatchState(Box::new(DispatchLine { id: id.clone(), number: row.body.number, state: row.state }));
+        bytes += length(line.encode().len());
+        lines.push(line);
     }
     if lines.is_empty() {
-        return Ok(());
+        return Ok(done);
     }
     lines.extend(threads.into_iter().map(|(thread, mailbox)| Line::Mailbox(Box::new(MailboxLine { thread, mailbox }))));
     let now = shared.time.now();
     round.put_lines(lines, now)?;
     round.close_group(now)?;
-    round.write(&mut loaded).map_err(super::Failed::into_error)
+    round.write(&mut loaded).map_err(super::Failed::into_error)?;
+    Ok(done)
 }

@@ -7,6 +7,7 @@ mod load;
 mod mailbox;
 mod outbox;
 mod queue;
+mod write;
 
 use std::{
     collections::VecDeque,
@@ -30,14 +31,12 @@ pub(crate) use self::{
     outbox::{OutboxAnswer, OutboxAsk, move_rows},
 };
 use crate::{
-    codec::Rows,
-    config::Durability,
     fold::{self, Lines, Owner, Told},
     held::Held,
-    line::{self, CommitLine, Line, OutboxLine, StateLine, ThreadHeader, ThreadLine},
-    log::{AppendError, Batch, LogWriter},
+    line::{self, CommitLine, Line, OutboxLine, StateLine, ThreadLine},
+    log::{Batch, LogWriter},
     pool::Request,
-    shared::{Loaded, LogKey, Part, Shared, guard},
+    shared::{Loaded, LogKey, Shared, guard},
     staged::Staged,
     view::{Unwritten, View, stamp},
 };
@@ -171,6 +170,8 @@ impl<'a> Round<'a> {
             // A trim looks at what is in the index; only what ends work may use the reserve.
             let alone =
                 matches!(request.body.ask, Ask::Trim(_)) || (self.how == How::Settles && !request.body.ask.settles());
+            let settles = later && self.how == How::AsAsked && request.body.ask.settles();
+            let alone = alone || (settles && !self.fits());
             if later && (full || alone || (request.body.ask.needs_family() && !family)) {
                 break;
             }
@@ -195,6 +196,12 @@ impl<'a> Round<'a> {
             }
         }
         answers
+    }
+
+    /// Whether there is space for what waits to be written.
+    fn fits(&self) -> bool {
+        let bytes = self.batch.as_ref().map_or(0, Batch::len);
+        self.shared.check_space(store_core::length(bytes)).is_ok()
     }
 
     /// Whether nothing waits to be written.
@@ -405,92 +412,6 @@ impl<'a> Round<'a> {
         self.log = Some(log);
         self.fresh = Some(writer);
         Ok(owner)
-    }
-
-    fn make_log(&self, owner: &Owner) -> Result<LogWriter> {
-        let Owner { tenant, thread, generation, .. } = owner.clone();
-        self.shared.ensure_folder(&tenant)?;
-        let path = Shared::log_path(&tenant, &thread, generation)?;
-        let header = ThreadHeader { tenant, thread, generation, at: self.shared.time.now() };
-        LogWriter::create(&*self.shared.vfs, &path, &header.encode()).map_err(|e| self.shared.append_failed(e, &path))
-    }
-
-    /// Writes the batch, makes it durable as the store was asked to, and shows it.
-    fn write(mut self, slot: &mut Option<Loaded>) -> std::result::Result<(), Failed> {
-        let batch = self.batch.take().filter(|batch| !batch.is_empty() && !self.broken);
-        let fresh = self.fresh.take();
-        let result = match (batch, self.log) {
-            (Some(batch), Some(log)) => {
-                let former = slot.take().and_then(|loaded| loaded.log);
-                self.append(&batch, log, fresh.or(former.map(|(_, writer)| writer)))
-            }
-            _ if self.broken => self.abandon(fresh.as_ref()).and(Err(Error::unavailable("the index cannot be read"))),
-            _ => {
-                // What became due is in the index alone.
-                let staged = std::mem::replace(&mut self.staged, Staged::new(&self.shared.index));
-                if !staged.is_empty() {
-                    self.shared.show(staged).map_err(|error| Failed::new(&error))?;
-                }
-                if let (Some(loaded), true) = (slot.as_mut(), self.loaded) {
-                    loaded.told.id.clone_from(&self.told.id);
-                }
-                return self.abandon(fresh.as_ref()).map_err(|error| Failed::new(&error));
-            }
-        };
-        *slot = None;
-        let loaded = result.map_err(|error| Failed::new(&error))?;
-        *slot = Some(loaded);
-        Ok(())
-    }
-
-    /// Removes a log that was made for a group that was refused.
-    fn abandon(&self, fresh: Option<&LogWriter>) -> Result<()> {
-        if fresh.is_none() {
-            return Ok(());
-        }
-        let generation = if self.key.2 == Part::Events { 0 } else { self.told.id.generation + 1 };
-        let path = Shared::log_path(&self.key.0, &self.key.1, generation)?;
-        self.shared.vfs.unlink(&path).map_err(|source| self.shared.write_failed(&path, source))
-    }
-
-    /// Whether its groups are durable before they show.
-    fn syncs(&self) -> bool {
-        matches!(self.how, How::Durable | How::Moves) || self.shared.config.durability == Durability::Sync
-    }
-
-    fn append(self, batch: &Batch, log: u64, writer: Option<LogWriter>) -> Result<Loaded> {
-        let syncs = self.syncs();
-        let Self { shared, key, staged, told, how, .. } = self;
-        let generation = key.2.generation(&told);
-        let path = Shared::log_path(&key.0, &key.1, generation)?;
-        let mut writer = writer.ok_or_else(Error::closed)?;
-        let is_new = shared.index.log_row(log)?.is_none();
-        let bytes = store_core::length(batch.len());
-        let room = match how {
-            How::Settles | How::Moves => shared.make_room(bytes),
-            How::AsAsked | How::Durable => shared.check_space(bytes),
-        };
-        let appended = match room {
-            Ok(()) => writer.append(batch),
-            Err(source) => Err(AppendError::Refused(source)),
-        };
-        if let Err(failed) = appended {
-            let error = shared.append_failed(failed, &path);
-            if is_new && !shared.is_poisoned() {
-                // A log without a group is no log: it is made anew when there is space.
-                shared.vfs.unlink(&path).map_err(|source| shared.write_failed(&path, source))?;
-            }
-            return Err(error);
-        }
-        if syncs {
-            writer.sync(&*shared.vfs).map_err(|source| shared.write_failed(&path, source))?;
-        } else {
-            guard(&shared.dirty).insert(key.clone());
-        }
-        shared.mark_checked(log);
-        // The groups are in the log: whatever happens now, the next opening shows them.
-        shared.show(staged).map_err(|error| Error::commit_unknown(None).with_source(error))?;
-        Ok(Loaded { told, log: Some((log, writer)) })
     }
 }
 
