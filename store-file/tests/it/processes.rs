@@ -11,9 +11,10 @@ use std::{
 };
 
 use store_core::{
-    AppendEvents, AppendPending, Commit, CommitKey, EntryQuery, ErrorKind, InputRef, Json, Message, NewEntry, NewEvent,
-    NewInput, PageRequest, RunChange, RunOutcome, RunStatus, Scope, Silent, StateChange, StateOp, Store, TenantId,
-    ThreadId,
+    AppendEvents, AppendPending, ClaimNumber, ClaimRequest, ClaimToken, Commit, CommitKey, DispatchStatus, EntryQuery,
+    ErrorKind, Fence, InputRef, Interrupt, Json, MailboxStore, Message, NewDispatch, NewEntry, NewEvent, NewInput,
+    NewOutboxRow, OutboxFilter, PageRequest, RunChange, RunOutcome, RunStatus, Scope, Settlement, Silent, StateChange,
+    StateOp, Store, TenantId, TenantStores, Thread, ThreadId,
 };
 use store_file::{FileConfig, FileStore};
 
@@ -77,35 +78,81 @@ fn input(round: &str, writer: usize, number: usize) -> AppendPending {
     AppendPending::new(thread(round, writer), [input])
 }
 
-/// A commit of everything that can be known again: an input that it takes, two entries, a run, state, and an event.
-fn commit(round: &str, writer: usize, number: usize, revision: u64) -> Commit {
+/// Whether a writer ends a dispatch with each commit: one on each thread does.
+const fn settles(writer: usize) -> bool {
+    writer < THREADS
+}
+
+/// What a commit that settles ends.
+fn dispatch(round: &str, writer: usize, number: usize) -> NewDispatch {
+    let id = name(round, writer, number).parse().unwrap();
+    NewDispatch::new(thread(round, writer), "work".parse().unwrap()).with_id(id)
+}
+
+/// A claim that was, or is to be: a repeated commit is known by its key.
+fn no_claim(round: &str, writer: usize, number: usize) -> Option<Fence> {
+    let id = name(round, writer, number).parse().unwrap();
+    let never = ClaimNumber { incarnation: 0, counter: 0 };
+    settles(writer).then(|| Fence::new(id, ClaimToken::new("none"), 0, never))
+}
+
+/// Enqueues the work of a commit, and claims it.
+async fn claimed(mailbox: &dyn MailboxStore, round: &str, writer: usize, number: usize) -> Option<Fence> {
+    if !settles(writer) {
+        return None;
+    }
+    let new = dispatch(round, writer, number);
+    let request = ClaimRequest::new("worker".parse().unwrap(), Duration::from_secs(60)).of_dispatch(new.id.clone()?);
+    mailbox.enqueue(vec![new]).await.unwrap().remove(0).unwrap();
+    Some(mailbox.claim(request).await.unwrap().claimed.remove(0).fence())
+}
+
+/// A commit of everything that can be known again: an input that it takes, two entries, a run, state, an event, a row
+/// of the outbox, and with a claim its end.
+fn commit(round: &str, writer: usize, number: usize, revision: u64, claim: Option<Fence>) -> Commit {
     let (name, id) = (name(round, writer, number), thread(round, writer));
     let run = RunChange::new(name.parse().unwrap(), RunStatus::done(RunOutcome::NaturalEnd));
     let scopes = [Scope::Thread(id.clone()), Scope::Run(name.parse().unwrap())];
     let event = NewEvent::new("turn".parse().unwrap(), scopes).with_payload(Json::of(&name).unwrap());
-    Commit::new(id)
+    let row = NewOutboxRow::new(id.as_str().parse().unwrap(), "web".parse().unwrap(), Json::of(&name).unwrap());
+    let mut state = StateChange::new().with("commits", StateOp::Add(1));
+    if claim.is_some() {
+        state = state.with("settled", StateOp::Add(1));
+    }
+    let commit = Commit::new(id)
         .with_key(CommitKey::new(&name).unwrap())
         .consuming([InputRef::new(name.parse().unwrap(), revision)])
         .with_run(run.with_agent("writer".parse().unwrap()))
         .with_events(AppendEvents::new([event]))
         .entry(NewEntry::new(Message::user(format!("ask {name}"))))
         .entry(NewEntry::new(Message::assistant(format!("answer {name}"))))
-        .with_state(StateChange::new().with("commits", StateOp::Add(1)))
+        .with_outbox([row])
+        .with_state(state);
+    match claim {
+        Some(claim) => commit.fenced(claim).settling(Settlement::Ack { result: Some(Json::of(&name).unwrap()) }),
+        None => commit,
+    }
 }
 
 fn write_until_killed(root: &Path, round: &str) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     runtime.block_on(async {
         let store = FileStore::open(root, FileConfig::default()).unwrap();
-        let commits = store.tenant(&TenantId::default_tenant()).unwrap().commits.unwrap();
+        let stores = store.tenant(&TenantId::default_tenant()).unwrap();
+        let (commits, mailbox) = (stores.commits.unwrap(), stores.mailbox.unwrap());
+        // What the killed one had claimed is nobody's.
+        for writer in 0..THREADS {
+            mailbox.interrupt(Interrupt::new(thread(round, writer))).await.unwrap();
+        }
         say("open");
         let writers = (0..WRITERS).map(|writer| {
-            let (commits, round) = (Arc::clone(&commits), round.to_owned());
+            let (commits, mailbox, round) = (Arc::clone(&commits), Arc::clone(&mailbox), round.to_owned());
             tokio::spawn(async move {
                 for number in 0.. {
+                    let claim = claimed(&*mailbox, &round, writer, number).await;
                     let queued = commits.pending().append_pending(input(&round, writer, number)).await.unwrap();
                     let revision = queued.inputs[0].revision;
-                    let receipt = commits.commit(commit(&round, writer, number, revision)).await.unwrap();
+                    let receipt = commits.commit(commit(&round, writer, number, revision, claim)).await.unwrap();
                     say(&format!("ack {writer} {number} {} {revision}", receipt.first_seq.unwrap()));
                 }
             })
@@ -180,12 +227,14 @@ fn a_killed_writer_loses_nothing_that_it_acknowledged() {
 async fn check(root: &Path, round: u64, said: &[String]) {
     let store = FileStore::open(root, FileConfig::default()).unwrap();
     assert!(store.opening().damaged.is_empty(), "{:?}", store.opening());
-    let commits = store.tenant(&TenantId::default_tenant()).unwrap().commits.unwrap();
+    let stores = store.tenant(&TenantId::default_tenant()).unwrap();
+    let (commits, mailbox) = (stores.commits.as_ref().unwrap(), stores.mailbox.as_ref().unwrap());
     let threads = commits.threads();
     for line in said {
         let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().unwrap()).collect();
         let (writer, number) = (usize::try_from(numbers[0]).unwrap(), usize::try_from(numbers[1]).unwrap());
-        let again = commit(&round.to_string(), writer, number, numbers[3]);
+        let round = &round.to_string();
+        let again = commit(round, writer, number, numbers[3], no_claim(round, writer, number));
         let mut query = EntryQuery::all().with_page(PageRequest::first(3));
         query.from_seq = Some(numbers[2]);
         let page = threads.list_entries(&again.thread, query).await.unwrap();
@@ -196,6 +245,10 @@ async fn check(root: &Path, round: u64, said: &[String]) {
         assert_eq!(page.items.len(), 3);
         let run = again.run.clone().unwrap().id;
         assert!(threads.load_run(&run).await.unwrap().is_some_and(|run| !run.is_open()));
+        if let Some(fence) = &again.fence {
+            let settled = mailbox.load_dispatch(&fence.dispatch).await.unwrap().unwrap();
+            assert_eq!(settled.status, DispatchStatus::Acked);
+        }
         let receipt = commits.commit(again).await.unwrap();
         let event = commits.events().load_event(&receipt.events[0].id).await.unwrap().unwrap();
         assert_eq!(event.run, Some(run));
@@ -203,18 +256,30 @@ async fn check(root: &Path, round: u64, said: &[String]) {
     }
     for at in 0..THREADS {
         let Some(thread) = threads.load_thread(&thread(&round.to_string(), at)).await.unwrap() else { continue };
-        let found = threads.load_context(&thread.id, store_core::ContextRequest::head()).await.unwrap();
-        let count = thread.version.number() / 3;
-        // An input alone makes a thread, without a commit.
-        let value = (count > 0).then(|| Json::of(&count).unwrap());
-        assert_eq!((thread.version.number() % 3, found.state.get("commits")), (0, value.as_ref()), "half a commit");
-        let scope = Scope::Thread(thread.id.clone());
-        assert_eq!(commits.events().load_scope(&scope).await.unwrap().appended, count, "half a commit");
-        // Each writer may have queued one more than it took.
-        let queue = commits.pending().load_queue(&thread.id).await.unwrap();
-        assert!(queue.inputs.len() <= WRITERS / THREADS * 10, "{}", queue.inputs.len());
+        check_whole(&stores, &thread).await;
     }
     store.close().await.unwrap();
+}
+
+/// Every part of a thread tells of the same commits.
+async fn check_whole(stores: &TenantStores, thread: &Thread) {
+    let (threads, events) = (stores.threads.as_ref().unwrap(), stores.events.as_ref().unwrap());
+    let (mailbox, outbox) = (stores.mailbox.as_ref().unwrap(), stores.outbox.as_ref().unwrap());
+    let found = threads.load_context(&thread.id, store_core::ContextRequest::head()).await.unwrap();
+    let count = thread.version.number() / 3;
+    // An input alone makes a thread, without a commit.
+    let value = (count > 0).then(|| Json::of(&count).unwrap());
+    assert_eq!((thread.version.number() % 3, found.state.get("commits")), (0, value.as_ref()), "half a commit");
+    let scope = Scope::Thread(thread.id.clone());
+    assert_eq!(events.load_scope(&scope).await.unwrap().appended, count, "half a commit");
+    let rows = OutboxFilter::default().of_lane(thread.id.as_str().parse().unwrap());
+    assert_eq!(outbox.count_outbox(&rows).await.unwrap().pending, count, "half a commit");
+    let settled = mailbox.count_dispatches(Some(&thread.id)).await.unwrap().acked;
+    let value = (settled > 0).then(|| Json::of(&settled).unwrap());
+    assert_eq!(found.state.get("settled"), value.as_ref(), "half a commit");
+    // Each writer may have queued one more than it took.
+    let queue = stores.pending.as_ref().unwrap().load_queue(&thread.id).await.unwrap();
+    assert!(queue.inputs.len() <= WRITERS / THREADS * 10, "{}", queue.inputs.len());
 }
 
 /// The first line that a child says.
