@@ -21,7 +21,8 @@ pub(crate) type Call<'a> = Pin<Box<dyn Future<Output = Result<()>> + Send + 'a>>
 /// Calls with the names of their methods.
 pub(crate) type Calls<'a> = Vec<(&'static str, Call<'a>)>;
 
-fn call<'a, T: 'a>(call: impl Future<Output = Result<T>> + Send + 'a) -> Call<'a> {
+/// A call whose answer does not matter.
+pub(crate) fn call<'a, T: 'a>(call: impl Future<Output = Result<T>> + Send + 'a) -> Call<'a> {
     Box::pin(async move { call.await.map(drop) })
 }
 

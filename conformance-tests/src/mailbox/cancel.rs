@@ -1,12 +1,20 @@
-//! Dropped claims.
+//! Dropped calls on a mailbox.
 
-use store_core::{ClaimedDispatch, Settlement};
+use std::{sync::Arc, time::Duration};
 
-use super::draft::{mailbox, put, request, settle, work};
+use async_trait::async_trait;
+use store_core::{
+    ClaimRef, ClaimToken, ClaimedDispatch, DispatchFilter, DispatchId, DispatchQuery, Interrupt, MailboxStore,
+    PageRequest, Purge, Requeue, Settlement, ThreadId, Timestamp,
+};
+
+use super::draft::{LEASE, ack, mailbox, put, request, settle, work};
 use crate::{
     Failure, Given, Verdict,
-    check::expect_eq,
-    sweep::{LITTLE_LATER, cut},
+    call::{Calls, call},
+    check::{expect_eq, expect_some},
+    given::id,
+    sweep::{LITTLE_LATER, Sweep, Target, cut},
 };
 
 /// How many claims are dropped, each after another number of polls.
@@ -38,4 +46,94 @@ async fn given_back(given: &Given) -> Result<ClaimedDispatch, Failure> {
         tokio::time::sleep(LITTLE_LATER).await;
     }
     Err(Failure::new("nothing was given back within 10 s"))
+}
+
+/// A mailbox. A thread `t` has a dead letter, a dispatch that is held, and one that is queued.
+struct Work(Arc<dyn MailboxStore>);
+
+fn name(what: &str, t: &ThreadId) -> DispatchId {
+    id(&format!("{what} {t}"))
+}
+
+impl Work {
+    async fn claimed(&self, what: &str, t: &ThreadId) -> Result<ClaimedDispatch, Failure> {
+        let new = work(t.as_str(), name(what, t).as_str());
+        self.0.enqueue(vec![new]).await?.remove(0)?;
+        let claims = self.0.claim(request().of_dispatch(name(what, t))).await?;
+        expect_some(claims.claimed.into_iter().next(), "dispatch")
+    }
+}
+
+#[async_trait]
+impl Target for Work {
+    type Prepared = ClaimedDispatch;
+
+    async fn prepare(&self, t: &ThreadId) -> Result<ClaimedDispatch, Failure> {
+        let (dead, end) = (self.claimed("dead", t).await?, Settlement::DeadLetter { error: "gone".to_owned() });
+        self.0.settle(vec![(dead.claim(), end)]).await?.remove(0)?;
+        let held = self.claimed("held", t).await?;
+        self.0.enqueue(vec![work(t.as_str(), name("queued", t).as_str())]).await?.remove(0)?;
+        Ok(held)
+    }
+
+    fn calls<'a>(&'a self, t: &'a ThreadId, held: &'a ClaimedDispatch) -> Calls<'a> {
+        let store = &self.0;
+        let new = work(t.as_str(), name("new", t).as_str());
+        let of_thread = DispatchQuery::new(DispatchFilter::of_thread(t.clone()));
+        vec![
+            ("enqueue", call(store.enqueue(vec![new]))),
+            ("cancel", call(async move { store.cancel(&name("queued", t)).await })),
+            ("interrupt", call(store.interrupt(Interrupt::new(t.clone())))),
+            ("claim", call(store.claim(request().of_thread(t.clone())))),
+            ("extend", call(async move { store.extend(&held.claim(), LEASE * 10).await })),
+            ("start", call(async move { store.start(&held.claim(), id("i")).await })),
+            ("settle", call(store.settle(vec![(held.claim(), ack())]))),
+            ("load_dispatch", call(async move { store.load_dispatch(&name("held", t)).await })),
+            ("list_dispatches", call(store.list_dispatches(of_thread))),
+            ("count_dispatches", call(store.count_dispatches(Some(t)))),
+            ("list_ready_threads", call(store.list_ready_threads(PageRequest::default()))),
+            ("load_epoch", call(store.load_epoch(t))),
+            ("reclaim", call(store.reclaim(10))),
+            ("purge", call(store.purge(Purge::new(Timestamp::MAX)))),
+            ("requeue", call(store.requeue(Requeue::ids([name("dead", t)])))),
+        ]
+    }
+
+    async fn look(&self, t: &ThreadId) -> Result<String, Failure> {
+        let query = DispatchQuery::new(DispatchFilter::of_thread(t.clone()));
+        let mut seen = format!("epoch {}", self.0.load_epoch(t).await?);
+        for found in self.0.list_dispatches(query).await?.items {
+            let what = found.id.as_str().split(' ').next().unwrap_or_default().to_owned();
+            seen += &format!(", {what} {:?} {} of {}", found.status, found.attempts, found.epoch);
+            if let Some(claim) = found.claim {
+                let lease = Duration::from_millis(claim.lease_until.as_millis() - claim.claimed_at.as_millis());
+                seen += &format!(", long {}, {:?}", lease > LEASE * 5, claim.instance);
+            }
+        }
+        Ok(seen + &format!(", {:?}", self.0.count_dispatches(Some(t)).await?))
+    }
+
+    async fn disturb(&self, t: &ThreadId) {
+        let claim = ClaimRef::new(name("held", t), ClaimToken::new("another"));
+        let unknown: DispatchId = id("unknown");
+        let _refused = tokio::join!(
+            self.0.settle(vec![(claim.clone(), ack())]),
+            self.0.extend(&claim, LEASE),
+            self.0.cancel(&unknown),
+            self.0.claim(request().of_dispatch(unknown.clone()))
+        );
+    }
+
+    async fn write(&self, t: &ThreadId) -> Verdict {
+        for thread in [t.as_str(), "another"] {
+            self.0.enqueue(vec![work(thread, name(thread, t).as_str())]).await?.remove(0)?;
+        }
+        Ok(self.0.purge(Purge::new(Timestamp::MAX)).await.map(drop)?)
+    }
+}
+
+/// Every call on a mailbox, dropped at any await, has its whole effect before the next call of its handle, or never.
+pub(super) async fn a_dropped_call_on_a_mailbox_is_whole_or_nothing(given: &Given) -> Verdict {
+    let changing = ["enqueue", "cancel", "interrupt", "extend", "start", "settle", "purge", "requeue"];
+    Sweep::new(Work(mailbox(given)?)).run(given, &changing).await
 }

@@ -52,6 +52,7 @@ macro_rules! mailbox {
             claim: an_emptied_mailbox_goes_on_above_its_claims ["MB-25", "TN-8"] [];
             claim: an_empty_mailbox_gives_nothing ["MB-27", "MB-26"] [Time];
             cancel: a_claim_that_nobody_received_is_given_back ["PR-11"] [];
+            cancel: a_dropped_call_on_a_mailbox_is_whole_or_nothing ["PR-11", "PR-12", "PR-16"] [Race];
             lease: a_lease_that_is_over_is_claimable ["MB-29", "MB-30", "MB-34", "PR-4"] [Time];
             lease: the_last_lost_lease_makes_a_dead_letter ["MB-29"] [Time];
             lease: the_token_decides_and_not_the_clock ["MB-31", "PR-4"] [Time];

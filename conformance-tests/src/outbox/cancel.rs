@@ -1,12 +1,20 @@
-//! Dropped claims.
+//! Dropped calls on an outbox.
 
-use store_core::{ClaimedOutboxRow, OutboxSettlement};
+use std::{sync::Arc, time::Duration};
 
-use super::draft::{claim, mail, outbox, row, send};
+use async_trait::async_trait;
+use store_core::{
+    ClaimOutbox, ClaimToken, ClaimedOutboxRow, Commit, CommitCoordinator, ExtendOutbox, OutboxFilter, OutboxId,
+    OutboxQuery, OutboxSettlement, OutboxStore, PurgeOutbox, RequeueOutbox, SettleOutbox, ThreadId, Timestamp,
+};
+
+use super::draft::{LEASE, claim, dead, mail, outbox, row, send, to};
 use crate::{
     Failure, Given, Verdict,
-    check::expect_eq,
-    sweep::{LITTLE_LATER, cut},
+    call::{Calls, call},
+    check::{expect_eq, expect_some},
+    given::id,
+    sweep::{LITTLE_LATER, Sweep, Target, cut},
 };
 
 /// How many claims are dropped, each after another number of polls.
@@ -38,4 +46,96 @@ async fn given_back(given: &Given) -> Result<ClaimedOutboxRow, Failure> {
         tokio::time::sleep(LITTLE_LATER).await;
     }
     Err(Failure::new("nothing was given back within 10 s"))
+}
+
+/// An outbox. The lane `t` has a dead letter, a row that is held, and one that waits.
+struct Rows {
+    commits: Arc<dyn CommitCoordinator>,
+    outbox: Arc<dyn OutboxStore>,
+}
+
+/// What is there of a lane.
+struct Prepared {
+    dead: OutboxId,
+    held: ClaimedOutboxRow,
+}
+
+impl Rows {
+    async fn send(&self, t: &ThreadId) -> Verdict {
+        let row = to(t.as_str(), "target", "x");
+        Ok(self.commits.commit(Commit::new(t.clone()).with_outbox([row])).await.map(drop)?)
+    }
+
+    async fn claimed(&self, t: &ThreadId) -> Result<ClaimedOutboxRow, Failure> {
+        self.send(t).await?;
+        let claim = ClaimOutbox::new(id(t.as_str()), id("w"), 1).with_lease(LEASE);
+        expect_some(self.outbox.claim_outbox(claim).await?.rows.pop(), "row")
+    }
+}
+
+#[async_trait]
+impl Target for Rows {
+    type Prepared = Prepared;
+
+    async fn prepare(&self, t: &ThreadId) -> Result<Prepared, Failure> {
+        let gone = self.claimed(t).await?;
+        self.outbox.settle_outbox(vec![gone.settle(dead())]).await?.remove(0)?;
+        let held = self.claimed(t).await?;
+        self.send(t).await?;
+        Ok(Prepared { dead: gone.row.id, held })
+    }
+
+    fn calls<'a>(&'a self, t: &'a ThreadId, prepared: &'a Prepared) -> Calls<'a> {
+        let (store, Prepared { dead, held }) = (&self.outbox, prepared);
+        let filter = || OutboxFilter::default().of_lane(id(t.as_str()));
+        vec![
+            ("commit", call(self.commits.commit(Commit::new(t.clone()).with_outbox([to(t.as_str(), "b", "x")])))),
+            ("extend_outbox", call(store.extend_outbox(held.extend(LEASE * 10)))),
+            ("settle_outbox", call(store.settle_outbox(vec![held.settle(OutboxSettlement::Delivered)]))),
+            ("load_outbox", call(store.load_outbox(dead))),
+            ("list_outbox", call(store.list_outbox(OutboxQuery::new(filter())))),
+            ("count_outbox", call(async move { store.count_outbox(&filter()).await })),
+            ("requeue_outbox", call(store.requeue_outbox(RequeueOutbox::ids([dead.clone()])))),
+            ("purge_outbox", call(store.purge_outbox(PurgeOutbox::new(Timestamp::MAX)))),
+        ]
+    }
+
+    async fn look(&self, t: &ThreadId) -> Result<String, Failure> {
+        let query = OutboxQuery::new(OutboxFilter::default().of_lane(id(t.as_str())));
+        let mut seen = String::new();
+        for row in self.outbox.list_outbox(query).await?.items {
+            seen += &format!("{} {:?} {}", row.target, row.status, row.attempts);
+            if let Some(claim) = row.claim {
+                let lease = Duration::from_millis(claim.lease_until.as_millis() - row.updated_at.as_millis());
+                seen += &format!(" long {}", lease > LEASE * 5);
+            }
+            seen += ", ";
+        }
+        Ok(seen)
+    }
+
+    async fn disturb(&self, t: &ThreadId) {
+        let (unknown, token) = (|| id::<OutboxId>("unknown"), || ClaimToken::new("another"));
+        let other = || Commit::new(t.clone()).with_outbox([to("another", "b", "x")]);
+        let wrong = store_core::Expect::Version(store_core::Version::new(1_000, 1, 0));
+        let _refused = tokio::join!(
+            self.outbox.settle_outbox(vec![SettleOutbox::new(unknown(), token(), OutboxSettlement::Delivered)]),
+            self.outbox.extend_outbox(ExtendOutbox::new(unknown(), token(), LEASE)),
+            self.outbox.requeue_outbox(RequeueOutbox::ids([unknown()])),
+            self.commits.commit(other().expecting(wrong))
+        );
+    }
+
+    async fn write(&self, t: &ThreadId) -> Verdict {
+        self.send(t).await?;
+        self.send(&id("another")).await?;
+        Ok(self.outbox.purge_outbox(PurgeOutbox::new(Timestamp::MAX)).await.map(drop)?)
+    }
+}
+
+/// Every call on an outbox, dropped at any await, has its whole effect before the next call of its handle, or never.
+pub(super) async fn a_dropped_call_on_an_outbox_is_whole_or_nothing(given: &Given) -> Verdict {
+    let changing = ["commit", "extend_outbox", "settle_outbox", "requeue_outbox", "purge_outbox"];
+    let rows = Rows { commits: given.commits()?, outbox: outbox(given)? };
+    Sweep::new(rows).run(given, &changing).await
 }

@@ -38,6 +38,7 @@ macro_rules! outbox {
             claim: nothing_is_given_out_before_its_time ["OB-4", "OB-9"] [Time];
             claim: final_rows_are_never_claimed ["OB-10"] [Time];
             cancel: a_claim_that_nobody_received_is_given_back ["PR-11"] [];
+            cancel: a_dropped_call_on_an_outbox_is_whole_or_nothing ["PR-11", "PR-12", "PR-16"] [Race];
             settle: settlements_end_an_attempt ["OB-7"] [];
             settle: without_the_token_nothing_changes ["OB-7", "OB-8"] [];
             settle: attempts_run_out ["OB-6"] [Time];

@@ -1,6 +1,8 @@
 //! The cancel sweep: a call is dropped after every number of polls, until it ends; each time it had its whole effect or
 //! none, and the next call works.
 
+mod conversation;
+
 use std::{
     collections::BTreeSet,
     env,
@@ -15,18 +17,17 @@ use std::{
     time::Duration,
 };
 
-use store_core::{
-    AppendEvents, AppendPending, Commit, CommitCoordinator, ContextRequest, EntryId, EventQuery, EventStore, Expect,
-    Message, NewEvent, NewInput, NewThread, PendingStore, RunFilter, Scope, ThreadFields, ThreadId, ThreadRunStore,
-    Version,
-};
+use async_trait::async_trait;
+use store_core::ThreadId;
 use tokio::time::timeout;
 
 use crate::{
     call::Calls,
     check::{Failure, Verdict, expect, expect_eq},
-    given::{Given, id, said, say_keyed},
+    given::{Given, id},
 };
+
+pub(crate) use self::conversation::sweep;
 
 /// More polls than any call needs.
 const MOST_POLLS: usize = 200;
@@ -36,15 +37,6 @@ const NEXT_CALL: Duration = Duration::from_secs(5);
 pub(crate) const LITTLE_LATER: Duration = Duration::from_millis(20);
 /// How often a sweep beside others is made: where they stand is another place each time.
 const ROUNDS: usize = 3;
-
-/// The stores that calls are made on.
-#[derive(Clone)]
-pub(crate) struct Stores {
-    pub(crate) threads: Arc<dyn ThreadRunStore>,
-    pub(crate) commits: Arc<dyn CommitCoordinator>,
-    pub(crate) pending: Arc<dyn PendingStore>,
-    pub(crate) events: Arc<dyn EventStore>,
-}
 
 /// Polls a call `polls` times and drops it. Gives its answer, if it ended.
 pub(crate) async fn cut<T>(
@@ -66,53 +58,82 @@ pub(crate) async fn cut<T>(
     .await
 }
 
-/// Makes the calls of a sweep on a thread whose queue is at a revision.
-pub(crate) type Make = for<'a> fn(&'a Stores, &'a ThreadId, u64) -> Calls<'a>;
+/// What calls are made on, and how it is looked at.
+#[async_trait]
+pub(crate) trait Target: Send + Sync + 'static {
+    /// What calls have to know of what is there before them.
+    type Prepared: Send + Sync;
 
-/// Drops each of the calls at every point; `AGENTSTORE_FIGURES=1` says how many there were. Those of these names, and
-/// no others, change something when they end.
-pub(crate) async fn sweep(given: &Given, make: Make, changing: &[&str]) -> Verdict {
-    let commits = given.commits()?;
-    let (threads, pending, events) = (commits.threads(), commits.pending(), commits.events());
-    let stores = Stores { threads, commits, pending, events };
-    let all = make(&stores, &id("t"), 0).len();
-    let (mut changed, mut points) = (BTreeSet::new(), 0);
-    for at in 0..all {
-        let swept = Swept::begin(&stores, make, at).await?;
-        if swept.ends[0] != swept.ends[1] {
-            changed.insert(swept.name);
-        }
-        points += swept.at_every_poll(None).await?;
-        for round in 0..ROUNDS {
-            points += swept.at_every_poll(Some(round)).await?;
-        }
+    /// Makes what the calls on a thread find.
+    async fn prepare(&self, t: &ThreadId) -> Result<Self::Prepared, Failure>;
+
+    /// The calls.
+    fn calls<'a>(&'a self, t: &'a ThreadId, prepared: &'a Self::Prepared) -> Calls<'a>;
+
+    /// What can be seen, without what is another in each thread.
+    async fn look(&self, t: &ThreadId) -> Result<String, Failure>;
+
+    /// Calls on the same thread that are all refused, so that the one that is dropped finds locks taken and queues
+    /// filled.
+    async fn disturb(&self, t: &ThreadId);
+
+    /// Writes wherever a lock may have been left.
+    async fn write(&self, t: &ThreadId) -> Verdict;
+}
+
+/// Drops calls on a target at every point.
+pub(crate) struct Sweep<T>(Arc<T>);
+
+impl<T: Target> Sweep<T> {
+    pub(crate) fn new(target: T) -> Self {
+        Self(Arc::new(target))
     }
-    if env::var_os("AGENTSTORE_FIGURES").is_some() {
-        let _unheard = writeln!(stderr(), "{}: {all} calls, {points} drop points", given.fixture().name());
+
+    /// Drops each of the calls; `AGENTSTORE_FIGURES=1` says how many there were. Those of these names, and no others,
+    /// change something when they end.
+    pub(crate) async fn run(&self, given: &Given, changing: &[&str]) -> Verdict {
+        let (mut changed, mut points, mut at) = (BTreeSet::new(), 0, 0);
+        while let Some(swept) = Swept::begin(&self.0, at).await? {
+            if swept.ends[0] != swept.ends[1] {
+                changed.insert(swept.name);
+            }
+            points += swept.at_every_poll(None).await?;
+            for round in 0..ROUNDS {
+                points += swept.at_every_poll(Some(round)).await?;
+            }
+            at += 1;
+        }
+        if env::var_os("AGENTSTORE_FIGURES").is_some() {
+            let _unheard = writeln!(stderr(), "{}: {at} calls, {points} drop points", given.fixture().name());
+        }
+        expect_eq(changed, changing.iter().copied().collect())
     }
-    expect_eq(changed, changing.iter().copied().collect())
 }
 
 /// The sweep of one call.
-struct Swept<'a> {
-    stores: &'a Stores,
-    make: Make,
+struct Swept<'a, T> {
+    target: &'a Arc<T>,
     at: usize,
     name: &'static str,
     /// What can be seen without the call, and after it.
     ends: [String; 2],
 }
 
-impl<'a> Swept<'a> {
-    /// Makes the call once, whole.
-    async fn begin(stores: &'a Stores, make: Make, at: usize) -> Result<Self, Failure> {
+impl<'a, T: Target> Swept<'a, T> {
+    /// Makes the call once, whole; none if there are not so many.
+    async fn begin(target: &'a Arc<T>, at: usize) -> Result<Option<Self>, Failure> {
         let t: ThreadId = id(&format!("t-{at}-whole"));
-        let revision = stores.prepare(&t).await?;
-        let before = stores.look(&t).await?;
-        let (name, call) = make(stores, &t, revision).swap_remove(at);
+        let prepared = target.prepare(&t).await?;
+        let before = look(&**target, &t).await?;
+        let mut calls = target.calls(&t, &prepared);
+        if at >= calls.len() {
+            return Ok(None);
+        }
+        let (name, call) = calls.swap_remove(at);
         // A refusal is an end as good as any.
         let _ended = call.await;
-        Ok(Self { stores, make, at, name, ends: [before, stores.look(&t).await?] })
+        let after = look(&**target, &t).await?;
+        Ok(Some(Self { target, at, name, ends: [before, after] }))
     }
 
     /// Drops the call on a new thread after every number of polls, beside calls of others if it is a round of these.
@@ -131,14 +152,14 @@ impl<'a> Swept<'a> {
 
     /// Drops the call after so many polls. Gives whether it ended before.
     async fn once(&self, t: &ThreadId, polls: usize, is_beside: bool) -> Result<bool, Failure> {
-        let revision = self.stores.prepare(t).await?;
-        let others = is_beside.then(|| Others::begin(self.stores, t));
-        let (_, call) = (self.make)(self.stores, t, revision).swap_remove(self.at);
+        let prepared = self.target.prepare(t).await?;
+        let others = is_beside.then(|| Others::begin(self.target, t));
+        let (_, call) = self.target.calls(t, &prepared).swap_remove(self.at);
         // What the call itself was refused with it was refused with when it was whole, too.
         let ended = cut(call, polls).await.map_or(true, |ended| ended.is_some());
-        let seen = self.stores.look(t).await?;
+        let seen = look(&**self.target, t).await?;
         tokio::time::sleep(LITTLE_LATER).await;
-        let later = self.stores.look(t).await?;
+        let later = look(&**self.target, t).await?;
         if let Some(others) = others {
             others.end().await?;
         }
@@ -146,35 +167,32 @@ impl<'a> Swept<'a> {
         expect(seen == later, format!("it came later: {}", what()))?;
         expect(self.ends.contains(&later), what())?;
         expect(!ended || seen == self.ends[1], format!("it ended without its effect: {}", what()))?;
-        let (_, again) = (self.make)(self.stores, t, revision).swap_remove(self.at);
+        let (_, again) = self.target.calls(t, &prepared).swap_remove(self.at);
         let again = timeout(NEXT_CALL, again).await;
         // What it is answered is its own affair: it may have had its effect before.
         let _answer = again.map_err(|_| Failure::new("the same call again waits"))?;
-        self.stores.is_free(t).await?;
+        timeout(NEXT_CALL, self.target.write(t)).await.map_err(|_| Failure::new("a lock is left"))??;
         Ok(ended)
     }
 }
 
-/// Calls on the same thread that are all refused, so that the one that is dropped finds locks taken and queues filled.
+async fn look(target: &impl Target, t: &ThreadId) -> Result<String, Failure> {
+    timeout(NEXT_CALL, target.look(t)).await.map_err(|_| Failure::new("the next read waits"))?
+}
+
+/// Somebody else who makes calls until it is told to end.
 struct Others {
     is_done: Arc<AtomicBool>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Others {
-    fn begin(stores: &Stores, t: &ThreadId) -> Self {
+    fn begin<T: Target>(target: &Arc<T>, t: &ThreadId) -> Self {
         let is_done = Arc::new(AtomicBool::new(false));
-        let (stores, t, done) = (stores.clone(), t.clone(), Arc::clone(&is_done));
+        let (target, t, done) = (Arc::clone(target), t.clone(), Arc::clone(&is_done));
         let task = tokio::spawn(async move {
-            let wrong = Expect::Version(Version::new(1_000, 1, 0));
-            let fact = NewEvent::new(id("x"), [Scope::Thread(t.clone())]);
-            let unread: EntryId = id("unknown");
             while !done.load(Ordering::SeqCst) {
-                let commit = stores.commits.commit(Commit::new(t.clone()).expecting(wrong).entry(said("x")));
-                let retract = stores.pending.retract_pending(&t, &unread);
-                let append = AppendEvents::new([fact.clone()]).expecting(Scope::Thread(t.clone()), 1_000);
-                let append = stores.events.append_events(append);
-                let _refused = tokio::join!(commit, retract, append);
+                target.disturb(&t).await;
                 tokio::task::yield_now().await;
             }
         });
@@ -185,69 +203,5 @@ impl Others {
         self.is_done.store(true, Ordering::SeqCst);
         let ended = timeout(NEXT_CALL, self.task).await.map_err(|_| Failure::new("calls of others wait"))?;
         ended.map_err(|panic| Failure::new(panic.to_string()))
-    }
-}
-
-impl Stores {
-    /// A thread with a child, an entry, the inputs `a` and `b`, and an event. Gives the revision of its queue.
-    async fn prepare(&self, t: &ThreadId) -> Result<u64, Failure> {
-        drop(self.commits.commit(say_keyed(t, "first", "x")).await?);
-        let mut below = ThreadFields::default();
-        below.parent_thread_id = Some(t.clone());
-        self.threads.create_thread(NewThread::new(id(&format!("{t} child"))).with_fields(below)).await?;
-        let input = |name: &str| NewInput::message(Message::user(name)).with_id(id(name));
-        self.pending.append_pending(AppendPending::new(t.clone(), [input("a"), input("b")])).await?;
-        let fact = NewEvent::new(id("first"), [Scope::Thread(t.clone())]);
-        self.events.append_events(AppendEvents::new([fact])).await?;
-        Ok(self.pending.load_queue(t).await?.revision)
-    }
-
-    /// What can be seen of a thread and of what a call makes beside it, without what is another in each thread.
-    async fn look(&self, t: &ThreadId) -> Result<String, Failure> {
-        timeout(NEXT_CALL, self.look_at_all(t)).await.map_err(|_| Failure::new("the next read waits"))?
-    }
-
-    async fn look_at_all(&self, t: &ThreadId) -> Result<String, Failure> {
-        let thread = self.threads.load_thread(t).await?;
-        let child = self.threads.load_thread(&id(&format!("{t} child"))).await?;
-        let new = self.threads.load_thread(&id(&format!("{t} new"))).await?;
-        let mut runs = RunFilter::default();
-        runs.thread = Some(t.clone());
-        let mut seen = format!(
-            "child {:?}, new {}, {} runs",
-            child.map(|child| child.parent_thread_id.is_some()),
-            new.is_some(),
-            self.threads.count_runs(&runs).await?
-        );
-        if let Some(thread) = thread {
-            let state = self.threads.load_context(t, ContextRequest::head()).await?.state;
-            let (version, revision) = (thread.version.number(), thread.revision.number());
-            seen += &format!(", {version} entries, revision {revision}, {:?}, state {state:?}", thread.title);
-        }
-        let queue = self.pending.load_queue(t).await?;
-        let inputs: Vec<_> = queue.inputs.iter().map(|input| (input.id.as_str(), &input.body)).collect();
-        seen += &format!(", queue {} {inputs:?}", queue.revision);
-        for scope in [Scope::Thread(t.clone()), Scope::Run(id(&format!("{t} r")))] {
-            let info = self.events.load_scope(&scope).await?;
-            let listed = self.events.list_events(EventQuery::new(scope)).await?.items;
-            let kinds: Vec<_> = listed.iter().map(|event| event.kind.as_str()).collect();
-            seen += &format!(", events {} {} {kinds:?}", info.appended, info.floor);
-        }
-        Ok(seen)
-    }
-
-    /// Nothing is locked: the thread, if it is there, its queue, its events, and another thread can be written.
-    async fn is_free(&self, t: &ThreadId) -> Verdict {
-        let writes = async {
-            if self.threads.load_thread(t).await?.is_some() {
-                drop(self.commits.commit(say_keyed(t, "next", "x")).await?);
-                let next = NewInput::message(Message::user("next"));
-                self.pending.append_pending(AppendPending::new(t.clone(), [next])).await?;
-            }
-            let fact = NewEvent::new(id("next"), [Scope::Thread(t.clone())]);
-            self.events.append_events(AppendEvents::new([fact])).await?;
-            self.commits.commit(say_keyed(&id("another"), t.as_str(), "x")).await.map(drop)
-        };
-        Ok(timeout(NEXT_CALL, writes).await.map_err(|_| Failure::new("a lock is left"))??)
     }
 }
