@@ -47,7 +47,7 @@ pub static ELSEWHERE: &[Elsewhere] = &[
     line("EV-21", Place::Waits, "a backend for several processes"),
     line("LV-9", Place::Waits, "a backend for several processes, and the benchmark of its workers"),
     line("MB-7", Place::Waits, "a backend that keeps dedupe keys apart from dispatches"),
-    line("MB-28", Place::Waits, "the benchmark of claims beside a backlog"),
+    line("MB-28", Place::Benchmarks, "claims beside a backlog: on other threads, on the same one, ended, and not due"),
     line("MB-48", Place::Types, "no read of the mailbox is answered by an index that may be late"),
-    line("MB-55", Place::Waits, "a mailbox on a medium that can be damaged"),
+    line("MB-55", Place::Backends, "a thread whose log is damaged"),
 ];

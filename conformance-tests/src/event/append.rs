@@ -1,9 +1,18 @@
 //! Appending events.
 
-use std::sync::Arc;
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::Poll,
+};
 
 use store_core::{
-    AppendEvents, ClaimNumber, ClaimToken, ErrorKind, EventQuery, EventVisibility, Fence, NewEvent, PageRequest, Scope,
+    AppendEvents, ClaimNumber, ClaimToken, ErrorKind, EventQuery, EventStore, EventVisibility, Fence, NewEvent,
+    PageRequest, Scope,
 };
 
 use super::draft::{all, append, append_all, both, events, expect_kinds, fact, of_run, of_thread, refuse};
@@ -138,30 +147,55 @@ pub(super) async fn one_expectation_has_one_winner(given: &Given) -> Verdict {
     expect_eq(all(given, &of_thread("t")).await?.len(), 10)
 }
 
-/// Who sees an event sees all before it in the same scope.
+/// Who sees an event sees all before it in the same scope, also where the callers who append go on at their own pace.
 pub(super) async fn no_event_comes_before_an_earlier_one(given: &Given) -> Verdict {
-    let store = events(given)?;
-    let ends = race(5, |task| {
-        let store = Arc::clone(&store);
+    const WRITERS: usize = 4;
+    let (store, ended) = (events(given)?, Arc::new(AtomicUsize::new(0)));
+    let ends = race(1 + WRITERS, |task| {
+        let (store, ended) = (Arc::clone(&store), Arc::clone(&ended));
         async move {
             let mut seen: Vec<store_core::EventId> = Vec::new();
-            for at in 0..60 {
-                if task > 0 {
-                    store.append_events(AppendEvents::new([both(&format!("{task}.{at}"))])).await?;
-                    continue;
-                }
+            if task > 0 {
+                let appended = append_slowly(&*store, task).await;
+                ended.fetch_add(1, Ordering::SeqCst);
+                return appended;
+            }
+            while ended.load(Ordering::SeqCst) < WRITERS {
                 let query = EventQuery::new(of_run("r")).with_page(PageRequest::first(1_000));
                 let now: Vec<_> = store.list_events(query).await?.items.into_iter().map(|event| event.id).collect();
                 if !now.starts_with(&seen) {
                     return Err(store_core::Error::corrupt("an event came before an earlier one"));
                 }
                 seen = now;
+                tokio::task::yield_now().await;
             }
             Ok(())
         }
     });
     ends.await.into_iter().collect::<store_core::Result<Vec<()>>>()?;
     expect_eq(all(given, &of_run("r")).await?.len(), 240)
+}
+
+async fn append_slowly(store: &dyn EventStore, task: usize) -> store_core::Result<()> {
+    for at in 0..60 {
+        let request = AppendEvents::new([both(&format!("{task}.{at}"))]);
+        slowly(store.append_events(request), task * at % 7).await?;
+    }
+    Ok(())
+}
+
+/// Polls a call, and lets others run so many times before it is polled again.
+async fn slowly<T>(call: impl Future<Output = T>, turns: usize) -> T {
+    let mut call = pin!(call);
+    loop {
+        let polled = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
+        if let Poll::Ready(answer) = polled {
+            return answer;
+        }
+        for _ in 0..=turns {
+            tokio::task::yield_now().await;
+        }
+    }
 }
 
 /// An append under a lower claim than one that wrote is refused; it counts for the thread of its events.

@@ -129,8 +129,8 @@ impl EventOrder {
         for at in 0..self.threads {
             for scope in scopes(at) {
                 others.spawn(Arc::clone(&shared).read(scope.clone(), random.fork()));
-                for how in [How::First, How::Middle, How::Now] {
-                    followers.spawn(Arc::clone(&shared).follow(scope.clone(), how));
+                for how in [How::First, How::Middle, How::Now, How::Restarts, How::Idle] {
+                    followers.spawn(Arc::clone(&shared).follow(scope.clone(), how, random.fork()));
                 }
             }
         }
@@ -159,12 +159,22 @@ async fn ended<T: 'static>(mut tasks: JoinSet<Result<T, Failure>>) -> Result<Vec
     Ok(ends)
 }
 
-/// Where a follower begins.
+/// Where a follower begins, and how it goes on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum How {
     First,
     Middle,
     Now,
+    /// From the first event, and again and again from the last one that it saw.
+    Restarts,
+    /// From the first event, but it reads nothing before all were appended.
+    Idle,
+}
+
+impl How {
+    const fn is_from_first(self) -> bool {
+        matches!(self, Self::First | Self::Restarts | Self::Idle)
+    }
 }
 
 /// What a follower saw.
@@ -253,12 +263,12 @@ impl Shared {
     }
 
     /// Follows a scope until one of its last events comes.
-    async fn follow(self: Arc<Self>, scope: Scope, how: How) -> Result<Followed, Failure> {
-        while how != How::First && self.names.load(Ordering::SeqCst) < self.test.events / 3 {
+    async fn follow(self: Arc<Self>, scope: Scope, how: How, mut random: Random) -> Result<Followed, Failure> {
+        while !how.is_from_first() && self.names.load(Ordering::SeqCst) < self.test.events / 3 {
             sleep(Duration::from_millis(1)).await;
         }
         let start = match how {
-            How::First => Start::First,
+            How::First | How::Restarts | How::Idle => Start::First,
             How::Now => Start::Now,
             How::Middle => {
                 let page = self.events.list_events(EventQuery::new(scope.clone())).await?;
@@ -271,12 +281,19 @@ impl Shared {
         let mut begun = self.events.subscribe(Subscribe::new(scope.clone(), start)).await?;
         let (times, is_now) = ((invoked, self.history.tick()), how == How::Now);
         let after = if is_now { begun.started_after } else { after };
-        let mut followed = Followed { scope, is_now, times, after, names: Vec::new() };
+        let mut followed = Followed { scope: scope.clone(), is_now, times, after, names: Vec::new() };
+        while how == How::Idle && !self.is_done.load(Ordering::SeqCst) {
+            sleep(Duration::from_millis(1)).await;
+        }
         while followed.names.last().is_none_or(|name| *name < LAST) {
             let event = timeout(PATIENCE, next(&mut begun.events)).await;
             let event = event.map_err(|_| Failure::new(format!("{} events came, then none", followed.names.len())))?;
             let event = event.ok_or_else(|| Failure::new("a subscription ended"))??;
             followed.names.push(name(&event)?);
+            if how == How::Restarts && random.once_in(50) {
+                let cursor = event.cursor(&scope).cloned().ok_or_else(|| Failure::new("no cursor"))?;
+                begun = self.events.subscribe(Subscribe::new(scope.clone(), Start::After(cursor))).await?;
+            }
         }
         Ok(followed)
     }

@@ -6,6 +6,7 @@
 //! - [`GuardedCommits`]: a test of a store by the history of its commits; [`Faulty`] makes outcomes unknown
 //! - [`RacingClaims`], [`StaleHolders`], [`LeaseEdges`]: tests of a store by who holds work, and who may still write
 //! - [`WholeCommits`]: a test of a store by readers who look at one part of commits after the other
+//! - [`ForsakenWork`], [`JumpingClock`]: tests of a store by workers who die, and by a clock that jumps
 //! - [`EventOrder`]: a test of a store by what readers and followers see of events; [`check_order`] judges it
 
 mod check;
@@ -13,6 +14,7 @@ mod claims;
 mod commits;
 mod events;
 mod faulty;
+mod forsaken;
 mod log;
 mod order;
 mod record;
@@ -31,6 +33,7 @@ pub use self::{
     commits::{CommitFigures, GuardedCommits},
     events::{EventFigures, EventOrder},
     faulty::Faulty,
+    forsaken::{ForsakenFigures, ForsakenWork, JumpingClock, JumpingFigures},
     log::{GuardedLogs, LogAct, LogAnswer, LogOp},
     order::{EventAct, EventAnswer, EventOp, check_order},
     record::{Invocation, Operation, Recorder, from_lines, to_lines},
@@ -70,6 +73,20 @@ macro_rules! histories {
             #[test]
             fn the_end_of_a_lease_has_one_winner() {
                 let test = $crate::history::LeaseEdges::default();
+                println!("{}", $crate::history::run(test.run($fixture)));
+            }
+
+            /// Shows MB-29, MB-36, MB-37, PR-11 and PR-12.
+            #[test]
+            fn work_of_bad_workers_is_done_by_others() {
+                let test = $crate::history::ForsakenWork::default();
+                println!("{}", $crate::history::run(test.run($fixture)));
+            }
+
+            /// Shows MB-18, MB-31, CM-33, PR-4 and PR-6.
+            #[test]
+            fn a_clock_that_jumps_makes_no_second_commit() {
+                let test = $crate::history::JumpingClock::default();
                 println!("{}", $crate::history::run(test.run($fixture)));
             }
 

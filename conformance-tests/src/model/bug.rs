@@ -164,7 +164,7 @@ bugs! {
     /// The same key appends again.
     EventKeyIgnored = "event::a_repeat_gives_the_first_events",
     /// Events get their places first, and are seen when their append returns: later ones before.
-    EventsSeenLater = "event::a_dropped_call_on_events_is_whole_or_nothing",
+    EventsSeenLater = "event::no_event_comes_before_an_earlier_one",
     /// An expectation is not looked at.
     EventsUnguarded = "event::an_expectation_is_of_the_counter",
     /// A cursor below the floor goes on.

@@ -1,0 +1,312 @@
+//! Work whose workers die, vanish or see a clock that jumps: it has one holder who may write, and is done in the end.
+
+use std::{
+    collections::BTreeMap,
+    env, fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use store_core::{
+    ClaimRequest, ClaimedDispatch, Commit, CommitCoordinator, DispatchId, EntryQuery, ErrorKind, Interrupt,
+    MailboxStore, NewDispatch, PageRequest, Settlement, ThreadId,
+};
+use tokio::time::{sleep, timeout};
+
+use crate::{
+    case::Contract,
+    check::{Failure, Verdict, expect, expect_eq, expect_some},
+    fixture::Fixture,
+    given::{Given, id, race, said, walk},
+    mailbox::draft::{LEASE, ack, mailbox},
+    random::{Random, seed},
+    sweep::cut,
+};
+
+/// How long all that is left may take once nobody disturbs it any more.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How far the clock jumps: more than any lease.
+const JUMP: Duration = Duration::from_hours(1);
+
+fn work(number: usize, threads: usize) -> NewDispatch {
+    NewDispatch::new(id(&format!("t-{}", number % threads)), id("r")).with_id(id(&format!("d-{number}")))
+}
+
+async fn enqueue(mailbox: &dyn MailboxStore, dispatches: usize, threads: usize) -> Verdict {
+    for answer in mailbox.enqueue((0..dispatches).map(|number| work(number, threads)).collect()).await? {
+        answer?;
+    }
+    Ok(())
+}
+
+/// Workers that drop their calls, keep what they claimed and never come back, while others interrupt them; then good
+/// ones, who find everything and end it, with nobody else's help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ForsakenWork {
+    /// So many dispatches.
+    pub dispatches: usize,
+    /// Of so many threads.
+    pub threads: usize,
+    /// So many bad workers, and then as many good ones.
+    pub workers: usize,
+    /// Decides what the bad ones do. The schedule of the tasks it does not decide.
+    pub seed: u64,
+}
+
+impl Default for ForsakenWork {
+    /// 500 dispatches of 50 threads for 16 workers, from the seed that `AGENTSTORE_HISTORY_SEED` gives: a number (1),
+    /// or `random`.
+    fn default() -> Self {
+        Self { dispatches: 500, threads: 50, workers: 16, seed: seed("AGENTSTORE_HISTORY_SEED") }
+    }
+}
+
+/// What was left, and what became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ForsakenFigures {
+    /// The test.
+    pub test: ForsakenWork,
+    /// So many dispatches were not ended when the bad workers had gone.
+    pub left: u64,
+    /// So many of all ended well; of the others interrupts or too many attempts were the end.
+    pub acked: u64,
+}
+
+impl fmt::Display for ForsakenFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { test: ForsakenWork { dispatches, seed, .. }, left, acked } = self;
+        write!(f, "AGENTSTORE_HISTORY_SEED={seed}: {left} of {dispatches} dispatches were left by bad workers, ")?;
+        write!(f, "all ended without help, {acked} of all well")
+    }
+}
+
+impl ForsakenWork {
+    /// Runs it on a new store of `fixture`, whose time can be moved.
+    ///
+    /// # Errors
+    /// If a call fails, or something is not ended half a minute after the last fault.
+    pub async fn run(self, fixture: impl Fixture) -> Result<ForsakenFigures, Failure> {
+        let given = Arc::new(Given::open(Contract::MailboxStore, Arc::new(fixture)).await?);
+        let store = mailbox(&given)?;
+        enqueue(&*store, self.dispatches, self.threads).await?;
+        let mut random = Random::new(self.seed);
+        let seeds: Vec<Random> = (0..self.workers).map(|_| random.fork()).collect();
+        let about = |failure: Failure| failure.about(format!("AGENTSTORE_HISTORY_SEED={}", self.seed));
+        let ends = race(self.workers, |task| self.disturb(Arc::clone(&given), seeds[task].clone()));
+        ends.await.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(about)?;
+        let counts = store.count_dispatches(None).await?;
+        let left = counts.queued + counts.claimed;
+        expect(left > 0, "the bad workers did everything")?;
+        let ends = race(self.workers, |_| self.end(Arc::clone(&given)));
+        let ends = timeout(PATIENCE, ends).await.map_err(|_| about(Failure::new("work is left")))?;
+        ends.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(about)?;
+        let counts = store.count_dispatches(None).await?;
+        expect_eq((counts.queued + counts.claimed, counts.total()), (0, self.dispatches as u64)).map_err(about)?;
+        given.store().close().await?;
+        Ok(ForsakenFigures { test: self, left, acked: counts.acked })
+    }
+
+    /// A bad worker.
+    async fn disturb(self, given: Arc<Given>, mut random: Random) -> Verdict {
+        let store = mailbox(&given)?;
+        for _ in 0..self.dispatches / self.workers {
+            let claim = store.claim(ClaimRequest::new(id("bad"), LEASE).up_to(3));
+            let claims = cut(claim, random.below(12)).await?;
+            for held in claims.into_iter().flat_map(|claims| claims.claimed) {
+                self.mistreat(&*store, &held, &mut random).await?;
+            }
+            if random.once_in(40) {
+                given.advance(LEASE).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn mistreat(self, store: &dyn MailboxStore, held: &ClaimedDispatch, random: &mut Random) -> Verdict {
+        let settlement = match random.below(8) {
+            0 => ack(),
+            1 => Settlement::Retry { after: Duration::from_secs(5), error: "it failed".to_owned() },
+            2 => Settlement::Snooze { after: Duration::from_secs(20) },
+            3 => {
+                let interrupt = store.interrupt(Interrupt::new(held.dispatch.thread.clone()));
+                return Ok(cut(interrupt, random.below(6)).await.map(drop)?);
+            }
+            4 => {
+                let _lost = cut(store.extend(&held.claim(), LEASE), random.below(6)).await;
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        let _ended = cut(store.settle(vec![(held.claim(), settlement)]), random.below(8)).await?;
+        Ok(())
+    }
+
+    /// A good worker: takes what there is, and lets time go by where there is nothing.
+    async fn end(self, given: Arc<Given>) -> Verdict {
+        let store = mailbox(&given)?;
+        loop {
+            let claims = store.claim(ClaimRequest::new(id("good"), LEASE).up_to(3)).await?;
+            expect(claims.unreadable.is_empty(), "a record cannot be read")?;
+            if claims.claimed.is_empty() {
+                let counts = store.count_dispatches(None).await?;
+                if counts.queued + counts.claimed == 0 {
+                    return Ok(());
+                }
+                given.advance(Duration::from_secs(1)).await;
+                sleep(Duration::from_millis(1)).await;
+            }
+            for held in claims.claimed {
+                match expect_some(store.settle(vec![(held.claim(), ack())]).await?.pop(), "answer")? {
+                    Ok(_) => {}
+                    // Others let so much time go by.
+                    Err(error) => expect_eq(error.kind(), ErrorKind::ClaimLost)?,
+                }
+            }
+        }
+    }
+}
+
+/// Workers who commit under their claims while the store's clock jumps forward and back by more than a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JumpingClock {
+    /// So many dispatches, each with a commit.
+    pub dispatches: usize,
+    /// Of so many threads.
+    pub threads: usize,
+    /// So many workers.
+    pub workers: usize,
+}
+
+impl Default for JumpingClock {
+    /// 500 dispatches of 50 threads for 64 workers, or 2,000 of 200 with `AGENTSTORE_FULL_FAULTS`.
+    fn default() -> Self {
+        let dispatches = if env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { 2_000 } else { 500 };
+        Self { dispatches, threads: dispatches / 10, workers: 64 }
+    }
+}
+
+/// What was done, and found to be right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct JumpingFigures {
+    /// The test.
+    pub test: JumpingClock,
+    /// So often the clock jumped.
+    pub jumps: u64,
+    /// So many holders had lost their claims.
+    pub refused: u64,
+}
+
+impl fmt::Display for JumpingFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { test: JumpingClock { dispatches, workers, .. }, jumps, refused } = self;
+        write!(f, "{dispatches} dispatches for {workers} workers, the clock jumped {jumps} times by an hour: ")?;
+        write!(f, "one commit each, {refused} holders refused")
+    }
+}
+
+/// What all tasks share.
+struct Shared {
+    given: Given,
+    mailbox: Arc<dyn MailboxStore>,
+    commits: Arc<dyn CommitCoordinator>,
+    test: JumpingClock,
+    done: Mutex<BTreeMap<DispatchId, u64>>,
+    refused: AtomicU64,
+    is_done: AtomicBool,
+}
+
+impl JumpingClock {
+    /// Runs it on a new store of `fixture`, whose time can be moved, and whose commits settle claims.
+    ///
+    /// # Errors
+    /// If a call fails, or something was done twice, or not at all.
+    pub async fn run(self, fixture: impl Fixture) -> Result<JumpingFigures, Failure> {
+        let given = Given::open(Contract::CommitCoordinator, Arc::new(fixture)).await?;
+        let (mailbox, commits) = (mailbox(&given)?, given.commits()?);
+        enqueue(&*mailbox, self.dispatches, self.threads).await?;
+        let (done, refused, is_done) = (Mutex::default(), AtomicU64::new(0), AtomicBool::new(false));
+        let shared = Arc::new(Shared { given, mailbox, commits, test: self, done, refused, is_done });
+        let jumps = Arc::new(AtomicU64::new(0));
+        let ends = race(self.workers + 1, |task| {
+            let (shared, jumps) = (Arc::clone(&shared), Arc::clone(&jumps));
+            async move { if task == 0 { shared.jump(&jumps).await } else { shared.consume().await } }
+        });
+        ends.await.into_iter().collect::<Result<Vec<()>, Failure>>()?;
+        shared.judge().await?;
+        shared.given.store().close().await?;
+        let refused = shared.refused.load(Ordering::SeqCst);
+        Ok(JumpingFigures { test: self, jumps: jumps.load(Ordering::SeqCst), refused })
+    }
+}
+
+impl Shared {
+    fn is_done(&self) -> bool {
+        self.is_done.load(Ordering::SeqCst)
+    }
+
+    /// Two jumps forward for each back: what is held when it jumps back is free again some day.
+    async fn jump(&self, jumps: &AtomicU64) -> Verdict {
+        while !self.is_done() {
+            match jumps.fetch_add(1, Ordering::SeqCst) % 3 {
+                0 | 1 => self.given.advance(JUMP).await,
+                _ => self.given.set_back(JUMP).await,
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+        Ok(())
+    }
+
+    async fn consume(&self) -> Verdict {
+        while !self.is_done() {
+            let Some(held) = self.mailbox.claim(ClaimRequest::new(id("w"), LEASE)).await?.claimed.pop() else {
+                let counts = self.mailbox.count_dispatches(None).await?;
+                self.is_done.fetch_or(counts.queued + counts.claimed == 0, Ordering::SeqCst);
+                sleep(Duration::from_millis(1)).await;
+                continue;
+            };
+            sleep(Duration::from_millis(1)).await;
+            let dispatch = &held.dispatch;
+            let commit = Commit::new(dispatch.thread.clone())
+                .with_key(id(&format!("{} {}", dispatch.id, held.number)))
+                .entry(said(dispatch.id.as_str()))
+                .fenced(held.fence())
+                .settling(ack());
+            match self.commits.commit(commit).await {
+                Ok(_) => {
+                    let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+                    *done.entry(dispatch.id.clone()).or_default() += 1;
+                }
+                Err(error) => {
+                    let lost = matches!(error.kind(), ErrorKind::ClaimLost | ErrorKind::StaleEpoch);
+                    expect(lost, format!("{} is refused with {error}", dispatch.id))?;
+                    self.refused.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Each dispatch is acked with one commit, or was given up after too many attempts, with none.
+    async fn judge(&self) -> Verdict {
+        let counts = self.mailbox.count_dispatches(None).await?;
+        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        expect(done.values().all(|times| *times == 1), "a dispatch was settled twice")?;
+        expect_eq(done.len() as u64, counts.acked)?;
+        expect_eq(counts.acked + counts.dead_letter, self.test.dispatches as u64)?;
+        let threads = Arc::clone(&self.commits).threads();
+        let mut entries = 0;
+        for at in 0..self.test.threads {
+            let thread: ThreadId = id(&format!("t-{at}"));
+            if threads.load_thread(&thread).await?.is_some() {
+                let list = |page| threads.list_entries(&thread, EntryQuery::all().with_page(page));
+                entries += walk(PageRequest::first(100), list).await?.len() as u64;
+            }
+        }
+        expect_eq(entries, counts.acked)
+    }
+}
