@@ -13,5 +13,5 @@ mod rows;
 
 pub use self::{
     fill::{Filled, compacted, fill, message},
-    rows::{Kind, Row, Samples, median, print, timed},
+    rows::{Kind, Row, Samples, median, print, print_heading, timed},
 };

@@ -78,13 +78,17 @@ pub async fn timed<T>(call: impl Future<Output = T>) -> (Duration, T) {
     (start.elapsed(), answer)
 }
 
-/// Prints the table; `true` if no line is too much.
-#[must_use]
-pub fn print(rows: &[Row]) -> bool {
+/// Prints what stands above the lines.
+pub fn print_heading() {
     println!(
         "{:<44} {:<12} {:>10} {:>10} {:>6} {:>10}",
         "operation", "backend", "small", "large", "ratio", "difference"
     );
+}
+
+/// Prints lines of the table; `true` if none is too much.
+#[must_use]
+pub fn print(rows: &[Row]) -> bool {
     let micros = |time: Duration| time.as_secs_f64() * 1e6;
     for row in rows {
         let (small, large) = (micros(row.small), micros(row.large));

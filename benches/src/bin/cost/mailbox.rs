@@ -23,7 +23,7 @@ const LEASE: Duration = Duration::from_secs(600);
 
 /// Where the dispatches are that a claim has nothing to do with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Beside {
+pub(crate) enum Beside {
     /// Each on a thread of its own.
     Others,
     /// On the thread that is claimed from.
@@ -33,8 +33,6 @@ enum Beside {
 }
 
 impl Beside {
-    const ALL: [Self; 3] = [Self::Others, Self::Same, Self::Ended];
-
     /// What is done in turns.
     const fn steps(self) -> &'static [&'static str] {
         match self {
@@ -50,23 +48,13 @@ impl Beside {
     }
 }
 
-pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    for beside in Beside::ALL {
-        rows.extend(measure_beside(backend, beside, options).await?);
-    }
-    rows.push(measure_interrupts(backend, options).await?);
-    rows.push(measure_drain(backend, options).await?);
-    Ok(rows)
-}
-
 /// The mailboxes of two tenants of a store.
 fn mailboxes(side: &Side) -> Result<[Arc<dyn MailboxStore>; 2]> {
     let of = |tenant: &str| side.store.tenant(&TenantId::new(tenant)?)?.mailbox.context("the store keeps no mailbox");
     Ok([of("small")?, of("large")?])
 }
 
-async fn measure_beside(backend: Backend, beside: Beside, options: &Options) -> Result<Vec<Row>> {
+pub(crate) async fn measure(backend: Backend, beside: Beside, options: &Options) -> Result<Vec<Row>> {
     let folder = tempfile::tempdir_in(&options.folder)?;
     let path = folder.path().join("root");
     let side = Side::to_fill(backend, &path)?;
@@ -137,9 +125,9 @@ async fn turn(mailbox: &dyn MailboxStore, beside: Beside, sample: usize) -> Resu
     Ok(took)
 }
 
-/// An interrupt of a thread with many queued dispatches, beside that of one with ten.
-async fn measure_interrupts(backend: Backend, options: &Options) -> Result<Row> {
-    const THREADS: u64 = 20;
+/// An interrupt of a thread with a tenth of the queued dispatches, beside that of one with ten.
+pub(crate) async fn measure_interrupts(backend: Backend, options: &Options) -> Result<Vec<Row>> {
+    const THREADS: u64 = 10;
     let folder = tempfile::tempdir_in(&options.folder)?;
     let path = folder.path().join("root");
     let side = Side::to_fill(backend, &path)?;
@@ -166,11 +154,11 @@ async fn measure_interrupts(backend: Backend, options: &Options) -> Result<Row> 
         }
     }
     side.store.close().await?;
-    Ok(taken.row("interrupt, queue long", backend.name(), Kind::Flat))
+    Ok(vec![taken.row("interrupt, queue long", backend.name(), Kind::Flat)])
 }
 
 /// The last claims of a queue that was long beside its first ones.
-async fn measure_drain(backend: Backend, options: &Options) -> Result<Row> {
+pub(crate) async fn measure_drain(backend: Backend, options: &Options) -> Result<Vec<Row>> {
     let folder = tempfile::tempdir_in(&options.folder)?;
     let path = folder.path().join("root");
     let side = Side::to_fill(backend, &path)?;
@@ -193,5 +181,5 @@ async fn measure_drain(backend: Backend, options: &Options) -> Result<Row> {
         }
     }
     side.store.close().await?;
-    Ok(taken.row("claim, many claimed before", backend.name(), Kind::Flat))
+    Ok(vec![taken.row("claim, many claimed before", backend.name(), Kind::Flat)])
 }

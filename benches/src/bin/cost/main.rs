@@ -15,10 +15,9 @@ mod tenants;
 use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
-use benches::Row;
 use lexopt::{Arg, Parser, ValueExt};
 
-use crate::side::Backend;
+use crate::{mailbox::Beside, side::Backend};
 
 const HELP: &str = "\
 What operations cost on a thread of 100,000 entries or events against one of 100, in a mailbox of 100,000 dispatches
@@ -33,8 +32,11 @@ Options:
   --dispatches N   how many dispatches the large mailbox has [default: 100000]
   --tenants N      how many other tenants, of 100 threads each [default: 200]
   --only NAME      only one backend: memory, file, or file-sync
-  --part NAME      only one part: history, around, mailbox, or tenants
+  --part NAME      only one part: history, around, tenants, or of the mailbox: waiting, queue, ended, interrupts, drain
 ";
+
+/// Each with stores of its own; its lines are printed when it ends.
+const PARTS: [&str; 8] = ["history", "around", "waiting", "queue", "ended", "interrupts", "drain", "tenants"];
 
 /// What is measured.
 #[derive(Debug, Clone)]
@@ -91,24 +93,30 @@ fn options() -> Result<Option<Options>> {
 
 fn run(options: &Options) -> Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let mut rows: Vec<Row> = Vec::new();
+    let mut holds = true;
+    benches::print_heading();
     for backend in [Backend::Memory, Backend::File, Backend::FileSync] {
         if options.only.as_ref().is_some_and(|only| only != backend.name()) {
             continue;
         }
-        for part in ["history", "around", "mailbox", "tenants"] {
+        for part in PARTS {
             if options.part.as_ref().is_some_and(|only| only != part) {
                 continue;
             }
-            rows.extend(runtime.block_on(async {
+            let rows = runtime.block_on(async {
                 match part {
                     "history" => history::measure(backend, options).await,
                     "around" => around::measure(backend, options).await,
-                    "mailbox" => mailbox::measure(backend, options).await,
+                    "waiting" => mailbox::measure(backend, Beside::Others, options).await,
+                    "queue" => mailbox::measure(backend, Beside::Same, options).await,
+                    "ended" => mailbox::measure(backend, Beside::Ended, options).await,
+                    "interrupts" => mailbox::measure_interrupts(backend, options).await,
+                    "drain" => mailbox::measure_drain(backend, options).await,
                     _ => tenants::measure(backend, options).await,
                 }
-            })?);
+            })?;
+            holds &= benches::print(&rows);
         }
     }
-    Ok(benches::print(&rows))
+    Ok(holds)
 }
