@@ -12,7 +12,7 @@ fn allowed(package: &str) -> Vec<&'static str> {
         "store-core" => Vec::new(),
         "agentstore" | "benches" => [BACKENDS, &["store-core"]].concat(),
         "cli" => vec!["agentstore", "sessions", "conformance-tests", "store-core"],
-        "xtask" => vec!["conformance-tests"],
+        "xtask" => vec!["conformance-tests", "store-core"],
         _ => vec!["store-core"],
     }
 }

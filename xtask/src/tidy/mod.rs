@@ -4,6 +4,7 @@ mod arrows;
 mod decisions;
 mod promises;
 mod sources;
+mod tables;
 
 use std::{fs, path::Path};
 
@@ -23,6 +24,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     let mut objections = sources::check(&sources);
     objections.extend(arrows::check(root)?);
     objections.extend(decisions::check(root)?);
+    objections.extend(tables::check(root)?);
     let summary = promises::check(root, &sources, &mut objections)?;
     for objection in &objections {
         println!("{objection}");

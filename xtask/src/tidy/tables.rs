@@ -1,0 +1,117 @@
+//! The table of the contract that says what may become of a dispatch, compared with core's rule cell by cell.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, Result};
+use store_core::{
+    DispatchStatus,
+    mailbox::{Act, Standing, next},
+};
+
+const HEADING: &str = "| From | Act | To | What comes with it |";
+/// What acts are called there.
+const ACTS: &[(&str, &[Act])] = &[
+    ("enqueue", &[Act::Enqueue]),
+    ("claim", &[Act::Claim]),
+    ("cancel", &[Act::Cancel]),
+    ("interrupt", &[Act::Interrupt]),
+    ("interrupt, also one that takes over", &[Act::Interrupt, Act::TakeOver]),
+    ("interrupt that takes over", &[Act::TakeOver]),
+    ("extend, start", &[Act::Extend, Act::Start]),
+    ("settle: `Ack`", &[Act::Ack]),
+    ("settle: `Retry`", &[Act::Retry]),
+    ("settle: `Snooze`, `Release`", &[Act::Snooze, Act::Release]),
+    ("settle: `DeadLetter`", &[Act::DeadLetter]),
+    ("settle: `Cancel`", &[Act::GiveUp]),
+    ("its lease is over", &[Act::Lapse]),
+    ("a write of its holder, or the lease is over", &HOLDER),
+    ("requeue", &[Act::Requeue]),
+];
+const HOLDER: [Act; 9] = [
+    Act::Extend,
+    Act::Start,
+    Act::Ack,
+    Act::Retry,
+    Act::Snooze,
+    Act::Release,
+    Act::DeadLetter,
+    Act::GiveUp,
+    Act::Lapse,
+];
+const INTERRUPTED: &str = "`claimed`, thread interrupted since";
+const LAST: &str = " if that was the last attempt";
+
+/// A line of the table.
+struct Line {
+    from: Option<DispatchStatus>,
+    /// Whether it is about a thread that was interrupted since, or was not; none where that does not matter.
+    is_stale: Option<bool>,
+    acts: &'static [Act],
+    to: DispatchStatus,
+    /// What it becomes instead with its last attempt.
+    last: DispatchStatus,
+}
+
+impl Line {
+    fn read(line: &str) -> Option<Self> {
+        let mut cells = line.trim_matches('|').split('|').map(str::trim);
+        let (from, act, to) = (cells.next()?, cells.next()?, cells.next()?);
+        let acts = ACTS.iter().find(|(name, _)| *name == act)?.1;
+        let is_stale = match from {
+            INTERRUPTED => Some(true),
+            "`dead_letter`" | "none" => None,
+            "`claimed`" if matches!(acts, [Act::Interrupt | Act::TakeOver]) => None,
+            _ => Some(false),
+        };
+        let from = from.strip_suffix(", thread interrupted since").unwrap_or(from);
+        let from = if from == "none" { None } else { Some(status(from)?) };
+        let (to, last) = match to.strip_suffix(LAST) {
+            Some(both) => both.split_once(", or ")?,
+            None => (to, to),
+        };
+        // What is queued in an interrupted thread reads as superseded.
+        let is_stale = if from == Some(DispatchStatus::Queued) { Some(false) } else { is_stale };
+        Some(Self { from, is_stale, acts, to: status(to)?, last: status(last)? })
+    }
+
+    fn gives(&self, standing: Standing, act: Act) -> Option<DispatchStatus> {
+        let fits = self.from == standing.status
+            && self.acts.contains(&act)
+            && self.is_stale.is_none_or(|stale| stale == standing.is_stale);
+        fits.then_some(if standing.is_last { self.last } else { self.to })
+    }
+}
+
+fn status(cell: &str) -> Option<DispatchStatus> {
+    cell.strip_prefix('`')?.strip_suffix('`')?.parse().ok()
+}
+
+/// What the table does not say as the rule does.
+pub(super) fn check(root: &Path) -> Result<Vec<String>> {
+    let path = root.join("docs/contract.md");
+    let text = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let rows = text.lines().skip_while(|line| *line != HEADING).skip(2).take_while(|line| line.starts_with('|'));
+    let mut objections = Vec::new();
+    let mut lines = Vec::new();
+    for row in rows {
+        match Line::read(row) {
+            Some(line) => lines.push(line),
+            None => objections.push(format!("the table of dispatches has a line that is not understood: {row}")),
+        }
+    }
+    for from in DispatchStatus::ALL.iter().copied().map(Some).chain([None]) {
+        for (is_stale, is_last) in [(false, false), (false, true), (true, false), (true, true)] {
+            for act in Act::ALL {
+                let standing = Standing { status: from, is_stale, is_last };
+                let written: Vec<_> = lines.iter().filter_map(|line| line.gives(standing, *act)).collect();
+                let ruled: Vec<_> = next(standing, *act).ok().into_iter().collect();
+                if written != ruled {
+                    objections.push(format!(
+                        "the table of dispatches says {written:?} of {act:?} where {standing:?}, the rule {ruled:?}"
+                    ));
+                }
+            }
+        }
+    }
+    Ok(objections)
+}
