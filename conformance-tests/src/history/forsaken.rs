@@ -26,6 +26,8 @@ use crate::{
     sweep::cut,
 };
 
+/// How many dispatches one call enqueues.
+const BATCH: usize = 500;
 /// How long all that is left may take once nobody disturbs it any more.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How far the clock jumps: more than any lease.
@@ -36,8 +38,11 @@ fn work(number: usize, threads: usize) -> NewDispatch {
 }
 
 async fn enqueue(mailbox: &dyn MailboxStore, dispatches: usize, threads: usize) -> Verdict {
-    for answer in mailbox.enqueue((0..dispatches).map(|number| work(number, threads)).collect()).await? {
-        answer?;
+    for first in (0..dispatches).step_by(BATCH) {
+        let numbers = first..dispatches.min(first + BATCH);
+        for answer in mailbox.enqueue(numbers.map(|number| work(number, threads)).collect()).await? {
+            answer?;
+        }
     }
     Ok(())
 }

@@ -6,7 +6,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
 use store_core::{
@@ -141,6 +140,7 @@ impl Shared {
                 commit = commit.fenced(held.fence()).settling(ack());
             }
             drop(coordinator.commit(commit).await?);
+            tokio::task::yield_now().await;
         }
         Ok(())
     }
@@ -157,7 +157,7 @@ impl Shared {
             expect(number >= before, why())?;
             seen[at] = (number, what);
             self.reads.fetch_add(1, Ordering::SeqCst);
-            tokio::time::sleep(Duration::from_micros(200)).await;
+            tokio::task::yield_now().await;
         }
         Ok(())
     }
