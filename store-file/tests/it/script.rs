@@ -350,6 +350,23 @@ fn under(id: &str, what: Under) -> Call {
     Call::Work(Box::new(Work::Under(id.parse().unwrap(), what)))
 }
 
+fn meanwhile() -> NewInput {
+    NewInput::message(Message::user("meanwhile")).with_id("w-i".parse().unwrap())
+}
+
+/// A commit of everything that one can carry, but for the end of a claim.
+fn whole() -> Commit {
+    let row = NewOutboxRow::new("post".parse().unwrap(), "ada".parse().unwrap(), json("1"));
+    let fact = NewEvent::new("with all the rest".parse().unwrap(), vec![Scope::Thread(thread("w"))]);
+    let run = RunChange::new("r-w".parse().unwrap(), RunStatus::done(RunOutcome::NaturalEnd));
+    saying("w", "w2", &["the end of it"])
+        .consuming([InputRef::new("w-i".parse().unwrap(), 1)])
+        .with_run(run.with_agent("coder".parse().unwrap()))
+        .with_state(StateChange::new().set("done", json("true")))
+        .with_events(AppendEvents::new([fact]))
+        .with_outbox([row])
+}
+
 fn work() -> Part {
     let call = |work| one(Call::Work(Box::new(work)));
     let settle = |id: &str, settlement| one(under(id, Under::Settle(settlement)));
@@ -364,16 +381,6 @@ fn work() -> Part {
     let interrupt = |key: &str| Interrupt::new(thread("w")).because("changed").with_key(key.parse().unwrap());
     let keyed = |id: &str| dispatch(id, "w-2").with_dedupe_key("k".parse().unwrap());
     let later = |seconds, call| ("default", seconds, vec![call]);
-    let input = NewInput::message(Message::user("meanwhile")).with_id("w-i".parse().unwrap());
-    let row = NewOutboxRow::new("post".parse().unwrap(), "ada".parse().unwrap(), json("1"));
-    let fact = NewEvent::new("with all the rest".parse().unwrap(), vec![Scope::Thread(thread("w"))]);
-    let run = RunChange::new("r-w".parse().unwrap(), RunStatus::done(RunOutcome::NaturalEnd));
-    let whole = saying("w", "w2", &["the end of it"])
-        .consuming([InputRef::new("w-i".parse().unwrap(), 1)])
-        .with_run(run.with_agent("coder".parse().unwrap()))
-        .with_state(StateChange::new().set("done", json("true")))
-        .with_events(AppendEvents::new([fact]))
-        .with_outbox([row]);
     vec![
         one(enqueue(vec![
             dispatch("m-1", "w"),
@@ -390,8 +397,8 @@ fn work() -> Part {
         write("m-2", saying("w", "w1", &["under a claim"])),
         one(under("m-2", emit("w"))),
         one(under("m-2", Under::Update(thread("w"), Box::new(ThreadPatch::default().with_title("w, a title"))))),
-        one(Call::Append(AppendPending::new(thread("w"), [input]))),
-        write("m-2", whole.settling(ack())),
+        one(Call::Append(AppendPending::new(thread("w"), [meanwhile()]))),
+        write("m-2", whole().settling(ack())),
         // Its claim is over.
         write("m-2", saying("w", "w3", &["too late"])),
         // Of a thread that there is not: a claim that ends, one that writes alone, and one that makes the thread.
