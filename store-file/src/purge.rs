@@ -128,6 +128,10 @@ pub(crate) fn step(shared: &Shared, log: u64, row: &LogRow) -> Result<Step> {
         shared.index.apply(staged.into_changes())?;
         return Ok(Step::Goes);
     }
+    if !is_dropped {
+        // What took the place of its dispatches must not be lost behind it: they would be as before.
+        shared.settle_named(&(row.tenant.clone(), crate::mailbox::log_id()?), 0)?;
+    }
     remove_file(shared, row)?;
     let mut staged = Staged::new(&shared.index);
     staged.delete(table::purge(log));

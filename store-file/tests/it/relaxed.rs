@@ -11,8 +11,9 @@ use std::{
 };
 
 use store_core::{
-    ChildStrategy, Commit, EntryQuery, ErrorKind, Expect, NewThread, PageRequest, RunChange, RunFilter, RunQuery,
-    RunStatus, Silent, Store, ThreadFields, Version, inspect::Inspector,
+    ChildStrategy, ClaimRequest, Commit, DispatchId, DispatchStatus, EntryQuery, ErrorKind, Expect, NewDispatch,
+    NewThread, PageRequest, RunChange, RunFilter, RunQuery, RunStatus, Settlement, Silent, Store, ThreadFields,
+    Version, inspect::Inspector,
 };
 use store_file::{
     Durability, FileStore,
@@ -21,6 +22,7 @@ use store_file::{
 
 use crate::{
     syncing::Syncing,
+    work::{Under, Work},
     world::{Call, config, saying, tenant, thread, wait},
 };
 
@@ -324,4 +326,37 @@ fn a_durable_log_that_is_gone_is_told() {
     assert!(cut.disk.open(&path, Open::Read).is_err());
     let store = cut.open(Durability::Sync);
     assert_eq!(entries(&store, "a").unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+/// Shows MB-19 and PR-19: what became of a dispatch and was made durable is not undone by the removal of the log in
+/// which it stood, if the end of the log that says what came behind it is lost.
+#[test]
+fn the_end_of_a_dispatch_stays_though_its_log_goes() {
+    let id: DispatchId = "d-1".parse().unwrap();
+    let ends = [
+        (Settlement::Ack { result: None }, Work::Purge(100)),
+        (Settlement::DeadLetter { error: "never".to_owned() }, Work::Requeue(id.clone())),
+    ];
+    for (end, behind) in ends {
+        let root = Root::new();
+        let store = root.open(Durability::None);
+        let work = |work| call(&store, &Call::Work(Box::new(work)));
+        let dispatch = NewDispatch::new(thread("x"), "r-1".parse().unwrap()).with_id(id.clone());
+        work(Work::Enqueue(vec![dispatch]));
+        work(Work::Claim(ClaimRequest::new("w".parse().unwrap(), Duration::from_secs(60))));
+        let last = saying("x", "k-1", &["done"]).settling(end);
+        work(Work::Under(id.clone(), Under::Commit(Box::new(last))));
+        wait(store.sync()).unwrap();
+        work(behind);
+        call(&store, &Call::Delete(thread("x"), ChildStrategy::Detach));
+        call(&store, &Call::Purge);
+        for (way, cut) in root.cuts() {
+            let store = cut.open(Durability::Sync);
+            let place = format!("{way:?}");
+            check_sound(&store, &place);
+            let mailbox = store.tenant(&tenant("default")).unwrap().mailbox.unwrap();
+            let left = wait(mailbox.load_dispatch(&id)).unwrap().map(|dispatch| dispatch.status);
+            assert_ne!(left, Some(DispatchStatus::Claimed), "{place}");
+        }
+    }
 }
