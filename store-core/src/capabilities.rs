@@ -90,4 +90,11 @@ impl Capabilities {
         self.fenced = true;
         self
     }
+
+    /// The same for a server's store: any number of processes, and the server's time.
+    #[must_use]
+    pub const fn of_a_server(mut self) -> Self {
+        (self.processes, self.time) = (Processes::Many, TimeSource::Server);
+        self
+    }
 }

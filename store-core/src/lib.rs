@@ -48,6 +48,7 @@ pub mod commit;
 pub mod context;
 pub mod event;
 pub mod ext;
+pub mod flight;
 pub mod inspect;
 pub mod live;
 pub mod log;

@@ -12,13 +12,13 @@ use store_core::{
     EventRetention, EventSubscriber, EventWriter, Page, PageBuilder, Position, Result, Scope, ScopeInfo, Start,
     Subscribe, Subscription, TenantId, ThreadId, TrimRequest, Trimmed,
     event::{self, ScopeState, StoredEvent},
+    flight::About,
 };
 use tokio::sync::watch;
 
 use crate::{
     codec::{PlaceRow, Rows, damaged},
     error,
-    flight::About,
     index::{self, Key, Snapshot, after_prefix},
     line, opening, pages,
     shared::{Part, Shared},

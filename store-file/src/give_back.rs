@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use store_core::{ClaimedOutbox, Claims, OutboxSettlement, Settlement};
+use store_core::{ClaimedOutbox, Claims, OutboxSettlement, Settlement, flight};
 
 use crate::{
-    flight,
     shared::{LogKey, TenantState},
     tenant::Writers,
     writer::{Ask, MailboxAsk, OutboxAsk, Wanted},

@@ -33,7 +33,6 @@ mod error;
 mod events;
 mod facts;
 mod files;
-mod flight;
 mod fold;
 mod followers;
 mod give_back;

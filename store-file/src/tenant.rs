@@ -2,10 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use store_core::{Error, Result, TenantId, ThreadId};
+use store_core::{
+    Error, Result, TenantId, ThreadId,
+    flight::{self, About},
+};
 
 use crate::{
-    flight::{self, About},
     give_back::GiveBack,
     opening,
     pool::{Lost, Queues},

@@ -10,12 +10,11 @@ use async_trait::async_trait;
 use store_core::{
     ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, Enqueued, Error, InstanceId, Interrupt,
     Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, NewDispatch, Purge, Purged, Reclaimed, Requeue,
-    Result, Settled, Settlement, ThreadId,
+    Result, Settled, Settlement, ThreadId, flight::About,
 };
 
 pub(crate) use self::lists::{dead_letters, ended, lapsed};
 use crate::{
-    flight::About,
     shared::Part,
     tenant::Tenant,
     writer::{Answer, Ask, MailboxAnswer, MailboxAsk},

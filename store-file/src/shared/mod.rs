@@ -15,6 +15,7 @@ use std::{
 use store_core::{
     Capabilities, Clock, CursorKey, Detail, Error, EventDelivery, Limits, Result, Survives, TenantId, ThreadId,
     Timestamp,
+    flight::Orphans,
     live::{Bell, LiveHub},
     outbox,
 };
@@ -26,7 +27,6 @@ use crate::{
     damage::Damage,
     error,
     files::Files,
-    flight::Orphans,
     fold::Told,
     followers::Followers,
     held::Resource,

@@ -26,9 +26,10 @@ impl Shared {
         Arc::clone(slots.entry(key.clone()).or_default())
     }
 
-    /// Lets go of what is known of a tenant that is gone, of ids without threads too.
+    /// Lets go of what is known of a tenant that is gone, of ids without threads too. Nothing of it is to be synced.
     pub(crate) fn forget_slots(&self, tenant: &TenantId) {
         guard(&self.slots).retain(|(of, ..), _| of != tenant);
+        guard(&self.dirty).retain(|(of, ..)| of != tenant);
     }
 
     /// The lock that whoever changes parents in a tenant holds, or deletes in it.

@@ -4,12 +4,11 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use store_core::{
     AppendEvents, AppendPending, Commit, EntryId, Expect, NewThread, PendingUpdate, Reorder, Result, ThreadPatch,
-    TrimRequest, commit, event,
+    TrimRequest, commit, event, flight::Work,
 };
 
 use super::{MailboxAsk, OutboxAsk, events, outbox};
 use crate::{
-    flight::Work,
     held::Resource,
     shared::{LogKey, TenantState},
     walk::Walk,

@@ -360,3 +360,17 @@ fn the_end_of_a_dispatch_stays_though_its_log_goes() {
         }
     }
 }
+
+/// Shows TN-8 and TH-20: what a dropped tenant had not synced is not looked for when its name is used again.
+#[test]
+fn a_dropped_tenant_leaves_nothing_to_be_synced() {
+    let root = Root::new();
+    let store = root.open(Durability::None);
+    let dispatch = NewDispatch::new(thread("x"), "r-1".parse().unwrap());
+    call(&store, &Call::Work(Box::new(Work::Enqueue(vec![dispatch]))));
+    call(&store, &Call::DropTenant);
+    commit(&store, saying("x", "k-1", &["of a tenant without a mailbox"]));
+    call(&store, &Call::Delete(thread("x"), ChildStrategy::Detach));
+    call(&store, &Call::Purge);
+    check_sound(&store, "behind the purge");
+}

@@ -7,6 +7,7 @@ use std::{
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -27,7 +28,8 @@ const MOST_LETTERS: usize = 1_000;
 /// No more wait once these have so many bytes.
 const MOST_BYTES: usize = 64 << 20;
 
-/// The whole live channel, for a backend that only one process opens. A tenant has one.
+/// The whole live channel, for a backend that only one process opens. A tenant has one. Where several processes open a
+/// store, each has one for its own receivers, and carries to it what others send.
 ///
 /// Beyond what [`LiveChannel`] promises: a receiver that ended accepts nothing more, and a command whose sender gave
 /// up is not received, or not accepted. Closing the hub, or dropping it, ends receivers and deliveries with `Closed`.
@@ -210,6 +212,38 @@ impl LiveHub {
     pub fn close(&self) {
         self.shared.change(State::close);
     }
+
+    /// The targets that are open here.
+    #[must_use]
+    pub fn targets(&self) -> Vec<LiveTarget> {
+        self.shared.lock().inboxes.keys().cloned().collect()
+    }
+
+    /// Ends the receiver of a target: another process has opened it (LV-3).
+    pub fn end(&self, target: &LiveTarget) {
+        self.shared.change(|state, wakers| {
+            if let Some(inbox) = state.inboxes.remove(target) {
+                state.end(inbox, wakers);
+            }
+        });
+    }
+
+    /// Carries a command, as it is written, to its receiver here; none if the deadline passed without an answer.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub async fn carry(&self, target: LiveTarget, text: String, deadline: Duration) -> Result<Option<LiveAnswer>> {
+        let Some(number) = self.shared.change(|state, wakers| state.send(target, text, wakers))? else {
+            return Ok(Some(LiveAnswer::Dropped));
+        };
+        let letter = Letter { shared: &self.shared, number };
+        let answer = poll_fn(|context| self.shared.lock().poll_answer(number, context));
+        match select(answer, pin!(elapsed(deadline))).await {
+            Either::Left((answer, _)) => answer.map(Some),
+            // The answer may have come in this very moment.
+            Either::Right(_) => Ok(letter.withdraw()),
+        }
+    }
 }
 
 impl Drop for LiveHub {
@@ -238,17 +272,8 @@ impl LiveChannel for LiveHub {
 
     async fn deliver(&self, request: DeliverLive) -> Result<LiveDelivery> {
         let DeliverLive { target, command, deadline } = request;
-        let text = command.encode();
-        let Some(number) = self.shared.change(|state, wakers| state.send(target, text, wakers))? else {
-            return Ok(LiveDelivery::NoReceiver);
-        };
-        let letter = Letter { shared: &self.shared, number };
-        let answer = poll_fn(|context| self.shared.lock().poll_answer(number, context));
-        match select(answer, pin!(elapsed(deadline))).await {
-            Either::Left((answer, _)) => answer?.into_delivery(),
-            // The answer may have come in this very moment.
-            Either::Right(_) => letter.withdraw().map_or(Ok(LiveDelivery::Unknown), LiveAnswer::into_delivery),
-        }
+        let answer = self.carry(target, command.encode(), deadline).await?;
+        answer.map_or(Ok(LiveDelivery::Unknown), LiveAnswer::into_delivery)
     }
 }
 

@@ -1,39 +1,53 @@
-//! Calls whose callers have gone: what comes later waits until they have taken effect (PR-16).
+//! For stores: calls whose callers have gone. What comes later waits until they have taken effect (PR-16).
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use store_core::flight::{Orphans, start};
+//!
+//! # async fn call() {
+//! let orphans = Arc::new(Orphans::default());
+//! // Each call waits for those before it that nobody waits for any more.
+//! orphans.wait(&None).await;
+//! let (work, caller) = start(&orphans, None);
+//! // Whoever does the work drops its end when it has taken effect,
+//! drop(work);
+//! // and the caller says that the answer came.
+//! caller.answered();
+//! # }
+//! ```
 
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU8, Ordering},
     },
 };
 
-use store_core::ThreadId;
-use tokio::sync::Notify;
-
-use crate::shared::guard;
+use crate::{id::ThreadId, time::Timestamp, waiting::Waiting};
 
 const FLYING: u8 = 0;
 const LANDED: u8 = 1;
 const ORPHANED: u8 = 2;
 
 /// What a call is about: one thread, or several.
-pub(crate) type About = Option<ThreadId>;
+pub type About = Option<ThreadId>;
 
 /// The calls of a tenant that still run although nobody waits for them.
 #[derive(Debug, Default)]
-pub(crate) struct Orphans {
+pub struct Orphans {
     running: Mutex<HashMap<About, usize>>,
-    landed: Notify,
+    landed: Waiting,
 }
 
 /// The work's end of a call: dropped when it has taken effect, or never will.
 #[derive(Debug)]
-pub(crate) struct Work(Arc<Flight>);
+pub struct Work(Arc<Flight>);
 
 /// The caller's end: dropped before the answer came, it makes an orphan of the work.
 #[derive(Debug)]
-pub(crate) struct Caller(Arc<Flight>);
+pub struct Caller(Arc<Flight>);
 
 #[derive(Debug)]
 struct Flight {
@@ -43,25 +57,30 @@ struct Flight {
 }
 
 /// The two ends of a new call.
-pub(crate) fn start(orphans: &Arc<Orphans>, about: About) -> (Work, Caller) {
+#[must_use]
+pub fn start(orphans: &Arc<Orphans>, about: About) -> (Work, Caller) {
     let flight = Arc::new(Flight { state: AtomicU8::new(FLYING), about, orphans: Arc::clone(orphans) });
     (Work(Arc::clone(&flight)), Caller(flight))
 }
 
 impl Orphans {
     /// Waits until no orphan is left that a call about this has to come after.
-    pub(crate) async fn wait(&self, about: &About) {
-        loop {
-            let landed = self.landed.notified();
-            if !self.concern(about) {
-                return;
+    pub async fn wait(&self, about: &About) {
+        while self.concern(about) {
+            let place = self.landed.join(Timestamp::MAX);
+            if self.concern(about) {
+                place.woken().await;
             }
-            landed.await;
         }
     }
 
+    // What is done under the lock cannot panic.
+    fn running(&self) -> MutexGuard<'_, HashMap<About, usize>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn concern(&self, about: &About) -> bool {
-        let running = guard(&self.running);
+        let running = self.running();
         match about {
             None => !running.is_empty(),
             Some(_) => running.contains_key(&None) || running.contains_key(about),
@@ -69,11 +88,11 @@ impl Orphans {
     }
 
     fn enter(&self, about: &About) {
-        *guard(&self.running).entry(about.clone()).or_default() += 1;
+        *self.running().entry(about.clone()).or_default() += 1;
     }
 
     fn leave(&self, about: &About) {
-        let mut running = guard(&self.running);
+        let mut running = self.running();
         if let Some(count) = running.get_mut(about) {
             *count -= 1;
             if *count == 0 {
@@ -81,13 +100,13 @@ impl Orphans {
             }
         }
         drop(running);
-        self.landed.notify_waiters();
+        self.landed.wake(|_| true);
     }
 }
 
 impl Caller {
     /// Says that the answer came.
-    pub(crate) fn answered(self) {
+    pub fn answered(self) {
         self.0.state.store(LANDED, Ordering::SeqCst);
     }
 }
@@ -119,9 +138,8 @@ impl Drop for Work {
 mod tests {
     use std::sync::Arc;
 
-    use store_core::ThreadId;
-
     use super::{Orphans, start};
+    use crate::ThreadId;
 
     #[test]
     fn only_work_without_a_caller_is_waited_for() {
