@@ -4,7 +4,7 @@
 //! - everything of `store_core`: data model, contracts, errors
 //! - [`open`], [`OpenOptions`], [`StoreUrl`]: from a URL to a store
 //! - [`Stores`]: the parts of an opened store
-//! - `memory`, `file`: the backends, one cargo feature each
+//! - `memory`, `file`, `postgres`: the backends, one cargo feature each
 //!
 //! # A turn, a fork, a rewind
 //! ```
@@ -56,13 +56,15 @@ pub use store_core::*;
 pub use self::{
     options::{Create, Durability, OpenOptions, open},
     stores::{LogFiles, Stores},
-    url::StoreUrl,
+    url::{ServerUrl, StoreUrl},
 };
 
 #[cfg(feature = "file")]
 pub use store_file as file;
 #[cfg(feature = "memory")]
 pub use store_memory as memory;
+#[cfg(feature = "postgres")]
+pub use store_postgres as postgres;
 
 /// The quick start of the README is a test.
 #[cfg(doctest)]

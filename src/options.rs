@@ -25,7 +25,7 @@ pub struct OpenOptions {
     pub read_only: bool,
     /// Whether a store that does not exist is made.
     pub create: Create,
-    /// The clock of store time.
+    /// The clock of store time, where the store has none of its own.
     pub clock: Arc<dyn Clock>,
     /// Where generated ids come from.
     pub ids: Arc<dyn IdSource>,
@@ -143,6 +143,7 @@ impl OpenOptions {
         match url {
             StoreUrl::Memory => backend::memory::open(self),
             StoreUrl::File(path) => backend::file::open(path, self).await,
+            StoreUrl::Postgres(url) => backend::postgres::open(url, self).await,
         }
     }
 }

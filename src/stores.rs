@@ -73,7 +73,9 @@ impl Stores {
     /// `Unsupported` if no part keeps threads; else as [`Store::tenant`].
     pub fn commits(&self, tenant: &TenantId) -> Result<Arc<dyn CommitCoordinator>> {
         self.tenant(tenant)?.commits.ok_or_else(|| {
-            unsupported("committing to threads (open a store that keeps them: `memory:` or `file:PATH`)")
+            unsupported(
+                "committing to threads (open a store that keeps them: `memory:`, `file:PATH` or `postgres://…`)",
+            )
         })
     }
 
@@ -82,9 +84,9 @@ impl Stores {
     /// # Errors
     /// As [`commits`](Self::commits).
     pub fn threads(&self, tenant: &TenantId) -> Result<Arc<dyn ThreadRunStore>> {
-        self.tenant(tenant)?
-            .threads
-            .ok_or_else(|| unsupported("keeping threads (open a store that does: `memory:` or `file:PATH`)"))
+        self.tenant(tenant)?.threads.ok_or_else(|| {
+            unsupported("keeping threads (open a store that does: `memory:`, `file:PATH` or `postgres://…`)")
+        })
     }
 
     /// The work that is queued for the threads of a tenant.
@@ -92,9 +94,9 @@ impl Stores {
     /// # Errors
     /// `Unsupported` if no part keeps a mailbox; else as [`Store::tenant`].
     pub fn mailbox(&self, tenant: &TenantId) -> Result<Arc<dyn MailboxStore>> {
-        self.tenant(tenant)?
-            .mailbox
-            .ok_or_else(|| unsupported("keeping a mailbox (open a store that does: `memory:` or `file:PATH`)"))
+        self.tenant(tenant)?.mailbox.ok_or_else(|| {
+            unsupported("keeping a mailbox (open a store that does: `memory:`, `file:PATH` or `postgres://…`)")
+        })
     }
 
     /// The file that holds the log of a thread, for whoever wants to read it with other tools (FI-1); none for an

@@ -4,7 +4,7 @@ use std::{fmt, path::PathBuf, str::FromStr};
 
 use store_core::{Error, Result};
 
-/// Where a store is: `memory:` or `file:PATH`.
+/// Where a store is: `memory:`, `file:PATH` or `postgres://…`.
 ///
 /// ```
 /// use agentstore::StoreUrl;
@@ -20,16 +20,66 @@ pub enum StoreUrl {
     Memory,
     /// The store in this folder.
     File(PathBuf),
+    /// The store on this PostgreSQL server.
+    Postgres(ServerUrl),
 }
 
 /// How the known URLs are written, for messages.
-const KNOWN: &str = "known are `memory:` and `file:PATH`";
+const KNOWN: &str = "known are `memory:`, `file:PATH` and `postgres://…`";
 
 impl StoreUrl {
+    /// The URL with everything that is secret: for handing it on, not for showing it.
+    #[must_use]
+    pub fn with_password(&self) -> String {
+        match self {
+            Self::Postgres(url) => url.with_password().to_owned(),
+            other => other.to_string(),
+        }
+    }
+
     /// Whether what is written there outlives the process.
     #[must_use]
     pub const fn outlives_process(&self) -> bool {
         !matches!(self, Self::Memory)
+    }
+}
+
+/// The URL of a server. It is shown without the user, the password and what may hold one.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ServerUrl(String);
+
+impl ServerUrl {
+    #[cfg_attr(not(feature = "postgres"), expect(clippy::unnecessary_wraps, reason = "as the one that checks"))]
+    fn postgres(text: &str) -> Result<Self> {
+        #[cfg(feature = "postgres")]
+        store_postgres::PostgresConfig::new(text)?;
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The whole URL with everything that is secret: for handing it on, not for showing it.
+    #[must_use]
+    pub fn with_password(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, rest) = self.0.split_once("://").unwrap_or(("postgres", ""));
+        // Whatever stands before an `@` may be a password, also one that is not encoded as it should be.
+        let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
+        let (place, parameters) = place.split_once('?').unwrap_or((place, ""));
+        let mut shown = parameters
+            .split('&')
+            .filter(|parameter| matches!(parameter.split_once('='), Some(("host" | "port" | "dbname" | "schema", _))));
+        write!(f, "{scheme}://{place}")?;
+        shown.try_fold('?', |before, parameter| write!(f, "{before}{parameter}").map(|()| '&')).map(drop)
+    }
+}
+
+impl fmt::Debug for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ServerUrl({self})")
     }
 }
 
@@ -46,6 +96,7 @@ impl FromStr for StoreUrl {
             "memory" if rest.is_empty() => Ok(Self::Memory),
             "memory" => Err(invalid("nothing follows `memory:`, the store has no name".to_owned())),
             "file" => path(rest).map(Self::File),
+            "postgres" | "postgresql" => ServerUrl::postgres(text).map(Self::Postgres),
             _ => Err(invalid(format!("the scheme `{}` is unknown; {KNOWN}", cut(scheme)))),
         }
     }
@@ -56,6 +107,7 @@ impl fmt::Display for StoreUrl {
         match self {
             Self::Memory => f.write_str("memory:"),
             Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::Postgres(url) => url.fmt(f),
         }
     }
 }
@@ -106,8 +158,8 @@ mod tests {
     #[test]
     fn what_is_no_url_is_refused_with_what_to_do() {
         for (text, says) in [
-            ("", "known are `memory:` and `file:PATH`"),
-            ("./data", "known are `memory:` and `file:PATH`"),
+            ("", "known are `memory:`, `file:PATH` and `postgres://…`"),
+            ("./data", "known are `memory:`, `file:PATH` and"),
             ("redis://localhost", "the scheme `redis` is unknown; known are"),
             ("file:", "needs the path of a folder"),
             ("file://host/path", "a host is not known"),
@@ -117,6 +169,21 @@ mod tests {
             let error = text.parse::<StoreUrl>().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Invalid, "{text}");
             assert!(error.to_string().contains(says), "{text}: {error}");
+        }
+    }
+
+    /// SEC6: whatever of a URL may be secret is not shown.
+    #[test]
+    fn a_server_is_shown_without_secrets() {
+        for (text, shown) in [
+            ("postgres://db.example/work", "postgres://db.example/work"),
+            ("postgres://ada:canary@db.example:5433/work?schema=x", "postgres://db.example:5433/work?schema=x"),
+            ("postgres:///work?host=/run/pg&password=canary&schema=x", "postgres:///work?host=/run/pg&schema=x"),
+            ("postgresql://ada:c%40nary@db/work?user=canary", "postgresql://db/work"),
+        ] {
+            let url: StoreUrl = text.parse().unwrap();
+            assert_eq!(url.to_string(), shown);
+            assert!(!format!("{url:?}").contains("canary"), "{url:?}");
         }
     }
 

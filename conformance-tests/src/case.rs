@@ -52,6 +52,8 @@ pub enum Need {
     Reopen,
     /// To move the store's time.
     Time,
+    /// Time that stands still unless it is moved: to the millisecond nothing happens before its time.
+    Still,
     /// Several handles or tasks at once.
     Race,
     /// A store with smaller limits.

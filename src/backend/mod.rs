@@ -2,3 +2,4 @@
 
 pub(crate) mod file;
 pub(crate) mod memory;
+pub(crate) mod postgres;

@@ -2,6 +2,7 @@
 
 mod file;
 mod memory;
+mod postgres;
 
 use store_core::{ErrorKind, Result};
 
@@ -17,11 +18,11 @@ fn refusal(result: Result<Stores>) -> (ErrorKind, String) {
 async fn an_unknown_scheme_is_refused_with_those_that_are_known() {
     let (kind, message) = refusal(open("redis://localhost").await);
     assert_eq!(kind, ErrorKind::Invalid);
-    assert!(message.contains("known are `memory:` and `file:PATH`"), "{message}");
+    assert!(message.contains("known are `memory:`, `file:PATH` and `postgres://…`"), "{message}");
 }
 
 /// Commits to a store, and gives the version.
-#[cfg(any(feature = "memory", feature = "file"))]
+#[cfg(any(feature = "memory", feature = "file", feature = "postgres"))]
 async fn say_hello(stores: &Stores) -> Result<u64> {
     use store_core::{Commit, Expect, Message, NewEntry, TenantId, ThreadId};
 

@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
+mod servers;
 mod test;
 mod tidy;
 
@@ -19,8 +20,9 @@ Tasks of people who change agentstore.
 Usage: cargo xtask TASK
 
 Tasks:
-  test    everything that must hold: format, lints, tests, doc tests, tidy
-  tidy    what no compiler checks: sizes, layout, every promise with its case
+  test     everything that must hold: format, lints, tests on real servers, doc tests, tidy
+  servers  starts PostgreSQL for tests and says where it is, until Ctrl-C
+  tidy     what no compiler checks: sizes, layout, every promise with its case
 ";
 
 fn main() -> ExitCode {
@@ -37,6 +39,7 @@ fn run() -> Result<()> {
     let mut parser = Parser::from_env();
     match parser.next()? {
         Some(Arg::Value(task)) if task == "test" => test::run(&root()),
+        Some(Arg::Value(task)) if task == "servers" => servers::run(),
         Some(Arg::Value(task)) if task == "tidy" => tidy::run(&root()),
         Some(Arg::Long("help") | Arg::Short('h')) | None => {
             print!("{HELP}");

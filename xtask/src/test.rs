@@ -1,11 +1,14 @@
 //! `cargo xtask test`: everything that must hold, step by step, stopping at the first that does not.
 
 use std::{
+    env,
     path::Path,
     process::{Command, Stdio},
 };
 
 use anyhow::{Context, Result, bail};
+
+use test_servers::{POOLER_URL, PgBouncer, Postgres, URL};
 
 use crate::tidy;
 
@@ -15,20 +18,46 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     cargo(root, "lints", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])?;
     println!("\n== tidy");
     tidy::run(root)?;
-    if has_nextest(root) {
-        cargo(root, "tests", &["nextest", "run", "--workspace", "--no-fail-fast", "--status-level", "slow"])?;
-    } else {
-        cargo(root, "tests", &["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast", "--quiet"])?;
-    }
+    tests(root)?;
     cargo(root, "doc tests", &["test", "--workspace", "--doc", "--quiet"])?;
     println!("\n== all steps passed");
     Ok(())
 }
 
+/// The tests, with a PostgreSQL and a pooler of their own unless the environment names some.
+fn tests(root: &Path) -> Result<()> {
+    let named = [URL, POOLER_URL].map(|name| env::var_os(name).is_some());
+    if named[0] != named[1] {
+        bail!("of {URL} and {POOLER_URL} only one is set: they are to lead to one server");
+    }
+    let server = if named[0] { None } else { Some(Postgres::start(&["fsync=off"])?) };
+    let pooler = server.as_ref().map(PgBouncer::start).transpose()?;
+    let urls = server.as_ref().zip(pooler.as_ref());
+    let urls = urls.map(|(server, pooler)| [(URL, server.url()), (POOLER_URL, pooler.url().to_owned())]);
+    let run = if has_nextest(root) {
+        ["nextest", "run", "--workspace", "--no-fail-fast", "--status-level", "slow"].as_slice()
+    } else {
+        ["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast", "--quiet"].as_slice()
+    };
+    let passed = cargo_with(root, "tests", run, urls.into_iter().flatten());
+    drop(pooler);
+    server.map_or(Ok(()), Postgres::stop).and(passed)
+}
+
 fn cargo(root: &Path, step: &str, args: &[&str]) -> Result<()> {
+    cargo_with(root, step, args, [])
+}
+
+fn cargo_with(
+    root: &Path,
+    step: &str,
+    args: &[&str],
+    environment: impl IntoIterator<Item = (&'static str, String)>,
+) -> Result<()> {
     println!("\n== {step}: cargo {}", args.join(" "));
     let status = Command::new(env!("CARGO"))
         .args(args)
+        .envs(environment)
         .current_dir(root)
         .status()
         .with_context(|| format!("`cargo {}` cannot be started", args.join(" ")))?;

@@ -142,6 +142,7 @@ pub(super) async fn closing_ends_subscriptions(given: &Given) -> Verdict {
     let mut waiting = follow(given, of_thread("t"), Start::Now).await?;
     let waits = tokio::spawn(async move { next(&mut waiting).await });
     tokio::time::sleep(Duration::from_millis(10)).await;
+    expect(!waits.is_finished(), "it ended before the store was closed")?;
     given.store().close().await?;
     expect_closed(waits).await
 }
@@ -152,6 +153,7 @@ pub(super) async fn deleting_the_tenant_ends_subscriptions(given: &Given) -> Ver
     let mut waiting = follow(given, of_thread("t"), Start::Now).await?;
     let waits = tokio::spawn(async move { next(&mut waiting).await });
     tokio::time::sleep(Duration::from_millis(10)).await;
+    expect(!waits.is_finished(), "it ended before the tenant was deleted")?;
     given.store().delete_tenant(&id("default")).await?;
     expect_closed(waits).await
 }

@@ -113,6 +113,7 @@ pub(super) async fn opening_again_ends_the_earlier_receiver(given: &Given) -> Ve
         (earlier, ended)
     });
     tokio::time::sleep(MOMENT).await;
+    expect(!listening.is_finished(), "the receiver ended before another was opened")?;
     let mut later = live.open_live(to.clone()).await?;
     let (mut earlier, ended) = listening.await.map_err(|panic| Failure::new(panic.to_string()))?;
     expect(ended?.is_none(), "the earlier receiver got a command")?;

@@ -56,6 +56,7 @@ impl Fixture for ModelFixture {
             Need::Damage => Some(Lack::Unsupported("it stores no bytes")),
             Need::Reopen
             | Need::Time
+            | Need::Still
             | Need::Race
             | Need::Limits
             | Need::Beside

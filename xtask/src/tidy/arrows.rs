@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use anyhow::{Context, Result};
 
-const BACKENDS: &[&str] = &["store-memory", "store-file"];
+const BACKENDS: &[&str] = &["store-memory", "store-file", "store-postgres"];
 
 /// For each package, those of our own that it may depend on, apart from dev-dependencies.
 fn allowed(package: &str) -> Vec<&'static str> {
@@ -12,7 +12,8 @@ fn allowed(package: &str) -> Vec<&'static str> {
         "store-core" => Vec::new(),
         "agentstore" | "benches" => [BACKENDS, &["store-core"]].concat(),
         "cli" => vec!["agentstore", "sessions", "conformance-tests", "store-core"],
-        "xtask" => vec!["conformance-tests", "store-core"],
+        "test-servers" => Vec::new(),
+        "xtask" => vec!["conformance-tests", "store-core", "test-servers"],
         _ => vec!["store-core"],
     }
 }

@@ -1,0 +1,55 @@
+//! `postgres://…`, with its cargo feature and without.
+
+#[cfg(feature = "postgres")]
+mod with {
+    use store_core::{ErrorKind, IdSource, Survives, TenantId, ThreadFilter, Uuids};
+
+    use crate::{
+        Create, Durability, OpenOptions,
+        tests::{refusal, say_hello},
+    };
+
+    /// Where a schema is that is not there yet.
+    fn url() -> String {
+        let server = std::env::var("AGENTSTORE_TEST_POSTGRES_URL").unwrap();
+        let separator = if server.contains('?') { '&' } else { '?' };
+        format!("{server}{separator}allow_unsafe=true&schema=test_{}", Uuids.next_id().replace('-', ""))
+    }
+
+    #[tokio::test]
+    async fn it_gives_every_contract_and_reads_beside() {
+        let (url, tenant) = (url(), TenantId::default_tenant());
+        let options = OpenOptions::new();
+        for missing in [options.clone().with_create(Create::Never), options.clone().read_only()] {
+            let (kind, message) = refusal(missing.open(&url).await);
+            assert_eq!(kind, ErrorKind::SchemaMismatch);
+            assert!(message.contains("agentstore migrate"), "{message}");
+        }
+        let stores = options.open(&url).await.unwrap();
+        assert_eq!(stores.capabilities().survives, Survives::Power);
+        assert_eq!(say_hello(&stores).await.unwrap(), 1);
+        let reader = options.read_only().open(&url).await.unwrap();
+        assert_eq!(reader.threads(&tenant).unwrap().count_threads(&ThreadFilter::default()).await.unwrap(), 1);
+        assert_eq!(say_hello(&reader).await.unwrap_err().kind(), ErrorKind::Unsupported);
+        assert!(
+            reader.mailbox(&tenant).unwrap().list_ready_threads(Default::default()).await.unwrap().items.is_empty()
+        );
+        let config = store_postgres::PostgresConfig::new(&url).unwrap();
+        store_postgres::TestSchema::named(config).remove().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn options_that_it_does_not_have_are_refused() {
+        let (kind, message) = refusal(OpenOptions::new().with_durability(Durability::None).open(&url()).await);
+        assert_eq!(kind, ErrorKind::Unsupported);
+        assert!(message.contains("file:PATH"), "{message}");
+    }
+}
+
+#[cfg(not(feature = "postgres"))]
+#[tokio::test]
+async fn a_build_without_it_says_what_to_do() {
+    let (kind, message) = super::refusal(crate::open("postgres://localhost/x").await);
+    assert_eq!(kind, store_core::ErrorKind::Unsupported);
+    assert!(message.contains("cargo feature `postgres`"), "{message}");
+}

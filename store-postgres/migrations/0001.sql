@@ -1,0 +1,1160 @@
+-- Everything of agentstore, in one schema; `$schema$` stands for its name. Ids are compared byte by byte. Times are
+-- milliseconds since 1970. What is filtered or ordered by has a column; the record beside it says everything.
+
+CREATE TABLE $schema$.meta (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    incarnation bigint NOT NULL DEFAULT 0,
+    cursor_key bytea NOT NULL
+);
+
+-- Tenants whose rows are being removed: nothing is written to them.
+CREATE TABLE $schema$.dropped (
+    tenant text COLLATE "C" PRIMARY KEY
+);
+
+-- An id of a thread: the thread itself, if there is one, and what is remembered of the id. `stamp` is the transaction
+-- that wrote last to anything of the thread: what was decided about is what is written to.
+CREATE TABLE $schema$.thread (
+    tenant text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    stamp bigint NOT NULL,
+    -- What belongs to the thread has this number in its key. None without a thread.
+    log bigint,
+    head bigint,
+    created_at bigint,
+    updated_at bigint,
+    last_time bigint,
+    resource_id text COLLATE "C",
+    parent_id text COLLATE "C",
+    has_open_runs boolean NOT NULL,
+    has_pending boolean NOT NULL,
+    deleted_at bigint,
+    record text,
+    id_record text NOT NULL,
+    PRIMARY KEY (tenant, id)
+);
+CREATE UNIQUE INDEX thread_log ON $schema$.thread (log) WHERE log IS NOT NULL;
+CREATE INDEX thread_activity ON $schema$.thread (tenant, updated_at, id) WHERE log IS NOT NULL;
+CREATE INDEX thread_creation ON $schema$.thread (tenant, created_at, id) WHERE log IS NOT NULL;
+CREATE INDEX thread_resource ON $schema$.thread (tenant, resource_id, updated_at, id) WHERE resource_id IS NOT NULL;
+CREATE INDEX thread_parent ON $schema$.thread (tenant, parent_id, updated_at, id) WHERE parent_id IS NOT NULL;
+CREATE INDEX thread_pending ON $schema$.thread (tenant, id) WHERE has_pending;
+CREATE INDEX thread_deleted ON $schema$.thread (tenant, deleted_at, id) WHERE deleted_at IS NOT NULL;
+CREATE SEQUENCE $schema$.log CACHE 32;
+
+-- Logs of deleted threads, until a purge has removed them.
+CREATE TABLE $schema$.purge (
+    log bigint PRIMARY KEY,
+    tenant text COLLATE "C" NOT NULL
+);
+CREATE INDEX purge_tenant ON $schema$.purge (tenant, log);
+
+CREATE TABLE $schema$.entry (
+    log bigint NOT NULL,
+    seq bigint NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    parent bigint,
+    jump bigint,
+    side boolean NOT NULL,
+    node text NOT NULL,
+    body text NOT NULL,
+    PRIMARY KEY (log, seq),
+    CONSTRAINT entry_id UNIQUE (log, id)
+);
+-- Entries that do not simply follow their parent.
+CREATE INDEX entry_branch ON $schema$.entry (log, parent, seq) WHERE parent IS DISTINCT FROM seq - 1;
+
+-- What later entries say about an entry, where it does not follow from the next one alone.
+CREATE TABLE $schema$.mark (
+    log bigint NOT NULL,
+    seq bigint NOT NULL,
+    children bigint NOT NULL,
+    record text NOT NULL,
+    PRIMARY KEY (log, seq)
+);
+CREATE INDEX mark_branch ON $schema$.mark (log, seq) WHERE children > 1;
+
+-- Leaves that are not the head.
+CREATE TABLE $schema$.tip (
+    log bigint NOT NULL,
+    seq bigint NOT NULL,
+    PRIMARY KEY (log, seq)
+);
+
+-- Names that checkpoints have now, with the entry that gave the name.
+CREATE TABLE $schema$.snapshot (
+    log bigint NOT NULL,
+    name bytea NOT NULL,
+    seq bigint NOT NULL,
+    giver bigint NOT NULL,
+    PRIMARY KEY (log, name, seq)
+);
+
+CREATE TABLE $schema$.commit_key (
+    log bigint NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    record text NOT NULL,
+    PRIMARY KEY (log, key)
+);
+
+CREATE TABLE $schema$.state (
+    log bigint NOT NULL,
+    key bytea NOT NULL,
+    value text NOT NULL,
+    PRIMARY KEY (log, key)
+);
+
+CREATE TABLE $schema$.run (
+    tenant text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    log bigint NOT NULL,
+    created_at bigint NOT NULL,
+    phase text COLLATE "C" NOT NULL,
+    agent text COLLATE "C" NOT NULL,
+    parent_run text COLLATE "C",
+    record text NOT NULL,
+    PRIMARY KEY (tenant, id)
+);
+CREATE INDEX run_creation ON $schema$.run (tenant, created_at, id);
+CREATE INDEX run_log ON $schema$.run (log, created_at, id);
+CREATE INDEX run_open ON $schema$.run (tenant, phase, created_at, id) WHERE phase <> 'done';
+CREATE INDEX run_parent ON $schema$.run (tenant, parent_run, created_at, id) WHERE parent_run IS NOT NULL;
+
+CREATE TABLE $schema$.input (
+    log bigint NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    rank bigint NOT NULL,
+    record text NOT NULL,
+    PRIMARY KEY (log, id)
+);
+CREATE INDEX input_rank ON $schema$.input (log, rank);
+
+CREATE TABLE $schema$.decision (
+    log bigint NOT NULL,
+    run text COLLATE "C" NOT NULL,
+    ticket bytea NOT NULL,
+    record text NOT NULL,
+    PRIMARY KEY (log, run, ticket)
+);
+
+-- Scopes of events: how many there ever were, and up to which they are trimmed.
+CREATE TABLE $schema$.scope (
+    tenant text COLLATE "C" NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    count bigint NOT NULL,
+    floor bigint NOT NULL,
+    -- Up to which trimmed events are removed.
+    swept bigint NOT NULL DEFAULT 0,
+    record text NOT NULL,
+    PRIMARY KEY (tenant, kind, id)
+);
+
+-- Events, each with its place in its thread and in its run. One that is trimmed in all its scopes is removed.
+CREATE TABLE $schema$.event (
+    tenant text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    thread text COLLATE "C",
+    thread_seq bigint,
+    run text COLLATE "C",
+    run_seq bigint,
+    writer text COLLATE "C",
+    key text COLLATE "C",
+    record text NOT NULL,
+    PRIMARY KEY (tenant, id)
+);
+CREATE UNIQUE INDEX event_thread ON $schema$.event (tenant, thread, thread_seq) WHERE thread IS NOT NULL;
+CREATE UNIQUE INDEX event_run ON $schema$.event (tenant, run, run_seq) WHERE run IS NOT NULL;
+CREATE INDEX event_keyed ON $schema$.event (tenant, writer, key) WHERE key IS NOT NULL;
+
+CREATE TABLE $schema$.event_key (
+    tenant text COLLATE "C" NOT NULL,
+    writer text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    record text NOT NULL,
+    PRIMARY KEY (tenant, writer, key)
+);
+
+-- Rows to be delivered elsewhere. `is_ready` is for claims: nothing stands before the row in its group.
+CREATE TABLE $schema$.outbox (
+    tenant text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    lane text COLLATE "C" NOT NULL,
+    target text COLLATE "C" NOT NULL,
+    status text COLLATE "C" NOT NULL,
+    created_at bigint NOT NULL,
+    available_at bigint NOT NULL,
+    lease_until bigint,
+    finished_at bigint,
+    dedupe_key text COLLATE "C",
+    order_key text COLLATE "C",
+    order_number bigint,
+    is_ready boolean NOT NULL,
+    revision bigint NOT NULL,
+    record text NOT NULL,
+    payload text NOT NULL,
+    PRIMARY KEY (tenant, id)
+);
+CREATE INDEX outbox_created ON $schema$.outbox (tenant, created_at, id);
+CREATE INDEX outbox_lane ON $schema$.outbox (tenant, lane, created_at, id);
+CREATE INDEX outbox_target ON $schema$.outbox (tenant, lane, target, created_at, id);
+CREATE INDEX outbox_dead ON $schema$.outbox (tenant, created_at, id) WHERE status = 'dead_letter';
+CREATE INDEX outbox_ready ON $schema$.outbox (tenant, lane, available_at, created_at, id) WHERE is_ready;
+CREATE INDEX outbox_ready_target ON $schema$.outbox (tenant, lane, target, available_at, created_at, id) WHERE is_ready;
+CREATE INDEX outbox_leased ON $schema$.outbox (tenant, lane, lease_until, id) WHERE lease_until IS NOT NULL;
+CREATE INDEX outbox_finished ON $schema$.outbox (tenant, finished_at, id) WHERE finished_at IS NOT NULL;
+CREATE UNIQUE INDEX outbox_keyed ON $schema$.outbox (tenant, lane, target, dedupe_key) WHERE dedupe_key IS NOT NULL;
+CREATE UNIQUE INDEX outbox_group ON $schema$.outbox (tenant, lane, target, order_key, order_number) WHERE order_key IS NOT NULL;
+
+-- Groups of the outbox whose rows go in order. `stamp` is the transaction that wrote last to any of them.
+CREATE TABLE $schema$.outbox_order (
+    tenant text COLLATE "C" NOT NULL,
+    lane text COLLATE "C" NOT NULL,
+    target text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    stamp bigint NOT NULL,
+    PRIMARY KEY (tenant, lane, target, key)
+);
+
+-- The mailbox: work for threads. A thread stands once among the others: where it is ready, when something of it becomes
+-- due, when its lease ends. `free_since` is since when nothing of it runs.
+CREATE TABLE $schema$.mailbox (
+    tenant text COLLATE "C" NOT NULL,
+    thread text COLLATE "C" NOT NULL,
+    revision bigint NOT NULL,
+    epoch bigint NOT NULL,
+    free_since bigint NOT NULL,
+    -- The dispatch that runs.
+    running text COLLATE "C",
+    lease_until bigint,
+    -- Up to when what is due was made available.
+    turned bigint NOT NULL DEFAULT 0,
+    ready_priority smallint,
+    ready_since bigint,
+    due_at bigint,
+    record text NOT NULL,
+    PRIMARY KEY (tenant, thread)
+);
+CREATE INDEX mailbox_ready ON $schema$.mailbox (tenant, ready_priority, ready_since, thread) WHERE ready_priority IS NOT NULL;
+CREATE INDEX mailbox_due ON $schema$.mailbox (tenant, due_at, thread) WHERE due_at IS NOT NULL;
+CREATE INDEX mailbox_lease ON $schema$.mailbox (tenant, lease_until, thread) WHERE lease_until IS NOT NULL;
+
+CREATE TABLE $schema$.dispatch (
+    tenant text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    thread text COLLATE "C" NOT NULL,
+    status text COLLATE "C" NOT NULL,
+    epoch bigint NOT NULL,
+    priority smallint NOT NULL,
+    number bigint NOT NULL,
+    due bigint NOT NULL,
+    is_available boolean NOT NULL,
+    created_at bigint NOT NULL,
+    finished_at bigint,
+    dedupe_key text COLLATE "C",
+    body text NOT NULL,
+    state text NOT NULL,
+    PRIMARY KEY (tenant, id)
+);
+CREATE INDEX dispatch_created ON $schema$.dispatch (tenant, created_at, id);
+CREATE INDEX dispatch_thread ON $schema$.dispatch (tenant, thread, created_at, id);
+CREATE INDEX dispatch_status ON $schema$.dispatch (tenant, status, created_at, id);
+CREATE INDEX dispatch_ended ON $schema$.dispatch (tenant, finished_at, id) WHERE finished_at IS NOT NULL;
+CREATE INDEX dispatch_available ON $schema$.dispatch (tenant, thread, epoch, priority, number) WHERE is_available;
+CREATE INDEX dispatch_queue ON $schema$.dispatch (tenant, thread, epoch, priority, number) WHERE status = 'queued';
+CREATE INDEX dispatch_due ON $schema$.dispatch (tenant, thread, epoch, due) WHERE status = 'queued';
+CREATE INDEX dispatch_keyed ON $schema$.dispatch (tenant, thread, dedupe_key, number) WHERE dedupe_key IS NOT NULL;
+
+CREATE TABLE $schema$.interrupt (
+    tenant text COLLATE "C" NOT NULL,
+    thread text COLLATE "C" NOT NULL,
+    epoch bigint NOT NULL,
+    at bigint NOT NULL,
+    holds bigint NOT NULL,
+    record text NOT NULL,
+    PRIMARY KEY (tenant, thread, epoch)
+);
+CREATE INDEX interrupt_lot ON $schema$.interrupt (tenant, at, thread, epoch) WHERE holds > 0;
+
+-- Above all claim numbers of a tenant that were given out before its mailbox was made.
+CREATE TABLE $schema$.claims (
+    tenant text COLLATE "C" PRIMARY KEY,
+    first bigint NOT NULL
+);
+
+-- The live channel. Nothing of it outlives its moment, and its time is always that of the server. Processes that have
+-- receivers say from time to time that they are there.
+CREATE TABLE $schema$.live_process (
+    id text COLLATE "C" PRIMARY KEY,
+    seen_at timestamptz NOT NULL
+);
+
+-- Which process receives for a target.
+CREATE TABLE $schema$.live_receiver (
+    tenant text COLLATE "C" NOT NULL,
+    target text COLLATE "C" NOT NULL,
+    process text COLLATE "C" NOT NULL,
+    opened_at timestamptz NOT NULL,
+    PRIMARY KEY (tenant, target)
+);
+CREATE INDEX live_receiver_process ON $schema$.live_receiver (process);
+
+-- Commands on their way to a process, until their senders have the answer.
+CREATE TABLE $schema$.live_letter (
+    number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id text COLLATE "C" NOT NULL UNIQUE,
+    tenant text COLLATE "C" NOT NULL,
+    target text COLLATE "C" NOT NULL,
+    process text COLLATE "C" NOT NULL,
+    sender text COLLATE "C" NOT NULL,
+    sent_at timestamptz NOT NULL,
+    deadline_ms bigint NOT NULL,
+    command text NOT NULL,
+    is_taken boolean NOT NULL DEFAULT false,
+    answer text
+);
+CREATE INDEX live_letter_process ON $schema$.live_letter (process, number) WHERE NOT is_taken;
+
+CREATE FUNCTION $schema$.now() RETURNS bigint LANGUAGE sql VOLATILE AS
+$$ SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint $$;
+
+-- How far behind the server's clock a decision may have been made.
+CREATE FUNCTION $schema$.lag() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 250::bigint $$;
+
+-- What a decision looks at, as of one moment. A row says of which kind it is; what is not there has none.
+CREATE FUNCTION $schema$.look(
+    p_tenant text, p_thread text, p_head boolean,
+    p_threads text[], p_lineages text[], p_runs text[], p_keys text[], p_entries text[],
+    p_paths bigint[], p_marks bigint[], p_names bytea[], p_states bytea[],
+    p_inputs text[], p_queue boolean, p_decision_runs text[], p_decision_tickets bytea[],
+    p_scope_kinds text[], p_scope_ids text[], p_events text[], p_event_writers text[], p_event_keys text[]
+) RETURNS TABLE (kind text, i bigint, j bigint, a text, b text)
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+DECLARE
+    v_log bigint;
+    v_head bigint;
+BEGIN
+    RETURN QUERY SELECT 'clock', $schema$.now(), 0::bigint, NULL, NULL;
+    IF p_thread IS NOT NULL THEN
+        RETURN QUERY SELECT 'thread', t.stamp, t.log, t.record, t.id_record
+            FROM $schema$.thread t WHERE t.tenant = p_tenant AND t.id = p_thread;
+        SELECT t.log, t.head INTO v_log, v_head FROM $schema$.thread t WHERE t.tenant = p_tenant AND t.id = p_thread;
+    END IF;
+    IF p_head AND v_head IS NOT NULL THEN
+        p_marks := p_marks || v_head;
+        RETURN QUERY WITH RECURSIVE jumps AS (
+            SELECT e.* FROM $schema$.entry e WHERE e.log = v_log AND e.seq = v_head
+            UNION ALL
+            SELECT e.* FROM jumps, $schema$.entry e WHERE e.log = v_log AND e.seq = jumps.jump
+        )
+        SELECT 'node', e.seq, 0::bigint, e.id, e.node FROM jumps e;
+    END IF;
+    IF cardinality(p_threads) > 0 THEN
+        RETURN QUERY SELECT 'exists', 0::bigint, 0::bigint, t.id, NULL
+            FROM $schema$.thread t WHERE t.tenant = p_tenant AND t.id = ANY (p_threads) AND t.log IS NOT NULL;
+    END IF;
+    IF cardinality(p_lineages) > 0 THEN
+        RETURN QUERY WITH RECURSIVE line (of, id, parent_id, depth) AS (
+            SELECT t.id, t.id, t.parent_id, 1::bigint FROM $schema$.thread t
+                WHERE t.tenant = p_tenant AND t.id = ANY (p_lineages) AND t.log IS NOT NULL
+            UNION ALL
+            SELECT line.of, t.id, t.parent_id, line.depth + 1
+                FROM line JOIN $schema$.thread t ON t.tenant = p_tenant AND t.id = line.parent_id
+        ) SELECT 'lineage', line.depth, 0::bigint, line.of, line.id FROM line ORDER BY line.depth;
+    END IF;
+    IF cardinality(p_runs) > 0 THEN
+        RETURN QUERY SELECT 'run', 0::bigint, 0::bigint, r.id, r.record
+            FROM $schema$.run r JOIN $schema$.thread t ON t.log = r.log WHERE r.tenant = p_tenant AND r.id = ANY (p_runs);
+    END IF;
+    IF cardinality(p_keys) > 0 THEN
+        RETURN QUERY SELECT 'key', 0::bigint, 0::bigint, k.key, k.record
+            FROM $schema$.commit_key k WHERE k.log = v_log AND k.key = ANY (p_keys);
+    END IF;
+    IF cardinality(p_entries) > 0 THEN
+        RETURN QUERY SELECT 'entry', e.seq, 0::bigint, e.id, NULL
+            FROM $schema$.entry e WHERE e.log = v_log AND e.id = ANY (p_entries);
+        -- What hangs on them asks for these next.
+        RETURN QUERY SELECT 'node', e.seq, 0::bigint, e.id, e.node
+            FROM $schema$.entry e WHERE e.log = v_log AND e.id = ANY (p_entries);
+        p_marks := p_marks || ARRAY(SELECT e.seq FROM $schema$.entry e WHERE e.log = v_log AND e.id = ANY (p_entries));
+    END IF;
+    IF cardinality(p_paths) > 0 THEN
+        -- Who walks a path goes on along its jumps, or to what stands before.
+        RETURN QUERY WITH RECURSIVE jumps (seq, jump) AS (
+            SELECT e.seq, e.jump FROM $schema$.entry e WHERE e.log = v_log AND e.seq = ANY (p_paths)
+            UNION
+            SELECT e.seq, e.jump FROM jumps, $schema$.entry e WHERE e.log = v_log AND e.seq = jumps.jump
+        ), wanted (seq) AS (
+            SELECT seq FROM jumps UNION SELECT s FROM unnest(p_paths) p, generate_series(p - 63, p) s
+        )
+        SELECT 'node', e.seq, 0::bigint, e.id, e.node
+            FROM wanted w JOIN $schema$.entry e ON e.log = v_log AND e.seq = w.seq;
+    END IF;
+    IF cardinality(p_marks) > 0 THEN
+        RETURN QUERY SELECT 'marks', s.seq, (e.seq IS NOT NULL)::int::bigint, m.record, NULL
+            FROM unnest(p_marks) s (seq)
+            LEFT JOIN $schema$.mark m ON m.log = v_log AND m.seq = s.seq
+            LEFT JOIN $schema$.entry e ON e.log = v_log AND e.seq = s.seq + 1 AND e.parent = s.seq AND NOT e.side;
+    END IF;
+    -- Names, keys and tickets are any text, also such that the server does not take for one: they are told by their place.
+    IF cardinality(p_names) > 0 THEN
+        RETURN QUERY SELECT 'name', (SELECT max(s.seq) FROM $schema$.snapshot s WHERE s.log = v_log AND s.name = w.name),
+            w.n, NULL, NULL FROM unnest(p_names) WITH ORDINALITY w (name, n);
+    END IF;
+    IF cardinality(p_states) > 0 THEN
+        RETURN QUERY SELECT 'state', 0::bigint, w.n, s.value, NULL
+            FROM unnest(p_states) WITH ORDINALITY w (key, n) JOIN $schema$.state s ON s.log = v_log AND s.key = w.key;
+    END IF;
+    IF cardinality(p_inputs) > 0 THEN
+        RETURN QUERY SELECT 'input', q.rank, 0::bigint, q.id, q.record
+            FROM $schema$.input q WHERE q.log = v_log AND q.id = ANY (p_inputs);
+    END IF;
+    IF p_queue THEN
+        RETURN QUERY SELECT 'queued', q.rank, 0::bigint, q.id, NULL
+            FROM $schema$.input q WHERE q.log = v_log ORDER BY q.rank;
+    END IF;
+    IF cardinality(p_decision_runs) > 0 THEN
+        RETURN QUERY SELECT 'decision', 0::bigint, w.n, d.record, NULL
+            FROM unnest(p_decision_runs, p_decision_tickets) WITH ORDINALITY w (run, ticket, n)
+            JOIN $schema$.decision d ON d.log = v_log AND d.run = w.run AND d.ticket = w.ticket;
+    END IF;
+    IF cardinality(p_scope_ids) > 0 THEN
+        RETURN QUERY SELECT 'scope', 0::bigint, w.n, s.record, NULL
+            FROM unnest(p_scope_kinds, p_scope_ids) WITH ORDINALITY w (kind, id, n)
+            JOIN $schema$.scope s ON s.tenant = p_tenant AND s.kind = w.kind AND s.id = w.id;
+    END IF;
+    IF cardinality(p_events) > 0 THEN
+        RETURN QUERY SELECT 'event', coalesce(e.thread_seq, 0), coalesce(e.run_seq, 0), e.id, e.record
+            FROM $schema$.event e
+            LEFT JOIN $schema$.scope t ON t.tenant = e.tenant AND t.kind = 'thread' AND t.id = e.thread
+            LEFT JOIN $schema$.scope r ON r.tenant = e.tenant AND r.kind = 'run' AND r.id = e.run
+            WHERE e.tenant = p_tenant AND e.id = ANY (p_events) AND (e.thread_seq > t.floor OR e.run_seq > r.floor);
+    END IF;
+    IF cardinality(p_event_keys) > 0 THEN
+        RETURN QUERY SELECT 'event key', 0::bigint, w.n, k.record, NULL
+            FROM unnest(p_event_writers, p_event_keys) WITH ORDINALITY w (writer, key, n)
+            JOIN $schema$.event_key k ON k.tenant = p_tenant AND k.writer = w.writer AND k.key = w.key;
+    END IF;
+END $$;
+
+-- Writes what was decided, all or nothing, if nobody wrote to the threads meanwhile. `n` says which of the threads a row
+-- belongs to. The answer is `done` with the new stamp and log of each thread; or `stale` with what there is of those that
+-- others wrote to, and of the commit keys; or `time` if who decided does not know this server's time, and nothing is written.
+CREATE FUNCTION $schema$.write(
+    p_tenant text,
+    t_id text[], t_stamp bigint[], t_log bigint[], t_makes boolean[], t_head bigint[], t_created bigint[], t_updated bigint[], t_last bigint[],
+    t_resource text[], t_parent text[], t_open boolean[], t_pending boolean[], t_deleted bigint[], t_record text[],
+    t_id_record text[],
+    e_n int[], e_seq bigint[], e_id text[], e_parent bigint[], e_jump bigint[], e_side boolean[], e_node text[], e_body text[],
+    m_n int[], m_seq bigint[], m_children bigint[], m_record text[],
+    l_n int[], l_seq bigint[], l_is boolean[],
+    s_n int[], s_seq bigint[], s_name bytea[], s_giver bigint[],
+    k_n int[], k_key text[], k_record text[],
+    v_clears int[], v_n int[], v_key bytea[], v_value text[],
+    r_n int[], r_id text[], r_new boolean[], r_created bigint[], r_phase text[], r_agent text[], r_parent text[], r_record text[],
+    q_n int[], q_id text[], q_rank bigint[], q_record text[],
+    d_n int[], d_run text[], d_ticket bytea[], d_record text[],
+    g_kind text[], g_id text[], g_count bigint[], g_floor bigint[], g_new_count bigint[], g_new_floor bigint[], g_record text[],
+    f_id text[], f_thread text[], f_thread_seq bigint[], f_run text[], f_run_seq bigint[], f_writer text[], f_key text[],
+    f_record text[],
+    h_writer text[], h_key text[], h_record text[],
+    o_rows text, o_ready text, o_gone text, o_groups text,
+    b_threads text, b_guards text, b_dispatches text, b_gone text[], b_interrupts text,
+    p_sent bigint
+) RETURNS TABLE (status text, n int, clock bigint, stamp bigint, log bigint, record text, id_record text)
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+    v_now bigint := $schema$.now();
+    v_stamp bigint;
+    v_log bigint;
+    v_logs bigint[] := t_log;
+    v_count bigint;
+    v_new bigint;
+    v_outbox json := o_rows::json;
+    v_outbox_ready json := o_ready::json;
+    v_outbox_gone json := o_gone::json;
+    v_outbox_groups json := o_groups::json;
+    v_mailboxes json := b_threads::json;
+    v_guards json := b_guards::json;
+    v_dispatches json := b_dispatches::json;
+    v_interrupts json := b_interrupts::json;
+BEGIN
+    -- Who drops the tenant waits for this, and nothing is written to it from then on.
+    PERFORM pg_advisory_xact_lock_shared(hashtext('agentstore.$schema$'), hashtext('tenant ' || p_tenant));
+    IF EXISTS (SELECT FROM $schema$.dropped d WHERE d.tenant = p_tenant) THEN
+        RETURN QUERY SELECT 'closed', 0, v_now, NULL::bigint, NULL::bigint, NULL::text, NULL::text;
+        RETURN;
+    END IF;
+    IF p_sent > v_now OR p_sent < v_now - $schema$.lag() THEN
+        RETURN QUERY SELECT 'time', 0, v_now, NULL::bigint, NULL::bigint, NULL::text, NULL::text;
+        RETURN;
+    END IF;
+    IF cardinality(g_id) > 0 THEN
+        PERFORM 1 FROM $schema$.scope s WHERE s.tenant = p_tenant AND (s.kind, s.id) IN (SELECT * FROM unnest(g_kind, g_id))
+            ORDER BY s.kind, s.id FOR NO KEY UPDATE;
+        RETURN QUERY SELECT 'scope', w.n::int, v_now, NULL::bigint, NULL::bigint, s.record, NULL::text
+            FROM unnest(g_kind, g_id, g_count, g_floor) WITH ORDINALITY w (kind, id, count, floor, n)
+            LEFT JOIN $schema$.scope s ON s.tenant = p_tenant AND s.kind = w.kind AND s.id = w.id
+            WHERE (coalesce(s.count, 0), coalesce(s.floor, 0)) <> (w.count, w.floor);
+        IF FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
+    IF v_mailboxes IS NOT NULL OR v_guards IS NOT NULL THEN
+        PERFORM 1 FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.thread IN (
+            SELECT w.thread FROM json_to_recordset(v_mailboxes) AS w (thread text)
+            UNION ALL SELECT w.thread FROM json_to_recordset(v_guards) AS w (thread text)
+        ) ORDER BY m.thread FOR NO KEY UPDATE;
+        RETURN QUERY SELECT 'mailbox', 0, v_now, NULL::bigint, NULL::bigint, NULL::text, NULL::text FROM (
+            SELECT w.thread, w.before FROM json_to_recordset(v_mailboxes) AS w (thread text, before bigint)
+            UNION ALL SELECT w.thread, w.before FROM json_to_recordset(v_guards) AS w (thread text, before bigint)
+        ) w LEFT JOIN $schema$.mailbox m ON m.tenant = p_tenant AND m.thread = w.thread
+            WHERE coalesce(m.revision, 0) <> w.before;
+        IF FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
+    IF v_outbox_groups IS NOT NULL THEN
+        PERFORM 1 FROM $schema$.outbox_order z WHERE z.tenant = p_tenant AND (z.lane, z.target, z.key)
+            IN (SELECT * FROM json_to_recordset(v_outbox_groups) AS w (lane text, target text, key text))
+            ORDER BY z.lane, z.target, z.key FOR NO KEY UPDATE;
+        RETURN QUERY SELECT 'outbox', 0, v_now, NULL::bigint, NULL::bigint, NULL::text, NULL::text
+            FROM json_to_recordset(v_outbox_groups) AS w (lane text, target text, key text, stamp bigint)
+            LEFT JOIN $schema$.outbox_order z
+                ON z.tenant = p_tenant AND z.lane = w.lane AND z.target = w.target AND z.key = w.key
+            WHERE coalesce(z.stamp, 0) <> w.stamp;
+        IF FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
+    IF v_outbox IS NOT NULL OR v_outbox_gone IS NOT NULL THEN
+        PERFORM 1 FROM $schema$.outbox o WHERE o.tenant = p_tenant AND o.id IN (
+            SELECT w.id FROM json_to_recordset(v_outbox) AS w (id text)
+            UNION ALL SELECT w.id FROM json_to_recordset(v_outbox_gone) AS w (id text)
+        ) ORDER BY o.id FOR NO KEY UPDATE;
+        RETURN QUERY SELECT 'outbox', 0, v_now, NULL::bigint, NULL::bigint, NULL::text, NULL::text FROM (
+            SELECT w.id, w.before FROM json_to_recordset(v_outbox) AS w (id text, before bigint)
+            UNION ALL SELECT w.id, w.before FROM json_to_recordset(v_outbox_gone) AS w (id text, before bigint)
+        ) w LEFT JOIN $schema$.outbox o ON o.tenant = p_tenant AND o.id = w.id
+            WHERE coalesce(o.revision, 0) <> w.before;
+        IF FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
+    IF cardinality(t_id) > 1 THEN
+        -- In order, so that two of these never wait for each other.
+        PERFORM 1 FROM $schema$.thread t WHERE t.tenant = p_tenant AND t.id = ANY (t_id) ORDER BY t.id FOR NO KEY UPDATE;
+        RETURN QUERY SELECT 'stale', w.n::int, v_now, coalesce(t.stamp, 0), t.log, t.record, t.id_record
+            FROM unnest(t_id, t_stamp) WITH ORDINALITY w (id, stamp, n)
+            LEFT JOIN $schema$.thread t ON t.tenant = p_tenant AND t.id = w.id
+            WHERE coalesce(t.stamp, 0) <> w.stamp;
+        IF FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
+    v_stamp := pg_current_xact_id()::text::bigint;
+    FOR at IN 1 .. cardinality(t_id) LOOP
+        v_log := t_log[at];
+        IF t_makes[at] THEN
+            v_log := nextval('$schema$.log');
+        ELSIF t_record[at] IS NULL THEN
+            IF v_log IS NOT NULL THEN
+                INSERT INTO $schema$.purge (log, tenant) VALUES (v_log, p_tenant);
+            END IF;
+            v_log := NULL;
+        END IF;
+        v_logs[at] := v_log;
+        IF t_stamp[at] = 0 THEN
+            INSERT INTO $schema$.thread VALUES (
+                p_tenant, t_id[at], v_stamp, v_log, t_head[at], t_created[at], t_updated[at], t_last[at], t_resource[at],
+                t_parent[at], t_open[at], t_pending[at], t_deleted[at], t_record[at], t_id_record[at]
+            ) ON CONFLICT DO NOTHING;
+        ELSE
+            UPDATE $schema$.thread t SET
+                stamp = v_stamp, log = v_log, head = t_head[at], created_at = t_created[at], updated_at = t_updated[at],
+                last_time = t_last[at], resource_id = t_resource[at], parent_id = t_parent[at],
+                has_open_runs = t_open[at], has_pending = t_pending[at], deleted_at = t_deleted[at],
+                record = t_record[at], id_record = t_id_record[at]
+                WHERE t.tenant = p_tenant AND t.id = t_id[at] AND t.stamp = t_stamp[at];
+        END IF;
+        IF NOT FOUND THEN
+            IF cardinality(t_id) > 1 THEN
+                RAISE EXCEPTION 'a thread came meanwhile' USING ERRCODE = 'serialization_failure';
+            END IF;
+            RETURN QUERY SELECT 'stale', at, v_now, t.stamp, t.log, t.record, t.id_record
+                FROM $schema$.thread t WHERE t.tenant = p_tenant AND t.id = t_id[at];
+            IF NOT FOUND THEN
+                RETURN QUERY SELECT 'stale', at, v_now, 0::bigint, NULL::bigint, NULL::text, NULL::text;
+            END IF;
+            -- Whoever decides again asks for the keys first.
+            RETURN QUERY SELECT 'key', at, v_now, NULL::bigint, NULL::bigint, k.record, k.key
+                FROM $schema$.thread t JOIN $schema$.commit_key k ON k.log = t.log
+                WHERE t.tenant = p_tenant AND t.id = t_id[at] AND k.key = ANY (k_key);
+            RETURN;
+        END IF;
+        RETURN QUERY SELECT 'done', at, v_now, v_stamp, v_log, NULL::text, NULL::text;
+    END LOOP;
+    IF cardinality(e_n) > 0 THEN
+        INSERT INTO $schema$.entry SELECT v_logs[w.n], w.seq, w.id, w.parent, w.jump, w.side, w.node, w.body
+            FROM unnest(e_n, e_seq, e_id, e_parent, e_jump, e_side, e_node, e_body)
+                w (n, seq, id, parent, jump, side, node, body);
+    END IF;
+    IF cardinality(m_n) > 0 THEN
+        INSERT INTO $schema$.mark AS m SELECT v_logs[w.n], w.seq, w.children, w.record
+            FROM unnest(m_n, m_seq, m_children, m_record) w (n, seq, children, record)
+            ON CONFLICT (log, seq) DO UPDATE SET children = excluded.children, record = excluded.record;
+    END IF;
+    IF cardinality(l_n) > 0 THEN
+        DELETE FROM $schema$.tip t USING unnest(l_n, l_seq, l_is) w (n, seq, is_tip)
+            WHERE t.log = v_logs[w.n] AND t.seq = w.seq AND NOT w.is_tip;
+        INSERT INTO $schema$.tip SELECT v_logs[w.n], w.seq FROM unnest(l_n, l_seq, l_is) w (n, seq, is_tip) WHERE w.is_tip
+            ON CONFLICT DO NOTHING;
+    END IF;
+    IF cardinality(s_n) > 0 THEN
+        DELETE FROM $schema$.snapshot s USING unnest(s_n, s_seq) w (n, seq) WHERE s.log = v_logs[w.n] AND s.seq = w.seq;
+        INSERT INTO $schema$.snapshot SELECT v_logs[w.n], w.name, w.seq, w.giver
+            FROM unnest(s_n, s_seq, s_name, s_giver) w (n, seq, name, giver) WHERE w.name IS NOT NULL;
+    END IF;
+    IF cardinality(k_n) > 0 THEN
+        INSERT INTO $schema$.commit_key SELECT v_logs[w.n], w.key, w.record
+            FROM unnest(k_n, k_key, k_record) w (n, key, record);
+    END IF;
+    IF cardinality(v_clears) > 0 THEN
+        DELETE FROM $schema$.state s USING unnest(v_clears) w (n) WHERE s.log = v_logs[w.n];
+    END IF;
+    IF cardinality(v_n) > 0 THEN
+        DELETE FROM $schema$.state s USING unnest(v_n, v_key, v_value) w (n, key, value)
+            WHERE s.log = v_logs[w.n] AND s.key = w.key AND w.value IS NULL;
+        INSERT INTO $schema$.state AS s SELECT v_logs[w.n], w.key, w.value
+            FROM unnest(v_n, v_key, v_value) w (n, key, value) WHERE w.value IS NOT NULL
+            ON CONFLICT (log, key) DO UPDATE SET value = excluded.value;
+    END IF;
+    IF cardinality(r_n) > 0 THEN
+        UPDATE $schema$.run r SET phase = w.phase, record = w.record
+            FROM unnest(r_n, r_id, r_new, r_phase, r_record) w (n, id, is_new, phase, record)
+            WHERE r.tenant = p_tenant AND r.id = w.id AND NOT w.is_new AND r.log = v_logs[w.n];
+        GET DIAGNOSTICS v_count = ROW_COUNT;
+        -- The id may be that of a run whose thread is gone.
+        INSERT INTO $schema$.run AS r SELECT p_tenant, w.id, v_logs[w.n], w.created, w.phase, w.agent, w.parent, w.record
+            FROM unnest(r_n, r_id, r_new, r_created, r_phase, r_agent, r_parent, r_record)
+                w (n, id, is_new, created, phase, agent, parent, record) WHERE w.is_new
+            ON CONFLICT (tenant, id) DO UPDATE SET log = excluded.log, created_at = excluded.created_at,
+                phase = excluded.phase, agent = excluded.agent, parent_run = excluded.parent_run, record = excluded.record
+                WHERE NOT EXISTS (SELECT FROM $schema$.thread t WHERE t.log = r.log);
+        GET DIAGNOSTICS v_new = ROW_COUNT;
+        IF v_count + v_new <> cardinality(r_n) THEN
+            RAISE EXCEPTION 'a run came or went meanwhile' USING ERRCODE = 'unique_violation', CONSTRAINT = 'run_pkey';
+        END IF;
+    END IF;
+    IF cardinality(q_n) > 0 THEN
+        DELETE FROM $schema$.input q USING unnest(q_n, q_id, q_record, q_rank) w (n, id, record, rank)
+            WHERE q.log = v_logs[w.n] AND q.id = w.id AND w.rank IS NULL;
+        UPDATE $schema$.input q SET rank = w.rank FROM unnest(q_n, q_id, q_record, q_rank) w (n, id, record, rank)
+            WHERE q.log = v_logs[w.n] AND q.id = w.id AND w.rank IS NOT NULL AND w.record IS NULL;
+        INSERT INTO $schema$.input AS q SELECT v_logs[w.n], w.id, w.rank, w.record
+            FROM unnest(q_n, q_id, q_record, q_rank) w (n, id, record, rank) WHERE w.record IS NOT NULL
+            ON CONFLICT (log, id) DO UPDATE SET rank = excluded.rank, record = excluded.record;
+    END IF;
+    IF cardinality(d_n) > 0 THEN
+        INSERT INTO $schema$.decision AS d SELECT v_logs[w.n], w.run, w.ticket, w.record
+            FROM unnest(d_n, d_run, d_ticket, d_record) w (n, run, ticket, record)
+            ON CONFLICT (log, run, ticket) DO UPDATE SET record = excluded.record;
+    END IF;
+    IF cardinality(g_id) > 0 THEN
+        INSERT INTO $schema$.scope AS s (tenant, kind, id, count, floor, record)
+            SELECT p_tenant, w.kind, w.id, w.count, w.floor, w.record
+            FROM unnest(g_kind, g_id, g_new_count, g_new_floor, g_record) w (kind, id, count, floor, record)
+            ON CONFLICT (tenant, kind, id) DO UPDATE SET count = excluded.count, floor = excluded.floor, record = excluded.record
+                WHERE s.count <= excluded.count AND s.floor <= excluded.floor
+                    AND (s.count < excluded.count OR s.floor < excluded.floor);
+        GET DIAGNOSTICS v_count = ROW_COUNT;
+        IF v_count <> cardinality(g_id) THEN
+            RAISE EXCEPTION 'a scope came meanwhile' USING ERRCODE = 'serialization_failure';
+        END IF;
+    END IF;
+    IF cardinality(f_id) > 0 THEN
+        INSERT INTO $schema$.event SELECT p_tenant, w.id, w.thread, w.thread_seq, w.run, w.run_seq, w.writer, w.key, w.record
+            FROM unnest(f_id, f_thread, f_thread_seq, f_run, f_run_seq, f_writer, f_key, f_record)
+                w (id, thread, thread_seq, run, run_seq, writer, key, record);
+    END IF;
+    IF cardinality(h_key) > 0 THEN
+        INSERT INTO $schema$.event_key SELECT p_tenant, w.writer, w.key, w.record
+            FROM unnest(h_writer, h_key, h_record) w (writer, key, record);
+    END IF;
+    IF v_outbox IS NOT NULL THEN
+        UPDATE $schema$.outbox o SET status = w.status, available_at = w.available, lease_until = w.lease,
+            finished_at = w.finished, is_ready = coalesce(w.ready, o.is_ready), revision = w.revision, record = w.record
+            FROM json_to_recordset(v_outbox) AS w (id text, status text, available bigint, lease bigint, finished bigint,
+                ready boolean, before bigint, revision bigint, record text)
+            WHERE o.tenant = p_tenant AND o.id = w.id AND w.before > 0;
+        INSERT INTO $schema$.outbox SELECT p_tenant, w.id, w.lane, w.target, w.status, w.created, w.available, w.lease,
+            w.finished, w.dedupe, w.order_key, w.number, coalesce(w.ready, false), w.revision, w.record, w.payload
+            FROM json_to_recordset(v_outbox) AS w (id text, lane text, target text, status text, created bigint,
+                available bigint, lease bigint, finished bigint, dedupe text, order_key text, number bigint, ready boolean,
+                before bigint, revision bigint, record text, payload text)
+            WHERE w.before = 0;
+    END IF;
+    IF v_outbox_ready IS NOT NULL THEN
+        UPDATE $schema$.outbox o SET is_ready = w.ready
+            FROM json_to_recordset(v_outbox_ready) AS w (id text, ready boolean)
+            WHERE o.tenant = p_tenant AND o.id = w.id;
+    END IF;
+    IF v_outbox_gone IS NOT NULL THEN
+        DELETE FROM $schema$.outbox o USING json_to_recordset(v_outbox_gone) AS w (id text)
+            WHERE o.tenant = p_tenant AND o.id = w.id;
+    END IF;
+    IF v_outbox_groups IS NOT NULL THEN
+        INSERT INTO $schema$.outbox_order AS z SELECT p_tenant, w.lane, w.target, w.key, v_stamp
+            FROM json_to_recordset(v_outbox_groups) AS w (lane text, target text, key text)
+            ON CONFLICT (tenant, lane, target, key) DO UPDATE SET stamp = excluded.stamp;
+    END IF;
+    IF v_mailboxes IS NOT NULL THEN
+        INSERT INTO $schema$.mailbox AS m (tenant, thread, revision, epoch, free_since, running, lease_until, turned, record)
+            SELECT p_tenant, w.thread, w.revision, w.epoch, w.free_since, w.running, w.lease_until, w.at, w.record
+            FROM json_to_recordset(v_mailboxes) AS w (thread text, revision bigint, epoch bigint, free_since bigint,
+                running text, lease_until bigint, at bigint, record text)
+            ON CONFLICT (tenant, thread) DO UPDATE SET revision = excluded.revision, epoch = excluded.epoch,
+                free_since = excluded.free_since, running = excluded.running, lease_until = excluded.lease_until, record = excluded.record
+                WHERE m.revision < excluded.revision;
+        GET DIAGNOSTICS v_count = ROW_COUNT;
+        IF v_count <> json_array_length(v_mailboxes) THEN
+            RAISE EXCEPTION 'a mailbox came meanwhile' USING ERRCODE = 'serialization_failure';
+        END IF;
+    END IF;
+    IF v_dispatches IS NOT NULL THEN
+        UPDATE $schema$.dispatch d SET status = w.status, epoch = w.epoch, due = w.due, is_available = false,
+            finished_at = w.finished, state = w.state
+            FROM json_to_recordset(v_dispatches) AS w (id text, status text, epoch bigint, due bigint, finished bigint,
+                is_new boolean, state text)
+            WHERE d.tenant = p_tenant AND d.id = w.id AND NOT w.is_new;
+        INSERT INTO $schema$.dispatch SELECT p_tenant, w.id, w.thread, w.status, w.epoch, w.priority, w.number, w.due, false,
+            w.created, w.finished, w.dedupe, w.body, w.state
+            FROM json_to_recordset(v_dispatches) AS w (id text, thread text, status text, epoch bigint, priority smallint,
+                number bigint, due bigint, created bigint, finished bigint, dedupe text, is_new boolean, body text, state text)
+            WHERE w.is_new;
+    END IF;
+    IF cardinality(b_gone) > 0 THEN
+        DELETE FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.id = ANY (b_gone);
+    END IF;
+    IF v_interrupts IS NOT NULL THEN
+        DELETE FROM $schema$.interrupt x USING json_to_recordset(v_interrupts) AS w (thread text, epoch bigint, record text)
+            WHERE x.tenant = p_tenant AND x.thread = w.thread AND x.epoch = w.epoch AND w.record IS NULL;
+        INSERT INTO $schema$.interrupt AS x SELECT p_tenant, w.thread, w.epoch, w.at, w.holds, w.record
+            FROM json_to_recordset(v_interrupts) AS w (thread text, epoch bigint, at bigint, holds bigint, record text)
+            WHERE w.record IS NOT NULL
+            ON CONFLICT (tenant, thread, epoch) DO UPDATE SET at = excluded.at, holds = excluded.holds, record = excluded.record;
+    END IF;
+    IF v_mailboxes IS NOT NULL THEN
+        -- What is put back for an old epoch is never available.
+        PERFORM $schema$.turn(p_tenant, w.thread, w.at) FROM json_to_recordset(v_mailboxes) AS w (thread text, at bigint);
+    END IF;
+END $$;
+
+-- Removes some of what a deletion left behind: how many logs are gone by it, and how many are left.
+CREATE FUNCTION $schema$.purge_step(p_tenant text) RETURNS TABLE (ended bigint, rest bigint) LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_log bigint;
+    v_table text;
+    v_count bigint;
+    v_removed bigint := 0;
+BEGIN
+    SELECT p.log INTO v_log FROM $schema$.purge p WHERE p.tenant = p_tenant ORDER BY p.log LIMIT 1 FOR UPDATE SKIP LOCKED;
+    IF v_log IS NULL THEN
+        RETURN QUERY SELECT 0::bigint, 0::bigint;
+        RETURN;
+    END IF;
+    FOREACH v_table IN ARRAY ARRAY['entry', 'mark', 'tip', 'snapshot', 'commit_key', 'state', 'run', 'input', 'decision'] LOOP
+        EXECUTE format('DELETE FROM $schema$.%I WHERE ctid = ANY (ARRAY(SELECT ctid FROM $schema$.%I WHERE log = $1 LIMIT 1000))',
+            v_table, v_table) USING v_log;
+        GET DIAGNOSTICS v_count = ROW_COUNT;
+        v_removed := v_removed + v_count;
+        EXIT WHEN v_count = 1000;
+    END LOOP;
+    IF v_count < 1000 THEN
+        DELETE FROM $schema$.purge p WHERE p.log = v_log;
+        RETURN QUERY SELECT 1::bigint, (SELECT count(*) FROM $schema$.purge p WHERE p.tenant = p_tenant);
+    ELSE
+        RETURN QUERY SELECT 0::bigint, 1::bigint;
+    END IF;
+END $$;
+
+CREATE FUNCTION $schema$.drop_begin(p_tenant text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtext('agentstore.$schema$'), hashtext('tenant ' || p_tenant));
+    INSERT INTO $schema$.dropped VALUES (p_tenant) ON CONFLICT DO NOTHING;
+END $$;
+
+-- Removes some of what is left of a dropped tenant: whether there may be more.
+CREATE FUNCTION $schema$.drop_step(p_tenant text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_count bigint;
+BEGIN
+    WITH gone AS (
+        DELETE FROM $schema$.thread t WHERE t.tenant = p_tenant
+            AND t.id IN (SELECT id FROM $schema$.thread WHERE tenant = p_tenant LIMIT 1000) RETURNING t.log
+    )
+    INSERT INTO $schema$.purge SELECT g.log, p_tenant FROM gone g WHERE g.log IS NOT NULL;
+    IF EXISTS (SELECT FROM $schema$.thread WHERE tenant = p_tenant) THEN
+        RETURN true;
+    END IF;
+    PERFORM $schema$.purge_step(p_tenant);
+    IF EXISTS (SELECT FROM $schema$.purge WHERE tenant = p_tenant) THEN
+        RETURN true;
+    END IF;
+    DELETE FROM $schema$.event e WHERE e.tenant = p_tenant
+        AND e.id IN (SELECT id FROM $schema$.event WHERE tenant = p_tenant LIMIT 1000);
+    DELETE FROM $schema$.scope s WHERE s.tenant = p_tenant
+        AND (s.kind, s.id) IN (SELECT kind, id FROM $schema$.scope WHERE tenant = p_tenant LIMIT 1000);
+    DELETE FROM $schema$.event_key k WHERE k.tenant = p_tenant
+        AND (k.writer, k.key) IN (SELECT writer, key FROM $schema$.event_key WHERE tenant = p_tenant LIMIT 1000);
+    DELETE FROM $schema$.outbox o WHERE o.tenant = p_tenant
+        AND o.id IN (SELECT id FROM $schema$.outbox WHERE tenant = p_tenant LIMIT 1000);
+    DELETE FROM $schema$.outbox_order z WHERE z.tenant = p_tenant AND (z.lane, z.target, z.key)
+        IN (SELECT lane, target, key FROM $schema$.outbox_order WHERE tenant = p_tenant LIMIT 1000);
+    DELETE FROM $schema$.dispatch d WHERE d.tenant = p_tenant
+        AND d.id IN (SELECT id FROM $schema$.dispatch WHERE tenant = p_tenant LIMIT 1000);
+    DELETE FROM $schema$.mailbox m WHERE m.tenant = p_tenant
+        AND m.thread IN (SELECT thread FROM $schema$.mailbox WHERE tenant = p_tenant LIMIT 1000);
+    DELETE FROM $schema$.interrupt x WHERE x.tenant = p_tenant AND (x.thread, x.epoch)
+        IN (SELECT thread, epoch FROM $schema$.interrupt WHERE tenant = p_tenant LIMIT 1000);
+    IF EXISTS (SELECT FROM $schema$.event WHERE tenant = p_tenant)
+        OR EXISTS (SELECT FROM $schema$.dispatch WHERE tenant = p_tenant)
+        OR EXISTS (SELECT FROM $schema$.mailbox WHERE tenant = p_tenant)
+        OR EXISTS (SELECT FROM $schema$.interrupt WHERE tenant = p_tenant)
+        OR EXISTS (SELECT FROM $schema$.outbox WHERE tenant = p_tenant)
+        OR EXISTS (SELECT FROM $schema$.outbox_order WHERE tenant = p_tenant)
+        OR EXISTS (SELECT FROM $schema$.scope WHERE tenant = p_tenant)
+        OR EXISTS (SELECT FROM $schema$.event_key WHERE tenant = p_tenant) THEN
+        RETURN true;
+    END IF;
+    DELETE FROM $schema$.live_receiver WHERE tenant = p_tenant;
+    DELETE FROM $schema$.live_letter WHERE tenant = p_tenant;
+    -- No claim number comes twice.
+    UPDATE $schema$.claims c SET first = greatest($schema$.now(), c.first + 1) WHERE c.tenant = p_tenant;
+    DELETE FROM $schema$.dropped WHERE tenant = p_tenant;
+    RETURN false;
+END $$;
+
+-- Removes some of the events of a scope that are trimmed in all their scopes: what they say of their keys, and whether
+-- there may be more.
+CREATE FUNCTION $schema$.sweep_step(p_tenant text, p_kind text, p_id text)
+RETURNS TABLE (is_more boolean, writer text, key text) LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+    v_from bigint;
+    v_to bigint;
+BEGIN
+    SELECT s.swept, least(s.floor, s.swept + 1000) INTO v_from, v_to FROM $schema$.scope s
+        WHERE s.tenant = p_tenant AND s.kind = p_kind AND s.id = p_id FOR NO KEY UPDATE;
+    IF v_from IS NULL OR v_from >= v_to THEN
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT true, NULL::text, NULL::text;
+    RETURN QUERY WITH gone AS (
+        DELETE FROM $schema$.event e WHERE e.tenant = p_tenant
+            AND CASE p_kind WHEN 'thread' THEN e.thread = p_id AND e.thread_seq > v_from AND e.thread_seq <= v_to
+                ELSE e.run = p_id AND e.run_seq > v_from AND e.run_seq <= v_to END
+            AND NOT EXISTS (SELECT FROM $schema$.scope s WHERE s.tenant = p_tenant
+                AND CASE p_kind WHEN 'thread' THEN s.kind = 'run' AND s.id = e.run AND s.floor < e.run_seq
+                    ELSE s.kind = 'thread' AND s.id = e.thread AND s.floor < e.thread_seq END)
+            RETURNING e.writer, e.key
+    ) SELECT DISTINCT true, g.writer, g.key FROM gone g WHERE g.key IS NOT NULL;
+    UPDATE $schema$.scope s SET swept = v_to WHERE s.tenant = p_tenant AND s.kind = p_kind AND s.id = p_id;
+END $$;
+
+-- What a decision about the outbox looks at: rows, the beginnings of lists behind a place, the stamps of groups. With
+-- `p_lock` nobody else decides about the same; rows of a claim that others hold are passed over.
+CREATE FUNCTION $schema$.look_outbox(
+    p_tenant text, p_lock boolean, p_rows text[], p_group_lanes text[], p_group_targets text[], p_group_keys text[],
+    p_lists text[], p_lanes text[], p_targets text[], p_keys text[], p_statuses text[],
+    p_firsts bigint[], p_seconds bigint[], p_ids text[], p_limit integer
+) RETURNS TABLE (n integer, kind text, i bigint, j bigint, id text, record text, payload text)
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+    at integer;
+BEGIN
+    RETURN QUERY SELECT 0, 'clock', $schema$.now(), NULL::bigint, NULL::text, NULL::text, NULL::text;
+    IF cardinality(p_rows) > 0 THEN
+        IF p_lock THEN
+            PERFORM 1 FROM $schema$.outbox o WHERE o.tenant = p_tenant AND o.id = ANY (p_rows) ORDER BY o.id FOR NO KEY UPDATE;
+        END IF;
+        RETURN QUERY SELECT 0, 'row', NULL::bigint, NULL::bigint, o.id, o.record, o.payload
+            FROM $schema$.outbox o WHERE o.tenant = p_tenant AND o.id = ANY (p_rows);
+    END IF;
+    IF cardinality(p_group_keys) > 0 THEN
+        IF p_lock THEN
+            INSERT INTO $schema$.outbox_order SELECT p_tenant, w.lane, w.target, w.key, 0
+                FROM unnest(p_group_lanes, p_group_targets, p_group_keys) w (lane, target, key)
+                ORDER BY w.lane, w.target, w.key ON CONFLICT DO NOTHING;
+            PERFORM 1 FROM $schema$.outbox_order z WHERE z.tenant = p_tenant AND (z.lane, z.target, z.key)
+                IN (SELECT * FROM unnest(p_group_lanes, p_group_targets, p_group_keys))
+                ORDER BY z.lane, z.target, z.key FOR NO KEY UPDATE;
+        END IF;
+        RETURN QUERY SELECT w.n::integer, 'group', coalesce(z.stamp, 0), NULL::bigint, NULL::text, NULL::text, NULL::text
+            FROM unnest(p_group_lanes, p_group_targets, p_group_keys) WITH ORDINALITY w (lane, target, key, n)
+            LEFT JOIN $schema$.outbox_order z
+                ON z.tenant = p_tenant AND z.lane = w.lane AND z.target = w.target AND z.key = w.key;
+    END IF;
+    FOR at IN 1 .. cardinality(p_lists) LOOP
+        CASE p_lists[at]
+        WHEN 'ready' THEN
+            IF p_lock THEN
+                RETURN QUERY SELECT at, 'place', o.available_at, o.created_at, o.id, o.record, o.payload FROM $schema$.outbox o
+                    WHERE o.tenant = p_tenant AND o.is_ready AND o.lane = p_lanes[at]
+                    AND (o.available_at, o.created_at, o.id) > (p_firsts[at], p_seconds[at], p_ids[at])
+                    ORDER BY o.available_at, o.created_at, o.id LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED;
+            ELSE
+                RETURN QUERY SELECT at, 'place', o.available_at, o.created_at, o.id, o.record, o.payload FROM $schema$.outbox o
+                    WHERE o.tenant = p_tenant AND o.is_ready AND o.lane = p_lanes[at]
+                    AND (o.available_at, o.created_at, o.id) > (p_firsts[at], p_seconds[at], p_ids[at])
+                    ORDER BY o.available_at, o.created_at, o.id LIMIT p_limit;
+            END IF;
+        WHEN 'ready target' THEN
+            RETURN QUERY SELECT at, 'place', o.available_at, o.created_at, o.id, o.record, o.payload FROM $schema$.outbox o
+                WHERE o.tenant = p_tenant AND o.is_ready AND o.lane = p_lanes[at] AND o.target = p_targets[at]
+                AND (o.available_at, o.created_at, o.id) > (p_firsts[at], p_seconds[at], p_ids[at])
+                ORDER BY o.available_at, o.created_at, o.id LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED;
+        WHEN 'leased' THEN
+            RETURN QUERY SELECT at, 'place', o.lease_until, 0::bigint, o.id, o.record, o.payload FROM $schema$.outbox o
+                WHERE o.tenant = p_tenant AND o.lease_until IS NOT NULL AND o.lane = p_lanes[at]
+                AND (p_targets[at] IS NULL OR o.target = p_targets[at])
+                AND (o.lease_until, o.id) > (p_firsts[at], p_ids[at])
+                ORDER BY o.lease_until, o.id LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED;
+        WHEN 'finished' THEN
+            RETURN QUERY SELECT at, 'place', o.finished_at, 0::bigint, o.id, o.record, o.payload FROM $schema$.outbox o
+                WHERE o.tenant = p_tenant AND o.finished_at IS NOT NULL AND (o.finished_at, o.id) > (p_firsts[at], p_ids[at])
+                ORDER BY o.finished_at, o.id LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED;
+        WHEN 'created' THEN
+            RETURN QUERY SELECT at, 'place', o.created_at, 0::bigint, o.id, o.record, o.payload FROM $schema$.outbox o
+                WHERE o.tenant = p_tenant AND (p_lanes[at] IS NULL OR o.lane = p_lanes[at])
+                AND (p_targets[at] IS NULL OR o.target = p_targets[at]) AND (p_statuses[at] IS NULL OR o.status = p_statuses[at])
+                AND (o.created_at, o.id) > (p_firsts[at], p_ids[at])
+                ORDER BY o.created_at, o.id LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED;
+        WHEN 'keyed' THEN
+            RETURN QUERY SELECT at, 'place', 0::bigint, 0::bigint, o.id, o.record, o.payload FROM $schema$.outbox o
+                WHERE o.tenant = p_tenant AND o.lane = p_lanes[at] AND o.target = p_targets[at] AND o.dedupe_key = p_keys[at];
+        WHEN 'last' THEN
+            RETURN QUERY SELECT at, 'place', o.order_number, 0::bigint, o.id, o.record, o.payload FROM $schema$.outbox o
+                WHERE o.tenant = p_tenant AND o.lane = p_lanes[at] AND o.target = p_targets[at] AND o.order_key = p_keys[at]
+                ORDER BY o.order_number DESC LIMIT 1;
+        WHEN 'open' THEN
+            RETURN QUERY SELECT at, 'place', o.order_number, 0::bigint, o.id, o.record, o.payload FROM $schema$.outbox o
+                WHERE o.tenant = p_tenant AND o.lane = p_lanes[at] AND o.target = p_targets[at] AND o.order_key = p_keys[at]
+                AND o.finished_at IS NULL AND (o.order_number, o.id) > (p_firsts[at], p_ids[at])
+                ORDER BY o.order_number, o.id LIMIT p_limit;
+        WHEN 'held' THEN
+            RETURN QUERY SELECT at, 'place', 0::bigint, 0::bigint, o.id, o.record, o.payload FROM $schema$.outbox o
+                WHERE o.tenant = p_tenant AND o.lane = p_lanes[at] AND o.target = p_targets[at] AND o.order_key = p_keys[at]
+                AND o.lease_until IS NOT NULL AND o.id > p_ids[at] ORDER BY o.id LIMIT p_limit;
+        WHEN 'next' THEN
+            RETURN QUERY SELECT at, 'place', o.available_at, o.created_at, o.id, o.record, o.payload FROM $schema$.outbox o
+                WHERE o.tenant = p_tenant AND o.lane = p_lanes[at] AND o.target = p_targets[at] AND o.order_key = p_keys[at]
+                AND o.is_ready AND (o.available_at, o.created_at, o.id) > (p_firsts[at], p_seconds[at], p_ids[at])
+                ORDER BY o.available_at, o.created_at, o.id LIMIT p_limit;
+        END CASE;
+    END LOOP;
+END $$;
+
+-- Makes available what of a thread is due, and puts the thread where it stands then: the rule is `mailbox::places` of core.
+CREATE FUNCTION $schema$.turn(p_tenant text, p_thread text, p_now bigint) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    m $schema$.mailbox;
+    v_first smallint;
+    v_earliest bigint;
+    v_next bigint;
+BEGIN
+    SELECT * INTO m FROM $schema$.mailbox WHERE tenant = p_tenant AND thread = p_thread FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    IF p_now >= m.turned THEN
+        UPDATE $schema$.dispatch d SET is_available = true WHERE d.tenant = p_tenant AND d.thread = p_thread
+            AND d.epoch = m.epoch AND d.status = 'queued' AND d.due <= p_now AND NOT d.is_available;
+    ELSE
+        UPDATE $schema$.dispatch d SET is_available = false WHERE d.tenant = p_tenant AND d.thread = p_thread
+            AND d.epoch = m.epoch AND d.status = 'queued' AND d.due > p_now AND d.is_available;
+    END IF;
+    SELECT d.priority INTO v_first FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.thread = p_thread
+        AND d.epoch = m.epoch AND d.is_available ORDER BY d.priority, d.number LIMIT 1;
+    SELECT d.due INTO v_earliest FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.thread = p_thread
+        AND d.epoch = m.epoch AND d.status = 'queued' ORDER BY d.due LIMIT 1;
+    SELECT d.due INTO v_next FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.thread = p_thread
+        AND d.epoch = m.epoch AND d.status = 'queued' AND d.due > p_now ORDER BY d.due LIMIT 1;
+    IF m.lease_until IS NOT NULL THEN
+        v_first := NULL;
+    END IF;
+    UPDATE $schema$.mailbox SET turned = p_now, ready_priority = v_first,
+        ready_since = CASE WHEN v_first IS NULL THEN NULL ELSE greatest(v_earliest, m.free_since) END, due_at = v_next
+        WHERE tenant = p_tenant AND thread = p_thread;
+END $$;
+
+-- Makes available what is due by now, of up to so many threads that nobody else works on.
+CREATE FUNCTION $schema$.turn_all(p_tenant text, p_now bigint, p_limit integer) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_thread text;
+BEGIN
+    FOR v_thread IN SELECT m.thread FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.due_at <= p_now
+        ORDER BY m.due_at, m.thread LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED
+    LOOP
+        PERFORM $schema$.turn(p_tenant, v_thread, p_now);
+    END LOOP;
+END $$;
+
+-- What a decision about the mailbox looks at. What belongs together is told together: a dispatch with its thread, a thread
+-- with its newest interrupt and the first that is available. With `p_claim` up to so many threads are chosen that have
+-- something to claim, with `p_lapse` up to so many whose leases are over; with `p_lock` nobody else decides about any of it.
+-- With `p_numbers` claims can be numbered.
+CREATE FUNCTION $schema$.look_mailbox(
+    p_tenant text, p_lock boolean, p_numbers boolean, p_threads text[], p_dispatches text[], p_key_threads text[],
+    p_keys text[], p_interrupt_threads text[], p_interrupt_epochs bigint[], p_claim integer, p_lapse integer
+) RETURNS TABLE (kind text, n bigint, id text, i bigint, a text, b text, c text) LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+    v_now bigint := $schema$.now();
+    v_threads text[] := p_threads;
+    v_chosen text[] := '{}';
+BEGIN
+    IF p_numbers THEN
+        INSERT INTO $schema$.claims SELECT p_tenant, v_now ON CONFLICT DO NOTHING;
+    END IF;
+    RETURN QUERY SELECT 'clock', v_now, NULL::text, (SELECT c.first FROM $schema$.claims c WHERE c.tenant = p_tenant),
+        NULL::text, NULL::text, NULL::text;
+    IF p_lapse > 0 THEN
+        v_chosen := ARRAY(SELECT m.thread FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.lease_until <= v_now
+            ORDER BY m.lease_until, m.thread LIMIT p_lapse FOR NO KEY UPDATE SKIP LOCKED);
+        RETURN QUERY SELECT 'lapsed', w.n, w.thread, NULL::bigint, NULL::text, NULL::text, NULL::text
+            FROM unnest(v_chosen) WITH ORDINALITY w (thread, n);
+        v_threads := v_threads || v_chosen;
+    END IF;
+    IF p_claim > 0 THEN
+        PERFORM $schema$.turn_all(p_tenant, v_now, 1000);
+        v_chosen := ARRAY(SELECT m.thread FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.ready_priority IS NOT NULL
+            ORDER BY m.ready_priority, m.ready_since, m.thread LIMIT p_claim FOR NO KEY UPDATE SKIP LOCKED);
+        RETURN QUERY SELECT 'ready', w.n, w.thread, NULL::bigint, NULL::text, NULL::text, NULL::text
+            FROM unnest(v_chosen) WITH ORDINALITY w (thread, n);
+        v_threads := v_threads || v_chosen;
+    END IF;
+    IF cardinality(p_dispatches) > 0 THEN
+        v_threads := v_threads || ARRAY(
+            SELECT d.thread FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.id = ANY (p_dispatches)
+        );
+    END IF;
+    v_threads := v_threads || p_key_threads || p_interrupt_threads;
+    IF p_lock AND cardinality(v_threads) > 0 THEN
+        PERFORM 1 FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.thread = ANY (v_threads)
+            ORDER BY m.thread FOR NO KEY UPDATE;
+        PERFORM $schema$.turn(p_tenant, m.thread, v_now) FROM $schema$.mailbox m
+            WHERE m.tenant = p_tenant AND m.thread = ANY (v_threads) AND (m.due_at <= v_now OR m.turned > v_now);
+    END IF;
+    IF cardinality(p_dispatches) > 0 THEN
+        RETURN QUERY SELECT 'dispatch', NULL::bigint, d.id, NULL::bigint, d.id, d.body, d.state
+            FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.id = ANY (p_dispatches);
+    END IF;
+    IF cardinality(v_threads) > 0 THEN
+        RETURN QUERY SELECT 'mailbox', NULL::bigint, m.thread, m.epoch, m.record, x.record, NULL::text
+            FROM $schema$.mailbox m
+            LEFT JOIN $schema$.interrupt x ON x.tenant = m.tenant AND x.thread = m.thread AND x.epoch = m.epoch
+            WHERE m.tenant = p_tenant AND m.thread = ANY (v_threads);
+        RETURN QUERY SELECT 'first', NULL::bigint, m.thread, m.epoch, f.id, f.body, f.state FROM $schema$.mailbox m
+            CROSS JOIN LATERAL (SELECT d.id, d.body, d.state FROM $schema$.dispatch d WHERE d.tenant = p_tenant
+                AND d.thread = m.thread AND d.epoch = m.epoch AND d.is_available ORDER BY d.priority, d.number LIMIT 1) f
+            WHERE m.tenant = p_tenant AND m.thread = ANY (v_threads);
+        RETURN QUERY SELECT 'dispatch', NULL::bigint, d.id, NULL::bigint, d.id, d.body, d.state FROM $schema$.mailbox m
+            JOIN $schema$.dispatch d ON d.tenant = p_tenant AND d.id = m.running
+            WHERE m.tenant = p_tenant AND m.thread = ANY (v_threads) AND m.running IS NOT NULL;
+    END IF;
+    IF cardinality(p_keys) > 0 THEN
+        RETURN QUERY SELECT 'key', w.n, k.id, NULL::bigint, NULL::text, NULL::text, NULL::text
+            FROM unnest(p_key_threads, p_keys) WITH ORDINALITY w (thread, key, n)
+            JOIN LATERAL (SELECT d.id FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.thread = w.thread
+                AND d.dedupe_key = w.key
+                ORDER BY (d.status = 'claimed' OR (d.status = 'queued' AND d.epoch = coalesce((SELECT m.epoch
+                    FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.thread = w.thread), 0))) DESC, d.number DESC
+                LIMIT 1) k ON true;
+    END IF;
+    IF cardinality(p_interrupt_threads) > 0 THEN
+        RETURN QUERY SELECT 'interrupt', NULL::bigint, x.thread, x.epoch, x.record, NULL::text, NULL::text
+            FROM unnest(p_interrupt_threads, p_interrupt_epochs) w (thread, epoch)
+            JOIN $schema$.interrupt x ON x.tenant = p_tenant AND x.thread = w.thread AND x.epoch = w.epoch;
+    END IF;
+END $$;
+
+CREATE FUNCTION $schema$.next_tenant(p_after text) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT min(t) FROM (
+        (SELECT tenant FROM $schema$.thread WHERE tenant > p_after ORDER BY tenant LIMIT 1)
+        UNION ALL
+        (SELECT tenant FROM $schema$.event WHERE tenant > p_after ORDER BY tenant LIMIT 1)
+        UNION ALL
+        (SELECT tenant FROM $schema$.outbox WHERE tenant > p_after ORDER BY tenant LIMIT 1)
+        UNION ALL
+        (SELECT tenant FROM $schema$.mailbox WHERE tenant > p_after ORDER BY tenant LIMIT 1)
+    ) n (t)
+$$;
+
+-- Receives for a target: whoever did before is told.
+CREATE FUNCTION $schema$.live_open(p_tenant text, p_target text, p_process text, p_channel text) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_before text;
+BEGIN
+    PERFORM $schema$.live_beat(p_process);
+    SELECT r.process INTO v_before FROM $schema$.live_receiver r WHERE r.tenant = p_tenant AND r.target = p_target;
+    INSERT INTO $schema$.live_receiver VALUES (p_tenant, p_target, p_process, clock_timestamp())
+        ON CONFLICT (tenant, target) DO UPDATE SET process = excluded.process, opened_at = excluded.opened_at;
+    IF v_before <> p_process THEN
+        PERFORM pg_notify(p_channel, E'\nlive\n' || v_before);
+    END IF;
+END $$;
+
+-- Says that a process is there, and removes what others left that are not.
+CREATE FUNCTION $schema$.live_beat(p_process text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    INSERT INTO $schema$.live_process VALUES (p_process, clock_timestamp())
+        ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at;
+    DELETE FROM $schema$.live_process p WHERE p.id IN (SELECT id FROM $schema$.live_process
+        WHERE seen_at < clock_timestamp() - interval '5 minutes' FOR UPDATE SKIP LOCKED);
+    DELETE FROM $schema$.live_receiver r WHERE NOT EXISTS (SELECT FROM $schema$.live_process p WHERE p.id = r.process);
+    DELETE FROM $schema$.live_letter l WHERE l.sent_at < clock_timestamp() - interval '5 minutes'
+        AND l.sent_at + l.deadline_ms * interval '1 millisecond' < clock_timestamp() - interval '5 minutes';
+END $$;
+
+-- Sends a command to the process that receives for a target: whether there is one.
+CREATE FUNCTION $schema$.live_send(
+    p_tenant text, p_target text, p_id text, p_sender text, p_command text, p_deadline bigint, p_channel text
+) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_process text;
+BEGIN
+    SELECT r.process INTO v_process FROM $schema$.live_receiver r JOIN $schema$.live_process p ON p.id = r.process
+        WHERE r.tenant = p_tenant AND r.target = p_target AND p.seen_at > clock_timestamp() - interval '10 seconds';
+    IF v_process IS NULL THEN
+        RETURN false;
+    END IF;
+    INSERT INTO $schema$.live_letter (id, tenant, target, process, sender, sent_at, deadline_ms, command)
+        VALUES (p_id, p_tenant, p_target, v_process, p_sender, clock_timestamp(), p_deadline, p_command);
+    PERFORM pg_notify(p_channel, E'\nlive\n' || v_process);
+    RETURN true;
+END $$;
+
+-- Gives a process what was sent to it, and how long its senders still wait.
+CREATE FUNCTION $schema$.live_take(p_process text)
+RETURNS TABLE (id text, tenant text, target text, command text, sender text, left_ms bigint)
+LANGUAGE sql VOLATILE AS $$
+    WITH taken AS (
+        UPDATE $schema$.live_letter l SET is_taken = true WHERE l.process = p_process AND NOT l.is_taken RETURNING l.*
+    )
+    SELECT t.id, t.tenant, t.target, t.command, t.sender,
+        t.deadline_ms - floor(extract(epoch FROM clock_timestamp() - t.sent_at) * 1000)::bigint
+    FROM taken t ORDER BY t.number
+$$;
+
+-- Answers a command. Its sender is told.
+CREATE FUNCTION $schema$.live_answer(p_id text, p_answer text, p_sender text, p_channel text) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    UPDATE $schema$.live_letter SET answer = p_answer WHERE id = p_id;
+    PERFORM pg_notify(p_channel, E'\nanswer\n' || p_sender);
+END $$;

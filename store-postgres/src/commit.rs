@@ -1,0 +1,109 @@
+//! The one way to write entries, runs and thread state, and to consume pending input.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::PgConnection;
+use store_core::{
+    Commit, CommitCoordinator, EventStore, OutboxStore, PendingStore, Receipt, Result, ThreadRunStore,
+    commit::{self, Decision, Setting},
+};
+
+use crate::{
+    decide::{After, Decided, decide, decide_in_family, decide_inside},
+    events::of_events,
+    facts::{Facts, Look},
+    tenant::{Tenant, with_key},
+    write::Batch,
+};
+
+/// Commits to the threads of a tenant.
+#[derive(Debug, Clone)]
+pub(crate) struct PostgresCommits {
+    tenant: Arc<Tenant>,
+}
+
+impl PostgresCommits {
+    pub(crate) const fn new(tenant: Arc<Tenant>) -> Self {
+        Self { tenant }
+    }
+}
+
+#[async_trait]
+impl CommitCoordinator for PostgresCommits {
+    async fn commit(&self, commit: Commit) -> Result<Receipt> {
+        let (key, about) = (commit.key.clone(), Some(commit.thread.clone()));
+        let call = |tenant: Arc<Tenant>| async move {
+            let (first, in_family) = first(&commit);
+            let rule = |facts: &Facts, setting: Setting<'_>| plan(facts, &commit, setting);
+            if in_family {
+                decide_in_family(&tenant, &commit.thread, first, rule).await
+            } else {
+                decide(&tenant, &commit.thread, first, rule).await
+            }
+        };
+        self.tenant.write(about, call).await.map_err(|error| with_key(error, key.as_ref()))
+    }
+
+    fn threads(&self) -> Arc<dyn ThreadRunStore> {
+        Arc::new(crate::threads::PostgresThreads::new(Arc::clone(&self.tenant)))
+    }
+
+    fn pending(&self) -> Arc<dyn PendingStore> {
+        Arc::new(crate::pending::PostgresPending::new(Arc::clone(&self.tenant)))
+    }
+
+    fn events(&self) -> Arc<dyn EventStore> {
+        Arc::new(crate::events::PostgresEvents::new(Arc::clone(&self.tenant)))
+    }
+
+    fn outbox(&self) -> Arc<dyn OutboxStore> {
+        Arc::new(crate::outbox::PostgresOutbox::new(Arc::clone(&self.tenant)))
+    }
+}
+
+/// What a commit most likely needs, and whether nobody else may change parents meanwhile.
+fn first(commit: &Commit) -> (Look, bool) {
+    let needs = commit::needs(commit);
+    let in_family = needs.parent_thread.is_some();
+    let first = Look {
+        threads: needs.parent_thread.into_iter().collect(),
+        runs: needs.runs,
+        keys: needs.key.into_iter().collect(),
+        entries: needs.entries,
+        names: needs.snapshots,
+        states: needs.state,
+        inputs: needs.pending,
+        ..of_events(commit.events.as_ref())
+    };
+    (first, in_family)
+}
+
+/// Commits inside of a caller's transaction.
+pub(crate) async fn commit_in(tenant: &Tenant, connection: &mut PgConnection, commit: &Commit) -> Result<Receipt> {
+    tenant.check_open()?;
+    tenant.common.check_writable()?;
+    let (first, in_family) = first(commit);
+    let mut connection = tenant.db().of_caller(connection);
+    if in_family {
+        connection.hold_family(&tenant.fixed.tenant).await?;
+    }
+    let rule = |facts: &Facts, setting: Setting<'_>| plan(facts, commit, setting);
+    let decided = Box::pin(decide_inside(tenant, &commit.thread, connection, first, rule)).await;
+    // What the caller's transaction lost, the caller knows: nothing of it is there.
+    decided.map_err(|error| with_key(error, commit.key.as_ref()))
+}
+
+fn plan(facts: &Facts, commit: &Commit, setting: Setting<'_>) -> Result<Decided<Receipt>> {
+    let plan = match commit::plan(facts, commit, setting)? {
+        Decision::Repeat(receipt) => return Ok(Decided::Answer(*receipt)),
+        Decision::Write(plan) => plan,
+    };
+    let mut batch = Batch::default();
+    if commit.fence.is_some() && commit.settle.is_none() {
+        batch.guard_claims(facts, &commit.thread)?;
+    }
+    batch.commit(&commit.thread, facts, &plan)?;
+    let answer = plan.receipt.clone();
+    Ok(Decided::Write { batch, after: After::Commit(plan), answer })
+}

@@ -1,0 +1,431 @@
+//! Connections: how they are made, checked and lent, and how a statement is run on one.
+
+#![expect(clippy::disallowed_methods, reason = "the time since the server told its own")]
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use deadpool::{
+    Runtime,
+    managed::{self, Metrics, Object, Pool, PoolError, RecycleError, RecycleResult, Timeouts},
+};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions, Connection as _, Encode, Postgres, Type,
+    postgres::{PgArguments, PgConnectOptions, PgConnection, PgRow},
+    query::Query,
+};
+use store_core::{Error, Result, TenantId, Timestamp};
+
+use crate::{
+    config::{Pooler, PostgresConfig},
+    error::{self, Effect, corrupt},
+    pages::int,
+    schema,
+    sql::Sql,
+};
+
+/// A connection that nobody used for so long is tried before it is lent.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// The way to the server.
+#[derive(Debug)]
+pub(crate) struct Db {
+    pool: Pool<Connector>,
+    pub(crate) sql: Sql,
+    deadline: Duration,
+    time: Mutex<Heard>,
+    stands_still: bool,
+    /// A transaction pooler stands between: what belongs together is in one transaction, nothing is prepared (PO-10).
+    is_pooled: bool,
+    is_closed: AtomicBool,
+}
+
+/// The time that a decision is made with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment {
+    pub(crate) now: Timestamp,
+    at: Option<Instant>,
+}
+
+impl Moment {
+    /// What time it is for who made the decision: the server refuses it if its own is another.
+    pub(crate) fn later(self) -> Timestamp {
+        self.now.saturating_add(self.at.map_or(Duration::ZERO, |at| at.elapsed()))
+    }
+}
+
+/// What the server's clock said, and when.
+#[derive(Debug, Clone, Copy)]
+struct Heard {
+    clock: Duration,
+    at: Instant,
+}
+
+impl Heard {
+    fn now(self, stands_still: bool) -> Duration {
+        if stands_still { self.clock } else { self.clock.saturating_add(self.at.elapsed()) }
+    }
+}
+
+/// Makes connections.
+#[derive(Debug)]
+struct Connector {
+    server: PgConnectOptions,
+    allows_unsafe: bool,
+}
+
+impl managed::Manager for Connector {
+    type Type = PgConnection;
+    type Error = Error;
+
+    async fn create(&self) -> Result<PgConnection> {
+        let mut connection = self.server.connect().await.map_err(error::connecting)?;
+        if !self.allows_unsafe {
+            schema::check_durability(&mut connection).await?;
+        }
+        Ok(connection)
+    }
+
+    async fn recycle(&self, connection: &mut PgConnection, metrics: &Metrics) -> RecycleResult<Error> {
+        if metrics.last_used() > IDLE {
+            let tried = tokio::time::timeout(Duration::from_secs(2), connection.ping()).await;
+            let answered = tried.map_err(|_| Error::unavailable("an idle connection does not answer"))?;
+            answered.map_err(|e| RecycleError::Backend(error::sql(e, Effect::None)))?;
+        }
+        Ok(())
+    }
+}
+
+impl Db {
+    pub(crate) fn new(config: &PostgresConfig) -> Result<Self> {
+        let connector = Connector { server: config.server.clone(), allows_unsafe: config.allow_unsafe };
+        let (wait, connect) = (Some(config.acquire), Some(config.acquire));
+        let pool = Pool::builder(connector)
+            .max_size(config.connections as usize)
+            .timeouts(Timeouts { wait, create: connect, recycle: connect })
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|e| Error::unavailable("no pool of connections can be made").with_source(e))?;
+        let time = Mutex::new(Heard { clock: Duration::ZERO, at: Instant::now() });
+        Ok(Self {
+            pool,
+            sql: Sql::new(&config.schema),
+            deadline: config.deadline,
+            time,
+            stands_still: config.stands_still,
+            is_pooled: config.pooler == Pooler::Transaction,
+            is_closed: AtomicBool::new(false),
+        })
+    }
+
+    /// A moment for a decision.
+    pub(crate) fn moment(&self) -> Result<Moment> {
+        let at = Instant::now();
+        Ok(Moment { now: self.now()?, at: (!self.stands_still).then_some(at) })
+    }
+
+    /// The store's time: what the server said last and what elapsed since, so that it is never ahead (PR-22).
+    pub(crate) fn now(&self) -> Result<Timestamp> {
+        let millis = self.time().now(self.stands_still).as_millis();
+        Timestamp::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
+    }
+
+    /// Asks the server for its time.
+    pub(crate) async fn ask_time(&self) -> Result<()> {
+        let rows = self.any().read(|sql| &sql.clock, PgArguments::default()).await?;
+        let clock = rows.first().map_or(Ok(0), |row| int(row, 0))?;
+        self.heard(Duration::from_millis(clock));
+        Ok(())
+    }
+
+    /// Calls a function about a tenant that gives a number, or nothing.
+    pub(crate) async fn about(&self, tenant: &str, sql: impl FnOnce(&Sql) -> &Arc<str>) -> Result<u64> {
+        let mut with = PgArguments::default();
+        add(&mut with, tenant)?;
+        let rows = self.any().write(sql, with).await.map_err(|failed| failed.error)?;
+        Ok(rows.first().and_then(|row| int(row, 0).ok()).unwrap_or_default())
+    }
+
+    fn time(&self) -> MutexGuard<'_, Heard> {
+        self.time.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The server's clock was there a moment ago.
+    pub(crate) fn heard(&self, clock: Duration) {
+        *self.time() = Heard { clock, at: Instant::now() };
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.is_closed.load(Ordering::SeqCst) { Err(Error::closed()) } else { Ok(()) }
+    }
+
+    /// Takes no more calls. Whether it did before.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        self.pool.close();
+    }
+
+    async fn acquire(&self) -> Result<Object<Connector>> {
+        self.pool.get().await.map_err(|error| match error {
+            PoolError::Timeout(_) => Error::unavailable("no connection became free in time"),
+            PoolError::Backend(error) => error,
+            PoolError::Closed => Error::closed(),
+            error => Error::unavailable("no connection can be had").with_source(error),
+        })
+    }
+
+    /// One that is taken anew for each statement.
+    pub(crate) const fn any(&self) -> Connection<'_> {
+        Connection { db: self, on: On::Any }
+    }
+
+    /// That of a caller, in a transaction of theirs.
+    pub(crate) const fn of_caller<'a>(&'a self, connection: &'a mut PgConnection) -> Connection<'a> {
+        Connection { db: self, on: On::Caller(connection) }
+    }
+
+    /// One that everything runs on, in a transaction as of one moment.
+    pub(crate) async fn snapshot(&self) -> Result<Connection<'_>> {
+        self.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await
+    }
+
+    /// One that everything runs on, in a transaction.
+    pub(crate) async fn transaction(&self) -> Result<Connection<'_>> {
+        self.begin("BEGIN").await
+    }
+
+    /// The same while nobody else of the tenant has one like it.
+    pub(crate) async fn family(&self, tenant: &TenantId) -> Result<Connection<'_>> {
+        let mut connection = self.transaction().await?;
+        connection.hold_family(tenant).await?;
+        Ok(connection)
+    }
+
+    fn statement(&self, text: Arc<str>, with: PgArguments) -> Query<'static, Postgres, PgArguments> {
+        sqlx::query_with(AssertSqlSafe(text), with).persistent(!self.is_pooled)
+    }
+
+    /// Runs a statement in a transaction of its own.
+    async fn by_itself(
+        &self,
+        text: Arc<str>,
+        with: impl FnOnce() -> Result<PgArguments>,
+        effect: Effect,
+    ) -> Result<Vec<PgRow>, Failed> {
+        let mut connection = self.transaction().await?;
+        let answered = match connection.held() {
+            Some(held) => within(self.deadline, self.statement(text, with()?).fetch_all(held), Effect::None).await,
+            None => Ok(Vec::new()),
+        };
+        let ended = connection.finish(answered.is_ok() && effect == Effect::Perhaps).await;
+        let rows = answered?;
+        ended?;
+        Ok(rows)
+    }
+
+    async fn begin(&self, sql: &'static str) -> Result<Connection<'_>> {
+        let mut connection = Connection { db: self, on: On::Own(self.acquire().await?) };
+        connection.control(sql, Effect::None).await?;
+        Ok(connection)
+    }
+}
+
+/// Where statements run.
+#[derive(Debug)]
+pub(crate) struct Connection<'a> {
+    db: &'a Db,
+    on: On<'a>,
+}
+
+#[derive(Debug)]
+enum On<'a> {
+    /// Each on some connection.
+    Any,
+    /// All on one, in a transaction.
+    Own(Object<Connector>),
+    /// All on a caller's, in a transaction that the caller ends.
+    Caller(&'a mut PgConnection),
+}
+
+impl Connection<'_> {
+    pub(crate) fn heard(&self, clock: Duration) {
+        self.db.heard(clock);
+    }
+
+    /// Runs a statement that only reads.
+    pub(crate) async fn read(&mut self, sql: impl FnOnce(&Sql) -> &Arc<str>, with: PgArguments) -> Result<Vec<PgRow>> {
+        Box::pin(self.run(sql, || Ok(with), Effect::None)).await.map_err(|failed| failed.error)
+    }
+
+    /// Runs a statement that writes. Outside of a transaction nobody knows its effect if its answer is lost.
+    pub(crate) async fn write(
+        &mut self,
+        sql: impl FnOnce(&Sql) -> &Arc<str>,
+        with: PgArguments,
+    ) -> Result<Vec<PgRow>, Failed> {
+        self.write_at(sql, || Ok(with)).await
+    }
+
+    /// The same with arguments that are made just before it is sent.
+    pub(crate) async fn write_at(
+        &mut self,
+        sql: impl FnOnce(&Sql) -> &Arc<str>,
+        with: impl FnOnce() -> Result<PgArguments>,
+    ) -> Result<Vec<PgRow>, Failed> {
+        let effect = if self.is_transaction() { Effect::None } else { Effect::Perhaps };
+        if !matches!(self.on, On::Caller(_)) {
+            return Box::pin(self.run(sql, with, effect)).await;
+        }
+        // What fails takes nothing else of the caller's with it.
+        self.control("SAVEPOINT agentstore", effect).await?;
+        let answered = Box::pin(self.run(sql, with, effect)).await;
+        let is_usable = answered.as_ref().map_or_else(|failed| !failed.is_broken, |_| true);
+        match &answered {
+            Ok(_) => self.control("RELEASE SAVEPOINT agentstore", effect).await?,
+            Err(_) if is_usable => {
+                self.control("ROLLBACK TO SAVEPOINT agentstore; RELEASE SAVEPOINT agentstore", effect).await?;
+            }
+            Err(_) => {}
+        }
+        answered
+    }
+
+    async fn run(
+        &mut self,
+        sql: impl FnOnce(&Sql) -> &Arc<str>,
+        with: impl FnOnce() -> Result<PgArguments>,
+        effect: Effect,
+    ) -> Result<Vec<PgRow>, Failed> {
+        let (db, deadline) = (self.db, self.db.deadline);
+        let text = Arc::clone(sql(&db.sql));
+        if let Some(held) = self.held() {
+            return within(deadline, db.statement(text, with()?).fetch_all(held), effect).await;
+        }
+        if db.is_pooled {
+            return Box::pin(db.by_itself(text, with, effect)).await;
+        }
+        let mut connection = db.acquire().await?;
+        let answered = within(deadline, db.statement(text, with()?).fetch_all(&mut *connection), effect).await;
+        if answered.as_ref().is_err_and(|failed| failed.is_broken) {
+            drop(Object::take(connection));
+        }
+        answered
+    }
+
+    async fn control(&mut self, sql: &'static str, effect: Effect) -> Result<()> {
+        let deadline = self.db.deadline;
+        let Some(held) = self.held() else { return Ok(()) };
+        let done = within(deadline, sqlx::raw_sql(sql).execute(held), effect).await;
+        done.map(|_| ()).map_err(|failed| failed.error)
+    }
+
+    fn held(&mut self) -> Option<&mut PgConnection> {
+        match &mut self.on {
+            On::Any => None,
+            On::Own(held) => Some(held),
+            On::Caller(held) => Some(held),
+        }
+    }
+
+    /// Nobody else of the tenant changes parents, or deletes, until the transaction ends.
+    pub(crate) async fn hold_family(&mut self, tenant: &TenantId) -> Result<()> {
+        let mut with = PgArguments::default();
+        add(&mut with, tenant.as_str())?;
+        let rows = self.read(|sql| &sql.hold_family, with).await?;
+        self.heard(Duration::from_millis(rows.first().map_or(Ok(0), |row| int(row, 1))?));
+        Ok(())
+    }
+
+    pub(crate) const fn is_transaction(&self) -> bool {
+        !matches!(self.on, On::Any)
+    }
+
+    /// Whether nobody knows when, and whether, what is written is there.
+    pub(crate) const fn is_of_caller(&self) -> bool {
+        matches!(self.on, On::Caller(_))
+    }
+
+    /// Whether another statement can follow one that failed in this way.
+    pub(crate) const fn goes_on_after(&self, failed: &Failed) -> bool {
+        match self.on {
+            On::Any => true,
+            On::Own(_) => false,
+            // What clashed with others is for the caller to begin anew.
+            On::Caller(_) => failed.is_taken,
+        }
+    }
+
+    /// Ends the transaction: with what it wrote, or with nothing. That of a caller goes on.
+    pub(crate) async fn finish(mut self, with_all: bool) -> Result<()> {
+        if let On::Own(_) = self.on {
+            let (sql, effect) = if with_all { ("COMMIT", Effect::Perhaps) } else { ("ROLLBACK", Effect::None) };
+            self.control(sql, effect).await?;
+        }
+        // It is lent to others from now on.
+        drop(std::mem::replace(&mut self.on, On::Any));
+        Ok(())
+    }
+}
+
+/// A connection whose transaction did not end is not lent again.
+impl Drop for Connection<'_> {
+    fn drop(&mut self) {
+        if let On::Own(held) = std::mem::replace(&mut self.on, On::Any) {
+            drop(Object::take(held));
+        }
+    }
+}
+
+/// A statement that failed.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) error: Error,
+    /// Another try may do.
+    pub(crate) is_transient: bool,
+    /// A unique key was there already.
+    pub(crate) is_taken: bool,
+    is_broken: bool,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self { error, is_transient: false, is_taken: false, is_broken: false }
+    }
+}
+
+async fn within<T>(
+    deadline: Duration,
+    answer: impl Future<Output = Result<T, sqlx::Error>>,
+    effect: Effect,
+) -> Result<T, Failed> {
+    match tokio::time::timeout(deadline, answer).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(Failed {
+            is_transient: error::is_transient(&error),
+            is_taken: error::violated(&error).is_some(),
+            is_broken: error.as_database_error().is_none(),
+            error: error::sql(error, effect),
+        }),
+        Err(_) => Err(Failed { is_broken: true, ..Failed::from(error::late(effect)) }),
+    }
+}
+
+/// Gives a statement one more argument.
+pub(crate) fn add<'q, T: Encode<'q, Postgres> + Type<Postgres>>(to: &mut PgArguments, value: T) -> Result<()> {
+    use sqlx::Arguments as _;
+    to.add(value).map_err(|_| Error::invalid("value", "it cannot be sent to the server"))
+}
+
+/// Numbers of the contracts fit into those of the server.
+pub(crate) fn signed(number: u64) -> Result<i64> {
+    i64::try_from(number).map_err(|_| Error::invalid("number", "it is larger than the server can keep"))
+}
+
+pub(crate) fn unsigned(number: i64) -> Result<u64> {
+    u64::try_from(number).map_err(|_| corrupt("a number below 0"))
+}

@@ -1,0 +1,242 @@
+//! Making a decision: what is known is judged by a rule of core, what is missing is loaded, what was decided is written
+//! if it is still true. In the ordinary case only the write goes to the server.
+
+use std::sync::Arc;
+
+use store_core::{
+    Error, Result, ThreadId,
+    commit::{Plan, Setting},
+    event::EventPlan,
+    pending::QueuePlan,
+    thread::{IdRecord, StoredThread},
+};
+
+use crate::{
+    db::Connection,
+    facts::{self, Facts, Ids, Look, MailboxLook, OutboxLook},
+    tenant::Tenant,
+    write::{Batch, Written},
+};
+
+/// How often a decision is made again because others wrote meanwhile.
+const ROUNDS: usize = 64;
+/// How often a deadlock or a clash of transactions is tried again (PO-12).
+const TRIES: usize = 5;
+
+/// What a rule says.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
+pub(crate) enum Decided<T> {
+    /// Nothing is to be written.
+    Answer(T),
+    /// This is to be written before the answer is given.
+    Write { batch: Batch, after: After, answer: T },
+}
+
+/// What is known of the thread once it is written.
+#[derive(Debug)]
+pub(crate) enum After {
+    Commit(Box<Plan>),
+    Queue(Box<QueuePlan>),
+    Thread(Option<Box<StoredThread>>, IdRecord),
+    Events(Box<EventPlan>, Option<IdRecord>),
+    Nothing,
+}
+
+/// Decides about a thread. `first` is what the rule most likely needs: it is looked at together with the thread.
+pub(crate) async fn decide<T: Send>(
+    tenant: &Tenant,
+    id: &ThreadId,
+    first: Look,
+    rule: impl Fn(&Facts, Setting<'_>) -> Result<Decided<T>> + Send + Sync,
+) -> Result<T> {
+    let slot = tenant.slot(id);
+    let mut facts = slot.lock().await;
+    let answer = Deciding { tenant, connection: tenant.db().any(), first, locks: false }.run(&mut facts, &rule).await;
+    if answer.is_err() {
+        // What is known may be from before a write of which nobody knows.
+        facts.forget();
+    }
+    answer
+}
+
+/// Decides about something that is of no thread, and that nobody else decides about meanwhile. As long as a decision
+/// has no answer, the next one is made in the same transaction.
+pub(crate) async fn decide_locked<T: Send>(
+    tenant: &Tenant,
+    first: Look,
+    rule: impl Fn(&Facts, Setting<'_>) -> Result<Decided<Option<T>>> + Send + Sync,
+) -> Result<T> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let connection = tenant.db().transaction().await?;
+        let mut deciding = Deciding { tenant, connection, first: first.clone(), locks: true };
+        let answer = loop {
+            let mut facts = Facts::new(Arc::clone(&tenant.fixed), None);
+            match deciding.run(&mut facts, &rule).await {
+                Ok(None) => {}
+                Ok(Some(answer)) => break Ok(answer),
+                Err(error) => break Err(error),
+            }
+        };
+        let ended = deciding.connection.finish(answer.is_ok()).await;
+        match answer {
+            Err(error) if error.is_retryable() && tries < TRIES => {}
+            answer => return ended.and(answer),
+        }
+    }
+}
+
+/// Decides about something that is of no thread.
+pub(crate) async fn decide_alone<T: Send>(
+    tenant: &Tenant,
+    first: Look,
+    rule: impl Fn(&Facts, Setting<'_>) -> Result<Decided<T>> + Send + Sync,
+) -> Result<T> {
+    let mut facts = Facts::new(Arc::clone(&tenant.fixed), None);
+    Deciding { tenant, connection: tenant.db().any(), first, locks: false }.run(&mut facts, &rule).await
+}
+
+/// The same while nobody else changes parents in the tenant, or deletes in it (PR-12).
+pub(crate) async fn decide_in_family<T: Send>(
+    tenant: &Tenant,
+    id: &ThreadId,
+    first: Look,
+    rule: impl Fn(&Facts, Setting<'_>) -> Result<Decided<T>> + Send + Sync,
+) -> Result<T> {
+    let slot = tenant.slot(id);
+    let mut facts = slot.lock().await;
+    facts.forget();
+    let connection = tenant.db().family(&tenant.fixed.tenant).await?;
+    let mut deciding = Deciding { tenant, connection, first, locks: false };
+    let answer = deciding.run(&mut facts, &rule).await;
+    let ended = deciding.connection.finish(answer.is_ok()).await;
+    if answer.is_err() || ended.is_err() {
+        facts.forget();
+    }
+    ended.and(answer)
+}
+
+/// Decides about a thread inside of a caller's transaction. What is known is what that sees, and is known to no other
+/// call: it may be rolled back.
+pub(crate) async fn decide_inside<T: Send>(
+    tenant: &Tenant,
+    id: &ThreadId,
+    connection: Connection<'_>,
+    first: Look,
+    rule: impl Fn(&Facts, Setting<'_>) -> Result<Decided<T>> + Send + Sync,
+) -> Result<T> {
+    let mut facts = Facts::new(Arc::clone(&tenant.fixed), Some(id.clone()));
+    Deciding { tenant, connection, first, locks: false }.run(&mut facts, &rule).await
+}
+
+struct Deciding<'a> {
+    tenant: &'a Tenant,
+    connection: Connection<'a>,
+    first: Look,
+    /// Whether what is looked at is locked until the transaction ends.
+    locks: bool,
+}
+
+impl Deciding<'_> {
+    async fn run<T: Send>(
+        &mut self,
+        facts: &mut Facts,
+        rule: &(impl Fn(&Facts, Setting<'_>) -> Result<Decided<T>> + Send + Sync),
+    ) -> Result<T> {
+        facts.begin();
+        let (mut tries, mut rounds) = (0, 0);
+        loop {
+            if facts.row.is_none() && !facts.is_fresh {
+                self.look_anew(facts).await?;
+            }
+            facts.made.rewind();
+            let made = Arc::clone(&facts.made);
+            let ids = Ids { made: &made, source: &*self.tenant.common.config.ids };
+            let moment = self.tenant.db().moment()?;
+            let decided = rule(facts, Setting::new(moment.now, &self.tenant.common.config.limits, &ids));
+            if let Some(missing) = facts.take_missing() {
+                self.look(facts, missing).await?;
+                continue;
+            }
+            // An answer or a refusal counts only if nothing of it may be old.
+            let (batch, after, answer) = match decided {
+                Ok(Decided::Write { batch, answer, .. }) if batch.is_empty() && facts.is_certain() => {
+                    return Ok(answer);
+                }
+                // Nothing refuses an input whose id is that of an entry.
+                Ok(Decided::Write { after: After::Queue(_), .. }) if facts.has_assumed() => {
+                    facts.forget();
+                    continue;
+                }
+                Ok(Decided::Write { batch, after, answer }) => (batch, after, answer),
+                Ok(Decided::Answer(_)) | Err(_) if !facts.is_certain() => {
+                    facts.forget();
+                    continue;
+                }
+                Ok(Decided::Answer(answer)) => return Ok(answer),
+                Err(error) => return Err(error),
+            };
+            match batch.write(&mut self.connection, &self.tenant.fixed.tenant, moment).await {
+                Ok(Written::Done(threads)) => {
+                    let (stamp, log) = threads.first().copied().unwrap_or_default();
+                    facts.wrote((stamp, log), after);
+                    if !self.connection.is_of_caller() {
+                        self.tenant.tell(batch.scopes_written());
+                        self.tenant.ring(batch.claimable_from());
+                    }
+                    return Ok(answer);
+                }
+                Ok(Written::Stale(..)) if rounds >= ROUNDS => {
+                    return Err(Error::unavailable("others wrote to the thread at the same time, again and again"));
+                }
+                Ok(Written::Stale(mut rows, keys)) => {
+                    rounds += 1;
+                    match rows.pop() {
+                        Some(row) => facts.renew(row, keys),
+                        None => facts.forget(),
+                    }
+                }
+                Ok(Written::Scopes(scopes)) => facts.renew_scopes(scopes),
+                Ok(Written::Others) if rounds < ROUNDS => {
+                    rounds += 1;
+                    facts.forget();
+                }
+                Ok(Written::Others) => return Err(Error::unavailable("others wrote to the same rows again and again")),
+                Ok(Written::Late) => {}
+                Err(failed) if !self.connection.goes_on_after(&failed) => return Err(failed.error),
+                // Something that was taken as absent is there.
+                Err(failed) if failed.is_taken && !facts.is_certain() => facts.forget(),
+                Err(failed) if (failed.is_taken || failed.is_transient) && tries < TRIES => {
+                    tries += 1;
+                    facts.forget();
+                }
+                Err(failed) => return Err(failed.error),
+            }
+        }
+    }
+
+    async fn look_anew(&mut self, facts: &mut Facts) -> Result<()> {
+        facts.forget();
+        facts.is_fresh = true;
+        let is_of_thread = facts.id.is_some();
+        let look = Look { thread: is_of_thread, head: is_of_thread, ..self.first.clone() };
+        self.look(facts, look).await
+    }
+
+    async fn look(&mut self, facts: &mut Facts, mut look: Look) -> Result<()> {
+        let (outbox, mailbox) = (std::mem::take(&mut look.outbox), std::mem::take(&mut look.mailbox));
+        let is_elsewhere = outbox != OutboxLook::default() || mailbox != MailboxLook::default();
+        if look != Look::default() || !is_elsewhere {
+            facts::look(&mut self.connection, facts, look).await?;
+        }
+        if outbox != OutboxLook::default() {
+            facts::look_outbox(&mut self.connection, facts, outbox, self.locks).await?;
+        }
+        if mailbox != MailboxLook::default() {
+            facts::look_mailbox(&mut self.connection, facts, mailbox, self.locks).await?;
+        }
+        Ok(())
+    }
+}

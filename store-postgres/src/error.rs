@@ -1,0 +1,97 @@
+//! Maps what the driver and the server say to the errors of the contracts.
+
+use sqlx::Error as SqlError;
+use store_core::{Detail, Error};
+
+/// What a failed statement can have done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Nothing: it only read, or the server had not been asked to commit.
+    None,
+    /// All or nothing, nobody knows which, if the answer was lost.
+    Perhaps,
+}
+
+/// Whether the whole call is worth another try at once (PO-12).
+pub(crate) fn is_transient(error: &SqlError) -> bool {
+    matches!(code(error).as_deref(), Some("40001" | "40P01"))
+}
+
+/// The name of the constraint that refused a row.
+pub(crate) fn violated(error: &SqlError) -> Option<&str> {
+    error.as_database_error().filter(|error| error.is_unique_violation())?.constraint()
+}
+
+/// The error of a statement; the driver's error is kept as its source.
+pub(crate) fn sql(error: SqlError, effect: Effect) -> Error {
+    let detail = match &error {
+        SqlError::PoolTimedOut => unavailable("no connection became free in time"),
+        SqlError::PoolClosed => Detail::Closed,
+        SqlError::Tls(_) => unavailable("the connection to the server cannot be secured"),
+        SqlError::Configuration(_) => unavailable("the server cannot be connected to as it is configured"),
+        SqlError::Database(_) => return refused(error, effect),
+        SqlError::ColumnDecode { .. }
+        | SqlError::Decode(_)
+        | SqlError::ColumnNotFound(_)
+        | SqlError::ColumnIndexOutOfBounds { .. }
+        | SqlError::TypeNotFound { .. }
+        | SqlError::RowNotFound => Detail::Corrupt { location: "a row has another shape than was written".to_owned() },
+        _ if effect == Effect::Perhaps => Detail::CommitUnknown { key: None },
+        _ => unavailable("the connection to the server broke"),
+    };
+    Error::new(detail).with_source(error)
+}
+
+/// No connection could be made.
+pub(crate) fn connecting(error: SqlError) -> Error {
+    match &error {
+        SqlError::Io(_) => Error::unavailable("the server cannot be reached").with_source(error),
+        _ => sql(error, Effect::None),
+    }
+}
+
+/// What the server said. A statement that it refused did nothing.
+fn refused(error: SqlError, effect: Effect) -> Error {
+    let code = code(&error).unwrap_or_default();
+    let detail = match code.as_str() {
+        "53100" => Detail::StorageFull,
+        "53300" => unavailable("the server has no connection left"),
+        "42P01" | "3F000" | "42883" | "42703" => Detail::SchemaMismatch {
+            found: "a schema that lacks a part".to_owned(),
+            supported: "one that `agentstore migrate` makes".to_owned(),
+        },
+        "42501" => unavailable("the server's user may not do this"),
+        "28P01" | "28000" => unavailable("the server refuses the user or the password"),
+        "3D000" => unavailable("the database does not exist"),
+        "25006" => unavailable("the server is a standby, or read-only"),
+        "40001" | "40P01" => unavailable("others wrote at the same time, again and again"),
+        "57014" => unavailable("the server took too long"),
+        // It goes down: whether it committed before is not said.
+        _ if code.starts_with("57P") && effect == Effect::Perhaps => Detail::CommitUnknown { key: None },
+        _ if code.starts_with("57P") => unavailable("the server goes down, or comes up"),
+        "XX001" | "XX002" => Detail::Corrupt { location: "the server found damaged data".to_owned() },
+        _ => unavailable(&format!("the server refuses with the code {code}")),
+    };
+    Error::new(detail).with_source(error)
+}
+
+fn unavailable(reason: &str) -> Detail {
+    Detail::Unavailable { reason: reason.to_owned() }
+}
+
+fn code(error: &SqlError) -> Option<String> {
+    error.as_database_error()?.code().map(std::borrow::Cow::into_owned)
+}
+
+/// The server did not answer in time.
+pub(crate) fn late(effect: Effect) -> Error {
+    match effect {
+        Effect::None => Error::unavailable("the server did not answer in time"),
+        Effect::Perhaps => Error::commit_unknown(None),
+    }
+}
+
+/// What a row says is not what was written.
+pub(crate) fn corrupt(what: impl std::fmt::Display) -> Error {
+    Error::corrupt(what.to_string())
+}

@@ -1,0 +1,402 @@
+//! Events: appending, reading, following, trimming.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use futures_util::stream;
+use sqlx::postgres::{PgArguments, PgRow};
+use store_core::{
+    AppendEvents, AppendedEvents, Direction, Error, Event, EventFilter, EventId, EventQuery, EventReader,
+    EventRetention, EventSubscriber, EventWriter, Page, PageBuilder, Position, Result, Scope, ScopeInfo, Subscribe,
+    Subscription, TrimRequest, Trimmed,
+    commit::{CommitView, Setting},
+    event::{self, Appending, EventKeyRecord, EventView, ScopeState, StoredEvent},
+    flight::About,
+    length,
+};
+use tokio::sync::watch;
+
+use crate::{
+    db::{Connection, add, signed},
+    decide::{After, Decided, decide, decide_alone},
+    facts::{self, Facts, Look, decode, scope_key},
+    pages::{int, number, optional, text},
+    tenant::Tenant,
+    write::Batch,
+};
+
+/// Events that a subscriber takes in one go.
+const BATCH: u64 = 256;
+/// How many are read in one go for a page.
+const CHUNK: u64 = 256;
+/// How long a subscriber waits before it looks for what nobody told it of.
+const POLL: Duration = Duration::from_secs(1);
+
+/// The events of a tenant.
+#[derive(Debug, Clone)]
+pub(crate) struct PostgresEvents {
+    tenant: Arc<Tenant>,
+}
+
+impl PostgresEvents {
+    pub(crate) const fn new(tenant: Arc<Tenant>) -> Self {
+        Self { tenant }
+    }
+}
+
+/// What an append looks at.
+pub(crate) fn of_events(request: Option<&AppendEvents>) -> Look {
+    let Some(request) = request else { return Look::default() };
+    let key = request.writer.clone().zip(request.key.clone());
+    Look {
+        scopes: request.drafts.iter().flat_map(|draft| draft.scopes.iter().cloned()).collect(),
+        event_keys: key.into_iter().collect(),
+        ..Look::default()
+    }
+}
+
+/// What a call about a scope comes after: a run may be of any thread.
+fn about(scope: &Scope) -> About {
+    match scope {
+        Scope::Thread(thread) => Some(thread.clone()),
+        Scope::Run(_) => None,
+    }
+}
+
+#[async_trait]
+impl EventWriter for PostgresEvents {
+    async fn append_events(&self, request: AppendEvents) -> Result<AppendedEvents> {
+        let fenced = event::fenced_thread(&request)?;
+        let mut scopes = request.drafts.iter().flat_map(|draft| &draft.scopes);
+        let thread = scopes.find_map(about);
+        let is_about_one = request.drafts.iter().flat_map(|draft| &draft.scopes).all(|scope| about(scope) == thread);
+        let about = thread.clone().filter(|_| is_about_one);
+        let call = |tenant: Arc<Tenant>| async move {
+            let first = of_events(Some(&request));
+            match (fenced, thread) {
+                (Some(thread), _) => {
+                    let rule = |facts: &Facts, setting: Setting<'_>| append_fenced(facts, &request, setting);
+                    decide(&tenant, &thread, first, rule).await
+                }
+                (None, Some(thread)) => {
+                    let rule = |facts: &Facts, setting: Setting<'_>| append(facts, &request, setting);
+                    decide(&tenant, &thread, first, rule).await
+                }
+                (None, None) => {
+                    let rule = |facts: &Facts, setting: Setting<'_>| append(facts, &request, setting);
+                    decide_alone(&tenant, first, rule).await
+                }
+            }
+        };
+        self.tenant.write(about, call).await
+    }
+}
+
+fn append(facts: &Facts, request: &AppendEvents, setting: Setting<'_>) -> Result<Decided<AppendedEvents>> {
+    let change = event::append(facts, request, setting, Appending::default())?;
+    let Some(plan) = change.plan else { return Ok(Decided::Answer(change.answer)) };
+    let mut batch = Batch::default();
+    batch.events(facts, &plan);
+    Ok(Decided::Write { batch, after: After::Events(Box::new(plan), None), answer: change.answer })
+}
+
+/// Under a claim: the highest claim number of the thread's id is remembered in the same step.
+fn append_fenced(facts: &Facts, request: &AppendEvents, setting: Setting<'_>) -> Result<Decided<AppendedEvents>> {
+    let (thread, mut id) = (facts.thread()?, facts.id_record()?);
+    let how = Appending { id: Some(&mut id), claims: facts.claims(), ..Appending::default() };
+    let change = event::append(facts, request, setting, how)?;
+    let Some(plan) = change.plan else { return Ok(Decided::Answer(change.answer)) };
+    let mut batch = Batch::default();
+    if let (Some(name), Some(row)) = (&facts.id, &facts.row) {
+        batch.thread(name, row, (thread, id.clone()));
+        batch.guard_claims(facts, name)?;
+    }
+    batch.events(facts, &plan);
+    Ok(Decided::Write { batch, after: After::Events(Box::new(plan), Some(id)), answer: change.answer })
+}
+
+fn arguments(tenant: &Tenant, scope: &Scope) -> Result<PgArguments> {
+    let mut with = PgArguments::default();
+    add(&mut with, tenant.fixed.tenant.as_str())?;
+    let (kind, id) = scope_key(scope);
+    add(&mut with, kind)?;
+    add(&mut with, id)?;
+    Ok(with)
+}
+
+fn sealer(tenant: &Tenant) -> (&store_core::TenantId, &store_core::CursorKey) {
+    (&tenant.fixed.tenant, &tenant.fixed.cursors)
+}
+
+#[async_trait]
+impl EventReader for PostgresEvents {
+    async fn load_event(&self, id: &EventId) -> Result<Option<Event>> {
+        let id = id.clone();
+        let call = |tenant: Arc<Tenant>| async move {
+            let mut with = PgArguments::default();
+            add(&mut with, tenant.fixed.tenant.as_str())?;
+            add(&mut with, id.as_str())?;
+            let rows = tenant.db().any().read(|sql| &sql.load_event, with).await?;
+            let stored = rows.first().map(|row| facts::event(&text(row, 2)?, number(row, 0)?, number(row, 1)?));
+            Ok(stored.transpose()?.map(|stored| event::seal(&stored, sealer(&tenant))))
+        };
+        self.tenant.read(None, call).await
+    }
+
+    async fn list_events(&self, query: EventQuery) -> Result<Page<Event>> {
+        let call = |tenant: Arc<Tenant>| async move {
+            let mut page = PageBuilder::new(query.page.checked_limit()?);
+            let after = event::place(&query.scope, query.page.cursor.as_ref(), sealer(&tenant))?;
+            let mut connection = tenant.db().snapshot().await?;
+            let mut walk = Walk { scope: &query.scope, after, direction: query.direction };
+            let mut chunk = length(query.page.checked_limit()? + 1).min(CHUNK);
+            let mut is_first = true;
+            'all: loop {
+                let (state, found) = walk.next(&tenant, &mut connection, chunk).await?;
+                if let Some(after) = after.filter(|_| std::mem::take(&mut is_first)) {
+                    event::check_cursor(&state, after)?;
+                }
+                let is_last = length(found.len()) < chunk;
+                for (seq, bytes, stored) in found {
+                    let item = query.filter.admits(&stored.event).then_some(stored);
+                    if !page.offer(Position::new(seq, ""), bytes, item) {
+                        break 'all;
+                    }
+                }
+                if is_last {
+                    break;
+                }
+                chunk = CHUNK;
+            }
+            connection.finish(true).await?;
+            let page = page.finish(|at| event::cursor(&query.scope, at.rank, sealer(&tenant)));
+            Ok(page.map(|stored| event::seal(&stored, sealer(&tenant))))
+        };
+        self.tenant.read(None, call).await
+    }
+
+    async fn count_events(&self, scope: &Scope, filter: &EventFilter) -> Result<u64> {
+        let (scope, filter) = (scope.clone(), filter.clone());
+        let call = |tenant: Arc<Tenant>| async move {
+            if filter == EventFilter::default() {
+                let state = state(&tenant, &mut tenant.db().any(), &scope).await?;
+                return Ok(state.count - state.floor);
+            }
+            let mut connection = tenant.db().snapshot().await?;
+            let mut walk = Walk { scope: &scope, after: None, direction: Direction::Forward };
+            let mut count = 0;
+            loop {
+                let (_, found) = walk.next(&tenant, &mut connection, CHUNK).await?;
+                count += length(found.iter().filter(|(.., stored)| filter.admits(&stored.event)).count());
+                if length(found.len()) < CHUNK {
+                    break;
+                }
+            }
+            connection.finish(true).await?;
+            Ok(count)
+        };
+        self.tenant.read(None, call).await
+    }
+
+    async fn load_scope(&self, scope: &Scope) -> Result<ScopeInfo> {
+        let scope = scope.clone();
+        let call = |tenant: Arc<Tenant>| async move {
+            let state = state(&tenant, &mut tenant.db().any(), &scope).await?;
+            let last = (state.count > 0).then(|| event::cursor(&scope, state.count, sealer(&tenant)));
+            Ok(ScopeInfo::new(state.count, state.floor, last))
+        };
+        self.tenant.read(None, call).await
+    }
+}
+
+async fn state(tenant: &Tenant, connection: &mut Connection<'_>, scope: &Scope) -> Result<ScopeState> {
+    let rows = connection.read(|sql| &sql.load_scope, arguments(tenant, scope)?).await?;
+    let state = rows.first().map(|row| decode::<ScopeState>("scope", &text(row, 0)?)).transpose()?;
+    Ok(state.unwrap_or_default())
+}
+
+type Found = Vec<(u64, u64, StoredEvent)>;
+
+/// A walk over the events of a scope.
+struct Walk<'a> {
+    scope: &'a Scope,
+    after: Option<u64>,
+    direction: Direction,
+}
+
+impl Walk<'_> {
+    /// The scope, and the next events with their places and how large they are.
+    async fn next(
+        &mut self,
+        tenant: &Tenant,
+        connection: &mut Connection<'_>,
+        chunk: u64,
+    ) -> Result<(ScopeState, Found)> {
+        let is_forward = self.direction == Direction::Forward;
+        let end = if is_forward { 0 } else { i64::MAX };
+        let (kind, id) = scope_key(self.scope);
+        let mut with = PgArguments::default();
+        add(&mut with, tenant.fixed.tenant.as_str())?;
+        add(&mut with, id)?;
+        add(&mut with, self.after.map_or(Ok(end), signed)?)?;
+        add(&mut with, signed(chunk)?)?;
+        let rows = connection.read(|sql| sql.lists.events(kind == "run", is_forward), with).await?;
+        let Some(first) = rows.first() else { return Ok((ScopeState::default(), Vec::new())) };
+        let state = decode::<ScopeState>("scope", &text(first, 0)?)?;
+        let found = rows.iter().filter_map(|row| found(row).transpose()).collect::<Result<Found>>()?;
+        self.after = found.last().map(|(seq, ..)| *seq).or(self.after);
+        Ok((state, found))
+    }
+}
+
+fn found(row: &PgRow) -> Result<Option<(u64, u64, StoredEvent)>> {
+    if optional::<i64>(row, 1)?.is_none() {
+        return Ok(None);
+    }
+    let record = text(row, 4)?;
+    let stored = facts::event(&record, number(row, 2)?, number(row, 3)?)?;
+    Ok(Some((int(row, 1)?, length(record.len()), stored)))
+}
+
+#[async_trait]
+impl EventSubscriber for PostgresEvents {
+    async fn subscribe(&self, request: Subscribe) -> Result<Subscription> {
+        let Subscribe { scope, start, filter, .. } = request;
+        // Whatever comes from here on is told.
+        let changed = self.tenant.follow(&scope);
+        let of = scope.clone();
+        let call = |tenant: Arc<Tenant>| async move { state(&tenant, &mut tenant.db().any(), &of).await };
+        let state = self.tenant.read(None, call).await?;
+        let after = event::start(&state, &scope, &start, sealer(&self.tenant))?;
+        let started_after = (after > 0).then(|| event::cursor(&scope, after, sealer(&self.tenant)));
+        let tenant = Arc::clone(&self.tenant);
+        let follower = Follower { tenant, scope, filter, after, found: VecDeque::new(), changed };
+        let events = stream::unfold(Some(follower), async |follower| {
+            let mut follower = follower?;
+            match follower.next().await {
+                Ok(event) => Some((Ok(event), Some(follower))),
+                Err(error) => Some((Err(error), None)),
+            }
+        });
+        Ok(Subscription::new(started_after, Box::pin(events)))
+    }
+}
+
+/// Where a subscription is.
+struct Follower {
+    tenant: Arc<Tenant>,
+    scope: Scope,
+    filter: EventFilter,
+    after: u64,
+    found: VecDeque<Event>,
+    changed: watch::Receiver<()>,
+}
+
+impl Follower {
+    async fn next(&mut self) -> Result<Event> {
+        loop {
+            if let Some(event) = self.found.pop_front() {
+                return Ok(event);
+            }
+            self.changed.mark_unchanged();
+            if !self.take().await? {
+                // Who ended it has closed the tenant; who writes from another process may not be heard.
+                if let Ok(Err(_)) = tokio::time::timeout(POLL, self.changed.changed()).await {
+                    return Err(Error::closed());
+                }
+            }
+        }
+    }
+
+    /// Takes the next events; whether there were any.
+    async fn take(&mut self) -> Result<bool> {
+        let (scope, after) = (self.scope.clone(), self.after);
+        let call = |tenant: Arc<Tenant>| async move {
+            let mut walk = Walk { scope: &scope, after: Some(after), direction: Direction::Forward };
+            walk.next(&tenant, &mut tenant.db().any(), BATCH).await
+        };
+        let (state, found) = self.tenant.read(None, call).await?;
+        event::check_cursor(&state, self.after)?;
+        let before = self.after;
+        for (seq, _, stored) in found {
+            self.after = seq;
+            if self.filter.admits(&stored.event) {
+                self.found.push_back(event::seal(&stored, sealer(&self.tenant)));
+            }
+        }
+        Ok(self.after > before)
+    }
+}
+
+#[async_trait]
+impl EventRetention for PostgresEvents {
+    async fn trim_events(&self, request: TrimRequest) -> Result<Trimmed> {
+        let about = about(&request.scope);
+        let call = |tenant: Arc<Tenant>| async move {
+            let trimmed = trim(&tenant, &request).await?;
+            if !request.dry_run {
+                while sweep(&tenant, &request.scope).await? {}
+            }
+            Ok(trimmed)
+        };
+        self.tenant.write(about, call).await
+    }
+}
+
+/// Raises the floor of a scope: what is below it is gone for every reader.
+async fn trim(tenant: &Tenant, request: &TrimRequest) -> Result<Trimmed> {
+    let TrimRequest { scope, before, dry_run, .. } = request;
+    let mut connection = tenant.db().snapshot().await?;
+    let mut walk = Walk { scope, after: None, direction: Direction::Forward };
+    let mut oldest: Vec<Event> = Vec::new();
+    let (state, floor) = loop {
+        let (state, found) = walk.next(tenant, &mut connection, CHUNK).await?;
+        let is_last = length(found.len()) < CHUNK;
+        oldest.extend(found.into_iter().map(|(.., stored)| stored.event));
+        let floor = event::trim_up_to(&state, scope, before, sealer(tenant), oldest.iter().cloned().map(Ok))?;
+        // As long as all that was read goes, there may be more.
+        if is_last || floor < state.floor + length(oldest.len()) {
+            break (state, floor);
+        }
+    };
+    connection.finish(true).await?;
+    let trimmed = Trimmed::new(floor - state.floor, floor);
+    if floor > state.floor && !dry_run {
+        let first = Look { scopes: [scope.clone()].into(), ..Look::default() };
+        let rule = |facts: &Facts, _: Setting<'_>| {
+            let before = facts.scope(scope)?;
+            if before.floor >= floor {
+                return Ok(Decided::Answer(()));
+            }
+            let mut batch = Batch::default();
+            batch.scope(scope, before.clone(), before.trimmed(floor));
+            Ok(Decided::Write { batch, after: After::Nothing, answer: () })
+        };
+        decide_alone(tenant, first, rule).await?;
+    }
+    Ok(trimmed)
+}
+
+/// Removes some of what is trimmed; whether there may be more.
+async fn sweep(tenant: &Tenant, scope: &Scope) -> Result<bool> {
+    let mut connection = tenant.db().any();
+    let rows = connection.write(|sql| &sql.sweep, arguments(tenant, scope)?).await.map_err(|failed| failed.error)?;
+    for row in &rows {
+        let (Some(writer), Some(key)) = (optional::<String>(row, 1)?, optional::<String>(row, 2)?) else { continue };
+        let named = || -> Result<PgArguments> {
+            let mut with = PgArguments::default();
+            add(&mut with, tenant.fixed.tenant.as_str())?;
+            add(&mut with, writer.as_str())?;
+            add(&mut with, key.as_str())?;
+            Ok(with)
+        };
+        let found = connection.read(|sql| &sql.event_key, named()?).await?;
+        let Some(found) = found.first() else { continue };
+        let record = decode::<EventKeyRecord>("event key", &text(found, 0)?)?;
+        let has_event = optional::<bool>(found, 1)?.unwrap_or_default();
+        if !event::is_remembered(&record, has_event, tenant.db().now()?) {
+            connection.write(|sql| &sql.forget_event_key, named()?).await.map_err(|failed| failed.error)?;
+        }
+    }
+    Ok(!rows.is_empty())
+}

@@ -1,0 +1,203 @@
+//! Loading what is missing, in one statement.
+
+use std::time::Duration;
+
+use sqlx::{
+    Row as _,
+    postgres::{PgArguments, PgRow},
+};
+use store_core::{
+    Error, Event, Json, Result, Run, Scope,
+    codec::{Codec, DecodeError},
+    commit::KeyRecord,
+    event::{EventKeyRecord, ScopeState, StoredEvent},
+    log::{Marks, Node},
+    pending::{DecisionRecord, PendingInput, StoredInput},
+    thread::{IdRecord, StoredThread},
+};
+
+use super::{Facts, KnownMarks, Look, Row, implied};
+use crate::{
+    db::{Connection, add, signed, unsigned},
+    error::corrupt,
+};
+
+/// Looks at what is missing, and takes it into the facts. What was known of the thread before stays only if
+/// nobody wrote to it since.
+pub(crate) async fn look(connection: &mut Connection<'_>, facts: &mut Facts, look: Look) -> Result<()> {
+    let arguments = arguments(facts, &look)?;
+    let rows = connection.read(|sql| &sql.look, arguments).await?;
+    let found: Vec<Found> = rows.iter().map(Found::of).collect::<Result<_>>()?;
+    for clock in found.iter().filter(|found| found.kind == "clock") {
+        connection.heard(Duration::from_millis(unsigned(clock.i.unwrap_or_default())?));
+    }
+    if facts.id.is_some() {
+        let row = found.iter().find(|found| found.kind == "thread").map(Found::row).transpose()?.unwrap_or_default();
+        if facts.row.as_ref().is_some_and(|known| known.stamp != row.stamp) {
+            facts.forget();
+        }
+        facts.row = Some(row);
+    }
+    absent(facts, &look);
+    found.iter().try_for_each(|found| found.take(facts, &look))
+}
+
+fn arguments(facts: &Facts, look: &Look) -> Result<PgArguments> {
+    fn texts(of: impl IntoIterator<Item = impl ToString>) -> Vec<String> {
+        of.into_iter().map(|text| text.to_string()).collect()
+    }
+    fn numbers<'a>(of: impl IntoIterator<Item = &'a u64>) -> Result<Vec<i64>> {
+        of.into_iter().map(|number| signed(*number)).collect()
+    }
+    let mut arguments = PgArguments::default();
+    let all = &mut arguments;
+    add(all, facts.fixed.tenant.as_str())?;
+    add(all, facts.id.as_ref().map(store_core::ThreadId::as_str))?;
+    add(all, look.head)?;
+    add(all, texts(&look.threads))?;
+    add(all, texts(&look.lineage))?;
+    add(all, texts(&look.runs))?;
+    add(all, texts(&look.keys))?;
+    add(all, texts(&look.entries))?;
+    add(all, numbers(&look.paths)?)?;
+    add(all, numbers(&look.marks)?)?;
+    add(all, look.names.iter().map(|name| name.as_bytes()).collect::<Vec<_>>())?;
+    add(all, look.states.iter().map(|key| key.as_bytes()).collect::<Vec<_>>())?;
+    add(all, texts(&look.inputs))?;
+    add(all, look.queue)?;
+    add(all, texts(look.decisions.iter().map(|(run, _)| run)))?;
+    add(all, look.decisions.iter().map(|(_, ticket)| ticket.as_bytes()).collect::<Vec<_>>())?;
+    add(all, look.scopes.iter().map(|scope| scope_key(scope).0).collect::<Vec<_>>())?;
+    add(all, look.scopes.iter().map(|scope| scope_key(scope).1).collect::<Vec<_>>())?;
+    add(all, texts(&look.events))?;
+    add(all, texts(look.event_keys.iter().map(|(writer, _)| writer)))?;
+    add(all, texts(look.event_keys.iter().map(|(_, key)| key)))?;
+    Ok(arguments)
+}
+
+/// How the name of a scope is written.
+pub(crate) fn scope_key(scope: &Scope) -> (&'static str, &str) {
+    match scope {
+        Scope::Thread(id) => ("thread", id.as_str()),
+        Scope::Run(id) => ("run", id.as_str()),
+    }
+}
+
+/// An event with its places; 0 for none.
+pub(crate) fn event(record: &str, thread_seq: i64, run_seq: i64) -> Result<StoredEvent> {
+    let place = |seq: i64| (seq > 0).then(|| unsigned(seq)).transpose();
+    Ok(StoredEvent::new(decode::<Event>("event", record)?, place(thread_seq)?, place(run_seq)?))
+}
+
+/// What was looked at is absent unless it was found.
+fn absent(facts: &mut Facts, look: &Look) {
+    facts.threads.extend(look.threads.iter().map(|id| (id.clone(), false)));
+    facts.lineages.extend(look.lineage.iter().map(|id| (id.clone(), Vec::new())));
+    facts.runs.extend(look.runs.iter().map(|id| (id.clone(), None)));
+    facts.keys.extend(look.keys.iter().map(|key| (key.clone(), None)));
+    facts.entries.extend(look.entries.iter().map(|id| (id.clone(), None)));
+    facts.names.extend(look.names.iter().map(|name| (name.clone(), None)));
+    facts.states.extend(look.states.iter().map(|key| (key.clone(), None)));
+    facts.inputs.extend(look.inputs.iter().map(|id| (id.clone(), None)));
+    facts.decisions.extend(look.decisions.iter().map(|key| (key.clone(), None)));
+    facts.scopes.extend(look.scopes.iter().map(|scope| (scope.clone(), None)));
+    facts.events.extend(look.events.iter().map(|id| (id.clone(), None)));
+    facts.event_keys.extend(look.event_keys.iter().map(|key| (key.clone(), None)));
+    if look.queue {
+        facts.queue = Some(Vec::new());
+    }
+}
+
+/// A row of the answer.
+struct Found {
+    kind: String,
+    i: Option<i64>,
+    j: Option<i64>,
+    a: Option<String>,
+    b: Option<String>,
+}
+
+impl Found {
+    fn of(row: &PgRow) -> Result<Self> {
+        let read = || -> Result<Self, sqlx::Error> {
+            Ok(Self {
+                kind: row.try_get(0)?,
+                i: row.try_get(1)?,
+                j: row.try_get(2)?,
+                a: row.try_get(3)?,
+                b: row.try_get(4)?,
+            })
+        };
+        read().map_err(|error| corrupt("an answer").with_source(error))
+    }
+
+    fn row(&self) -> Result<Row> {
+        row(self.i.unwrap_or_default(), self.j, self.a.as_deref(), self.b.as_deref())
+    }
+
+    fn take(&self, facts: &mut Facts, look: &Look) -> Result<()> {
+        let a = self.a.as_deref().unwrap_or_default();
+        let b = self.b.as_deref().unwrap_or_default();
+        let seq = unsigned(self.i.unwrap_or_default())?;
+        // The place of what was asked for, from 1.
+        let at = self.j.and_then(|at| usize::try_from(at - 1).ok()).unwrap_or(usize::MAX);
+        match self.kind.as_str() {
+            "exists" => _ = facts.threads.insert(a.parse()?, true),
+            "lineage" => facts.lineages.entry(a.parse()?).or_default().push(b.parse()?),
+            "run" => _ = facts.runs.insert(a.parse()?, Some(decode::<Run>("run", b)?)),
+            "key" => _ = facts.keys.insert(a.parse()?, Some(decode::<KeyRecord>("commit key", b)?)),
+            "entry" => _ = facts.entries.insert(a.parse()?, Some(seq)),
+            "node" => _ = facts.nodes.insert(seq, (decode::<Node>("node", b)?, a.parse()?)),
+            "marks" => {
+                let hangs = self.j == Some(1);
+                let marks = self.a.as_deref().map(|record| decode::<Marks>("marks", record)).transpose()?;
+                let has_row = marks.is_some();
+                let marks = marks.unwrap_or_else(|| implied(u32::from(hangs)));
+                facts.marks.insert(seq, KnownMarks { marks, has_row, hangs });
+            }
+            "name" => facts.names.extend(look.names.iter().nth(at).map(|name| (name.clone(), self.i.map(|_| seq)))),
+            "state" => {
+                let value = Json::parse(a).map_err(|error| corrupt("a value of a state").with_source(error))?;
+                facts.states.extend(look.states.iter().nth(at).map(|key| (key.clone(), Some(value))));
+            }
+            "input" => {
+                let input = StoredInput::new(decode::<PendingInput>("pending input", b)?, seq);
+                facts.inputs.insert(a.parse()?, Some(input));
+            }
+            "queued" => facts.queue.get_or_insert_default().push(a.parse()?),
+            "decision" => {
+                let record = decode::<DecisionRecord>("decision", a)?;
+                facts.decisions.extend(look.decisions.iter().nth(at).map(|key| (key.clone(), Some(record))));
+            }
+            "scope" => {
+                let state = decode::<ScopeState>("scope", a)?;
+                facts.scopes.extend(look.scopes.iter().nth(at).map(|scope| (scope.clone(), Some(state))));
+            }
+            "event" => {
+                let stored = event(b, self.i.unwrap_or_default(), self.j.unwrap_or_default())?;
+                facts.events.insert(a.parse()?, Some(stored));
+            }
+            "event key" => {
+                let record = decode::<EventKeyRecord>("event key", a)?;
+                facts.event_keys.extend(look.event_keys.iter().nth(at).map(|key| (key.clone(), Some(record))));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// A thread's row.
+pub(crate) fn row(stamp: i64, log: Option<i64>, thread: Option<&str>, id: Option<&str>) -> Result<Row> {
+    Ok(Row {
+        stamp,
+        log,
+        thread: thread.map(|text| decode::<StoredThread>("thread", text)).transpose()?,
+        id: id.map(|text| decode::<IdRecord>("thread id", text)).transpose()?.unwrap_or_default(),
+    })
+}
+
+/// A record of a row.
+pub(crate) fn decode<T: Codec>(what: &'static str, text: &str) -> Result<T> {
+    T::read(text).map_err(|error: DecodeError| -> Error { corrupt(what).with_source(error) })
+}

@@ -1,0 +1,280 @@
+//! What is known of the mailbox, and the mailbox while something is decided about it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use sqlx::postgres::PgArguments;
+use store_core::{
+    DedupeKey, DispatchId, DispatchStatus, Result, ThreadId, Timestamp,
+    mailbox::{
+        DispatchBody, DispatchState, MailboxChange, MailboxPlan, MailboxView, StoredDispatch, StoredInterrupt,
+        StoredMailbox, in_queue,
+    },
+};
+
+use super::{Facts, decode};
+use crate::{
+    db::{Connection, add, signed, unsigned},
+    pages::{number, optional, text},
+};
+
+/// What is to be looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct MailboxLook {
+    pub(crate) threads: BTreeSet<ThreadId>,
+    pub(crate) dispatches: BTreeSet<DispatchId>,
+    pub(crate) keys: BTreeSet<(ThreadId, DedupeKey)>,
+    pub(crate) interrupts: BTreeSet<(ThreadId, u64)>,
+    /// Up to so many threads that have something to claim.
+    pub(crate) claim: u32,
+    /// Up to so many threads whose leases are over.
+    pub(crate) lapse: u32,
+    /// Claims are numbered, also without a lock.
+    pub(crate) numbers: bool,
+}
+
+/// What is known.
+#[derive(Debug, Default)]
+pub(crate) struct MailboxFacts {
+    incarnation: u64,
+    threads: HashMap<ThreadId, Option<StoredMailbox>>,
+    dispatches: HashMap<DispatchId, Option<StoredDispatch>>,
+    keys: HashMap<(ThreadId, DedupeKey), Option<DispatchId>>,
+    interrupts: HashMap<(ThreadId, u64), Option<StoredInterrupt>>,
+    firsts: HashMap<(ThreadId, u64), Option<DispatchId>>,
+    /// The threads that were chosen for a claim, in its order.
+    pub(crate) ready: Vec<ThreadId>,
+    pub(crate) lapsed: Vec<ThreadId>,
+}
+
+/// Looks at what is missing. With `locks` nobody else decides about it before the transaction ends.
+pub(crate) async fn look(
+    connection: &mut Connection<'_>,
+    facts: &mut Facts,
+    look: MailboxLook,
+    locks: bool,
+) -> Result<()> {
+    let arguments = arguments(facts, &look, locks)?;
+    let rows = connection.write(|sql| &sql.look_mailbox, arguments).await.map_err(|failed| failed.error)?;
+    let known = &mut facts.mailbox;
+    known.threads.extend(look.threads.iter().map(|thread| (thread.clone(), None)));
+    known.dispatches.extend(look.dispatches.iter().map(|id| (id.clone(), None)));
+    known.keys.extend(look.keys.iter().map(|key| (key.clone(), None)));
+    known.interrupts.extend(look.interrupts.iter().map(|key| (key.clone(), None)));
+    for row in &rows {
+        let kind = text(row, 0)?;
+        let at = optional::<i64>(row, 1)?.unwrap_or_default();
+        if kind == "clock" {
+            connection.heard(Duration::from_millis(unsigned(at)?));
+            known.incarnation = optional::<i64>(row, 3)?.map_or(Ok(0), unsigned)?;
+            continue;
+        }
+        let id = text(row, 2)?;
+        let epoch = || unsigned(number(row, 3)?);
+        match kind.as_str() {
+            "ready" => known.ready.push(id.parse()?),
+            "lapsed" => known.lapsed.push(id.parse()?),
+            "mailbox" => {
+                let stored = decode::<StoredMailbox>("mailbox", &text(row, 4)?)?;
+                let thread: ThreadId = id.parse()?;
+                // An epoch without a record has none.
+                let newest = optional::<String>(row, 5)?;
+                let newest = newest.map(|text| decode::<StoredInterrupt>("interrupt", &text)).transpose()?;
+                known.interrupts.insert((thread.clone(), stored.epoch), newest);
+                known.threads.insert(thread, Some(stored));
+            }
+            "first" | "dispatch" => {
+                let dispatch: DispatchId = text(row, 4)?.parse()?;
+                let body = Arc::new(decode::<DispatchBody>("dispatch", &text(row, 5)?)?);
+                let state = decode::<DispatchState>("dispatch", &text(row, 6)?)?;
+                known.dispatches.insert(dispatch.clone(), Some(StoredDispatch::new(body, state)));
+                if kind == "first" {
+                    known.firsts.insert((id.parse()?, epoch()?), Some(dispatch));
+                }
+            }
+            "key" => {
+                let place = usize::try_from(at - 1).unwrap_or(usize::MAX);
+                let found = Some(id.parse()?);
+                known.keys.extend(look.keys.iter().nth(place).map(|key| (key.clone(), found)));
+            }
+            "interrupt" => {
+                let stored = decode::<StoredInterrupt>("interrupt", &text(row, 4)?)?;
+                known.interrupts.insert((id.parse()?, epoch()?), Some(stored));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn arguments(facts: &Facts, look: &MailboxLook, locks: bool) -> Result<PgArguments> {
+    let mut arguments = PgArguments::default();
+    let to = &mut arguments;
+    add(to, facts.fixed.tenant.as_str())?;
+    add(to, locks)?;
+    add(to, locks || look.numbers)?;
+    add(to, look.threads.iter().map(ThreadId::as_str).collect::<Vec<_>>())?;
+    add(to, look.dispatches.iter().map(DispatchId::as_str).collect::<Vec<_>>())?;
+    add(to, look.keys.iter().map(|(thread, _)| thread.as_str()).collect::<Vec<_>>())?;
+    add(to, look.keys.iter().map(|(_, key)| key.as_str()).collect::<Vec<_>>())?;
+    add(to, look.interrupts.iter().map(|(thread, _)| thread.as_str()).collect::<Vec<_>>())?;
+    add(to, look.interrupts.iter().map(|(_, epoch)| signed(*epoch)).collect::<Result<Vec<_>>>()?)?;
+    add(to, i32::try_from(look.claim).unwrap_or(i32::MAX))?;
+    add(to, i32::try_from(look.lapse).unwrap_or(i32::MAX))?;
+    Ok(arguments)
+}
+
+impl MailboxView for Facts {
+    fn claim_incarnation(&self) -> u64 {
+        self.mailbox.incarnation
+    }
+
+    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailbox>> {
+        self.find(&self.mailbox.threads, thread, |look| _ = look.mailbox.threads.insert(thread.clone()))
+    }
+
+    fn dispatch(&self, id: &DispatchId) -> Result<Option<StoredDispatch>> {
+        if self.made.has(id.as_str()) {
+            return Ok(None);
+        }
+        self.find(&self.mailbox.dispatches, id, |look| _ = look.mailbox.dispatches.insert(id.clone()))
+    }
+
+    fn last_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
+        let named = (thread.clone(), key.clone());
+        self.find(&self.mailbox.keys, &named, |look| _ = look.mailbox.keys.insert(named.clone()))
+    }
+
+    fn first_available(&self, thread: &ThreadId, epoch: u64, _now: Timestamp) -> Result<Option<DispatchId>> {
+        let named = (thread.clone(), epoch);
+        match self.mailbox.firsts.get(&named) {
+            Some(first) => Ok(first.clone()),
+            // Only what the thread has of its own epoch is told; there is nothing of another.
+            None if self.mailbox.threads.contains_key(thread) => Ok(None),
+            None => Err(self.lacks(|look| _ = look.mailbox.threads.insert(thread.clone()))),
+        }
+    }
+
+    fn interrupt(&self, thread: &ThreadId, epoch: u64) -> Result<Option<StoredInterrupt>> {
+        let named = (thread.clone(), epoch);
+        self.find(&self.mailbox.interrupts, &named, |look| _ = look.mailbox.interrupts.insert(named.clone()))
+    }
+}
+
+/// The mailbox while something is decided about it: what is known, and what changes, decision by decision.
+#[derive(Debug)]
+pub(crate) struct MailboxDesk<'a> {
+    pub(crate) facts: &'a Facts,
+    changes: MailboxChanges,
+    keys: BTreeMap<(ThreadId, DedupeKey), DispatchId>,
+}
+
+/// What changes in the mailbox.
+#[derive(Debug, Default)]
+pub(crate) struct MailboxChanges {
+    /// The mailboxes of threads, with the revisions that they had before; 0 for none.
+    pub(crate) threads: BTreeMap<ThreadId, (u64, StoredMailbox)>,
+    /// Dispatches with whether they are new; none for one that is gone.
+    pub(crate) dispatches: BTreeMap<DispatchId, Option<(bool, StoredDispatch)>>,
+    pub(crate) interrupts: BTreeMap<(ThreadId, u64), Option<StoredInterrupt>>,
+    /// From when on a claim may find what this brings.
+    pub(crate) claimable_from: Option<Timestamp>,
+}
+
+impl MailboxChanges {
+    /// What a plan changes.
+    pub(crate) fn apply(&mut self, facts: &Facts, plan: MailboxPlan) -> Result<()> {
+        self.claimable_from = [self.claimable_from, plan.claimable_from()].into_iter().flatten().min();
+        let thread = plan.thread;
+        let before = match self.threads.get(&thread) {
+            Some((before, _)) => *before,
+            None => MailboxView::mailbox(facts, &thread)?.map_or(0, |stored| stored.revision),
+        };
+        self.threads.insert(thread.clone(), (before, plan.mailbox));
+        for stored in plan.dispatches {
+            let known = self.dispatches.get(stored.id()).and_then(Option::as_ref);
+            let is_new = known.map_or(stored.is_new(), |(is_new, _)| *is_new);
+            self.dispatches.insert(stored.id().clone(), Some((is_new, stored)));
+        }
+        self.dispatches.extend(plan.purged.map(|id| (id, None)));
+        self.interrupts.extend(plan.interrupts.into_iter().map(|(epoch, stored)| ((thread.clone(), epoch), stored)));
+        Ok(())
+    }
+}
+
+impl<'a> MailboxDesk<'a> {
+    pub(crate) fn new(facts: &'a Facts) -> Self {
+        Self { facts, changes: MailboxChanges::default(), keys: BTreeMap::new() }
+    }
+
+    /// Makes one decision; the next one sees what it changes.
+    pub(crate) fn change<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxChange<T>>) -> Result<Result<T>> {
+        let change = decide(self)?;
+        if let Some(plan) = change.plan {
+            for stored in plan.dispatches.iter().filter(|stored| in_queue(stored).is_some()) {
+                let key = stored.body.dedupe_key.clone().map(|key| (plan.thread.clone(), key));
+                self.keys.extend(key.map(|key| (key, stored.id().clone())));
+            }
+            self.changes.apply(self.facts, *plan)?;
+        }
+        Ok(change.answer)
+    }
+
+    pub(crate) fn into_changes(self) -> MailboxChanges {
+        self.changes
+    }
+}
+
+impl MailboxView for MailboxDesk<'_> {
+    fn claim_incarnation(&self) -> u64 {
+        self.facts.claim_incarnation()
+    }
+
+    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailbox>> {
+        match self.changes.threads.get(thread) {
+            Some((_, stored)) => Ok(Some(stored.clone())),
+            None => MailboxView::mailbox(self.facts, thread),
+        }
+    }
+
+    fn dispatch(&self, id: &DispatchId) -> Result<Option<StoredDispatch>> {
+        match self.changes.dispatches.get(id) {
+            Some(stored) => Ok(stored.as_ref().map(|(_, stored)| stored.clone())),
+            None => self.facts.dispatch(id),
+        }
+    }
+
+    fn last_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
+        match self.keys.get(&(thread.clone(), key.clone())) {
+            Some(id) => Ok(Some(id.clone())),
+            None => self.facts.last_with_key(thread, key),
+        }
+    }
+
+    fn first_available(&self, thread: &ThreadId, epoch: u64, now: Timestamp) -> Result<Option<DispatchId>> {
+        let place = |stored: &StoredDispatch| {
+            let at = in_queue(stored).filter(|at| at.epoch == epoch && at.due <= now)?;
+            Some((at.priority, at.number, stored.id().clone()))
+        };
+        let changed = self.changes.dispatches.values().flatten().filter(|(_, stored)| stored.body.thread == *thread);
+        let mut first = changed.filter_map(|(_, stored)| place(stored)).min();
+        if let Some(id) = self.facts.first_available(thread, epoch, now)?
+            && !self.changes.dispatches.contains_key(&id)
+        {
+            let stored = self.facts.dispatch(&id)?.filter(|it| it.state.status == DispatchStatus::Queued);
+            let known = stored.as_ref().and_then(place);
+            first = [first, known].into_iter().flatten().min();
+        }
+        Ok(first.map(|(.., id)| id))
+    }
+
+    fn interrupt(&self, thread: &ThreadId, epoch: u64) -> Result<Option<StoredInterrupt>> {
+        match self.changes.interrupts.get(&(thread.clone(), epoch)) {
+            Some(stored) => Ok(stored.clone()),
+            None => self.facts.interrupt(thread, epoch),
+        }
+    }
+}

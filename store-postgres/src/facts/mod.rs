@@ -1,0 +1,397 @@
+//! What is known of a thread and of what is around it, lookup by lookup: what the rules of core decide about.
+//!
+//! A rule asks for what it needs. What is not known is noted and ends it; the notes are loaded in one statement, and
+//! the rule is run again. What nobody wrote since is known from the decision before.
+
+mod load;
+mod mailbox;
+mod outbox;
+mod view;
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::{BTreeMap, BTreeSet, HashMap},
+    hash::Hash,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use store_core::{
+    CommitKey, CursorKey, EntryId, Error, EventId, EventKey, IdSource, Json, Result, Run, RunId, Scope, TenantId,
+    ThreadId, WriterId,
+    commit::{KeyRecord, Plan},
+    event::{EventKeyRecord, EventPlan, ScopeState, StoredEvent},
+    log::{Marks, Node},
+    pending::{DecisionRecord, QueuePlan, StoredInput},
+    thread::{IdRecord, StoredThread},
+};
+
+use crate::decide::After;
+
+pub(crate) use self::{
+    load::{decode, event, look, row, scope_key},
+    mailbox::{MailboxChanges, MailboxDesk, MailboxFacts, MailboxLook, look as look_mailbox},
+    outbox::{Desk, OutboxChanges, OutboxFacts, OutboxLook, look as look_outbox},
+};
+
+/// What is to be looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Look {
+    /// The thread itself.
+    pub(crate) thread: bool,
+    /// Its head, with what the next entry needs of the log.
+    pub(crate) head: bool,
+    pub(crate) threads: BTreeSet<ThreadId>,
+    /// Threads with all above them.
+    pub(crate) lineage: BTreeSet<ThreadId>,
+    pub(crate) runs: BTreeSet<RunId>,
+    pub(crate) keys: BTreeSet<CommitKey>,
+    pub(crate) entries: BTreeSet<EntryId>,
+    /// Entries from which a path goes on.
+    pub(crate) paths: BTreeSet<u64>,
+    pub(crate) marks: BTreeSet<u64>,
+    pub(crate) names: BTreeSet<String>,
+    pub(crate) states: BTreeSet<String>,
+    pub(crate) inputs: BTreeSet<EntryId>,
+    pub(crate) queue: bool,
+    pub(crate) decisions: BTreeSet<(RunId, String)>,
+    pub(crate) scopes: BTreeSet<Scope>,
+    pub(crate) events: BTreeSet<EventId>,
+    pub(crate) event_keys: BTreeSet<(WriterId, EventKey)>,
+    pub(crate) outbox: OutboxLook,
+    pub(crate) mailbox: MailboxLook,
+}
+
+/// What every decision of a tenant is made with.
+#[derive(Debug)]
+pub(crate) struct Fixed {
+    pub(crate) tenant: TenantId,
+    pub(crate) incarnation: u64,
+    pub(crate) cursors: CursorKey,
+}
+
+/// What is known of a thread.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    pub(crate) fixed: Arc<Fixed>,
+    pub(crate) id: Option<ThreadId>,
+    /// None if the thread was not looked at.
+    pub(crate) row: Option<Row>,
+    threads: HashMap<ThreadId, bool>,
+    lineages: HashMap<ThreadId, Vec<ThreadId>>,
+    runs: HashMap<RunId, Option<Run>>,
+    keys: HashMap<CommitKey, Option<KeyRecord>>,
+    entries: HashMap<EntryId, Option<u64>>,
+    nodes: HashMap<u64, (Node, EntryId)>,
+    marks: HashMap<u64, KnownMarks>,
+    names: HashMap<String, Option<u64>>,
+    states: HashMap<String, Option<Json>>,
+    inputs: HashMap<EntryId, Option<StoredInput>>,
+    queue: Option<Vec<EntryId>>,
+    decisions: HashMap<(RunId, String), Option<DecisionRecord>>,
+    scopes: HashMap<Scope, Option<ScopeState>>,
+    events: HashMap<EventId, Option<StoredEvent>>,
+    event_keys: HashMap<(WriterId, EventKey), Option<EventKeyRecord>>,
+    outbox: OutboxFacts,
+    pub(crate) mailbox: MailboxFacts,
+    missing: RefCell<Look>,
+    /// Ids that were made for this decision: nobody has them.
+    pub(crate) made: Arc<MadeIds>,
+    /// Whether nothing else was looked at since the decision began: what is known may be old.
+    pub(crate) is_fresh: bool,
+    /// Whether something that may be there was taken as absent: if it is there, the write is refused.
+    assumed: Cell<bool>,
+}
+
+/// A thread's row: what was there when it was looked at.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Row {
+    /// 0 for none.
+    pub(crate) stamp: i64,
+    pub(crate) log: Option<i64>,
+    pub(crate) thread: Option<StoredThread>,
+    pub(crate) id: IdRecord,
+}
+
+/// What is known of the marks of an entry.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct KnownMarks {
+    pub(crate) marks: Marks,
+    /// Whether they stand in a row of their own.
+    pub(crate) has_row: bool,
+    /// Whether the next entry hangs on it, on a path.
+    pub(crate) hangs: bool,
+}
+
+impl Facts {
+    pub(crate) fn new(fixed: Arc<Fixed>, id: Option<ThreadId>) -> Self {
+        Self {
+            fixed,
+            id,
+            row: None,
+            threads: HashMap::new(),
+            lineages: HashMap::new(),
+            runs: HashMap::new(),
+            keys: HashMap::new(),
+            entries: HashMap::new(),
+            nodes: HashMap::new(),
+            marks: HashMap::new(),
+            names: HashMap::new(),
+            states: HashMap::new(),
+            inputs: HashMap::new(),
+            queue: None,
+            decisions: HashMap::new(),
+            scopes: HashMap::new(),
+            events: HashMap::new(),
+            event_keys: HashMap::new(),
+            outbox: OutboxFacts::default(),
+            mailbox: MailboxFacts::default(),
+            missing: RefCell::default(),
+            made: Arc::default(),
+            is_fresh: false,
+            assumed: Cell::new(false),
+        }
+    }
+
+    /// Whatever a rule asks for is not known.
+    pub(crate) fn forget(&mut self) {
+        let made = Arc::clone(&self.made);
+        *self = Self::new(Arc::clone(&self.fixed), self.id.take());
+        self.made = made;
+    }
+
+    /// What a rule asked for and was not known.
+    pub(crate) fn take_missing(&mut self) -> Option<Look> {
+        let missing = self.missing.take();
+        (missing != Look::default()).then_some(missing)
+    }
+
+    /// Whether something was taken as absent that may be there.
+    pub(crate) fn has_assumed(&self) -> bool {
+        self.assumed.get()
+    }
+
+    /// Whether an error may be due to what is not known to be so.
+    pub(crate) fn is_certain(&self) -> bool {
+        self.is_fresh && !self.assumed.get()
+    }
+
+    fn find<K: Eq + Hash, V: Clone>(&self, known: &HashMap<K, V>, key: &K, note: impl FnOnce(&mut Look)) -> Result<V> {
+        known.get(key).cloned().ok_or_else(|| self.lacks(note))
+    }
+
+    /// The same for something that most often is not there, and that a unique key refuses if it is: until it is looked
+    /// at, it is taken as absent.
+    fn find_new<K: Eq + Hash, V: Clone>(
+        &self,
+        known: &HashMap<K, Option<V>>,
+        key: &K,
+        note: impl FnOnce(&mut Look),
+    ) -> Result<Option<V>> {
+        match known.get(key) {
+            Some(found) => Ok(found.clone()),
+            None if self.is_fresh => Err(self.lacks(note)),
+            None => {
+                self.assumed.set(true);
+                Ok(None)
+            }
+        }
+    }
+
+    fn lacks(&self, note: impl FnOnce(&mut Look)) -> Error {
+        note(&mut self.missing.borrow_mut());
+        Error::unavailable("it was not looked at yet")
+    }
+
+    /// A thread and those above it, itself first; nothing if it does not exist.
+    pub(crate) fn lineage(&self, of: &ThreadId) -> Result<Vec<ThreadId>> {
+        self.find(&self.lineages, of, |look| _ = look.lineage.insert(of.clone()))
+    }
+
+    fn row(&self) -> Result<&Row> {
+        self.row.as_ref().ok_or_else(|| self.lacks(|look| look.thread = true))
+    }
+
+    fn has_log(&self) -> Result<bool> {
+        self.row().map(|row| row.log.is_some())
+    }
+
+    /// Takes in what others made of the thread: everything else that is known of it is old.
+    pub(crate) fn renew(&mut self, row: Row, keys: Vec<(CommitKey, Option<KeyRecord>)>) {
+        self.forget();
+        self.keys.extend(keys);
+        self.row = Some(row);
+        self.is_fresh = true;
+    }
+
+    /// The thread's row after a write, with nothing else known but what the write says.
+    fn after(&mut self, stamp: i64, log: Option<i64>, thread: Option<StoredThread>, id: IdRecord) {
+        self.row = Some(Row { stamp, log, thread, id });
+        self.is_fresh = false;
+        self.assumed.set(false);
+        // These follow from other threads, too.
+        self.threads.clear();
+        self.lineages.clear();
+        self.keys.clear();
+        self.entries.clear();
+        self.names.clear();
+        self.events.clear();
+        self.outbox = OutboxFacts::default();
+        self.mailbox = MailboxFacts::default();
+        self.event_keys.clear();
+    }
+
+    /// A decision begins: what is known is from before it.
+    pub(crate) fn begin(&mut self) {
+        self.is_fresh = false;
+        self.assumed.set(false);
+        self.made = Arc::default();
+    }
+
+    /// What is known after a write.
+    pub(crate) fn wrote(&mut self, place: (i64, Option<i64>), after: After) {
+        let (stamp, log) = place;
+        match after {
+            After::Commit(plan) => self.commit(stamp, log, *plan),
+            After::Queue(plan) => self.queued(stamp, log, *plan),
+            After::Thread(thread, id) => self.after(stamp, log, thread.map(|thread| *thread), id),
+            After::Nothing => {}
+            After::Events(plan, None) => self.appended(Some(*plan)),
+            After::Events(plan, Some(id)) => {
+                self.appended(Some(*plan));
+                let thread = self.row.take().and_then(|row| row.thread);
+                self.after(stamp, log, thread, id);
+            }
+        }
+    }
+
+    fn commit(&mut self, stamp: i64, log: Option<i64>, mut plan: Plan) {
+        self.appended(plan.events.take());
+        let head = plan.thread.as_ref().and_then(|thread| thread.head_seq);
+        let marks = head.and_then(|head| self.marks_after(head, &plan));
+        self.marks.clear();
+        self.marks.extend(head.zip(marks));
+        for planned in plan.entries {
+            self.nodes.insert(planned.node.seq, (planned.node, planned.entry.id));
+        }
+        self.keep_around(head);
+        if plan.state.clear {
+            self.states.values_mut().for_each(|value| *value = None);
+        }
+        self.states.extend(plan.state.values);
+        let own: Vec<_> = plan.runs.into_iter().map(|run| (run.id.clone(), Some(run))).collect();
+        let id = self.id.clone();
+        self.runs.retain(|_, run| run.as_ref().is_some_and(|run| Some(&run.thread) == id.as_ref() && run.is_open()));
+        self.runs.extend(own);
+        self.queue = None;
+        self.inputs.clear();
+        self.after(stamp, log, plan.thread, plan.id);
+    }
+
+    /// What is known of scopes after events were appended.
+    fn appended(&mut self, plan: Option<EventPlan>) {
+        self.scopes.clear();
+        self.scopes.extend(plan.into_iter().flat_map(|plan| plan.scopes).map(|(scope, state)| (scope, Some(state))));
+    }
+
+    /// Takes in what others made of scopes.
+    pub(crate) fn renew_scopes(&mut self, scopes: Vec<(Scope, ScopeState)>) {
+        self.scopes.extend(scopes.into_iter().map(|(scope, state)| (scope, Some(state))));
+    }
+
+    /// The state of a scope that a decision was made about.
+    pub(crate) fn scope_before(&self, scope: &Scope) -> ScopeState {
+        self.scopes.get(scope).cloned().flatten().unwrap_or_default()
+    }
+
+    /// Keeps the nodes that the next entry needs: the head and those its jumps lead to.
+    fn keep_around(&mut self, head: Option<u64>) {
+        let mut kept = BTreeMap::new();
+        let mut next = head;
+        while let Some((node, id)) = next.and_then(|seq| self.nodes.remove(&seq)) {
+            next = node.jump;
+            kept.insert(node.seq, (node, id));
+        }
+        self.nodes = kept.into_iter().collect();
+    }
+
+    /// What is known after a change of the queue was written.
+    fn queued(&mut self, stamp: i64, log: Option<i64>, plan: QueuePlan) {
+        for stored in plan.write.put {
+            if let Some((decision, record)) = stored.input.decision() {
+                self.decisions.insert((decision.run.clone(), decision.ticket.clone()), Some(record));
+            }
+        }
+        self.queue = None;
+        self.inputs.clear();
+        self.after(stamp, log, Some(plan.thread), plan.id);
+    }
+
+    /// The marks of an entry behind a plan; none if they are not known.
+    pub(crate) fn marks_after(&self, seq: u64, plan: &Plan) -> Option<KnownMarks> {
+        let node = |seq: u64| plan.entries.iter().map(|planned| &planned.node).find(|node| node.seq == seq);
+        let before = match (self.marks.get(&seq), node(seq)) {
+            (Some(known), _) => known.clone(),
+            (None, Some(_)) => KnownMarks::default(),
+            (None, None) => return None,
+        };
+        let marks = plan.marks.get(&seq).cloned().unwrap_or(before.marks);
+        let hangs = node(seq + 1).map_or(before.hangs, |next| next.parent == Some(seq) && !next.side);
+        // What follows from the next entry needs no row.
+        let has_row = before.has_row || marks != implied(u32::from(hangs));
+        Some(KnownMarks { marks, has_row, hangs })
+    }
+
+    /// Whether an entry lies beside the path, if it is known.
+    pub(crate) fn is_side(&self, seq: u64) -> Option<bool> {
+        self.nodes.get(&seq).map(|(node, _)| node.side)
+    }
+
+    pub(crate) fn is_known_run(&self, id: &RunId) -> bool {
+        self.runs.get(id).is_some_and(Option::is_some)
+    }
+}
+
+/// Ids that are made for a decision: whenever its rule is run again it gets the same.
+#[derive(Debug, Default)]
+pub(crate) struct MadeIds(Mutex<(Vec<String>, usize)>);
+
+impl MadeIds {
+    fn lock(&self) -> MutexGuard<'_, (Vec<String>, usize)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The rule is run from its beginning.
+    pub(crate) fn rewind(&self) {
+        self.lock().1 = 0;
+    }
+
+    pub(crate) fn has(&self, id: &str) -> bool {
+        self.lock().0.iter().any(|made| made == id)
+    }
+}
+
+/// Where the ids of a decision come from.
+#[derive(Debug)]
+pub(crate) struct Ids<'a> {
+    pub(crate) made: &'a MadeIds,
+    pub(crate) source: &'a dyn IdSource,
+}
+
+impl IdSource for Ids<'_> {
+    fn next_id(&self) -> String {
+        let mut made = self.made.lock();
+        let (ids, next) = &mut *made;
+        if *next == ids.len() {
+            ids.push(self.source.next_id());
+        }
+        *next += 1;
+        ids.get(*next - 1).cloned().unwrap_or_default()
+    }
+}
+
+/// The marks of an entry with so many children, and nothing else.
+fn implied(children: u32) -> Marks {
+    let mut marks = Marks::default();
+    marks.children = children;
+    marks
+}

@@ -1,0 +1,317 @@
+//! What is known of the outbox: rows, the beginnings of lists, and the stamps of groups.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    time::Duration,
+};
+
+use sqlx::postgres::PgArguments;
+use store_core::{
+    Json, OutboxId, Result,
+    outbox::{OrderGroup, OutboxList, OutboxPlace, OutboxRows, OutboxScope, OutboxTable, StoredOutboxRow},
+};
+
+use super::{Facts, decode};
+use crate::{
+    db::{Connection, add, signed, unsigned},
+    error::corrupt,
+    pages::{int, number, optional, text},
+};
+
+/// How many places of a list are looked at in one go.
+const CHUNK: usize = 128;
+
+/// What is to be looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct OutboxLook {
+    pub(crate) rows: BTreeSet<OutboxId>,
+    pub(crate) groups: BTreeSet<OrderGroup>,
+    /// Lists, each behind what is known of it.
+    pub(crate) lists: BTreeMap<OutboxList, Option<OutboxPlace>>,
+    /// Groups whose last row is asked for.
+    pub(crate) lasts: BTreeSet<OrderGroup>,
+}
+
+/// What is known.
+#[derive(Debug, Default)]
+pub(crate) struct OutboxFacts {
+    rows: HashMap<OutboxId, Option<StoredOutboxRow>>,
+    payloads: HashMap<OutboxId, Json>,
+    lists: HashMap<OutboxList, Beginning>,
+    lasts: HashMap<OrderGroup, Option<OutboxPlace>>,
+    groups: HashMap<OrderGroup, i64>,
+}
+
+/// The beginning of a list.
+#[derive(Debug, Default)]
+struct Beginning {
+    places: BTreeSet<OutboxPlace>,
+    is_whole: bool,
+}
+
+/// Looks at what is missing. With `locks` nobody else decides about it before the transaction ends.
+pub(crate) async fn look(
+    connection: &mut Connection<'_>,
+    facts: &mut Facts,
+    look: OutboxLook,
+    locks: bool,
+) -> Result<()> {
+    let mut asked: Vec<(OutboxList, &'static str, Option<OutboxPlace>)> = Vec::new();
+    for (list, after) in &look.lists {
+        asked.push((list.clone(), name_of(list), after.clone()));
+    }
+    for group in &look.lasts {
+        asked.push((OutboxList::Numbered(group.clone()), "last", None));
+    }
+    let arguments = arguments(facts, &look, &asked, locks)?;
+    let rows = connection.write(|sql| &sql.look_outbox, arguments).await.map_err(|failed| failed.error)?;
+    let known = &mut facts.outbox;
+    known.rows.extend(look.rows.iter().map(|id| (id.clone(), None)));
+    let mut counts = vec![0; asked.len()];
+    known.lasts.extend(look.lasts.iter().map(|group| (group.clone(), None)));
+    for row in &rows {
+        let (at, kind) = (optional::<i32>(row, 0)?.unwrap_or_default(), text(row, 1)?);
+        let at = usize::try_from(at - 1).unwrap_or(usize::MAX);
+        match kind.as_str() {
+            "clock" => connection.heard(Duration::from_millis(int(row, 2)?)),
+            "group" => known.groups.extend(look.groups.iter().nth(at).cloned().zip(optional::<i64>(row, 2)?)),
+            _ => {
+                let id: OutboxId = text(row, 4)?.parse()?;
+                known.rows.insert(id.clone(), Some(decode::<StoredOutboxRow>("outbox row", &text(row, 5)?)?));
+                if let Ok(payload) = Json::parse(&text(row, 6)?) {
+                    known.payloads.insert(id.clone(), payload);
+                }
+                let Some((list, name, _)) = asked.get(at).filter(|_| kind == "place") else { continue };
+                let place = OutboxPlace { rank: (unsigned(number(row, 2)?)?, unsigned(number(row, 3)?)?), id };
+                if let (OutboxList::Numbered(group), "last") = (list, *name) {
+                    known.lasts.insert(group.clone(), Some(place));
+                    continue;
+                }
+                known.lists.entry(list.clone()).or_default().places.insert(place);
+                counts.iter_mut().skip(at).take(1).for_each(|count| *count += 1);
+            }
+        }
+    }
+    for ((list, name, _), count) in asked.into_iter().zip(counts) {
+        if name != "last" {
+            known.lists.entry(list).or_default().is_whole = count < CHUNK;
+        }
+    }
+    Ok(())
+}
+
+fn arguments(
+    facts: &Facts,
+    look: &OutboxLook,
+    asked: &[(OutboxList, &'static str, Option<OutboxPlace>)],
+    locks: bool,
+) -> Result<PgArguments> {
+    let parts: Vec<_> = asked.iter().map(|(list, ..)| parts(list)).collect();
+    let rank =
+        |at: &Option<OutboxPlace>, pick: fn(&OutboxPlace) -> u64| at.as_ref().map_or(Ok(-1), |at| signed(pick(at)));
+    let firsts: Vec<i64> = asked.iter().map(|(.., at)| rank(at, |at| at.rank.0)).collect::<Result<_>>()?;
+    let seconds: Vec<i64> = asked.iter().map(|(.., at)| rank(at, |at| at.rank.1)).collect::<Result<_>>()?;
+    let mut arguments = PgArguments::default();
+    let to = &mut arguments;
+    add(to, facts.fixed.tenant.as_str())?;
+    add(to, locks)?;
+    add(to, look.rows.iter().map(OutboxId::as_str).collect::<Vec<_>>())?;
+    add(to, look.groups.iter().map(|group| group.lane.as_str()).collect::<Vec<_>>())?;
+    add(to, look.groups.iter().map(|group| group.target.as_str()).collect::<Vec<_>>())?;
+    add(to, look.groups.iter().map(|group| group.key.as_str()).collect::<Vec<_>>())?;
+    add(to, asked.iter().map(|(_, name, _)| *name).collect::<Vec<_>>())?;
+    add(to, parts.iter().map(|parts| parts.0).collect::<Vec<_>>())?;
+    add(to, parts.iter().map(|parts| parts.1).collect::<Vec<_>>())?;
+    add(to, parts.iter().map(|parts| parts.2).collect::<Vec<_>>())?;
+    add(to, parts.iter().map(|parts| parts.3).collect::<Vec<_>>())?;
+    add(to, firsts)?;
+    add(to, seconds)?;
+    add(to, asked.iter().map(|(.., at)| at.as_ref().map_or("", |at| at.id.as_str())).collect::<Vec<_>>())?;
+    add(to, i32::try_from(CHUNK).unwrap_or(i32::MAX))?;
+    Ok(arguments)
+}
+
+fn name_of(list: &OutboxList) -> &'static str {
+    match list {
+        OutboxList::Created(..) => "created",
+        OutboxList::Ready(OutboxScope::Target(..)) => "ready target",
+        OutboxList::Ready(_) => "ready",
+        OutboxList::Leased(_) => "leased",
+        OutboxList::Finished => "finished",
+        OutboxList::Keyed(..) => "keyed",
+        OutboxList::Numbered(_) | OutboxList::Open(_) => "open",
+        OutboxList::Held(_) => "held",
+        OutboxList::Next(_) => "next",
+    }
+}
+
+/// Lane, target, key and status of a list.
+type Parts<'a> = (Option<&'a str>, Option<&'a str>, Option<&'a str>, Option<&'static str>);
+
+fn parts(list: &OutboxList) -> Parts<'_> {
+    let of_scope = |scope| match scope {
+        &OutboxScope::All => (None, None),
+        OutboxScope::Lane(lane) => (Some(lane.as_str()), None),
+        OutboxScope::Target(lane, target) => (Some(lane.as_str()), Some(target.as_str())),
+    };
+    match list {
+        OutboxList::Created(scope, status) => {
+            let (lane, target) = of_scope(scope);
+            (lane, target, None, status.map(|status| status.name()))
+        }
+        OutboxList::Ready(scope) | OutboxList::Leased(scope) => {
+            let (lane, target) = of_scope(scope);
+            (lane, target, None, None)
+        }
+        OutboxList::Finished => (None, None, None, None),
+        OutboxList::Keyed(lane, target, key) => (Some(lane.as_str()), Some(target.as_str()), Some(key.as_str()), None),
+        OutboxList::Numbered(group) | OutboxList::Open(group) | OutboxList::Held(group) | OutboxList::Next(group) => {
+            (Some(group.lane.as_str()), Some(group.target.as_str()), Some(group.key.as_str()), None)
+        }
+    }
+}
+
+impl Facts {
+    /// The transaction that wrote last to a group; 0 for none.
+    fn group(&self, group: &OrderGroup) -> Result<i64> {
+        self.find(&self.outbox.groups, group, |look| {
+            look.outbox.groups.insert(group.clone());
+            // Whoever asks for a group asks for these next.
+            for list in [OutboxList::Next, OutboxList::Held, OutboxList::Open] {
+                look.outbox.lists.entry(list(group.clone())).or_default();
+            }
+        })
+    }
+}
+
+impl OutboxRows for Facts {
+    fn row(&self, id: &OutboxId) -> Result<Option<StoredOutboxRow>> {
+        if self.made.has(id.as_str()) {
+            return Ok(None);
+        }
+        self.find(&self.outbox.rows, id, |look| _ = look.outbox.rows.insert(id.clone()))
+    }
+
+    fn next(&self, list: &OutboxList, after: Option<&OutboxPlace>) -> Result<Option<OutboxPlace>> {
+        let known = self.outbox.lists.get(list);
+        if let Some(known) = known {
+            let found = match after {
+                Some(after) => {
+                    known.places.range((std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded)).next()
+                }
+                None => known.places.first(),
+            };
+            if found.is_some() || known.is_whole {
+                return Ok(found.cloned());
+            }
+        } else if matches!(list, OutboxList::Keyed(..)) && !self.is_fresh {
+            // A unique key refuses another row with it.
+            self.assumed.set(true);
+            return Ok(None);
+        }
+        let last = known.and_then(|known| known.places.last().cloned());
+        Err(self.lacks(|look| _ = look.outbox.lists.insert(list.clone(), last)))
+    }
+
+    fn last(&self, list: &OutboxList) -> Result<Option<OutboxPlace>> {
+        let OutboxList::Numbered(group) = list else { return Err(corrupt("a list without a last place")) };
+        self.find(&self.outbox.lasts, group, |look| _ = look.outbox.lasts.insert(group.clone()))
+    }
+}
+
+/// The outbox while something is decided about it: what is known, and what changes.
+#[derive(Debug)]
+pub(crate) struct Desk<'a> {
+    pub(crate) facts: &'a Facts,
+    rows: BTreeMap<OutboxId, Option<StoredOutboxRow>>,
+    places: HashMap<OutboxList, BTreeMap<OutboxPlace, bool>>,
+    ready: BTreeMap<OutboxId, bool>,
+}
+
+/// What changes in the outbox.
+#[derive(Debug, Default)]
+pub(crate) struct OutboxChanges {
+    /// Rows with the revision that they had before, 0 for none, and whether they can be claimed, if that changes.
+    pub(crate) rows: Vec<(u64, StoredOutboxRow, Option<bool>)>,
+    /// Rows of which only that changes.
+    pub(crate) ready: Vec<(OutboxId, bool)>,
+    pub(crate) gone: Vec<(OutboxId, u64)>,
+    pub(crate) groups: Vec<(OrderGroup, i64)>,
+}
+
+impl<'a> Desk<'a> {
+    pub(crate) fn new(facts: &'a Facts) -> Self {
+        Self { facts, rows: BTreeMap::new(), places: HashMap::new(), ready: BTreeMap::new() }
+    }
+
+    pub(crate) fn into_changes(self) -> Result<OutboxChanges> {
+        let mut changes = OutboxChanges::default();
+        let mut groups = BTreeSet::new();
+        for (id, row) in &self.rows {
+            let before = OutboxRows::row(self.facts, id)?;
+            groups.extend(before.iter().chain(row).filter_map(StoredOutboxRow::group));
+            match row {
+                Some(row) => {
+                    let revision = before.map_or(0, |before| before.revision);
+                    changes.rows.push((revision, row.clone(), self.ready.get(id).copied()));
+                }
+                None => changes.gone.extend(before.map(|before| (id.clone(), before.revision))),
+            }
+        }
+        let is_other = |id: &&OutboxId| !self.rows.contains_key(*id);
+        changes.ready.extend(self.ready.iter().filter(|(id, _)| is_other(id)).map(|(id, ready)| (id.clone(), *ready)));
+        for group in groups {
+            let stamp = self.facts.group(&group)?;
+            changes.groups.push((group, stamp));
+        }
+        Ok(changes)
+    }
+}
+
+impl OutboxRows for Desk<'_> {
+    fn row(&self, id: &OutboxId) -> Result<Option<StoredOutboxRow>> {
+        self.rows.get(id).map_or_else(|| OutboxRows::row(self.facts, id), |row| Ok(row.clone()))
+    }
+
+    fn next(&self, list: &OutboxList, after: Option<&OutboxPlace>) -> Result<Option<OutboxPlace>> {
+        // What stands in a group stays so only while nobody else writes to it.
+        if let OutboxList::Open(group) | OutboxList::Held(group) | OutboxList::Next(group) = list {
+            self.facts.group(group)?;
+        }
+        let changed = self.places.get(list);
+        let mut stored = OutboxRows::next(self.facts, list, after)?;
+        while let Some(place) = stored.take_if(|place| changed.is_some_and(|it| it.get(place) == Some(&false))) {
+            stored = OutboxRows::next(self.facts, list, Some(&place))?;
+        }
+        let is_behind = |place: &OutboxPlace| after.is_none_or(|after| place > after);
+        let added = changed.into_iter().flatten().find(|(place, stands)| **stands && is_behind(place));
+        Ok([stored, added.map(|(place, _)| place.clone())].into_iter().flatten().min())
+    }
+
+    fn last(&self, list: &OutboxList) -> Result<Option<OutboxPlace>> {
+        OutboxRows::last(self.facts, list)
+    }
+}
+
+impl OutboxTable for Desk<'_> {
+    fn incarnation(&self) -> u64 {
+        self.facts.fixed.incarnation
+    }
+
+    fn payload(&self, id: &OutboxId) -> Result<Json> {
+        OutboxRows::row(self.facts, id)?;
+        let found = self.facts.outbox.payloads.get(id).cloned();
+        found.ok_or_else(|| corrupt("a row of the outbox has no payload"))
+    }
+
+    fn set_row(&mut self, id: &OutboxId, row: Option<StoredOutboxRow>) {
+        self.rows.insert(id.clone(), row);
+    }
+
+    fn set_place(&mut self, list: &OutboxList, place: &OutboxPlace, stands: bool) {
+        if let OutboxList::Ready(_) = list {
+            self.ready.insert(place.id.clone(), stands);
+        }
+        self.places.entry(list.clone()).or_default().insert(place.clone(), stands);
+    }
+}

@@ -1,0 +1,42 @@
+//! What lies beside the threads of a tenant: events, and the mailbox.
+
+use sqlx::postgres::PgArguments;
+use store_core::{
+    Result, TenantId,
+    inspect::{Finding, FindingKind},
+};
+
+use crate::{
+    db::add,
+    pages::{number, text},
+    tenant::Tenant,
+};
+
+/// What is wrong there.
+pub(super) async fn inspect(tenant: &Tenant, name: &TenantId) -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    let mut find = |kind, place: String, detail: String| {
+        let mut finding = Finding::new(kind, place, detail);
+        finding.tenant = Some(name.clone());
+        findings.push(finding);
+    };
+    let with = || {
+        let mut with = PgArguments::default();
+        add(&mut with, name.as_str()).map(|()| with)
+    };
+    for row in tenant.db().any().read(|sql| &sql.uneven_scopes, with()?).await? {
+        let (kind, id) = (text(&row, 0)?, text(&row, 1)?);
+        let detail = format!("it has {} events where its sequence numbers say {}", number(&row, 2)?, number(&row, 3)?);
+        find(FindingKind::SequenceGap, format!("events of {kind} `{id}`"), detail);
+    }
+    for row in tenant.db().any().read(|sql| &sql.lost_claims, with()?).await? {
+        let (thread, dispatch) = (text(&row, 0)?, text(&row, 1)?);
+        let detail = format!("dispatch `{dispatch}` is not claimed, though it is the one that runs");
+        find(FindingKind::DanglingReference, format!("mailbox of thread `{thread}`"), detail);
+    }
+    for row in tenant.db().any().read(|sql| &sql.lost_rows, with()?).await? {
+        let (what, count) = (text(&row, 0)?, number(&row, 1)?);
+        find(FindingKind::DanglingReference, what, format!("{count} belong to nothing"));
+    }
+    Ok(findings)
+}

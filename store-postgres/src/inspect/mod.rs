@@ -1,0 +1,88 @@
+//! Checks of what is stored, and repairs of what can be derived.
+
+mod around;
+mod thread;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::postgres::PgArguments;
+use store_core::{
+    PageRequest, Progress, Result, Store, TenantId, ThreadId,
+    inspect::{Inspection, Inspector},
+};
+
+use crate::{db::add, pages::text, store::PostgresStore, tenant::Tenant};
+
+/// How many threads of a tenant are named in one go.
+const CHUNK: i64 = 256;
+
+#[async_trait]
+impl Inspector for PostgresStore {
+    async fn verify(&self, progress: &dyn Progress) -> Result<Inspection> {
+        self.inspect(false, progress).await
+    }
+
+    async fn repair(&self, dry_run: bool, progress: &dyn Progress) -> Result<Inspection> {
+        if !dry_run {
+            self.check_writable()?;
+        }
+        self.inspect(!dry_run, progress).await
+    }
+}
+
+impl PostgresStore {
+    /// Visits every thread of every tenant, each as of one moment, and what lies beside them.
+    async fn inspect(&self, repairs: bool, progress: &dyn Progress) -> Result<Inspection> {
+        let mut inspection = Inspection::default();
+        let mut page = PageRequest::first(1_000);
+        loop {
+            let tenants = self.list_tenants(page.clone()).await?;
+            for name in tenants.items {
+                let tenant = self.open_tenant(&name)?;
+                inspection.tenants += 1;
+                visit(&tenant, &name, repairs, (&mut inspection, progress)).await?;
+                if inspection.stopped {
+                    return Ok(inspection);
+                }
+            }
+            match tenants.next {
+                Some(next) => page = PageRequest::first(1_000).after(next),
+                None => return Ok(inspection),
+            }
+        }
+    }
+}
+
+/// Visits a tenant.
+async fn visit(
+    tenant: &Arc<Tenant>,
+    name: &TenantId,
+    repairs: bool,
+    (inspection, progress): (&mut Inspection, &dyn Progress),
+) -> Result<()> {
+    let mut after = String::new();
+    loop {
+        let mut with = PgArguments::default();
+        add(&mut with, name.as_str())?;
+        add(&mut with, after.as_str())?;
+        add(&mut with, CHUNK)?;
+        let rows = tenant.db().any().read(|sql| &sql.thread_ids, with).await?;
+        let Some(last) = rows.last() else { break };
+        after = text(last, 0)?;
+        for row in &rows {
+            let id: ThreadId = text(row, 0)?.parse()?;
+            let Some(checked) = Box::pin(thread::inspect(tenant, &id, repairs)).await? else { continue };
+            inspection.threads += 1;
+            inspection.entries += checked.entries;
+            inspection.runs += checked.runs;
+            inspection.findings.extend(checked.findings.into_iter().map(|finding| finding.of_thread(name, &id)));
+            if !progress.advance(inspection.threads, None) {
+                inspection.stopped = true;
+                return Ok(());
+            }
+        }
+    }
+    inspection.findings.extend(around::inspect(tenant, name).await?);
+    Ok(())
+}

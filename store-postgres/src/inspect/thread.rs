@@ -1,0 +1,264 @@
+//! One thread: its records, what is derived from them, and making that again.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use sqlx::postgres::{PgArguments, PgRow};
+use store_core::{
+    Body, BodyKind, Entry, Error, Json, Result, Run, RunId, ThreadId, Timestamp,
+    commit::ThreadState,
+    inspect::{Checked, Finding, FindingKind, Repairable, ThreadRecords, check_thread},
+    length,
+    log::{MarkSource, Marks, Node, given_name},
+    thread::StoredThread,
+};
+
+use crate::{
+    db::{Connection, add, unsigned},
+    error::corrupt,
+    facts::{self, Row, decode},
+    pages::{int, name, number, optional, text, value},
+    tenant::Tenant,
+    write::{Batch, Written},
+};
+
+/// How many entries are read in one go.
+const CHUNK: i64 = 1_000;
+
+/// What the row of a thread has in columns beside its record.
+#[derive(Debug, PartialEq, Eq)]
+struct Columns {
+    head: Option<u64>,
+    times: [Option<u64>; 3],
+    resource: Option<String>,
+    parent: Option<String>,
+    has_open_runs: bool,
+    has_pending: bool,
+}
+
+impl Columns {
+    fn of(stored: &StoredThread) -> Self {
+        let thread = &stored.thread;
+        let time = |at: Timestamp| Some(at.as_millis());
+        Self {
+            head: stored.head_seq,
+            times: [time(thread.created_at), time(thread.updated_at), time(stored.last_time)],
+            resource: thread.resource_id.as_ref().map(ToString::to_string),
+            parent: thread.parent_thread_id.as_ref().map(ToString::to_string),
+            has_open_runs: !thread.open_runs.is_empty(),
+            has_pending: stored.queue.count > 0,
+        }
+    }
+
+    fn read(row: &PgRow, from: usize) -> Result<Self> {
+        let int = |at| optional::<i64>(row, from + at)?.map(unsigned).transpose();
+        Ok(Self {
+            head: int(0)?,
+            times: [int(1)?, int(2)?, int(3)?],
+            resource: optional(row, from + 4)?,
+            parent: optional(row, from + 5)?,
+            has_open_runs: value(row, from + 6)?,
+            has_pending: value(row, from + 7)?,
+        })
+    }
+}
+
+/// Names of checkpoints, with the entries that gave them.
+type Names = BTreeMap<u64, (String, u64)>;
+
+/// Everything that is stored of a thread.
+struct Contents {
+    row: Row,
+    columns: Columns,
+    has_parent: bool,
+    entries: Vec<Result<(Arc<Entry>, Node)>>,
+    marks: BTreeMap<u64, Marks>,
+    /// Entries whose next one hangs below them.
+    hangs: BTreeSet<u64>,
+    tips: BTreeSet<u64>,
+    names: Names,
+    runs: BTreeMap<RunId, Arc<Run>>,
+    state: ThreadState,
+    inputs: u64,
+}
+
+impl MarkSource for Contents {
+    fn marks(&self, seq: u64) -> Result<Marks> {
+        let implied = || {
+            let mut marks = Marks::default();
+            marks.children = u32::from(self.hangs.contains(&seq));
+            marks
+        };
+        Ok(self.marks.get(&seq).cloned().unwrap_or_else(implied))
+    }
+}
+
+/// Checks a thread, and makes again what follows from its log if that is wanted; none if there is no such thread.
+pub(super) async fn inspect(tenant: &Tenant, id: &ThreadId, repairs: bool) -> Result<Option<Checked>> {
+    let mut connection = tenant.db().snapshot().await?;
+    let contents = load(&mut connection, tenant, id).await?;
+    connection.finish(true).await?;
+    let Some(contents) = contents else { return Ok(None) };
+    let mut checked = check(&contents)?;
+    let can_be_rebuilt = |finding: &Finding| finding.repair == Repairable::CanBeRebuilt;
+    if repairs && !checked.findings.is_empty() && checked.findings.iter().all(can_be_rebuilt) {
+        rebuild(tenant, id, &contents, &checked).await?;
+        tenant.forget(id);
+        checked.findings.iter_mut().for_each(|finding| finding.repair = Repairable::Rebuilt);
+    }
+    Ok(Some(checked))
+}
+
+async fn load(connection: &mut Connection<'_>, tenant: &Tenant, id: &ThreadId) -> Result<Option<Contents>> {
+    let mut with = PgArguments::default();
+    add(&mut with, tenant.fixed.tenant.as_str())?;
+    add(&mut with, id.as_str())?;
+    let rows = connection.read(|sql| &sql.inspect_thread, with).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let log = number(row, 1)?;
+    let stored = facts::row(number(row, 0)?, Some(log), Some(&text(row, 2)?), Some(&text(row, 3)?))?;
+    let with = || {
+        let mut with = PgArguments::default();
+        add(&mut with, log).map(|()| with)
+    };
+    let mut contents = Contents {
+        columns: Columns::read(row, 4)?,
+        has_parent: value(row, 12)?,
+        inputs: int(row, 13)?,
+        row: stored,
+        entries: entries(connection, log).await?,
+        marks: BTreeMap::new(),
+        hangs: BTreeSet::new(),
+        tips: BTreeSet::new(),
+        names: Names::new(),
+        runs: BTreeMap::new(),
+        state: ThreadState::new(),
+    };
+    let nodes = contents.entries.iter().flatten().map(|(_, node)| node);
+    contents.hangs =
+        nodes.filter(|node| !node.side).filter_map(|node| node.parent.filter(|at| at + 1 == node.seq)).collect();
+    for row in connection.read(|sql| &sql.inspect_marks, with()?).await? {
+        contents.marks.insert(int(&row, 0)?, decode::<Marks>("marks", &text(&row, 1)?)?);
+    }
+    for row in connection.read(|sql| &sql.inspect_tips, with()?).await? {
+        contents.tips.insert(int(&row, 0)?);
+    }
+    for row in connection.read(|sql| &sql.inspect_names, with()?).await? {
+        contents.names.insert(int(&row, 0)?, (name(&row, 1)?, int(&row, 2)?));
+    }
+    for row in connection.read(|sql| &sql.inspect_runs, with()?).await? {
+        let run = decode::<Run>("run", &text(&row, 0)?)?;
+        contents.runs.insert(run.id.clone(), Arc::new(run));
+    }
+    for row in connection.read(|sql| &sql.load_state, with()?).await? {
+        let value = Json::parse(&text(&row, 1)?).map_err(|e| corrupt("a value of a state").with_source(e))?;
+        contents.state.insert(name(&row, 0)?, value);
+    }
+    Ok(Some(contents))
+}
+
+async fn entries(connection: &mut Connection<'_>, log: i64) -> Result<Vec<Result<(Arc<Entry>, Node)>>> {
+    let (mut entries, mut after) = (Vec::new(), 0_i64);
+    loop {
+        let mut with = PgArguments::default();
+        add(&mut with, log)?;
+        add(&mut with, after)?;
+        add(&mut with, CHUNK)?;
+        let rows = connection.read(|sql| &sql.inspect_entries, with).await?;
+        let Some(last) = rows.last() else { return Ok(entries) };
+        after = number(last, 0)?;
+        let read = |row: &PgRow| {
+            let (node, body) = (decode::<Node>("node", &text(row, 1)?)?, decode::<Entry>("entry", &text(row, 2)?)?);
+            Ok((Arc::new(body), node))
+        };
+        entries.extend(rows.iter().map(read));
+    }
+}
+
+fn check(contents: &Contents) -> Result<Checked> {
+    let stored = contents.row.thread.as_ref().ok_or_else(|| corrupt("a thread"))?;
+    let records = ThreadRecords {
+        thread: stored,
+        has_parent: contents.has_parent,
+        marks: contents,
+        runs: &contents.runs,
+        state: &contents.state,
+        inputs: contents.inputs,
+    };
+    let entries = contents.entries.iter().map(|entry| match entry {
+        Ok((entry, node)) => Ok((Arc::clone(entry), node.clone())),
+        Err(error) => Err(corrupt(error)),
+    });
+    let mut checked = check_thread(records, entries);
+    let is_whole = contents.entries.iter().all(Result::is_ok);
+    let places = [
+        ("columns of the thread", contents.columns == Columns::of(stored)),
+        ("list of leaves", !is_whole || contents.tips == tips(contents, &checked)),
+        ("names of checkpoints", !is_whole || contents.names == names(contents)),
+    ];
+    for (place, _) in places.into_iter().filter(|(_, is_right)| !is_right) {
+        let detail = "it does not agree with the thread";
+        checked.findings.push(Finding::new(FindingKind::StaleIndex, place, detail));
+    }
+    Ok(checked)
+}
+
+/// The leaves that are not the head.
+fn tips(contents: &Contents, checked: &Checked) -> BTreeSet<u64> {
+    let nodes = contents.entries.iter().flatten().map(|(_, node)| node);
+    let is_leaf = |node: &&Node| checked.marks.get(&node.seq).is_none_or(|marks| marks.children == 0);
+    let leaves = nodes.filter(|node| !node.side).filter(is_leaf).map(|node| node.seq);
+    leaves.filter(|seq| checked.thread.head_seq != Some(*seq)).collect()
+}
+
+fn names(contents: &Contents) -> Names {
+    let mut names = Names::new();
+    for (entry, node) in contents.entries.iter().flatten() {
+        let target = match &*entry.body {
+            Body::Checkpoint(_) => Some(node.seq),
+            Body::Label(_) => node.target.filter(|target| is_checkpoint(contents, *target)),
+            _ => None,
+        };
+        let Some(target) = target else { continue };
+        match given_name(entry) {
+            Some(name) => drop(names.insert(target, (name.to_owned(), node.seq))),
+            None if entry.kind() == BodyKind::Label => drop(names.remove(&target)),
+            None => {}
+        }
+    }
+    names
+}
+
+fn is_checkpoint(contents: &Contents, seq: u64) -> bool {
+    let at = usize::try_from(seq).ok().and_then(|seq| seq.checked_sub(1));
+    let entry = at.and_then(|at| contents.entries.get(at)).and_then(|entry| entry.as_ref().ok());
+    entry.is_some_and(|(_, node)| node.checkpoint == Some(seq))
+}
+
+/// Writes what follows from the log over what is there.
+async fn rebuild(tenant: &Tenant, id: &ThreadId, contents: &Contents, checked: &Checked) -> Result<()> {
+    let mut batch = Batch::default();
+    let n = batch.thread(id, &contents.row, (Some(checked.thread.clone()), contents.row.id.clone()));
+    for seq in 1..=length(contents.entries.len()) {
+        let right = checked.marks.get(&seq).cloned().unwrap_or_default();
+        if contents.marks(seq)? != right {
+            batch.right_mark(n, seq, &right)?;
+        }
+    }
+    let tips = tips(contents, checked);
+    for seq in tips.symmetric_difference(&contents.tips) {
+        batch.right_tip(n, *seq, tips.contains(seq))?;
+    }
+    let names = names(contents);
+    let named: BTreeSet<u64> = names.keys().chain(contents.names.keys()).copied().collect();
+    for seq in named.into_iter().filter(|seq| names.get(seq) != contents.names.get(seq)) {
+        batch.right_name(n, seq, names.get(&seq))?;
+    }
+    let moment = tenant.db().moment()?;
+    match batch.write(&mut tenant.db().any(), &tenant.fixed.tenant, moment).await.map_err(|failed| failed.error)? {
+        Written::Done(_) => Ok(()),
+        _ => Err(Error::unavailable("somebody writes to the thread that is being repaired")),
+    }
+}

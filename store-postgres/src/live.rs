@@ -1,0 +1,381 @@
+//! The live channel between processes: a command is a row until it is answered. The process that receives for its
+//! target is told by a notification, carries it to its receiver, and answers in the row. Who hears no notifications
+//! looks from time to time.
+
+use std::{
+    collections::{HashMap, HashSet},
+    future::poll_fn,
+    pin::pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use futures_util::future::{Either, select};
+use sqlx::postgres::{PgArguments, PgRow};
+use store_core::{
+    ClaimNumber, DeliverLive, Error, IdSource, LiveChannel, LiveDelivery, LiveReceiver, LiveTarget, Result, TenantId,
+    Uuids, codec::Codec, live::LiveAnswer,
+};
+use tokio::{
+    sync::{Mutex as AsyncMutex, Notify, oneshot},
+    time::Instant,
+};
+
+use crate::{
+    config::Pooler,
+    db::{add, signed},
+    news::{Tenants, channel},
+    pages::{number, text},
+    sql::Sql,
+    tenant::{Common, Tenant},
+};
+
+/// How often a process with receivers says that it is there. One that is silent for 10 seconds is not.
+const BEAT: Duration = Duration::from_secs(2);
+/// How often somebody looks who may have missed a notification.
+const LOOK: Duration = Duration::from_secs(1);
+/// The same where notifications cannot pass.
+const LOOK_POOLED: Duration = Duration::from_millis(100);
+
+/// A target of a tenant.
+type Place = (TenantId, LiveTarget);
+/// A letter on its way, by whom it was sent.
+type Waiting = HashMap<String, (TenantId, oneshot::Sender<LiveAnswer>)>;
+
+/// What a process has of the live channel, beside the receivers themselves.
+#[derive(Debug)]
+pub(crate) struct Post {
+    /// Names this process.
+    process: String,
+    stirred: Notify,
+    /// What one sender sends goes out in its order (LV-4).
+    order: AsyncMutex<()>,
+    /// Targets that others know to be open here, each with a number of its own.
+    known: Mutex<HashMap<Place, u64>>,
+    last: AtomicU64,
+    waiting: Mutex<Waiting>,
+}
+
+impl Default for Post {
+    fn default() -> Self {
+        Self {
+            process: Uuids.next_id(),
+            stirred: Notify::new(),
+            order: AsyncMutex::default(),
+            known: Mutex::default(),
+            last: AtomicU64::default(),
+            waiting: Mutex::default(),
+        }
+    }
+}
+
+impl Post {
+    fn known(&self) -> MutexGuard<'_, HashMap<Place, u64>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There may be something for this process.
+    pub(crate) fn stir(&self) {
+        self.stirred.notify_one();
+    }
+
+    /// The same, said to some process.
+    pub(crate) fn stir_if(&self, process: &str) {
+        if process == self.process {
+            self.stir();
+        }
+    }
+
+    /// Ends the deliveries of a tenant: it is closed.
+    pub(crate) fn end(&self, tenant: &TenantId) {
+        self.waiting().retain(|_, (of, _)| of != tenant);
+    }
+}
+
+/// A target as it is written: no id holds a control character.
+fn written(target: &LiveTarget) -> String {
+    let LiveTarget { thread, run, dispatch, claim, .. } = target;
+    format!("{thread}\n{run}\n{dispatch}\n{}\n{}", claim.incarnation, claim.counter)
+}
+
+fn read(text: &str) -> Option<LiveTarget> {
+    let mut parts = text.split('\n');
+    let mut next = || parts.next();
+    let (thread, run, dispatch) = (next()?.parse().ok()?, next()?.parse().ok()?, next()?.parse().ok()?);
+    let claim = ClaimNumber { incarnation: next()?.parse().ok()?, counter: next()?.parse().ok()? };
+    Some(LiveTarget::new(thread, run, dispatch, claim))
+}
+
+/// An answer as it is written.
+fn answer_text(answer: &LiveAnswer) -> String {
+    match answer {
+        LiveAnswer::Accepted => "accepted".to_owned(),
+        LiveAnswer::Dropped => "dropped".to_owned(),
+        LiveAnswer::Unreadable(reason) => format!("unreadable\n{reason}"),
+    }
+}
+
+fn answer(text: &str) -> LiveAnswer {
+    match text.split_once('\n') {
+        Some(("unreadable", reason)) => LiveAnswer::Unreadable(reason.to_owned()),
+        _ if text == "accepted" => LiveAnswer::Accepted,
+        _ => LiveAnswer::Dropped,
+    }
+}
+
+/// The live channel of a tenant.
+#[derive(Debug, Clone)]
+pub(crate) struct PostgresLive {
+    tenant: Arc<Tenant>,
+}
+
+impl PostgresLive {
+    pub(crate) const fn new(tenant: Arc<Tenant>) -> Self {
+        Self { tenant }
+    }
+
+    fn check(&self) -> Result<()> {
+        self.tenant.check_open()?;
+        self.tenant.common.check_writable()
+    }
+}
+
+#[async_trait]
+impl LiveChannel for PostgresLive {
+    async fn open_live(&self, target: LiveTarget) -> Result<LiveReceiver> {
+        self.check()?;
+        let place = (self.tenant.fixed.tenant.clone(), target);
+        let post = &self.tenant.common.post;
+        // What is not told to others yet is not ended by what is known of it from before.
+        post.known().remove(&place);
+        let receiver = self.tenant.live.open_live(place.1.clone()).await?;
+        let told = place.clone();
+        let tell = |tenant: Arc<Tenant>| async move {
+            let Common { post, config, .. } = &*tenant.common;
+            let with = [told.0.as_str(), &written(&told.1), &post.process, &channel(&config.schema)];
+            ask(&tenant.common, |sql| &sql.live_open, texts(&with)?).await.map(drop)
+        };
+        self.tenant.read(None, tell).await?;
+        let number = post.last.fetch_add(1, Ordering::Relaxed);
+        post.known().insert(place, number);
+        post.stir();
+        Ok(receiver)
+    }
+
+    async fn deliver(&self, request: DeliverLive) -> Result<LiveDelivery> {
+        self.check()?;
+        let deadline = request.deadline;
+        match select(pin!(self.send(request)), pin!(tokio::time::sleep(deadline))).await {
+            Either::Left((answered, _)) => answered,
+            Either::Right(_) => Ok(LiveDelivery::Unknown),
+        }
+    }
+}
+
+impl PostgresLive {
+    async fn send(&self, request: DeliverLive) -> Result<LiveDelivery> {
+        let common = &self.tenant.common;
+        let (letter, answered) = Letter::new(&self.tenant);
+        let (id, is_over) = (letter.id.clone(), Arc::clone(&letter.is_over));
+        let call = |tenant: Arc<Tenant>| async move {
+            let Common { post, config, .. } = &*tenant.common;
+            let name = tenant.fixed.tenant.as_str();
+            let command = request.command.encode();
+            let mut with = texts(&[name, &written(&request.target), &id, &post.process, &command])?;
+            add(&mut with, signed(u64::try_from(request.deadline.as_millis()).unwrap_or(u64::MAX) >> 1)?)?;
+            add(&mut with, channel(&config.schema))?;
+            let rows = ask(&tenant.common, |sql| &sql.live_send, with).await?;
+            if is_over.load(Ordering::SeqCst) {
+                end(&tenant.common, &id).await;
+            }
+            rows.first().map_or(Ok(false), |row| crate::pages::value(row, 0))
+        };
+        let ordered = common.post.order.lock().await;
+        let is_sent = self.tenant.read(None, call).await?;
+        drop(ordered);
+        if !is_sent {
+            return Ok(LiveDelivery::NoReceiver);
+        }
+        common.post.stir();
+        answered.await.map_err(|_| Error::closed())?.into_delivery()
+    }
+}
+
+/// A letter whose sender waits. It is taken back when this is dropped.
+struct Letter {
+    common: Arc<Common>,
+    id: String,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Letter {
+    fn new(tenant: &Tenant) -> (Self, oneshot::Receiver<LiveAnswer>) {
+        let (id, common) = (Uuids.next_id(), Arc::clone(&tenant.common));
+        let (answer, answered) = oneshot::channel();
+        common.post.waiting().insert(id.clone(), (tenant.fixed.tenant.clone(), answer));
+        (Self { common, id, is_over: Arc::default() }, answered)
+    }
+}
+
+impl Drop for Letter {
+    fn drop(&mut self) {
+        // Whoever still sends it takes it back when it is there.
+        self.is_over.store(true, Ordering::SeqCst);
+        self.common.post.waiting().remove(&self.id);
+        let (common, id) = (Arc::clone(&self.common), std::mem::take(&mut self.id));
+        self.common.runtime.spawn(async move { end(&common, &id).await });
+    }
+}
+
+/// Removes a letter. One that stays is removed when it is old.
+async fn end(common: &Common, id: &str) {
+    if let Ok(with) = texts(&[id]) {
+        let _ended = ask(common, |sql| &sql.live_end, with).await;
+    }
+}
+
+fn texts(of: &[&str]) -> Result<PgArguments> {
+    let mut with = PgArguments::default();
+    of.iter().try_for_each(|text| add(&mut with, *text))?;
+    Ok(with)
+}
+
+async fn ask(common: &Common, sql: impl FnOnce(&Sql) -> &Arc<str>, with: PgArguments) -> Result<Vec<PgRow>> {
+    common.db.any().write(sql, with).await.map_err(|failed| failed.error)
+}
+
+/// Carries letters and answers, until the store is closed.
+pub(crate) async fn carry(common: Arc<Common>, tenants: Weak<Tenants>) {
+    let mut beaten = Instant::now();
+    loop {
+        let _looked = tokio::time::timeout(pause(&common, &tenants), common.post.stirred.notified()).await;
+        // What cannot be done now is done when it is looked for again.
+        let _lost = round(&common, &tenants, &mut beaten).await;
+    }
+}
+
+/// Until when nobody needs to look.
+fn pause(common: &Common, tenants: &Weak<Tenants>) -> Duration {
+    if common.post.waiting().is_empty() && open(tenants).is_empty() {
+        // Whoever begins something says so.
+        return Duration::from_hours(1);
+    }
+    if common.config.pooler == Pooler::Transaction { LOOK_POOLED } else { LOOK }
+}
+
+/// The targets that are open here.
+fn open(tenants: &Weak<Tenants>) -> HashSet<Place> {
+    let Some(tenants) = tenants.upgrade() else { return HashSet::new() };
+    let tenants = tenants.lock().unwrap_or_else(PoisonError::into_inner);
+    let places = |tenant: &Arc<Tenant>| {
+        let name = tenant.fixed.tenant.clone();
+        tenant.live.targets().into_iter().map(move |target| (name.clone(), target))
+    };
+    tenants.values().flat_map(places).collect()
+}
+
+async fn round(common: &Arc<Common>, tenants: &Weak<Tenants>, beaten: &mut Instant) -> Result<()> {
+    let post = &common.post;
+    let waiting: Vec<String> = post.waiting().keys().cloned().collect();
+    if !waiting.is_empty() {
+        let mut with = PgArguments::default();
+        add(&mut with, waiting)?;
+        for row in ask(common, |sql| &sql.live_answers, with).await? {
+            if let Some((_, sender)) = post.waiting().remove(&text(&row, 0)?) {
+                // Who does not wait any more needs no answer.
+                let _gone = sender.send(answer(&text(&row, 1)?));
+            }
+        }
+    }
+    for row in ask(common, |sql| &sql.live_take, texts(&[&post.process])?).await? {
+        hand_over(common, tenants, &row).await?;
+    }
+    if post.known().is_empty() {
+        return Ok(());
+    }
+    lost(common, tenants).await?;
+    if beaten.elapsed() >= BEAT {
+        *beaten = Instant::now();
+        let _beaten = ask(common, |sql| &sql.live_beat, texts(&[&post.process])?).await?;
+    }
+    Ok(())
+}
+
+/// Hands a letter to its receiver, and answers it later.
+async fn hand_over(common: &Arc<Common>, tenants: &Weak<Tenants>, row: &PgRow) -> Result<()> {
+    let (id, sender, command) = (text(row, 0)?, text(row, 4)?, text(row, 3)?);
+    let left = Duration::from_millis(u64::try_from(number(row, 5)?).unwrap_or_default());
+    let place = text(row, 1)?.parse::<TenantId>().ok().zip(read(&text(row, 2)?));
+    let live = place.and_then(|(tenant, target)| {
+        let tenants = tenants.upgrade()?;
+        let tenants = tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        Some((Arc::clone(&tenants.get(&tenant)?.live), target))
+    });
+    let mut carried = Box::pin(async move {
+        match live {
+            Some((live, target)) => live.carry(target, command, left).await.ok().flatten(),
+            None => Some(LiveAnswer::Dropped),
+        }
+    });
+    // It is in its place among the others before the next one comes.
+    let first = poll_fn(|context| Poll::Ready(carried.as_mut().poll(context))).await;
+    let common_of_task = Arc::clone(common);
+    common.runtime.spawn(async move {
+        let common = common_of_task;
+        let answered = match first {
+            Poll::Ready(answered) => answered,
+            Poll::Pending => carried.await,
+        };
+        let Some(answered) = answered else { return };
+        if let Ok(with) = texts(&[&id, &answer_text(&answered), &sender, &channel(&common.config.schema)]) {
+            // A lost answer is none: the sender knows nothing then.
+            let _lost = ask(&common, |sql| &sql.live_answer, with).await;
+        }
+    });
+    Ok(())
+}
+
+/// Ends the receivers whose targets others have opened, and forgets the targets whose receivers ended.
+async fn lost(common: &Common, tenants: &Weak<Tenants>) -> Result<()> {
+    let post = &common.post;
+    let known = post.known().clone();
+    let rows = ask(common, |sql| &sql.live_receivers, texts(&[&post.process])?).await?;
+    // A receiver is open here before it has a row.
+    let open = open(tenants);
+    let (mut own, mut gone) = (HashSet::new(), [Vec::new(), Vec::new(), Vec::new()]);
+    for row in &rows {
+        let (tenant, target) = (text(row, 0)?, text(row, 1)?);
+        match tenant.parse::<TenantId>().ok().zip(read(&target)).filter(|place| open.contains(place)) {
+            Some(place) => drop(own.insert(place)),
+            None => gone.iter_mut().zip([tenant, target, text(row, 2)?]).for_each(|(all, one)| all.push(one)),
+        }
+    }
+    for (place, number) in known {
+        if own.contains(&place) || post.known().get(&place) != Some(&number) {
+            continue;
+        }
+        post.known().remove(&place);
+        let of = tenants.upgrade().and_then(|tenants| {
+            let tenants = tenants.lock().unwrap_or_else(PoisonError::into_inner);
+            tenants.get(&place.0).map(|tenant| Arc::clone(&tenant.live))
+        });
+        if let Some(live) = of.filter(|_| open.contains(&place)) {
+            live.end(&place.1);
+        }
+    }
+    if gone[0].is_empty() {
+        return Ok(());
+    }
+    let mut with = texts(&[&post.process])?;
+    gone.into_iter().try_for_each(|all| add(&mut with, all))?;
+    ask(common, |sql| &sql.live_forget, with).await.map(drop)
+}

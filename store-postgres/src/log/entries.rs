@@ -1,0 +1,219 @@
+//! Pages of entries: of the whole log, of a path, of the children of an entry.
+
+use std::sync::Arc;
+
+use store_core::{
+    Direction, Entry, EntryId, EntryQuery, Page, PageBuilder, Position, Result,
+    commit::LogView,
+    length,
+    log::{Node, Nodes, node},
+};
+
+use super::{Reader, entry};
+use crate::{
+    db::{add, signed},
+    error::corrupt,
+    facts::Facts,
+    pages::int,
+};
+
+/// How many entries are read in one go.
+const CHUNK: u64 = 64;
+
+/// The entries that `query` asks for.
+pub(super) async fn list(mut reader: Reader<'_>, query: &EntryQuery) -> Result<Page<Arc<Entry>>> {
+    let mut page = PageBuilder::new(reader.limit);
+    let mut chunk = length(reader.limit.saturating_add(1)).min(CHUNK);
+    if let Some(mut walk) = Walk::of(&mut reader, query).await? {
+        'all: loop {
+            let entries = walk.next(&mut reader, chunk).await?;
+            for (seq, bytes, entry) in &entries {
+                let item = query.admits(entry).then(|| Arc::clone(entry));
+                if !page.offer(Position::new(*seq, ""), *bytes, item) {
+                    break 'all;
+                }
+            }
+            if walk.is_over() {
+                break;
+            }
+            chunk = CHUNK;
+        }
+    }
+    reader.finish(page).await
+}
+
+/// What is left to look at.
+struct Walk {
+    over: Over,
+    /// The first and last that is left: sequence numbers, or depths of a path.
+    left: (u64, u64),
+    direction: Direction,
+    /// Only children of this entry, where the walk is about a path.
+    parent: Option<u64>,
+}
+
+enum Over {
+    Log,
+    Path(Box<Node>),
+    Children(u64),
+}
+
+impl Walk {
+    async fn of(reader: &mut Reader<'_>, query: &EntryQuery) -> Result<Option<Self>> {
+        let last = reader.stored.thread.version.number();
+        let mut window = (query.from_seq.unwrap_or(1).max(1), query.to_seq.unwrap_or(last).min(last));
+        match (query.direction, reader.after.as_ref().map(|after| after.rank)) {
+            (Direction::Forward, Some(after)) => window.0 = window.0.max(after.saturating_add(1)),
+            (Direction::Backward, Some(after)) => window.1 = window.1.min(after.saturating_sub(1)),
+            (_, None) => {}
+        }
+        let parent = match &query.children_of {
+            Some(id) => match named(reader, id).await? {
+                Some(seq) => Some(seq),
+                None => return Ok(None),
+            },
+            None => None,
+        };
+        let direction = query.direction;
+        let Some(id) = &query.path_of else {
+            let over = parent.map_or(Over::Log, Over::Children);
+            return Ok(Some(Self { over, left: window, direction, parent: None }));
+        };
+        let Some(seq) = named(reader, id).await? else { return Ok(None) };
+        // Sequence numbers grow along a path, so the window is a part of it. A side entry lies on none: that of its
+        // parent counts.
+        let path = |facts: &Facts| {
+            let node = facts.node(seq)?;
+            let Some(leaf) = node::ancestor(facts, &node, node.depth)? else { return Ok(None) };
+            let before = if window.0 > 1 { node::depth_up_to(facts, &leaf, window.0 - 1)? } else { 0 };
+            let last = node::depth_up_to(facts, &leaf, window.1)?;
+            Ok(Some((leaf, (before + 1, last))))
+        };
+        let Some((leaf, left)) = reader.ask(path).await? else { return Ok(None) };
+        Ok(Some(Self { over: Over::Path(Box::new(leaf)), left, direction, parent }))
+    }
+
+    const fn is_over(&self) -> bool {
+        self.left.0 > self.left.1
+    }
+
+    /// The next entries, in the order of the walk.
+    async fn next(&mut self, reader: &mut Reader<'_>, chunk: u64) -> Result<Vec<(u64, u64, Arc<Entry>)>> {
+        if self.is_over() {
+            return Ok(Vec::new());
+        }
+        match &self.over {
+            Over::Children(parent) => {
+                let seqs = children(reader, *parent, (self.left, self.direction), chunk).await?;
+                self.pass(seqs.last().copied().filter(|_| length(seqs.len()) == chunk));
+                self.load(reader, seqs).await
+            }
+            Over::Log => {
+                let (from, to) = self.part(chunk);
+                let found = log(reader, (from, to), self.direction).await?;
+                if length(found.len()) != to - from + 1 {
+                    return Err(corrupt("an entry of a log is missing"));
+                }
+                self.pass_part((from, to));
+                Ok(found)
+            }
+            Over::Path(leaf) => {
+                let (from, to) = self.part(chunk);
+                let leaf = leaf.clone();
+                let mut nodes = reader.ask(|facts| up_the_path(facts, &leaf, (from, to))).await?;
+                self.pass_part((from, to));
+                nodes.retain(|node| self.parent.is_none() || node.parent == self.parent);
+                self.load(reader, nodes.into_iter().map(|node| node.seq).collect()).await
+            }
+        }
+    }
+
+    /// The part of what is left that comes next.
+    fn part(&self, chunk: u64) -> (u64, u64) {
+        let (first, last) = self.left;
+        match self.direction {
+            Direction::Forward => (first, last.min(first + chunk - 1)),
+            Direction::Backward => (first.max((last + 1).saturating_sub(chunk)), last),
+        }
+    }
+
+    const fn pass_part(&mut self, (from, to): (u64, u64)) {
+        match self.direction {
+            Direction::Forward => self.left.0 = to + 1,
+            Direction::Backward => self.left.1 = from - 1,
+        }
+    }
+
+    /// Goes on behind `last`; there is nothing behind if there is none.
+    const fn pass(&mut self, last: Option<u64>) {
+        match (last, self.direction) {
+            (Some(last), Direction::Forward) => self.left.0 = last + 1,
+            (Some(last), Direction::Backward) => self.left.1 = last - 1,
+            (None, _) => self.left = (1, 0),
+        }
+    }
+
+    async fn load(&self, reader: &mut Reader<'_>, seqs: Vec<u64>) -> Result<Vec<(u64, u64, Arc<Entry>)>> {
+        let mut found = reader.entries(&seqs).await?;
+        if self.direction == Direction::Backward {
+            found.reverse();
+        }
+        Ok(found)
+    }
+}
+
+async fn named(reader: &mut Reader<'_>, id: &EntryId) -> Result<Option<u64>> {
+    reader.ask(|facts| facts.entry(id)).await
+}
+
+async fn log(
+    reader: &mut Reader<'_>,
+    (from, to): (u64, u64),
+    direction: Direction,
+) -> Result<Vec<(u64, u64, Arc<Entry>)>> {
+    let mut with = reader.about()?;
+    add(&mut with, signed(from)?)?;
+    add(&mut with, signed(to)?)?;
+    add(&mut with, signed(to - from + 1)?)?;
+    let rows = match direction {
+        Direction::Forward => reader.connection.read(|sql| &sql.list_entries, with).await?,
+        Direction::Backward => reader.connection.read(|sql| &sql.list_entries_backward, with).await?,
+    };
+    rows.iter().map(entry).collect()
+}
+
+async fn children(
+    reader: &mut Reader<'_>,
+    parent: u64,
+    (window, direction): ((u64, u64), Direction),
+    chunk: u64,
+) -> Result<Vec<u64>> {
+    let mut with = reader.about()?;
+    add(&mut with, signed(parent)?)?;
+    add(&mut with, signed(window.0)?)?;
+    add(&mut with, signed(window.1)?)?;
+    add(&mut with, signed(chunk)?)?;
+    let rows = match direction {
+        Direction::Forward => reader.connection.read(|sql| &sql.list_children, with).await?,
+        Direction::Backward => reader.connection.read(|sql| &sql.list_children_backward, with).await?,
+    };
+    rows.iter().map(|row| int(row, 0)).collect()
+}
+
+/// The nodes between two depths of a path, the least deep first: an ancestor is looked for once, the others are
+/// parents.
+fn up_the_path(facts: &Facts, leaf: &Node, (from, to): (u64, u64)) -> Result<Vec<Node>> {
+    let broken = || corrupt("the path of an entry does not lead to a root");
+    let mut node = node::ancestor(facts, leaf, to)?.ok_or_else(broken)?;
+    let mut nodes = Vec::new();
+    for depth in (from..to).rev() {
+        let parent = facts.node(node.parent.ok_or_else(broken)?)?;
+        if parent.depth != depth {
+            return Err(broken());
+        }
+        nodes.push(std::mem::replace(&mut node, parent));
+    }
+    nodes.push(node);
+    nodes.reverse();
+    Ok(nodes)
+}

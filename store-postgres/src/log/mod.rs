@@ -1,0 +1,298 @@
+//! Reading logs.
+
+mod entries;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::postgres::PgArguments;
+use store_core::{
+    BranchPoint, ContextRequest, CursorScope, Entry, EntryId, EntryQuery, Error, Json, Leaf, LogReader, Page,
+    PageBuilder, PageRequest, Position, Result, Snapshot, ThreadContext, ThreadId, ThreadState,
+    commit::{CommitView, LogView},
+    context,
+    log::{MarkSource, Node, Nodes, given_name},
+    thread::StoredThread,
+};
+
+use crate::{
+    db::{Connection, add, signed},
+    error::corrupt,
+    facts::{self, Facts, Look, decode},
+    pages::{int, name, text},
+    tenant::Tenant,
+    threads::PostgresThreads,
+};
+
+#[async_trait]
+impl LogReader for PostgresThreads {
+    async fn load_entry(&self, thread: &ThreadId, entry: &EntryId) -> Result<Option<Arc<Entry>>> {
+        let (id, entry) = (thread.clone(), entry.clone());
+        let call = |tenant: Arc<Tenant>| async move {
+            let mut with = PgArguments::default();
+            add(&mut with, tenant.fixed.tenant.as_str())?;
+            add(&mut with, id.as_str())?;
+            add(&mut with, entry.as_str())?;
+            let rows = tenant.db().any().read(|sql| &sql.load_entry, with).await?;
+            rows.first().map(|row| decode::<Entry>("entry", &text(row, 1)?).map(Arc::new)).transpose()
+        };
+        self.tenant.read(Some(thread.clone()), call).await
+    }
+
+    async fn list_entries(&self, thread: &ThreadId, query: EntryQuery) -> Result<Page<Arc<Entry>>> {
+        let id = thread.clone();
+        let call = |tenant: Arc<Tenant>| async move {
+            match Reader::open(&tenant, &id, ("list_entries", &query.binding()), &query.page).await? {
+                Some(reader) => Box::pin(entries::list(reader, &query)).await,
+                None => Ok(Page::empty()),
+            }
+        };
+        self.tenant.read(Some(thread.clone()), call).await
+    }
+
+    async fn list_leaves(&self, thread: &ThreadId, page: PageRequest) -> Result<Page<Leaf>> {
+        let id = thread.clone();
+        let call = |tenant: Arc<Tenant>| async move {
+            match Reader::open(&tenant, &id, ("list_leaves", ""), &page).await? {
+                Some(reader) => reader.leaves().await,
+                None => Ok(Page::empty()),
+            }
+        };
+        self.tenant.read(Some(thread.clone()), call).await
+    }
+
+    async fn list_branch_points(&self, thread: &ThreadId, page: PageRequest) -> Result<Page<BranchPoint>> {
+        let id = thread.clone();
+        let call = |tenant: Arc<Tenant>| async move {
+            match Reader::open(&tenant, &id, ("list_branch_points", ""), &page).await? {
+                Some(reader) => reader.branches().await,
+                None => Ok(Page::empty()),
+            }
+        };
+        self.tenant.read(Some(thread.clone()), call).await
+    }
+
+    async fn list_snapshots(&self, thread: &ThreadId, page: PageRequest) -> Result<Page<Snapshot>> {
+        let id = thread.clone();
+        let call = |tenant: Arc<Tenant>| async move {
+            match Reader::open(&tenant, &id, ("list_snapshots", ""), &page).await? {
+                Some(reader) => reader.snapshots().await,
+                None => Ok(Page::empty()),
+            }
+        };
+        self.tenant.read(Some(thread.clone()), call).await
+    }
+
+    async fn load_context(&self, thread: &ThreadId, request: ContextRequest) -> Result<ThreadContext> {
+        let id = thread.clone();
+        let call = |tenant: Arc<Tenant>| async move {
+            let missing = || Error::not_found("thread", &id);
+            let page = PageRequest::default();
+            let reader = Reader::open(&tenant, &id, ("load_context", ""), &page).await?.ok_or_else(missing)?;
+            Box::pin(reader.context(&request)).await
+        };
+        self.tenant.read(Some(thread.clone()), call).await
+    }
+}
+
+/// Who reads a log: everything as of one moment, with what it learned of it.
+struct Reader<'a> {
+    tenant: &'a Tenant,
+    connection: Connection<'a>,
+    facts: Facts,
+    stored: StoredThread,
+    log: i64,
+    scope: CursorScope,
+    limit: usize,
+    after: Option<Position>,
+}
+
+impl<'a> Reader<'a> {
+    /// Nothing for an unknown thread, whose cursor is no longer good.
+    async fn open(
+        tenant: &'a Tenant,
+        id: &ThreadId,
+        list: (&'static str, &str),
+        page: &PageRequest,
+    ) -> Result<Option<Self>> {
+        let limit = page.checked_limit()?;
+        let mut connection = tenant.db().snapshot().await?;
+        let mut facts = Facts::new(Arc::clone(&tenant.fixed), Some(id.clone()));
+        facts.is_fresh = true;
+        facts::look(&mut connection, &mut facts, Look { thread: true, ..Look::default() }).await?;
+        let row = facts.row.clone().unwrap_or_default();
+        let (method, binding) = list;
+        // Bound to the generation too, so that none works on a thread that is deleted or made anew (TH-24).
+        let generation = row.thread.as_ref().map(|stored| stored.thread.generation());
+        let scope = CursorScope::new(&tenant.fixed.tenant, method, &format!("{:?}", (id, generation, binding)));
+        let after = Position::open(&tenant.fixed.cursors, &scope, page.cursor.as_ref())?;
+        let (Some(stored), Some(log)) = (row.thread, row.log) else {
+            connection.finish(true).await?;
+            return Ok(None);
+        };
+        Ok(Some(Self { tenant, connection, facts, stored, log, scope, limit, after }))
+    }
+
+    /// Runs a rule until nothing that it asks for is missing.
+    async fn ask<T>(&mut self, rule: impl Fn(&Facts) -> Result<T>) -> Result<T> {
+        loop {
+            let answer = rule(&self.facts);
+            match self.facts.take_missing() {
+                Some(missing) => facts::look(&mut self.connection, &mut self.facts, missing).await?,
+                None => return answer,
+            }
+        }
+    }
+
+    async fn finish<T>(self, page: PageBuilder<T>) -> Result<Page<T>> {
+        self.connection.finish(true).await?;
+        Ok(page.finish(|at| at.seal(&self.tenant.fixed.cursors, &self.scope)))
+    }
+
+    fn about(&self) -> Result<PgArguments> {
+        let mut with = PgArguments::default();
+        add(&mut with, self.log)?;
+        Ok(with)
+    }
+
+    fn limit_and_one(&self) -> Result<i64> {
+        signed(store_core::length(self.limit) + 1)
+    }
+
+    fn after_seq(&self) -> Result<i64> {
+        signed(self.after.as_ref().map_or(0, |after| after.rank))
+    }
+
+    /// Entries by their sequence numbers, in the order of the log; all of them are there.
+    async fn entries(&mut self, seqs: &[u64]) -> Result<Vec<(u64, u64, Arc<Entry>)>> {
+        let mut with = self.about()?;
+        add(&mut with, seqs.iter().map(|seq| signed(*seq)).collect::<Result<Vec<_>>>()?)?;
+        let rows = self.connection.read(|sql| &sql.load_entries, with).await?;
+        let found = rows.iter().map(entry).collect::<Result<Vec<_>>>()?;
+        let is_whole = found.len() == seqs.len();
+        if is_whole { Ok(found) } else { Err(corrupt("an entry of a log is missing")) }
+    }
+
+    async fn leaves(mut self) -> Result<Page<Leaf>> {
+        let mut page = PageBuilder::new(self.limit);
+        let head = self.stored.head_seq;
+        let is_leaf = match head {
+            Some(head) => self.ask(|facts| Ok(facts.marks(head)?.children == 0)).await?,
+            None => false,
+        };
+        let mut with = self.about()?;
+        add(&mut with, self.after_seq()?)?;
+        add(&mut with, head.filter(|_| is_leaf).map(signed).transpose()?)?;
+        add(&mut with, self.limit_and_one()?)?;
+        for row in self.connection.read(|sql| &sql.list_leaves, with).await? {
+            let leaf = leaf(int(&row, 0)?, &text(&row, 1)?, &text(&row, 2)?)?.0;
+            if !page.offer(Position::new(leaf.seq, ""), 64, Some(leaf)) {
+                break;
+            }
+        }
+        self.finish(page).await
+    }
+
+    async fn branches(mut self) -> Result<Page<BranchPoint>> {
+        let mut page = PageBuilder::new(self.limit);
+        // 0 stands for before the first entry.
+        if self.after.is_none() && self.stored.roots > 1 {
+            page.offer(Position::new(0, ""), 64, Some(BranchPoint::new(None, self.stored.roots)));
+        }
+        let mut with = self.about()?;
+        add(&mut with, self.after_seq()?)?;
+        add(&mut with, self.limit_and_one()?)?;
+        for row in self.connection.read(|sql| &sql.list_branches, with).await? {
+            let (seq, id) = (int(&row, 0)?, text(&row, 1)?.parse()?);
+            let children = u32::try_from(int(&row, 2)?).unwrap_or(u32::MAX);
+            if !page.offer(Position::new(seq, ""), 64, Some(BranchPoint::new(Some(id), children))) {
+                break;
+            }
+        }
+        self.finish(page).await
+    }
+
+    async fn snapshots(mut self) -> Result<Page<Snapshot>> {
+        let mut page = PageBuilder::new(self.limit);
+        // A name is too long for a cursor, which therefore says which entry gave it.
+        let after = match self.after.clone() {
+            Some(after) => {
+                let giver = self.entries(&[after.bound]).await?.pop();
+                let name = giver.as_ref().and_then(|(.., entry)| given_name(entry)).unwrap_or_default();
+                (name.to_owned(), signed(after.rank)?)
+            }
+            None => (String::new(), 0),
+        };
+        let mut with = self.about()?;
+        add(&mut with, after.0.as_bytes())?;
+        add(&mut with, after.1)?;
+        add(&mut with, self.limit_and_one()?)?;
+        for row in self.connection.read(|sql| &sql.list_snapshots, with).await? {
+            let (name, seq, bound) = (name(&row, 0)?, int(&row, 1)?, int(&row, 2)?);
+            let (leaf, node) = leaf(seq, &text(&row, 3)?, &text(&row, 4)?)?;
+            let snapshot = Snapshot::new(name, node.checkpoint_number.unwrap_or_default(), leaf);
+            if !page.offer(Position { bound, ..Position::new(seq, "") }, 64, Some(snapshot)) {
+                break;
+            }
+        }
+        self.finish(page).await
+    }
+
+    async fn context(mut self, request: &ContextRequest) -> Result<ThreadContext> {
+        let thread = self.stored.thread.clone();
+        let mut found = ThreadContext::empty(thread.clone());
+        let seq = match &request.at {
+            Some(id) => Some(self.ask(|facts| facts.entry(id)).await?.ok_or_else(|| Error::not_found("entry", id))?),
+            None => self.stored.head_seq,
+        };
+        if let Some(seq) = seq {
+            let (node, marks, id) =
+                self.ask(|facts| Ok((facts.node(seq)?, facts.marks(seq)?, facts.entry_id(seq)?))).await?;
+            let pieces = self.ask(|facts| context::pieces(facts, &node)).await?;
+            let seqs: Vec<u64> = pieces.iter().map(|piece| piece.seq()).collect();
+            let mut wanted = seqs.clone();
+            wanted.sort_unstable();
+            wanted.dedup();
+            let entries = self.entries(&wanted).await?;
+            let part = |piece: context::Piece| {
+                let at = entries.binary_search_by_key(&piece.seq(), |(seq, ..)| *seq);
+                let entry = at.ok().and_then(|at| entries.get(at)).map(|(.., entry)| Arc::clone(entry));
+                entry.map(|entry| (piece, entry)).ok_or_else(|| corrupt("an entry of a log is missing"))
+            };
+            let parts = pieces.into_iter().map(part).collect::<Result<Vec<_>>>()?;
+            found.context = context::build(parts, request);
+            found.context_size = context::context_size(&node, &marks);
+            found.next_checkpoint = context::next_checkpoint(&node);
+            found.at = Some(id);
+        }
+        found.state = self.state().await?;
+        let (latest, open) = (thread.latest_run.clone(), thread.open_runs.clone());
+        let run = |facts: &Facts, id| facts.run(id)?.ok_or_else(|| corrupt("a run of a thread is missing"));
+        let runs = self.ask(|facts| {
+            let open = open.iter().map(|id| run(facts, id)).collect::<Vec<_>>();
+            let latest = latest.as_ref().map(|id| run(facts, id)).transpose()?;
+            Ok((latest, open.into_iter().collect::<Result<Vec<_>>>()?))
+        });
+        (found.latest_run, found.open_runs) = runs.await?;
+        self.connection.finish(true).await?;
+        Ok(found)
+    }
+
+    async fn state(&mut self) -> Result<ThreadState> {
+        let with = self.about()?;
+        let rows = self.connection.read(|sql| &sql.load_state, with).await?;
+        let value = |text: &str| Json::parse(text).map_err(|e| corrupt("a value of a state").with_source(e));
+        rows.iter().map(|row| Ok((name(row, 0)?, value(&text(row, 1)?)?))).collect()
+    }
+}
+
+/// An entry with its sequence number and how long its record is.
+fn entry(row: &sqlx::postgres::PgRow) -> Result<(u64, u64, Arc<Entry>)> {
+    let body = text(row, 1)?;
+    Ok((int(row, 0)?, store_core::length(body.len()), Arc::new(decode::<Entry>("entry", &body)?)))
+}
+
+fn leaf(seq: u64, node: &str, body: &str) -> Result<(Leaf, Node)> {
+    let (node, entry) = (decode::<Node>("node", node)?, decode::<Entry>("entry", body)?);
+    Ok((Leaf::new(entry.id.clone(), seq, node.depth, entry.timestamp), node))
+}

@@ -1,0 +1,283 @@
+//! The mailbox: giving work, taking it, ending it, and waiting for it.
+
+mod read;
+mod wake;
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use store_core::{
+    ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, DispatchQuery, DispatchStatus, Enqueued,
+    InstanceId, Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, MailboxReader, Missed,
+    NewDispatch, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement,
+    commit::Setting,
+    flight::About,
+    length,
+    mailbox::{self, ClaimOne, Found, MailboxChange, MailboxView, ReclaimedAs},
+};
+
+use crate::{
+    decide::{After, Decided, decide_alone, decide_locked},
+    facts::{Facts, Look, MailboxDesk, MailboxLook},
+    tenant::Tenant,
+    write::Batch,
+};
+
+/// Leases that are over, and that a claim ends before it looks for work.
+const LAPSES: u32 = 1_000;
+
+/// The mailbox of a tenant.
+#[derive(Debug, Clone)]
+pub(crate) struct PostgresMailbox {
+    tenant: Arc<Tenant>,
+}
+
+impl PostgresMailbox {
+    pub(crate) const fn new(tenant: Arc<Tenant>) -> Self {
+        Self { tenant }
+    }
+
+    /// Makes one decision.
+    async fn decide<T: Send + 'static>(
+        &self,
+        about: About,
+        first: MailboxLook,
+        decide: impl Fn(&MailboxDesk<'_>, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync + 'static,
+    ) -> Result<T> {
+        let call = |tenant: Arc<Tenant>| async move {
+            change(&tenant, first, |desk, setting| desk.change(|view| decide(view, setting))).await?
+        };
+        self.tenant.write(about, call).await
+    }
+}
+
+fn decided<T>(
+    facts: &Facts,
+    setting: Setting<'_>,
+    rule: impl Fn(&mut MailboxDesk<'_>, Setting<'_>) -> Result<T>,
+) -> Result<Decided<T>> {
+    let mut desk = MailboxDesk::new(facts);
+    let answer = rule(&mut desk, setting)?;
+    let mut batch = Batch::default();
+    batch.mailbox(desk.into_changes());
+    Ok(Decided::Write { batch, after: After::Nothing, answer })
+}
+
+/// Makes decisions that are written together.
+async fn change<T: Send>(
+    tenant: &Tenant,
+    first: MailboxLook,
+    rule: impl Fn(&mut MailboxDesk<'_>, Setting<'_>) -> Result<T> + Send + Sync,
+) -> Result<T> {
+    let first = Look { mailbox: first, ..Look::default() };
+    decide_alone(tenant, first, |facts, setting| decided(facts, setting, &rule)).await
+}
+
+/// The same with everything locked that is looked at. As long as there is no answer, it goes on.
+async fn change_locked<T: Send>(
+    tenant: &Tenant,
+    first: MailboxLook,
+    rule: impl Fn(&mut MailboxDesk<'_>, Setting<'_>) -> Result<Option<T>> + Send + Sync,
+) -> Result<T> {
+    let first = Look { mailbox: first, ..Look::default() };
+    decide_locked(tenant, first, |facts, setting| decided(facts, setting, &rule)).await
+}
+
+fn of_dispatches<'a>(ids: impl IntoIterator<Item = &'a DispatchId>) -> MailboxLook {
+    MailboxLook { dispatches: ids.into_iter().cloned().collect(), ..MailboxLook::default() }
+}
+
+async fn settle(tenant: &Tenant, settlements: &[(ClaimRef, Settlement)]) -> Result<Vec<Result<Settled>>> {
+    let first = of_dispatches(settlements.iter().map(|(claim, _)| &claim.dispatch));
+    change(tenant, first, |desk, setting| {
+        mailbox::check_requests(settlements.len(), setting.limits)?;
+        let one = |(claim, settlement): &(ClaimRef, Settlement)| {
+            desk.change(|view| mailbox::settle(view, claim, settlement, setting))
+        };
+        settlements.iter().map(one).collect()
+    })
+    .await
+}
+
+#[async_trait]
+impl MailboxProducer for PostgresMailbox {
+    async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>> {
+        let call = |tenant: Arc<Tenant>| async move {
+            let key = |new: &NewDispatch| Some((new.thread.clone(), new.dedupe_key.clone()?));
+            let first = MailboxLook {
+                threads: dispatches.iter().map(|new| new.thread.clone()).collect(),
+                dispatches: dispatches.iter().filter_map(|new| new.id.clone()).collect(),
+                keys: dispatches.iter().filter_map(key).collect(),
+                ..MailboxLook::default()
+            };
+            change(&tenant, first, |desk, setting| {
+                mailbox::check_requests(dispatches.len(), setting.limits)?;
+                let one = |new| desk.change(|view| mailbox::enqueue(view, new, setting));
+                dispatches.iter().map(one).collect()
+            })
+            .await
+        };
+        self.tenant.write(None, call).await
+    }
+
+    async fn cancel(&self, id: &DispatchId) -> Result<Dispatch> {
+        let (id, first) = (id.clone(), of_dispatches([id]));
+        self.decide(None, first, move |view, setting| mailbox::cancel(view, &id, setting)).await
+    }
+
+    async fn interrupt(&self, request: Interrupt) -> Result<Interrupted> {
+        let threads = [request.thread.clone()].into();
+        // Whoever takes over gets a claim.
+        let first = MailboxLook { threads, numbers: request.take_over, ..MailboxLook::default() };
+        let about = Some(request.thread.clone());
+        self.decide(about, first, move |view, setting| mailbox::interrupt(view, &request, setting)).await
+    }
+}
+
+#[async_trait]
+impl MailboxConsumer for PostgresMailbox {
+    async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
+        ClaimOne::of(&request)?;
+        let call = |tenant: Arc<Tenant>| async move { claim(&tenant, &request).await };
+        let back = |tenant: Arc<Tenant>, claims: Claims| async move {
+            let ends: Vec<_> = claims.claimed.iter().map(|held| (held.claim(), Settlement::Release)).collect();
+            if !ends.is_empty() {
+                let _given = settle(&tenant, &ends).await;
+            }
+        };
+        self.tenant.claim(call, back).await
+    }
+
+    async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim> {
+        let (claim, first) = (claim.clone(), of_dispatches([&claim.dispatch]));
+        self.decide(None, first, move |view, setting| mailbox::extend(view, &claim, by, setting)).await
+    }
+
+    async fn start(&self, claim: &ClaimRef, instance: InstanceId) -> Result<DispatchClaim> {
+        let (claim, first) = (claim.clone(), of_dispatches([&claim.dispatch]));
+        self.decide(None, first, move |view, setting| mailbox::start(view, &claim, &instance, setting)).await
+    }
+
+    async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
+        self.tenant.write(None, |tenant| async move { settle(&tenant, &settlements).await }).await
+    }
+}
+
+async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
+    if request.dispatch.is_none() && request.thread.is_none() {
+        let first = MailboxLook { claim: request.limit, lapse: LAPSES, ..MailboxLook::default() };
+        return change_locked(tenant, first, |desk, setting| claim_any(desk, request, setting)).await;
+    }
+    let first = MailboxLook {
+        threads: request.thread.iter().cloned().collect(),
+        dispatches: request.dispatch.iter().cloned().collect(),
+        ..MailboxLook::default()
+    };
+    change_locked(tenant, first, |desk, setting| claim_named(desk, request, setting).map(Some)).await
+}
+
+/// A claim of work of a thread, or of one dispatch.
+fn claim_named(desk: &mut MailboxDesk<'_>, request: &ClaimRequest, setting: Setting<'_>) -> Result<Claims> {
+    let mut claims = Claims::default();
+    let thread = match (&request.thread, &request.dispatch) {
+        (Some(thread), _) => Some(thread.clone()),
+        (None, Some(id)) => desk.dispatch(id)?.map(|stored| stored.body.thread.clone()),
+        (None, None) => None,
+    };
+    let Some(thread) = thread else {
+        claims.missed = Some(Missed::Unknown);
+        return Ok(claims);
+    };
+    let one = ClaimOne::of(request)?;
+    match desk.change(|view| mailbox::claim(view, &thread, one, setting))?? {
+        Found::Claimed(claimed) => claims.claimed.push(claimed),
+        Found::Nothing(missed) => claims.missed = missed,
+    }
+    Ok(claims)
+}
+
+/// A claim of whatever is first, over the threads that nobody else works on. Leases that are over are ended before;
+/// their threads are among the others then.
+fn claim_any(desk: &mut MailboxDesk<'_>, request: &ClaimRequest, setting: Setting<'_>) -> Result<Option<Claims>> {
+    if !desk.facts.mailbox.lapsed.is_empty() {
+        lapse(desk, setting)?;
+        return Ok(None);
+    }
+    let (mut claims, one) = (Claims::default(), ClaimOne::of(request)?);
+    for thread in desk.facts.mailbox.ready.clone() {
+        if let Found::Claimed(claimed) = desk.change(|view| mailbox::claim(view, &thread, one, setting))?? {
+            claims.claimed.push(claimed);
+        }
+    }
+    Ok(Some(claims))
+}
+
+/// Ends the leases that are over.
+fn lapse(desk: &mut MailboxDesk<'_>, setting: Setting<'_>) -> Result<Reclaimed> {
+    let mut reclaimed = Reclaimed::default();
+    for thread in desk.facts.mailbox.lapsed.clone() {
+        match desk.change(|view| mailbox::lapse(view, &thread, setting))?? {
+            Some(ReclaimedAs::Requeued(id)) => reclaimed.requeued.push(id),
+            Some(ReclaimedAs::DeadLettered(id)) => reclaimed.dead_lettered.push(id),
+            Some(ReclaimedAs::Superseded(id)) => reclaimed.superseded.push(id),
+            None => {}
+        }
+    }
+    Ok(reclaimed)
+}
+
+#[async_trait]
+impl MailboxMaintenance for PostgresMailbox {
+    async fn reclaim(&self, limit: u32) -> Result<Reclaimed> {
+        mailbox::check_batch(limit)?;
+        let first = MailboxLook { lapse: limit, ..MailboxLook::default() };
+        let call = |tenant: Arc<Tenant>| async move {
+            change_locked(&tenant, first, |desk, setting| lapse(desk, setting).map(Some)).await
+        };
+        self.tenant.write(None, call).await
+    }
+
+    async fn purge(&self, request: Purge) -> Result<Purged> {
+        request.check()?;
+        let call = |tenant: Arc<Tenant>| async move {
+            let ids = read::ended(&tenant, &request).await?;
+            if request.dry_run {
+                return Ok(Purged::new(length(ids.len())));
+            }
+            change(&tenant, of_dispatches(&ids), |desk, setting| {
+                let mut removed = 0;
+                for id in &ids {
+                    let gone = desk.change(|view| mailbox::purge(view, id, request.before, setting))??;
+                    removed += u64::from(gone);
+                }
+                Ok(Purged::new(removed))
+            })
+            .await
+        };
+        self.tenant.write(None, call).await
+    }
+
+    async fn requeue(&self, request: Requeue) -> Result<Vec<(DispatchId, Result<Dispatch>)>> {
+        request.check(&self.tenant.common.config.limits)?;
+        let ids = match request.choice {
+            RequeueChoice::Ids(ids) => ids,
+            RequeueChoice::Filter { filter, limit } => {
+                let query = DispatchQuery::new(filter.in_status([DispatchStatus::DeadLetter]));
+                let page = store_core::PageRequest::first(limit);
+                let dead = self.list_dispatches(query.with_page(page)).await?;
+                dead.items.into_iter().map(|dispatch| dispatch.id).collect()
+            }
+        };
+        let call = |tenant: Arc<Tenant>| async move {
+            change(&tenant, of_dispatches(&ids), |desk, setting| {
+                let one = |id: &DispatchId| {
+                    let requeued = desk.change(|view| mailbox::requeue(view, id, setting))?;
+                    Ok((id.clone(), requeued))
+                };
+                ids.iter().map(one).collect()
+            })
+            .await
+        };
+        self.tenant.write(None, call).await
+    }
+}

@@ -1,0 +1,268 @@
+//! Reading the mailbox.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::postgres::{PgArguments, PgRow};
+use store_core::{
+    CursorScope, Direction, Dispatch, DispatchCounts, DispatchId, DispatchOrder, DispatchQuery, Error, MailboxReader,
+    Page, PageBuilder, PageRequest, Position, Purge, ReadyThread, Result, ThreadId, Timestamp,
+    commit::Setting,
+    length,
+    mailbox::{self, DispatchBody, DispatchScope, DispatchState, StoredDispatch, StoredMailbox},
+};
+
+use super::PostgresMailbox;
+use crate::{
+    db::{Connection, add, signed, unsigned},
+    facts::{self, Facts, MailboxLook, decode},
+    pages::{int, number, text},
+    tenant::Tenant,
+};
+
+/// How many rows are read in one go for a page.
+const CHUNK: usize = 256;
+/// The priority of threads whose leases are over, behind all others.
+const LEASED: u64 = 256;
+
+#[async_trait]
+impl MailboxReader for PostgresMailbox {
+    async fn load_dispatch(&self, id: &DispatchId) -> Result<Option<Dispatch>> {
+        let id = id.clone();
+        let call = |tenant: Arc<Tenant>| async move {
+            let mut reader = Reader::open(&tenant).await?;
+            reader.look(super::of_dispatches([&id])).await?;
+            let found = reader.ask(|facts| {
+                let stored = mailbox::MailboxView::dispatch(facts, &id)?;
+                stored.map(|stored| mailbox::seen(facts, &stored)).transpose()
+            });
+            let found = found.await?;
+            reader.connection.finish(true).await?;
+            Ok(found)
+        };
+        self.tenant.read(None, call).await
+    }
+
+    async fn list_dispatches(&self, query: DispatchQuery) -> Result<Page<Dispatch>> {
+        query.check()?;
+        let call = |tenant: Arc<Tenant>| async move {
+            let mut page = PageBuilder::new(query.page.checked_limit()?);
+            let scope = CursorScope::new(&tenant.fixed.tenant, "list_dispatches", &query.binding());
+            let mut after = Position::open(&tenant.fixed.cursors, &scope, query.page.cursor.as_ref())?;
+            let mut reader = Reader::open(&tenant).await?;
+            let mut chunk = (query.page.checked_limit()? + 1).min(CHUNK);
+            'all: loop {
+                let rows = rows(&tenant, &mut reader.connection, &query, (after.as_ref(), chunk)).await?;
+                let is_last = rows.len() < chunk;
+                for (position, seen) in reader.seen(rows).await? {
+                    after = Some(position.clone());
+                    let bytes = seen.payload.as_ref().map_or(0, |payload| payload.as_str().len());
+                    let item = query.filter.admits(&seen).then_some(seen);
+                    if !page.offer(position, length(bytes), item) {
+                        break 'all;
+                    }
+                }
+                if is_last {
+                    break;
+                }
+                chunk = CHUNK;
+            }
+            reader.connection.finish(true).await?;
+            Ok(page.finish(|at| at.seal(&tenant.fixed.cursors, &scope)))
+        };
+        self.tenant.read(None, call).await
+    }
+
+    async fn count_dispatches(&self, thread: Option<&ThreadId>) -> Result<DispatchCounts> {
+        let thread = thread.cloned();
+        let call = |tenant: Arc<Tenant>| async move {
+            let mut with = PgArguments::default();
+            add(&mut with, tenant.fixed.tenant.as_str())?;
+            add(&mut with, thread.as_ref().map(ThreadId::as_str))?;
+            let rows = tenant.db().any().read(|sql| &sql.mailboxes, with).await?;
+            rows.iter().try_fold(DispatchCounts::default(), |sum, row| {
+                Ok(sum.plus(&decode::<StoredMailbox>("mailbox", &text(row, 0)?)?.counts))
+            })
+        };
+        self.tenant.read(None, call).await
+    }
+
+    async fn list_ready_threads(&self, page: PageRequest) -> Result<Page<ReadyThread>> {
+        let call = |tenant: Arc<Tenant>| async move { ready(&tenant, &page).await };
+        if self.tenant.common.config.read_only {
+            return self.tenant.read(None, call).await;
+        }
+        self.tenant.write(None, call).await
+    }
+
+    async fn load_epoch(&self, thread: &ThreadId) -> Result<u64> {
+        let id = thread.clone();
+        let call = |tenant: Arc<Tenant>| async move {
+            let mut with = PgArguments::default();
+            add(&mut with, tenant.fixed.tenant.as_str())?;
+            add(&mut with, id.as_str())?;
+            let rows = tenant.db().any().read(|sql| &sql.load_epoch, with).await?;
+            rows.first().map_or(Ok(0), |row| int(row, 0))
+        };
+        self.tenant.read(Some(thread.clone()), call).await
+    }
+}
+
+/// Who reads the mailbox, everything as of one moment.
+struct Reader<'a> {
+    connection: Connection<'a>,
+    facts: Facts,
+}
+
+impl<'a> Reader<'a> {
+    async fn open(tenant: &'a Tenant) -> Result<Self> {
+        Ok(Self::on(tenant, tenant.db().snapshot().await?))
+    }
+
+    fn on(tenant: &Tenant, connection: Connection<'a>) -> Self {
+        let mut facts = Facts::new(Arc::clone(&tenant.fixed), None);
+        facts.is_fresh = true;
+        Self { connection, facts }
+    }
+
+    /// A reader for whom everything that is due was made available. Who only reads takes that back in the end.
+    async fn turned(tenant: &'a Tenant) -> Result<Self> {
+        let mut with = PgArguments::default();
+        add(&mut with, tenant.fixed.tenant.as_str())?;
+        let db = tenant.db();
+        let mut trial = if tenant.common.config.read_only { Some(db.transaction().await?) } else { None };
+        let turned = trial.as_mut().unwrap_or(&mut db.any()).write(|sql| &sql.turn_all, with).await;
+        turned.map_err(|failed| failed.error)?;
+        match trial {
+            Some(trial) => Ok(Self::on(tenant, trial)),
+            None => Self::open(tenant).await,
+        }
+    }
+
+    async fn look(&mut self, look: MailboxLook) -> Result<()> {
+        facts::look_mailbox(&mut self.connection, &mut self.facts, look, false).await
+    }
+
+    /// Runs a rule until nothing that it asks for is missing.
+    async fn ask<T>(&mut self, rule: impl Fn(&Facts) -> Result<T>) -> Result<T> {
+        loop {
+            let answer = rule(&self.facts);
+            match self.facts.take_missing() {
+                Some(missing) => self.look(missing.mailbox).await?,
+                None => return answer,
+            }
+        }
+    }
+
+    /// Dispatches as they are seen. All that is missing for them is looked at together.
+    async fn seen(&mut self, rows: Vec<(Position, StoredDispatch)>) -> Result<Vec<(Position, Dispatch)>> {
+        self.ask(|facts| {
+            let seen: Vec<_> = rows.iter().map(|(_, stored)| mailbox::seen(facts, stored)).collect();
+            let places = rows.iter().map(|(position, _)| position.clone());
+            places.zip(seen).map(|(position, seen)| Ok((position, seen?))).collect()
+        })
+        .await
+    }
+}
+
+fn stored(row: &PgRow, at: usize) -> Result<StoredDispatch> {
+    let body = Arc::new(decode::<DispatchBody>("dispatch", &text(row, at)?)?);
+    Ok(StoredDispatch::new(body, decode::<DispatchState>("dispatch", &text(row, at + 1)?)?))
+}
+
+/// The next dispatches of a list, with their places.
+async fn rows(
+    tenant: &Tenant,
+    connection: &mut Connection<'_>,
+    query: &DispatchQuery,
+    (after, chunk): (Option<&Position>, usize),
+) -> Result<Vec<(Position, StoredDispatch)>> {
+    let is_forward = query.direction == Direction::Forward;
+    let (mut statuses, mut thread) = (Vec::new(), query.filter.thread.as_ref().map(ThreadId::as_str));
+    for scope in query.filter.scopes() {
+        if let DispatchScope::Status(status) = scope {
+            statuses.push(status.name());
+        }
+    }
+    let is_by_status = query.filter.thread.is_none() && query.filter.statuses.is_some();
+    let scope = match query.order {
+        DispatchOrder::Creation if thread.is_some() => 1,
+        DispatchOrder::Creation if is_by_status => 2,
+        DispatchOrder::Creation => 0,
+        DispatchOrder::End => 3,
+        DispatchOrder::Claim => 4,
+    };
+    if scope == 3 {
+        thread = None;
+    }
+    let end = if is_forward { -1 } else { i64::MAX };
+    let mut with = PgArguments::default();
+    add(&mut with, tenant.fixed.tenant.as_str())?;
+    add(&mut with, thread)?;
+    add(&mut with, statuses)?;
+    // In the order of claims the priority comes first.
+    let of_claims = query.order == DispatchOrder::Claim;
+    let first = after.map_or(Ok(end), |at| signed(if of_claims { at.bound } else { at.rank }))?;
+    add(&mut with, first)?;
+    add(&mut with, after.map_or(Ok(end), |at| signed(at.rank))?)?;
+    add(&mut with, after.map_or("", |at| at.id.as_str()))?;
+    add(&mut with, i64::try_from(chunk).unwrap_or(i64::MAX))?;
+    let rows = connection.read(|sql| sql.lists.dispatches(scope, is_forward), with).await?;
+    let read = |row: &PgRow| {
+        let stored = stored(row, 2)?;
+        let position = if of_claims {
+            Position { bound: unsigned(number(row, 0)?)?, ..Position::new(unsigned(number(row, 1)?)?, "") }
+        } else {
+            Position::new(unsigned(number(row, 0)?)?, stored.id().as_str())
+        };
+        Ok((position, stored))
+    };
+    rows.iter().map(read).collect()
+}
+
+/// What ended before a time, the oldest first.
+pub(super) async fn ended(tenant: &Tenant, request: &Purge) -> Result<Vec<DispatchId>> {
+    let mut with = PgArguments::default();
+    add(&mut with, tenant.fixed.tenant.as_str())?;
+    add(&mut with, signed(request.before.as_millis())?)?;
+    add(&mut with, i64::from(request.limit))?;
+    let rows = tenant.db().any().read(|sql| &sql.ended, with).await?;
+    rows.iter().map(|row| text(row, 0)?.parse()).collect()
+}
+
+async fn ready(tenant: &Tenant, request: &PageRequest) -> Result<Page<ReadyThread>> {
+    let mut page = PageBuilder::new(request.checked_limit()?);
+    let scope = CursorScope::new(&tenant.fixed.tenant, "list_ready_threads", "");
+    let after = Position::open(&tenant.fixed.cursors, &scope, request.cursor.as_ref())?;
+    let malformed = |e: Error| Error::invalid_cursor("it is malformed").with_source(e);
+    if let Some(after) = &after {
+        ThreadId::new(&after.id).map_err(malformed)?;
+        Timestamp::from_millis(after.rank).map_err(malformed)?;
+    }
+    let mut reader = Reader::turned(tenant).await?;
+    let mut with = PgArguments::default();
+    add(&mut with, tenant.fixed.tenant.as_str())?;
+    add(&mut with, after.as_ref().map_or(Ok(-1), |at| signed(at.bound))?)?;
+    add(&mut with, after.as_ref().map_or(Ok(-1), |at| signed(at.rank))?)?;
+    add(&mut with, after.as_ref().map_or("", |at| at.id.as_str()))?;
+    add(&mut with, signed(LEASED)?)?;
+    let rows = reader.connection.read(|sql| &sql.ready, with).await?;
+    let threads: Vec<ThreadId> = rows.iter().map(|row| text(row, 2)?.parse()).collect::<Result<_>>()?;
+    reader.look(MailboxLook { threads: threads.iter().cloned().collect(), ..MailboxLook::default() }).await?;
+    let (now, config) = (tenant.db().now()?, &tenant.common.config);
+    let found = reader.ask(|facts| {
+        let setting = Setting::new(now, &config.limits, &*config.ids);
+        let found: Vec<_> = threads.iter().map(|thread| mailbox::ready(facts, thread, setting)).collect();
+        found.into_iter().collect::<Result<Vec<_>>>()
+    });
+    let found = found.await?;
+    reader.connection.finish(false).await?;
+    for ((row, thread), item) in rows.iter().zip(&threads).zip(found) {
+        let mut position = Position::new(unsigned(number(row, 1)?)?, thread.as_str());
+        position.bound = unsigned(number(row, 0)?)?;
+        if !page.offer(position, 0, item) {
+            break;
+        }
+    }
+    Ok(page.finish(|at| at.seal(&tenant.fixed.cursors, &scope)))
+}

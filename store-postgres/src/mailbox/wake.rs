@@ -1,0 +1,56 @@
+//! Waiting for something to claim.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use sqlx::postgres::PgArguments;
+use store_core::{Clock, Result, Timestamp, Waited, WakeUps};
+
+use super::PostgresMailbox;
+use crate::{
+    db::{add, unsigned},
+    pages::optional,
+    tenant::{Common, Tenant},
+};
+
+/// How long nobody waits without looking for what other processes brought.
+const POLL: Duration = Duration::from_secs(1);
+
+/// The server's time, as far as it was heard.
+#[derive(Debug)]
+struct ServerClock<'a>(&'a Common);
+
+#[async_trait]
+impl Clock for ServerClock<'_> {
+    fn now(&self) -> Timestamp {
+        self.0.db.now().unwrap_or_default()
+    }
+
+    async fn sleep_until(&self, time: Timestamp) {
+        // Who waits longer looks again, and hears the time.
+        let left = time.as_millis().saturating_sub(self.now().as_millis());
+        tokio::time::sleep(Duration::from_millis(left).min(POLL)).await;
+    }
+}
+
+/// From when on a claim finds something; never later than the next look.
+async fn next_claim(tenant: &Tenant) -> Result<Option<Timestamp>> {
+    let mut with = PgArguments::default();
+    add(&mut with, tenant.fixed.tenant.as_str())?;
+    let rows = tenant.db().any().read(|sql| &sql.next_claim, with).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let clock = optional::<i64>(row, 0)?.unwrap_or_default();
+    tenant.db().heard(Duration::from_millis(unsigned(clock)?));
+    let soon = tenant.db().now()?.saturating_add(POLL);
+    let next = optional::<i64>(row, 1)?.map(|at| Timestamp::from_millis(unsigned(at)?)).transpose()?;
+    Ok(Some(next.map_or(soon, |next| next.min(soon))))
+}
+
+#[async_trait]
+impl WakeUps for PostgresMailbox {
+    async fn wait(&self, timeout: Duration) -> Result<Waited> {
+        let clock = ServerClock(&self.tenant.common);
+        let look = || self.tenant.read(None, |tenant: Arc<Tenant>| async move { next_claim(&tenant).await });
+        self.tenant.bell.wait(&clock, timeout, look).await
+    }
+}

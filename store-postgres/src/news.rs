@@ -1,0 +1,153 @@
+//! News for other processes: which scopes have new events, and which tenants have work. They are sent behind the writes
+//! that they are about, many at once, and lost without harm: whoever waits looks from time to time (PO-13).
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use sqlx::postgres::{PgArguments, PgListener, PgPoolOptions};
+use store_core::{Result, RunId, Scope, TenantId, ThreadId, Timestamp};
+use tokio::{sync::Notify, task::JoinHandle};
+
+use crate::{
+    config::Pooler,
+    db::{Db, add},
+    facts::scope_key,
+    live,
+    tenant::{Common, Tenant},
+};
+
+/// What comes within this time goes out together.
+const TOGETHER: Duration = Duration::from_millis(5);
+/// How long it takes to try again to listen.
+const AGAIN: Duration = Duration::from_secs(1);
+/// A notification holds fewer than 8,000 bytes; what is longer is found by looking.
+const LONGEST: usize = 7_900;
+
+/// The open tenants of a store.
+pub(crate) type Tenants = Mutex<HashMap<TenantId, Arc<Tenant>>>;
+
+/// What is to be told.
+#[derive(Debug, Default)]
+pub(crate) struct News {
+    waiting: Mutex<BTreeSet<String>>,
+    some: Notify,
+}
+
+impl News {
+    fn waiting(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A scope has new events.
+    pub(crate) fn events(&self, tenant: &TenantId, scope: &Scope) {
+        let (kind, id) = scope_key(scope);
+        self.add(format!("{}\n{kind}\n{id}", tenant.as_str()));
+    }
+
+    /// A tenant has work.
+    pub(crate) fn work(&self, tenant: &TenantId) {
+        self.add(format!("{}\nwork\n", tenant.as_str()));
+    }
+
+    fn add(&self, text: String) {
+        if text.len() < LONGEST {
+            self.waiting().insert(text);
+            self.some.notify_one();
+        }
+    }
+}
+
+/// The tasks that send and hear news; they end with this.
+#[derive(Debug)]
+pub(crate) struct Tasks([JoinHandle<()>; 3]);
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        self.0.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Begins to send and to hear.
+pub(crate) fn begin(common: &Arc<Common>, tenants: &Arc<Tenants>) -> Tasks {
+    let sending = common.runtime.spawn(send(Arc::downgrade(common)));
+    let hearing = common.runtime.spawn(hear(Arc::clone(common), Arc::downgrade(tenants)));
+    let carrying = common.runtime.spawn(live::carry(Arc::clone(common), Arc::downgrade(tenants)));
+    Tasks([sending, hearing, carrying])
+}
+
+pub(crate) fn channel(schema: &str) -> String {
+    format!("agentstore_{schema}")
+}
+
+async fn send(common: Weak<Common>) {
+    while let Some(common) = common.upgrade() {
+        common.news.some.notified().await;
+        tokio::time::sleep(TOGETHER).await;
+        let texts: Vec<String> = std::mem::take(&mut *common.news.waiting()).into_iter().collect();
+        // What cannot be sent is found by looking.
+        let _lost = notify(&common.db, &channel(&common.config.schema), texts).await;
+    }
+}
+
+async fn notify(db: &Db, channel: &str, texts: Vec<String>) -> Result<()> {
+    let mut with = PgArguments::default();
+    add(&mut with, channel)?;
+    add(&mut with, texts)?;
+    db.any().read(|sql| &sql.notify, with).await.map(drop)
+}
+
+/// Hears, and where nothing can be heard, has everybody look from time to time.
+async fn hear(common: Arc<Common>, tenants: Weak<Tenants>) {
+    loop {
+        if common.config.pooler == Pooler::None {
+            let _ended = listen(&common, &tenants).await;
+        }
+        tokio::time::sleep(AGAIN).await;
+        tell_all(&common, &tenants);
+    }
+}
+
+/// Hears until the connection is lost. Whatever was told before is looked for.
+async fn listen(common: &Common, tenants: &Weak<Tenants>) -> Result<(), sqlx::Error> {
+    let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(common.config.server.clone());
+    let mut listener = PgListener::connect_with(&pool).await?;
+    listener.listen(&channel(&common.config.schema)).await?;
+    loop {
+        tell_all(common, tenants);
+        while let Some(heard) = listener.try_recv().await? {
+            tell(common, tenants, heard.payload());
+        }
+    }
+}
+
+fn tell(common: &Common, tenants: &Weak<Tenants>, text: &str) {
+    let mut parts = text.splitn(3, '\n');
+    let (Some(tenant), Some(kind), Some(id)) = (parts.next(), parts.next(), parts.next()) else { return };
+    if matches!(kind, "live" | "answer") {
+        return common.post.stir_if(id);
+    }
+    let Some(tenants) = tenants.upgrade() else { return };
+    let tenants = tenants.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(tenant) = tenant.parse::<TenantId>().ok().and_then(|tenant| tenants.get(&tenant)) else { return };
+    let scope = match kind {
+        "thread" => ThreadId::new(id).ok().map(Scope::Thread),
+        "run" => RunId::new(id).ok().map(Scope::Run),
+        _ => {
+            tenant.bell.ring(Timestamp::MIN);
+            None
+        }
+    };
+    tenant.followers.tell(scope.iter());
+}
+
+fn tell_all(common: &Common, tenants: &Weak<Tenants>) {
+    common.post.stir();
+    let Some(tenants) = tenants.upgrade() else { return };
+    for tenant in tenants.lock().unwrap_or_else(PoisonError::into_inner).values() {
+        tenant.followers.tell_all();
+        tenant.bell.ring(Timestamp::MIN);
+    }
+}

@@ -1,0 +1,207 @@
+//! The outbox: claims, settlements, lists.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::postgres::PgArguments;
+use store_core::{
+    ClaimOutbox, ClaimedOutbox, CursorScope, Direction, Error, ExtendOutbox, Json, OutboxCounts, OutboxFilter,
+    OutboxId, OutboxQuery, OutboxRow, OutboxSettlement, OutboxStatus, OutboxStore, Page, PageBuilder, Position,
+    PurgeOutbox, RequeueOutbox, Requeued, Result, SettleOutbox, Timestamp,
+    commit::Setting,
+    length,
+    outbox::{self, StoredOutboxRow},
+};
+
+use crate::{
+    db::{add, signed},
+    decide::{After, Decided, decide_locked},
+    error::corrupt,
+    facts::{Desk, Facts, Look, OutboxLook, decode},
+    pages::{int, text},
+    tenant::Tenant,
+    write::Batch,
+};
+
+/// How many rows are read in one go for a page.
+const CHUNK: usize = 256;
+
+/// The outbox of a tenant.
+#[derive(Debug, Clone)]
+pub(crate) struct PostgresOutbox {
+    tenant: Arc<Tenant>,
+}
+
+impl PostgresOutbox {
+    pub(crate) const fn new(tenant: Arc<Tenant>) -> Self {
+        Self { tenant }
+    }
+
+    async fn change<T: Send + 'static>(
+        &self,
+        first: OutboxLook,
+        rule: impl Fn(&mut Desk<'_>, Setting<'_>) -> Result<T> + Send + Sync + 'static,
+    ) -> Result<T> {
+        self.tenant.write(None, |tenant| async move { change(&tenant, first, rule).await }).await
+    }
+}
+
+/// Decides about rows that nobody else decides about meanwhile.
+async fn change<T: Send>(
+    tenant: &Tenant,
+    first: OutboxLook,
+    rule: impl Fn(&mut Desk<'_>, Setting<'_>) -> Result<T> + Send + Sync,
+) -> Result<T> {
+    let rule = |facts: &Facts, setting: Setting<'_>| {
+        let mut desk = Desk::new(facts);
+        let answer = rule(&mut desk, setting)?;
+        let mut batch = Batch::default();
+        batch.outbox(desk.into_changes()?, &[]);
+        Ok(Decided::Write { batch, after: After::Nothing, answer: Some(answer) })
+    };
+    decide_locked(tenant, Look { outbox: first, ..Look::default() }, rule).await
+}
+
+async fn settle(tenant: &Tenant, requests: Vec<SettleOutbox>) -> Result<Vec<Result<OutboxStatus>>> {
+    let rows = requests.iter().map(|request| request.id.clone()).collect();
+    let first = OutboxLook { rows, ..OutboxLook::default() };
+    change(tenant, first, |desk, setting| outbox::settle(desk, requests.clone(), setting)).await
+}
+
+#[async_trait]
+impl OutboxStore for PostgresOutbox {
+    async fn claim_outbox(&self, request: ClaimOutbox) -> Result<ClaimedOutbox> {
+        let call = |tenant: Arc<Tenant>| async move {
+            change(&tenant, OutboxLook::default(), |desk, setting| outbox::claim(desk, &request, setting)).await
+        };
+        let back = |tenant: Arc<Tenant>, claimed: ClaimedOutbox| async move {
+            let ends: Vec<_> = claimed.rows.iter().map(|row| row.settle(OutboxSettlement::Release)).collect();
+            if !ends.is_empty() {
+                let _given = settle(&tenant, ends).await;
+            }
+        };
+        self.tenant.claim(call, back).await
+    }
+
+    async fn extend_outbox(&self, request: ExtendOutbox) -> Result<Timestamp> {
+        let first = OutboxLook { rows: [request.id.clone()].into(), ..OutboxLook::default() };
+        self.change(first, move |desk, setting| outbox::extend(desk, &request, setting)).await
+    }
+
+    async fn settle_outbox(&self, requests: Vec<SettleOutbox>) -> Result<Vec<Result<OutboxStatus>>> {
+        self.tenant.write(None, |tenant| async move { settle(&tenant, requests).await }).await
+    }
+
+    async fn load_outbox(&self, id: &OutboxId) -> Result<Option<OutboxRow>> {
+        let id = id.clone();
+        let call = |tenant: Arc<Tenant>| async move {
+            let mut with = PgArguments::default();
+            add(&mut with, tenant.fixed.tenant.as_str())?;
+            add(&mut with, id.as_str())?;
+            let rows = tenant.db().any().read(|sql| &sql.load_outbox, with).await?;
+            rows.first().map(found).transpose()
+        };
+        self.tenant.read(None, call).await
+    }
+
+    async fn list_outbox(&self, query: OutboxQuery) -> Result<Page<OutboxRow>> {
+        let call = |tenant: Arc<Tenant>| async move {
+            let mut page = PageBuilder::new(query.page.checked_limit()?);
+            let scope = CursorScope::new(&tenant.fixed.tenant, "list_outbox", &query.binding());
+            let after = Position::open(&tenant.fixed.cursors, &scope, query.page.cursor.as_ref())?;
+            let mut after = after.map(|at| place(&at)).transpose()?;
+            let mut connection = tenant.db().snapshot().await?;
+            let mut chunk = (query.page.checked_limit()? + 1).min(CHUNK);
+            'all: loop {
+                let with = list_arguments(&tenant, &query, after.as_ref(), chunk)?;
+                let (scope, is_forward) = (scope_of(&query.filter), query.direction == Direction::Forward);
+                let rows = connection.read(|sql| sql.lists.outbox(scope, is_forward), with).await?;
+                let is_last = rows.len() < chunk;
+                for row in &rows {
+                    let row = found(row)?;
+                    after = Some((row.created_at, row.id.clone()));
+                    let position = Position::new(row.created_at.as_millis(), row.id.as_str());
+                    let bytes = length(row.payload.as_str().len());
+                    let is_meant = query.filter.target.as_ref().is_none_or(|target| row.target == *target);
+                    if !page.offer(position, bytes, is_meant.then_some(row)) {
+                        break 'all;
+                    }
+                }
+                if is_last {
+                    break;
+                }
+                chunk = CHUNK;
+            }
+            connection.finish(true).await?;
+            Ok(page.finish(|at| at.seal(&tenant.fixed.cursors, &scope)))
+        };
+        self.tenant.read(None, call).await
+    }
+
+    async fn count_outbox(&self, filter: &OutboxFilter) -> Result<OutboxCounts> {
+        let filter = filter.clone();
+        let call = |tenant: Arc<Tenant>| async move {
+            let mut with = PgArguments::default();
+            add(&mut with, tenant.fixed.tenant.as_str())?;
+            add(&mut with, filter.lane.as_ref().map(ToString::to_string))?;
+            add(&mut with, filter.target.as_ref().map(ToString::to_string))?;
+            let mut counts = OutboxCounts::default();
+            for row in tenant.db().any().read(|sql| &sql.count_outbox, with).await? {
+                let status: OutboxStatus = text(&row, 0)?.parse().map_err(|_| corrupt("a status of the outbox"))?;
+                if filter.wanted().contains(&status) {
+                    counts.add(status, int(&row, 1)?);
+                }
+            }
+            Ok(counts)
+        };
+        self.tenant.read(None, call).await
+    }
+
+    async fn requeue_outbox(&self, request: RequeueOutbox) -> Result<Vec<Requeued>> {
+        self.change(OutboxLook::default(), move |desk, setting| outbox::requeue(desk, request.clone(), setting)).await
+    }
+
+    async fn purge_outbox(&self, request: PurgeOutbox) -> Result<u64> {
+        self.change(OutboxLook::default(), move |desk, _| outbox::purge(desk, &request)).await
+    }
+}
+
+fn found(row: &sqlx::postgres::PgRow) -> Result<OutboxRow> {
+    let stored = decode::<StoredOutboxRow>("outbox row", &text(row, 0)?)?;
+    let payload = Json::parse(&text(row, 1)?).map_err(|e| corrupt("a payload of the outbox").with_source(e))?;
+    Ok(OutboxRow::new(stored, payload))
+}
+
+/// 0 for all, 1 for a lane, 2 for a target of a lane.
+fn scope_of(filter: &OutboxFilter) -> usize {
+    match (&filter.lane, &filter.target) {
+        (None, _) => 0,
+        (Some(_), None) => 1,
+        (Some(_), Some(_)) => 2,
+    }
+}
+
+fn list_arguments(
+    tenant: &Tenant,
+    query: &OutboxQuery,
+    after: Option<&(Timestamp, OutboxId)>,
+    chunk: usize,
+) -> Result<PgArguments> {
+    let filter = &query.filter;
+    let statuses = filter.statuses.as_ref().map(|_| filter.wanted().iter().map(|it| it.name()).collect::<Vec<_>>());
+    let end = if query.direction == Direction::Forward { i64::MIN } else { i64::MAX };
+    let mut with = PgArguments::default();
+    add(&mut with, tenant.fixed.tenant.as_str())?;
+    add(&mut with, filter.lane.as_ref().map(ToString::to_string))?;
+    add(&mut with, filter.target.as_ref().filter(|_| filter.lane.is_some()).map(ToString::to_string))?;
+    add(&mut with, statuses)?;
+    add(&mut with, after.map_or(Ok(end), |(time, _)| signed(time.as_millis()))?)?;
+    add(&mut with, after.map_or("", |(_, id)| id.as_str()))?;
+    add(&mut with, i64::try_from(chunk).unwrap_or(i64::MAX))?;
+    Ok(with)
+}
+
+fn place(at: &Position) -> Result<(Timestamp, OutboxId)> {
+    let malformed = |e: Error| Error::invalid_cursor("it is malformed").with_source(e);
+    Ok((Timestamp::from_millis(at.rank).map_err(malformed)?, OutboxId::new(&at.id).map_err(malformed)?))
+}

@@ -1,0 +1,33 @@
+//! Reading rows of answers.
+
+use sqlx::{Decode, Postgres, Row as _, Type, postgres::PgRow};
+use store_core::Result;
+
+use crate::{db::unsigned, error::corrupt};
+
+pub(crate) fn value<'r, T: Decode<'r, Postgres> + Type<Postgres>>(row: &'r PgRow, at: usize) -> Result<T> {
+    row.try_get(at).map_err(|e| corrupt("an answer").with_source(e))
+}
+
+pub(crate) fn text(row: &PgRow, at: usize) -> Result<String> {
+    value(row, at)
+}
+
+/// A name that may be any text.
+pub(crate) fn name(row: &PgRow, at: usize) -> Result<String> {
+    let bytes: Vec<u8> = value(row, at)?;
+    String::from_utf8(bytes).map_err(|e| corrupt("a name").with_source(e))
+}
+
+pub(crate) fn number(row: &PgRow, at: usize) -> Result<i64> {
+    value(row, at)
+}
+
+/// A number of the contracts.
+pub(crate) fn int(row: &PgRow, at: usize) -> Result<u64> {
+    unsigned(value(row, at)?)
+}
+
+pub(crate) fn optional<'r, T: Decode<'r, Postgres> + Type<Postgres>>(row: &'r PgRow, at: usize) -> Result<Option<T>> {
+    value(row, at)
+}

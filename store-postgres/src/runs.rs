@@ -1,0 +1,164 @@
+//! Reading runs.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use store_core::{
+    CursorScope, Direction, Error, Page, PageBuilder, Position, Result, Run, RunFilter, RunId, RunQuery, RunReader,
+    RunScope, Timestamp, length,
+};
+
+use crate::{
+    db::{Connection, add, signed},
+    facts::decode,
+    pages::{int, text},
+    tenant::Tenant,
+    threads::PostgresThreads,
+};
+
+/// How many rows are read in one go.
+const CHUNK: usize = 256;
+
+#[async_trait]
+impl RunReader for PostgresThreads {
+    async fn load_run(&self, id: &RunId) -> Result<Option<Run>> {
+        let id = id.clone();
+        let call = |tenant: Arc<Tenant>| async move {
+            let mut with = sqlx::postgres::PgArguments::default();
+            add(&mut with, tenant.fixed.tenant.as_str())?;
+            add(&mut with, id.as_str())?;
+            let rows = tenant.db().any().read(|sql| &sql.load_run, with).await?;
+            rows.first().map(|row| decode::<Run>("run", &text(row, 0)?)).transpose()
+        };
+        self.tenant.read(None, call).await
+    }
+
+    async fn list_runs(&self, query: RunQuery) -> Result<Page<Run>> {
+        let call = |tenant: Arc<Tenant>| async move {
+            let mut page = PageBuilder::new(query.page.checked_limit()?);
+            let mut connection = tenant.db().snapshot().await?;
+            let generation = match &query.filter.thread {
+                Some(id) => Some(generation(&tenant, &mut connection, id).await?),
+                None => None,
+            };
+            let binding = format!("{:?}", (generation, query.binding()));
+            let scope = CursorScope::new(&tenant.fixed.tenant, "list_runs", &binding);
+            let after = Position::open(&tenant.fixed.cursors, &scope, query.page.cursor.as_ref())?;
+            let after = after.map(|at| place(&at)).transpose()?;
+            let mut walk = Walk { tenant: &tenant, query: &query, after, chunk: page_chunk(&query)? };
+            'all: loop {
+                let runs = walk.next(&mut connection).await?;
+                let is_last = runs.len() < walk.chunk;
+                for run in runs {
+                    walk.after = Some((run.created_at, run.id.clone()));
+                    let bytes = bytes(&run);
+                    let position = Position::new(run.created_at.as_millis(), run.id.as_str());
+                    let item = query.filter.admits(&run).then_some(run);
+                    if !page.offer(position, bytes, item) {
+                        break 'all;
+                    }
+                }
+                if is_last {
+                    break;
+                }
+                walk.chunk = CHUNK;
+            }
+            connection.finish(true).await?;
+            Ok(page.finish(|at| at.seal(&tenant.fixed.cursors, &scope)))
+        };
+        self.tenant.read(None, call).await
+    }
+
+    async fn count_runs(&self, filter: &RunFilter) -> Result<u64> {
+        let query = RunQuery::new(filter.clone());
+        let call = |tenant: Arc<Tenant>| async move {
+            let mut connection = tenant.db().snapshot().await?;
+            let mut walk = Walk { tenant: &tenant, query: &query, after: None, chunk: CHUNK };
+            let mut count = 0;
+            loop {
+                let runs = walk.next(&mut connection).await?;
+                count += length(runs.iter().filter(|run| query.filter.admits(run)).count());
+                let Some(last) = runs.last().filter(|_| runs.len() == CHUNK) else { break };
+                walk.after = Some((last.created_at, last.id.clone()));
+            }
+            connection.finish(true).await?;
+            Ok(count)
+        };
+        self.tenant.read(None, call).await
+    }
+}
+
+fn page_chunk(query: &RunQuery) -> Result<usize> {
+    Ok((query.page.checked_limit()? + 1).min(CHUNK))
+}
+
+/// A walk over runs in the order of their creation, by the filter that an index knows.
+struct Walk<'a> {
+    tenant: &'a Tenant,
+    query: &'a RunQuery,
+    after: Option<(Timestamp, RunId)>,
+    chunk: usize,
+}
+
+impl Walk<'_> {
+    async fn next(&mut self, connection: &mut Connection<'_>) -> Result<Vec<Run>> {
+        let filter = &self.query.filter;
+        let scopes = filter.scopes();
+        let (mut thread, mut parent, mut phases) = (None, None, Vec::new());
+        for scope in &scopes {
+            match scope {
+                RunScope::All => {}
+                RunScope::Thread(id) => thread = Some(id.as_str()),
+                RunScope::Parent(id) => parent = Some(id.as_str()),
+                RunScope::Status(phase) => phases.push(phase.name()),
+            }
+        }
+        let bound = |time: Option<Timestamp>| time.map(|time| signed(time.as_millis())).transpose();
+        let mut with = sqlx::postgres::PgArguments::default();
+        add(&mut with, self.tenant.fixed.tenant.as_str())?;
+        add(&mut with, thread)?;
+        add(&mut with, parent)?;
+        add(&mut with, phases)?;
+        add(&mut with, bound(filter.created_after)?.unwrap_or(i64::MIN))?;
+        add(&mut with, bound(filter.created_before)?.unwrap_or(i64::MAX))?;
+        let is_forward = self.query.direction == Direction::Forward;
+        let end = if is_forward { i64::MIN } else { i64::MAX };
+        let after = self.after.as_ref().map(|(time, id)| signed(time.as_millis()).map(|time| (time, id.as_str())));
+        let (time, id) = after.transpose()?.unwrap_or((end, ""));
+        add(&mut with, time)?;
+        add(&mut with, id)?;
+        add(&mut with, i64::try_from(self.chunk).unwrap_or(i64::MAX))?;
+        let scope = match (thread, parent) {
+            (Some(_), _) => 0,
+            (None, Some(_)) => 1,
+            (None, None) if matches!(scopes.as_slice(), [RunScope::All]) => 2,
+            (None, None) => 3,
+        };
+        let rows = connection.read(|sql| sql.lists.runs(scope, is_forward), with).await?;
+        rows.iter().map(|row| decode::<Run>("run", &text(row, 0)?)).collect()
+    }
+}
+
+/// How often a thread was made, so that no cursor works on one that is deleted or made anew (TH-24).
+async fn generation(
+    tenant: &Tenant,
+    connection: &mut Connection<'_>,
+    id: &store_core::ThreadId,
+) -> Result<Option<u64>> {
+    let mut with = sqlx::postgres::PgArguments::default();
+    add(&mut with, tenant.fixed.tenant.as_str())?;
+    add(&mut with, id.as_str())?;
+    let rows = connection.read(|sql| &sql.load_log, with).await?;
+    rows.first().map(|row| int(row, 0)).transpose()
+}
+
+fn place(at: &Position) -> Result<(Timestamp, RunId)> {
+    let malformed = |e: Error| Error::invalid_cursor("it is malformed").with_source(e);
+    Ok((Timestamp::from_millis(at.rank).map_err(malformed)?, RunId::new(&at.id).map_err(malformed)?))
+}
+
+/// What of a run may be large.
+fn bytes(run: &Run) -> u64 {
+    let request = run.request.as_ref().map_or(0, |request| request.as_str().len());
+    length(request + run.state.values().map(|value| value.as_str().len()).sum::<usize>())
+}

@@ -1,0 +1,152 @@
+//! The schema: what the server must promise, whether the tables are there, and making them.
+
+use sqlx::{AssertSqlSafe, Connection as _, Decode, PgConnection, Postgres, Row as _, Type};
+use store_core::{CursorKey, Detail, Error, Result};
+
+use crate::{
+    config::{Migrate, PostgresConfig},
+    error::{self, Effect, corrupt},
+    sql::in_schema,
+};
+
+/// Numbered from 1.
+const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001.sql")];
+
+/// What a store is made with.
+#[derive(Debug)]
+pub(crate) struct Meta {
+    pub(crate) incarnation: u64,
+    pub(crate) cursors: CursorKey,
+}
+
+/// Refuses a server that may lose what it acknowledged (PO-6).
+pub(crate) async fn check_durability(connection: &mut PgConnection) -> Result<()> {
+    let asked = "SELECT current_setting('fsync'), current_setting('full_page_writes'), \
+        current_setting('synchronous_commit'), pg_is_in_recovery()::text";
+    let row = sqlx::raw_sql(asked).fetch_one(connection).await.map_err(fail)?;
+    for (at, setting) in ["fsync", "full_page_writes", "synchronous_commit", "a standby"].into_iter().enumerate() {
+        let value: String = row.try_get(at).map_err(|e| corrupt("a setting").with_source(e))?;
+        let is_bad = if at == 3 { value == "true" } else { value == "off" };
+        if is_bad {
+            let setting = if at == 3 { setting.to_owned() } else { format!("{setting}=off") };
+            return Err(Error::new(Detail::UnsafeDurability { setting, option: "allow_unsafe=true".to_owned() }));
+        }
+    }
+    Ok(())
+}
+
+/// What bringing a schema up to date did. Versions are the numbers of migrations; 0 is no schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Migrated {
+    /// What was there.
+    pub from: usize,
+    /// What is there now.
+    pub to: usize,
+}
+
+/// Makes the schema, or brings it up to date.
+pub(crate) async fn bring_up(config: &PostgresConfig) -> Result<Migrated> {
+    let mut connection = connect(config).await?;
+    let from = version(&mut connection, &config.schema).await?;
+    let to = if from < MIGRATIONS.len() { migrate(&mut connection, &config.schema).await? } else { from };
+    check_version(to)?;
+    connection.close().await.map_err(fail)?;
+    Ok(Migrated { from, to })
+}
+
+/// Makes the schema or looks at it, and says what the store is made with.
+pub(crate) async fn open(config: &PostgresConfig) -> Result<Meta> {
+    let mut connection = connect(config).await?;
+    let mut version = version(&mut connection, &config.schema).await?;
+    if version < MIGRATIONS.len() && config.migrate == Migrate::Always && !config.read_only {
+        version = migrate(&mut connection, &config.schema).await?;
+    }
+    check_version(version)?;
+    let asked = in_schema("SELECT incarnation, cursor_key FROM $schema$.meta", &config.schema);
+    let row = sqlx::raw_sql(AssertSqlSafe(asked)).fetch_one(&mut connection).await.map_err(fail)?;
+    let read = || -> Result<(i64, Vec<u8>), sqlx::Error> { Ok((row.try_get(0)?, row.try_get(1)?)) };
+    let (incarnation, key) = read().map_err(|e| corrupt("the store's own row").with_source(e))?;
+    let key = <[u8; 32]>::try_from(key).map_err(|_| corrupt("the key of cursors"))?;
+    let incarnation = u64::try_from(incarnation).map_err(|_| corrupt("the incarnation"))?;
+    connection.close().await.map_err(fail)?;
+    Ok(Meta { incarnation, cursors: CursorKey::new(key) })
+}
+
+async fn connect(config: &PostgresConfig) -> Result<PgConnection> {
+    let connecting = tokio::time::timeout(config.acquire, PgConnection::connect_with(&config.server)).await;
+    let late = |_| Error::unavailable("the server cannot be reached in time");
+    let mut connection = connecting.map_err(late)?.map_err(error::connecting)?;
+    if !config.allow_unsafe {
+        check_durability(&mut connection).await?;
+    }
+    Ok(connection)
+}
+
+fn check_version(version: usize) -> Result<()> {
+    if version == MIGRATIONS.len() {
+        return Ok(());
+    }
+    let found = if version == 0 { "none".to_owned() } else { format!("version {version}") };
+    let supported = format!("version {}, which `agentstore migrate` makes", MIGRATIONS.len());
+    Err(Error::new(Detail::SchemaMismatch { found, supported }))
+}
+
+/// Which migration the schema has; 0 if it is not there.
+async fn version(connection: &mut PgConnection, schema: &str) -> Result<usize> {
+    let there = in_schema("SELECT to_regclass('$schema$.migration') IS NOT NULL", schema);
+    if !ask::<bool>(connection, there).await? {
+        return Ok(0);
+    }
+    let newest = in_schema("SELECT coalesce(max(number), 0) FROM $schema$.migration", schema);
+    usize::try_from(ask::<i32>(connection, newest).await?).map_err(|_| corrupt("the schema's version"))
+}
+
+/// Asks for one value. What makes a schema is sent as it is: a pooler may stand between.
+async fn ask<T>(connection: &mut PgConnection, asked: String) -> Result<T>
+where
+    T: for<'r> Decode<'r, Postgres> + Type<Postgres>,
+{
+    let row = sqlx::raw_sql(AssertSqlSafe(asked)).fetch_one(connection).await.map_err(fail)?;
+    row.try_get(0).map_err(fail)
+}
+
+fn fail(error: sqlx::Error) -> Error {
+    error::sql(error, Effect::None)
+}
+
+/// Makes what is missing, each migration all or nothing; one process at a time.
+async fn migrate(connection: &mut PgConnection, schema: &str) -> Result<usize> {
+    let mut made = 0;
+    for number in 1..=MIGRATIONS.len() {
+        let mut transaction = connection.begin().await.map_err(fail)?;
+        let lock =
+            in_schema("SELECT pg_advisory_xact_lock(hashtext('agentstore.$schema$'), hashtext('schema'))", schema);
+        sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *transaction).await.map_err(fail)?;
+        made = version(&mut transaction, schema).await?;
+        if made >= number {
+            transaction.rollback().await.map_err(fail)?;
+            continue;
+        }
+        if number == 1 {
+            let base = "CREATE SCHEMA IF NOT EXISTS $schema$; CREATE TABLE $schema$.migration \
+                (number integer PRIMARY KEY, made_at timestamptz NOT NULL DEFAULT now());";
+            sqlx::raw_sql(AssertSqlSafe(in_schema(base, schema))).execute(&mut *transaction).await.map_err(fail)?;
+        }
+        let text = MIGRATIONS.get(number - 1).copied().unwrap_or_default();
+        sqlx::raw_sql(AssertSqlSafe(in_schema(text, schema))).execute(&mut *transaction).await.map_err(fail)?;
+        if number == 1 {
+            let mut key = [0; 32];
+            let no_random = |e| Error::unavailable("the system gives no random bytes").with_source(e);
+            getrandom::fill(&mut key).map_err(no_random)?;
+            let key: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+            let meta = format!("INSERT INTO $schema$.meta (cursor_key) VALUES (decode('{key}', 'hex'))");
+            sqlx::raw_sql(AssertSqlSafe(in_schema(&meta, schema))).execute(&mut *transaction).await.map_err(fail)?;
+        }
+        let done = format!("INSERT INTO $schema$.migration (number) VALUES ({number})");
+        sqlx::raw_sql(AssertSqlSafe(in_schema(&done, schema))).execute(&mut *transaction).await.map_err(fail)?;
+        transaction.commit().await.map_err(fail)?;
+        made = number;
+    }
+    Ok(made)
+}

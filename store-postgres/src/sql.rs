@@ -1,0 +1,316 @@
+//! The statements, with the name of the schema in its place.
+
+use std::sync::Arc;
+
+macro_rules! statements {
+    ($($(#[$doc:meta])* $name:ident: $text:expr;)*) => {
+        /// Each statement, made once.
+        #[derive(Debug)]
+        pub(crate) struct Sql {
+            $($(#[$doc])* pub(crate) $name: Arc<str>,)*
+            pub(crate) lists: Lists,
+        }
+
+        impl Sql {
+            pub(crate) fn new(schema: &str) -> Self {
+                Self { $($name: in_schema(AsRef::<str>::as_ref(&$text), schema).into(),)* lists: Lists::new(schema) }
+            }
+        }
+    };
+}
+
+/// A text with the name of the schema in its place. The name needs no quotes: it was checked when it was given.
+pub(crate) fn in_schema(text: &str, schema: &str) -> String {
+    text.replace("$schema$", schema)
+}
+
+/// The call of a function with so many arguments.
+fn call(function: &str, arguments: usize) -> String {
+    let places: Vec<_> = (1..=arguments).map(|at| format!("${at}")).collect();
+    format!("SELECT * FROM $schema$.{function}({})", places.join(", "))
+}
+
+statements! {
+    /// What a decision looks at.
+    look: call("look", 21);
+    /// What was decided.
+    write: call("write", 86);
+    hold_family: "WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtext('agentstore.$schema$'), hashtext('family ' || $1)))
+        SELECT 'held', $schema$.now() FROM held";
+    notify: "SELECT pg_notify($1, text) FROM unnest($2::text[]) n (text)";
+    live_open: "SELECT $schema$.live_open($1, $2, $3, $4)";
+    live_beat: "SELECT $schema$.live_beat($1)";
+    live_receivers: "SELECT tenant, target, opened_at::text FROM $schema$.live_receiver WHERE process = $1";
+    live_forget: "DELETE FROM $schema$.live_receiver r USING unnest($2::text[], $3::text[], $4::text[]) w (tenant, target, opened_at)
+        WHERE r.process = $1 AND r.tenant = w.tenant AND r.target = w.target AND r.opened_at = w.opened_at::timestamptz";
+    live_send: "SELECT $schema$.live_send($1, $2, $3, $4, $5, $6, $7)";
+    live_take: "SELECT * FROM $schema$.live_take($1)";
+    live_answer: "SELECT $schema$.live_answer($1, $2, $3, $4)";
+    live_answers: "SELECT id, answer FROM $schema$.live_letter WHERE id = ANY ($1) AND answer IS NOT NULL";
+    live_end: "DELETE FROM $schema$.live_letter WHERE id = $1 RETURNING answer, is_taken";
+    clock: "SELECT $schema$.now()";
+    transactions: "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint";
+    list_tenants: "WITH RECURSIVE name (tenant) AS (
+            SELECT $schema$.next_tenant($1) UNION ALL SELECT $schema$.next_tenant(tenant) FROM name WHERE tenant IS NOT NULL
+        ) SELECT tenant FROM name WHERE tenant IS NOT NULL LIMIT $2";
+    load_thread: "SELECT record FROM $schema$.thread WHERE tenant = $1 AND id = $2 AND log IS NOT NULL";
+    load_rows: "SELECT id, stamp, log, record, id_record FROM $schema$.thread WHERE tenant = $1 AND id = ANY ($2)";
+    load_log: "SELECT log FROM $schema$.thread WHERE tenant = $1 AND id = $2 AND log IS NOT NULL";
+    children: "SELECT id FROM $schema$.thread WHERE tenant = $1 AND parent_id = $2 ORDER BY id";
+    lineage: "WITH RECURSIVE line (id, parent_id) AS (
+            SELECT id, parent_id FROM $schema$.thread WHERE tenant = $1 AND id = $2 AND log IS NOT NULL
+            UNION ALL
+            SELECT t.id, t.parent_id FROM line JOIN $schema$.thread t ON t.tenant = $1 AND t.id = line.parent_id
+        ) SELECT id FROM line";
+    count_threads: "SELECT count(*) FROM $schema$.thread WHERE tenant = $1 AND log IS NOT NULL";
+    list_idle: "SELECT t.id, t.updated_at, t.record, (
+            SELECT count(*) FROM $schema$.thread c WHERE c.tenant = t.tenant AND c.parent_id = t.id
+        ) FROM $schema$.thread t WHERE t.tenant = $1 AND t.log IS NOT NULL AND t.updated_at < $2
+        AND (t.updated_at, t.id) > ($3, $4) ORDER BY t.updated_at, t.id LIMIT 256";
+    forget: "DELETE FROM $schema$.thread WHERE tenant = $1 AND id IN (
+            SELECT id FROM $schema$.thread WHERE tenant = $1 AND deleted_at < $2 AND log IS NULL
+            ORDER BY deleted_at, id LIMIT $3
+        ) AND log IS NULL AND deleted_at < $2 RETURNING id";
+    drop_begin: "SELECT $schema$.drop_begin($1)";
+    drop_step: "SELECT $schema$.drop_step($1)::int::bigint";
+    purge: "SELECT * FROM $schema$.purge_step($1)";
+    look_mailbox: call("look_mailbox", 11);
+    turn_all: "SELECT $schema$.turn_all($1, $schema$.now(), 10000)";
+    mailboxes: "SELECT record FROM $schema$.mailbox WHERE tenant = $1 AND ($2::text IS NULL OR thread = $2)";
+    load_epoch: "SELECT epoch FROM $schema$.mailbox WHERE tenant = $1 AND thread = $2";
+    next_claim: "SELECT $schema$.now(), least(
+            (SELECT m.ready_since FROM $schema$.mailbox m WHERE m.tenant = $1 AND m.ready_priority IS NOT NULL
+                ORDER BY m.ready_priority, m.ready_since, m.thread LIMIT 1),
+            (SELECT m.due_at FROM $schema$.mailbox m WHERE m.tenant = $1 AND m.due_at IS NOT NULL
+                ORDER BY m.due_at, m.thread LIMIT 1),
+            (SELECT m.lease_until FROM $schema$.mailbox m WHERE m.tenant = $1 AND m.lease_until IS NOT NULL
+                ORDER BY m.lease_until, m.thread LIMIT 1))";
+    ready: "SELECT place, since, thread FROM (
+            SELECT m.ready_priority::bigint AS place, m.ready_since AS since, m.thread FROM $schema$.mailbox m
+                WHERE m.tenant = $1 AND m.ready_priority IS NOT NULL
+            UNION ALL
+            SELECT $5::bigint, m.lease_until, m.thread FROM $schema$.mailbox m
+                WHERE m.tenant = $1 AND m.lease_until <= $schema$.now()
+        ) r WHERE (place, since, thread) > ($2, $3, $4) ORDER BY place, since, thread LIMIT 1001";
+    ended: "SELECT id FROM (
+            (SELECT d.finished_at AS at, d.id FROM $schema$.dispatch d WHERE d.tenant = $1 AND d.finished_at < $2
+                ORDER BY d.finished_at, d.id LIMIT $3)
+            UNION ALL
+            (SELECT x.at, d.id FROM $schema$.interrupt x JOIN $schema$.dispatch d ON d.tenant = x.tenant
+                AND d.thread = x.thread AND d.epoch = x.epoch - 1 AND d.status = 'queued'
+                WHERE x.tenant = $1 AND x.holds > 0 AND x.at < $2 ORDER BY x.at, d.id LIMIT $3)
+        ) e ORDER BY at, id LIMIT $3";
+    look_outbox: call("look_outbox", 15);
+    load_outbox: "SELECT record, payload FROM $schema$.outbox WHERE tenant = $1 AND id = $2";
+    count_outbox: "SELECT status, count(*) FROM $schema$.outbox WHERE tenant = $1 AND ($2::text IS NULL OR lane = $2)
+        AND ($3::text IS NULL OR target = $3) GROUP BY status";
+    load_event: "SELECT coalesce(e.thread_seq, 0), coalesce(e.run_seq, 0), e.record FROM $schema$.event e
+        LEFT JOIN $schema$.scope t ON t.tenant = e.tenant AND t.kind = 'thread' AND t.id = e.thread
+        LEFT JOIN $schema$.scope r ON r.tenant = e.tenant AND r.kind = 'run' AND r.id = e.run
+        WHERE e.tenant = $1 AND e.id = $2 AND (e.thread_seq > t.floor OR e.run_seq > r.floor)";
+    load_scope: "SELECT record FROM $schema$.scope WHERE tenant = $1 AND kind = $2 AND id = $3";
+    sweep: "SELECT * FROM $schema$.sweep_step($1, $2, $3)";
+    event_key: "SELECT k.record, EXISTS (SELECT FROM $schema$.event e
+            WHERE e.tenant = $1 AND e.writer = $2 AND e.key = $3) FROM $schema$.event_key k
+        WHERE k.tenant = $1 AND k.writer = $2 AND k.key = $3";
+    forget_event_key: "DELETE FROM $schema$.event_key WHERE tenant = $1 AND writer = $2 AND key = $3
+        AND NOT EXISTS (SELECT FROM $schema$.event e WHERE e.tenant = $1 AND e.writer = $2 AND e.key = $3)";
+    load_run: "SELECT r.record FROM $schema$.run r JOIN $schema$.thread t ON t.log = r.log WHERE r.tenant = $1 AND r.id = $2";
+    load_queue: "SELECT t.record, q.rank, q.record FROM $schema$.thread t LEFT JOIN $schema$.input q ON q.log = t.log
+        WHERE t.tenant = $1 AND t.id = $2 AND t.log IS NOT NULL ORDER BY q.rank";
+    list_pending: "SELECT id FROM $schema$.thread WHERE tenant = $1 AND has_pending AND id > $2 ORDER BY id LIMIT $3";
+    load_entry: "SELECT e.seq, e.body FROM $schema$.thread t JOIN $schema$.entry e ON e.log = t.log
+        WHERE t.tenant = $1 AND t.id = $2 AND e.id = $3";
+    load_entries: "SELECT seq, body FROM $schema$.entry WHERE log = $1 AND seq = ANY ($2) ORDER BY seq";
+    thread_ids: "SELECT id FROM $schema$.thread WHERE tenant = $1 AND id > $2 AND log IS NOT NULL ORDER BY id LIMIT $3";
+    inspect_thread: "SELECT t.stamp, t.log, t.record, t.id_record, t.head, t.created_at, t.updated_at, t.last_time,
+            t.resource_id, t.parent_id, t.has_open_runs, t.has_pending,
+            t.parent_id IS NULL OR EXISTS (SELECT FROM $schema$.thread p WHERE p.tenant = $1 AND p.id = t.parent_id
+                AND p.log IS NOT NULL),
+            (SELECT count(*) FROM $schema$.input i WHERE i.log = t.log)
+        FROM $schema$.thread t WHERE t.tenant = $1 AND t.id = $2 AND t.log IS NOT NULL";
+    inspect_entries: "SELECT seq, node, body FROM $schema$.entry WHERE log = $1 AND seq > $2 ORDER BY seq LIMIT $3";
+    inspect_marks: "SELECT seq, record FROM $schema$.mark WHERE log = $1";
+    inspect_tips: "SELECT seq FROM $schema$.tip WHERE log = $1";
+    inspect_names: "SELECT seq, name, giver FROM $schema$.snapshot WHERE log = $1";
+    inspect_runs: "SELECT record FROM $schema$.run WHERE log = $1";
+    uneven_scopes: "SELECT kind, id, events, wanted FROM (
+            SELECT s.kind, s.id, s.count - s.floor AS wanted, CASE s.kind
+                WHEN 'thread' THEN (SELECT count(*) FROM $schema$.event e WHERE e.tenant = $1 AND e.thread = s.id
+                    AND e.thread_seq > s.floor)
+                ELSE (SELECT count(*) FROM $schema$.event e WHERE e.tenant = $1 AND e.run = s.id AND e.run_seq > s.floor)
+                END AS events
+            FROM $schema$.scope s WHERE s.tenant = $1
+        ) n WHERE events <> wanted";
+    lost_claims: "SELECT m.thread, m.running FROM $schema$.mailbox m LEFT JOIN $schema$.dispatch d
+            ON d.tenant = m.tenant AND d.id = m.running AND d.status = 'claimed'
+        WHERE m.tenant = $1 AND m.running IS NOT NULL AND d.id IS NULL";
+    lost_rows: "SELECT 'dispatches without a mailbox', count(*) FROM $schema$.dispatch d WHERE d.tenant = $1
+            AND NOT EXISTS (SELECT FROM $schema$.mailbox m WHERE m.tenant = $1 AND m.thread = d.thread) HAVING count(*) > 0
+        UNION ALL SELECT 'runs without a thread', count(*) FROM $schema$.run r WHERE r.tenant = $1
+            AND NOT EXISTS (SELECT FROM $schema$.thread t WHERE t.log = r.log)
+            AND NOT EXISTS (SELECT FROM $schema$.purge p WHERE p.log = r.log) HAVING count(*) > 0";
+    load_state: "SELECT key, value FROM $schema$.state WHERE log = $1";
+    list_entries: "SELECT seq, body FROM $schema$.entry WHERE log = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq LIMIT $4";
+    list_entries_backward: "SELECT seq, body FROM $schema$.entry WHERE log = $1 AND seq >= $2 AND seq <= $3
+        ORDER BY seq DESC LIMIT $4";
+    list_children: "SELECT seq, parent IS NOT DISTINCT FROM seq FROM (
+            SELECT e.seq, e.parent FROM $schema$.entry e WHERE e.log = $1 AND e.parent = $2 AND e.parent IS DISTINCT FROM e.seq - 1
+            UNION ALL
+            SELECT e.seq, e.parent FROM $schema$.entry e WHERE e.log = $1 AND e.seq = $2 + 1 AND e.parent = $2
+        ) c WHERE seq >= $3 AND seq <= $4 ORDER BY seq LIMIT $5";
+    list_children_backward: "SELECT seq, parent IS NOT DISTINCT FROM seq FROM (
+            SELECT e.seq, e.parent FROM $schema$.entry e WHERE e.log = $1 AND e.parent = $2 AND e.parent IS DISTINCT FROM e.seq - 1
+            UNION ALL
+            SELECT e.seq, e.parent FROM $schema$.entry e WHERE e.log = $1 AND e.seq = $2 + 1 AND e.parent = $2
+        ) c WHERE seq >= $3 AND seq <= $4 ORDER BY seq DESC LIMIT $5";
+    list_leaves: "SELECT e.seq, e.node, e.body FROM (
+            SELECT seq FROM $schema$.tip WHERE log = $1 AND seq > $2
+            UNION SELECT $3 WHERE $3 > $2
+        ) s JOIN $schema$.entry e ON e.log = $1 AND e.seq = s.seq ORDER BY e.seq LIMIT $4";
+    list_branches: "SELECT m.seq, e.id, m.children FROM $schema$.mark m JOIN $schema$.entry e ON e.log = m.log AND e.seq = m.seq
+        WHERE m.log = $1 AND m.children > 1 AND m.seq > $2 ORDER BY m.seq LIMIT $3";
+    list_snapshots: "SELECT s.name, s.seq, s.giver, e.node, e.body FROM $schema$.snapshot s
+        JOIN $schema$.entry e ON e.log = s.log AND e.seq = s.seq
+        WHERE s.log = $1 AND (s.name, s.seq) > ($2, $3) ORDER BY s.name, s.seq LIMIT $4";
+}
+
+/// Which threads are listed, and in which order.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ThreadList {
+    /// 0 for all, 1 for those of a parent, 2 for those of a resource.
+    pub(crate) scope: usize,
+    pub(crate) by_creation: bool,
+    pub(crate) is_forward: bool,
+}
+
+/// Lists of threads and of runs: the same statement for each scope and order.
+#[derive(Debug)]
+pub(crate) struct Lists {
+    threads: Vec<Arc<str>>,
+    runs: Vec<Arc<str>>,
+    events: Vec<Arc<str>>,
+    outbox: Vec<Arc<str>>,
+    dispatches: Vec<Arc<str>>,
+}
+
+#[expect(clippy::indexing_slicing, reason = "each scope and direction has its statement")]
+impl Lists {
+    pub(crate) fn new(schema: &str) -> Self {
+        let (mut threads, mut runs) = (Vec::new(), Vec::new());
+        let (mut events, mut outbox, mut dispatches) = (Vec::new(), Vec::new(), Vec::new());
+        for direction in [("<", " DESC"), (">", "")] {
+            for scope in ["$2::text IS NULL", "t.parent_id = $2", "t.resource_id = $2"] {
+                for time in ["t.updated_at", "t.created_at"] {
+                    threads.push(in_schema(&thread_list(scope, time, direction), schema).into());
+                }
+            }
+            for scope in [
+                "t.tenant = $1 AND t.id = $2 AND $3::text IS NULL AND $4::text[] IS NOT NULL",
+                "r.parent_run = $3 AND $2::text IS NULL AND $4::text[] IS NOT NULL",
+                "$2::text IS NULL AND $3::text IS NULL AND $4::text[] IS NOT NULL",
+                "r.phase = ANY ($4) AND $2::text IS NULL AND $3::text IS NULL",
+            ] {
+                runs.push(in_schema(&run_list(scope, direction), schema).into());
+            }
+            for scope in ["thread", "run"] {
+                events.push(in_schema(&event_list(scope, direction), schema).into());
+            }
+            for scope in [
+                "$2::text IS NULL AND $3::text IS NULL",
+                "o.lane = $2 AND $3::text IS NULL",
+                "o.lane = $2 AND o.target = $3",
+            ] {
+                outbox.push(in_schema(&outbox_list(scope, direction), schema).into());
+            }
+            for list in dispatch_lists(direction) {
+                dispatches.push(in_schema(&list, schema).into());
+            }
+        }
+        Self { threads, runs, events, outbox, dispatches }
+    }
+
+    pub(crate) fn threads(&self, list: ThreadList) -> &Arc<str> {
+        &self.threads[usize::from(list.is_forward) * 6 + list.scope * 2 + usize::from(list.by_creation)]
+    }
+
+    pub(crate) fn events(&self, of_run: bool, is_forward: bool) -> &Arc<str> {
+        &self.events[usize::from(is_forward) * 2 + usize::from(of_run)]
+    }
+
+    pub(crate) fn outbox(&self, scope: usize, is_forward: bool) -> &Arc<str> {
+        &self.outbox[usize::from(is_forward) * 3 + scope]
+    }
+
+    /// 0 to 2: by creation, of all, of a thread, of some statuses; 3: by end; 4: in the order of claims.
+    pub(crate) fn dispatches(&self, list: usize, is_forward: bool) -> &Arc<str> {
+        &self.dispatches[usize::from(is_forward) * 5 + list]
+    }
+
+    pub(crate) fn runs(&self, scope: usize, is_forward: bool) -> &Arc<str> {
+        &self.runs[usize::from(is_forward) * 4 + scope]
+    }
+}
+
+/// The state of the scope stands in each row, also where there is no event.
+fn event_list(scope: &str, (behind, order): (&str, &str)) -> String {
+    format!(
+        "SELECT s.record, e.seq, coalesce(e.thread_seq, 0), coalesce(e.run_seq, 0), e.record \
+         FROM $schema$.scope s LEFT JOIN LATERAL (SELECT e.{scope}_seq AS seq, e.* FROM $schema$.event e \
+         WHERE e.tenant = $1 AND e.{scope} = $2 AND e.{scope}_seq > s.floor AND e.{scope}_seq {behind} $3 \
+         ORDER BY e.{scope}_seq{order} LIMIT $4) e ON true WHERE s.tenant = $1 AND s.kind = '{scope}' AND s.id = $2"
+    )
+}
+
+fn dispatch_lists((behind, order): (&str, &str)) -> [String; 5] {
+    let by_creation = |scope: &str| {
+        format!(
+            "SELECT d.created_at, 0::bigint, d.body, d.state FROM $schema$.dispatch d WHERE d.tenant = $1 AND {scope} \
+             AND $5::bigint IS NOT NULL AND (d.created_at, d.id) {behind} ($4, $6) \
+             ORDER BY d.created_at{order}, d.id{order} LIMIT $7"
+        )
+    };
+    [
+        by_creation("$2::text IS NULL AND $3::text[] IS NOT NULL"),
+        by_creation("d.thread = $2 AND $3::text[] IS NOT NULL"),
+        by_creation("$2::text IS NULL AND d.status = ANY ($3)"),
+        format!(
+            "SELECT e.at, 0::bigint, e.body, e.state FROM ( \
+             SELECT d.finished_at AS at, d.id, d.body, d.state FROM $schema$.dispatch d \
+             WHERE d.tenant = $1 AND d.finished_at IS NOT NULL UNION ALL \
+             SELECT x.at, d.id, d.body, d.state FROM $schema$.interrupt x JOIN $schema$.dispatch d ON d.tenant = x.tenant \
+             AND d.thread = x.thread AND d.epoch = x.epoch - 1 AND d.status = 'queued' \
+             WHERE x.tenant = $1 AND x.holds > 0) e WHERE $2::text IS NULL AND $3::text[] IS NOT NULL \
+             AND $5::bigint IS NOT NULL AND (e.at, e.id) {behind} ($4, $6) ORDER BY e.at{order}, e.id{order} LIMIT $7"
+        ),
+        format!(
+            "SELECT d.priority::bigint, d.number, d.body, d.state FROM $schema$.mailbox m JOIN $schema$.dispatch d \
+             ON d.tenant = m.tenant AND d.thread = m.thread AND d.epoch = m.epoch AND d.status = 'queued' \
+             WHERE m.tenant = $1 AND m.thread = $2 AND $3::text[] IS NOT NULL AND $6::text IS NOT NULL \
+             AND (d.priority, d.number) {behind} ($4, $5) ORDER BY d.priority{order}, d.number{order} LIMIT $7"
+        ),
+    ]
+}
+
+fn outbox_list(scope: &str, (behind, order): (&str, &str)) -> String {
+    format!(
+        "SELECT o.record, o.payload FROM $schema$.outbox o WHERE o.tenant = $1 AND {scope} \
+         AND ($4::text[] IS NULL OR o.status = ANY ($4)) AND (o.created_at, o.id) {behind} ($5, $6) \
+         ORDER BY o.created_at{order}, o.id{order} LIMIT $7"
+    )
+}
+
+fn thread_list(scope: &str, time: &str, (behind, order): (&str, &str)) -> String {
+    format!(
+        "SELECT t.stamp, t.record FROM $schema$.thread t WHERE t.tenant = $1 AND t.log IS NOT NULL AND {scope} \
+         AND {time} >= $3 AND {time} < $4 AND ({time}, t.id) {behind} ($5, $6) ORDER BY {time}{order}, t.id{order} LIMIT $7"
+    )
+}
+
+fn run_list(scope: &str, (behind, order): (&str, &str)) -> String {
+    format!(
+        "SELECT r.record FROM $schema$.run r JOIN $schema$.thread t ON t.log = r.log WHERE r.tenant = $1 AND {scope} \
+         AND r.created_at >= $5 AND r.created_at < $6 AND (r.created_at, r.id) {behind} ($7, $8) \
+         ORDER BY r.created_at{order}, r.id{order} LIMIT $9"
+    )
+}

@@ -1,0 +1,209 @@
+//! Opening a store, its tenants, and closing it.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use async_trait::async_trait;
+use sqlx::{PgConnection, postgres::PgArguments};
+use store_core::{
+    Capabilities, Commit, CursorScope, Error, EventDelivery, Page, PageBuilder, PageRequest, Position, Receipt, Result,
+    Store, Survives, TenantId, TenantStores, inspect::Inspector,
+};
+use tokio::runtime::Handle;
+
+use crate::{
+    commit::{self, PostgresCommits},
+    config::PostgresConfig,
+    db::{Db, add},
+    facts::Fixed,
+    live::{Post, PostgresLive},
+    mailbox::PostgresMailbox,
+    news::{self, News, Tasks, Tenants},
+    pages::text,
+    schema::{self, Meta, Migrated},
+    tenant::{Common, Tenant},
+};
+
+/// A store in a schema of a PostgreSQL database, that any number of processes have open.
+///
+/// Its handles are cheap to clone (PR-7). Calls run on the runtime that it was opened on.
+#[derive(Debug, Clone)]
+pub struct PostgresStore {
+    state: Arc<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    common: Arc<Common>,
+    meta: Meta,
+    capabilities: Capabilities,
+    tenants: Arc<Tenants>,
+    tasks: Mutex<Option<Tasks>>,
+}
+
+impl PostgresStore {
+    /// Opens a store; its schema is made if the configuration does not say otherwise (PO-2).
+    ///
+    /// # Errors
+    /// `SchemaMismatch` for a schema that is missing or of another release; `UnsafeDurability` for a server that may
+    /// lose what it acknowledged (PO-6); `Unavailable` if it cannot be reached.
+    pub async fn open(config: PostgresConfig) -> Result<Self> {
+        let meta = schema::open(&config).await?;
+        let capabilities = Capabilities::new(Survives::Power, config.limits.record_bytes)
+            .delivering(EventDelivery::Push)
+            .fencing()
+            .of_a_server();
+        let db = Db::new(&config)?;
+        db.ask_time().await?;
+        let common =
+            Arc::new(Common { db, config, runtime: Handle::current(), news: News::default(), post: Post::default() });
+        let tenants = Arc::<Tenants>::default();
+        let tasks = Mutex::new(Some(news::begin(&common, &tenants)));
+        Ok(Self { state: Arc::new(State { common, meta, capabilities, tenants, tasks }) })
+    }
+}
+
+impl PostgresStore {
+    /// Makes the schema, or brings it up to date, and opens nothing: for whoever does not let applications do that.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn migrate(config: &PostgresConfig) -> Result<Migrated> {
+        schema::bring_up(config).await
+    }
+
+    /// Commits inside of a transaction of the caller's, on any connection to the same database: whatever else the
+    /// transaction writes is there together with the commit, or not at all (PO-5).
+    ///
+    /// # Guarantees
+    /// - Visible when the transaction is committed, gone when it is rolled back; the receipt counts only once it is
+    ///   committed.
+    /// - The rules and errors of [`CommitCoordinator::commit`](store_core::CommitCoordinator::commit). A refusal leaves
+    ///   the transaction usable, and as it was.
+    /// - Subscribers and workers that wait find what it brings by looking, within a second: nobody but the caller knows
+    ///   when the transaction ends.
+    ///
+    /// Until it ends, the transaction holds the thread's row: other writers of the thread wait, and so does a deletion
+    /// of the tenant. The isolation may be any; at one above `READ COMMITTED` a writer that came between ends the call
+    /// with `Unavailable`, as a deadlock does, and the transaction is to be begun anew.
+    ///
+    /// ```no_run
+    /// use sqlx::Connection;
+    /// use store_core::{Commit, CommitKey, Message, NewEntry, TenantId, ThreadId};
+    /// use store_postgres::PostgresStore;
+    ///
+    /// type Failure = Box<dyn std::error::Error>;
+    ///
+    /// async fn order(store: &PostgresStore, connection: &mut sqlx::PgConnection) -> Result<(), Failure> {
+    ///     let mut transaction = connection.begin().await?;
+    ///     sqlx::query("INSERT INTO orders (id) VALUES (7)").execute(&mut *transaction).await?;
+    ///     let said = Commit::new(ThreadId::new("t-1")?)
+    ///         .with_key(CommitKey::new("order-7")?)
+    ///         .entry(NewEntry::new(Message::assistant("I have ordered it.")));
+    ///     store.commit_in(&TenantId::default_tenant(), &mut transaction, said).await?;
+    ///     Ok(transaction.commit().await?)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of a commit; `Unavailable` for a deadlock and for a clash with another transaction.
+    pub async fn commit_in(
+        &self,
+        tenant: &TenantId,
+        transaction: &mut PgConnection,
+        commit: Commit,
+    ) -> Result<Receipt> {
+        commit::commit_in(&*self.open_tenant(tenant)?, transaction, &commit).await
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.state.common.check_writable()
+    }
+
+    pub(crate) fn open_tenant(&self, tenant: &TenantId) -> Result<Arc<Tenant>> {
+        let state = &self.state;
+        state.common.db.check_open()?;
+        let new = || {
+            let (incarnation, cursors) = (state.meta.incarnation, state.meta.cursors.clone());
+            let fixed = Fixed { tenant: tenant.clone(), incarnation, cursors };
+            Arc::new(Tenant::new(Arc::clone(&state.common), Arc::new(fixed)))
+        };
+        Ok(Arc::clone(self.tenants().entry(tenant.clone()).or_insert_with(new)))
+    }
+
+    fn tenants(&self) -> MutexGuard<'_, HashMap<TenantId, Arc<Tenant>>> {
+        self.state.tenants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
+        let tenant = self.open_tenant(tenant)?;
+        let stores = TenantStores::of_threads(Arc::new(PostgresCommits::new(Arc::clone(&tenant))));
+        let (live, mailbox) = (PostgresLive::new(Arc::clone(&tenant)), Arc::new(PostgresMailbox::new(tenant)));
+        let wake_ups = Arc::clone(&mailbox);
+        Ok(stores.with_mailbox(mailbox).with_wake_ups(wake_ups).with_live(Arc::new(live)))
+    }
+
+    async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
+        let db = &self.state.common.db;
+        db.check_open()?;
+        // The list is that of the store: the name only fills the place of a tenant.
+        let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
+        let limit = page.checked_limit()?;
+        let mut found = PageBuilder::new(limit);
+        let after = Position::open(&self.state.meta.cursors, &scope, page.cursor.as_ref())?;
+        let mut with = PgArguments::default();
+        add(&mut with, after.map(|after| after.id).unwrap_or_default())?;
+        add(&mut with, i64::try_from(limit + 1).unwrap_or(i64::MAX))?;
+        for row in db.any().read(|sql| &sql.list_tenants, with).await? {
+            let tenant: TenantId = text(&row, 0)?.parse()?;
+            if !found.offer(Position::new(0, tenant.as_str()), 0, Some(tenant)) {
+                break;
+            }
+        }
+        Ok(found.finish(|at| at.seal(&self.state.meta.cursors, &scope)))
+    }
+
+    async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
+        let common = Arc::clone(&self.state.common);
+        common.db.check_open()?;
+        common.check_writable()?;
+        let open = self.tenants().remove(tenant);
+        if let Some(open) = open {
+            open.close().await;
+        }
+        let name = tenant.clone();
+        let task = self.state.common.runtime.spawn(async move {
+            common.db.about(name.as_str(), |sql| &sql.drop_begin).await?;
+            while common.db.about(name.as_str(), |sql| &sql.drop_step).await? == 1 {}
+            Ok(())
+        });
+        task.await.map_err(|lost| Error::unavailable("the call was cut off").with_source(lost))?
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.state.capabilities
+    }
+
+    /// What was acknowledged survives already.
+    async fn sync(&self) -> Result<()> {
+        self.state.common.db.check_open()
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.state.common.db.close();
+        drop(self.state.tasks.lock().unwrap_or_else(PoisonError::into_inner).take());
+        for tenant in self.tenants().values() {
+            tenant.unfollow();
+        }
+        Ok(())
+    }
+
+    fn inspector(&self) -> Option<&dyn Inspector> {
+        Some(self)
+    }
+}

@@ -1,0 +1,239 @@
+//! The handle of a tenant: calls run in tasks of their own, so that a dropped one never leaves half a conversation with
+//! the server, and what comes later waits for those without a caller (PR-11, PR-16).
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use store_core::{
+    CommitKey, Detail, Error, ErrorKind, Outcome, Result, Scope, ThreadId, Timestamp,
+    flight::{self, About, Orphans},
+    live::{Bell, LiveHub},
+};
+use tokio::{
+    runtime::Handle,
+    sync::{Mutex as AsyncMutex, RwLock, watch},
+};
+
+use crate::{
+    config::PostgresConfig,
+    db::Db,
+    facts::{Facts, Fixed},
+    followers::Followers,
+    live::Post,
+    news::News,
+};
+
+/// About so many threads of a tenant are known without looking.
+const KNOWN_THREADS: usize = 10_000;
+
+/// What all tenants of a store share.
+#[derive(Debug)]
+pub(crate) struct Common {
+    pub(crate) db: Db,
+    pub(crate) config: PostgresConfig,
+    pub(crate) runtime: Handle,
+    pub(crate) news: News,
+    pub(crate) post: Post,
+}
+
+impl Common {
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.config.read_only {
+            return Err(Error::new(Detail::Unsupported { operation: "writing to a store opened for reading" }));
+        }
+        Ok(())
+    }
+}
+
+/// What is known of a thread, for one call at a time.
+pub(crate) type Slot = Arc<AsyncMutex<Facts>>;
+
+/// A tenant of a store.
+pub(crate) struct Tenant {
+    pub(crate) common: Arc<Common>,
+    pub(crate) fixed: Arc<Fixed>,
+    slots: Mutex<HashMap<ThreadId, Slot>>,
+    orphans: Arc<Orphans>,
+    is_closed: AtomicBool,
+    pub(crate) followers: Followers,
+    pub(crate) bell: Bell,
+    pub(crate) live: Arc<LiveHub>,
+    /// Held by calls that write.
+    writing: Arc<RwLock<()>>,
+}
+
+impl Tenant {
+    pub(crate) fn new(common: Arc<Common>, fixed: Arc<Fixed>) -> Self {
+        Self {
+            common,
+            fixed,
+            slots: Mutex::default(),
+            orphans: Arc::default(),
+            is_closed: AtomicBool::new(false),
+            followers: Followers::default(),
+            bell: Bell::default(),
+            live: Arc::default(),
+            writing: Arc::default(),
+        }
+    }
+
+    pub(crate) fn db(&self) -> &Db {
+        &self.common.db
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.is_closed.load(Ordering::SeqCst) { Err(Error::closed()) } else { self.db().check_open() }
+    }
+
+    /// Takes no more calls, and waits for those that write: the tenant is dropped.
+    pub(crate) async fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        self.unfollow();
+        drop(self.writing.write().await);
+    }
+
+    /// What is known of a thread. Threads that nobody asks about are forgotten when there are many.
+    pub(crate) fn slot(&self, id: &ThreadId) -> Slot {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if slots.len() >= 2 * KNOWN_THREADS && !slots.contains_key(id) {
+            let mut spare = slots.len() - KNOWN_THREADS;
+            slots.retain(|_, slot| {
+                let keep = spare == 0 || Arc::strong_count(slot) > 1;
+                spare -= usize::from(!keep);
+                keep
+            });
+        }
+        let new = || Arc::new(AsyncMutex::new(Facts::new(Arc::clone(&self.fixed), Some(id.clone()))));
+        Arc::clone(slots.entry(id.clone()).or_insert_with(new))
+    }
+
+    /// Forgets what is known of a thread that another call wrote to.
+    pub(crate) fn forget(&self, id: &ThreadId) {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+    }
+
+    /// Tells those who follow scopes that there is something new.
+    pub(crate) fn tell<'a>(&self, scopes: impl Iterator<Item = &'a Scope> + Clone) {
+        scopes.clone().for_each(|scope| self.common.news.events(&self.fixed.tenant, scope));
+        self.followers.tell(scopes);
+    }
+
+    /// Tells those who wait for work that there may be some.
+    pub(crate) fn ring(&self, from: Option<Timestamp>) {
+        if let Some(from) = from {
+            self.bell.ring(from);
+            self.common.news.work(&self.fixed.tenant);
+        }
+    }
+
+    /// Hears of later events of a scope. Ends when the tenant or the store is closed.
+    pub(crate) fn follow(&self, scope: &Scope) -> watch::Receiver<()> {
+        self.followers.add(scope)
+    }
+
+    /// Ends everything that follows.
+    pub(crate) fn unfollow(&self) {
+        self.followers.end();
+        self.live.close();
+        self.common.post.end(&self.fixed.tenant);
+        self.bell.ring(Timestamp::MIN);
+    }
+
+    /// Runs a call that only reads.
+    pub(crate) async fn read<T, F>(self: &Arc<Self>, about: About, call: impl FnOnce(Arc<Self>) -> F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        self.check_open()?;
+        self.orphans.wait(&about).await;
+        let task = self.common.runtime.spawn(call(Arc::clone(self)));
+        task.await.map_err(|lost| Error::unavailable("the call was cut off").with_source(lost))?
+    }
+
+    /// Runs a call that claims. What nobody receives is given `back`.
+    pub(crate) async fn claim<T, F, B>(
+        self: &Arc<Self>,
+        call: impl FnOnce(Arc<Self>) -> F,
+        back: impl Fn(Arc<Self>, T) -> B + Send + Sync + 'static,
+    ) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+        B: Future<Output = ()> + Send + 'static,
+    {
+        let tenant = Arc::clone(self);
+        let back = move |claimed: T| {
+            // Whoever lost the answer comes after it.
+            let (work, _orphan) = flight::start(&tenant.orphans, None);
+            let giving = back(Arc::clone(&tenant), claimed);
+            tenant.common.runtime.spawn(async move {
+                let _work = work;
+                giving.await;
+            });
+        };
+        let back: Arc<dyn Fn(T) + Send + Sync> = Arc::new(back);
+        let call = |tenant: Arc<Self>| {
+            let call = call(tenant);
+            async move { call.await.map(|claimed| OnTheWay { claimed: Some(claimed), back }) }
+        };
+        let mut claimed = self.write(None, call).await?;
+        claimed.claimed.take().ok_or_else(Error::closed)
+    }
+
+    /// Runs a call that writes. Dropped, it takes effect before any later call about the same, or never.
+    pub(crate) async fn write<T, F>(self: &Arc<Self>, about: About, call: impl FnOnce(Arc<Self>) -> F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        self.check_open()?;
+        self.common.check_writable()?;
+        self.orphans.wait(&about).await;
+        let (work, caller) = flight::start(&self.orphans, about);
+        let (call, tenant) = (call(Arc::clone(self)), Arc::clone(self));
+        let task = self.common.runtime.spawn(async move {
+            let _work = work;
+            let _writing = tenant.writing.read().await;
+            tenant.check_open()?;
+            call.await
+        });
+        let answer = task.await.map_err(|lost| Error::commit_unknown(None).with_source(lost));
+        caller.answered();
+        answer?
+    }
+}
+
+/// Claims on their way to whoever asked for them. Dropped on the way, they are given back (PR-11).
+struct OnTheWay<T> {
+    claimed: Option<T>,
+    back: Arc<dyn Fn(T) + Send + Sync>,
+}
+
+impl<T> Drop for OnTheWay<T> {
+    fn drop(&mut self) {
+        if let Some(claimed) = self.claimed.take() {
+            (self.back)(claimed);
+        }
+    }
+}
+
+/// Names the key by which an unknown commit is asked for again (CM-17).
+pub(crate) fn with_key(error: Error, key: Option<&CommitKey>) -> Error {
+    if error.kind() == ErrorKind::CommitUnknown && error.outcome() == Outcome::Unknown {
+        return Error::new(Detail::CommitUnknown { key: key.cloned() }).with_source(error);
+    }
+    error
+}
+
+impl fmt::Debug for Tenant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tenant").field("name", &self.fixed.tenant).finish_non_exhaustive()
+    }
+}

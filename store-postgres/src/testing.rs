@@ -1,0 +1,113 @@
+//! Stores for tests: each in a schema of its own, whose clock stands still unless it is moved.
+
+use std::time::Duration;
+
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+use store_core::{Error, IdSource, Result, Uuids};
+
+use crate::{
+    config::PostgresConfig,
+    error::{self, Effect},
+    sql::in_schema,
+    store::PostgresStore,
+};
+
+/// A schema for one test. Stores that are opened in it share its time, which begins in November 2025.
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use store_postgres::{PostgresConfig, TestSchema};
+///
+/// # async fn example() -> store_core::Result<()> {
+/// let config = PostgresConfig::new("postgres://localhost/test?allow_unsafe=true")?;
+/// let schema = TestSchema::create(config).await?;
+/// let store = schema.open().await?;
+/// schema.advance(Duration::from_mins(5)).await?;
+/// schema.remove().await
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct TestSchema {
+    config: PostgresConfig,
+}
+
+impl TestSchema {
+    /// Makes a schema with a name of its own in the database of `config`, beside the one that it names.
+    ///
+    /// # Errors
+    /// Those of [`PostgresStore::open`].
+    pub async fn create(config: PostgresConfig) -> Result<Self> {
+        let name = format!("test_{}", Uuids.next_id().replace('-', ""));
+        let mut config = config.with_schema(&name)?;
+        config.stands_still = true;
+        let schema = Self { config };
+        PostgresStore::migrate(&schema.config).await?;
+        let stopped = "CREATE TABLE $schema$.clock (now bigint NOT NULL); \
+            INSERT INTO $schema$.clock VALUES (1763700000000); \
+            CREATE OR REPLACE FUNCTION $schema$.lag() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 0::bigint $$; \
+            CREATE OR REPLACE FUNCTION $schema$.now() RETURNS bigint LANGUAGE sql VOLATILE AS \
+            $$ SELECT now FROM $schema$.clock $$";
+        schema.run(stopped).await?;
+        Ok(schema)
+    }
+
+    /// The schema that `config` names, whatever is in it and whatever its time is.
+    #[must_use]
+    pub const fn named(config: PostgresConfig) -> Self {
+        Self { config }
+    }
+
+    /// Opens a store in it. Each opening is as one of another process.
+    ///
+    /// # Errors
+    /// Those of [`PostgresStore::open`].
+    pub async fn open(&self) -> Result<PostgresStore> {
+        PostgresStore::open(self.config.clone()).await
+    }
+
+    /// How its stores are opened.
+    #[must_use]
+    pub const fn config(&self) -> &PostgresConfig {
+        &self.config
+    }
+
+    /// Lets time pass.
+    ///
+    /// # Errors
+    /// `Unavailable` if the server cannot be reached.
+    pub async fn advance(&self, by: Duration) -> Result<()> {
+        self.run(&format!("UPDATE $schema$.clock SET now = now + {}", by.as_millis())).await
+    }
+
+    /// Sets its clock back.
+    ///
+    /// # Errors
+    /// As [`advance`](Self::advance).
+    pub async fn set_back(&self, by: Duration) -> Result<()> {
+        self.run(&format!("UPDATE $schema$.clock SET now = now - {}", by.as_millis())).await
+    }
+
+    /// Removes it with everything in it. Transactions that still hold something of it are cut off: whoever began them
+    /// may be waiting for this.
+    ///
+    /// # Errors
+    /// As [`advance`](Self::advance).
+    pub async fn remove(&self) -> Result<()> {
+        self.run(
+            "SELECT pg_terminate_backend(l.pid) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation \
+                JOIN pg_namespace n ON n.oid = c.relnamespace \
+                WHERE n.nspname = '$schema$' AND l.pid <> pg_backend_pid(); \
+            SET client_min_messages = error; DROP SCHEMA IF EXISTS $schema$ CASCADE",
+        )
+        .await
+    }
+
+    async fn run(&self, sql: &str) -> Result<()> {
+        let fail = |e| -> Error { error::sql(e, Effect::None) };
+        let mut connection = PgConnection::connect_with(&self.config.server).await.map_err(fail)?;
+        let sql = AssertSqlSafe(in_schema(sql, &self.config.schema));
+        sqlx::raw_sql(sql).execute(&mut connection).await.map_err(fail)?;
+        connection.close().await.map_err(fail)
+    }
+}

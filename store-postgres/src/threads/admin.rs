@@ -1,0 +1,149 @@
+//! Making, changing and deleting threads.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::postgres::PgArguments;
+use store_core::{
+    DeleteRequest, Deletion, Error, Expect, NewThread, Progress, PruneRequest, Pruned, Result, Thread, ThreadAdmin,
+    ThreadId, ThreadPatch,
+    commit::{CommitView, Setting},
+    mailbox,
+    thread::{self, IdRecord, ThreadChange},
+};
+
+use super::{PostgresThreads, delete};
+use crate::{
+    db::add,
+    decide::{After, Decided, decide, decide_in_family},
+    facts::{Facts, Look},
+    pages::int,
+    tenant::Tenant,
+    write::Batch,
+};
+
+#[async_trait]
+impl ThreadAdmin for PostgresThreads {
+    async fn create_thread(&self, new: NewThread) -> Result<Thread> {
+        let about = Some(new.id.clone());
+        let call = |tenant: Arc<Tenant>| async move {
+            let parent = new.fields.parent_thread_id.clone();
+            let first = Look { lineage: parent.iter().cloned().collect(), ..Look::default() };
+            let rule = |facts: &Facts, setting: Setting<'_>| create(facts, &new, setting);
+            if parent.is_some() {
+                decide_in_family(&tenant, &new.id, first, rule).await
+            } else {
+                decide(&tenant, &new.id, first, rule).await
+            }
+        };
+        self.tenant.write(about, call).await
+    }
+
+    async fn update_thread(&self, id: &ThreadId, patch: ThreadPatch, expect: Expect) -> Result<Thread> {
+        let id = id.clone();
+        let about = Some(id.clone());
+        let call = |tenant: Arc<Tenant>| async move {
+            let parent = patch.new_parent().cloned();
+            let first = Look { lineage: parent.into_iter().collect(), ..Look::default() };
+            let rule = |facts: &Facts, setting: Setting<'_>| update(facts, (&id, &patch, expect), setting);
+            if patch.parent_thread_id.is_some() {
+                decide_in_family(&tenant, &id, first, rule).await
+            } else {
+                decide(&tenant, &id, first, rule).await
+            }
+        };
+        self.tenant.write(about, call).await
+    }
+
+    async fn delete_thread(&self, id: &ThreadId, request: DeleteRequest) -> Result<Deletion> {
+        let id = id.clone();
+        self.tenant.write(None, |tenant| async move { delete::delete(&tenant, &id, request).await }).await
+    }
+
+    async fn prune_threads(&self, request: PruneRequest) -> Result<Pruned> {
+        self.tenant.write(None, |tenant| async move { delete::prune(&tenant, request).await }).await
+    }
+
+    async fn purge_deleted(&self, progress: &dyn Progress) -> Result<u64> {
+        let mut purged = 0;
+        loop {
+            let call = |tenant: Arc<Tenant>| async move {
+                let mut with = PgArguments::default();
+                add(&mut with, tenant.fixed.tenant.as_str())?;
+                let rows = tenant.db().any().write(|sql| &sql.purge, with).await.map_err(|failed| failed.error)?;
+                let row = rows.first().ok_or_else(|| Error::unavailable("the server gave no answer"))?;
+                Ok((int(row, 0)?, int(row, 1)?))
+            };
+            let (ended, left) = self.tenant.write(None, call).await?;
+            purged += ended;
+            if left == 0 || !progress.advance(purged, None) {
+                return Ok(purged);
+            }
+        }
+    }
+
+    async fn reset_fence(&self, id: &ThreadId) -> Result<()> {
+        let id = id.clone();
+        let about = Some(id.clone());
+        let call = |tenant: Arc<Tenant>| async move {
+            let rule = |facts: &Facts, _: Setting<'_>| {
+                let stored = facts.thread()?;
+                let record = facts.id_record()?;
+                if record.fence.is_none() {
+                    return Ok(Decided::Answer(()));
+                }
+                Ok(put(facts, &id, (stored, IdRecord { fence: None, ..record }), ()))
+            };
+            decide(&tenant, &id, Look::default(), rule).await
+        };
+        self.tenant.write(about, call).await
+    }
+}
+
+fn create(facts: &Facts, new: &NewThread, setting: Setting<'_>) -> Result<Decided<Thread>> {
+    let (stored, mut id) = (facts.thread()?, facts.id_record()?);
+    let moment = (setting.now, facts.incarnation());
+    let made = thread::create(stored.as_ref(), &id, new, setting.limits, moment)?;
+    check_parent(facts, &new.id, new.fields.parent_thread_id.as_ref())?;
+    (id.generation, id.deleted_at) = (made.thread.generation(), None);
+    let answer = made.thread.clone();
+    Ok(put(facts, &new.id, (Some(made), id), answer))
+}
+
+fn update(facts: &Facts, request: (&ThreadId, &ThreadPatch, Expect), setting: Setting<'_>) -> Result<Decided<Thread>> {
+    let (id, patch, expect) = request;
+    let (stored, mut record) = (facts.thread()?, facts.id_record()?);
+    let fence = record.fence;
+    if stored.is_some() {
+        if let Some(fence) = &patch.fence {
+            mailbox::check_claim(facts, id, fence)?;
+        }
+        record.check_fence(patch.fence.as_ref())?;
+    }
+    let change = thread::update(id, stored, patch, expect, (setting.limits, setting.now))?;
+    check_parent(facts, id, patch.new_parent())?;
+    match change {
+        ThreadChange::Unchanged(stored) if record.fence == fence => Ok(Decided::Answer(stored.thread)),
+        ThreadChange::Unchanged(stored) | ThreadChange::Changed(stored) => {
+            let answer = stored.thread.clone();
+            let mut decided = put(facts, id, (Some(stored), record), answer);
+            if let (Decided::Write { batch, .. }, Some(_)) = (&mut decided, &patch.fence) {
+                batch.guard_claims(facts, id)?;
+            }
+            Ok(decided)
+        }
+    }
+}
+
+/// Whether the parent may be one. Parents stay as they are while the caller holds the family.
+fn check_parent(facts: &Facts, id: &ThreadId, parent: Option<&ThreadId>) -> Result<()> {
+    parent.map_or(Ok(()), |parent| thread::check_parent(id, parent, &facts.lineage(parent)?))
+}
+
+fn put<T>(facts: &Facts, id: &ThreadId, after: (Option<thread::StoredThread>, IdRecord), answer: T) -> Decided<T> {
+    let mut batch = Batch::default();
+    let before = facts.row.clone().unwrap_or_default();
+    batch.thread(id, &before, after.clone());
+    let after = After::Thread(after.0.map(Box::new), after.1);
+    Decided::Write { batch, after, answer }
+}

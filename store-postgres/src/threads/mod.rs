@@ -1,0 +1,216 @@
+//! Threads of a tenant: reading, making and changing them.
+
+mod admin;
+mod delete;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::postgres::PgArguments;
+use store_core::{
+    CursorScope, Direction, Error, Page, PageBuilder, ParentFilter, Position, Result, Thread, ThreadFilter, ThreadId,
+    ThreadOrder, ThreadQuery, ThreadReader, Timestamp, length,
+    thread::{self, StoredThread},
+};
+
+use crate::{
+    db::{Connection, add, signed},
+    facts::decode,
+    pages::{int, text},
+    sql::ThreadList,
+    tenant::Tenant,
+};
+
+/// How many rows are read in one go.
+const CHUNK: usize = 256;
+
+/// The threads of a tenant, with their logs and runs.
+#[derive(Debug, Clone)]
+pub(crate) struct PostgresThreads {
+    pub(crate) tenant: Arc<Tenant>,
+}
+
+impl PostgresThreads {
+    pub(crate) const fn new(tenant: Arc<Tenant>) -> Self {
+        Self { tenant }
+    }
+}
+
+#[async_trait]
+impl ThreadReader for PostgresThreads {
+    async fn load_thread(&self, id: &ThreadId) -> Result<Option<Thread>> {
+        let thread = id.clone();
+        let call = |tenant: Arc<Tenant>| async move {
+            let mut with = PgArguments::default();
+            add(&mut with, tenant.fixed.tenant.as_str())?;
+            add(&mut with, thread.as_str())?;
+            let rows = tenant.db().any().read(|sql| &sql.load_thread, with).await?;
+            let stored = rows.first().map(|row| decode::<StoredThread>("thread", &text(row, 0)?)).transpose()?;
+            Ok(stored.map(|stored| stored.thread))
+        };
+        self.tenant.read(Some(id.clone()), call).await
+    }
+
+    async fn list_threads(&self, query: ThreadQuery) -> Result<Page<Thread>> {
+        let call = |tenant: Arc<Tenant>| async move {
+            let mut page = PageBuilder::new(query.page.checked_limit()?);
+            let scope = CursorScope::new(&tenant.fixed.tenant, "list_threads", &query.binding());
+            let after = Position::open(&tenant.fixed.cursors, &scope, query.page.cursor.as_ref())?;
+            let mut connection = tenant.db().snapshot().await?;
+            let ascends = (query.order, query.direction) == (ThreadOrder::LastActivity, Direction::Forward);
+            // An ascending walk by activity would meet again what is written meanwhile: it is bound to the
+            // transactions that there were when it began.
+            let bound = match &after {
+                _ if !ascends => u64::MAX,
+                Some(after) => after.bound,
+                None => transactions(&mut connection).await?,
+            };
+            let mut walk = Walk::new(&tenant, &query, after.as_ref().map(place).transpose()?)?;
+            walk.chunk = (query.page.checked_limit()? + 1).min(CHUNK);
+            'all: loop {
+                let rows = walk.next(&mut connection).await?;
+                let is_last = rows.len() < walk.chunk;
+                for (stamp, stored) in rows {
+                    let thread = stored.thread;
+                    let time = walk.time(&thread);
+                    walk.after = Some((time, thread.id.clone()));
+                    let position = Position { bound, ..Position::new(time.as_millis(), thread.id.as_str()) };
+                    let bytes = bytes(&thread);
+                    let item = (stamp < bound && query.filter.admits(&thread)).then_some(thread);
+                    if !page.offer(position, bytes, item) {
+                        break 'all;
+                    }
+                }
+                if is_last {
+                    break;
+                }
+                walk.chunk = CHUNK;
+            }
+            connection.finish(true).await?;
+            Ok(page.finish(|at| at.seal(&tenant.fixed.cursors, &scope)))
+        };
+        self.tenant.read(None, call).await
+    }
+
+    async fn count_threads(&self, filter: &ThreadFilter) -> Result<u64> {
+        let mut query = ThreadQuery::default();
+        query.filter = filter.clone();
+        query.order = ThreadOrder::Creation;
+        let call = |tenant: Arc<Tenant>| async move {
+            let mut connection = tenant.db().snapshot().await?;
+            if query.filter == ThreadFilter::default() {
+                let mut with = PgArguments::default();
+                add(&mut with, tenant.fixed.tenant.as_str())?;
+                let rows = connection.read(|sql| &sql.count_threads, with).await?;
+                connection.finish(true).await?;
+                return rows.first().map_or(Ok(0), |row| int(row, 0));
+            }
+            let mut walk = Walk::new(&tenant, &query, None)?;
+            let mut count = 0;
+            loop {
+                let rows = walk.next(&mut connection).await?;
+                count += length(rows.iter().filter(|(_, stored)| query.filter.admits(&stored.thread)).count());
+                let Some((_, last)) = rows.last().filter(|_| rows.len() == walk.chunk) else { break };
+                walk.after = Some((walk.time(&last.thread), last.thread.id.clone()));
+            }
+            connection.finish(true).await?;
+            Ok(count)
+        };
+        self.tenant.read(None, call).await
+    }
+
+    async fn validate_parent(&self, thread: &ThreadId, parent: &ThreadId) -> Result<()> {
+        let (thread, parent) = (thread.clone(), parent.clone());
+        let call = |tenant: Arc<Tenant>| async move {
+            let mut connection = tenant.db().snapshot().await?;
+            let own = lineage(&tenant, &mut connection, &thread).await?;
+            let ancestors = lineage(&tenant, &mut connection, &parent).await?;
+            connection.finish(true).await?;
+            if own.is_empty() {
+                return Err(Error::not_found("thread", &thread));
+            }
+            thread::check_parent(&thread, &parent, &ancestors)
+        };
+        self.tenant.read(None, call).await
+    }
+}
+
+/// A thread and those above it, itself first; nothing if it does not exist.
+pub(crate) async fn lineage(tenant: &Tenant, connection: &mut Connection<'_>, of: &ThreadId) -> Result<Vec<ThreadId>> {
+    let mut with = PgArguments::default();
+    add(&mut with, tenant.fixed.tenant.as_str())?;
+    add(&mut with, of.as_str())?;
+    let rows = connection.read(|sql| &sql.lineage, with).await?;
+    rows.iter().map(|row| text(row, 0)?.parse()).collect()
+}
+
+/// The first transaction that had not begun yet.
+async fn transactions(connection: &mut Connection<'_>) -> Result<u64> {
+    let rows = connection.read(|sql| &sql.transactions, PgArguments::default()).await?;
+    rows.first().map_or(Ok(0), |row| int(row, 0))
+}
+
+/// A walk over threads by time.
+struct Walk<'a> {
+    tenant: &'a Tenant,
+    query: &'a ThreadQuery,
+    list: ThreadList,
+    of: Option<String>,
+    window: (i64, i64),
+    after: Option<(Timestamp, ThreadId)>,
+    chunk: usize,
+}
+
+impl<'a> Walk<'a> {
+    fn new(tenant: &'a Tenant, query: &'a ThreadQuery, after: Option<(Timestamp, ThreadId)>) -> Result<Self> {
+        let filter = &query.filter;
+        let bound = |time: Option<Timestamp>| time.map(|time| signed(time.as_millis())).transpose();
+        let (from, before) = match query.order {
+            ThreadOrder::LastActivity => (filter.active_after, filter.active_before),
+            ThreadOrder::Creation => (filter.created_after, filter.created_before),
+        };
+        let by_creation = query.order == ThreadOrder::Creation;
+        let (scope, of) = match (&filter.parent, &filter.resource_id) {
+            (Some(ParentFilter::Of(parent)), _) => (1, Some(parent.to_string())),
+            (_, Some(resource)) => (2, Some(resource.to_string())),
+            _ => (0, None),
+        };
+        let list = ThreadList { scope, by_creation, is_forward: query.direction == Direction::Forward };
+        let window = (bound(from)?.unwrap_or(i64::MIN), bound(before)?.unwrap_or(i64::MAX));
+        Ok(Self { tenant, query, list, of, window, after, chunk: CHUNK })
+    }
+
+    fn time(&self, thread: &Thread) -> Timestamp {
+        match self.query.order {
+            ThreadOrder::LastActivity => thread.updated_at,
+            ThreadOrder::Creation => thread.created_at,
+        }
+    }
+
+    async fn next(&mut self, connection: &mut Connection<'_>) -> Result<Vec<(u64, StoredThread)>> {
+        let end = if self.list.is_forward { i64::MIN } else { i64::MAX };
+        let after = self.after.as_ref().map(|(time, id)| signed(time.as_millis()).map(|time| (time, id.as_str())));
+        let (time, id) = after.transpose()?.unwrap_or((end, ""));
+        let mut with = PgArguments::default();
+        add(&mut with, self.tenant.fixed.tenant.as_str())?;
+        add(&mut with, self.of.as_deref())?;
+        add(&mut with, self.window.0)?;
+        add(&mut with, self.window.1)?;
+        add(&mut with, time)?;
+        add(&mut with, id)?;
+        add(&mut with, i64::try_from(self.chunk).unwrap_or(i64::MAX))?;
+        let list = self.list;
+        let rows = connection.read(|sql| sql.lists.threads(list), with).await?;
+        rows.iter().map(|row| Ok((int(row, 0)?, decode::<StoredThread>("thread", &text(row, 1)?)?))).collect()
+    }
+}
+
+fn place(at: &Position) -> Result<(Timestamp, ThreadId)> {
+    let malformed = |e: Error| Error::invalid_cursor("it is malformed").with_source(e);
+    Ok((Timestamp::from_millis(at.rank).map_err(malformed)?, ThreadId::new(&at.id).map_err(malformed)?))
+}
+
+/// What of a thread may be large.
+fn bytes(thread: &Thread) -> u64 {
+    length(thread.metadata.iter().map(|(key, value)| key.len() + value.as_str().len()).sum())
+}

@@ -1,0 +1,196 @@
+//! The URL of a server, read by ourselves: what is not known is refused, and nothing of it reaches a log.
+
+use std::{borrow::Cow, net::IpAddr};
+
+use sqlx::{
+    ConnectOptions,
+    postgres::{PgConnectOptions, PgSslMode},
+};
+use store_core::{Error, Result};
+use url::Url;
+
+const DEFAULT_SCHEMA: &str = "agentstore";
+/// The longest name that PostgreSQL does not cut.
+const LONGEST_NAME: usize = 63;
+const MOST_CONNECTIONS: u32 = 1_000;
+
+/// What a URL says.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) server: PgConnectOptions,
+    pub(crate) schema: String,
+    pub(crate) connections: Option<u32>,
+    pub(crate) is_pooled: bool,
+    pub(crate) allow_unsafe: bool,
+    ssl: Option<PgSslMode>,
+}
+
+/// Reads a URL.
+pub(crate) fn parse(text: &str) -> Result<Parts> {
+    // The error of the parser may show a part of the URL.
+    let url = Url::parse(text).map_err(|_| invalid("it is no URL"))?;
+    if !matches!(url.scheme(), "postgres" | "postgresql") {
+        return Err(invalid("it does not begin with `postgres://`"));
+    }
+    let mut parts = Parts {
+        server: PgConnectOptions::new()
+            .application_name("agentstore")
+            .extra_float_digits(None)
+            .disable_statement_logging(),
+        schema: DEFAULT_SCHEMA.to_owned(),
+        connections: None,
+        is_pooled: false,
+        allow_unsafe: false,
+        ssl: None,
+    };
+    if let Some(host) = url.host_str().filter(|host| !host.is_empty()) {
+        parts.set("host", &decoded(host)?)?;
+    }
+    if let Some(port) = url.port() {
+        parts.server = parts.server.port(port);
+    }
+    let path = url.path().trim_start_matches('/');
+    for (key, value) in [("user", url.username()), ("password", url.password().unwrap_or_default()), ("dbname", path)] {
+        if !value.is_empty() {
+            parts.set(key, &decoded(value)?)?;
+        }
+    }
+    for (key, value) in url.query_pairs() {
+        parts.set(&key, &value)?;
+    }
+    let mode = parts.ssl.unwrap_or(if is_here(&parts.server) { PgSslMode::Prefer } else { PgSslMode::VerifyFull });
+    let can_encrypt = cfg!(any(feature = "tls-ring", feature = "tls-aws-lc-rs"));
+    if !can_encrypt && !matches!(mode, PgSslMode::Disable | PgSslMode::Allow | PgSslMode::Prefer) {
+        return Err(invalid("it needs TLS: build with the cargo feature `tls-ring`, or give another `sslmode`"));
+    }
+    parts.server = parts.server.ssl_mode(mode);
+    Ok(parts)
+}
+
+impl Parts {
+    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        let options = std::mem::take(&mut self.server);
+        self.server = match key {
+            "host" if value.starts_with('/') => options.socket(value),
+            "host" => options.host(value),
+            "port" => options.port(value.parse().map_err(|_| invalid("`port` is no port"))?),
+            "user" => options.username(value),
+            "password" => options.password(value),
+            "dbname" => options.database(value),
+            "sslrootcert" => options.ssl_root_cert(value),
+            "sslcert" => options.ssl_client_cert(value),
+            "sslkey" => options.ssl_client_key(value),
+            "application_name" => options.application_name(value),
+            "sslmode" => {
+                self.ssl = Some(value.parse().map_err(|_| invalid("`sslmode` is none that PostgreSQL has"))?);
+                options
+            }
+            _ => {
+                self.set_own(key, value)?;
+                options
+            }
+        };
+        Ok(())
+    }
+
+    /// What is about the store, and not about the server.
+    fn set_own(&mut self, key: &str, value: &str) -> Result<()> {
+        match (key, value) {
+            ("schema", name) => self.schema = schema(name)?,
+            ("connections", count) => {
+                let count = count.parse().ok().filter(|count| (1..=MOST_CONNECTIONS).contains(count));
+                self.connections = Some(count.ok_or_else(|| invalid("`connections` is no number from 1 to 1,000"))?);
+            }
+            ("pooler", "transaction") => self.is_pooled = true,
+            ("pooler", _) => return Err(invalid("`pooler` is not `transaction`")),
+            ("allow_unsafe", "true") => self.allow_unsafe = true,
+            ("allow_unsafe", _) => return Err(invalid("`allow_unsafe` is not `true`")),
+            _ => return Err(invalid("it has a parameter that is not known; see `PostgresConfig::new`")),
+        }
+        Ok(())
+    }
+}
+
+/// A name that needs no quotes: it stands in statements.
+pub(crate) fn schema(name: &str) -> Result<String> {
+    let is_plain = |at: usize, c: char| c == '_' || c.is_ascii_lowercase() || (at > 0 && c.is_ascii_digit());
+    let fits = !name.is_empty() && name.len() <= LONGEST_NAME && name.char_indices().all(|(at, c)| is_plain(at, c));
+    if fits && !name.starts_with("pg_") {
+        return Ok(name.to_owned());
+    }
+    Err(invalid("`schema` is not made of up to 63 small letters, digits and `_`, or begins with a digit or `pg_`"))
+}
+
+/// Whether the server is reached by a socket or on this machine: nobody stands between.
+fn is_here(options: &PgConnectOptions) -> bool {
+    let host = options.get_host();
+    options.get_socket().is_some()
+        || host.starts_with('/')
+        || host == "localhost"
+        || host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn decoded(text: &str) -> Result<Cow<'_, str>> {
+    percent_encoding::percent_decode_str(text).decode_utf8().map_err(|_| invalid("it has bytes that are no UTF-8"))
+}
+
+fn invalid(reason: &str) -> Error {
+    Error::invalid("store url", reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::postgres::PgSslMode;
+
+    use super::{Parts, parse};
+
+    #[test]
+    fn a_url_says_where_and_how() {
+        let url = "postgres://ada:s%40cret@db.example:5433/work?schema=agents&connections=3&application_name=x";
+        let Parts { server, schema, connections, .. } = parse(url).unwrap();
+        assert_eq!((server.get_host(), server.get_port(), server.get_username()), ("db.example", 5433, "ada"));
+        assert_eq!((server.get_database(), schema.as_str(), connections), (Some("work"), "agents", Some(3)));
+        let url = "postgresql:///work?host=/run/postgresql&pooler=transaction&allow_unsafe=true";
+        let Parts { server, schema, is_pooled, allow_unsafe, .. } = parse(url).unwrap();
+        assert_eq!(server.get_socket().map(|path| path.to_str().unwrap()), Some("/run/postgresql"));
+        assert_eq!((schema.as_str(), is_pooled, allow_unsafe), ("agentstore", true, true));
+    }
+
+    /// PO-11: another machine is verified unless the URL says otherwise.
+    #[test]
+    fn another_host_is_verified() {
+        for (url, verified) in [
+            ("postgres://db.example/x", true),
+            ("postgres://10.0.0.7/x", true),
+            ("postgres://localhost/x", false),
+            ("postgres://127.0.0.1/x", false),
+            ("postgres://[::1]/x", false),
+            ("postgres:///x?host=/run/postgresql", false),
+            ("postgres://db.example/x?sslmode=disable", false),
+        ] {
+            let mode = parse(url).unwrap().server.get_ssl_mode();
+            assert_eq!(matches!(mode, PgSslMode::VerifyFull), verified, "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_without_the_secret() {
+        for url in [
+            "mysql://ada:canary@h/x",
+            "ada:canary@h",
+            "postgres://ada:canary@h:port/x",
+            "postgres://ada:canary@h/x?port=canary",
+            "postgres://ada:canary@h/x?sslmode=canary",
+            "postgres://ada:canary@h/x?schema=Canary",
+            "postgres://ada:canary@h/x?schema=pg_x",
+            "postgres://ada:canary@h/x?options=-c%20canary",
+            "postgres://ada:canary@h/x?connections=0",
+            "postgres://ada:canary@h/x?pooler=canary",
+            "postgres://ada:canary@h/x?allow_unsafe=canary",
+            "postgres://ada:%ff@h/x",
+        ] {
+            let error = parse(url).unwrap_err();
+            assert!(!format!("{error} {error:?}").to_lowercase().contains("canary"), "{error:?}");
+        }
+    }
+}

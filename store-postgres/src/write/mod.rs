@@ -1,0 +1,402 @@
+//! Writing what was decided, in one statement.
+
+mod arguments;
+mod rows;
+
+use std::collections::BTreeMap;
+
+use sqlx::{Row as _, postgres::PgRow};
+use store_core::{
+    Body, BodyKind, CommitKey, Error, Json, OutboxId, Result, Scope, TenantId, ThreadId, Timestamp,
+    codec::Codec,
+    commit::{KeyRecord, Plan, Planned},
+    event::{EventPlan, ScopeState},
+    log::{MarkSource, Marks, Nodes, given_name},
+    mailbox::{MailboxPlan, MailboxView},
+    outbox::{self, OrderGroup, StoredOutboxRow},
+    pending::{QueuePlan, QueueWrite},
+    thread::{IdRecord, StoredThread},
+};
+
+use self::rows::{
+    DispatchRow, EntryRow, EventRow, GroupRow, InterruptRow, MailboxGuard, MailboxRow, MarkRow, OutboxChange,
+    OutboxGone, OutboxReady, RunRow, ScopeRow, ThreadRow,
+};
+use crate::{
+    db::{Connection, Failed, Moment, add, signed, unsigned},
+    error::corrupt,
+    facts::{self, Desk, Facts, MailboxChanges, OutboxChanges, Row},
+};
+
+/// Rows to be written, all or nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    threads: Vec<ThreadRow>,
+    entries: Vec<EntryRow>,
+    marks: Vec<MarkRow>,
+    tips: Vec<(i32, i64, bool)>,
+    snapshots: Vec<(i32, i64, Option<String>, i64)>,
+    keys: Vec<(i32, String, String)>,
+    clears: Vec<i32>,
+    values: Vec<(i32, String, Option<String>)>,
+    runs: Vec<RunRow>,
+    inputs: Vec<(i32, String, Option<i64>, Option<String>)>,
+    decisions: Vec<(i32, String, String, String)>,
+    scopes: Vec<ScopeRow>,
+    events: Vec<EventRow>,
+    event_keys: Vec<(String, String, String)>,
+    outbox: Vec<OutboxChange>,
+    outbox_ready: Vec<OutboxReady>,
+    outbox_gone: Vec<OutboxGone>,
+    groups: Vec<GroupRow>,
+    mailboxes: Vec<MailboxRow>,
+    guards: Vec<MailboxGuard>,
+    dispatches: Vec<DispatchRow>,
+    dispatches_gone: Vec<String>,
+    interrupts: Vec<InterruptRow>,
+    claimable_from: Option<Timestamp>,
+}
+
+/// What became of a batch.
+#[derive(Debug)]
+pub(crate) enum Written {
+    /// It is there; the stamp and log of each thread.
+    Done(Vec<(i64, Option<i64>)>),
+    /// Others wrote to threads of it meanwhile: what there is of those, and of the commit keys.
+    Stale(Vec<Row>, Vec<(CommitKey, Option<KeyRecord>)>),
+    /// Others appended to scopes of it meanwhile: what there is of those.
+    Scopes(Vec<(Scope, ScopeState)>),
+    /// Others wrote to rows of the outbox or to mailboxes meanwhile.
+    Others,
+    /// The moment of the decision was not right.
+    Late,
+}
+
+impl Batch {
+    /// A thread as it is after the batch; none to delete it. Rows of it name the number that is given back.
+    pub(crate) fn thread(&mut self, id: &ThreadId, before: &Row, after: (Option<StoredThread>, IdRecord)) -> i32 {
+        let (thread, id_record) = after;
+        let makes = before.thread.is_none() && thread.is_some();
+        let id = id.to_string();
+        self.threads.push(ThreadRow { id, stamp: before.stamp, log: before.log, makes, thread, id_record });
+        i32::try_from(self.threads.len()).unwrap_or(i32::MAX)
+    }
+
+    /// Everything that a commit writes. What was known before it says what changes.
+    pub(crate) fn commit(&mut self, id: &ThreadId, facts: &Facts, plan: &Plan) -> Result<()> {
+        if let Some(settled) = &plan.mailbox {
+            let mut changes = MailboxChanges::default();
+            changes.apply(facts, MailboxPlan::clone(settled))?;
+            self.mailbox(changes);
+        }
+        let before = facts.row.clone().unwrap_or_default();
+        let head_before = before.thread.as_ref().and_then(|thread| thread.head_seq);
+        let n = self.thread(id, &before, (plan.thread.clone(), plan.id.clone()));
+        if let Some(events) = &plan.events {
+            self.events(facts, events);
+        }
+        let mut desk = Desk::new(facts);
+        for (row, _) in &plan.outbox.rows {
+            outbox::put(&mut desk, row.clone())?;
+        }
+        self.outbox(desk.into_changes()?, &plan.outbox.rows);
+        let Some(thread) = &plan.thread else { return Ok(()) };
+        for planned in &plan.entries {
+            self.entry(n, planned)?;
+        }
+        for seq in plan.marks.keys() {
+            self.mark(n, *seq, facts, plan)?;
+        }
+        self.leaves(n, (head_before, thread.head_seq), facts, plan)?;
+        self.names(n, facts, plan)?;
+        self.keys.extend(plan.key.iter().map(|record| (n, record.key.to_string(), record.encode())));
+        if plan.state.clear {
+            self.clears.push(n);
+        }
+        let value = |value: &Option<Json>| value.as_ref().map(|value| value.as_str().to_owned());
+        self.values.extend(plan.state.values.iter().map(|(key, new)| (n, key.clone(), value(new))));
+        for run in &plan.runs {
+            let is_new = !facts.is_known_run(&run.id);
+            self.runs.push(RunRow { thread: n, is_new, run: run.clone() });
+        }
+        self.queue_rows(n, &plan.queue)
+    }
+
+    /// Everything that an append of events writes.
+    pub(crate) fn events(&mut self, facts: &Facts, plan: &EventPlan) {
+        let key = plan.key.as_ref().map(|(writer, key, _)| (writer.to_string(), key.to_string()));
+        self.events.extend(plan.events.iter().map(|stored| EventRow { stored: stored.clone(), key: key.clone() }));
+        for (scope, after) in &plan.scopes {
+            self.scope(scope, facts.scope_before(scope), after.clone());
+        }
+        if let Some((writer, key, record)) = &plan.key {
+            self.event_keys.push((writer.to_string(), key.to_string(), record.encode()));
+        }
+    }
+
+    /// Changes of the outbox; new rows come with their payloads.
+    pub(crate) fn outbox(&mut self, changes: OutboxChanges, payloads: &[(StoredOutboxRow, Json)]) {
+        for (before, row, ready) in changes.rows {
+            let payload = payloads.iter().find(|(new, _)| new.id == row.id).map(|(_, it)| it.as_str().to_owned());
+            self.outbox.push(OutboxChange::of(before, &row, ready, payload));
+        }
+        let ready = |(id, ready): (OutboxId, bool)| OutboxReady { id: id.to_string(), ready };
+        self.outbox_ready.extend(changes.ready.into_iter().map(ready));
+        let gone = |(id, before): (OutboxId, u64)| OutboxGone { id: id.to_string(), before };
+        self.outbox_gone.extend(changes.gone.into_iter().map(gone));
+        let group = |(OrderGroup { lane, target, key }, stamp)| GroupRow {
+            lane: lane.to_string(),
+            target: target.to_string(),
+            key: key.to_string(),
+            stamp,
+        };
+        self.groups.extend(changes.groups.into_iter().map(group));
+    }
+
+    /// Changes of the mailbox.
+    pub(crate) fn mailbox(&mut self, changes: MailboxChanges) {
+        for (thread, (before, stored)) in changes.threads {
+            self.mailboxes.push(MailboxRow {
+                thread: thread.to_string(),
+                before,
+                revision: stored.revision,
+                epoch: stored.epoch,
+                free_since: stored.free_since.as_millis(),
+                running: stored.running.as_ref().map(|running| running.dispatch.to_string()),
+                lease_until: stored.running.as_ref().map(|running| running.lease_until.as_millis()),
+                at: stored.last_time.as_millis(),
+                record: stored.encode(),
+            });
+        }
+        for (id, dispatch) in changes.dispatches {
+            match dispatch {
+                Some((is_new, stored)) => self.dispatches.push(DispatchRow::of(is_new, &stored)),
+                None => self.dispatches_gone.push(id.to_string()),
+            }
+        }
+        for ((thread, epoch), stored) in changes.interrupts {
+            self.interrupts.push(InterruptRow {
+                thread: thread.to_string(),
+                epoch,
+                at: stored.as_ref().map(|stored| stored.at.as_millis()),
+                holds: stored.as_ref().map(|stored| stored.holds),
+                record: stored.as_ref().map(Codec::encode),
+            });
+        }
+        self.claimable_from = changes.claimable_from;
+    }
+
+    /// The claims of a thread must stay as they are until the batch is written.
+    pub(crate) fn guard_claims(&mut self, facts: &Facts, thread: &ThreadId) -> Result<()> {
+        let before = MailboxView::mailbox(facts, thread)?.map_or(0, |stored| stored.revision);
+        self.guards.push(MailboxGuard { thread: thread.to_string(), before });
+        Ok(())
+    }
+
+    /// From when on a claim may find what the batch brings.
+    pub(crate) const fn claimable_from(&self) -> Option<Timestamp> {
+        self.claimable_from
+    }
+
+    /// Whether there is nothing to write.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.threads.is_empty()
+            && self.scopes.is_empty()
+            && self.outbox.is_empty()
+            && self.outbox_ready.is_empty()
+            && self.outbox_gone.is_empty()
+            && self.mailboxes.is_empty()
+    }
+
+    /// A scope as it was, and as it is after the batch.
+    pub(crate) fn scope(&mut self, scope: &Scope, before: ScopeState, after: ScopeState) {
+        self.scopes.push(ScopeRow { scope: scope.clone(), before, after });
+    }
+
+    /// The scopes of which something is written.
+    pub(crate) fn scopes_written(&self) -> impl Iterator<Item = &Scope> + Clone {
+        self.scopes.iter().map(|row| &row.scope)
+    }
+
+    /// Everything that a change of a queue writes.
+    pub(crate) fn queue(&mut self, id: &ThreadId, before: &Row, plan: &QueuePlan) -> Result<()> {
+        let n = self.thread(id, before, (Some(plan.thread.clone()), plan.id.clone()));
+        self.queue_rows(n, &plan.write)
+    }
+
+    fn queue_rows(&mut self, n: i32, write: &QueueWrite) -> Result<()> {
+        for stored in &write.put {
+            let input = &stored.input;
+            if let Some((decision, record)) = input.decision() {
+                self.decisions.push((n, decision.run.to_string(), decision.ticket.clone(), record.encode()));
+            }
+            self.inputs.push((n, input.id.to_string(), Some(signed(stored.rank)?), Some(input.encode())));
+        }
+        self.inputs.extend(write.removed.iter().map(|id| (n, id.to_string(), None, None)));
+        for (id, rank) in &write.ranks {
+            self.inputs.push((n, id.to_string(), Some(signed(*rank)?), None));
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, thread: i32, planned: &Planned) -> Result<()> {
+        let node = &planned.node;
+        self.entries.push(EntryRow {
+            thread,
+            seq: signed(node.seq)?,
+            id: planned.entry.id.to_string(),
+            parent: node.parent.map(signed).transpose()?,
+            jump: node.jump.map(signed).transpose()?,
+            side: node.side,
+            node: node.encode(),
+            body: planned.text.clone(),
+        });
+        Ok(())
+    }
+
+    /// Marks that follow from the next entry have no row.
+    fn mark(&mut self, thread: i32, seq: u64, facts: &Facts, plan: &Plan) -> Result<()> {
+        if plan.entries.first().is_none_or(|first| seq < first.node.seq) {
+            facts.marks(seq)?;
+        }
+        if let Some(known) = facts.marks_after(seq, plan).filter(|known| known.has_row) {
+            let (seq, children) = (signed(seq)?, i64::from(known.marks.children));
+            self.marks.push(MarkRow { thread, seq, children, record: known.marks.encode() });
+        }
+        Ok(())
+    }
+
+    /// Leaves stand in a list of their own, but for the head.
+    fn leaves(&mut self, n: i32, heads: (Option<u64>, Option<u64>), facts: &Facts, plan: &Plan) -> Result<()> {
+        let (old, new) = heads;
+        let children = |seq: u64| match plan.marks.get(&seq) {
+            Some(marks) => Ok(marks.children),
+            None => facts.marks(seq).map(|marks| marks.children),
+        };
+        let first_new = plan.entries.first().map(|planned| planned.node.seq);
+        let is_new = |seq: u64| first_new.is_some_and(|first| seq >= first);
+        let mut changed: BTreeMap<u64, bool> = BTreeMap::new();
+        for planned in plan.entries.iter().filter(|planned| !planned.node.side) {
+            let seq = planned.node.seq;
+            changed.insert(seq, plan.marks.get(&seq).is_none_or(|marks| marks.children == 0));
+        }
+        for (seq, marks) in plan.marks.iter().filter(|(seq, _)| facts.is_side(**seq) == Some(false)) {
+            changed.insert(*seq, marks.children == 0);
+        }
+        for seq in old.into_iter().chain(new).filter(|seq| old != new && !is_new(*seq)) {
+            changed.insert(seq, children(seq)? == 0);
+        }
+        for (seq, is_leaf) in changed {
+            let is_tip = is_leaf && new != Some(seq);
+            // A new entry, and the one that was the head, were in no list.
+            if is_tip || !(is_new(seq) || old == Some(seq)) {
+                self.tips.push((n, signed(seq)?, is_tip));
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of checkpoints, and which entries gave them.
+    fn names(&mut self, n: i32, facts: &Facts, plan: &Plan) -> Result<()> {
+        let is_checkpoint = |seq: u64| -> Result<bool> {
+            let new = plan.entries.iter().find(|planned| planned.node.seq == seq);
+            let node = new.map_or_else(|| facts.node(seq), |planned| Ok(planned.node.clone()))?;
+            Ok(node.checkpoint == Some(seq))
+        };
+        let mut names = BTreeMap::new();
+        for planned in &plan.entries {
+            let seq = planned.node.seq;
+            let target = match &*planned.entry.body {
+                Body::Checkpoint(_) => Some(seq),
+                Body::Label(_) => match planned.node.target {
+                    Some(target) if is_checkpoint(target)? => Some(target),
+                    _ => None,
+                },
+                _ => None,
+            };
+            let name = given_name(&planned.entry).map(str::to_owned);
+            if let Some(target) = target.filter(|_| name.is_some() || planned.entry.kind() == BodyKind::Label) {
+                names.insert(target, (name, seq));
+            }
+        }
+        for (target, (name, giver)) in names {
+            self.snapshots.push((n, signed(target)?, name, signed(giver)?));
+        }
+        Ok(())
+    }
+
+    /// For repairs: the marks of an entry as they follow from its log.
+    pub(crate) fn right_mark(&mut self, thread: i32, seq: u64, marks: &Marks) -> Result<()> {
+        let children = i64::from(marks.children);
+        self.marks.push(MarkRow { thread, seq: signed(seq)?, children, record: marks.encode() });
+        Ok(())
+    }
+
+    /// For repairs: whether an entry is a leaf that is not the head.
+    pub(crate) fn right_tip(&mut self, thread: i32, seq: u64, is_tip: bool) -> Result<()> {
+        self.tips.push((thread, signed(seq)?, is_tip));
+        Ok(())
+    }
+
+    /// For repairs: the name of a checkpoint and who gave it; none takes it away.
+    pub(crate) fn right_name(&mut self, thread: i32, seq: u64, name: Option<&(String, u64)>) -> Result<()> {
+        let giver = signed(name.map_or(0, |(_, giver)| *giver))?;
+        self.snapshots.push((thread, signed(seq)?, name.map(|(name, _)| name.clone()), giver));
+        Ok(())
+    }
+
+    /// Writes all of it, or nothing.
+    pub(crate) async fn write(
+        &self,
+        connection: &mut Connection<'_>,
+        tenant: &TenantId,
+        moment: Moment,
+    ) -> Result<Written, Failed> {
+        let mut arguments = self.arguments(tenant)?;
+        let sent = || {
+            add(&mut arguments, signed(moment.later().as_millis())?)?;
+            Ok(arguments)
+        };
+        let rows = connection.write_at(|sql| &sql.write, sent).await?;
+        self.written(connection, &rows).map_err(Failed::from)
+    }
+
+    fn written(&self, connection: &Connection<'_>, rows: &[PgRow]) -> Result<Written> {
+        let (mut done, mut stale, mut scopes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut keys =
+            self.keys.iter().map(|(_, key, _)| Ok((key.parse()?, None))).collect::<Result<BTreeMap<_, _>>>()?;
+        for row in rows {
+            let read = || -> Result<_, sqlx::Error> {
+                let (status, clock): (String, i64) = (row.try_get(0)?, row.try_get(2)?);
+                let (stamp, log): (Option<i64>, Option<i64>) = (row.try_get(3)?, row.try_get(4)?);
+                let (record, id): (Option<String>, Option<String>) = (row.try_get(5)?, row.try_get(6)?);
+                let n: i32 = row.try_get(1)?;
+                Ok((status, clock, stamp.unwrap_or_default(), log, record, id, n))
+            };
+            let (status, clock, stamp, log, record, id, n) = read().map_err(|e| corrupt("an answer").with_source(e))?;
+            let clock = std::time::Duration::from_millis(unsigned(clock)?);
+            connection.heard(clock);
+            match status.as_str() {
+                "time" => return Ok(Written::Late),
+                "closed" => return Err(Error::closed()),
+                "outbox" | "mailbox" => return Ok(Written::Others),
+                "stale" => stale.push(facts::row(stamp, log, record.as_deref(), id.as_deref())?),
+                "key" => {
+                    let record = facts::decode::<KeyRecord>("commit key", &record.unwrap_or_default())?;
+                    keys.insert(id.unwrap_or_default().parse()?, Some(record));
+                }
+                "scope" => {
+                    let row = usize::try_from(n - 1).ok().and_then(|at| self.scopes.get(at));
+                    let scope = row.ok_or_else(|| corrupt("an answer"))?.scope.clone();
+                    let state = record.map(|text| facts::decode::<ScopeState>("scope", &text)).transpose()?;
+                    scopes.push((scope, state.unwrap_or_default()));
+                }
+                _ => done.push((stamp, log)),
+            }
+        }
+        if !scopes.is_empty() {
+            return Ok(Written::Scopes(scopes));
+        }
+        Ok(if stale.is_empty() { Written::Done(done) } else { Written::Stale(stale, keys.into_iter().collect()) })
+    }
+}

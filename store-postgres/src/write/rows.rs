@@ -1,0 +1,193 @@
+//! Rows as they are written.
+
+use serde::Serialize;
+use store_core::{
+    Run, Scope, Timestamp,
+    codec::Codec,
+    event::{ScopeState, StoredEvent},
+    mailbox::StoredDispatch,
+    outbox::StoredOutboxRow,
+    thread::{IdRecord, StoredThread},
+};
+
+#[derive(Debug)]
+pub(super) struct ThreadRow {
+    pub(super) id: String,
+    pub(super) stamp: i64,
+    pub(super) log: Option<i64>,
+    pub(super) makes: bool,
+    pub(super) thread: Option<StoredThread>,
+    pub(super) id_record: IdRecord,
+}
+
+#[derive(Debug)]
+pub(super) struct EntryRow {
+    pub(super) thread: i32,
+    pub(super) seq: i64,
+    pub(super) id: String,
+    pub(super) parent: Option<i64>,
+    pub(super) jump: Option<i64>,
+    pub(super) side: bool,
+    pub(super) node: String,
+    pub(super) body: String,
+}
+
+#[derive(Debug)]
+pub(super) struct MarkRow {
+    pub(super) thread: i32,
+    pub(super) seq: i64,
+    pub(super) children: i64,
+    pub(super) record: String,
+}
+
+/// A row of the outbox; `before` is its revision until now, 0 for none.
+#[derive(Debug, Serialize)]
+pub(super) struct OutboxChange {
+    pub(super) id: String,
+    pub(super) lane: String,
+    pub(super) target: String,
+    pub(super) status: &'static str,
+    pub(super) created: u64,
+    pub(super) available: u64,
+    pub(super) lease: Option<u64>,
+    pub(super) finished: Option<u64>,
+    pub(super) dedupe: Option<String>,
+    pub(super) order_key: Option<String>,
+    pub(super) number: Option<u64>,
+    pub(super) ready: Option<bool>,
+    pub(super) before: u64,
+    pub(super) revision: u64,
+    pub(super) record: String,
+    pub(super) payload: Option<String>,
+}
+
+impl OutboxChange {
+    pub(super) fn of(before: u64, row: &StoredOutboxRow, ready: Option<bool>, payload: Option<String>) -> Self {
+        Self {
+            id: row.id.to_string(),
+            lane: row.lane.to_string(),
+            target: row.target.to_string(),
+            status: row.status.name(),
+            created: row.created_at.as_millis(),
+            available: row.available_at.as_millis(),
+            lease: row.claim.as_ref().map(|claim| claim.lease_until.as_millis()),
+            finished: row.finished_at.map(Timestamp::as_millis),
+            dedupe: row.dedupe_key.as_ref().map(ToString::to_string),
+            order_key: row.order_key.as_ref().map(ToString::to_string),
+            number: row.order_key.as_ref().map(|_| row.order),
+            ready,
+            before,
+            revision: row.revision,
+            record: row.encode(),
+            payload,
+        }
+    }
+}
+
+/// The mailbox of a thread; `before` is its revision until now, 0 for none.
+#[derive(Debug, Serialize)]
+pub(super) struct MailboxRow {
+    pub(super) thread: String,
+    pub(super) before: u64,
+    pub(super) revision: u64,
+    pub(super) epoch: u64,
+    pub(super) free_since: u64,
+    pub(super) running: Option<String>,
+    pub(super) lease_until: Option<u64>,
+    pub(super) at: u64,
+    pub(super) record: String,
+}
+
+/// A mailbox that must stay as it is.
+#[derive(Debug, Serialize)]
+pub(super) struct MailboxGuard {
+    pub(super) thread: String,
+    pub(super) before: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct DispatchRow {
+    pub(super) id: String,
+    pub(super) thread: String,
+    pub(super) status: &'static str,
+    pub(super) epoch: u64,
+    pub(super) priority: u8,
+    pub(super) number: u64,
+    pub(super) due: u64,
+    pub(super) created: u64,
+    pub(super) finished: Option<u64>,
+    pub(super) dedupe: Option<String>,
+    pub(super) is_new: bool,
+    pub(super) body: Option<String>,
+    pub(super) state: String,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct InterruptRow {
+    pub(super) thread: String,
+    pub(super) epoch: u64,
+    pub(super) at: Option<u64>,
+    pub(super) holds: Option<u64>,
+    pub(super) record: Option<String>,
+}
+
+impl DispatchRow {
+    pub(super) fn of(is_new: bool, stored: &StoredDispatch) -> Self {
+        let (body, state) = (&*stored.body, &stored.state);
+        Self {
+            id: body.id.to_string(),
+            thread: body.thread.to_string(),
+            status: state.status.name(),
+            epoch: state.epoch,
+            priority: body.priority,
+            number: body.number,
+            due: state.available_at.max(body.created_at).as_millis(),
+            created: body.created_at.as_millis(),
+            finished: state.finished_at.map(Timestamp::as_millis),
+            dedupe: body.dedupe_key.as_ref().map(ToString::to_string),
+            is_new,
+            body: is_new.then(|| body.encode()),
+            state: state.encode(),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct OutboxReady {
+    pub(super) id: String,
+    pub(super) ready: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct OutboxGone {
+    pub(super) id: String,
+    pub(super) before: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct GroupRow {
+    pub(super) lane: String,
+    pub(super) target: String,
+    pub(super) key: String,
+    pub(super) stamp: i64,
+}
+
+#[derive(Debug)]
+pub(super) struct ScopeRow {
+    pub(super) scope: Scope,
+    pub(super) before: ScopeState,
+    pub(super) after: ScopeState,
+}
+
+#[derive(Debug)]
+pub(super) struct EventRow {
+    pub(super) stored: StoredEvent,
+    pub(super) key: Option<(String, String)>,
+}
+
+#[derive(Debug)]
+pub(super) struct RunRow {
+    pub(super) thread: i32,
+    pub(super) is_new: bool,
+    pub(super) run: Run,
+}

@@ -1,0 +1,112 @@
+//! Commits inside of a caller's transaction (PO-5).
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use store_core::{
+    Commit, CommitKey, ErrorKind, Expect, Limits, Message, NewEntry, Receipt, Result, RunChange, RunStatus, Store,
+    TenantId, Thread, ThreadId,
+};
+use store_postgres::PostgresStore;
+
+use crate::fixture::{Place, server};
+
+/// A store, and somebody with a table of their own in the same database.
+struct Caller {
+    place: Place,
+    store: PostgresStore,
+    connection: PgConnection,
+}
+
+fn tenant() -> TenantId {
+    TenantId::default_tenant()
+}
+
+fn saying(text: &str) -> Commit {
+    Commit::new("t".parse().unwrap()).with_key(CommitKey::new(text).unwrap()).entry(NewEntry::new(Message::user(text)))
+}
+
+impl Caller {
+    async fn new() -> Self {
+        let place = Place::new(Limits::default()).await.unwrap();
+        let store = place.0.open().await.unwrap();
+        let mut connection = PgConnection::connect(&server()).await.unwrap();
+        let table = format!("CREATE TABLE {}.orders (id bigint PRIMARY KEY)", place.0.config().schema());
+        sqlx::raw_sql(AssertSqlSafe(table)).execute(&mut connection).await.unwrap();
+        Self { place, store, connection }
+    }
+
+    /// Writes a row and a commit, and ends the transaction.
+    async fn write(&mut self, order: i64, commits: &[Commit], ends_well: bool) -> Vec<Result<Receipt>> {
+        let mut transaction = self.connection.begin().await.unwrap();
+        let insert = format!("INSERT INTO {}.orders VALUES ({order})", self.place.0.config().schema());
+        sqlx::raw_sql(AssertSqlSafe(insert)).execute(&mut *transaction).await.unwrap();
+        let mut answers = Vec::new();
+        for commit in commits {
+            answers.push(self.store.commit_in(&tenant(), &mut transaction, commit.clone()).await);
+        }
+        if ends_well {
+            transaction.commit().await.unwrap()
+        } else {
+            transaction.rollback().await.unwrap()
+        }
+        answers
+    }
+
+    async fn orders(&mut self) -> i64 {
+        let count = format!("SELECT count(*) FROM {}.orders", self.place.0.config().schema());
+        sqlx::query_scalar(AssertSqlSafe(count)).fetch_one(&mut self.connection).await.unwrap()
+    }
+
+    async fn thread(&self) -> Option<Thread> {
+        let threads = self.store.tenant(&tenant()).unwrap().threads.unwrap();
+        threads.load_thread(&ThreadId::new("t").unwrap()).await.unwrap()
+    }
+
+    async fn version(&self) -> u64 {
+        self.thread().await.map_or(0, |thread| thread.version.number())
+    }
+}
+
+#[tokio::test]
+async fn what_is_rolled_back_was_never_there() {
+    let mut caller = Caller::new().await;
+    let [Ok(receipt)] = &caller.write(1, &[saying("a")], false).await[..] else { panic!("it was refused") };
+    assert_eq!((receipt.version.number(), receipt.deduplicated), (1, false));
+    assert_eq!((caller.orders().await, caller.thread().await), (0, None));
+    // Neither is its key.
+    let again = &caller.write(1, &[saying("a")], true).await[0];
+    assert!(!again.as_ref().unwrap().deduplicated);
+    assert_eq!((caller.orders().await, caller.version().await), (1, 1));
+    let repeated = &caller.write(2, &[saying("a")], true).await[0];
+    assert!(repeated.as_ref().unwrap().deduplicated);
+}
+
+#[tokio::test]
+async fn several_commits_and_other_writers_agree() {
+    let mut caller = Caller::new().await;
+    let commits = caller.store.tenant(&tenant()).unwrap().commits.unwrap();
+    for round in 0..3_u64 {
+        let say = |name: &str| saying(&format!("{name}-{round}"));
+        let both = caller.write(round.try_into().unwrap(), &[say("a"), say("b")], round != 1).await;
+        assert!(both.iter().all(Result::is_ok), "{both:?}");
+        let receipt = commits.commit(say("c")).await.unwrap();
+        assert_eq!(receipt.version.number(), caller.version().await);
+    }
+    assert_eq!((caller.orders().await, caller.version().await), (2, 7));
+}
+
+#[tokio::test]
+async fn a_refusal_leaves_the_transaction_as_it_was() {
+    let mut caller = Caller::new().await;
+    let new = || saying("new").expecting(Expect::Absent);
+    // The run is that of another thread, of which only the server knows.
+    let change = || RunChange::new("r".parse().unwrap(), RunStatus::Running).with_agent("a".parse().unwrap());
+    let commits = caller.store.tenant(&tenant()).unwrap().commits.unwrap();
+    let elsewhere = Commit::new("u".parse().unwrap()).with_run(change()).with_key(CommitKey::new("k").unwrap());
+    let _made = commits.commit(elsewhere).await.unwrap();
+    let taken = saying("taken").with_run(change());
+    let answers =
+        caller.write(1, &[new(), saying("other").expecting(Expect::Absent), taken, saying("last")], true).await;
+    let kinds: Vec<_> = answers.iter().map(|answer| answer.as_ref().err().map(store_core::Error::kind)).collect();
+    assert_eq!(kinds, [None, Some(ErrorKind::Conflict), Some(ErrorKind::AlreadyExists), None]);
+    assert_eq!((caller.orders().await, caller.version().await), (1, 2));
+}

@@ -1,0 +1,73 @@
+//! P4: calls are dropped at every poll. The next one finds no transaction open and nothing locked (PO-9, PR-16).
+
+use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll, time::Duration};
+
+use store_core::{ClaimRequest, DeleteRequest, Limits, NewDispatch, Result, Store, TenantStores};
+use store_postgres::PostgresStore;
+
+use super::given::{count, saying, stores, thread};
+use crate::fixture::Place;
+
+type Call = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
+
+/// One call of each kind: one statement, a transaction with locks, one of a whole family.
+fn call(stores: &TenantStores, kind: usize, number: usize) -> Call {
+    let id = thread(format!("t-{}", number % 7));
+    match kind {
+        0 => {
+            let commits = Arc::clone(stores.commits.as_ref().unwrap());
+            Box::pin(async move { commits.commit(saying(&id, &number.to_string())).await.map(drop) })
+        }
+        1 => {
+            let mailbox = Arc::clone(stores.mailbox.as_ref().unwrap());
+            let claim = ClaimRequest::new("w".parse().unwrap(), Duration::from_mins(1));
+            Box::pin(async move { mailbox.claim(claim).await.map(drop) })
+        }
+        _ => {
+            let commits = Arc::clone(stores.commits.as_ref().unwrap());
+            Box::pin(async move {
+                let threads = commits.threads();
+                threads.delete_thread(&id, DeleteRequest::default()).await.map(drop)
+            })
+        }
+    }
+}
+
+/// Polls a call so often, and drops it: whether it had ended.
+async fn drop_after(mut call: Call, polls: usize) -> bool {
+    for _ in 0..polls {
+        if poll_fn(|context| Poll::Ready(call.as_mut().poll(context).is_ready())).await {
+            return true;
+        }
+        tokio::task::yield_now().await;
+        // Every other call gets the time to be far on.
+        if polls.is_multiple_of(2) {
+            tokio::time::sleep(Duration::from_micros(300)).await;
+        }
+    }
+    false
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_call_leaves_its_connection_clean() {
+    let place = Place::new(Limits::default()).await.unwrap();
+    let mut config = place.0.config().clone();
+    config.connections = 1;
+    let store = PostgresStore::open(config).await.unwrap();
+    let stores = stores(&store);
+    let mailbox = stores.mailbox.as_ref().unwrap();
+    let mut dropped = 0;
+    for number in 0..count(500, 90) {
+        let work = NewDispatch::new(thread(format!("t-{}", number % 7)), "r".parse().unwrap());
+        let _queued = mailbox.enqueue(vec![work]).await.unwrap();
+        dropped += usize::from(!drop_after(call(&stores, number % 3, number), number / 3 % 12).await);
+        // There is one connection: it is free, and in no transaction of somebody else.
+        let commits = stores.commits.as_ref().unwrap();
+        let next = commits.commit(saying(&thread("next"), &number.to_string()));
+        let next = tokio::time::timeout(Duration::from_secs(1), next).await;
+        let _receipt = next.expect("the connection is not given back").unwrap();
+    }
+    println!("{dropped} calls dropped");
+    assert!(dropped > 30);
+    store.close().await.unwrap();
+}

@@ -1,0 +1,49 @@
+//! What the fault tests share.
+
+use std::sync::Arc;
+
+use store_core::{
+    AgentId, AppendEvents, Commit, CommitCoordinator, CommitKey, Error, Json, Message, NewEntry, NewEvent,
+    NewOutboxRow, Outcome, Result, RunChange, RunId, RunStatus, Scope, StateChange, Store, TenantId, TenantStores,
+    ThreadId,
+};
+
+/// So many if everything is to be tested at length, else so many.
+pub(crate) fn count(full: usize, short: usize) -> usize {
+    if std::env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { full } else { short }
+}
+
+pub(crate) fn stores(store: &dyn Store) -> TenantStores {
+    store.tenant(&TenantId::default_tenant()).unwrap()
+}
+
+pub(crate) fn commits(store: &dyn Store) -> Arc<dyn CommitCoordinator> {
+    stores(store).commits.unwrap()
+}
+
+pub(crate) fn thread(name: impl std::fmt::Display) -> ThreadId {
+    ThreadId::new(name.to_string()).unwrap()
+}
+
+/// A commit with a key that brings one entry.
+pub(crate) fn saying(to: &ThreadId, key: &str) -> Commit {
+    Commit::new(to.clone()).with_key(CommitKey::new(key).unwrap()).entry(NewEntry::new(Message::user(key)))
+}
+
+/// The commit with this number, from 1: one of everything, which all say the number.
+pub(crate) fn whole(to: &ThreadId, number: u64) -> Commit {
+    let run = RunId::new(format!("run of {to}")).unwrap();
+    let change = RunChange::new(run, RunStatus::Running).with_agent(AgentId::new("a").unwrap());
+    let event = NewEvent::new(format!("n-{number}").parse().unwrap(), [Scope::Thread(to.clone())]);
+    let row = NewOutboxRow::new("l".parse().unwrap(), "x".parse().unwrap(), Json::parse(&number.to_string()).unwrap());
+    saying(to, &number.to_string())
+        .with_run(change)
+        .with_state(StateChange::new().set("n", Json::parse(&number.to_string()).unwrap()))
+        .with_events(AppendEvents::new([event]))
+        .with_outbox([row])
+}
+
+/// An answer that says nothing wrong: what is there is known or unknown, never denied.
+pub(crate) fn was_denied(answer: &Result<impl Sized, Error>) -> bool {
+    answer.as_ref().is_err_and(|error| error.outcome() == Outcome::NotApplied)
+}

@@ -1,0 +1,90 @@
+//! P1: the server is killed under load. What it acknowledged is there, nothing is half there, and the store goes on by
+//! itself (PR-9, CM-1, PO-7).
+
+use std::{sync::Arc, time::Duration};
+
+use conformance_tests::Random;
+use store_core::{
+    CommitCoordinator, Direction, EventQuery, OutboxQuery, PageRequest, Scope, Silent, Store, ThreadId,
+    inspect::Inspector,
+};
+use store_postgres::{PostgresConfig, PostgresStore};
+use test_servers::Postgres;
+use tokio::time::{Instant, sleep};
+
+use super::given::{commits, count, stores, thread, was_denied, whole};
+
+const WRITERS: usize = 16;
+
+/// Commits one after the other; what has no answer is asked for again with its key. Ends after a kill, with the number
+/// of the last commit.
+async fn write(commits: Arc<dyn CommitCoordinator>, id: ThreadId, mut number: u64) -> u64 {
+    loop {
+        number += 1;
+        if commits.commit(whole(&id, number)).await.is_err() {
+            break;
+        }
+    }
+    let began = Instant::now();
+    loop {
+        let answer = commits.commit(whole(&id, number)).await;
+        if answer.is_ok() {
+            return number;
+        }
+        assert!(began.elapsed() < Duration::from_secs(10), "the store does not come back: {answer:?}");
+        assert!(was_denied(&answer) || answer.is_err());
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_acknowledged_survives_kills() {
+    let cycles = count(40, 5);
+    let mut server = Postgres::start(&[]).unwrap();
+    let store = PostgresStore::open(PostgresConfig::new(&server.url()).unwrap()).await.unwrap();
+    let (mut random, mut numbers) = (Random::new(7), [0; WRITERS]);
+    for _ in 0..cycles {
+        let begin = |(writer, number): (usize, u64)| {
+            tokio::spawn(write(commits(&store), thread(format!("t-{writer}")), number))
+        };
+        let writing: Vec<_> = numbers.into_iter().enumerate().map(begin).collect();
+        sleep(Duration::from_millis(50 + random.below(250) as u64)).await;
+        server.kill().unwrap();
+        server.restart().unwrap();
+        for (number, writer) in numbers.iter_mut().zip(writing) {
+            *number = writer.await.unwrap();
+        }
+        check(&store, &numbers).await;
+    }
+    let all: u64 = numbers.iter().sum();
+    println!("{cycles} kills, {all} commits: nothing lost, nothing half there");
+    assert!(all > 100);
+    store.close().await.unwrap();
+    drop(store);
+    server.stop().unwrap();
+}
+
+/// Everything that commits brought is there once, up to the last one.
+async fn check(store: &PostgresStore, numbers: &[u64]) {
+    let found = store.verify(&Silent).await.unwrap();
+    assert_eq!(found.findings, []);
+    let stores = stores(store);
+    let rows = stores.outbox.as_ref().unwrap();
+    let (mut delivered, mut page) = (0, PageRequest::first(1_000));
+    loop {
+        let found = rows.list_outbox(OutboxQuery::default().with_page(page)).await.unwrap();
+        delivered += found.items.len() as u64;
+        let Some(next) = found.next else { break };
+        page = PageRequest::first(1_000).after(next);
+    }
+    assert_eq!(delivered, numbers.iter().sum::<u64>());
+    for (writer, number) in numbers.iter().enumerate() {
+        let id = thread(format!("t-{writer}"));
+        let found = stores.threads.as_ref().unwrap().load_thread(&id).await.unwrap().unwrap();
+        assert_eq!(found.version.number(), *number);
+        let last =
+            EventQuery::new(Scope::Thread(id)).with_direction(Direction::Backward).with_page(PageRequest::first(1));
+        let last = stores.events.as_ref().unwrap().list_events(last).await.unwrap();
+        assert_eq!(last.items[0].kind.as_str(), format!("n-{number}"));
+    }
+}

@@ -1,0 +1,61 @@
+//! P10: many processes make the schema at once, or are cut off while they do (PO-2, PO-3).
+
+use store_core::{IdSource, Uuids};
+use store_postgres::{PostgresConfig, PostgresStore, TestSchema};
+
+use super::{
+    given::{commits, count, saying, thread},
+    proxy::{Cut, Proxy},
+    unknown::socket,
+};
+use crate::fixture::server;
+
+const PROCESSES: usize = 8;
+
+/// A schema that is not there yet.
+fn config(url: &str) -> PostgresConfig {
+    let mut config = PostgresConfig::new(url).unwrap();
+    config.allow_unsafe = true;
+    config.with_schema(&format!("test_{}", Uuids.next_id().replace('-', ""))).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_that_begin_at_once_make_one_schema() {
+    for _ in 0..count(20, 3) {
+        let config = config(&server());
+        let opening: Vec<_> = (0..PROCESSES).map(|_| tokio::spawn(PostgresStore::open(config.clone()))).collect();
+        for (number, opened) in opening.into_iter().enumerate() {
+            let store = opened.await.unwrap().unwrap();
+            let receipt = commits(&store).commit(saying(&thread("t"), &number.to_string())).await.unwrap();
+            assert_eq!(receipt.version.number(), number as u64 + 1);
+        }
+        assert_eq!(PostgresStore::migrate(&config).await.unwrap().from, 1);
+        TestSchema::named(config).remove().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_is_whole_or_not_there() {
+    let proxy = Proxy::start(socket()).await;
+    let mut cuts = 0;
+    for make in [Cut::BeforeClient, Cut::AfterClient, Cut::BeforeServer] {
+        // What the server says in one go makes many messages.
+        for at in (0..).step_by(if make(0) == Cut::BeforeServer(0) { 7 } else { 1 }) {
+            let through = config(&proxy.url());
+            proxy.cut(make(at));
+            let opened = PostgresStore::open(through.clone()).await;
+            let was_cut = proxy.was_cut();
+            let direct = config(&server()).with_schema(through.schema()).unwrap();
+            let store = PostgresStore::open(direct.clone()).await.unwrap();
+            let _works = commits(&store).commit(saying(&thread("t"), "k")).await.unwrap();
+            TestSchema::named(direct).remove().await.unwrap();
+            if !was_cut {
+                break;
+            }
+            cuts += 1;
+            drop(opened);
+        }
+    }
+    println!("{cuts} openings cut");
+    assert!(cuts >= 20);
+}

@@ -1,0 +1,12 @@
+//! What goes wrong on the way to a server, and in it. `AGENTSTORE_FULL_FAULTS` makes all of it longer.
+
+mod cancel;
+pub(crate) mod given;
+mod kill;
+mod migrations;
+pub(crate) mod proxy;
+mod settings;
+mod silence;
+mod tail;
+pub(crate) mod unknown;
+mod versions;

@@ -1,0 +1,195 @@
+//! Something between a store and its server that cuts, or goes silent, at a message.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::{TcpListener, UnixStream},
+    sync::Notify,
+    task::JoinHandle,
+};
+
+/// Where a connection is cut: at the message with this number, from 0, since it was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    BeforeClient(usize),
+    WithinClient(usize),
+    AfterClient(usize),
+    BeforeServer(usize),
+    WithinServer(usize),
+}
+
+impl Cut {
+    pub(crate) const ALL: [fn(usize) -> Self; 5] =
+        [Self::BeforeClient, Self::WithinClient, Self::AfterClient, Self::BeforeServer, Self::WithinServer];
+}
+
+#[derive(Debug, Default)]
+struct State {
+    cut: Option<Cut>,
+    client: usize,
+    server: usize,
+    was_cut: bool,
+    /// How often a client waited for an answer.
+    round_trips: usize,
+    is_silent: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    async fn wait_while_silent(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if !self.state().is_silent {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// How much of the next message of a side goes on, and whether the connection does.
+    fn pass(&self, of_client: bool, length: usize) -> (usize, bool) {
+        let mut state = self.state();
+        let number = if of_client { state.client } else { state.server };
+        if of_client {
+            state.client += 1
+        } else {
+            state.server += 1
+        }
+        let share = match state.cut {
+            Some(Cut::BeforeClient(at)) if of_client && at == number => 0,
+            Some(Cut::WithinClient(at)) if of_client && at == number => length / 2,
+            Some(Cut::AfterClient(at)) if of_client && at == number => length,
+            Some(Cut::BeforeServer(at)) if !of_client && at == number => 0,
+            Some(Cut::WithinServer(at)) if !of_client && at == number => length / 2,
+            _ => return (length, true),
+        };
+        (state.cut, state.was_cut) = (None, true);
+        (share, false)
+    }
+}
+
+/// A proxy in front of a server's socket.
+#[derive(Debug)]
+pub(crate) struct Proxy {
+    port: u16,
+    shared: Arc<Shared>,
+    accepting: JoinHandle<()>,
+}
+
+impl Proxy {
+    pub(crate) async fn start(socket: PathBuf) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (port, shared) = (listener.local_addr().unwrap().port(), Arc::<Shared>::default());
+        let of_task = Arc::clone(&shared);
+        let accepting = tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let Ok(server) = UnixStream::connect(&socket).await else { continue };
+                let shared = Arc::clone(&of_task);
+                tokio::spawn(async move {
+                    client.set_nodelay(true).unwrap();
+                    let ((from_client, to_client), (from_server, to_server)) =
+                        (client.into_split(), server.into_split());
+                    // Both sides end with the first that does.
+                    tokio::select! {
+                        () = carry(&shared, true, from_client, to_server) => {}
+                        () = carry(&shared, false, from_server, to_client) => {}
+                    }
+                });
+            }
+        });
+        Self { port, shared, accepting }
+    }
+
+    /// The server as it is reached through this.
+    pub(crate) fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres?sslmode=disable&allow_unsafe=true", self.port)
+    }
+
+    /// Cuts the connection on which this message comes next.
+    pub(crate) fn cut(&self, at: Cut) {
+        let mut state = self.shared.state();
+        *state = State { cut: Some(at), ..State::default() };
+    }
+
+    /// Cuts nothing any more: whether it did.
+    pub(crate) fn was_cut(&self) -> bool {
+        let mut state = self.shared.state();
+        state.cut = None;
+        state.was_cut
+    }
+
+    /// How many round trips there were since this was asked last.
+    pub(crate) fn round_trips(&self) -> usize {
+        std::mem::take(&mut self.shared.state().round_trips)
+    }
+
+    /// Hands nothing on, and closes nothing.
+    pub(crate) fn be_silent(&self, is_silent: bool) {
+        self.shared.state().is_silent = is_silent;
+        self.shared.changed.notify_waiters();
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+/// Hands on message by message. The first of a client has no kind before its length.
+async fn carry(shared: &Shared, of_client: bool, mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) {
+    let (mut is_first, mut buffer) = (of_client, Vec::new());
+    loop {
+        let head = if is_first { 4 } else { 5 };
+        // Whether it encrypts a server says in one byte.
+        if !of_client && buffer.len() == 1 && buffer[0] == b'N' {
+            if to.write_all(&buffer).await.is_err() {
+                return;
+            }
+            buffer.clear();
+        }
+        while let Some(length) = length(&buffer, head).filter(|length| *length <= buffer.len()) {
+            shared.wait_while_silent().await;
+            // Notifications come when they come.
+            let counts = !is_first && buffer[0] != b'A';
+            count(shared, of_client && !is_first, buffer[0]);
+            let (share, goes_on) = if counts { shared.pass(of_client, length) } else { (length, true) };
+            if to.write_all(&buffer[..share]).await.is_err() || to.flush().await.is_err() || !goes_on {
+                return;
+            }
+            buffer.drain(..length);
+            is_first = false;
+        }
+        let mut chunk = [0; 8_192];
+        match from.read(&mut chunk).await {
+            Ok(0) | Err(_) => return,
+            Ok(count) => buffer.extend_from_slice(&chunk[..count]),
+        }
+    }
+}
+
+/// `Sync` and `Query` are what a server answers to.
+fn count(shared: &Shared, of_client: bool, kind: u8) {
+    if of_client && matches!(kind, b'S' | b'Q') {
+        shared.state().round_trips += 1;
+    }
+}
+
+/// The length of the first message, with its kind.
+fn length(buffer: &[u8], head: usize) -> Option<usize> {
+    let bytes = buffer.get(head - 4..head)?.try_into().ok()?;
+    Some(u32::from_be_bytes(bytes) as usize + head - 4)
+}

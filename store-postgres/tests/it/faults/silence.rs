@@ -1,0 +1,96 @@
+//! P5 and P9: a server that does not answer. Calls end in time, and say what is true (PO-8).
+
+use std::time::Duration;
+
+use store_core::{ClaimRequest, ErrorKind, Limits, Outcome, ThreadFilter};
+use store_postgres::{PostgresConfig, PostgresStore};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{
+    given::{commits, saying, stores, thread},
+    proxy::Proxy,
+    unknown::socket,
+};
+use crate::fixture::Place;
+
+/// A store that is reached through a proxy.
+async fn through(place: &Place, change: impl FnOnce(&mut PostgresConfig)) -> (Proxy, PostgresStore) {
+    let proxy = Proxy::start(socket()).await;
+    let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(place.0.config().schema()).unwrap();
+    config.stands_still = true;
+    change(&mut config);
+    let store = PostgresStore::open(config).await.unwrap();
+    (proxy, store)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_gets_no_connection_is_told_in_time() {
+    let place = Place::new(Limits::default()).await.unwrap();
+    let (proxy, store) = through(&place, |config| {
+        (config.connections, config.acquire) = (1, Duration::from_millis(200));
+    })
+    .await;
+    let commits = commits(&store);
+    let _warm = commits.commit(saying(&thread("warm"), "k")).await.unwrap();
+    proxy.be_silent(true);
+    let holding = {
+        let commits = std::sync::Arc::clone(&commits);
+        tokio::spawn(async move { commits.commit(saying(&thread("held"), "k")).await })
+    };
+    sleep(Duration::from_millis(50)).await;
+    let calls = (0..100).map(|number| {
+        let commits = std::sync::Arc::clone(&commits);
+        tokio::spawn(async move {
+            let began = Instant::now();
+            let error = commits.commit(saying(&thread(format!("t-{number}")), "k")).await.unwrap_err();
+            (began.elapsed(), error.kind(), error.outcome())
+        })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        let (took, kind, outcome) = call.await.unwrap();
+        assert_eq!((kind, outcome), (ErrorKind::Unavailable, Outcome::NotApplied));
+        assert!(took <= Duration::from_millis(400), "{took:?}");
+    }
+    proxy.be_silent(false);
+    let _held = holding.await.unwrap().unwrap();
+    let all = stores(&store).threads.unwrap().count_threads(&ThreadFilter::default()).await.unwrap();
+    assert_eq!(all, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_end_though_the_server_is_silent() {
+    const DEADLINE: Duration = Duration::from_millis(500);
+    const SLACK: Duration = Duration::from_millis(500);
+    let place = Place::new(Limits::default()).await.unwrap();
+    let (proxy, store) = through(&place, |config| {
+        (config.deadline, config.acquire) = (DEADLINE, DEADLINE);
+    })
+    .await;
+    let (commits, stores) = (commits(&store), stores(&store));
+    let (threads, mailbox) = (stores.threads.unwrap(), stores.mailbox.unwrap());
+    let _warm = commits.commit(saying(&thread("t"), "a")).await.unwrap();
+    proxy.be_silent(true);
+    // The second time no connection is left that looks good.
+    for round in 0..2 {
+        let began = Instant::now();
+        let commit = commits.commit(saying(&thread("t"), "b")).await.unwrap_err();
+        assert!(began.elapsed() <= DEADLINE + SLACK, "a commit took {:?}", began.elapsed());
+        assert!(matches!(commit.kind(), ErrorKind::CommitUnknown | ErrorKind::Unavailable), "{round}: {commit:?}");
+        let began = Instant::now();
+        assert_eq!(threads.load_thread(&thread("t")).await.unwrap_err().kind(), ErrorKind::Unavailable);
+        assert!(began.elapsed() <= DEADLINE + SLACK, "a read took {:?}", began.elapsed());
+        let began = Instant::now();
+        let claim = ClaimRequest::new("w".parse().unwrap(), Duration::from_mins(1));
+        assert!(mailbox.claim(claim).await.is_err());
+        assert!(began.elapsed() <= DEADLINE + SLACK, "a claim took {:?}", began.elapsed());
+    }
+    proxy.be_silent(false);
+    let again = timeout(Duration::from_secs(10), async {
+        loop {
+            if let Ok(receipt) = commits.commit(saying(&thread("t"), "b")).await {
+                return receipt;
+            }
+        }
+    });
+    assert_eq!(again.await.unwrap().version.number(), 2);
+}

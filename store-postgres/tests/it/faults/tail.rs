@@ -1,0 +1,108 @@
+//! P7: writers whose transactions take their time, and who reads behind them (EV-13).
+
+use std::time::Duration;
+
+use conformance_tests::Random;
+use futures_util::StreamExt;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use store_core::{AppendEvents, Commit, Limits, NewEvent, Scope, Start, Subscribe, TenantId};
+
+use super::given::{count, stores, thread};
+use crate::fixture::{Place, server};
+
+const WRITERS: usize = 32;
+
+/// So many milliseconds pass before a transaction is committed.
+fn delay(random: &mut Random) -> Duration {
+    Duration::from_millis(random.below(21) as u64)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_follows_slow_writers_misses_nothing() {
+    let each = count(1_563, 40);
+    let place = Place::new(Limits::default()).await.unwrap();
+    let (store, reader) = (place.0.open().await.unwrap(), place.0.open().await.unwrap());
+    let of = |number: usize| thread(format!("t-{}", number % 8));
+    let mut writing = Vec::new();
+    for writer in 0..WRITERS {
+        let (store, mut random) = (store.clone(), Random::new(writer as u64));
+        writing.push(tokio::spawn(async move {
+            let mut connection = PgConnection::connect(&server()).await.unwrap();
+            for number in 0..each {
+                let mut transaction = connection.begin().await.unwrap();
+                let fact = NewEvent::new(format!("{writer}-{number}").parse().unwrap(), [Scope::Thread(of(writer))]);
+                let commit = Commit::new(of(writer)).with_events(AppendEvents::new([fact]));
+                let tenant = TenantId::default_tenant();
+                let _receipt = store.commit_in(&tenant, &mut transaction, commit).await.unwrap();
+                tokio::time::sleep(delay(&mut random)).await;
+                transaction.commit().await.unwrap();
+            }
+        }));
+    }
+    let events = stores(&reader).events.unwrap();
+    let reading = (0..8).map(|number| {
+        let events = std::sync::Arc::clone(&events);
+        tokio::spawn(async move {
+            let mut heard =
+                events.subscribe(Subscribe::new(Scope::Thread(of(number)), Start::First)).await.unwrap().events;
+            let mut kinds = Vec::new();
+            while kinds.len() < each * WRITERS / 8 {
+                let next = tokio::time::timeout(Duration::from_secs(30), heard.next()).await;
+                kinds.push(next.expect("an event was missed").unwrap().unwrap().kind.to_string());
+            }
+            kinds
+        })
+    });
+    for task in reading.collect::<Vec<_>>() {
+        let kinds = task.await.unwrap();
+        let mut distinct = kinds.clone();
+        distinct.sort();
+        distinct.dedup();
+        assert_eq!(distinct.len(), kinds.len(), "an event came twice");
+        // What a writer wrote comes in its order.
+        for writer in 0..WRITERS {
+            let own = kinds.iter().filter_map(|kind| kind.strip_prefix(&format!("{writer}-"))?.parse::<usize>().ok());
+            assert!(own.is_sorted());
+        }
+    }
+    for writer in writing {
+        writer.await.unwrap();
+    }
+}
+
+/// The control: who trusts numbers of a sequence does miss some.
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_of_a_sequence_are_not_in_the_order_of_commits() {
+    let place = Place::new(Limits::default()).await.unwrap();
+    let table = format!("{}.naive", place.0.config().schema());
+    let mut reader = PgConnection::connect(&server()).await.unwrap();
+    let made = format!("CREATE TABLE {table} (position bigserial PRIMARY KEY)");
+    sqlx::raw_sql(AssertSqlSafe(made)).execute(&mut reader).await.unwrap();
+    let writing: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let (table, mut random) = (table.clone(), Random::new(writer as u64));
+            tokio::spawn(async move {
+                let mut connection = PgConnection::connect(&server()).await.unwrap();
+                for _ in 0..20 {
+                    let mut transaction = connection.begin().await.unwrap();
+                    let insert = format!("INSERT INTO {table} DEFAULT VALUES");
+                    sqlx::raw_sql(AssertSqlSafe(insert)).execute(&mut *transaction).await.unwrap();
+                    tokio::time::sleep(delay(&mut random)).await;
+                    transaction.commit().await.unwrap();
+                }
+            })
+        })
+        .collect();
+    let (mut seen, mut last) = (0, 0_i64);
+    while seen < WRITERS * 20 && !(writing.iter().all(tokio::task::JoinHandle::is_finished) && last < 0) {
+        let all_done = writing.iter().all(tokio::task::JoinHandle::is_finished);
+        let next = format!("SELECT position FROM {table} WHERE position > {last} ORDER BY position");
+        let found: Vec<i64> = sqlx::query_scalar(AssertSqlSafe(next)).fetch_all(&mut reader).await.unwrap();
+        seen += found.len();
+        last = found.last().copied().unwrap_or(last);
+        if all_done {
+            break;
+        }
+    }
+    assert!(seen < WRITERS * 20, "the control found all {seen}: it has gone blind");
+}

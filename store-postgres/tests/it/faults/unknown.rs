@@ -1,0 +1,54 @@
+//! P3: the connection is cut at every message of a commit. Whatever the answer says is true, and a repetition with the
+//! same key leaves exactly one effect (ER-2, ER-3, CM-10).
+
+use store_core::{EntryQuery, Limits};
+use store_postgres::{PostgresConfig, PostgresStore};
+
+use super::{
+    given::{commits, count, saying, stores, thread, was_denied},
+    proxy::{Cut, Proxy},
+};
+use crate::fixture::{Place, server};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cut_commit_has_one_effect() {
+    let place = Place::new(Limits::default()).await.unwrap();
+    let proxy = Proxy::start(socket()).await;
+    let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(place.0.config().schema()).unwrap();
+    (config.connections, config.stands_still) = (1, true);
+    let (direct, cut) = (place.0.open().await.unwrap(), PostgresStore::open(config).await.unwrap());
+    let (direct, cut, entries) = (commits(&direct), commits(&cut), stores(&direct).threads.unwrap());
+    let (mut runs, mut lost, mut unknown) = (0, 0, 0);
+    while runs < count(1_000, 100) {
+        for make in Cut::ALL {
+            for at in 0.. {
+                let id = thread(format!("t-{runs}"));
+                // The second commit finds a connection that knows the statement, unless it is a new one.
+                let _first = cut.commit(saying(&id, "first")).await.unwrap();
+                proxy.cut(make(at));
+                let answer = cut.commit(saying(&id, "second")).await;
+                if !proxy.was_cut() {
+                    let _well = answer.unwrap();
+                    break;
+                }
+                runs += 1;
+                let again = direct.commit(saying(&id, "second")).await.unwrap();
+                assert!(answer.is_err() || again.deduplicated, "{:?}: an acknowledged commit is gone", make(at));
+                assert!(!was_denied(&answer) || !again.deduplicated, "{:?}: a denied commit is there", make(at));
+                lost += usize::from(!again.deduplicated);
+                unknown += usize::from(answer.is_err());
+                let page = entries.list_entries(&id, EntryQuery::default()).await.unwrap();
+                assert_eq!(page.items.len(), 2, "{:?}", make(at));
+            }
+        }
+    }
+    println!("{runs} cuts: {unknown} without an answer, of which {lost} had no effect");
+    assert!(lost > 0 && unknown > lost, "the cuts were all on one side");
+}
+
+/// The socket of the server that tests use.
+pub(crate) fn socket() -> std::path::PathBuf {
+    let url = url::Url::parse(&server()).unwrap();
+    let folder = url.query_pairs().find_map(|(key, value)| (key == "host").then(|| value.into_owned()));
+    std::path::Path::new(&folder.expect("the server is reached by a socket")).join(".s.PGSQL.5432")
+}

@@ -1,0 +1,35 @@
+//! P6: many writers with one version (CM-5, PO-12).
+
+use std::sync::Arc;
+
+use store_core::{ErrorKind, Expect, Limits};
+
+use super::given::{commits, count, saying, thread};
+use crate::fixture::Place;
+
+const WRITERS: usize = 64;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_has_one_winner() {
+    let place = Place::new(Limits::default()).await.unwrap();
+    let stores = [place.store().await.unwrap(), place.store().await.unwrap()];
+    let mut expect = Expect::Absent;
+    for round in 0..count(100, 10) {
+        let write = |writer: usize| {
+            let commits = commits(&*stores[writer % 2]);
+            let commit = saying(&thread("t"), &format!("{round}-{writer}")).expecting(expect);
+            tokio::spawn(async move { Arc::clone(&commits).commit(commit).await })
+        };
+        let writing: Vec<_> = (0..WRITERS).map(write).collect();
+        let (mut winners, mut others) = (Vec::new(), Vec::new());
+        for writer in writing {
+            match writer.await.unwrap() {
+                Ok(receipt) => winners.push(receipt.version),
+                Err(error) => others.push(error.kind()),
+            }
+        }
+        assert_eq!(winners.len(), 1, "{winners:?}");
+        assert!(others.iter().all(|kind| *kind == ErrorKind::Conflict), "{others:?}");
+        expect = Expect::Version(winners[0]);
+    }
+}

@@ -1,0 +1,131 @@
+//! How the suite opens a store on PostgreSQL, and what it may do to it.
+
+use std::{env, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use conformance_tests::{Fixture, Gap, Lack, Need, Opened};
+use store_core::{Capabilities, EventDelivery, Limits, Result, Store, Survives};
+use store_postgres::{PostgresConfig, TestSchema};
+
+/// How the server is reached.
+#[derive(Debug, Clone, Copy)]
+enum OnPostgres {
+    Directly,
+    /// Through a transaction pooler.
+    Pooled,
+}
+
+pub(crate) fn fixture() -> impl Fixture {
+    OnPostgres::Directly
+}
+
+pub(crate) fn pooled() -> impl Fixture {
+    OnPostgres::Pooled
+}
+
+/// Where the server is.
+pub(crate) fn server() -> String {
+    variable("AGENTSTORE_TEST_POSTGRES_URL")
+}
+
+fn variable(name: &str) -> String {
+    env::var(name).unwrap_or_else(|_| panic!("`cargo xtask test` starts servers; or set {name}"))
+}
+
+fn config(url: &str) -> PostgresConfig {
+    let mut config = PostgresConfig::new(url).unwrap();
+    config.allow_unsafe = true;
+    config
+}
+
+/// A schema that goes with this.
+pub(crate) struct Place(pub(crate) TestSchema);
+
+impl Place {
+    pub(crate) async fn new(limits: Limits) -> Result<Self> {
+        Self::at(&server(), limits).await
+    }
+
+    async fn at(url: &str, limits: Limits) -> Result<Self> {
+        let mut config = config(url);
+        config.limits = limits;
+        TestSchema::create(config).await.map(Self)
+    }
+
+    pub(crate) async fn store(&self) -> Result<Arc<dyn Store>> {
+        Ok(Arc::new(self.0.open().await?))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let schema = self.0.clone();
+        let gone = std::thread::spawn(move || {
+            tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(schema.remove())
+        });
+        gone.join().unwrap().unwrap();
+    }
+}
+
+fn place(opened: &Opened) -> &TestSchema {
+    let place: &Place = opened.guard().unwrap();
+    &place.0
+}
+
+#[async_trait]
+impl Fixture for OnPostgres {
+    fn name(&self) -> String {
+        match self {
+            Self::Directly => "postgres".to_owned(),
+            Self::Pooled => "postgres behind a transaction pooler".to_owned(),
+        }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let capabilities = Capabilities::new(Survives::Power, Limits::default().record_bytes);
+        capabilities.fencing().delivering(EventDelivery::Push).of_a_server()
+    }
+
+    fn lack(&self, need: Need) -> Option<Lack> {
+        match need {
+            Need::Damage => Some(Lack::Unsupported("the server keeps the bytes")),
+            _ => None,
+        }
+    }
+
+    fn gaps(&self) -> Vec<Gap> {
+        Vec::new()
+    }
+
+    async fn open(&self, limits: Limits) -> Result<Opened> {
+        let url = match self {
+            Self::Directly => server(),
+            Self::Pooled => variable("AGENTSTORE_TEST_PGBOUNCER_URL"),
+        };
+        let place = Place::at(&url, limits).await?;
+        Ok(Opened::new(place.store().await?, place))
+    }
+
+    async fn reopen(&self, opened: Opened) -> Result<Opened> {
+        opened.store.close().await?;
+        drop(opened.store);
+        let place = *opened.guard.downcast::<Place>().unwrap();
+        Ok(Opened::new(place.store().await?, place))
+    }
+
+    async fn open_beside(&self, opened: &Opened) -> Result<Arc<dyn Store>> {
+        Ok(Arc::new(place(opened).open().await?))
+    }
+
+    async fn advance(&self, opened: &Opened, by: Duration) {
+        place(opened).advance(by).await.unwrap();
+    }
+
+    async fn set_back(&self, opened: &Opened, by: Duration) {
+        place(opened).set_back(by).await.unwrap();
+    }
+
+    async fn damage(&self, _opened: Opened, _seed: u64) -> Result<Opened> {
+        unreachable!("it was declared to be lacking")
+    }
+}

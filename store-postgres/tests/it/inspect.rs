@@ -1,0 +1,99 @@
+//! What an inspection finds, and what a repair makes again (VF-1, VF-5).
+
+use std::time::Duration;
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use store_core::{
+    AgentId, AppendEvents, Commit, EntryId, Expect, Label, Limits, Message, NewBody, NewDispatch, NewEntry, NewEvent,
+    RewindTo, RunChange, RunId, RunStatus, Scope, Silent, Store, TenantId,
+    inspect::{FindingKind, Inspection, Inspector, Repairable},
+};
+use store_postgres::PostgresStore;
+
+use crate::fixture::{Place, server};
+
+/// A store with a thread that has branches, a name and a run, and work.
+async fn store() -> (Place, PostgresStore) {
+    let place = Place::new(Limits::default()).await.unwrap();
+    let store = place.0.open().await.unwrap();
+    let stores = store.tenant(&TenantId::default_tenant()).unwrap();
+    let run = RunId::new("r").unwrap();
+    let change = RunChange::new(run.clone(), RunStatus::Running).with_agent(AgentId::new("a").unwrap());
+    let id = |text: &str| EntryId::new(text).unwrap();
+    let fact = |kind: &str| NewEvent::new(kind.parse().unwrap(), [Scope::Thread("t".parse().unwrap())]);
+    let commit = Commit::new("t".parse().unwrap())
+        .expecting(Expect::Absent)
+        .with_run(change)
+        .with_events(AppendEvents::new([fact("x"), fact("y")]))
+        .entry(NewEntry::new(Message::user("a")).with_id(id("a")).with_run(run, None))
+        .entry(NewEntry::new(NewBody::Checkpoint { number: None, label: Some("x".into()) }).with_id(id("b")))
+        .entry(NewEntry::new(RewindTo::Entry(id("a"))))
+        .entry(NewEntry::new(Message::assistant("c")))
+        .entry(NewEntry::new(Label::new(id("b"), Some("y".into()))));
+    let _ = stores.commits.unwrap().commit(commit).await.unwrap();
+    let mailbox = stores.mailbox.unwrap();
+    let _ = mailbox.enqueue(vec![NewDispatch::new("t".parse().unwrap(), "r".parse().unwrap())]).await.unwrap();
+    let _ = mailbox.claim(store_core::ClaimRequest::new("w".parse().unwrap(), Duration::from_mins(1))).await.unwrap();
+    (place, store)
+}
+
+fn kinds(inspection: &Inspection) -> Vec<FindingKind> {
+    inspection.findings.iter().map(|finding| finding.kind).collect()
+}
+
+/// What is found after somebody changed rows by hand.
+async fn after(sql: &str) -> (Place, PostgresStore, Vec<FindingKind>) {
+    let (place, store) = store().await;
+    let mut connection = PgConnection::connect(&server()).await.unwrap();
+    let sql = format!("SET search_path = {}; {sql}", place.0.config().schema());
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+    let found = kinds(&store.verify(&Silent).await.unwrap());
+    (place, store, found)
+}
+
+#[tokio::test]
+async fn a_sound_store_has_no_findings() {
+    let (_place, store) = store().await;
+    let found = store.verify(&Silent).await.unwrap();
+    assert_eq!(found.findings, []);
+    assert_eq!((found.tenants, found.threads, found.entries, found.runs), (1, 1, 5, 1));
+}
+
+#[tokio::test]
+async fn what_follows_from_the_log_is_made_again() {
+    for sql in [
+        "UPDATE thread SET head = 1, has_pending = true",
+        "UPDATE thread SET updated_at = 7",
+        "DELETE FROM tip",
+        "INSERT INTO tip SELECT log, 1 FROM thread",
+        "DELETE FROM snapshot",
+        "UPDATE snapshot SET name = 'z'",
+        "DELETE FROM mark",
+    ] {
+        let (_place, store, found) = after(sql).await;
+        assert!(!found.is_empty(), "{sql}");
+        let dry = store.repair(true, &Silent).await.unwrap();
+        assert!(dry.findings.iter().all(|finding| finding.repair == Repairable::CanBeRebuilt), "{sql}: {dry:?}");
+        let repaired = store.repair(false, &Silent).await.unwrap();
+        assert!(repaired.findings.iter().all(|finding| finding.repair == Repairable::Rebuilt), "{sql}: {repaired:?}");
+        assert_eq!(kinds(&store.verify(&Silent).await.unwrap()), [], "{sql}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_accepted_is_never_changed() {
+    for (sql, kind) in [
+        ("DELETE FROM entry WHERE seq = 2", FindingKind::SequenceGap),
+        ("UPDATE entry SET body = '{}' WHERE seq = 2", FindingKind::Damaged),
+        ("DELETE FROM run", FindingKind::DanglingReference),
+        ("DELETE FROM event WHERE thread_seq = 1", FindingKind::SequenceGap),
+        ("UPDATE dispatch SET status = 'queued'", FindingKind::DanglingReference),
+        ("DELETE FROM mailbox", FindingKind::DanglingReference),
+    ] {
+        let (_place, store, found) = after(sql).await;
+        assert!(found.contains(&kind), "{sql}: {found:?}");
+        let repaired = store.repair(false, &Silent).await.unwrap();
+        assert!(repaired.findings.iter().all(|finding| finding.repair != Repairable::Rebuilt), "{sql}: {repaired:?}");
+        assert_eq!(kinds(&store.verify(&Silent).await.unwrap()), found, "{sql}");
+    }
+}

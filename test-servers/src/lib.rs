@@ -1,0 +1,20 @@
+//! Real servers for tests, benchmarks and development: found or fetched, started, killed, and stopped again.
+
+#![expect(clippy::print_stdout, reason = "whoever waits for a server to be fetched is told")]
+
+mod find;
+mod pgbouncer;
+mod postgres;
+
+use std::path::{Path, PathBuf};
+
+pub use self::{
+    pgbouncer::{POOLER_URL, PgBouncer},
+    postgres::{Postgres, URL},
+};
+
+/// The folder of the workspace.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}

@@ -1,0 +1,210 @@
+//! A PostgreSQL of its own, in a folder that goes with it.
+
+use std::{
+    fs,
+    os::unix::{fs::chown, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+
+use crate::find;
+
+/// Where tests look for a server. One that is set wins over one that is started.
+pub const URL: &str = "AGENTSTORE_TEST_POSTGRES_URL";
+
+/// PostgreSQL refuses to run as root: nobody runs it.
+pub(crate) const NOBODY: u32 = 65_534;
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What every server is started with.
+const SETTINGS: [&str; 5] =
+    ["listen_addresses=", "max_connections=300", "restart_after_crash=off", "shared_buffers=256MB", "max_wal_size=4GB"];
+
+/// A server. It is stopped when it is dropped, without a word.
+#[derive(Debug)]
+pub struct Postgres {
+    bin: PathBuf,
+    folder: PathBuf,
+    settings: Vec<String>,
+    child: Option<Child>,
+}
+
+impl Postgres {
+    /// Starts a new, empty one with these settings, as `fsync=off`. It listens on a socket in its folder alone.
+    ///
+    /// # Errors
+    /// It cannot be found, fetched or started.
+    pub fn start(settings: &[&str]) -> Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = format!("/tmp/agentstore-postgres-{}-{number}", std::process::id()).into();
+        Self::start_in(folder, settings)
+    }
+
+    /// The same in this folder, which must not be there yet; its path is short.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_in(folder: PathBuf, settings: &[&str]) -> Result<Self> {
+        let bin = find::postgres()?;
+        fs::create_dir(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+        if geteuid().is_root() {
+            chown(&folder, Some(NOBODY), Some(NOBODY))?;
+        }
+        let settings = SETTINGS.iter().chain(settings).map(ToString::to_string).collect();
+        let mut server = Self { bin, folder, settings, child: None };
+        let made = server
+            .program("initdb")
+            .arg("--pgdata")
+            .arg(server.data())
+            .args(["--auth=trust", "--encoding=UTF8", "--locale=C", "--username=postgres", "--no-sync"])
+            .output()
+            .context("initdb cannot be started")?;
+        if !made.status.success() {
+            bail!("initdb failed: {}", String::from_utf8_lossy(&made.stderr));
+        }
+        server.restart()?;
+        Ok(server)
+    }
+
+    /// Starts it again, after it was killed or ended.
+    ///
+    /// # Errors
+    /// It cannot be started, or does not recover.
+    pub fn restart(&mut self) -> Result<()> {
+        let log = fs::OpenOptions::new().create(true).append(true).open(self.folder.join("log"))?;
+        // What it says of an earlier start.
+        let _none = fs::remove_file(self.data().join("postmaster.pid"));
+        let mut command = self.program("postgres");
+        command.arg("-D").arg(self.data()).arg("-k").arg(&self.folder);
+        for setting in &self.settings {
+            command.args(["-c", setting]);
+        }
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        self.child = Some(command.spawn().context("postgres cannot be started")?);
+        self.wait_until_ready()
+    }
+
+    fn wait_until_ready(&mut self) -> Result<()> {
+        let (pid_file, log) = (self.data().join("postmaster.pid"), self.folder.join("log"));
+        let Some(child) = &mut self.child else { return Ok(()) };
+        #[expect(clippy::disallowed_methods, reason = "nothing is tested yet")]
+        let start = Instant::now();
+        // The last line of this file says how far it is.
+        while !fs::read_to_string(&pid_file).is_ok_and(|text| text.trim_end().ends_with("ready")) {
+            if child.try_wait()?.is_some() || start.elapsed() > PATIENCE {
+                bail!("PostgreSQL does not start:\n{}", fs::read_to_string(log).unwrap_or_default());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("postgres://postgres@localhost/postgres?host={}", self.folder.display())
+    }
+
+    /// The socket that it listens on.
+    #[must_use]
+    pub fn socket(&self) -> PathBuf {
+        self.folder.join(".s.PGSQL.5432")
+    }
+
+    /// The folder that it lives in.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where its data is.
+    #[must_use]
+    pub fn data(&self) -> PathBuf {
+        self.folder.join("data")
+    }
+
+    /// A program of the server, as somebody whom it does not refuse.
+    #[must_use]
+    pub fn program(&self, name: &str) -> Command {
+        let mut command = Command::new(self.bin.join(name));
+        if geteuid().is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command.current_dir(&self.folder);
+        command
+    }
+
+    /// Kills it with all its processes, at once.
+    ///
+    /// # Errors
+    /// The system does not let it.
+    pub fn kill(&mut self) -> Result<()> {
+        let Some(mut child) = self.child.take() else { return Ok(()) };
+        let children = children(child.id())?;
+        child.kill()?;
+        for pid in children {
+            // It may have ended by itself.
+            let _gone = kill_process(pid, Signal::KILL);
+        }
+        child.wait()?;
+        Ok(())
+    }
+
+    /// Ends it as an operator would, with what is open rolled back, and lets it be started again.
+    ///
+    /// # Errors
+    /// The system does not let it.
+    pub fn end(&mut self) -> Result<()> {
+        self.interrupt().map(drop)
+    }
+
+    /// Stops it, and says so if it ended badly.
+    ///
+    /// # Errors
+    /// It ended badly.
+    pub fn stop(mut self) -> Result<()> {
+        match self.interrupt()? {
+            Some(status) if !status.success() => bail!("PostgreSQL ended with {status}"),
+            _ => Ok(()),
+        }
+    }
+
+    fn interrupt(&mut self) -> Result<Option<ExitStatus>> {
+        let Some(mut child) = self.child.take() else { return Ok(None) };
+        if let Some(pid) = pid(child.id()) {
+            let _gone = kill_process(pid, Signal::INT);
+        }
+        Ok(Some(child.wait()?))
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        let _ended = self.interrupt();
+        let _removed = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn pid(number: u32) -> Option<Pid> {
+    i32::try_from(number).ok().and_then(Pid::from_raw)
+}
+
+/// The processes that a process has begun.
+fn children(of: u32) -> Result<Vec<Pid>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let Some(number) = entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        let Ok(stat) = fs::read_to_string(format!("/proc/{number}/stat")) else { continue };
+        // Behind the name, which may hold anything: the state, then the parent.
+        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
+        if parent == Some(&of.to_string()) {
+            found.extend(pid(number));
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,22 @@
+//! `cargo xtask servers`: real servers for development and benchmarks.
+
+use std::io::Read;
+
+use anyhow::Result;
+use test_servers::{POOLER_URL, PgBouncer, Postgres, URL};
+
+/// Starts the servers, says where they are, and stops them when standard input ends or Ctrl-C is pressed.
+pub(crate) fn run() -> Result<()> {
+    let postgres = Postgres::start(&[])?;
+    let pooler = PgBouncer::start(&postgres)?;
+    println!("{URL}={}\n{POOLER_URL}={}", postgres.url(), pooler.url());
+    println!("\nThey stop with Ctrl-C, or when standard input ends.");
+    wait();
+    drop(pooler);
+    postgres.stop()
+}
+
+/// Ctrl-C reaches all processes of the terminal: the servers end by it, too.
+fn wait() {
+    let _ended = std::io::stdin().read_to_end(&mut Vec::new());
+}
