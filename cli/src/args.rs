@@ -1,6 +1,6 @@
 //! What can be said on the command line.
 
-use std::time::Duration;
+use std::{convert::Infallible, str::FromStr, time::Duration};
 
 use agentstore::{StoreUrl, TenantId};
 use clap::{Args, Parser};
@@ -33,9 +33,9 @@ pub(crate) struct Cli {
 /// What every command takes.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Global {
-    /// The store: `memory:` or `file:PATH`  [default: file:./agentstore-data]
+    /// The store: `memory:`, `file:PATH` or `postgres://…`  [default: file:./agentstore-data]
     #[arg(long, global = true, env = "AGENTSTORE_URL", hide_env_values = true, value_name = "URL", help_heading = EVERY)]
-    store: Option<StoreUrl>,
+    store: Option<StoreArg>,
     /// The tenant: whose threads
     #[arg(long, global = true, value_name = "NAME", default_value_t = TenantId::default_tenant(), help_heading = EVERY)]
     pub(crate) tenant: TenantId,
@@ -45,15 +45,36 @@ pub(crate) struct Global {
 }
 
 impl Global {
+    /// Refuses a URL that is none.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match &self.store {
+            Some(StoreArg(Err(reason))) => Err(format!("invalid value for `--store`: {reason}")),
+            _ => Ok(()),
+        }
+    }
+
     /// The store that was named, if one was.
-    pub(crate) const fn named_store(&self) -> Option<&StoreUrl> {
-        self.store.as_ref()
+    pub(crate) fn named_store(&self) -> Option<&StoreUrl> {
+        self.store.as_ref()?.0.as_ref().ok()
     }
 
     /// The store to use.
     pub(crate) fn store(&self) -> StoreUrl {
         let default = || DEFAULT_STORE.strip_prefix("file:").unwrap_or(DEFAULT_STORE).into();
-        self.store.clone().unwrap_or_else(|| StoreUrl::File(default()))
+        self.named_store().cloned().unwrap_or_else(|| StoreUrl::File(default()))
+    }
+}
+
+/// A URL, or why it is none: whoever reads the command line shows what it does not understand, and a URL may hold a
+/// password.
+#[derive(Debug, Clone)]
+struct StoreArg(Result<StoreUrl, String>);
+
+impl FromStr for StoreArg {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.parse().map_err(|error: agentstore::Error| error.to_string())))
     }
 }
 

@@ -163,14 +163,28 @@ fn usual_advice(error: &Error) -> Option<&'static str> {
         ErrorKind::HasChildren => "delete the children with `--cascade`, or leave out `--reject` to keep them",
         ErrorKind::IdempotencyMismatch => "use another `--key`, or the content that it was used with",
         ErrorKind::Unavailable if is_missing(error) => "check `--store`; `agentstore import` makes a store",
+        ErrorKind::Unavailable if error.to_string().contains("the server") => {
+            "look whether the server runs and is reached as the URL says, then try again"
+        }
         ErrorKind::Unavailable => "close what else has it open, or try again",
         ErrorKind::CommitUnknown => "repeat the command with `--key` and the key named here",
         ErrorKind::StorageFull => "free some space, then try again",
         ErrorKind::Poisoned => "run the command again: the store is then opened anew",
         ErrorKind::Corrupt => "`agentstore verify` shows the damage, `agentstore repair` what can be rebuilt",
+        ErrorKind::SchemaMismatch if is_on_server(error) => {
+            "run `agentstore migrate` with the same `--store`, or use the newest release of agentstore"
+        }
+        ErrorKind::UnsafeDurability => {
+            "change the setting of the server; or add `allow_unsafe=true` to the URL if what is stored may be lost"
+        }
         ErrorKind::SchemaMismatch => "use the release of agentstore that wrote the store, or a newer one",
         _ => return None,
     })
+}
+
+/// Whether it is about a schema that can be migrated.
+fn is_on_server(error: &Error) -> bool {
+    matches!(error.detail(), Detail::SchemaMismatch { supported, .. } if supported.contains("agentstore migrate"))
 }
 
 /// Whether a file or folder is not there.

@@ -34,6 +34,7 @@ fn main() -> ExitCode {
 }
 
 fn start(cli: Cli, only_shows: bool) -> Result<ExitCode, Failure> {
+    cli.global.check().map_err(Failure::Usage)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::io("the runtime cannot be started", error))?;
     let mut out = Output::new(cli.global.json);

@@ -12,6 +12,7 @@ mod fork;
 mod import;
 mod label;
 mod mailbox;
+mod migrate;
 mod outbox;
 mod pending;
 mod repair;
@@ -41,6 +42,7 @@ pub(crate) enum Command {
     Demo(demo::Args),
     #[command(flatten)]
     Session(Box<SessionCommand>),
+    Migrate(migrate::Args),
     Conformance(conformance::Args),
 }
 
@@ -96,7 +98,7 @@ impl Command {
             Self::Session(command) => {
                 matches!(command.access(), Access::Read) && !matches!(**command, SessionCommand::Verify(_))
             }
-            Self::Demo(_) | Self::Conformance(_) => false,
+            Self::Demo(_) | Self::Migrate(_) | Self::Conformance(_) => false,
         }
     }
 }
@@ -170,6 +172,7 @@ pub(crate) async fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
     let Cli { global, command } = cli;
     let ending = match command {
         Command::Demo(args) => demo::run(args, &global, out).await?,
+        Command::Migrate(args) => migrate::run(args, &global, out).await?,
         Command::Conformance(args) => conformance::run(args, &global, out).await?,
         Command::Session(mut command) => {
             command.prepare()?;

@@ -17,6 +17,7 @@ mod imports;
 mod mailbox;
 mod outbox;
 mod pending;
+mod postgres;
 mod removal;
 mod threads;
 mod usage;

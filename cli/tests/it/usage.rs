@@ -44,7 +44,10 @@ fn every_command_shows_an_example() {
 #[test]
 fn what_is_not_understood_ends_with_2() {
     for (args, says) in [
-        (&["threads", "--store", "redis:x"][..], "the scheme `redis` is unknown; known are `memory:` and `file:PATH`"),
+        (
+            &["threads", "--store", "redis:x"][..],
+            "the scheme `redis` is unknown; known are `memory:`, `file:PATH` and `postgres://…`",
+        ),
         (&["show"], "THREAD"),
         (&["show", ""], "invalid thread id: it is empty"),
         (&["--tenant", " ", "threads"], "invalid tenant id: it is blank"),

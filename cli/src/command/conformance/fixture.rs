@@ -1,9 +1,10 @@
-//! How the suite opens stores: of the kind that was named, each in a new folder beside the named one.
+//! How the suite opens stores: of the kind that was named, each in a new place beside the named one.
 
 use std::{io, path::Path, sync::Arc, time::Duration};
 
 use agentstore::{
     Capabilities, Clock, Detail, Error, Limits, ManualClock, OpenOptions, Result, Store, StoreUrl, SystemClock,
+    postgres::{PostgresConfig, TestSchema},
 };
 use async_trait::async_trait;
 use conformance_tests::{Fixture, Gap, Lack, Need, Opened};
@@ -16,18 +17,17 @@ pub(super) struct Live {
 }
 
 /// A store of one case, and what must live as long.
-struct Place {
-    url: StoreUrl,
-    limits: Limits,
-    clock: ManualClock,
-    /// Removed with the place.
-    _folder: Option<TempDir>,
+enum Place {
+    /// In this process, or in a folder that is removed with it.
+    Here { url: StoreUrl, limits: Limits, clock: ManualClock, _folder: Option<TempDir> },
+    /// In a schema that is removed with it.
+    Server(Box<TestSchema>),
 }
 
 impl Live {
     /// Stores of this kind; one is opened to see what they give.
     pub(super) async fn new(url: StoreUrl) -> Result<Self> {
-        let place = Place::new(&url, Limits::default())?;
+        let place = Place::new(&url, Limits::default()).await?;
         let store = place.open().await?;
         let capabilities = store.capabilities().clone();
         store.close().await?;
@@ -36,8 +36,13 @@ impl Live {
 }
 
 impl Place {
-    fn new(url: &StoreUrl, limits: Limits) -> Result<Self> {
+    async fn new(url: &StoreUrl, limits: Limits) -> Result<Self> {
         let (folder, url) = match url {
+            StoreUrl::Postgres(url) => {
+                let mut config = PostgresConfig::new(url.with_password())?;
+                config.limits = limits;
+                return Ok(Self::Server(Box::new(TestSchema::create(config).await?)));
+            }
             StoreUrl::File(path) => {
                 let folder = beside(path).map_err(|error| {
                     Error::unavailable(format!("no folder can be made beside `{}`", path.display())).with_source(error)
@@ -49,12 +54,31 @@ impl Place {
         };
         // From now on its time moves only when a case moves it.
         let clock = ManualClock::new(SystemClock.now());
-        Ok(Self { url, limits, clock, _folder: folder })
+        Ok(Self::Here { url, limits, clock, _folder: folder })
     }
 
     async fn open(&self) -> Result<Arc<dyn Store>> {
-        let options = OpenOptions::new().with_clock(Arc::new(self.clock.clone())).with_limits(self.limits.clone());
-        Ok(options.open_url(&self.url).await?.into_store())
+        match self {
+            Self::Here { url, limits, clock, .. } => {
+                let options = OpenOptions::new().with_clock(Arc::new(clock.clone())).with_limits(limits.clone());
+                Ok(options.open_url(url).await?.into_store())
+            }
+            Self::Server(schema) => Ok(Arc::new(schema.open().await?)),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Self::Server(schema) = self {
+            let schema = schema.clone();
+            // Cases end on a runtime of their own, which may end with them.
+            let gone = std::thread::spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                runtime.map(|runtime| runtime.block_on(schema.remove()))
+            });
+            let _gone = gone.join();
+        }
     }
 }
 
@@ -77,6 +101,7 @@ impl Fixture for Live {
     fn name(&self) -> String {
         match &self.url {
             StoreUrl::File(path) => format!("file, beside {}", path.display()),
+            StoreUrl::Postgres(url) => format!("postgres, in schemas beside that of {url}"),
             other => other.to_string(),
         }
     }
@@ -88,6 +113,9 @@ impl Fixture for Live {
     fn lack(&self, need: Need) -> Option<Lack> {
         let lasting = self.url.outlives_process();
         match need {
+            Need::Damage if matches!(self.url, StoreUrl::Postgres(_)) => {
+                Some(Lack::Unsupported("the server keeps the bytes"))
+            }
             Need::Reopen | Need::Damage if !lasting => Some(Lack::Unsupported("the store ends with its last handle")),
             Need::Beside if !lasting => Some(Lack::Unsupported("each opening makes a store of its own")),
             Need::Damage => Some(Lack::NotRun("the command changes no stored bytes")),
@@ -100,7 +128,7 @@ impl Fixture for Live {
     }
 
     async fn open(&self, limits: Limits) -> Result<Opened> {
-        let place = Place::new(&self.url, limits)?;
+        let place = Place::new(&self.url, limits).await?;
         Ok(Opened::new(place.open().await?, place))
     }
 
@@ -117,14 +145,19 @@ impl Fixture for Live {
     }
 
     async fn advance(&self, opened: &Opened, by: Duration) {
-        if let Ok(place) = place(opened) {
-            place.clock.advance(by);
+        match place(opened) {
+            Ok(Place::Here { clock, .. }) => clock.advance(by),
+            // A case whose time does not move fails by itself.
+            Ok(Place::Server(schema)) => drop(schema.advance(by).await),
+            Err(_) => {}
         }
     }
 
     async fn set_back(&self, opened: &Opened, by: Duration) {
-        if let Ok(place) = place(opened) {
-            place.clock.set(place.clock.now().saturating_sub(by));
+        match place(opened) {
+            Ok(Place::Here { clock, .. }) => clock.set(clock.now().saturating_sub(by)),
+            Ok(Place::Server(schema)) => drop(schema.set_back(by).await),
+            Err(_) => {}
         }
     }
 

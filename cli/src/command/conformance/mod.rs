@@ -2,7 +2,7 @@
 
 mod fixture;
 
-use agentstore::{Detail, Error, PageRequest};
+use agentstore::{Detail, Error, ErrorKind, PageRequest, StoreUrl};
 use conformance_tests::{Refusal, Report};
 use serde::Serialize;
 
@@ -53,11 +53,14 @@ pub(crate) async fn run(_args: Args, global: &Global, out: &mut Output) -> Resul
 /// A store that is there must be empty, whoever it belongs to.
 async fn refuse_data(global: &Global) -> Result<()> {
     let store = global.store();
-    let agentstore::StoreUrl::File(path) = &store else { return Ok(()) };
-    if !path.exists() {
-        return Ok(());
-    }
-    let session = Session::open(global, Access::Read).await?;
+    let session = match &store {
+        StoreUrl::File(path) if path.exists() => Session::open(global, Access::Read).await?,
+        StoreUrl::Postgres(_) => match Session::open(global, Access::Read).await {
+            Err(Failure::Refused { error, .. }) if error.kind() == ErrorKind::SchemaMismatch => return Ok(()),
+            opened => opened?,
+        },
+        _ => return Ok(()),
+    };
     let tenants = session.stores().store().list_tenants(PageRequest::first(1)).await?;
     session.close().await?;
     if tenants.items.is_empty() { Ok(()) } else { Err(holds_data(global)) }
@@ -66,7 +69,7 @@ async fn refuse_data(global: &Global) -> Result<()> {
 fn holds_data(global: &Global) -> Failure {
     let what = format!("store `{}`", safe(&global.store().to_string()));
     let detail = Detail::Invalid { what, reason: "it holds data".to_owned() };
-    Failure::from(Error::new(detail)).advise("name a folder that does not exist yet, beside this one")
+    Failure::from(Error::new(detail)).advise("name a folder or a schema that does not exist yet, beside this one")
 }
 
 fn print(report: &Report, out: &mut Output) -> Result<()> {

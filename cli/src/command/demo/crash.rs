@@ -42,7 +42,8 @@ fn start(tour: &Tour, thread: &ThreadId, first: u64) -> Result<Child> {
     let program = std::env::current_exe().map_err(|error| Failure::io("the command does not find itself", error))?;
     let mut command = Command::new(program);
     command
-        .args(["--store", &tour.url.to_string(), "--tenant", tour.tenant.as_str(), "demo-writer", "--"])
+        .env("AGENTSTORE_URL", tour.url.with_password())
+        .args(["--tenant", tour.tenant.as_str(), "demo-writer", "--"])
         .args([thread.as_str(), &tour.name, &first.to_string()])
         .stdin(Stdio::null())
         .stdout(Stdio::piped());

@@ -1,0 +1,38 @@
+//! `migrate`: brings the schema of a store up to date.
+
+use agentstore::{Detail, Error, StoreUrl, postgres};
+use serde_json::json;
+
+use super::Ending;
+use crate::{args::Global, failure::Result, output::Output, text::safe};
+
+/// Make the schema of a store, or bring it up to date; for stores on servers
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  agentstore migrate --store 'postgres://admin@db.example/app?schema=agentstore'\n\n\
+    Opening a store to write does the same. It takes a user who may create a schema; the others may be let without\n\
+    that right. Safe to run at any time, and by many at once."
+)]
+pub(crate) struct Args {}
+
+pub(crate) async fn run(_args: Args, global: &Global, out: &mut Output) -> Result<Ending> {
+    let store = global.store();
+    let StoreUrl::Postgres(url) = &store else {
+        let operation = "migrating (it has no schema; name a store on a server with `--store postgres://…`)";
+        return Err(Error::new(Detail::Unsupported { operation }).into());
+    };
+    let config = postgres::PostgresConfig::new(url.with_password())?;
+    let migrated = postgres::PostgresStore::migrate(&config).await?;
+    let (from, to) = (migrated.from, migrated.to);
+    if out.json() {
+        out.document(&json!({ "store": store.to_string(), "schema": config.schema(), "from": from, "to": to }))?;
+        return Ok(Ending::Good);
+    }
+    let schema = safe(config.schema());
+    out.line(match from {
+        0 => format!("made the schema {schema}, version {to}"),
+        from if from == to => format!("the schema {schema} has version {to} already"),
+        from => format!("brought the schema {schema} from version {from} to {to}"),
+    })?;
+    Ok(Ending::Good)
+}

@@ -1,0 +1,76 @@
+//! The command on a server.
+
+use agentstore::{
+    IdSource, Uuids,
+    postgres::{PostgresConfig, TestSchema},
+};
+use serde_json::{Value, json};
+
+use crate::given::{Said, at, run};
+
+/// A schema of its own, which goes with it.
+struct Server {
+    url: String,
+}
+
+impl Server {
+    fn new() -> Self {
+        let server = std::env::var("AGENTSTORE_TEST_POSTGRES_URL").unwrap();
+        let separator = if server.contains('?') { '&' } else { '?' };
+        Self { url: format!("{server}{separator}allow_unsafe=true&schema=test_{}", Uuids.next_id().replace('-', "")) }
+    }
+
+    fn run(&self, args: &[&str]) -> Said {
+        run(&[&["--store", &self.url], args].concat(), "")
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let said = self.run(&[args, &["--json"]].concat()).good();
+        serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}", said.out))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let schema = TestSchema::named(PostgresConfig::new(&self.url).unwrap());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(schema.remove()).unwrap();
+    }
+}
+
+#[test]
+fn the_schema_is_made_when_it_is_wanted() {
+    let server = Server::new();
+    let _unmade = server.run(&["threads"]).failed(1, &["none", "agentstore migrate"]);
+    assert_eq!(at(&server.json(&["migrate"]), "/from"), 0);
+    assert_eq!(at(&server.json(&["migrate"]), "/from"), 1);
+    assert!(server.run(&["migrate"]).good().out.contains("has version 1 already"));
+    assert_eq!(at(&server.json(&["threads"]), "/threads"), &json!([]));
+    let wanted = Server::new();
+    assert_eq!(at(&wanted.json(&["append", "t", "--message", "hi"]), "/version"), 1);
+    let _wrong = run(&["migrate", "--store", "memory:"], "").failed(1, &["it has no schema"]);
+}
+
+#[test]
+fn the_tour_on_a_server_proves_every_step() {
+    let server = Server::new();
+    for _ in 0..2 {
+        let document = server.json(&["demo"]);
+        assert_eq!(at(&document, "/failed"), 0, "{document}");
+        let shown = at(&document, "/store").as_str().unwrap();
+        assert!(shown.starts_with("postgres://localhost/") && !shown.contains("postgres@"), "{shown}");
+        let steps = at(&document, "/steps").as_array().unwrap();
+        assert!(steps.iter().all(|step| at(step, "/outcome") == "proved"), "{document}");
+    }
+    assert_eq!(at(&server.json(&["verify"]), "/findings"), &json!([]));
+}
+
+#[test]
+fn what_is_wrong_is_told_without_the_secret() {
+    let url = "postgres://ada:canary@127.0.0.1:1/work";
+    let said = run(&["threads", "--store", url], "")
+        .failed(1, &["the server cannot be reached", "look whether the server runs"]);
+    assert!(!said.err.contains("canary"), "{said:?}");
+    let said = run(&["threads", "--store", &format!("{url}?colour=canary")], "").failed(2, &["not known"]);
+    assert!(!said.err.contains("canary"), "{said:?}");
+}
