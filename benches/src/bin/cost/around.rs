@@ -46,7 +46,7 @@ const STEPS: [&str; 8] = [
 pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<Row>> {
     let folder = tempfile::tempdir_in(&options.folder)?;
     let path = folder.path().join("root");
-    let side = Side::to_fill(backend, &path)?;
+    let side = Side::to_fill(backend, &path).await?;
     let mut around =
         [filled(&side, "short", SHORT, SHORT).await?, filled(&side, "long", options.entries, QUEUE).await?];
     let side = side.ready(backend, &path).await?;

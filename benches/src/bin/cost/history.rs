@@ -34,7 +34,7 @@ pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<R
     let folder = tempfile::tempdir_in(&options.folder)?;
     let samples = backend.samples(options.samples);
     let path = folder.path().join("root");
-    let side = Side::to_fill(backend, &path)?;
+    let side = Side::to_fill(backend, &path).await?;
     let mut small = Vec::new();
     for number in 0..samples.div_ceil(SAMPLES_EACH) {
         small.push(compacted(&*side.commits, &format!("short-{number}"), SHORT).await?);

@@ -57,7 +57,7 @@ fn mailboxes(side: &Side) -> Result<[Arc<dyn MailboxStore>; 2]> {
 pub(crate) async fn measure(backend: Backend, beside: Beside, options: &Options) -> Result<Vec<Row>> {
     let folder = tempfile::tempdir_in(&options.folder)?;
     let path = folder.path().join("root");
-    let side = Side::to_fill(backend, &path)?;
+    let side = Side::to_fill(backend, &path).await?;
     for (mailbox, count) in mailboxes(&side)?.iter().zip([FEW, options.dispatches]) {
         fill(&**mailbox, beside, count).await?;
     }
@@ -130,7 +130,7 @@ pub(crate) async fn measure_interrupts(backend: Backend, options: &Options) -> R
     const THREADS: u64 = 10;
     let folder = tempfile::tempdir_in(&options.folder)?;
     let path = folder.path().join("root");
-    let side = Side::to_fill(backend, &path)?;
+    let side = Side::to_fill(backend, &path).await?;
     for (mailbox, count) in mailboxes(&side)?.iter().zip([10, options.dispatches / THREADS]) {
         for number in 0..THREADS {
             let thread = ThreadId::new(format!("t-{number}"))?;
@@ -161,7 +161,7 @@ pub(crate) async fn measure_interrupts(backend: Backend, options: &Options) -> R
 pub(crate) async fn measure_drain(backend: Backend, options: &Options) -> Result<Vec<Row>> {
     let folder = tempfile::tempdir_in(&options.folder)?;
     let path = folder.path().join("root");
-    let side = Side::to_fill(backend, &path)?;
+    let side = Side::to_fill(backend, &path).await?;
     let samples = backend.samples(options.samples);
     let total = (options.dispatches / 10).max(2 * samples as u64);
     let [mailbox, _] = mailboxes(&side)?;

@@ -31,7 +31,7 @@ Options:
   --entries N      length of the long thread [default: 100000]
   --dispatches N   how many dispatches the large mailbox has [default: 100000]
   --tenants N      how many other tenants, of 100 threads each [default: 200]
-  --only NAME      only one backend: memory, file, or file-sync
+  --only NAME      only one backend: memory, file, file-sync, or postgres (at AGENTSTORE_TEST_POSTGRES_URL)
   --part NAME      only one part: history, around, tenants, or of the mailbox: waiting, queue, ended, interrupts, drain
 ";
 
@@ -92,11 +92,13 @@ fn options() -> Result<Option<Options>> {
 }
 
 fn run(options: &Options) -> Result<bool> {
-    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut holds = true;
     benches::print_heading();
-    for backend in [Backend::Memory, Backend::File, Backend::FileSync] {
-        if options.only.as_ref().is_some_and(|only| only != backend.name()) {
+    for backend in [Backend::Memory, Backend::File, Backend::FileSync, Backend::Postgres] {
+        // A server is measured if it is asked for.
+        let is_wanted = options.only.as_ref().map_or(backend != Backend::Postgres, |only| only == backend.name());
+        if !is_wanted {
             continue;
         }
         for part in PARTS {

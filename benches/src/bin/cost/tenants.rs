@@ -24,7 +24,7 @@ pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<R
     let mut sides = Vec::new();
     for (name, others) in [("alone", 0), ("beside", options.tenants)] {
         let path = folder.path().join(name);
-        let side = Side::to_fill(backend, &path)?;
+        let side = Side::to_fill(backend, &path).await?;
         let mut threads = Vec::new();
         // In the middle, so that others stand before and behind it.
         for tenant in 0..others / 2 {

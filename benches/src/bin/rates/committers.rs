@@ -1,0 +1,87 @@
+//! Committers, each to a thread of its own, that wait for each answer.
+
+#![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use store_core::{
+    AgentId, AppendEvents, Commit, CommitCoordinator, CommitKey, Expect, Json, Message, NewEntry, NewEvent,
+    NewOutboxRow, RunChange, RunId, RunStatus, Scope, Store, TenantId, ThreadId,
+};
+use store_postgres::PostgresStore;
+
+use crate::BODY;
+
+/// What a commit brings.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Shape {
+    /// An entry.
+    Entry,
+    /// The same with a key and a run.
+    Run,
+    /// The same with an event and a row of the outbox.
+    Whole,
+}
+
+impl Shape {
+    pub(crate) const ALL: [Self; 3] = [Self::Entry, Self::Run, Self::Whole];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Entry => "entry",
+            Self::Run => "entry, key, run",
+            Self::Whole => "entry, key, run, event, outbox",
+        }
+    }
+
+    fn commit(self, thread: &ThreadId, number: u64) -> Result<Commit> {
+        let entry = NewEntry::new(Message::user("x".repeat(BODY)));
+        let commit = Commit::new(thread.clone()).entry(entry);
+        if matches!(self, Self::Entry) {
+            return Ok(commit);
+        }
+        let run = RunChange::new(RunId::new(format!("run of {thread}"))?, RunStatus::Running);
+        let commit =
+            commit.with_key(CommitKey::new(number.to_string())?).with_run(run.with_agent(AgentId::new("bench")?));
+        if matches!(self, Self::Run) {
+            return Ok(commit);
+        }
+        let event = NewEvent::new("bench.done".parse()?, [Scope::Thread(thread.clone())]);
+        let row = NewOutboxRow::new("bench".parse()?, "nowhere".parse()?, Json::parse("{}")?);
+        Ok(commit.with_events(AppendEvents::new([event])).with_outbox([row]))
+    }
+}
+
+/// How many commits a second so many committers reach.
+pub(crate) async fn rate(
+    store: &PostgresStore,
+    shape: Shape,
+    (count, name): (usize, &str),
+    during: Duration,
+) -> Result<f64> {
+    let commits = store.tenant(&TenantId::default_tenant())?.commits.context("the store keeps no threads")?;
+    let mut running = Vec::new();
+    for number in 0..count {
+        let thread = ThreadId::new(format!("{name}-{number}"))?;
+        running.push(tokio::spawn(commit(Arc::clone(&commits), shape, thread, during)));
+    }
+    let mut all = 0;
+    for committer in running {
+        all += committer.await??;
+    }
+    Ok(f64::from(u32::try_from(all)?) / during.as_secs_f64())
+}
+
+async fn commit(commits: Arc<dyn CommitCoordinator>, shape: Shape, thread: ThreadId, during: Duration) -> Result<u64> {
+    let (start, mut done, mut expect) = (Instant::now(), 0, Expect::Absent);
+    while start.elapsed() < during {
+        let receipt = commits.commit(shape.commit(&thread, done)?.expecting(expect)).await?;
+        expect = Expect::Version(receipt.version);
+        done += 1;
+    }
+    Ok(done)
+}

@@ -1,0 +1,126 @@
+//! Commits per second in PostgreSQL, as ratios to bare INSERTs of the same bytes by pgbench.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
+
+mod committers;
+mod pgbench;
+
+use std::{process::ExitCode, time::Duration};
+
+use anyhow::{Context, Result};
+use lexopt::{Arg, Parser, ValueExt};
+use serde_json::json;
+use store_core::{IdSource, Uuids};
+use store_postgres::{PostgresConfig, PostgresStore, TestSchema};
+
+use crate::committers::Shape;
+
+const HELP: &str = "\
+Commits per second in PostgreSQL, beside what pgbench reaches with one INSERT of the same bytes per transaction.
+
+Usage: cargo run --release -p benches --bin rates -- [OPTIONS]
+
+Options:
+  --url URL        the server, as libpq reads it [default: AGENTSTORE_TEST_POSTGRES_URL]
+  --pgbench PATH   pgbench [default: the one that is found]
+  --seconds N      how long each part runs [default: 5]
+  --rounds N       how often all parts run, in turns; the middle one counts [default: 3]
+";
+
+/// The bytes that a message says.
+const BODY: usize = 600;
+const COMMITTERS: [usize; 3] = [1, 8, 64];
+const CLIENTS: [usize; 2] = [1, 8];
+
+struct Options {
+    url: String,
+    pgbench: String,
+    during: Duration,
+    rounds: usize,
+}
+
+fn main() -> ExitCode {
+    match options().and_then(|options| options.map_or(Ok(()), |options| run(&options))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn options() -> Result<Option<Options>> {
+    let mut url = std::env::var("AGENTSTORE_TEST_POSTGRES_URL").ok();
+    let (mut pgbench, mut seconds, mut rounds) = ("pgbench".to_owned(), 5, 3);
+    let mut parser = Parser::from_env();
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Arg::Long("url") => url = Some(parser.value()?.parse()?),
+            Arg::Long("pgbench") => pgbench = parser.value()?.parse()?,
+            Arg::Long("seconds") => seconds = parser.value()?.parse()?,
+            Arg::Long("rounds") => rounds = parser.value()?.parse()?,
+            Arg::Long("help") | Arg::Short('h') => {
+                print!("{HELP}");
+                return Ok(None);
+            }
+            _ => return Err(arg.unexpected().into()),
+        }
+    }
+    let url = url.context("no server is named: `cargo xtask servers` starts one, `--url` names it")?;
+    Ok(Some(Options { url, pgbench, during: Duration::from_secs(seconds), rounds }))
+}
+
+fn run(options: &Options) -> Result<()> {
+    let separator = if options.url.contains('?') { '&' } else { '?' };
+    let name = format!("bench_{}", Uuids.next_id().replace('-', ""));
+    let config = PostgresConfig::new(&format!("{}{separator}schema={name}", options.url))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let measured = runtime.block_on(async {
+        let store = PostgresStore::open(config.clone()).await?;
+        measure(options, &name, &store).await
+    });
+    runtime.block_on(TestSchema::named(config).remove())?;
+    measured
+}
+
+async fn measure(options: &Options, schema: &str, store: &PostgresStore) -> Result<()> {
+    let bare = pgbench::Bare::new(options, schema)?;
+    let mut limits = [const { Vec::new() }; CLIENTS.len()];
+    let mut found = [const { [const { Vec::new() }; COMMITTERS.len()] }; Shape::ALL.len()];
+    for round in 0..options.rounds {
+        for (clients, rates) in CLIENTS.into_iter().zip(&mut limits) {
+            rates.push(bare.rate(clients)?);
+        }
+        for (shape, rates) in Shape::ALL.into_iter().zip(&mut found) {
+            for (count, rates) in COMMITTERS.into_iter().zip(rates) {
+                let name = format!("{}-{count}-{round}", shape.name());
+                rates.push(committers::rate(store, shape, (count, &name), options.during).await?);
+            }
+        }
+    }
+    let limits = limits.map(middle);
+    for (clients, rate) in CLIENTS.into_iter().zip(limits) {
+        println!("{}", json!({ "bare": format!("INSERT of {BODY} B, {clients} clients"), "per_second": rate.round() }));
+    }
+    for (shape, rates) in Shape::ALL.into_iter().zip(found) {
+        for (count, rates) in COMMITTERS.into_iter().zip(rates) {
+            let (rate, [one, eight]) = (middle(rates), limits);
+            let limit = if count == 1 { one } else { eight };
+            println!(
+                "{}",
+                json!({
+                    "commit": shape.name(),
+                    "committers": count,
+                    "per_second": rate.round(),
+                    "ratio": (rate / limit * 100.0).round() / 100.0,
+                })
+            );
+        }
+    }
+    Ok(())
+}
+
+fn middle(mut rates: Vec<f64>) -> f64 {
+    rates.sort_by(f64::total_cmp);
+    rates.get(rates.len() / 2).copied().unwrap_or_default()
+}

@@ -1,0 +1,54 @@
+//! The machine's own limit: one INSERT per transaction, by pgbench with prepared statements.
+
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use tempfile::NamedTempFile;
+
+use crate::{BODY, Options};
+
+/// A table of its own in the store's schema, and the script.
+pub(crate) struct Bare<'a> {
+    options: &'a Options,
+    script: NamedTempFile,
+}
+
+impl<'a> Bare<'a> {
+    pub(crate) fn new(options: &'a Options, schema: &str) -> Result<Self> {
+        let (make, insert) = (NamedTempFile::new()?, NamedTempFile::new()?);
+        std::fs::write(&make, format!("CREATE TABLE {schema}.bare (id bigserial PRIMARY KEY, body text NOT NULL);\n"))?;
+        let body = "x".repeat(BODY);
+        std::fs::write(&insert, format!("INSERT INTO {schema}.bare (body) VALUES ('{body}');\n"))?;
+        let bare = Self { options, script: insert };
+        let _made = bare.run(&make, &["--transactions=1"])?;
+        Ok(bare)
+    }
+
+    /// How many transactions a second so many clients reach.
+    pub(crate) fn rate(&self, clients: usize) -> Result<f64> {
+        let said = self.run(
+            &self.script,
+            &[
+                &format!("--client={clients}"),
+                &format!("--jobs={}", clients.min(2)),
+                &format!("--time={}", self.options.during.as_secs()),
+            ],
+        )?;
+        let line = said.lines().find_map(|line| line.strip_prefix("tps = ")).context("pgbench names no rate")?;
+        Ok(line.split_whitespace().next().context("pgbench names no rate")?.parse()?)
+    }
+
+    fn run(&self, script: &NamedTempFile, args: &[&str]) -> Result<String> {
+        let output = Command::new(&self.options.pgbench)
+            .args(["--no-vacuum", "--protocol=prepared", "--file"])
+            .arg(script.path())
+            .args(args)
+            .arg(&self.options.url)
+            .output()
+            .context("pgbench cannot be started; `--pgbench` says where it is")?;
+        if !output.status.success() {
+            bail!("pgbench failed: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
