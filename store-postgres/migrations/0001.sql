@@ -33,7 +33,6 @@ CREATE TABLE $schema$.thread (
     id_record text NOT NULL,
     PRIMARY KEY (tenant, id)
 );
-CREATE UNIQUE INDEX thread_log ON $schema$.thread (log) WHERE log IS NOT NULL;
 CREATE INDEX thread_activity ON $schema$.thread (tenant, updated_at, id) WHERE log IS NOT NULL;
 CREATE INDEX thread_creation ON $schema$.thread (tenant, created_at, id) WHERE log IS NOT NULL;
 CREATE INDEX thread_resource ON $schema$.thread (tenant, resource_id, updated_at, id) WHERE resource_id IS NOT NULL;
@@ -42,7 +41,7 @@ CREATE INDEX thread_pending ON $schema$.thread (tenant, id) WHERE has_pending;
 CREATE INDEX thread_deleted ON $schema$.thread (tenant, deleted_at, id) WHERE deleted_at IS NOT NULL;
 CREATE SEQUENCE $schema$.log CACHE 32;
 
--- Logs of deleted threads, until a purge has removed them.
+-- Logs of deleted threads, until a purge has removed all that has their number: what has it in the meantime is gone.
 CREATE TABLE $schema$.purge (
     log bigint PRIMARY KEY,
     tenant text COLLATE "C" NOT NULL
@@ -365,7 +364,8 @@ BEGIN
     END IF;
     IF cardinality(p_runs) > 0 THEN
         RETURN QUERY SELECT 'run', 0::bigint, 0::bigint, r.id, r.record
-            FROM $schema$.run r JOIN $schema$.thread t ON t.log = r.log WHERE r.tenant = p_tenant AND r.id = ANY (p_runs);
+            FROM $schema$.run r WHERE r.tenant = p_tenant AND r.id = ANY (p_runs)
+            AND NOT EXISTS (SELECT FROM $schema$.purge p WHERE p.log = r.log);
     END IF;
     IF cardinality(p_keys) > 0 THEN
         RETURN QUERY SELECT 'key', 0::bigint, 0::bigint, k.key, k.record
@@ -441,8 +441,10 @@ END $$;
 -- Writes what was decided, all or nothing, if nobody wrote to the threads meanwhile. `n` says which of the threads a row
 -- belongs to. The answer is `done` with the new stamp and log of each thread; or `stale` with what there is of those that
 -- others wrote to, and of the commit keys; or `time` if who decided does not know this server's time, and nothing is written.
+-- Every expression costs in each transaction anew: `p_parts` and `p_around` say whether there is anything of what few
+-- commits have, of the log and around it.
 CREATE FUNCTION $schema$.write(
-    p_tenant text,
+    p_tenant text, p_parts boolean, p_around boolean,
     t_id text[], t_stamp bigint[], t_log bigint[], t_makes boolean[], t_head bigint[], t_created bigint[], t_updated bigint[], t_last bigint[],
     t_resource text[], t_parent text[], t_open boolean[], t_pending boolean[], t_deleted bigint[], t_record text[],
     t_id_record text[],
@@ -459,8 +461,8 @@ CREATE FUNCTION $schema$.write(
     f_id text[], f_thread text[], f_thread_seq bigint[], f_run text[], f_run_seq bigint[], f_writer text[], f_key text[],
     f_record text[],
     h_writer text[], h_key text[], h_record text[],
-    o_rows text, o_ready text, o_gone text, o_groups text,
-    b_threads text, b_guards text, b_dispatches text, b_gone text[], b_interrupts text,
+    o_rows text, o_new text, o_ready text, o_gone text, o_groups text,
+    b_threads text, b_guards text, b_dispatches text, b_new text, b_gone text[], b_interrupts text,
     p_sent bigint
 ) RETURNS TABLE (status text, n int, clock bigint, stamp bigint, log bigint, record text, id_record text)
 LANGUAGE plpgsql VOLATILE AS $$
@@ -468,21 +470,22 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_now bigint := $schema$.now();
     v_stamp bigint;
-    v_log bigint;
-    v_logs bigint[] := t_log;
+    v_lock text;
     v_count bigint;
     v_new bigint;
-    v_outbox json := o_rows::json;
-    v_outbox_ready json := o_ready::json;
-    v_outbox_gone json := o_gone::json;
-    v_outbox_groups json := o_groups::json;
-    v_mailboxes json := b_threads::json;
-    v_guards json := b_guards::json;
-    v_dispatches json := b_dispatches::json;
-    v_interrupts json := b_interrupts::json;
+    v_outbox json;
+    v_outbox_new json;
+    v_outbox_ready json;
+    v_outbox_gone json;
+    v_outbox_groups json;
+    v_mailboxes json;
+    v_guards json;
+    v_dispatches json;
+    v_dispatches_new json;
+    v_interrupts json;
 BEGIN
     -- Who drops the tenant waits for this, and nothing is written to it from then on.
-    PERFORM pg_advisory_xact_lock_shared(hashtext('agentstore.$schema$'), hashtext('tenant ' || p_tenant));
+    v_lock := pg_advisory_xact_lock_shared(hashtext('agentstore.$schema$'), hashtext('tenant ' || p_tenant));
     IF EXISTS (SELECT FROM $schema$.dropped d WHERE d.tenant = p_tenant) THEN
         RETURN QUERY SELECT 'closed', 0, v_now, NULL::bigint, NULL::bigint, NULL::text, NULL::text;
         RETURN;
@@ -491,56 +494,62 @@ BEGIN
         RETURN QUERY SELECT 'time', 0, v_now, NULL::bigint, NULL::bigint, NULL::text, NULL::text;
         RETURN;
     END IF;
-    IF cardinality(g_id) > 0 THEN
-        PERFORM 1 FROM $schema$.scope s WHERE s.tenant = p_tenant AND (s.kind, s.id) IN (SELECT * FROM unnest(g_kind, g_id))
-            ORDER BY s.kind, s.id FOR NO KEY UPDATE;
-        RETURN QUERY SELECT 'scope', w.n::int, v_now, NULL::bigint, NULL::bigint, s.record, NULL::text
-            FROM unnest(g_kind, g_id, g_count, g_floor) WITH ORDINALITY w (kind, id, count, floor, n)
-            LEFT JOIN $schema$.scope s ON s.tenant = p_tenant AND s.kind = w.kind AND s.id = w.id
-            WHERE (coalesce(s.count, 0), coalesce(s.floor, 0)) <> (w.count, w.floor);
-        IF FOUND THEN
-            RETURN;
+    IF p_around THEN
+        v_outbox := o_rows::json;
+        v_outbox_new := o_new::json;
+        v_outbox_ready := o_ready::json;
+        v_outbox_gone := o_gone::json;
+        v_outbox_groups := o_groups::json;
+        v_mailboxes := b_threads::json;
+        v_guards := b_guards::json;
+        v_dispatches := b_dispatches::json;
+        v_dispatches_new := b_new::json;
+        v_interrupts := b_interrupts::json;
+        IF g_id IS NOT NULL THEN
+            RETURN QUERY SELECT 'scope', w.n, v_now, NULL::bigint, NULL::bigint, s.record, NULL::text
+                FROM (SELECT i AS n, g_kind[i] AS kind, g_id[i] AS id, g_count[i] AS count, g_floor[i] AS floor
+                    FROM generate_series(1, cardinality(g_id)) i ORDER BY kind, id) w
+                LEFT JOIN LATERAL (SELECT s.count, s.floor, s.record FROM $schema$.scope s
+                    WHERE s.tenant = p_tenant AND s.kind = w.kind AND s.id = w.id FOR NO KEY UPDATE) s ON true
+                WHERE (coalesce(s.count, 0), coalesce(s.floor, 0)) <> (w.count, w.floor);
+            IF FOUND THEN
+                RETURN;
+            END IF;
         END IF;
-    END IF;
-    IF v_mailboxes IS NOT NULL OR v_guards IS NOT NULL THEN
-        PERFORM 1 FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.thread IN (
-            SELECT w.thread FROM json_to_recordset(v_mailboxes) AS w (thread text)
-            UNION ALL SELECT w.thread FROM json_to_recordset(v_guards) AS w (thread text)
-        ) ORDER BY m.thread FOR NO KEY UPDATE;
-        RETURN QUERY SELECT 'mailbox', 0, v_now, NULL::bigint, NULL::bigint, NULL::text, NULL::text FROM (
-            SELECT w.thread, w.before FROM json_to_recordset(v_mailboxes) AS w (thread text, before bigint)
-            UNION ALL SELECT w.thread, w.before FROM json_to_recordset(v_guards) AS w (thread text, before bigint)
-        ) w LEFT JOIN $schema$.mailbox m ON m.tenant = p_tenant AND m.thread = w.thread
-            WHERE coalesce(m.revision, 0) <> w.before;
-        IF FOUND THEN
-            RETURN;
+        IF v_mailboxes IS NOT NULL OR v_guards IS NOT NULL THEN
+            RETURN QUERY SELECT 'mailbox', 0, v_now, NULL::bigint, NULL::bigint, NULL::text, NULL::text FROM (
+                SELECT w.thread, w.before FROM json_to_recordset(v_mailboxes) AS w (thread text, before bigint)
+                UNION ALL SELECT w.thread, w.before FROM json_to_recordset(v_guards) AS w (thread text, before bigint)
+                ORDER BY thread
+            ) w LEFT JOIN LATERAL (SELECT m.revision FROM $schema$.mailbox m
+                WHERE m.tenant = p_tenant AND m.thread = w.thread FOR NO KEY UPDATE) m ON true
+                WHERE coalesce(m.revision, 0) <> w.before;
+            IF FOUND THEN
+                RETURN;
+            END IF;
         END IF;
-    END IF;
-    IF v_outbox_groups IS NOT NULL THEN
-        PERFORM 1 FROM $schema$.outbox_order z WHERE z.tenant = p_tenant AND (z.lane, z.target, z.key)
-            IN (SELECT * FROM json_to_recordset(v_outbox_groups) AS w (lane text, target text, key text))
-            ORDER BY z.lane, z.target, z.key FOR NO KEY UPDATE;
-        RETURN QUERY SELECT 'outbox', 0, v_now, NULL::bigint, NULL::bigint, NULL::text, NULL::text
-            FROM json_to_recordset(v_outbox_groups) AS w (lane text, target text, key text, stamp bigint)
-            LEFT JOIN $schema$.outbox_order z
-                ON z.tenant = p_tenant AND z.lane = w.lane AND z.target = w.target AND z.key = w.key
-            WHERE coalesce(z.stamp, 0) <> w.stamp;
-        IF FOUND THEN
-            RETURN;
+        IF v_outbox_groups IS NOT NULL THEN
+            RETURN QUERY SELECT 'outbox', 0, v_now, NULL::bigint, NULL::bigint, NULL::text, NULL::text
+                FROM (SELECT * FROM json_to_recordset(v_outbox_groups) AS w (lane text, target text, key text, stamp bigint)
+                    ORDER BY lane, target, key) w
+                LEFT JOIN LATERAL (SELECT z.stamp FROM $schema$.outbox_order z WHERE z.tenant = p_tenant AND z.lane = w.lane
+                    AND z.target = w.target AND z.key = w.key FOR NO KEY UPDATE) z ON true
+                WHERE coalesce(z.stamp, 0) <> w.stamp;
+            IF FOUND THEN
+                RETURN;
+            END IF;
         END IF;
-    END IF;
-    IF v_outbox IS NOT NULL OR v_outbox_gone IS NOT NULL THEN
-        PERFORM 1 FROM $schema$.outbox o WHERE o.tenant = p_tenant AND o.id IN (
-            SELECT w.id FROM json_to_recordset(v_outbox) AS w (id text)
-            UNION ALL SELECT w.id FROM json_to_recordset(v_outbox_gone) AS w (id text)
-        ) ORDER BY o.id FOR NO KEY UPDATE;
-        RETURN QUERY SELECT 'outbox', 0, v_now, NULL::bigint, NULL::bigint, NULL::text, NULL::text FROM (
-            SELECT w.id, w.before FROM json_to_recordset(v_outbox) AS w (id text, before bigint)
-            UNION ALL SELECT w.id, w.before FROM json_to_recordset(v_outbox_gone) AS w (id text, before bigint)
-        ) w LEFT JOIN $schema$.outbox o ON o.tenant = p_tenant AND o.id = w.id
-            WHERE coalesce(o.revision, 0) <> w.before;
-        IF FOUND THEN
-            RETURN;
+        IF v_outbox IS NOT NULL OR v_outbox_gone IS NOT NULL THEN
+            RETURN QUERY SELECT 'outbox', 0, v_now, NULL::bigint, NULL::bigint, NULL::text, NULL::text FROM (
+                SELECT w.id, w.before FROM json_to_recordset(v_outbox) AS w (id text, before bigint)
+                UNION ALL SELECT w.id, w.before FROM json_to_recordset(v_outbox_gone) AS w (id text, before bigint)
+                ORDER BY id
+            ) w LEFT JOIN LATERAL (SELECT o.revision FROM $schema$.outbox o
+                WHERE o.tenant = p_tenant AND o.id = w.id FOR NO KEY UPDATE) o ON true
+                WHERE coalesce(o.revision, 0) <> w.before;
+            IF FOUND THEN
+                RETURN;
+            END IF;
         END IF;
     END IF;
     IF cardinality(t_id) > 1 THEN
@@ -555,200 +564,225 @@ BEGIN
         END IF;
     END IF;
     v_stamp := pg_current_xact_id()::text::bigint;
-    FOR at IN 1 .. cardinality(t_id) LOOP
-        v_log := t_log[at];
-        IF t_makes[at] THEN
-            v_log := nextval('$schema$.log');
-        ELSIF t_record[at] IS NULL THEN
-            IF v_log IS NOT NULL THEN
-                INSERT INTO $schema$.purge (log, tenant) VALUES (v_log, p_tenant);
-            END IF;
-            v_log := NULL;
+    IF t_id IS NOT NULL THEN
+        v_new := 0;
+        IF true = ANY (t_makes) THEN
+            t_log := ARRAY(SELECT CASE WHEN t_makes[i] THEN nextval('$schema$.log') ELSE t_log[i] END
+                FROM generate_series(1, cardinality(t_id)) i ORDER BY i);
         END IF;
-        v_logs[at] := v_log;
-        IF t_stamp[at] = 0 THEN
-            INSERT INTO $schema$.thread VALUES (
-                p_tenant, t_id[at], v_stamp, v_log, t_head[at], t_created[at], t_updated[at], t_last[at], t_resource[at],
-                t_parent[at], t_open[at], t_pending[at], t_deleted[at], t_record[at], t_id_record[at]
-            ) ON CONFLICT DO NOTHING;
-        ELSE
-            UPDATE $schema$.thread t SET
-                stamp = v_stamp, log = v_log, head = t_head[at], created_at = t_created[at], updated_at = t_updated[at],
-                last_time = t_last[at], resource_id = t_resource[at], parent_id = t_parent[at],
-                has_open_runs = t_open[at], has_pending = t_pending[at], deleted_at = t_deleted[at],
-                record = t_record[at], id_record = t_id_record[at]
-                WHERE t.tenant = p_tenant AND t.id = t_id[at] AND t.stamp = t_stamp[at];
+        IF 0 = ANY (t_stamp) THEN
+            INSERT INTO $schema$.thread SELECT p_tenant, t_id[i], v_stamp, t_log[i], t_head[i], t_created[i], t_updated[i],
+                t_last[i], t_resource[i], t_parent[i], t_open[i], t_pending[i], t_deleted[i], t_record[i], t_id_record[i]
+                FROM generate_series(1, cardinality(t_id)) i WHERE t_stamp[i] = 0
+                ON CONFLICT DO NOTHING;
+            GET DIAGNOSTICS v_new = ROW_COUNT;
         END IF;
-        IF NOT FOUND THEN
+        UPDATE $schema$.thread t SET
+            stamp = v_stamp, log = CASE WHEN t_record[i] IS NOT NULL THEN t_log[i] END, head = t_head[i],
+            created_at = t_created[i], updated_at = t_updated[i], last_time = t_last[i], resource_id = t_resource[i],
+            parent_id = t_parent[i], has_open_runs = t_open[i], has_pending = t_pending[i], deleted_at = t_deleted[i],
+            record = t_record[i], id_record = t_id_record[i]
+            FROM generate_series(1, cardinality(t_id)) i
+            WHERE t.tenant = p_tenant AND t.id = t_id[i] AND t.stamp = t_stamp[i] AND t_stamp[i] > 0;
+        GET DIAGNOSTICS v_count = ROW_COUNT;
+        IF v_count + v_new <> cardinality(t_id) THEN
             IF cardinality(t_id) > 1 THEN
                 RAISE EXCEPTION 'a thread came meanwhile' USING ERRCODE = 'serialization_failure';
             END IF;
-            RETURN QUERY SELECT 'stale', at, v_now, t.stamp, t.log, t.record, t.id_record
-                FROM $schema$.thread t WHERE t.tenant = p_tenant AND t.id = t_id[at];
+            RETURN QUERY SELECT 'stale', 1, v_now, t.stamp, t.log, t.record, t.id_record
+                FROM $schema$.thread t WHERE t.tenant = p_tenant AND t.id = t_id[1];
             IF NOT FOUND THEN
-                RETURN QUERY SELECT 'stale', at, v_now, 0::bigint, NULL::bigint, NULL::text, NULL::text;
+                RETURN QUERY SELECT 'stale', 1, v_now, 0::bigint, NULL::bigint, NULL::text, NULL::text;
             END IF;
             -- Whoever decides again asks for the keys first.
-            RETURN QUERY SELECT 'key', at, v_now, NULL::bigint, NULL::bigint, k.record, k.key
+            RETURN QUERY SELECT 'key', 1, v_now, NULL::bigint, NULL::bigint, k.record, k.key
                 FROM $schema$.thread t JOIN $schema$.commit_key k ON k.log = t.log
-                WHERE t.tenant = p_tenant AND t.id = t_id[at] AND k.key = ANY (k_key);
+                WHERE t.tenant = p_tenant AND t.id = t_id[1] AND k.key = ANY (k_key);
             RETURN;
         END IF;
-        RETURN QUERY SELECT 'done', at, v_now, v_stamp, v_log, NULL::text, NULL::text;
-    END LOOP;
-    IF cardinality(e_n) > 0 THEN
-        INSERT INTO $schema$.entry SELECT v_logs[w.n], w.seq, w.id, w.parent, w.jump, w.side, w.node, w.body
-            FROM unnest(e_n, e_seq, e_id, e_parent, e_jump, e_side, e_node, e_body)
-                w (n, seq, id, parent, jump, side, node, body);
+        IF array_position(t_record, NULL) IS NOT NULL THEN
+            INSERT INTO $schema$.purge SELECT t_log[i], p_tenant FROM generate_series(1, cardinality(t_id)) i
+                WHERE t_record[i] IS NULL AND t_log[i] IS NOT NULL;
+        END IF;
+        status := 'done';
+        clock := v_now;
+        stamp := v_stamp;
+        FOR at IN 1 .. cardinality(t_id) LOOP
+            n := at;
+            log := CASE WHEN t_record[at] IS NOT NULL THEN t_log[at] END;
+            RETURN NEXT;
+        END LOOP;
     END IF;
-    IF cardinality(m_n) > 0 THEN
-        INSERT INTO $schema$.mark AS m SELECT v_logs[w.n], w.seq, w.children, w.record
-            FROM unnest(m_n, m_seq, m_children, m_record) w (n, seq, children, record)
-            ON CONFLICT (log, seq) DO UPDATE SET children = excluded.children, record = excluded.record;
+    IF e_n IS NOT NULL THEN
+        INSERT INTO $schema$.entry
+            SELECT t_log[e_n[i]], e_seq[i], e_id[i], e_parent[i], e_jump[i], e_side[i], e_node[i], e_body[i]
+            FROM generate_series(1, cardinality(e_n)) i;
     END IF;
-    IF cardinality(l_n) > 0 THEN
-        DELETE FROM $schema$.tip t USING unnest(l_n, l_seq, l_is) w (n, seq, is_tip)
-            WHERE t.log = v_logs[w.n] AND t.seq = w.seq AND NOT w.is_tip;
-        INSERT INTO $schema$.tip SELECT v_logs[w.n], w.seq FROM unnest(l_n, l_seq, l_is) w (n, seq, is_tip) WHERE w.is_tip
-            ON CONFLICT DO NOTHING;
+    IF k_n IS NOT NULL THEN
+        INSERT INTO $schema$.commit_key SELECT t_log[k_n[i]], k_key[i], k_record[i]
+            FROM generate_series(1, cardinality(k_n)) i;
     END IF;
-    IF cardinality(s_n) > 0 THEN
-        DELETE FROM $schema$.snapshot s USING unnest(s_n, s_seq) w (n, seq) WHERE s.log = v_logs[w.n] AND s.seq = w.seq;
-        INSERT INTO $schema$.snapshot SELECT v_logs[w.n], w.name, w.seq, w.giver
-            FROM unnest(s_n, s_seq, s_name, s_giver) w (n, seq, name, giver) WHERE w.name IS NOT NULL;
-    END IF;
-    IF cardinality(k_n) > 0 THEN
-        INSERT INTO $schema$.commit_key SELECT v_logs[w.n], w.key, w.record
-            FROM unnest(k_n, k_key, k_record) w (n, key, record);
-    END IF;
-    IF cardinality(v_clears) > 0 THEN
-        DELETE FROM $schema$.state s USING unnest(v_clears) w (n) WHERE s.log = v_logs[w.n];
-    END IF;
-    IF cardinality(v_n) > 0 THEN
-        DELETE FROM $schema$.state s USING unnest(v_n, v_key, v_value) w (n, key, value)
-            WHERE s.log = v_logs[w.n] AND s.key = w.key AND w.value IS NULL;
-        INSERT INTO $schema$.state AS s SELECT v_logs[w.n], w.key, w.value
-            FROM unnest(v_n, v_key, v_value) w (n, key, value) WHERE w.value IS NOT NULL
-            ON CONFLICT (log, key) DO UPDATE SET value = excluded.value;
-    END IF;
-    IF cardinality(r_n) > 0 THEN
-        UPDATE $schema$.run r SET phase = w.phase, record = w.record
-            FROM unnest(r_n, r_id, r_new, r_phase, r_record) w (n, id, is_new, phase, record)
-            WHERE r.tenant = p_tenant AND r.id = w.id AND NOT w.is_new AND r.log = v_logs[w.n];
-        GET DIAGNOSTICS v_count = ROW_COUNT;
-        -- The id may be that of a run whose thread is gone.
-        INSERT INTO $schema$.run AS r SELECT p_tenant, w.id, v_logs[w.n], w.created, w.phase, w.agent, w.parent, w.record
-            FROM unnest(r_n, r_id, r_new, r_created, r_phase, r_agent, r_parent, r_record)
-                w (n, id, is_new, created, phase, agent, parent, record) WHERE w.is_new
-            ON CONFLICT (tenant, id) DO UPDATE SET log = excluded.log, created_at = excluded.created_at,
-                phase = excluded.phase, agent = excluded.agent, parent_run = excluded.parent_run, record = excluded.record
-                WHERE NOT EXISTS (SELECT FROM $schema$.thread t WHERE t.log = r.log);
-        GET DIAGNOSTICS v_new = ROW_COUNT;
+    IF r_n IS NOT NULL THEN
+        v_count := 0;
+        IF false = ANY (r_new) THEN
+            UPDATE $schema$.run r SET phase = r_phase[i], record = r_record[i]
+                FROM generate_series(1, cardinality(r_n)) i
+                WHERE r.tenant = p_tenant AND r.id = r_id[i] AND NOT r_new[i] AND r.log = t_log[r_n[i]];
+            GET DIAGNOSTICS v_count = ROW_COUNT;
+        END IF;
+        v_new := 0;
+        IF true = ANY (r_new) THEN
+            -- The id may be that of a run whose thread is gone.
+            INSERT INTO $schema$.run AS r
+                SELECT p_tenant, r_id[i], t_log[r_n[i]], r_created[i], r_phase[i], r_agent[i], r_parent[i], r_record[i]
+                FROM generate_series(1, cardinality(r_n)) i WHERE r_new[i]
+                ON CONFLICT (tenant, id) DO UPDATE SET log = excluded.log, created_at = excluded.created_at,
+                    phase = excluded.phase, agent = excluded.agent, parent_run = excluded.parent_run, record = excluded.record
+                    WHERE EXISTS (SELECT FROM $schema$.purge p WHERE p.log = r.log);
+            GET DIAGNOSTICS v_new = ROW_COUNT;
+        END IF;
         IF v_count + v_new <> cardinality(r_n) THEN
             RAISE EXCEPTION 'a run came or went meanwhile' USING ERRCODE = 'unique_violation', CONSTRAINT = 'run_pkey';
         END IF;
     END IF;
-    IF cardinality(q_n) > 0 THEN
-        DELETE FROM $schema$.input q USING unnest(q_n, q_id, q_record, q_rank) w (n, id, record, rank)
-            WHERE q.log = v_logs[w.n] AND q.id = w.id AND w.rank IS NULL;
-        UPDATE $schema$.input q SET rank = w.rank FROM unnest(q_n, q_id, q_record, q_rank) w (n, id, record, rank)
-            WHERE q.log = v_logs[w.n] AND q.id = w.id AND w.rank IS NOT NULL AND w.record IS NULL;
-        INSERT INTO $schema$.input AS q SELECT v_logs[w.n], w.id, w.rank, w.record
-            FROM unnest(q_n, q_id, q_record, q_rank) w (n, id, record, rank) WHERE w.record IS NOT NULL
-            ON CONFLICT (log, id) DO UPDATE SET rank = excluded.rank, record = excluded.record;
-    END IF;
-    IF cardinality(d_n) > 0 THEN
-        INSERT INTO $schema$.decision AS d SELECT v_logs[w.n], w.run, w.ticket, w.record
-            FROM unnest(d_n, d_run, d_ticket, d_record) w (n, run, ticket, record)
-            ON CONFLICT (log, run, ticket) DO UPDATE SET record = excluded.record;
-    END IF;
-    IF cardinality(g_id) > 0 THEN
-        INSERT INTO $schema$.scope AS s (tenant, kind, id, count, floor, record)
-            SELECT p_tenant, w.kind, w.id, w.count, w.floor, w.record
-            FROM unnest(g_kind, g_id, g_new_count, g_new_floor, g_record) w (kind, id, count, floor, record)
-            ON CONFLICT (tenant, kind, id) DO UPDATE SET count = excluded.count, floor = excluded.floor, record = excluded.record
-                WHERE s.count <= excluded.count AND s.floor <= excluded.floor
-                    AND (s.count < excluded.count OR s.floor < excluded.floor);
-        GET DIAGNOSTICS v_count = ROW_COUNT;
-        IF v_count <> cardinality(g_id) THEN
-            RAISE EXCEPTION 'a scope came meanwhile' USING ERRCODE = 'serialization_failure';
+    IF p_parts THEN
+        IF m_n IS NOT NULL THEN
+            INSERT INTO $schema$.mark AS m SELECT t_log[m_n[i]], m_seq[i], m_children[i], m_record[i]
+                FROM generate_series(1, cardinality(m_n)) i
+                ON CONFLICT (log, seq) DO UPDATE SET children = excluded.children, record = excluded.record;
+        END IF;
+        IF l_n IS NOT NULL THEN
+            IF false = ANY (l_is) THEN
+                DELETE FROM $schema$.tip t USING generate_series(1, cardinality(l_n)) i
+                    WHERE t.log = t_log[l_n[i]] AND t.seq = l_seq[i] AND NOT l_is[i];
+            END IF;
+            INSERT INTO $schema$.tip SELECT t_log[l_n[i]], l_seq[i] FROM generate_series(1, cardinality(l_n)) i WHERE l_is[i]
+                ON CONFLICT DO NOTHING;
+        END IF;
+        IF s_n IS NOT NULL THEN
+            DELETE FROM $schema$.snapshot s USING generate_series(1, cardinality(s_n)) i
+                WHERE s.log = t_log[s_n[i]] AND s.seq = s_seq[i];
+            INSERT INTO $schema$.snapshot SELECT t_log[s_n[i]], s_name[i], s_seq[i], s_giver[i]
+                FROM generate_series(1, cardinality(s_n)) i WHERE s_name[i] IS NOT NULL;
+        END IF;
+        IF v_clears IS NOT NULL THEN
+            DELETE FROM $schema$.state s USING generate_series(1, cardinality(v_clears)) i WHERE s.log = t_log[v_clears[i]];
+        END IF;
+        IF v_n IS NOT NULL THEN
+            IF array_position(v_value, NULL) IS NOT NULL THEN
+                DELETE FROM $schema$.state s USING generate_series(1, cardinality(v_n)) i
+                    WHERE s.log = t_log[v_n[i]] AND s.key = v_key[i] AND v_value[i] IS NULL;
+            END IF;
+            INSERT INTO $schema$.state AS s SELECT t_log[v_n[i]], v_key[i], v_value[i]
+                FROM generate_series(1, cardinality(v_n)) i WHERE v_value[i] IS NOT NULL
+                ON CONFLICT (log, key) DO UPDATE SET value = excluded.value;
+        END IF;
+        IF q_n IS NOT NULL THEN
+            DELETE FROM $schema$.input q USING generate_series(1, cardinality(q_n)) i
+                WHERE q.log = t_log[q_n[i]] AND q.id = q_id[i] AND q_rank[i] IS NULL;
+            UPDATE $schema$.input q SET rank = q_rank[i] FROM generate_series(1, cardinality(q_n)) i
+                WHERE q.log = t_log[q_n[i]] AND q.id = q_id[i] AND q_rank[i] IS NOT NULL AND q_record[i] IS NULL;
+            INSERT INTO $schema$.input AS q SELECT t_log[q_n[i]], q_id[i], q_rank[i], q_record[i]
+                FROM generate_series(1, cardinality(q_n)) i WHERE q_record[i] IS NOT NULL
+                ON CONFLICT (log, id) DO UPDATE SET rank = excluded.rank, record = excluded.record;
+        END IF;
+        IF d_n IS NOT NULL THEN
+            INSERT INTO $schema$.decision AS d SELECT t_log[d_n[i]], d_run[i], d_ticket[i], d_record[i]
+                FROM generate_series(1, cardinality(d_n)) i
+                ON CONFLICT (log, run, ticket) DO UPDATE SET record = excluded.record;
         END IF;
     END IF;
-    IF cardinality(f_id) > 0 THEN
-        INSERT INTO $schema$.event SELECT p_tenant, w.id, w.thread, w.thread_seq, w.run, w.run_seq, w.writer, w.key, w.record
-            FROM unnest(f_id, f_thread, f_thread_seq, f_run, f_run_seq, f_writer, f_key, f_record)
-                w (id, thread, thread_seq, run, run_seq, writer, key, record);
-    END IF;
-    IF cardinality(h_key) > 0 THEN
-        INSERT INTO $schema$.event_key SELECT p_tenant, w.writer, w.key, w.record
-            FROM unnest(h_writer, h_key, h_record) w (writer, key, record);
-    END IF;
-    IF v_outbox IS NOT NULL THEN
-        UPDATE $schema$.outbox o SET status = w.status, available_at = w.available, lease_until = w.lease,
-            finished_at = w.finished, is_ready = coalesce(w.ready, o.is_ready), revision = w.revision, record = w.record
-            FROM json_to_recordset(v_outbox) AS w (id text, status text, available bigint, lease bigint, finished bigint,
-                ready boolean, before bigint, revision bigint, record text)
-            WHERE o.tenant = p_tenant AND o.id = w.id AND w.before > 0;
-        INSERT INTO $schema$.outbox SELECT p_tenant, w.id, w.lane, w.target, w.status, w.created, w.available, w.lease,
-            w.finished, w.dedupe, w.order_key, w.number, coalesce(w.ready, false), w.revision, w.record, w.payload
-            FROM json_to_recordset(v_outbox) AS w (id text, lane text, target text, status text, created bigint,
-                available bigint, lease bigint, finished bigint, dedupe text, order_key text, number bigint, ready boolean,
-                before bigint, revision bigint, record text, payload text)
-            WHERE w.before = 0;
-    END IF;
-    IF v_outbox_ready IS NOT NULL THEN
-        UPDATE $schema$.outbox o SET is_ready = w.ready
-            FROM json_to_recordset(v_outbox_ready) AS w (id text, ready boolean)
-            WHERE o.tenant = p_tenant AND o.id = w.id;
-    END IF;
-    IF v_outbox_gone IS NOT NULL THEN
-        DELETE FROM $schema$.outbox o USING json_to_recordset(v_outbox_gone) AS w (id text)
-            WHERE o.tenant = p_tenant AND o.id = w.id;
-    END IF;
-    IF v_outbox_groups IS NOT NULL THEN
-        INSERT INTO $schema$.outbox_order AS z SELECT p_tenant, w.lane, w.target, w.key, v_stamp
-            FROM json_to_recordset(v_outbox_groups) AS w (lane text, target text, key text)
-            ON CONFLICT (tenant, lane, target, key) DO UPDATE SET stamp = excluded.stamp;
-    END IF;
-    IF v_mailboxes IS NOT NULL THEN
-        INSERT INTO $schema$.mailbox AS m (tenant, thread, revision, epoch, free_since, running, lease_until, turned, record)
-            SELECT p_tenant, w.thread, w.revision, w.epoch, w.free_since, w.running, w.lease_until, w.at, w.record
-            FROM json_to_recordset(v_mailboxes) AS w (thread text, revision bigint, epoch bigint, free_since bigint,
-                running text, lease_until bigint, at bigint, record text)
-            ON CONFLICT (tenant, thread) DO UPDATE SET revision = excluded.revision, epoch = excluded.epoch,
-                free_since = excluded.free_since, running = excluded.running, lease_until = excluded.lease_until, record = excluded.record
-                WHERE m.revision < excluded.revision;
-        GET DIAGNOSTICS v_count = ROW_COUNT;
-        IF v_count <> json_array_length(v_mailboxes) THEN
-            RAISE EXCEPTION 'a mailbox came meanwhile' USING ERRCODE = 'serialization_failure';
+    IF p_around THEN
+        IF g_id IS NOT NULL THEN
+            INSERT INTO $schema$.scope AS s (tenant, kind, id, count, floor, record)
+                SELECT p_tenant, g_kind[i], g_id[i], g_new_count[i], g_new_floor[i], g_record[i]
+                FROM generate_series(1, cardinality(g_kind)) i
+                ON CONFLICT (tenant, kind, id) DO UPDATE SET count = excluded.count, floor = excluded.floor, record = excluded.record
+                    WHERE s.count <= excluded.count AND s.floor <= excluded.floor
+                        AND (s.count < excluded.count OR s.floor < excluded.floor);
+            GET DIAGNOSTICS v_count = ROW_COUNT;
+            IF v_count <> cardinality(g_id) THEN
+                RAISE EXCEPTION 'a scope came meanwhile' USING ERRCODE = 'serialization_failure';
+            END IF;
         END IF;
-    END IF;
-    IF v_dispatches IS NOT NULL THEN
-        UPDATE $schema$.dispatch d SET status = w.status, epoch = w.epoch, due = w.due, is_available = false,
-            finished_at = w.finished, state = w.state
-            FROM json_to_recordset(v_dispatches) AS w (id text, status text, epoch bigint, due bigint, finished bigint,
-                is_new boolean, state text)
-            WHERE d.tenant = p_tenant AND d.id = w.id AND NOT w.is_new;
-        INSERT INTO $schema$.dispatch SELECT p_tenant, w.id, w.thread, w.status, w.epoch, w.priority, w.number, w.due, false,
-            w.created, w.finished, w.dedupe, w.body, w.state
-            FROM json_to_recordset(v_dispatches) AS w (id text, thread text, status text, epoch bigint, priority smallint,
-                number bigint, due bigint, created bigint, finished bigint, dedupe text, is_new boolean, body text, state text)
-            WHERE w.is_new;
-    END IF;
-    IF cardinality(b_gone) > 0 THEN
-        DELETE FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.id = ANY (b_gone);
-    END IF;
-    IF v_interrupts IS NOT NULL THEN
-        DELETE FROM $schema$.interrupt x USING json_to_recordset(v_interrupts) AS w (thread text, epoch bigint, record text)
-            WHERE x.tenant = p_tenant AND x.thread = w.thread AND x.epoch = w.epoch AND w.record IS NULL;
-        INSERT INTO $schema$.interrupt AS x SELECT p_tenant, w.thread, w.epoch, w.at, w.holds, w.record
-            FROM json_to_recordset(v_interrupts) AS w (thread text, epoch bigint, at bigint, holds bigint, record text)
-            WHERE w.record IS NOT NULL
-            ON CONFLICT (tenant, thread, epoch) DO UPDATE SET at = excluded.at, holds = excluded.holds, record = excluded.record;
-    END IF;
-    IF v_mailboxes IS NOT NULL THEN
-        -- What is put back for an old epoch is never available.
-        PERFORM $schema$.turn(p_tenant, w.thread, w.at) FROM json_to_recordset(v_mailboxes) AS w (thread text, at bigint);
+        IF f_id IS NOT NULL THEN
+            INSERT INTO $schema$.event SELECT p_tenant, f_id[i], f_thread[i], f_thread_seq[i], f_run[i], f_run_seq[i],
+                f_writer[i], f_key[i], f_record[i]
+                FROM generate_series(1, cardinality(f_id)) i;
+        END IF;
+        IF h_key IS NOT NULL THEN
+            INSERT INTO $schema$.event_key SELECT p_tenant, h_writer[i], h_key[i], h_record[i]
+                FROM generate_series(1, cardinality(h_writer)) i;
+        END IF;
+        IF v_outbox IS NOT NULL THEN
+            UPDATE $schema$.outbox o SET status = w.status, available_at = w.available, lease_until = w.lease,
+                finished_at = w.finished, is_ready = coalesce(w.ready, o.is_ready), revision = w.revision, record = w.record
+                FROM json_to_recordset(v_outbox) AS w (id text, status text, available bigint, lease bigint, finished bigint,
+                    ready boolean, revision bigint, record text)
+                WHERE o.tenant = p_tenant AND o.id = w.id;
+        END IF;
+        IF v_outbox_new IS NOT NULL THEN
+            INSERT INTO $schema$.outbox SELECT p_tenant, w.id, w.lane, w.target, w.status, w.created, w.available, w.lease,
+                w.finished, w.dedupe, w.order_key, w.number, coalesce(w.ready, false), w.revision, w.record, w.payload
+                FROM json_to_recordset(v_outbox_new) AS w (id text, lane text, target text, status text, created bigint,
+                    available bigint, lease bigint, finished bigint, dedupe text, order_key text, number bigint, ready boolean,
+                    revision bigint, record text, payload text);
+        END IF;
+        IF v_outbox_ready IS NOT NULL THEN
+            UPDATE $schema$.outbox o SET is_ready = w.ready
+                FROM json_to_recordset(v_outbox_ready) AS w (id text, ready boolean)
+                WHERE o.tenant = p_tenant AND o.id = w.id;
+        END IF;
+        IF v_outbox_gone IS NOT NULL THEN
+            DELETE FROM $schema$.outbox o USING json_to_recordset(v_outbox_gone) AS w (id text)
+                WHERE o.tenant = p_tenant AND o.id = w.id;
+        END IF;
+        IF v_outbox_groups IS NOT NULL THEN
+            INSERT INTO $schema$.outbox_order AS z SELECT p_tenant, w.lane, w.target, w.key, v_stamp
+                FROM json_to_recordset(v_outbox_groups) AS w (lane text, target text, key text)
+                ON CONFLICT (tenant, lane, target, key) DO UPDATE SET stamp = excluded.stamp;
+        END IF;
+        IF v_mailboxes IS NOT NULL THEN
+            INSERT INTO $schema$.mailbox AS m (tenant, thread, revision, epoch, free_since, running, lease_until, turned, record)
+                SELECT p_tenant, w.thread, w.revision, w.epoch, w.free_since, w.running, w.lease_until, w.at, w.record
+                FROM json_to_recordset(v_mailboxes) AS w (thread text, revision bigint, epoch bigint, free_since bigint,
+                    running text, lease_until bigint, at bigint, record text)
+                ON CONFLICT (tenant, thread) DO UPDATE SET revision = excluded.revision, epoch = excluded.epoch,
+                    free_since = excluded.free_since, running = excluded.running, lease_until = excluded.lease_until, record = excluded.record
+                    WHERE m.revision < excluded.revision;
+            GET DIAGNOSTICS v_count = ROW_COUNT;
+            IF v_count <> json_array_length(v_mailboxes) THEN
+                RAISE EXCEPTION 'a mailbox came meanwhile' USING ERRCODE = 'serialization_failure';
+            END IF;
+        END IF;
+        IF v_dispatches IS NOT NULL THEN
+            UPDATE $schema$.dispatch d SET status = w.status, epoch = w.epoch, due = w.due, is_available = false,
+                finished_at = w.finished, state = w.state
+                FROM json_to_recordset(v_dispatches) AS w (id text, status text, epoch bigint, due bigint, finished bigint,
+                    state text)
+                WHERE d.tenant = p_tenant AND d.id = w.id;
+        END IF;
+        IF v_dispatches_new IS NOT NULL THEN
+            INSERT INTO $schema$.dispatch SELECT p_tenant, w.id, w.thread, w.status, w.epoch, w.priority, w.number, w.due, false,
+                w.created, w.finished, w.dedupe, w.body, w.state
+                FROM json_to_recordset(v_dispatches_new) AS w (id text, thread text, status text, epoch bigint, priority smallint,
+                    number bigint, due bigint, created bigint, finished bigint, dedupe text, body text, state text);
+        END IF;
+        IF b_gone IS NOT NULL THEN
+            DELETE FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.id = ANY (b_gone);
+        END IF;
+        IF v_interrupts IS NOT NULL THEN
+            DELETE FROM $schema$.interrupt x USING json_to_recordset(v_interrupts) AS w (thread text, epoch bigint, record text)
+                WHERE x.tenant = p_tenant AND x.thread = w.thread AND x.epoch = w.epoch AND w.record IS NULL;
+            INSERT INTO $schema$.interrupt AS x SELECT p_tenant, w.thread, w.epoch, w.at, w.holds, w.record
+                FROM json_to_recordset(v_interrupts) AS w (thread text, epoch bigint, at bigint, holds bigint, record text)
+                WHERE w.record IS NOT NULL
+                ON CONFLICT (tenant, thread, epoch) DO UPDATE SET at = excluded.at, holds = excluded.holds, record = excluded.record;
+        END IF;
+        IF v_mailboxes IS NOT NULL THEN
+            -- What is put back for an old epoch is never available.
+            PERFORM $schema$.turn(p_tenant, w.thread, w.at) FROM json_to_recordset(v_mailboxes) AS w (thread text, at bigint);
+        END IF;
     END IF;
 END $$;
 
@@ -1158,3 +1192,15 @@ BEGIN
     UPDATE $schema$.live_letter SET answer = p_answer WHERE id = p_id;
     PERFORM pg_notify(p_channel, E'\nanswer\n' || p_sender);
 END $$;
+
+-- Plans are made once, when tables may still be small, and are always those by an index: each of these looks for few rows
+-- by their keys.
+DO $do$
+DECLARE
+    v_function text;
+BEGIN
+    FOREACH v_function IN ARRAY ARRAY['look', 'write', 'look_outbox', 'look_mailbox', 'sweep_step'] LOOP
+        EXECUTE format('ALTER FUNCTION $schema$.%I SET plan_cache_mode = force_generic_plan SET enable_seqscan = off '
+            'SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off', v_function);
+    END LOOP;
+END $do$;

@@ -19,7 +19,7 @@ use sqlx::{
     postgres::{PgArguments, PgConnectOptions, PgConnection, PgRow},
     query::Query,
 };
-use store_core::{Error, Result, TenantId, Timestamp};
+use store_core::{Error, Outcome, Result, TenantId, Timestamp};
 
 use crate::{
     config::{Pooler, PostgresConfig},
@@ -31,6 +31,9 @@ use crate::{
 
 /// A connection that nobody used for so long is tried before it is lent.
 const IDLE: Duration = Duration::from_secs(30);
+
+/// What two decisions may differ by in what they take for the server's time.
+const NEAR_MS: u64 = 10;
 
 /// The way to the server.
 #[derive(Debug)]
@@ -53,6 +56,12 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
+    /// Whether two decisions can be written as of one moment.
+    pub(crate) fn is_near(self, other: Self) -> bool {
+        let (one, two) = (self.later().as_millis(), other.later().as_millis());
+        one.abs_diff(two) <= if self.at.is_some() { NEAR_MS } else { 0 }
+    }
+
     /// What time it is for who made the decision: the server refuses it if its own is another.
     pub(crate) fn later(self) -> Timestamp {
         self.now.saturating_add(self.at.map_or(Duration::ZERO, |at| at.elapsed()))
@@ -390,6 +399,13 @@ pub(crate) struct Failed {
     /// A unique key was there already.
     pub(crate) is_taken: bool,
     is_broken: bool,
+}
+
+impl Failed {
+    /// Whether nobody knows if the statement took effect.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.error.outcome() == Outcome::Unknown
+    }
 }
 
 impl From<Error> for Failed {

@@ -178,7 +178,8 @@ impl Deciding<'_> {
                 Ok(Decided::Answer(answer)) => return Ok(answer),
                 Err(error) => return Err(error),
             };
-            match batch.write(&mut self.connection, &self.tenant.fixed.tenant, moment).await {
+            let batch = Arc::new(batch);
+            match batch.write(&mut self.connection, self.tenant, moment).await {
                 Ok(Written::Done(threads)) => {
                     let (stamp, log) = threads.first().copied().unwrap_or_default();
                     facts.wrote((stamp, log), after);

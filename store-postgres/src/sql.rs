@@ -34,7 +34,7 @@ statements! {
     /// What a decision looks at.
     look: call("look", 21);
     /// What was decided.
-    write: call("write", 86);
+    write: call("write", 90);
     hold_family: "WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtext('agentstore.$schema$'), hashtext('family ' || $1)))
         SELECT 'held', $schema$.now() FROM held";
     notify: "SELECT pg_notify($1, text) FROM unnest($2::text[]) n (text)";
@@ -115,7 +115,8 @@ statements! {
         WHERE k.tenant = $1 AND k.writer = $2 AND k.key = $3";
     forget_event_key: "DELETE FROM $schema$.event_key WHERE tenant = $1 AND writer = $2 AND key = $3
         AND NOT EXISTS (SELECT FROM $schema$.event e WHERE e.tenant = $1 AND e.writer = $2 AND e.key = $3)";
-    load_run: "SELECT r.record FROM $schema$.run r JOIN $schema$.thread t ON t.log = r.log WHERE r.tenant = $1 AND r.id = $2";
+    load_run: "SELECT r.record FROM $schema$.run r WHERE r.tenant = $1 AND r.id = $2
+            AND NOT EXISTS (SELECT FROM $schema$.purge p WHERE p.log = r.log)";
     load_queue: "SELECT t.record, q.rank, q.record FROM $schema$.thread t LEFT JOIN $schema$.input q ON q.log = t.log
         WHERE t.tenant = $1 AND t.id = $2 AND t.log IS NOT NULL ORDER BY q.rank";
     list_pending: "SELECT id FROM $schema$.thread WHERE tenant = $1 AND has_pending AND id > $2 ORDER BY id LIMIT $3";
@@ -206,7 +207,8 @@ impl Lists {
                 }
             }
             for scope in [
-                "t.tenant = $1 AND t.id = $2 AND $3::text IS NULL AND $4::text[] IS NOT NULL",
+                "r.log = (SELECT t.log FROM $schema$.thread t WHERE t.tenant = $1 AND t.id = $2) AND $3::text IS NULL \
+                 AND $4::text[] IS NOT NULL",
                 "r.parent_run = $3 AND $2::text IS NULL AND $4::text[] IS NOT NULL",
                 "$2::text IS NULL AND $3::text IS NULL AND $4::text[] IS NOT NULL",
                 "r.phase = ANY ($4) AND $2::text IS NULL AND $3::text IS NULL",
@@ -309,8 +311,8 @@ fn thread_list(scope: &str, time: &str, (behind, order): (&str, &str)) -> String
 
 fn run_list(scope: &str, (behind, order): (&str, &str)) -> String {
     format!(
-        "SELECT r.record FROM $schema$.run r JOIN $schema$.thread t ON t.log = r.log WHERE r.tenant = $1 AND {scope} \
-         AND r.created_at >= $5 AND r.created_at < $6 AND (r.created_at, r.id) {behind} ($7, $8) \
+        "SELECT r.record FROM $schema$.run r WHERE r.tenant = $1 AND {scope} \
+         AND NOT EXISTS (SELECT FROM $schema$.purge p WHERE p.log = r.log) AND r.created_at >= $5 AND r.created_at < $6 AND (r.created_at, r.id) {behind} ($7, $8) \
          ORDER BY r.created_at{order}, r.id{order} LIMIT $9"
     )
 }

@@ -27,6 +27,7 @@ use crate::{
     followers::Followers,
     live::Post,
     news::News,
+    write::Together,
 };
 
 /// About so many threads of a tenant are known without looking.
@@ -64,6 +65,7 @@ pub(crate) struct Tenant {
     pub(crate) followers: Followers,
     pub(crate) bell: Bell,
     pub(crate) live: Arc<LiveHub>,
+    pub(crate) together: Together,
     /// Held by calls that write.
     writing: Arc<RwLock<()>>,
 }
@@ -79,6 +81,7 @@ impl Tenant {
             followers: Followers::default(),
             bell: Bell::default(),
             live: Arc::default(),
+            together: Together::default(),
             writing: Arc::default(),
         }
     }

@@ -55,6 +55,22 @@ pub(crate) struct Program {
     pub(crate) libraries: Option<PathBuf>,
 }
 
+impl Program {
+    /// One that was fetched is copied to a folder: who runs it may not be let into that of the workspace.
+    pub(crate) fn within_reach(self, folder: &Path) -> Result<Self> {
+        let Some(libraries) = self.libraries else { return Ok(self) };
+        let copy = folder.join("pgbouncer");
+        fs::copy(&self.file, &copy)?;
+        let to = folder.join("lib");
+        fs::create_dir(&to)?;
+        for library in fs::read_dir(libraries)? {
+            let library = library?;
+            fs::copy(library.path(), to.join(library.file_name()))?;
+        }
+        Ok(Self { file: copy, libraries: Some(to) })
+    }
+}
+
 /// pgbouncer as it is installed, or else from Debian's packages.
 pub(crate) fn pgbouncer() -> Result<Program> {
     let installed = in_path("pgbouncer").unwrap_or_else(|| "/usr/sbin".into()).join("pgbouncer");

@@ -35,8 +35,8 @@ impl PgBouncer {
     /// # Errors
     /// It cannot be found, fetched or started.
     pub fn start(server: &Postgres) -> Result<Self> {
-        let program = find::pgbouncer()?;
         let folder = server.folder();
+        let program = find::pgbouncer()?.within_reach(folder)?;
         let settings = format!(
             "[databases]\n* = host={0} user=postgres\n[pgbouncer]\nunix_socket_dir = {0}\nlisten_port = {PORT}\n\
              auth_type = any\npool_mode = transaction\nmax_client_conn = 1000\ndefault_pool_size = 20\n",

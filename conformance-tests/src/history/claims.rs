@@ -101,7 +101,14 @@ impl RacingClaims {
         let seeds: Vec<Random> = (0..=self.consumers).map(|_| random.fork()).collect();
         let ends = race(self.consumers + 1, |task| {
             let (shared, random) = (Arc::clone(&shared), seeds[task].clone());
-            async move { if task == 0 { shared.produce(alone).await } else { shared.consume(random).await } }
+            async move {
+                let ended = if task == 0 { shared.produce(alone).await } else { shared.consume(random).await };
+                if ended.is_err() {
+                    // What it leaves nobody does.
+                    shared.done.store(self.dispatches, Ordering::SeqCst);
+                }
+                ended
+            }
         });
         let about = |failure: Failure| failure.about(format!("AGENTSTORE_HISTORY_SEED={}", self.seed));
         ends.await.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(about)?;

@@ -106,7 +106,8 @@ impl ForsakenWork {
         let counts = store.count_dispatches(None).await?;
         let left = counts.queued + counts.claimed;
         expect(left > 0, "the bad workers did everything")?;
-        let ends = race(self.workers, |_| self.end(Arc::clone(&given)));
+        let at_work = Arc::new(AtomicU64::new(0));
+        let ends = race(self.workers, |_| self.end(Arc::clone(&given), Arc::clone(&at_work)));
         let ends = timeout(PATIENCE, ends).await.map_err(|_| about(Failure::new("work is left")))?;
         ends.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(about)?;
         let counts = store.count_dispatches(None).await?;
@@ -150,8 +151,8 @@ impl ForsakenWork {
         Ok(())
     }
 
-    /// A good worker: takes what there is, and lets time go by where there is nothing.
-    async fn end(self, given: Arc<Given>) -> Verdict {
+    /// A good worker: takes what there is, and lets time go by where there is nothing and no good one is at work.
+    async fn end(self, given: Arc<Given>, at_work: Arc<AtomicU64>) -> Verdict {
         let store = mailbox(&given)?;
         loop {
             let claims = store.claim(ClaimRequest::new(id("good"), LEASE).up_to(3)).await?;
@@ -161,16 +162,21 @@ impl ForsakenWork {
                 if counts.queued + counts.claimed == 0 {
                     return Ok(());
                 }
-                given.advance(Duration::from_secs(1)).await;
+                if at_work.load(Ordering::SeqCst) == 0 {
+                    given.advance(Duration::from_secs(1)).await;
+                }
                 sleep(Duration::from_millis(1)).await;
+                continue;
             }
+            at_work.fetch_add(1, Ordering::SeqCst);
             for held in claims.claimed {
                 match expect_some(store.settle(vec![(held.claim(), ack())]).await?.pop(), "answer")? {
                     Ok(_) => {}
-                    // Others let so much time go by.
+                    // Others let so much time go by before it was at work.
                     Err(error) => expect_eq(error.kind(), ErrorKind::ClaimLost)?,
                 }
             }
+            at_work.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }

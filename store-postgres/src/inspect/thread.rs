@@ -257,7 +257,7 @@ async fn rebuild(tenant: &Tenant, id: &ThreadId, contents: &Contents, checked: &
         batch.right_name(n, seq, names.get(&seq))?;
     }
     let moment = tenant.db().moment()?;
-    match batch.write(&mut tenant.db().any(), &tenant.fixed.tenant, moment).await.map_err(|failed| failed.error)? {
+    match Arc::new(batch).write(&mut tenant.db().any(), tenant, moment).await.map_err(|failed| failed.error)? {
         Written::Done(_) => Ok(()),
         _ => Err(Error::unavailable("somebody writes to the thread that is being repaired")),
     }

@@ -1,6 +1,9 @@
 //! Deleting threads, in one atomic step over all threads concerned, and pruning those that nobody wrote for a while.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use sqlx::postgres::PgArguments;
 use store_core::{
@@ -102,7 +105,7 @@ impl<'a> At<'a> {
             let Some((row, stored)) = rows.get(id).and_then(|row| Some((row, row.thread.clone()?))) else { continue };
             batch.thread(id, row, (Some(thread::detach(stored, moment.now)), row.id.clone()));
         }
-        let written = batch.write(&mut self.connection, &self.tenant.fixed.tenant, moment).await;
+        let written = Arc::new(batch).write(&mut self.connection, self.tenant, moment).await;
         for id in family.deleted.iter().chain(&family.detached) {
             self.tenant.forget(id);
         }

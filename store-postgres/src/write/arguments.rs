@@ -5,140 +5,175 @@ use sqlx::{
     Encode, Postgres, Type,
     postgres::{PgArguments, PgHasArrayType},
 };
-use store_core::{Error, Result, TenantId, ThreadId, Timestamp, codec::Codec};
+use store_core::{Error, Result, TenantId, Thread, ThreadId, Timestamp, codec::Codec};
 
-use super::{Batch, rows::ThreadRow};
+use super::Batch;
 use crate::{db::add, facts};
 
-impl Batch {
-    pub(super) fn arguments(&self, tenant: &TenantId) -> Result<PgArguments> {
-        let mut arguments = PgArguments::default();
-        let to = &mut arguments;
-        add(to, tenant.as_str())?;
-        self.thread_columns(to)?;
-        let of = &self.entries;
-        column(to, of, |row| row.thread)?;
-        column(to, of, |row| row.seq)?;
-        column(to, of, |row| row.id.as_str())?;
-        column(to, of, |row| row.parent)?;
-        column(to, of, |row| row.jump)?;
-        column(to, of, |row| row.side)?;
-        column(to, of, |row| row.node.as_str())?;
-        column(to, of, |row| row.body.as_str())?;
-        let of = &self.marks;
-        column(to, of, |row| row.thread)?;
-        column(to, of, |row| row.seq)?;
-        column(to, of, |row| row.children)?;
-        column(to, of, |row| row.record.as_str())?;
-        column(to, &self.tips, |row| row.0)?;
-        column(to, &self.tips, |row| row.1)?;
-        column(to, &self.tips, |row| row.2)?;
-        column(to, &self.snapshots, |row| row.0)?;
-        column(to, &self.snapshots, |row| row.1)?;
-        column(to, &self.snapshots, |row| row.2.as_deref().map(str::as_bytes))?;
-        column(to, &self.snapshots, |row| row.3)?;
-        column(to, &self.keys, |row| row.0)?;
-        column(to, &self.keys, |row| row.1.as_str())?;
-        column(to, &self.keys, |row| row.2.as_str())?;
-        column(to, &self.clears, |row| *row)?;
-        column(to, &self.values, |row| row.0)?;
-        column(to, &self.values, |row| row.1.as_bytes())?;
-        column(to, &self.values, |row| row.2.as_deref())?;
-        self.run_columns(to)?;
-        column(to, &self.inputs, |row| row.0)?;
-        column(to, &self.inputs, |row| row.1.as_str())?;
-        column(to, &self.inputs, |row| row.2)?;
-        column(to, &self.inputs, |row| row.3.as_deref())?;
-        column(to, &self.decisions, |row| row.0)?;
-        column(to, &self.decisions, |row| row.1.as_str())?;
-        column(to, &self.decisions, |row| row.2.as_bytes())?;
-        column(to, &self.decisions, |row| row.3.as_str())?;
-        self.event_columns(to)?;
-        self.outbox_columns(to)?;
-        Ok(arguments)
-    }
+/// Batches that are written in one statement; the threads of each are numbered behind those of the batches before it.
+pub(super) fn arguments(batches: &[&Batch], tenant: &TenantId) -> Result<PgArguments> {
+    let mut arguments = PgArguments::default();
+    let to = &mut arguments;
+    add(to, tenant.as_str())?;
+    add(to, batches.iter().any(|batch| batch.has_parts()))?;
+    add(to, batches.iter().any(|batch| batch.has_around()))?;
+    thread_columns(to, batches)?;
+    numbers(to, batches, |batch| &batch.entries, |row| row.thread)?;
+    let of = || rows(batches, |batch| &batch.entries);
+    column(to, of(), |row| row.seq)?;
+    column(to, of(), |row| row.id.as_str())?;
+    column(to, of(), |row| row.parent)?;
+    column(to, of(), |row| row.jump)?;
+    column(to, of(), |row| row.side)?;
+    column(to, of(), |row| row.node.as_str())?;
+    column(to, of(), |row| row.body.as_str())?;
+    numbers(to, batches, |batch| &batch.marks, |row| row.thread)?;
+    let of = || rows(batches, |batch| &batch.marks);
+    column(to, of(), |row| row.seq)?;
+    column(to, of(), |row| row.children)?;
+    column(to, of(), |row| row.record.as_str())?;
+    numbers(to, batches, |batch| &batch.tips, |row| row.0)?;
+    let of = || rows(batches, |batch| &batch.tips);
+    column(to, of(), |row| row.1)?;
+    column(to, of(), |row| row.2)?;
+    numbers(to, batches, |batch| &batch.snapshots, |row| row.0)?;
+    let of = || rows(batches, |batch| &batch.snapshots);
+    column(to, of(), |row| row.1)?;
+    column(to, of(), |row| row.2.as_deref().map(str::as_bytes))?;
+    column(to, of(), |row| row.3)?;
+    numbers(to, batches, |batch| &batch.keys, |row| row.0)?;
+    let of = || rows(batches, |batch| &batch.keys);
+    column(to, of(), |row| row.1.as_str())?;
+    column(to, of(), |row| row.2.as_str())?;
+    numbers(to, batches, |batch| &batch.clears, |row| *row)?;
+    numbers(to, batches, |batch| &batch.values, |row| row.0)?;
+    let of = || rows(batches, |batch| &batch.values);
+    column(to, of(), |row| row.1.as_bytes())?;
+    column(to, of(), |row| row.2.as_deref())?;
+    run_columns(to, batches)?;
+    numbers(to, batches, |batch| &batch.inputs, |row| row.0)?;
+    let of = || rows(batches, |batch| &batch.inputs);
+    column(to, of(), |row| row.1.as_str())?;
+    column(to, of(), |row| row.2)?;
+    column(to, of(), |row| row.3.as_deref())?;
+    numbers(to, batches, |batch| &batch.decisions, |row| row.0)?;
+    let of = || rows(batches, |batch| &batch.decisions);
+    column(to, of(), |row| row.1.as_str())?;
+    column(to, of(), |row| row.2.as_bytes())?;
+    column(to, of(), |row| row.3.as_str())?;
+    event_columns(to, batches)?;
+    outbox_columns(to, batches)?;
+    mailbox_columns(to, batches)?;
+    Ok(arguments)
+}
 
-    fn event_columns(&self, to: &mut PgArguments) -> Result<()> {
-        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        let of = &self.scopes;
-        column(to, of, |row| facts::scope_key(&row.scope).0)?;
-        column(to, of, |row| facts::scope_key(&row.scope).1)?;
-        column(to, of, |row| number(row.before.count))?;
-        column(to, of, |row| number(row.before.floor))?;
-        column(to, of, |row| number(row.after.count))?;
-        column(to, of, |row| number(row.after.floor))?;
-        column(to, of, |row| row.after.encode())?;
-        let of = &self.events;
-        column(to, of, |row| row.stored.event.id.as_str())?;
-        column(to, of, |row| row.stored.event.thread.as_ref().map(ThreadId::as_str))?;
-        column(to, of, |row| row.stored.thread_seq.map(number))?;
-        column(to, of, |row| row.stored.event.run.as_ref().map(store_core::RunId::as_str))?;
-        column(to, of, |row| row.stored.run_seq.map(number))?;
-        column(to, of, |row| row.key.as_ref().map(|(writer, _)| writer.as_str()))?;
-        column(to, of, |row| row.key.as_ref().map(|(_, key)| key.as_str()))?;
-        column(to, of, |row| row.stored.event.encode())?;
-        column(to, &self.event_keys, |row| row.0.as_str())?;
-        column(to, &self.event_keys, |row| row.1.as_str())?;
-        column(to, &self.event_keys, |row| row.2.as_str())
-    }
+fn thread_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
+    let of = || rows(batches, |batch| &batch.threads);
+    let time = |at: Timestamp| i64::try_from(at.as_millis()).unwrap_or(i64::MAX);
+    let threads: Vec<Option<&Thread>> = of().map(|row| row.thread.as_ref().map(|stored| &stored.thread)).collect();
+    column(to, of(), |row| row.id.as_str())?;
+    column(to, of(), |row| row.stamp)?;
+    column(to, of(), |row| row.log)?;
+    column(to, of(), |row| row.makes)?;
+    column(to, of(), |row| row.thread.as_ref()?.head_seq.and_then(|seq| i64::try_from(seq).ok()))?;
+    column(to, threads.iter(), |thread| thread.map(|thread| time(thread.created_at)))?;
+    column(to, threads.iter(), |thread| thread.map(|thread| time(thread.updated_at)))?;
+    column(to, of(), |row| row.thread.as_ref().map(|stored| time(stored.last_time)))?;
+    column(to, threads.iter(), |thread| (*thread)?.resource_id.as_ref().map(ToString::to_string))?;
+    column(to, threads.iter(), |thread| (*thread)?.parent_thread_id.as_ref().map(ToString::to_string))?;
+    column(to, threads.iter(), |thread| thread.is_some_and(|thread| !thread.open_runs.is_empty()))?;
+    column(to, of(), |row| row.thread.as_ref().is_some_and(|stored| stored.queue.count > 0))?;
+    column(to, of(), |row| row.id_record.deleted_at.map(time))?;
+    column(to, of(), |row| row.thread.as_ref().map(Codec::encode))?;
+    column(to, of(), |row| row.id_record.encode())
+}
 
-    fn outbox_columns(&self, to: &mut PgArguments) -> Result<()> {
-        document(to, &self.outbox)?;
-        document(to, &self.outbox_ready)?;
-        document(to, &self.outbox_gone)?;
-        document(to, &self.groups)?;
-        document(to, &self.mailboxes)?;
-        document(to, &self.guards)?;
-        document(to, &self.dispatches)?;
-        column(to, &self.dispatches_gone, |id| id.as_str())?;
-        document(to, &self.interrupts)
-    }
+fn run_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
+    numbers(to, batches, |batch| &batch.runs, |row| row.thread)?;
+    let of = || rows(batches, |batch| &batch.runs);
+    column(to, of(), |row| row.run.id.as_str())?;
+    column(to, of(), |row| row.is_new)?;
+    column(to, of(), |row| i64::try_from(row.run.created_at.as_millis()).unwrap_or(i64::MAX))?;
+    column(to, of(), |row| row.run.status.phase().name())?;
+    column(to, of(), |row| row.run.agent.as_str())?;
+    column(to, of(), |row| row.run.parent_run.as_ref().map(store_core::RunId::as_str))?;
+    column(to, of(), |row| row.run.encode())
+}
 
-    fn thread_columns(&self, to: &mut PgArguments) -> Result<()> {
-        let of = &self.threads;
-        let time = |at: Timestamp| i64::try_from(at.as_millis()).unwrap_or(i64::MAX);
-        let stored = |row: &ThreadRow| row.thread.as_ref().map(|stored| (stored.thread.clone(), stored.last_time));
-        let stored: Vec<_> = of.iter().map(stored).collect();
-        column(to, of, |row| row.id.as_str())?;
-        column(to, of, |row| row.stamp)?;
-        column(to, of, |row| row.log)?;
-        column(to, of, |row| row.makes)?;
-        column(to, of, |row| row.thread.as_ref()?.head_seq.and_then(|seq| i64::try_from(seq).ok()))?;
-        column(to, &stored, |row| row.as_ref().map(|(thread, _)| time(thread.created_at)))?;
-        column(to, &stored, |row| row.as_ref().map(|(thread, _)| time(thread.updated_at)))?;
-        column(to, &stored, |row| row.as_ref().map(|(_, last)| time(*last)))?;
-        column(to, &stored, |row| row.as_ref()?.0.resource_id.as_ref().map(ToString::to_string))?;
-        column(to, &stored, |row| row.as_ref()?.0.parent_thread_id.as_ref().map(ToString::to_string))?;
-        column(to, &stored, |row| row.as_ref().is_some_and(|(thread, _)| !thread.open_runs.is_empty()))?;
-        column(to, of, |row| row.thread.as_ref().is_some_and(|stored| stored.queue.count > 0))?;
-        column(to, of, |row| row.id_record.deleted_at.map(time))?;
-        column(to, of, |row| row.thread.as_ref().map(Codec::encode))?;
-        column(to, of, |row| row.id_record.encode())
-    }
+fn event_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
+    let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let of = || rows(batches, |batch| &batch.scopes);
+    column(to, of(), |row| facts::scope_key(&row.scope).0)?;
+    column(to, of(), |row| facts::scope_key(&row.scope).1)?;
+    column(to, of(), |row| number(row.before.count))?;
+    column(to, of(), |row| number(row.before.floor))?;
+    column(to, of(), |row| number(row.after.count))?;
+    column(to, of(), |row| number(row.after.floor))?;
+    column(to, of(), |row| row.after.encode())?;
+    let of = || rows(batches, |batch| &batch.events);
+    column(to, of(), |row| row.stored.event.id.as_str())?;
+    column(to, of(), |row| row.stored.event.thread.as_ref().map(ThreadId::as_str))?;
+    column(to, of(), |row| row.stored.thread_seq.map(number))?;
+    column(to, of(), |row| row.stored.event.run.as_ref().map(store_core::RunId::as_str))?;
+    column(to, of(), |row| row.stored.run_seq.map(number))?;
+    column(to, of(), |row| row.key.as_ref().map(|(writer, _)| writer.as_str()))?;
+    column(to, of(), |row| row.key.as_ref().map(|(_, key)| key.as_str()))?;
+    column(to, of(), |row| row.stored.event.encode())?;
+    let of = || rows(batches, |batch| &batch.event_keys);
+    column(to, of(), |row| row.0.as_str())?;
+    column(to, of(), |row| row.1.as_str())?;
+    column(to, of(), |row| row.2.as_str())
+}
 
-    fn run_columns(&self, to: &mut PgArguments) -> Result<()> {
-        let of = &self.runs;
-        column(to, of, |row| row.thread)?;
-        column(to, of, |row| row.run.id.as_str())?;
-        column(to, of, |row| row.is_new)?;
-        column(to, of, |row| i64::try_from(row.run.created_at.as_millis()).unwrap_or(i64::MAX))?;
-        column(to, of, |row| row.run.status.phase().name())?;
-        column(to, of, |row| row.run.agent.as_str())?;
-        column(to, of, |row| row.run.parent_run.as_ref().map(store_core::RunId::as_str))?;
-        column(to, of, |row| row.run.encode())
+fn outbox_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
+    document(to, rows(batches, |batch| &batch.outbox).filter(|row| row.before > 0))?;
+    document(to, rows(batches, |batch| &batch.outbox).filter(|row| row.before == 0))?;
+    document(to, rows(batches, |batch| &batch.outbox_ready))?;
+    document(to, rows(batches, |batch| &batch.outbox_gone))?;
+    document(to, rows(batches, |batch| &batch.groups))
+}
+
+fn mailbox_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
+    document(to, rows(batches, |batch| &batch.mailboxes))?;
+    document(to, rows(batches, |batch| &batch.guards))?;
+    document(to, rows(batches, |batch| &batch.dispatches).filter(|row| !row.is_new))?;
+    document(to, rows(batches, |batch| &batch.dispatches).filter(|row| row.is_new))?;
+    column(to, rows(batches, |batch| &batch.dispatches_gone), String::as_str)?;
+    document(to, rows(batches, |batch| &batch.interrupts))
+}
+
+fn rows<'q, R: 'q>(batches: &'q [&Batch], of: impl Fn(&'q Batch) -> &'q Vec<R>) -> impl Iterator<Item = &'q R> {
+    batches.iter().flat_map(move |batch| of(batch))
+}
+
+/// The numbers of the threads that rows belong to; none if there are none: the server looks at each array that there is.
+fn numbers<'q, R: 'q>(
+    to: &mut PgArguments,
+    batches: &'q [&Batch],
+    rows: impl Fn(&'q Batch) -> &'q Vec<R>,
+    of: impl Fn(&R) -> i32,
+) -> Result<()> {
+    let (mut numbers, mut before) = (Vec::new(), 0);
+    for batch in batches {
+        numbers.extend(rows(batch).iter().map(|row| before + of(row)));
+        before += i32::try_from(batch.threads.len()).unwrap_or(i32::MAX);
     }
+    add(to, (!numbers.is_empty()).then_some(numbers))
 }
 
 /// Rows as one JSON document; none if there are none.
-fn document(to: &mut PgArguments, rows: &[impl Serialize]) -> Result<()> {
+fn document(to: &mut PgArguments, rows: impl Iterator<Item = impl Serialize>) -> Result<()> {
+    let rows: Vec<_> = rows.collect();
     let failed = |_| Error::invalid("value", "it cannot be sent to the server");
-    let text = (!rows.is_empty()).then(|| serde_json::to_string(rows).map_err(failed)).transpose()?;
+    let text = (!rows.is_empty()).then(|| serde_json::to_string(&rows).map_err(failed)).transpose()?;
     add(to, text)
 }
 
-fn column<'q, R, T>(to: &mut PgArguments, rows: &'q [R], of: impl Fn(&'q R) -> T) -> Result<()>
+/// A column of rows; none if there are none.
+fn column<'q, R: 'q, T>(to: &mut PgArguments, rows: impl Iterator<Item = &'q R>, of: impl Fn(&'q R) -> T) -> Result<()>
 where
-    T: Encode<'q, Postgres> + Type<Postgres> + PgHasArrayType,
+    T: Encode<'q, Postgres> + Type<Postgres> + PgHasArrayType + 'q,
 {
-    add(to, rows.iter().map(of).collect::<Vec<T>>())
+    let values: Vec<T> = rows.map(of).collect();
+    add(to, (!values.is_empty()).then_some(values))
 }

@@ -2,8 +2,9 @@
 
 mod arguments;
 mod rows;
+mod together;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use sqlx::{Row as _, postgres::PgRow};
 use store_core::{
@@ -26,7 +27,13 @@ use crate::{
     db::{Connection, Failed, Moment, add, signed, unsigned},
     error::corrupt,
     facts::{self, Desk, Facts, MailboxChanges, OutboxChanges, Row},
+    tenant::Tenant,
 };
+
+pub(crate) use self::together::Together;
+
+/// Larger ones are written by themselves.
+const TOGETHER_BYTES: usize = 64 * 1024;
 
 /// Rows to be written, all or nothing.
 #[derive(Debug, Default)]
@@ -345,58 +352,112 @@ impl Batch {
         Ok(())
     }
 
-    /// Writes all of it, or nothing.
-    pub(crate) async fn write(
-        &self,
-        connection: &mut Connection<'_>,
-        tenant: &TenantId,
-        moment: Moment,
-    ) -> Result<Written, Failed> {
-        let mut arguments = self.arguments(tenant)?;
-        let sent = || {
-            add(&mut arguments, signed(moment.later().as_millis())?)?;
-            Ok(arguments)
-        };
-        let rows = connection.write_at(|sql| &sql.write, sent).await?;
-        self.written(connection, &rows).map_err(Failed::from)
+    /// Whether there is anything of the log that few commits have.
+    fn has_parts(&self) -> bool {
+        let of_log = !(self.marks.is_empty() && self.tips.is_empty() && self.snapshots.is_empty());
+        let of_state = !(self.clears.is_empty() && self.values.is_empty());
+        of_log || of_state || !(self.inputs.is_empty() && self.decisions.is_empty())
     }
 
-    fn written(&self, connection: &Connection<'_>, rows: &[PgRow]) -> Result<Written> {
-        let (mut done, mut stale, mut scopes) = (Vec::new(), Vec::new(), Vec::new());
-        let mut keys =
-            self.keys.iter().map(|(_, key, _)| Ok((key.parse()?, None))).collect::<Result<BTreeMap<_, _>>>()?;
-        for row in rows {
-            let read = || -> Result<_, sqlx::Error> {
-                let (status, clock): (String, i64) = (row.try_get(0)?, row.try_get(2)?);
-                let (stamp, log): (Option<i64>, Option<i64>) = (row.try_get(3)?, row.try_get(4)?);
-                let (record, id): (Option<String>, Option<String>) = (row.try_get(5)?, row.try_get(6)?);
-                let n: i32 = row.try_get(1)?;
-                Ok((status, clock, stamp.unwrap_or_default(), log, record, id, n))
-            };
-            let (status, clock, stamp, log, record, id, n) = read().map_err(|e| corrupt("an answer").with_source(e))?;
-            let clock = std::time::Duration::from_millis(unsigned(clock)?);
-            connection.heard(clock);
-            match status.as_str() {
-                "time" => return Ok(Written::Late),
-                "closed" => return Err(Error::closed()),
-                "outbox" | "mailbox" => return Ok(Written::Others),
-                "stale" => stale.push(facts::row(stamp, log, record.as_deref(), id.as_deref())?),
-                "key" => {
-                    let record = facts::decode::<KeyRecord>("commit key", &record.unwrap_or_default())?;
-                    keys.insert(id.unwrap_or_default().parse()?, Some(record));
-                }
-                "scope" => {
-                    let row = usize::try_from(n - 1).ok().and_then(|at| self.scopes.get(at));
-                    let scope = row.ok_or_else(|| corrupt("an answer"))?.scope.clone();
-                    let state = record.map(|text| facts::decode::<ScopeState>("scope", &text)).transpose()?;
-                    scopes.push((scope, state.unwrap_or_default()));
-                }
-                _ => done.push((stamp, log)),
-            }
-        }
-        if !scopes.is_empty() {
-            return Ok(Written::Scopes(scopes));
-        }
-        Ok(if stale.is_empty() { Written::Done(done) } else { Written::Stale(stale, keys.into_iter().collect()) })
+    /// Whether there is anything that is not of a thread's log.
+    fn has_around(&self) -> bool {
+        let of_events = !self.scopes.is_empty();
+        let of_outbox = !(self.outbox.is_empty() && self.outbox_ready.is_empty() && self.outbox_gone.is_empty());
+        let of_mailbox = !(self.mailboxes.is_empty() && self.guards.is_empty());
+        of_events || of_outbox || of_mailbox
     }
+
+    /// Whether it can be written in one statement with others: one thread that is there and stays, and nothing that
+    /// they may change as well.
+    fn goes_together(&self) -> bool {
+        let is_thread_that_stays = |row: &ThreadRow| row.stamp > 0 && !row.makes && row.thread.is_some();
+        matches!(&*self.threads, [row] if is_thread_that_stays(row))
+            && self.groups.is_empty()
+            && self.mailboxes.is_empty()
+            && self.guards.is_empty()
+            && self.outbox_ready.is_empty()
+            && self.outbox_gone.is_empty()
+            && self.outbox.iter().all(|row| row.before == 0)
+            && self.bytes() <= TOGETHER_BYTES
+    }
+
+    fn bytes(&self) -> usize {
+        self.entries.iter().map(|row| row.body.len()).sum()
+    }
+
+    /// Whether both write to the same thread or scope.
+    fn meets(&self, other: &Self) -> bool {
+        self.threads.iter().any(|row| other.threads.iter().any(|theirs| theirs.id == row.id))
+            || self.scopes.iter().any(|row| other.scopes.iter().any(|theirs| theirs.scope == row.scope))
+    }
+
+    /// Writes all of it, or nothing.
+    pub(crate) async fn write(
+        self: &Arc<Self>,
+        connection: &mut Connection<'_>,
+        tenant: &Tenant,
+        moment: Moment,
+    ) -> Result<Written, Failed> {
+        let id = &tenant.fixed.tenant;
+        if connection.is_transaction() || !self.goes_together() {
+            return write(connection, &[self], id, moment).await;
+        }
+        Box::pin(tenant.together.write(connection, id, self, moment)).await
+    }
+}
+
+/// Writes batches in one statement: all of them, or nothing.
+async fn write(
+    connection: &mut Connection<'_>,
+    batches: &[&Batch],
+    tenant: &TenantId,
+    moment: Moment,
+) -> Result<Written, Failed> {
+    let mut arguments = arguments::arguments(batches, tenant)?;
+    let sent = || {
+        add(&mut arguments, signed(moment.later().as_millis())?)?;
+        Ok(arguments)
+    };
+    let rows = connection.write_at(|sql| &sql.write, sent).await?;
+    written(connection, batches, &rows).map_err(Failed::from)
+}
+
+fn written(connection: &Connection<'_>, batches: &[&Batch], rows: &[PgRow]) -> Result<Written> {
+    let (mut done, mut stale, mut scopes) = (Vec::new(), Vec::new(), Vec::new());
+    let keys = batches.iter().flat_map(|batch| &batch.keys).map(|(_, key, _)| Ok((key.parse()?, None)));
+    let mut keys = keys.collect::<Result<BTreeMap<_, _>>>()?;
+    for row in rows {
+        let read = || -> Result<_, sqlx::Error> {
+            let (status, clock): (String, i64) = (row.try_get(0)?, row.try_get(2)?);
+            let (stamp, log): (Option<i64>, Option<i64>) = (row.try_get(3)?, row.try_get(4)?);
+            let (record, id): (Option<String>, Option<String>) = (row.try_get(5)?, row.try_get(6)?);
+            let n: i32 = row.try_get(1)?;
+            Ok((status, clock, stamp.unwrap_or_default(), log, record, id, n))
+        };
+        let (status, clock, stamp, log, record, id, n) = read().map_err(|e| corrupt("an answer").with_source(e))?;
+        let clock = std::time::Duration::from_millis(unsigned(clock)?);
+        connection.heard(clock);
+        match status.as_str() {
+            "time" => return Ok(Written::Late),
+            "closed" => return Err(Error::closed()),
+            "outbox" | "mailbox" => return Ok(Written::Others),
+            "stale" => stale.push(facts::row(stamp, log, record.as_deref(), id.as_deref())?),
+            "key" => {
+                let record = facts::decode::<KeyRecord>("commit key", &record.unwrap_or_default())?;
+                keys.insert(id.unwrap_or_default().parse()?, Some(record));
+            }
+            "scope" => {
+                let mut of = batches.iter().flat_map(|batch| &batch.scopes);
+                let row = usize::try_from(n - 1).ok().and_then(|at| of.nth(at));
+                let scope = row.ok_or_else(|| corrupt("an answer"))?.scope.clone();
+                let state = record.map(|text| facts::decode::<ScopeState>("scope", &text)).transpose()?;
+                scopes.push((scope, state.unwrap_or_default()));
+            }
+            _ => done.push((stamp, log)),
+        }
+    }
+    if !scopes.is_empty() {
+        return Ok(Written::Scopes(scopes));
+    }
+    Ok(if stale.is_empty() { Written::Done(done) } else { Written::Stale(stale, keys.into_iter().collect()) })
 }

@@ -117,6 +117,7 @@ pub(super) struct DispatchRow {
     pub(super) created: u64,
     pub(super) finished: Option<u64>,
     pub(super) dedupe: Option<String>,
+    #[serde(skip)]
     pub(super) is_new: bool,
     pub(super) body: Option<String>,
     pub(super) state: String,

@@ -1,0 +1,152 @@
+//! Writes to several threads in one statement: what comes while others are on their way goes together, as soon as one of
+//! them has its answer. Each gets its own answer, and none is told of what became of another.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use store_core::{Error, TenantId};
+use tokio::sync::oneshot;
+
+use super::{Batch, Written, write};
+use crate::db::{Connection, Failed, Moment};
+
+/// So many statements are on their way before others wait.
+const ON_THEIR_WAY: usize = 3;
+/// So many batches go in one statement.
+const MOST: usize = 64;
+
+/// Batches of a tenant that wait.
+#[derive(Debug, Default)]
+pub(crate) struct Together(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    on_their_way: usize,
+    waiting: Vec<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    batch: Arc<Batch>,
+    moment: Moment,
+    turn: oneshot::Sender<Turn>,
+}
+
+/// What becomes of one that waited.
+#[derive(Debug)]
+enum Turn {
+    /// It writes, with these.
+    Lead(Vec<Waiting>),
+    /// It is written: its stamp and log.
+    Done(i64, Option<i64>),
+    /// Nobody knows whether it is written.
+    Unknown,
+    /// It is not written, and goes by itself.
+    Alone,
+}
+
+impl Together {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes a batch for which [`Batch::goes_together`] holds.
+    pub(super) async fn write(
+        &self,
+        connection: &mut Connection<'_>,
+        tenant: &TenantId,
+        batch: &Arc<Batch>,
+        moment: Moment,
+    ) -> Result<Written, Failed> {
+        let turn = match self.wait(batch, moment) {
+            None => Turn::Lead(Vec::new()),
+            Some(turn) => turn.await.unwrap_or(Turn::Unknown),
+        };
+        match turn {
+            Turn::Lead(others) => {
+                let _next = Next(self);
+                lead(connection, tenant, batch, moment, others).await
+            }
+            Turn::Done(stamp, log) => Ok(Written::Done(vec![(stamp, log)])),
+            Turn::Unknown => Err(Error::commit_unknown(None).into()),
+            Turn::Alone => write(connection, &[batch], tenant, moment).await,
+        }
+    }
+
+    /// Stands in line, if there is one.
+    fn wait(&self, batch: &Arc<Batch>, moment: Moment) -> Option<oneshot::Receiver<Turn>> {
+        let mut state = self.state();
+        if state.on_their_way < ON_THEIR_WAY {
+            state.on_their_way += 1;
+            return None;
+        }
+        let (turn, answer) = oneshot::channel();
+        state.waiting.push(Waiting { batch: Arc::clone(batch), moment, turn });
+        Some(answer)
+    }
+}
+
+/// Lets the next go when a statement has its answer, whatever that is.
+struct Next<'a>(&'a Together);
+
+impl Drop for Next<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        while !state.waiting.is_empty() {
+            let first = state.waiting.remove(0);
+            let others = companions(&first, &mut state.waiting);
+            let Err(Turn::Lead(others)) = first.turn.send(Turn::Lead(others)) else { return };
+            // Whoever would have led is gone.
+            state.waiting.splice(0..0, others);
+        }
+        state.on_their_way -= 1;
+    }
+}
+
+/// Takes those that can go with the first.
+fn companions(first: &Waiting, waiting: &mut Vec<Waiting>) -> Vec<Waiting> {
+    let mut taken: Vec<Waiting> = Vec::new();
+    let is_free = |other: &Waiting, taken: &[Waiting]| {
+        taken.len() + 1 < MOST
+            && first.moment.is_near(other.moment)
+            && !first.batch.meets(&other.batch)
+            && !taken.iter().any(|one| one.batch.meets(&other.batch))
+    };
+    for other in std::mem::take(waiting) {
+        if is_free(&other, &taken) { taken.push(other) } else { waiting.push(other) }
+    }
+    taken
+}
+
+/// Writes a batch and those that go with it. Whatever keeps one of them from being written may be of another: each goes by
+/// itself then.
+async fn lead(
+    connection: &mut Connection<'_>,
+    tenant: &TenantId,
+    batch: &Arc<Batch>,
+    moment: Moment,
+    others: Vec<Waiting>,
+) -> Result<Written, Failed> {
+    let all: Vec<&Batch> = std::iter::once(&**batch).chain(others.iter().map(|other| &*other.batch)).collect();
+    let answer = write(connection, &all, tenant, moment).await;
+    if others.is_empty() {
+        return answer;
+    }
+    match answer {
+        Ok(Written::Done(threads)) => {
+            let mut threads = threads.into_iter();
+            let own = threads.next();
+            for (other, (stamp, log)) in others.into_iter().zip(threads) {
+                let _gone = other.turn.send(Turn::Done(stamp, log));
+            }
+            Ok(Written::Done(own.into_iter().collect()))
+        }
+        Err(failed) if failed.is_unknown() => {
+            others.into_iter().for_each(|other| _ = other.turn.send(Turn::Unknown));
+            Err(failed)
+        }
+        _ => {
+            others.into_iter().for_each(|other| _ = other.turn.send(Turn::Alone));
+            write(connection, &[batch], tenant, moment).await
+        }
+    }
+}
