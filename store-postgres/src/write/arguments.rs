@@ -146,7 +146,8 @@ fn rows<'q, R: 'q>(batches: &'q [&Batch], of: impl Fn(&'q Batch) -> &'q Vec<R>) 
     batches.iter().flat_map(move |batch| of(batch))
 }
 
-/// The numbers of the threads that rows belong to; none if there are none: the server looks at each array that there is.
+/// The numbers of the threads that rows belong to; none if there are none: the server looks at each array that there
+/// is.
 fn numbers<'q, R: 'q>(
     to: &mut PgArguments,
     batches: &'q [&Batch],

@@ -1,5 +1,5 @@
-//! Writes to several threads in one statement: what comes while others are on their way goes together, as soon as one of
-//! them has its answer. Each gets its own answer, and none is told of what became of another.
+//! Writes to several threads in one statement: what comes while others are on their way goes together, as soon as one
+//! of them has its answer. Each gets its own answer, and none is told of what became of another.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -117,8 +117,8 @@ fn companions(first: &Waiting, waiting: &mut Vec<Waiting>) -> Vec<Waiting> {
     taken
 }
 
-/// Writes a batch and those that go with it. Whatever keeps one of them from being written may be of another: each goes by
-/// itself then.
+/// Writes a batch and those that go with it. Whatever keeps one of them from being written may be of another: each goes
+/// by itself then.
 async fn lead(
     connection: &mut Connection<'_>,
     tenant: &TenantId,

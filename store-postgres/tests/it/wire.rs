@@ -13,8 +13,8 @@ use crate::{
     fixture::{Place, server},
 };
 
-/// PO-4: a commit with everything in it is one round trip once the statement is prepared, and so is one that others came
-/// before.
+/// PO-4: a commit with everything in it is one round trip once the statement is prepared, and so is one that others
+/// came before.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_is_one_round_trip() {
     let place = Place::new(Limits::default()).await.unwrap();

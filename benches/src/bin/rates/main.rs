@@ -1,9 +1,10 @@
-//! Commits per second in PostgreSQL, as ratios to bare INSERTs of the same bytes by pgbench.
+//! Commits per second in PostgreSQL, as ratios to bare INSERTs of the same bytes by pgbench, and dispatches per second.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
 mod committers;
 mod pgbench;
+mod queue;
 
 use std::{process::ExitCode, time::Duration};
 
@@ -16,7 +17,8 @@ use store_postgres::{PostgresConfig, PostgresStore, TestSchema};
 use crate::committers::Shape;
 
 const HELP: &str = "\
-Commits per second in PostgreSQL, beside what pgbench reaches with one INSERT of the same bytes per transaction.
+Commits per second in PostgreSQL, beside what pgbench reaches with one INSERT of the same bytes per transaction; and
+dispatches per second that are enqueued, claimed and settled in batches, with the bytes that each adds to the WAL.
 
 Usage: cargo run --release -p benches --bin rates -- [OPTIONS]
 
@@ -86,6 +88,7 @@ fn run(options: &Options) -> Result<()> {
 async fn measure(options: &Options, schema: &str, store: &PostgresStore) -> Result<()> {
     let bare = pgbench::Bare::new(options, schema)?;
     let mut limits = [const { Vec::new() }; CLIENTS.len()];
+    let (mut dispatches, mut bytes) = (Vec::new(), Vec::new());
     let mut found = [const { [const { Vec::new() }; COMMITTERS.len()] }; Shape::ALL.len()];
     for round in 0..options.rounds {
         for (clients, rates) in CLIENTS.into_iter().zip(&mut limits) {
@@ -97,6 +100,10 @@ async fn measure(options: &Options, schema: &str, store: &PostgresStore) -> Resu
                 rates.push(committers::rate(store, shape, (count, &name), options.during).await?);
             }
         }
+        let before = bare.wal_bytes()?;
+        let rate = queue::rate(store, round, options.during).await?;
+        bytes.push((bare.wal_bytes()? - before) / (rate * options.during.as_secs_f64()));
+        dispatches.push(rate);
     }
     let limits = limits.map(middle);
     for (clients, rate) in CLIENTS.into_iter().zip(limits) {
@@ -117,6 +124,12 @@ async fn measure(options: &Options, schema: &str, store: &PostgresStore) -> Resu
             );
         }
     }
+    let (workers, batch) = (queue::WORKERS, queue::BATCH);
+    let (rate, bytes) = (middle(dispatches).round(), middle(bytes).round());
+    println!(
+        "{}",
+        json!({ "dispatches": "enqueue, claim, ack", "workers": workers, "batch": batch, "per_second": rate, "wal_bytes": bytes })
+    );
     Ok(())
 }
 

@@ -38,6 +38,16 @@ impl<'a> Bare<'a> {
         Ok(line.split_whitespace().next().context("pgbench names no rate")?.parse()?)
     }
 
+    /// How many bytes the server has written to its WAL.
+    pub(crate) fn wal_bytes(&self) -> Result<f64> {
+        let output = Command::new("psql")
+            .args(["--no-psqlrc", "--tuples-only", "--command", "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"])
+            .arg(&self.options.url)
+            .output()
+            .context("psql cannot be started")?;
+        Ok(String::from_utf8_lossy(&output.stdout).trim().parse()?)
+    }
+
     fn run(&self, script: &NamedTempFile, args: &[&str]) -> Result<String> {
         let output = Command::new(&self.options.pgbench)
             .args(["--no-vacuum", "--protocol=prepared", "--file"])

@@ -52,9 +52,11 @@ async fn who_gets_no_connection_is_told_in_time() {
         assert!(took <= Duration::from_millis(400), "{took:?}");
     }
     proxy.be_silent(false);
-    let _held = holding.await.unwrap().unwrap();
+    // The connection may have been with the store itself, which looks for news.
+    let held = holding.await.unwrap();
+    assert!(held.as_ref().err().is_none_or(|error| error.outcome() == Outcome::NotApplied));
     let all = stores(&store).threads.unwrap().count_threads(&ThreadFilter::default()).await.unwrap();
-    assert_eq!(all, 2);
+    assert_eq!(all, 1 + u64::from(held.is_ok()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
