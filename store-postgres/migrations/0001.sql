@@ -261,7 +261,8 @@ CREATE INDEX dispatch_status ON $schema$.dispatch (tenant, status, created_at, i
 CREATE INDEX dispatch_ended ON $schema$.dispatch (tenant, finished_at, id) WHERE finished_at IS NOT NULL;
 CREATE INDEX dispatch_available ON $schema$.dispatch (tenant, thread, epoch, priority, number) WHERE is_available;
 CREATE INDEX dispatch_queue ON $schema$.dispatch (tenant, thread, epoch, priority, number) WHERE status = 'queued';
-CREATE INDEX dispatch_due ON $schema$.dispatch (tenant, thread, epoch, due) WHERE status = 'queued';
+CREATE INDEX dispatch_due ON $schema$.dispatch (tenant, thread, epoch, due) WHERE is_available;
+CREATE INDEX dispatch_waiting ON $schema$.dispatch (tenant, thread, epoch, due) WHERE status = 'queued' AND NOT is_available;
 CREATE INDEX dispatch_keyed ON $schema$.dispatch (tenant, thread, dedupe_key, number) WHERE dedupe_key IS NOT NULL;
 
 CREATE TABLE $schema$.interrupt (
@@ -742,31 +743,19 @@ BEGIN
                 FROM json_to_recordset(v_outbox_groups) AS w (lane text, target text, key text)
                 ON CONFLICT (tenant, lane, target, key) DO UPDATE SET stamp = excluded.stamp;
         END IF;
-        IF v_mailboxes IS NOT NULL THEN
-            INSERT INTO $schema$.mailbox AS m (tenant, thread, revision, epoch, free_since, running, lease_until, turned, record)
-                SELECT p_tenant, w.thread, w.revision, w.epoch, w.free_since, w.running, w.lease_until, w.at, w.record
-                FROM json_to_recordset(v_mailboxes) AS w (thread text, revision bigint, epoch bigint, free_since bigint,
-                    running text, lease_until bigint, at bigint, record text)
-                ON CONFLICT (tenant, thread) DO UPDATE SET revision = excluded.revision, epoch = excluded.epoch,
-                    free_since = excluded.free_since, running = excluded.running, lease_until = excluded.lease_until, record = excluded.record
-                    WHERE m.revision < excluded.revision;
-            GET DIAGNOSTICS v_count = ROW_COUNT;
-            IF v_count <> json_array_length(v_mailboxes) THEN
-                RAISE EXCEPTION 'a mailbox came meanwhile' USING ERRCODE = 'serialization_failure';
-            END IF;
-        END IF;
         IF v_dispatches IS NOT NULL THEN
-            UPDATE $schema$.dispatch d SET status = w.status, epoch = w.epoch, due = w.due, is_available = false,
-                finished_at = w.finished, state = w.state
-                FROM json_to_recordset(v_dispatches) AS w (id text, status text, epoch bigint, due bigint, finished bigint,
-                    state text)
+            UPDATE $schema$.dispatch d SET status = w.status, epoch = w.epoch, due = w.due,
+                is_available = w.is_available, finished_at = w.finished, state = w.state
+                FROM json_to_recordset(v_dispatches) AS w (id text, status text, epoch bigint, due bigint,
+                    is_available boolean, finished bigint, state text)
                 WHERE d.tenant = p_tenant AND d.id = w.id;
         END IF;
         IF v_dispatches_new IS NOT NULL THEN
-            INSERT INTO $schema$.dispatch SELECT p_tenant, w.id, w.thread, w.status, w.epoch, w.priority, w.number, w.due, false,
-                w.created, w.finished, w.dedupe, w.body, w.state
-                FROM json_to_recordset(v_dispatches_new) AS w (id text, thread text, status text, epoch bigint, priority smallint,
-                    number bigint, due bigint, created bigint, finished bigint, dedupe text, body text, state text);
+            INSERT INTO $schema$.dispatch SELECT p_tenant, w.id, w.thread, w.status, w.epoch, w.priority, w.number, w.due,
+                w.is_available, w.created, w.finished, w.dedupe, w.body, w.state
+                FROM json_to_recordset(v_dispatches_new) AS w (id text, thread text, status text, epoch bigint,
+                    priority smallint, number bigint, due bigint, is_available boolean, created bigint, finished bigint,
+                    dedupe text, body text, state text);
         END IF;
         IF b_gone IS NOT NULL THEN
             DELETE FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.id = ANY (b_gone);
@@ -780,8 +769,22 @@ BEGIN
                 ON CONFLICT (tenant, thread, epoch) DO UPDATE SET at = excluded.at, holds = excluded.holds, record = excluded.record;
         END IF;
         IF v_mailboxes IS NOT NULL THEN
-            -- What is put back for an old epoch is never available.
-            PERFORM $schema$.turn(p_tenant, w.thread, w.at) FROM json_to_recordset(v_mailboxes) AS w (thread text, at bigint);
+            PERFORM $schema$.ripen(p_tenant, array_agg(w.thread), array_agg(w.epoch), array_agg(w.at))
+                FROM json_to_recordset(v_mailboxes) AS w (thread text, epoch bigint, at bigint);
+            INSERT INTO $schema$.mailbox AS m SELECT p_tenant, w.thread, w.revision, w.epoch, w.free_since, w.running,
+                w.lease_until, w.at, p.priority, p.since, p.due, w.record
+                FROM json_to_recordset(v_mailboxes) AS w (thread text, revision bigint, epoch bigint, free_since bigint,
+                    running text, lease_until bigint, at bigint, record text)
+                CROSS JOIN LATERAL $schema$.place(p_tenant, w.thread, w.epoch, w.lease_until, w.free_since) p
+                ON CONFLICT (tenant, thread) DO UPDATE SET revision = excluded.revision, epoch = excluded.epoch,
+                    free_since = excluded.free_since, running = excluded.running, lease_until = excluded.lease_until,
+                    turned = excluded.turned, ready_priority = excluded.ready_priority, ready_since = excluded.ready_since,
+                    due_at = excluded.due_at, record = excluded.record
+                    WHERE m.revision < excluded.revision;
+            GET DIAGNOSTICS v_count = ROW_COUNT;
+            IF v_count <> json_array_length(v_mailboxes) THEN
+                RAISE EXCEPTION 'a mailbox came meanwhile' USING ERRCODE = 'serialization_failure';
+            END IF;
         END IF;
     END IF;
 END $$;
@@ -992,49 +995,55 @@ BEGIN
     END LOOP;
 END $$;
 
--- Makes available what of a thread is due, and puts the thread where it stands then: the rule is `mailbox::places` of core.
-CREATE FUNCTION $schema$.turn(p_tenant text, p_thread text, p_now bigint) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-    m $schema$.mailbox;
-    v_first smallint;
-    v_earliest bigint;
-    v_next bigint;
+-- Makes available what of threads is due by a moment of each, or takes back what is not if its time was set back. The
+-- epochs are those that the threads have then.
+CREATE FUNCTION $schema$.ripen(p_tenant text, p_threads text[], p_epochs bigint[], p_nows bigint[]) RETURNS void
+LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    SELECT * INTO m FROM $schema$.mailbox WHERE tenant = p_tenant AND thread = p_thread FOR NO KEY UPDATE;
-    IF NOT FOUND THEN
-        RETURN;
+    UPDATE $schema$.dispatch d SET is_available = true FROM generate_series(1, cardinality(p_threads)) i
+        WHERE d.tenant = p_tenant AND d.thread = p_threads[i] AND d.epoch = p_epochs[i] AND d.status = 'queued'
+            AND d.due <= p_nows[i] AND NOT d.is_available;
+    IF EXISTS (SELECT FROM generate_series(1, cardinality(p_threads)) i JOIN $schema$.mailbox m
+        ON m.tenant = p_tenant AND m.thread = p_threads[i] WHERE p_nows[i] < m.turned)
+    THEN
+        UPDATE $schema$.dispatch d SET is_available = false FROM generate_series(1, cardinality(p_threads)) i
+            WHERE d.tenant = p_tenant AND d.thread = p_threads[i] AND d.epoch = p_epochs[i] AND d.status = 'queued'
+                AND d.due > p_nows[i] AND d.is_available;
     END IF;
-    IF p_now >= m.turned THEN
-        UPDATE $schema$.dispatch d SET is_available = true WHERE d.tenant = p_tenant AND d.thread = p_thread
-            AND d.epoch = m.epoch AND d.status = 'queued' AND d.due <= p_now AND NOT d.is_available;
-    ELSE
-        UPDATE $schema$.dispatch d SET is_available = false WHERE d.tenant = p_tenant AND d.thread = p_thread
-            AND d.epoch = m.epoch AND d.status = 'queued' AND d.due > p_now AND d.is_available;
-    END IF;
-    SELECT d.priority INTO v_first FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.thread = p_thread
-        AND d.epoch = m.epoch AND d.is_available ORDER BY d.priority, d.number LIMIT 1;
-    SELECT d.due INTO v_earliest FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.thread = p_thread
-        AND d.epoch = m.epoch AND d.status = 'queued' ORDER BY d.due LIMIT 1;
-    SELECT d.due INTO v_next FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.thread = p_thread
-        AND d.epoch = m.epoch AND d.status = 'queued' AND d.due > p_now ORDER BY d.due LIMIT 1;
-    IF m.lease_until IS NOT NULL THEN
-        v_first := NULL;
-    END IF;
-    UPDATE $schema$.mailbox SET turned = p_now, ready_priority = v_first,
-        ready_since = CASE WHEN v_first IS NULL THEN NULL ELSE greatest(v_earliest, m.free_since) END, due_at = v_next
-        WHERE tenant = p_tenant AND thread = p_thread;
 END $$;
 
--- Makes available what is due by now, of up to so many threads that nobody else works on.
+-- Where a thread stands once what is due is available: the rule is `mailbox::places` of core.
+CREATE FUNCTION $schema$.place(p_tenant text, p_thread text, p_epoch bigint, p_lease_until bigint, p_free_since bigint)
+    RETURNS TABLE (priority smallint, since bigint, due bigint) LANGUAGE sql STABLE AS $$
+    SELECT f.first, CASE WHEN f.first IS NOT NULL THEN greatest(f.earliest, p_free_since) END, f.next FROM (SELECT
+        CASE WHEN p_lease_until IS NULL THEN (SELECT d.priority FROM $schema$.dispatch d WHERE d.tenant = p_tenant
+            AND d.thread = p_thread AND d.epoch = p_epoch AND d.is_available ORDER BY d.priority, d.number LIMIT 1) END AS first,
+        (SELECT d.due FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.thread = p_thread
+            AND d.epoch = p_epoch AND d.is_available ORDER BY d.due LIMIT 1) AS earliest,
+        (SELECT d.due FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.thread = p_thread AND d.epoch = p_epoch
+            AND d.status = 'queued' AND NOT d.is_available ORDER BY d.due LIMIT 1) AS next
+        OFFSET 0) f
+$$;
+
+-- Puts threads where they stand now. Whoever calls it has them locked.
+CREATE FUNCTION $schema$.turn(p_tenant text, p_threads text[], p_now bigint) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    PERFORM $schema$.ripen(p_tenant, array_agg(m.thread), array_agg(m.epoch), array_agg(p_now))
+        FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.thread = ANY (p_threads);
+    UPDATE $schema$.mailbox m SET turned = p_now, (ready_priority, ready_since, due_at) = (
+            SELECT p.* FROM $schema$.place(p_tenant, m.thread, m.epoch, m.lease_until, m.free_since) p
+        ) WHERE m.tenant = p_tenant AND m.thread = ANY (p_threads);
+END $$;
+
+-- The same for up to so many threads of which something is due and that nobody else works on.
 CREATE FUNCTION $schema$.turn_all(p_tenant text, p_now bigint, p_limit integer) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_thread text;
+    v_threads text[] := ARRAY(SELECT m.thread FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.due_at <= p_now
+        ORDER BY m.due_at, m.thread LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED);
 BEGIN
-    FOR v_thread IN SELECT m.thread FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.due_at <= p_now
-        ORDER BY m.due_at, m.thread LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED
-    LOOP
-        PERFORM $schema$.turn(p_tenant, v_thread, p_now);
-    END LOOP;
+    IF cardinality(v_threads) > 0 THEN
+        PERFORM $schema$.turn(p_tenant, v_threads, p_now);
+    END IF;
 END $$;
 
 -- What a decision about the mailbox looks at. What belongs together is told together: a dispatch with its thread, a thread
@@ -1080,8 +1089,11 @@ BEGIN
     IF p_lock AND cardinality(v_threads) > 0 THEN
         PERFORM 1 FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.thread = ANY (v_threads)
             ORDER BY m.thread FOR NO KEY UPDATE;
-        PERFORM $schema$.turn(p_tenant, m.thread, v_now) FROM $schema$.mailbox m
-            WHERE m.tenant = p_tenant AND m.thread = ANY (v_threads) AND (m.due_at <= v_now OR m.turned > v_now);
+        v_chosen := ARRAY(SELECT m.thread FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.thread = ANY (v_threads)
+            AND (m.due_at <= v_now OR m.turned > v_now));
+        IF cardinality(v_chosen) > 0 THEN
+            PERFORM $schema$.turn(p_tenant, v_chosen, v_now);
+        END IF;
     END IF;
     IF cardinality(p_dispatches) > 0 THEN
         RETURN QUERY SELECT 'dispatch', NULL::bigint, d.id, NULL::bigint, d.id, d.body, d.state
@@ -1199,7 +1211,7 @@ DO $do$
 DECLARE
     v_function text;
 BEGIN
-    FOREACH v_function IN ARRAY ARRAY['look', 'write', 'look_outbox', 'look_mailbox', 'sweep_step'] LOOP
+    FOREACH v_function IN ARRAY ARRAY['look', 'write', 'look_outbox', 'look_mailbox', 'turn_all', 'sweep_step'] LOOP
         EXECUTE format('ALTER FUNCTION $schema$.%I SET plan_cache_mode = force_generic_plan SET enable_seqscan = off '
             'SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off', v_function);
     END LOOP;

@@ -424,7 +424,7 @@ async fn within<T>(
         Ok(Err(error)) => Err(Failed {
             is_transient: error::is_transient(&error),
             is_taken: error::violated(&error).is_some(),
-            is_broken: error.as_database_error().is_none(),
+            is_broken: error::ends_connection(&error),
             error: error::sql(error, effect),
         }),
         Err(_) => Err(Failed { is_broken: true, ..Failed::from(error::late(effect)) }),

@@ -1,6 +1,9 @@
 //! Maps what the driver and the server say to the errors of the contracts.
 
-use sqlx::Error as SqlError;
+use sqlx::{
+    Error as SqlError,
+    postgres::{PgDatabaseError, PgSeverity},
+};
 use store_core::{Detail, Error};
 
 /// What a failed statement can have done.
@@ -20,6 +23,12 @@ pub(crate) fn is_transient(error: &SqlError) -> bool {
 /// The name of the constraint that refused a row.
 pub(crate) fn violated(error: &SqlError) -> Option<&str> {
     error.as_database_error().filter(|error| error.is_unique_violation())?.constraint()
+}
+
+/// Whether nothing more comes over the connection: what was said, if anything, was said by a server that ends it.
+pub(crate) fn ends_connection(error: &SqlError) -> bool {
+    let said = error.as_database_error().and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
+    said.is_none_or(|said| matches!(said.severity(), PgSeverity::Panic | PgSeverity::Fatal))
 }
 
 /// The error of a statement; the driver's error is kept as its source.
@@ -50,10 +59,11 @@ pub(crate) fn connecting(error: SqlError) -> Error {
     }
 }
 
-/// What the server said. A statement that it refused did nothing.
+/// What the server said. A statement that it refused did nothing, but for one in the middle of which the server ended.
 fn refused(error: SqlError, effect: Effect) -> Error {
     let code = code(&error).unwrap_or_default();
     let detail = match code.as_str() {
+        _ if effect == Effect::Perhaps && ends_connection(&error) => Detail::CommitUnknown { key: None },
         "53100" => Detail::StorageFull,
         "53300" => unavailable("the server has no connection left"),
         "42P01" | "3F000" | "42883" | "42703" => Detail::SchemaMismatch {
@@ -66,8 +76,6 @@ fn refused(error: SqlError, effect: Effect) -> Error {
         "25006" => unavailable("the server is a standby, or read-only"),
         "40001" | "40P01" => unavailable("others wrote at the same time, again and again"),
         "57014" => unavailable("the server took too long"),
-        // It goes down: whether it committed before is not said.
-        _ if code.starts_with("57P") && effect == Effect::Perhaps => Detail::CommitUnknown { key: None },
         _ if code.starts_with("57P") => unavailable("the server goes down, or comes up"),
         "XX001" | "XX002" => Detail::Corrupt { location: "the server found damaged data".to_owned() },
         _ => unavailable(&format!("the server refuses with the code {code}")),

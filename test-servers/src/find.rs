@@ -83,8 +83,9 @@ pub(crate) fn pgbouncer() -> Result<Program> {
     if !program.file.is_file() {
         println!("pgbouncer is not installed: fetching it to {}", target.display());
         fs::create_dir_all(&target)?;
-        let fetching = "apt-get download pgbouncer libc-ares2 libevent-2.1-7 && \
-            for package in *.deb; do dpkg --extract \"$package\" .; done";
+        // A machine that is new has no lists of packages.
+        let fetching = "download() { apt-get download pgbouncer libc-ares2 libevent-2.1-7; }; \
+            download || { apt-get update; download; }; for package in *.deb; do dpkg --extract \"$package\" .; done";
         let status = Command::new("sh")
             .args(["-e", "-c", fetching])
             .current_dir(&target)

@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stdout, reason = "whoever waits for a server to be fetched is told")]
 
+mod disk;
 mod find;
 mod pgbouncer;
 mod postgres;
@@ -9,6 +10,7 @@ mod postgres;
 use std::path::{Path, PathBuf};
 
 pub use self::{
+    disk::Disk,
     pgbouncer::{POOLER_URL, PgBouncer},
     postgres::{Postgres, URL},
 };

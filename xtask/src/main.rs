@@ -1,4 +1,5 @@
-//! Tasks of people who change agentstore: `cargo xtask test` checks everything, `cargo xtask tidy` the habits.
+//! Tasks of people who change agentstore: `cargo xtask test` checks everything, `faults` tests faults in full length,
+//! `tidy` checks the habits.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
@@ -21,6 +22,7 @@ Usage: cargo xtask TASK
 
 Tasks:
   test     everything that must hold: format, lints, tests on real servers, doc tests, tidy
+  faults   faults, crashes and histories in full length, with what they found
   servers  starts PostgreSQL for tests and says where it is, until Ctrl-C
   tidy     what no compiler checks: sizes, layout, every promise with its case
 ";
@@ -39,6 +41,7 @@ fn run() -> Result<()> {
     let mut parser = Parser::from_env();
     match parser.next()? {
         Some(Arg::Value(task)) if task == "test" => test::run(&root()),
+        Some(Arg::Value(task)) if task == "faults" => test::faults(&root()),
         Some(Arg::Value(task)) if task == "servers" => servers::run(),
         Some(Arg::Value(task)) if task == "tidy" => tidy::run(&root()),
         Some(Arg::Long("help") | Arg::Short('h')) | None => {

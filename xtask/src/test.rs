@@ -1,4 +1,5 @@
-//! `cargo xtask test`: everything that must hold, step by step, stopping at the first that does not.
+//! `cargo xtask test`: everything that must hold, step by step, stopping at the first that does not. `cargo xtask faults`:
+//! the faults and histories in full length.
 
 use std::{
     env,
@@ -24,8 +25,35 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The tests, with a PostgreSQL and a pooler of their own unless the environment names some.
+/// Makes the tests of faults and histories longer.
+const FULL: &str = "AGENTSTORE_FULL_FAULTS";
+
+/// Where faults, crashes and histories are tested.
+const FAULTS: [&str; 7] =
+    ["faults::", "histories::", "crashes::", "full_disk::", "processes::", "bit_flips::", "relaxed::"];
+
+/// Runs what goes wrong in full length, one test after the other, and shows what each found.
+pub(crate) fn faults(root: &Path) -> Result<()> {
+    let run =
+        ["test", "--release", "--workspace", "--tests", "--no-fail-fast", "--", "--nocapture", "--test-threads=1"];
+    with_servers(|urls| {
+        cargo_with(root, "faults", &[&run[..], &FAULTS].concat(), urls.chain([(FULL, "1".to_owned())]))
+    })?;
+    println!("\n== all faults passed");
+    Ok(())
+}
+
 fn tests(root: &Path) -> Result<()> {
+    let run = if has_nextest(root) {
+        ["nextest", "run", "--workspace", "--no-fail-fast", "--status-level", "slow"].as_slice()
+    } else {
+        ["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast", "--quiet"].as_slice()
+    };
+    with_servers(|urls| cargo_with(root, "tests", run, urls))
+}
+
+/// Runs tests with a PostgreSQL and a pooler of their own, unless the environment names some.
+fn with_servers(run: impl FnOnce(&mut dyn Iterator<Item = (&'static str, String)>) -> Result<()>) -> Result<()> {
     let named = [URL, POOLER_URL].map(|name| env::var_os(name).is_some());
     if named[0] != named[1] {
         bail!("of {URL} and {POOLER_URL} only one is set: they are to lead to one server");
@@ -34,12 +62,7 @@ fn tests(root: &Path) -> Result<()> {
     let pooler = server.as_ref().map(PgBouncer::start).transpose()?;
     let urls = server.as_ref().zip(pooler.as_ref());
     let urls = urls.map(|(server, pooler)| [(URL, server.url()), (POOLER_URL, pooler.url().to_owned())]);
-    let run = if has_nextest(root) {
-        ["nextest", "run", "--workspace", "--no-fail-fast", "--status-level", "slow"].as_slice()
-    } else {
-        ["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast", "--quiet"].as_slice()
-    };
-    let passed = cargo_with(root, "tests", run, urls.into_iter().flatten());
+    let passed = run(&mut urls.into_iter().flatten());
     drop(pooler);
     server.map_or(Ok(()), Postgres::stop).and(passed)
 }

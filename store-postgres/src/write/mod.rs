@@ -13,7 +13,7 @@ use store_core::{
     commit::{KeyRecord, Plan, Planned},
     event::{EventPlan, ScopeState},
     log::{MarkSource, Marks, Nodes, given_name},
-    mailbox::{MailboxPlan, MailboxView},
+    mailbox::{MailboxPlan, MailboxView, in_queue},
     outbox::{self, OrderGroup, StoredOutboxRow},
     pending::{QueuePlan, QueueWrite},
     thread::{IdRecord, StoredThread},
@@ -162,6 +162,19 @@ impl Batch {
 
     /// Changes of the mailbox.
     pub(crate) fn mailbox(&mut self, changes: MailboxChanges) {
+        for (id, dispatch) in changes.dispatches {
+            match dispatch {
+                Some((is_new, stored)) => {
+                    let mailbox = changes.threads.get(&stored.body.thread).map(|(_, mailbox)| mailbox);
+                    let is_available = mailbox.zip(in_queue(&stored)).is_some_and(|(mailbox, at)| {
+                        // What is put back for an old epoch is never available.
+                        at.epoch == mailbox.epoch && at.due <= mailbox.last_time
+                    });
+                    self.dispatches.push(DispatchRow::of(is_new, is_available, &stored));
+                }
+                None => self.dispatches_gone.push(id.to_string()),
+            }
+        }
         for (thread, (before, stored)) in changes.threads {
             self.mailboxes.push(MailboxRow {
                 thread: thread.to_string(),
@@ -174,12 +187,6 @@ impl Batch {
                 at: stored.last_time.as_millis(),
                 record: stored.encode(),
             });
-        }
-        for (id, dispatch) in changes.dispatches {
-            match dispatch {
-                Some((is_new, stored)) => self.dispatches.push(DispatchRow::of(is_new, &stored)),
-                None => self.dispatches_gone.push(id.to_string()),
-            }
         }
         for ((thread, epoch), stored) in changes.interrupts {
             self.interrupts.push(InterruptRow {

@@ -114,6 +114,7 @@ pub(super) struct DispatchRow {
     pub(super) priority: u8,
     pub(super) number: u64,
     pub(super) due: u64,
+    pub(super) is_available: bool,
     pub(super) created: u64,
     pub(super) finished: Option<u64>,
     pub(super) dedupe: Option<String>,
@@ -133,7 +134,7 @@ pub(super) struct InterruptRow {
 }
 
 impl DispatchRow {
-    pub(super) fn of(is_new: bool, stored: &StoredDispatch) -> Self {
+    pub(super) fn of(is_new: bool, is_available: bool, stored: &StoredDispatch) -> Self {
         let (body, state) = (&*stored.body, &stored.state);
         Self {
             id: body.id.to_string(),
@@ -143,6 +144,7 @@ impl DispatchRow {
             priority: body.priority,
             number: body.number,
             due: state.available_at.max(body.created_at).as_millis(),
+            is_available,
             created: body.created_at.as_millis(),
             finished: state.finished_at.map(Timestamp::as_millis),
             dedupe: body.dedupe_key.as_ref().map(ToString::to_string),

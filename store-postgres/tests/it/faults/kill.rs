@@ -14,11 +14,11 @@ use tokio::time::{Instant, sleep};
 
 use super::given::{commits, count, stores, thread, was_denied, whole};
 
-const WRITERS: usize = 16;
+pub(super) const WRITERS: usize = 16;
 
 /// Commits one after the other; what has no answer is asked for again with its key. Ends after a kill, with the number
 /// of the last commit.
-async fn write(commits: Arc<dyn CommitCoordinator>, id: ThreadId, mut number: u64) -> u64 {
+pub(super) async fn write(commits: Arc<dyn CommitCoordinator>, id: ThreadId, mut number: u64) -> u64 {
     loop {
         number += 1;
         if commits.commit(whole(&id, number)).await.is_err() {
@@ -65,7 +65,7 @@ async fn what_was_acknowledged_survives_kills() {
 }
 
 /// Everything that commits brought is there once, up to the last one.
-async fn check(store: &PostgresStore, numbers: &[u64]) {
+pub(super) async fn check(store: &PostgresStore, numbers: &[u64]) {
     let found = store.verify(&Silent).await.unwrap();
     assert_eq!(found.findings, []);
     let stores = stores(store);

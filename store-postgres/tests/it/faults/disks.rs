@@ -1,0 +1,137 @@
+//! P2 and P8: the power goes under load, and the disk is full. What was acknowledged is there, nothing is half there
+//! (PR-9, CM-1, PO-6, PO-7). Only root can mount the disks of these tests: they say if they are not run.
+
+use std::{io::Write as _, time::Duration};
+
+use conformance_tests::Random;
+use store_core::{Commit, ErrorKind, Message, NewEntry, Store};
+use store_postgres::{PostgresConfig, PostgresStore};
+use test_servers::{Disk, Postgres};
+use tokio::time::sleep;
+
+use super::{
+    given::{commits, count, saying, stores, thread, whole},
+    kill::{WRITERS, check, write},
+};
+
+/// A disk with a server on it; nothing, said past any capture, where none can be mounted.
+fn disk(name: &str, mib: u64, settings: &[&str]) -> Option<(Postgres, Disk)> {
+    match Disk::new(name, mib) {
+        Ok(disk) => {
+            let server = Postgres::start_in(disk.folder().join("server"), settings).unwrap();
+            disk.sync().unwrap();
+            Some((server, disk))
+        }
+        Err(error) => {
+            let line = format!("not run: a test on a disk of its own, as none can be mounted: {error:#}\n");
+            std::io::stderr().write_all(line.as_bytes()).unwrap();
+            None
+        }
+    }
+}
+
+fn cut_power(server: &mut Postgres, disk: &Disk) {
+    disk.cut_power().unwrap();
+    server.kill().unwrap();
+    disk.power_on().unwrap();
+    server.restart().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_acknowledged_survives_power_cuts() {
+    let cycles = count(20, 3);
+    let Some((mut server, disk)) = disk("power", 2_048, &[]) else { return };
+    let store = PostgresStore::open(PostgresConfig::new(&server.url()).unwrap()).await.unwrap();
+    let (mut random, mut numbers) = (Random::new(11), [0; WRITERS]);
+    for _ in 0..cycles {
+        let begin = |(writer, number): (usize, u64)| {
+            tokio::spawn(write(commits(&store), thread(format!("t-{writer}")), number))
+        };
+        let writing: Vec<_> = numbers.into_iter().enumerate().map(begin).collect();
+        sleep(Duration::from_millis(50 + random.below(250) as u64)).await;
+        cut_power(&mut server, &disk);
+        for (number, writer) in numbers.iter_mut().zip(writing) {
+            *number = writer.await.unwrap();
+        }
+        check(&store, &numbers).await;
+    }
+    let all: u64 = numbers.iter().sum();
+    println!("{cycles} power cuts, {all} commits: nothing lost, nothing half there");
+    assert!(all > 100);
+    store.close().await.unwrap();
+    drop(store);
+    server.stop().unwrap();
+}
+
+/// The control: a server that acknowledges before it writes loses what it acknowledged. A store refuses it unasked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_acknowledges_too_early_loses_commits() {
+    let Some((mut server, disk)) = disk("control", 2_048, &["synchronous_commit=off", "wal_writer_delay=10s"]) else {
+        return;
+    };
+    let mut config = PostgresConfig::new(&server.url()).unwrap();
+    assert!(PostgresStore::open(config.clone()).await.is_err());
+    config.allow_unsafe = true;
+    let store = PostgresStore::open(config).await.unwrap();
+    disk.sync().unwrap();
+    let mut acknowledged = 0;
+    for number in 1..50 {
+        acknowledged = commits(&store).commit(whole(&thread("t"), number)).await.unwrap().version.number();
+    }
+    cut_power(&mut server, &disk);
+    let found = loop {
+        if let Ok(found) = stores(&store).threads.unwrap().load_thread(&thread("t")).await {
+            break found.map_or(0, |thread| thread.version.number());
+        }
+        sleep(Duration::from_millis(5)).await;
+    };
+    println!("{found} of {acknowledged} acknowledged commits are left");
+    assert!(found < acknowledged);
+    store.close().await.unwrap();
+    drop(store);
+    server.stop().unwrap();
+}
+
+/// Half a megabyte that cannot be made smaller.
+fn long(number: u64) -> Commit {
+    let mut random = Random::new(number);
+    let text: String = (0..62_500).map(|_| format!("{:08x}", random.below(1 << 32))).collect();
+    saying(&thread("t"), &number.to_string()).entry(NewEntry::new(Message::user(text)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_takes_nothing() {
+    let Some((mut server, disk)) = disk("full", 300, &[]) else { return };
+    let store = PostgresStore::open(PostgresConfig::new(&server.url()).unwrap()).await.unwrap();
+    let mut number = 0;
+    for round in 0..2 {
+        let filler = disk.fill(30).unwrap();
+        // Without space for its log the server ends.
+        let refused = loop {
+            number += 1;
+            if let Err(error) = commits(&store).commit(long(number)).await {
+                break error;
+            }
+            assert!(number < 200, "the disk is never full");
+        };
+        let kinds = [ErrorKind::StorageFull, ErrorKind::CommitUnknown, ErrorKind::Unavailable];
+        assert!(kinds.contains(&refused.kind()), "{refused:?}");
+        std::fs::remove_file(filler).unwrap();
+        server.kill().unwrap();
+        server.restart().unwrap();
+        // The same again, with its key: once it is there, whatever became of it before.
+        let mut tries = 0;
+        while let Err(error) = commits(&store).commit(long(number)).await {
+            tries += 1;
+            assert!(tries < 500, "{round}: {error:?}");
+            sleep(Duration::from_millis(10)).await;
+        }
+        let found = stores(&store).threads.unwrap().load_thread(&thread("t")).await.unwrap().unwrap();
+        // Each brings two entries.
+        assert_eq!(found.version.number(), 2 * number);
+    }
+    println!("a disk that was full twice, {number} commits: nothing lost");
+    store.close().await.unwrap();
+    drop(store);
+    server.stop().unwrap();
+}
