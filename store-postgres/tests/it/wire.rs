@@ -1,7 +1,7 @@
 //! What goes over the wire, to whom, and what it leaves in the database.
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
-use store_core::{ErrorKind, Expect, Limits, NewDispatch, Store};
+use store_core::{ErrorKind, Expect, Limits, Message, NewDispatch, NewEntry, Store, ThreadId};
 use store_postgres::{PostgresConfig, PostgresStore};
 
 use crate::{
@@ -41,6 +41,55 @@ async fn a_commit_is_one_round_trip() {
         version = here.commit(saying(&id, &format!("here-{number}"))).await.unwrap().version;
     }
     assert_eq!((usual(commits), usual(conflicts)), (1, 1));
+}
+
+/// PO-4: commits of several threads that come at once share statements, and each gets its own answer: those that
+/// others came before are decided again, one that is refused keeps no other from being written.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_at_once_goes_together() {
+    const THREADS: usize = 32;
+    const ROUNDS: usize = 10;
+    let place = Place::new(Limits::default()).await.unwrap();
+    let proxy = Proxy::start(socket()).await;
+    let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(place.0.config().schema()).unwrap();
+    (config.connections, config.stands_still) = (4, true);
+    let (store, other) = (PostgresStore::open(config).await.unwrap(), place.0.open().await.unwrap());
+    let (here, there) = (commits(&store), commits(&other));
+    let ids: Vec<_> = (0..THREADS).map(|at| thread(format!("t-{at}"))).collect();
+    for id in &ids {
+        let _known = here.commit(whole(id, 1)).await.unwrap();
+    }
+    let mut fewest = usize::MAX;
+    for round in 0..ROUNDS {
+        // What is known here of the first thread is old, and the second gets an id that it has already.
+        let _elsewhere = there.commit(saying(&ids[0], &format!("elsewhere-{round}"))).await.unwrap();
+        quiet(&proxy).await;
+        let commit = |(at, id): (usize, &ThreadId)| {
+            let twice = NewEntry::new(Message::user("twice")).with_id("twice".parse().unwrap());
+            let number = 2 + u64::try_from(round).unwrap();
+            let commit = if at == 1 { saying(id, &number.to_string()).entry(twice) } else { whole(id, number) };
+            let here = std::sync::Arc::clone(&here);
+            tokio::spawn(async move { here.commit(commit).await })
+        };
+        let running: Vec<_> = ids.iter().enumerate().map(commit).collect();
+        for (at, answer) in running.into_iter().enumerate() {
+            let answer = answer.await.unwrap();
+            assert_eq!(answer.is_err(), at == 1 && round > 0, "{round}, {at}: {answer:?}");
+        }
+        fewest = fewest.min(proxy.round_trips());
+    }
+    assert!(fewest < THREADS, "{fewest} round trips for {THREADS} commits");
+    let threads = stores(&store).threads.unwrap();
+    for (at, id) in ids.iter().enumerate() {
+        let found = threads.load_thread(id).await.unwrap().unwrap().version.number();
+        // In the first round the second thread got two entries.
+        let expected = match at {
+            0 => 1 + 2 * ROUNDS,
+            1 => 3,
+            _ => 1 + ROUNDS,
+        };
+        assert_eq!(found, u64::try_from(expected).unwrap(), "{id}");
+    }
 }
 
 /// What is sent behind commits is sent.
