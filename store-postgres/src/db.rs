@@ -41,6 +41,7 @@ pub(crate) struct Db {
     pool: Pool<Connector>,
     pub(crate) sql: Sql,
     deadline: Duration,
+    patience: Duration,
     time: Mutex<Heard>,
     stands_still: bool,
     /// A transaction pooler stands between: what belongs together is in one transaction, nothing is prepared (PO-10).
@@ -125,6 +126,7 @@ impl Db {
             pool,
             sql: Sql::new(&config.schema),
             deadline: config.deadline,
+            patience: config.acquire,
             time,
             stands_still: config.stands_still,
             is_pooled: config.pooler == Pooler::Transaction,
@@ -179,8 +181,11 @@ impl Db {
         self.pool.close();
     }
 
-    async fn acquire(&self) -> Result<Object<Connector>> {
-        self.pool.get().await.map_err(|error| match error {
+    /// A connection, for who has waited so long already.
+    async fn acquire(&self, waited: Duration) -> Result<Object<Connector>> {
+        let wait = Some(self.patience.saturating_sub(waited));
+        let timeouts = Timeouts { wait, ..self.pool.timeouts() };
+        self.pool.timeout_get(&timeouts).await.map_err(|error| match error {
             PoolError::Timeout(_) => Error::unavailable("no connection became free in time"),
             PoolError::Backend(error) => error,
             PoolError::Closed => Error::closed(),
@@ -190,22 +195,22 @@ impl Db {
 
     /// One that is taken anew for each statement.
     pub(crate) const fn any(&self) -> Connection<'_> {
-        Connection { db: self, on: On::Any }
+        Connection { db: self, on: On::Any, waited: Duration::ZERO }
     }
 
     /// That of a caller, in a transaction of theirs.
     pub(crate) const fn of_caller<'a>(&'a self, connection: &'a mut PgConnection) -> Connection<'a> {
-        Connection { db: self, on: On::Caller(connection) }
+        Connection { db: self, on: On::Caller(connection), waited: Duration::ZERO }
     }
 
     /// One that everything runs on, in a transaction as of one moment.
     pub(crate) async fn snapshot(&self) -> Result<Connection<'_>> {
-        self.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await
+        self.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", Duration::ZERO).await
     }
 
     /// One that everything runs on, in a transaction.
     pub(crate) async fn transaction(&self) -> Result<Connection<'_>> {
-        self.begin("BEGIN").await
+        self.begin("BEGIN", Duration::ZERO).await
     }
 
     /// The same while nobody else of the tenant has one like it.
@@ -225,8 +230,9 @@ impl Db {
         text: Arc<str>,
         with: impl FnOnce() -> Result<PgArguments>,
         effect: Effect,
+        waited: Duration,
     ) -> Result<Vec<PgRow>, Failed> {
-        let mut connection = self.transaction().await?;
+        let mut connection = self.begin("BEGIN", waited).await?;
         let answered = match connection.held() {
             Some(held) => within(self.deadline, self.statement(text, with()?).fetch_all(held), Effect::None).await,
             None => Ok(Vec::new()),
@@ -237,8 +243,8 @@ impl Db {
         Ok(rows)
     }
 
-    async fn begin(&self, sql: &'static str) -> Result<Connection<'_>> {
-        let mut connection = Connection { db: self, on: On::Own(self.acquire().await?) };
+    async fn begin(&self, sql: &'static str, waited: Duration) -> Result<Connection<'_>> {
+        let mut connection = Connection { db: self, on: On::Own(self.acquire(waited).await?), waited };
         connection.control(sql, Effect::None).await?;
         Ok(connection)
     }
@@ -249,6 +255,8 @@ impl Db {
 pub(crate) struct Connection<'a> {
     db: &'a Db,
     on: On<'a>,
+    /// How long the call waited before it could ask for a connection.
+    waited: Duration,
 }
 
 #[derive(Debug)]
@@ -264,6 +272,16 @@ enum On<'a> {
 impl Connection<'_> {
     pub(crate) fn heard(&self, clock: Duration) {
         self.db.heard(clock);
+    }
+
+    /// How long a call waits until it can ask the server.
+    pub(crate) const fn patience(&self) -> Duration {
+        self.db.patience
+    }
+
+    /// The call waited so long already.
+    pub(crate) const fn has_waited(&mut self, waited: Duration) {
+        self.waited = waited;
     }
 
     /// Runs a statement that only reads.
@@ -316,9 +334,9 @@ impl Connection<'_> {
             return within(deadline, db.statement(text, with()?).fetch_all(held), effect).await;
         }
         if db.is_pooled {
-            return Box::pin(db.by_itself(text, with, effect)).await;
+            return Box::pin(db.by_itself(text, with, effect, self.waited)).await;
         }
-        let mut connection = db.acquire().await?;
+        let mut connection = db.acquire(self.waited).await?;
         let answered = within(deadline, db.statement(text, with()?).fetch_all(&mut *connection), effect).await;
         if answered.as_ref().is_err_and(|failed| failed.is_broken) {
             drop(Object::take(connection));
@@ -398,10 +416,17 @@ pub(crate) struct Failed {
     pub(crate) is_transient: bool,
     /// A unique key was there already.
     pub(crate) is_taken: bool,
+    /// Whether the server was asked at all.
+    pub(crate) was_asked: bool,
     is_broken: bool,
 }
 
 impl Failed {
+    /// The answer to a statement that did what it should is none that can be used.
+    pub(crate) fn after_answer(error: Error) -> Self {
+        Self { was_asked: true, ..error.into() }
+    }
+
     /// Whether nobody knows if the statement took effect.
     pub(crate) fn is_unknown(&self) -> bool {
         self.error.outcome() == Outcome::Unknown
@@ -410,7 +435,7 @@ impl Failed {
 
 impl From<Error> for Failed {
     fn from(error: Error) -> Self {
-        Self { error, is_transient: false, is_taken: false, is_broken: false }
+        Self { error, is_transient: false, is_taken: false, was_asked: false, is_broken: false }
     }
 }
 
@@ -424,10 +449,11 @@ async fn within<T>(
         Ok(Err(error)) => Err(Failed {
             is_transient: error::is_transient(&error),
             is_taken: error::violated(&error).is_some(),
+            was_asked: true,
             is_broken: error::ends_connection(&error),
             error: error::sql(error, effect),
         }),
-        Err(_) => Err(Failed { is_broken: true, ..Failed::from(error::late(effect)) }),
+        Err(_) => Err(Failed { was_asked: true, is_broken: true, ..Failed::from(error::late(effect)) }),
     }
 }
 

@@ -426,7 +426,7 @@ async fn write(
         Ok(arguments)
     };
     let rows = connection.write_at(|sql| &sql.write, sent).await?;
-    written(connection, batches, &rows).map_err(Failed::from)
+    written(connection, batches, &rows).map_err(Failed::after_answer)
 }
 
 fn written(connection: &Connection<'_>, batches: &[&Batch], rows: &[PgRow]) -> Result<Written> {

@@ -1,10 +1,15 @@
 //! Writes to several threads in one statement: what comes while others are on their way goes together, as soon as one
 //! of them has its answer. Each gets its own answer, and none is told of what became of another.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+#![expect(clippy::disallowed_methods, reason = "how long a call waited")]
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
 
 use store_core::{Error, TenantId};
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::timeout};
 
 use super::{Batch, Written, write};
 use crate::db::{Connection, Failed, Moment};
@@ -40,6 +45,8 @@ enum Turn {
     Done(i64, Option<i64>),
     /// Nobody knows whether it is written.
     Unknown,
+    /// It is not written, as no connection became free in time.
+    Unasked,
     /// It is not written, and goes by itself.
     Alone,
 }
@@ -57,10 +64,16 @@ impl Together {
         batch: &Arc<Batch>,
         moment: Moment,
     ) -> Result<Written, Failed> {
-        let turn = match self.wait(batch, moment) {
+        let began = Instant::now();
+        let turn = match self.stand_in_line(batch, moment) {
             None => Turn::Lead(Vec::new()),
-            Some(turn) => turn.await.unwrap_or(Turn::Unknown),
+            Some(mut turn) => match timeout(connection.patience(), &mut turn).await {
+                Err(_) if self.leave(batch) => Turn::Unasked,
+                Err(_) => turn.await.unwrap_or(Turn::Unknown),
+                Ok(turn) => turn.unwrap_or(Turn::Unknown),
+            },
         };
+        connection.has_waited(began.elapsed());
         match turn {
             Turn::Lead(others) => {
                 let _next = Next(self);
@@ -68,12 +81,13 @@ impl Together {
             }
             Turn::Done(stamp, log) => Ok(Written::Done(vec![(stamp, log)])),
             Turn::Unknown => Err(Error::commit_unknown(None).into()),
+            Turn::Unasked => Err(Error::unavailable("no connection became free in time").into()),
             Turn::Alone => write(connection, &[batch], tenant, moment).await,
         }
     }
 
-    /// Stands in line, if there is one.
-    fn wait(&self, batch: &Arc<Batch>, moment: Moment) -> Option<oneshot::Receiver<Turn>> {
+    /// Waits for its turn, unless it can go at once.
+    fn stand_in_line(&self, batch: &Arc<Batch>, moment: Moment) -> Option<oneshot::Receiver<Turn>> {
         let mut state = self.state();
         if state.on_their_way < ON_THEIR_WAY {
             state.on_their_way += 1;
@@ -82,6 +96,14 @@ impl Together {
         let (turn, answer) = oneshot::channel();
         state.waiting.push(Waiting { batch: Arc::clone(batch), moment, turn });
         Some(answer)
+    }
+
+    /// Waits no longer. Whether it waited until now, and nobody has taken it along.
+    fn leave(&self, batch: &Arc<Batch>) -> bool {
+        let mut state = self.state();
+        let before = state.waiting.len();
+        state.waiting.retain(|waiting| !Arc::ptr_eq(&waiting.batch, batch));
+        state.waiting.len() < before
     }
 }
 
@@ -142,6 +164,10 @@ async fn lead(
         }
         Err(failed) if failed.is_unknown() => {
             others.into_iter().for_each(|other| _ = other.turn.send(Turn::Unknown));
+            Err(failed)
+        }
+        Err(failed) if !failed.was_asked => {
+            others.into_iter().for_each(|other| _ = other.turn.send(Turn::Unasked));
             Err(failed)
         }
         _ => {

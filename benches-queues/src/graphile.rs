@@ -1,0 +1,90 @@
+//! graphile_worker with what its documentation names for throughput: a local queue, and completions in batches.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use graphile_worker::{
+    IntoTaskHandlerResult, JobSpec, LocalQueueConfig, RawJobSpec, TaskHandler, WorkerContext, WorkerOptions,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{BATCH, Done, Task, WORKERS, wait};
+
+#[derive(Debug, Clone)]
+struct Count(Arc<AtomicUsize>);
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Job {
+    number: usize,
+    text: String,
+}
+
+impl TaskHandler for Job {
+    const IDENTIFIER: &'static str = "job";
+
+    async fn run(self, context: WorkerContext) -> impl IntoTaskHandlerResult {
+        if let Some(count) = context.get_ext::<Count>() {
+            count.0.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok::<(), String>(())
+    }
+}
+
+pub(crate) async fn run(task: &Task) -> Result<Done> {
+    let count = Count(Arc::default());
+    let worker = WorkerOptions::default()
+        .schema(&format!("bench_graphile_{}", task.name))
+        .concurrency(2 * WORKERS)
+        .poll_interval(Duration::from_millis(500))
+        .complete_job_batch_delay(Duration::from_millis(5))
+        .fail_job_batch_delay(Duration::from_millis(5))
+        .local_queue(LocalQueueConfig::default().with_size(BATCH))
+        .database_url(&task.url)
+        .max_pg_conn(20)
+        .add_extension(count.clone())
+        .define_job::<Job>()
+        .init()
+        .await?;
+    let worker = Arc::new(worker);
+    let start = Instant::now();
+    let mut running = Vec::new();
+    for number in 0..WORKERS {
+        let (utils, task) = (worker.create_utils(), task.clone());
+        running.push(tokio::spawn(async move {
+            for first in (number * BATCH..task.jobs).step_by(WORKERS * BATCH) {
+                let jobs: Vec<_> = (first..task.jobs.min(first + BATCH))
+                    .map(|number| RawJobSpec {
+                        identifier: Job::IDENTIFIER.to_owned(),
+                        payload: Task::payload(number),
+                        spec: JobSpec {
+                            queue_name: task.threads.map(|_| task.thread(number)),
+                            ..JobSpec::default()
+                        },
+                    })
+                    .collect();
+                utils.add_raw_jobs(&jobs).await?;
+            }
+            anyhow::Ok(())
+        }));
+    }
+    for enqueuing in running {
+        enqueuing.await??;
+    }
+    let enqueued = start.elapsed();
+    let start = Instant::now();
+    let working = tokio::spawn({
+        let worker = Arc::clone(&worker);
+        async move { worker.run().await }
+    });
+    wait(|| count.0.load(Ordering::Relaxed), task.jobs).await?;
+    let worked = start.elapsed();
+    worker.request_shutdown();
+    working.await??;
+    Ok(Done { enqueued, worked })
+}

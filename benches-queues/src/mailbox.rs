@@ -1,0 +1,75 @@
+//! The mailbox: each job is a dispatch, of a thread of its own if it is of no order.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use store_core::{
+    ClaimRequest, Json, MailboxStore, NewDispatch, RunId, Settlement, Store, TenantId, ThreadId, WorkerId,
+};
+use store_postgres::{PostgresConfig, PostgresStore};
+
+use crate::{BATCH, Done, Task, WORKERS, wait};
+
+pub(crate) async fn run(task: &Task) -> Result<Done> {
+    let store = PostgresStore::open(PostgresConfig::new(&task.url)?.with_schema("bench_mailbox")?).await?;
+    let mailbox = store.tenant(&TenantId::new(&task.name)?)?.mailbox.context("the store has no mailbox")?;
+    let start = Instant::now();
+    let mut running = Vec::new();
+    for worker in 0..WORKERS {
+        running.push(tokio::spawn(enqueue(Arc::clone(&mailbox), task.clone(), worker)));
+    }
+    for worker in running.drain(..) {
+        worker.await??;
+    }
+    let enqueued = start.elapsed();
+    let (start, done) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
+    for worker in 0..WORKERS {
+        running.push(tokio::spawn(work(Arc::clone(&mailbox), task.jobs, worker, Arc::clone(&done))));
+    }
+    wait(|| done.load(Ordering::Relaxed), task.jobs).await?;
+    let worked = start.elapsed();
+    for worker in running {
+        worker.await??;
+    }
+    store.close().await?;
+    Ok(Done { enqueued, worked })
+}
+
+async fn enqueue(mailbox: Arc<dyn MailboxStore>, task: Task, worker: usize) -> Result<()> {
+    let run = RunId::new("bench")?;
+    for first in (worker * BATCH..task.jobs).step_by(WORKERS * BATCH) {
+        let new = |number: usize| -> Result<NewDispatch> {
+            let payload = Json::parse(&Task::payload(number).to_string())?;
+            Ok(NewDispatch::new(ThreadId::new(task.thread(number))?, run.clone()).with_payload(payload))
+        };
+        let dispatches = (first..task.jobs.min(first + BATCH)).map(new).collect::<Result<_>>()?;
+        for answer in mailbox.enqueue(dispatches).await? {
+            answer?;
+        }
+    }
+    Ok(())
+}
+
+async fn work(mailbox: Arc<dyn MailboxStore>, jobs: usize, worker: usize, done: Arc<AtomicUsize>) -> Result<()> {
+    let name = WorkerId::new(format!("worker-{worker}"))?;
+    while done.load(Ordering::Relaxed) < jobs {
+        let request = ClaimRequest::new(name.clone(), Duration::from_secs(60)).up_to(u32::try_from(BATCH)?);
+        let claims = mailbox.claim(request).await?;
+        if claims.claimed.is_empty() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            continue;
+        }
+        let ends = claims.claimed.iter().map(|held| (held.claim(), Settlement::Ack { result: None })).collect();
+        for answer in mailbox.settle(ends).await? {
+            answer?;
+            done.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! The mailbox on PostgreSQL beside two other queues in Rust, on one server, in one run: jobs that are enqueued in
+//! batches, and then done by eight workers. Each queue is configured for throughput as its authors advise.
+//!
+//! "free" jobs are of no order; "ordered" ones are of some threads, and those of one thread go one after the other.
+
+mod apalis_queue;
+mod graphile;
+mod mailbox;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use lexopt::{Arg, Parser, ValueExt};
+use serde_json::json;
+
+const HELP: &str = "\
+Jobs per second of three queues on one PostgreSQL: enqueued in batches, then done by eight workers.
+
+Usage: cargo run --release -- [OPTIONS]
+
+Options:
+  --url URL      the server [default: AGENTSTORE_TEST_POSTGRES_URL]
+  --jobs N       how many jobs [default: 20000]
+  --threads N    of how many threads the ordered ones are [default: 200]
+  --rounds N     how often all queues run, in turns; the middle one counts [default: 3]
+";
+
+pub(crate) const WORKERS: usize = 8;
+pub(crate) const BATCH: usize = 100;
+/// How long a part may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What is done.
+#[derive(Debug, Clone)]
+pub(crate) struct Task {
+    pub(crate) url: String,
+    pub(crate) jobs: usize,
+    /// Of how many threads they are; none for jobs of no order.
+    pub(crate) threads: Option<usize>,
+    /// Tells the runs of a queue apart.
+    pub(crate) name: String,
+}
+
+impl Task {
+    /// What a job carries.
+    pub(crate) fn payload(number: usize) -> serde_json::Value {
+        json!({ "number": number, "text": "x".repeat(100) })
+    }
+
+    /// The thread of a job.
+    pub(crate) fn thread(&self, number: usize) -> String {
+        format!("{}-{}", self.name, number % self.threads.unwrap_or(usize::MAX))
+    }
+}
+
+/// When it was done.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Done {
+    pub(crate) enqueued: Duration,
+    pub(crate) worked: Duration,
+}
+
+#[tokio::main(worker_threads = 2)]
+async fn main() -> Result<()> {
+    let mut url = std::env::var("AGENTSTORE_TEST_POSTGRES_URL").ok();
+    let (mut jobs, mut threads, mut rounds) = (20_000, 200, 3);
+    let mut parser = Parser::from_env();
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Arg::Long("url") => url = Some(parser.value()?.parse()?),
+            Arg::Long("jobs") => jobs = parser.value()?.parse()?,
+            Arg::Long("threads") => threads = parser.value()?.parse()?,
+            Arg::Long("rounds") => rounds = parser.value()?.parse()?,
+            Arg::Long("help") | Arg::Short('h') => {
+                print!("{HELP}");
+                return Ok(());
+            }
+            _ => return Err(arg.unexpected().into()),
+        }
+    }
+    let url = url.context("no server is named: `cargo xtask servers` starts one, `--url` names it")?;
+    for order in [None, Some(threads)] {
+        let mut found = [const { Vec::new() }; 3];
+        for round in 0..rounds {
+            let name = format!("{}{round}", if order.is_some() { "ordered" } else { "free" });
+            let task = Task { url: url.clone(), jobs, threads: order, name };
+            found[0].push(mailbox::run(&task).await?);
+            found[1].push(graphile::run(&task).await?);
+            if order.is_none() {
+                found[2].push(apalis_queue::run(&task).await?);
+            }
+        }
+        for (queue, mut runs) in ["agentstore mailbox", "graphile_worker", "apalis-postgres"].into_iter().zip(found) {
+            runs.sort_by_key(|done| done.enqueued + done.worked);
+            let Some(done) = runs.get(runs.len() / 2) else { continue };
+            let rate = |time: Duration| (jobs as f64 / time.as_secs_f64()).round();
+            println!(
+                "{}",
+                json!({
+                    "queue": queue,
+                    "jobs": if order.is_some() { "ordered" } else { "free" },
+                    "enqueued_per_second": rate(done.enqueued),
+                    "worked_per_second": rate(done.worked),
+                    "both_per_second": rate(done.enqueued + done.worked),
+                })
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Waits until so many are done.
+pub(crate) async fn wait(done: impl Fn() -> usize, all: usize) -> Result<()> {
+    let start = Instant::now();
+    while done() < all {
+        anyhow::ensure!(start.elapsed() < PATIENCE, "only {} of {all} jobs are done", done());
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    Ok(())
+}
