@@ -474,6 +474,7 @@ DECLARE
     v_lock text;
     v_count bigint;
     v_new bigint;
+    w record;
     v_outbox json;
     v_outbox_new json;
     v_outbox_ready json;
@@ -555,10 +556,10 @@ BEGIN
     END IF;
     IF cardinality(t_id) > 1 THEN
         -- In order, so that two of these never wait for each other.
-        PERFORM 1 FROM $schema$.thread t WHERE t.tenant = p_tenant AND t.id = ANY (t_id) ORDER BY t.id FOR NO KEY UPDATE;
         RETURN QUERY SELECT 'stale', w.n::int, v_now, coalesce(t.stamp, 0), t.log, t.record, t.id_record
-            FROM unnest(t_id, t_stamp) WITH ORDINALITY w (id, stamp, n)
-            LEFT JOIN $schema$.thread t ON t.tenant = p_tenant AND t.id = w.id
+            FROM (SELECT * FROM unnest(t_id, t_stamp) WITH ORDINALITY w (id, stamp, n) ORDER BY id) w
+            LEFT JOIN LATERAL (SELECT t.stamp, t.log, t.record, t.id_record FROM $schema$.thread t
+                WHERE t.tenant = p_tenant AND t.id = w.id FOR NO KEY UPDATE) t ON true
             WHERE coalesce(t.stamp, 0) <> w.stamp;
         IF FOUND THEN
             RETURN;
@@ -578,15 +579,19 @@ BEGIN
                 ON CONFLICT DO NOTHING;
             GET DIAGNOSTICS v_new = ROW_COUNT;
         END IF;
-        UPDATE $schema$.thread t SET
-            stamp = v_stamp, log = CASE WHEN t_record[i] IS NOT NULL THEN t_log[i] END, head = t_head[i],
-            created_at = t_created[i], updated_at = t_updated[i], last_time = t_last[i], resource_id = t_resource[i],
-            parent_id = t_parent[i], has_open_runs = t_open[i], has_pending = t_pending[i], deleted_at = t_deleted[i],
-            record = t_record[i], id_record = t_id_record[i]
-            FROM generate_series(1, cardinality(t_id)) i
-            WHERE t.tenant = p_tenant AND t.id = t_id[i] AND t.stamp = t_stamp[i] AND t_stamp[i] > 0;
-        GET DIAGNOSTICS v_count = ROW_COUNT;
-        IF v_count + v_new <> cardinality(t_id) THEN
+        -- One by one: of a join no plan is sure to look each up by its key.
+        FOR i IN 1 .. cardinality(t_id) LOOP
+            IF t_stamp[i] > 0 THEN
+                UPDATE $schema$.thread t SET
+                    stamp = v_stamp, log = CASE WHEN t_record[i] IS NOT NULL THEN t_log[i] END, head = t_head[i],
+                    created_at = t_created[i], updated_at = t_updated[i], last_time = t_last[i],
+                    resource_id = t_resource[i], parent_id = t_parent[i], has_open_runs = t_open[i],
+                    has_pending = t_pending[i], deleted_at = t_deleted[i], record = t_record[i], id_record = t_id_record[i]
+                    WHERE t.tenant = p_tenant AND t.id = t_id[i] AND t.stamp = t_stamp[i];
+                v_new := v_new + FOUND::int;
+            END IF;
+        END LOOP;
+        IF v_new <> cardinality(t_id) THEN
             IF cardinality(t_id) > 1 THEN
                 RAISE EXCEPTION 'a thread came meanwhile' USING ERRCODE = 'serialization_failure';
             END IF;
@@ -625,12 +630,13 @@ BEGIN
     END IF;
     IF r_n IS NOT NULL THEN
         v_count := 0;
-        IF false = ANY (r_new) THEN
-            UPDATE $schema$.run r SET phase = r_phase[i], record = r_record[i]
-                FROM generate_series(1, cardinality(r_n)) i
-                WHERE r.tenant = p_tenant AND r.id = r_id[i] AND NOT r_new[i] AND r.log = t_log[r_n[i]];
-            GET DIAGNOSTICS v_count = ROW_COUNT;
-        END IF;
+        FOR i IN 1 .. cardinality(r_n) LOOP
+            IF NOT r_new[i] THEN
+                UPDATE $schema$.run r SET phase = r_phase[i], record = r_record[i]
+                    WHERE r.tenant = p_tenant AND r.id = r_id[i] AND r.log = t_log[r_n[i]];
+                v_count := v_count + FOUND::int;
+            END IF;
+        END LOOP;
         v_new := 0;
         IF true = ANY (r_new) THEN
             -- The id may be that of a run whose thread is gone.
@@ -744,11 +750,13 @@ BEGIN
                 ON CONFLICT (tenant, lane, target, key) DO UPDATE SET stamp = excluded.stamp;
         END IF;
         IF v_dispatches IS NOT NULL THEN
-            UPDATE $schema$.dispatch d SET status = w.status, epoch = w.epoch, due = w.due,
-                is_available = w.is_available, finished_at = w.finished, state = w.state
-                FROM json_to_recordset(v_dispatches) AS w (id text, status text, epoch bigint, due bigint,
-                    is_available boolean, finished bigint, state text)
-                WHERE d.tenant = p_tenant AND d.id = w.id;
+            FOR w IN SELECT * FROM json_to_recordset(v_dispatches) AS w (id text, status text, epoch bigint, due bigint,
+                is_available boolean, finished bigint, state text)
+            LOOP
+                UPDATE $schema$.dispatch d SET status = w.status, epoch = w.epoch, due = w.due,
+                    is_available = w.is_available, finished_at = w.finished, state = w.state
+                    WHERE d.tenant = p_tenant AND d.id = w.id;
+            END LOOP;
         END IF;
         IF v_dispatches_new IS NOT NULL THEN
             INSERT INTO $schema$.dispatch SELECT p_tenant, w.id, w.thread, w.status, w.epoch, w.priority, w.number, w.due,
@@ -999,17 +1007,23 @@ END $$;
 -- epochs are those that the threads have then.
 CREATE FUNCTION $schema$.ripen(p_tenant text, p_threads text[], p_epochs bigint[], p_nows bigint[]) RETURNS void
 LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    i integer;
 BEGIN
-    UPDATE $schema$.dispatch d SET is_available = true FROM generate_series(1, cardinality(p_threads)) i
-        WHERE d.tenant = p_tenant AND d.thread = p_threads[i] AND d.epoch = p_epochs[i] AND d.status = 'queued'
-            AND d.due <= p_nows[i] AND NOT d.is_available;
-    IF EXISTS (SELECT FROM generate_series(1, cardinality(p_threads)) i JOIN $schema$.mailbox m
-        ON m.tenant = p_tenant AND m.thread = p_threads[i] WHERE p_nows[i] < m.turned)
-    THEN
-        UPDATE $schema$.dispatch d SET is_available = false FROM generate_series(1, cardinality(p_threads)) i
-            WHERE d.tenant = p_tenant AND d.thread = p_threads[i] AND d.epoch = p_epochs[i] AND d.status = 'queued'
-                AND d.due > p_nows[i] AND d.is_available;
-    END IF;
+    FOR i IN SELECT n FROM generate_series(1, cardinality(p_threads)) n CROSS JOIN LATERAL (
+        SELECT FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.thread = p_threads[n] AND d.epoch = p_epochs[n]
+            AND d.status = 'queued' AND d.due <= p_nows[n] AND NOT d.is_available LIMIT 1) due
+    LOOP
+        UPDATE $schema$.dispatch d SET is_available = true WHERE d.tenant = p_tenant AND d.thread = p_threads[i]
+            AND d.epoch = p_epochs[i] AND d.status = 'queued' AND d.due <= p_nows[i] AND NOT d.is_available;
+    END LOOP;
+    FOR i IN SELECT n FROM generate_series(1, cardinality(p_threads)) n CROSS JOIN LATERAL (
+        SELECT FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.thread = p_threads[n] AND m.turned > p_nows[n]
+            LIMIT 1) later
+    LOOP
+        UPDATE $schema$.dispatch d SET is_available = false WHERE d.tenant = p_tenant AND d.thread = p_threads[i]
+            AND d.epoch = p_epochs[i] AND d.status = 'queued' AND d.due > p_nows[i] AND d.is_available;
+    END LOOP;
 END $$;
 
 -- Where a thread stands once what is due is available: the rule is `mailbox::places` of core.
@@ -1087,8 +1101,9 @@ BEGIN
     END IF;
     v_threads := v_threads || p_key_threads || p_interrupt_threads;
     IF p_lock AND cardinality(v_threads) > 0 THEN
-        PERFORM 1 FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.thread = ANY (v_threads)
-            ORDER BY m.thread FOR NO KEY UPDATE;
+        PERFORM 1 FROM (SELECT thread FROM unnest(v_threads) w (thread) ORDER BY thread) w
+            CROSS JOIN LATERAL (SELECT FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.thread = w.thread
+                FOR NO KEY UPDATE) m;
         v_chosen := ARRAY(SELECT m.thread FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.thread = ANY (v_threads)
             AND (m.due_at <= v_now OR m.turned > v_now));
         IF cardinality(v_chosen) > 0 THEN
@@ -1102,14 +1117,16 @@ BEGIN
     IF cardinality(v_threads) > 0 THEN
         RETURN QUERY SELECT 'mailbox', NULL::bigint, m.thread, m.epoch, m.record, x.record, NULL::text
             FROM $schema$.mailbox m
-            LEFT JOIN $schema$.interrupt x ON x.tenant = m.tenant AND x.thread = m.thread AND x.epoch = m.epoch
+            LEFT JOIN LATERAL (SELECT x.record FROM $schema$.interrupt x
+                WHERE x.tenant = p_tenant AND x.thread = m.thread AND x.epoch = m.epoch LIMIT 1) x ON true
             WHERE m.tenant = p_tenant AND m.thread = ANY (v_threads);
         RETURN QUERY SELECT 'first', NULL::bigint, m.thread, m.epoch, f.id, f.body, f.state FROM $schema$.mailbox m
             CROSS JOIN LATERAL (SELECT d.id, d.body, d.state FROM $schema$.dispatch d WHERE d.tenant = p_tenant
                 AND d.thread = m.thread AND d.epoch = m.epoch AND d.is_available ORDER BY d.priority, d.number LIMIT 1) f
             WHERE m.tenant = p_tenant AND m.thread = ANY (v_threads);
         RETURN QUERY SELECT 'dispatch', NULL::bigint, d.id, NULL::bigint, d.id, d.body, d.state FROM $schema$.mailbox m
-            JOIN $schema$.dispatch d ON d.tenant = p_tenant AND d.id = m.running
+            CROSS JOIN LATERAL (SELECT d.id, d.body, d.state FROM $schema$.dispatch d
+                WHERE d.tenant = p_tenant AND d.id = m.running LIMIT 1) d
             WHERE m.tenant = p_tenant AND m.thread = ANY (v_threads) AND m.running IS NOT NULL;
     END IF;
     IF cardinality(p_keys) > 0 THEN

@@ -90,6 +90,12 @@ async fn measure(options: &Options, schema: &str, store: &PostgresStore) -> Resu
     let mut limits = [const { Vec::new() }; CLIENTS.len()];
     let (mut dispatches, mut bytes) = (Vec::new(), Vec::new());
     let mut found = [const { [const { Vec::new() }; COMMITTERS.len()] }; Shape::ALL.len()];
+    for shape in Shape::ALL {
+        let name = format!("{}-first", shape.name());
+        let _rate = committers::rate(store, shape, (8, &name), Duration::from_secs(1)).await?;
+    }
+    let _rate = queue::rate(store, options.rounds, Duration::from_secs(1)).await?;
+    bare.analyze()?;
     for round in 0..options.rounds {
         for (clients, rates) in CLIENTS.into_iter().zip(&mut limits) {
             rates.push(bare.rate(clients)?);

@@ -40,12 +40,24 @@ impl<'a> Bare<'a> {
 
     /// How many bytes the server has written to its WAL.
     pub(crate) fn wal_bytes(&self) -> Result<f64> {
+        Ok(self.ask("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")?.trim().parse()?)
+    }
+
+    /// Lets the server look at its tables, as it does by itself within a minute: until then it plans for empty ones.
+    pub(crate) fn analyze(&self) -> Result<()> {
+        self.ask("ANALYZE").map(drop)
+    }
+
+    fn ask(&self, sql: &str) -> Result<String> {
         let output = Command::new("psql")
-            .args(["--no-psqlrc", "--tuples-only", "--command", "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"])
+            .args(["--no-psqlrc", "--tuples-only", "--command", sql])
             .arg(&self.options.url)
             .output()
             .context("psql cannot be started")?;
-        Ok(String::from_utf8_lossy(&output.stdout).trim().parse()?)
+        if !output.status.success() {
+            bail!("psql failed: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     fn run(&self, script: &NamedTempFile, args: &[&str]) -> Result<String> {
