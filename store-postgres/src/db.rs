@@ -311,7 +311,7 @@ impl Connection<'_> {
         // What fails takes nothing else of the caller's with it.
         self.control("SAVEPOINT agentstore", effect).await?;
         let answered = Box::pin(self.run(sql, with, effect)).await;
-        let is_usable = answered.as_ref().map_or_else(|failed| !failed.is_broken, |_| true);
+        let is_usable = answered.as_ref().map_or_else(|failed| failed.asked != Asked::Lost, |_| true);
         match &answered {
             Ok(_) => self.control("RELEASE SAVEPOINT agentstore", effect).await?,
             Err(_) if is_usable => {
@@ -338,7 +338,7 @@ impl Connection<'_> {
         }
         let mut connection = db.acquire(self.waited).await?;
         let answered = within(deadline, db.statement(text, with()?).fetch_all(&mut *connection), effect).await;
-        if answered.as_ref().is_err_and(|failed| failed.is_broken) {
+        if answered.as_ref().is_err_and(|failed| failed.asked == Asked::Lost) {
             drop(Object::take(connection));
         }
         answered
@@ -416,15 +416,28 @@ pub(crate) struct Failed {
     pub(crate) is_transient: bool,
     /// A unique key was there already.
     pub(crate) is_taken: bool,
-    /// Whether the server was asked at all.
-    pub(crate) was_asked: bool,
-    is_broken: bool,
+    asked: Asked,
+}
+
+/// What became of the way to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// The server was not asked at all.
+    Never,
+    Answered,
+    /// Nothing more comes over the connection.
+    Lost,
 }
 
 impl Failed {
     /// The answer to a statement that did what it should is none that can be used.
     pub(crate) fn after_answer(error: Error) -> Self {
-        Self { was_asked: true, ..error.into() }
+        Self { asked: Asked::Answered, ..error.into() }
+    }
+
+    /// Whether the server was asked at all.
+    pub(crate) fn was_asked(&self) -> bool {
+        self.asked != Asked::Never
     }
 
     /// Whether nobody knows if the statement took effect.
@@ -435,7 +448,7 @@ impl Failed {
 
 impl From<Error> for Failed {
     fn from(error: Error) -> Self {
-        Self { error, is_transient: false, is_taken: false, was_asked: false, is_broken: false }
+        Self { error, is_transient: false, is_taken: false, asked: Asked::Never }
     }
 }
 
@@ -449,11 +462,10 @@ async fn within<T>(
         Ok(Err(error)) => Err(Failed {
             is_transient: error::is_transient(&error),
             is_taken: error::violated(&error).is_some(),
-            was_asked: true,
-            is_broken: error::ends_connection(&error),
+            asked: if error::ends_connection(&error) { Asked::Lost } else { Asked::Answered },
             error: error::sql(error, effect),
         }),
-        Err(_) => Err(Failed { was_asked: true, is_broken: true, ..Failed::from(error::late(effect)) }),
+        Err(_) => Err(Failed { asked: Asked::Lost, ..Failed::from(error::late(effect)) }),
     }
 }
 

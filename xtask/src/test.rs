@@ -1,5 +1,5 @@
-//! `cargo xtask test`: everything that must hold, step by step, stopping at the first that does not. `cargo xtask faults`:
-//! the faults and histories in full length.
+//! `cargo xtask test`: everything that must hold, step by step, stopping at the first that does not. `cargo xtask
+//! faults`: the faults and histories in full length.
 
 use std::{
     env,

@@ -166,7 +166,7 @@ async fn lead(
             others.into_iter().for_each(|other| _ = other.turn.send(Turn::Unknown));
             Err(failed)
         }
-        Err(failed) if !failed.was_asked => {
+        Err(failed) if !failed.was_asked() => {
             others.into_iter().for_each(|other| _ = other.turn.send(Turn::Unasked));
             Err(failed)
         }
