@@ -257,8 +257,10 @@ async fn rebuild(tenant: &Tenant, id: &ThreadId, contents: &Contents, checked: &
         batch.right_name(n, seq, names.get(&seq))?;
     }
     let moment = tenant.db().moment()?;
-    match Arc::new(batch).write(&mut tenant.db().any(), tenant, moment).await.map_err(|failed| failed.error)? {
-        Written::Done(_) => Ok(()),
+    // By itself: nobody else's write waits for a repair, which may be dropped.
+    let mut connection = tenant.db().transaction().await?;
+    match Arc::new(batch).write(&mut connection, tenant, moment).await.map_err(|failed| failed.error)? {
+        Written::Done(_) => connection.finish(true).await,
         _ => Err(Error::unavailable("somebody writes to the thread that is being repaired")),
     }
 }
