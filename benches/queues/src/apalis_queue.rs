@@ -30,7 +30,8 @@ pub(crate) async fn run(work: &Work) -> Result<Done> {
         let (mut storage, jobs) = (PostgresStorage::new(&pool).with_config(config.clone()), work.jobs);
         running.push(tokio::spawn(async move {
             for first in (number * BATCH..jobs).step_by(WORKERS * BATCH) {
-                let tasks = (first..jobs.min(first + BATCH)).map(|number| TaskBuilder::new(Work::payload(number)).build());
+                let tasks =
+                    (first..jobs.min(first + BATCH)).map(|number| TaskBuilder::new(Work::payload(number)).build());
                 storage.push_all(&mut stream::iter(tasks)).await.map_err(|error| anyhow!("{error}"))?;
             }
             anyhow::Ok(())

@@ -62,10 +62,7 @@ pub(crate) async fn run(task: &Task) -> Result<Done> {
                     .map(|number| RawJobSpec {
                         identifier: Job::IDENTIFIER.to_owned(),
                         payload: Task::payload(number),
-                        spec: JobSpec {
-                            queue_name: task.threads.map(|_| task.thread(number)),
-                            ..JobSpec::default()
-                        },
+                        spec: JobSpec { queue_name: task.threads.map(|_| task.thread(number)), ..JobSpec::default() },
                     })
                     .collect();
                 utils.add_raw_jobs(&jobs).await?;

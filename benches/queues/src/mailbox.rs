@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use store_core::{
-    ClaimRequest, Json, MailboxStore, NewDispatch, RunId, Settlement, Store, TenantId, ThreadId, WorkerId,
+    ClaimRequest, Json, MailboxStore, NewDispatch, RunId, Settlement, Store, TenantId, ThreadId, WakeUps, WorkerId,
 };
 use store_postgres::{PostgresConfig, PostgresStore};
 
@@ -18,7 +18,9 @@ use crate::{BATCH, Done, Task, WORKERS, wait};
 
 pub(crate) async fn run(task: &Task) -> Result<Done> {
     let store = PostgresStore::open(PostgresConfig::new(&task.url)?.with_schema("bench_mailbox")?).await?;
-    let mailbox = store.tenant(&TenantId::new(&task.name)?)?.mailbox.context("the store has no mailbox")?;
+    let stores = store.tenant(&TenantId::new(&task.name)?)?;
+    let mailbox = stores.mailbox.context("the store has no mailbox")?;
+    let wake_ups = stores.wake_ups.context("the store wakes nobody up")?;
     let start = Instant::now();
     let mut running = Vec::new();
     for worker in 0..WORKERS {
@@ -30,7 +32,13 @@ pub(crate) async fn run(task: &Task) -> Result<Done> {
     let enqueued = start.elapsed();
     let (start, done) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
     for worker in 0..WORKERS {
-        running.push(tokio::spawn(work(Arc::clone(&mailbox), task.jobs, worker, Arc::clone(&done))));
+        running.push(tokio::spawn(work(
+            Arc::clone(&mailbox),
+            Arc::clone(&wake_ups),
+            task.jobs,
+            worker,
+            Arc::clone(&done),
+        )));
     }
     wait(|| done.load(Ordering::Relaxed), task.jobs).await?;
     let worked = start.elapsed();
@@ -56,13 +64,21 @@ async fn enqueue(mailbox: Arc<dyn MailboxStore>, task: Task, worker: usize) -> R
     Ok(())
 }
 
-async fn work(mailbox: Arc<dyn MailboxStore>, jobs: usize, worker: usize, done: Arc<AtomicUsize>) -> Result<()> {
+async fn work(
+    mailbox: Arc<dyn MailboxStore>,
+    wake_ups: Arc<dyn WakeUps>,
+    jobs: usize,
+    worker: usize,
+    done: Arc<AtomicUsize>,
+) -> Result<()> {
     let name = WorkerId::new(format!("worker-{worker}"))?;
     while done.load(Ordering::Relaxed) < jobs {
         let request = ClaimRequest::new(name.clone(), Duration::from_secs(60)).up_to(u32::try_from(BATCH)?);
         let claims = mailbox.claim(request).await?;
         if claims.claimed.is_empty() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            // Another worker took what woke this one.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            wake_ups.wait(Duration::from_millis(100)).await?;
             continue;
         }
         let ends = claims.claimed.iter().map(|held| (held.claim(), Settlement::Ack { result: None })).collect();

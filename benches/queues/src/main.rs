@@ -23,6 +23,7 @@ Options:
   --jobs N       how many jobs [default: 20000]
   --threads N    of how many threads the ordered ones are [default: 200]
   --rounds N     how often all queues run, in turns; the middle one counts [default: 3]
+  --only QUEUE   only this one: mailbox, graphile or apalis
 ";
 
 pub(crate) const WORKERS: usize = 8;
@@ -63,7 +64,7 @@ pub(crate) struct Done {
 #[tokio::main(worker_threads = 2)]
 async fn main() -> Result<()> {
     let mut url = std::env::var("AGENTSTORE_TEST_POSTGRES_URL").ok();
-    let (mut jobs, mut threads, mut rounds) = (20_000, 200, 3);
+    let (mut jobs, mut threads, mut rounds, mut only) = (20_000, 200, 3, None::<String>);
     let mut parser = Parser::from_env();
     while let Some(arg) = parser.next()? {
         match arg {
@@ -71,6 +72,7 @@ async fn main() -> Result<()> {
             Arg::Long("jobs") => jobs = parser.value()?.parse()?,
             Arg::Long("threads") => threads = parser.value()?.parse()?,
             Arg::Long("rounds") => rounds = parser.value()?.parse()?,
+            Arg::Long("only") => only = Some(parser.value()?.parse()?),
             Arg::Long("help") | Arg::Short('h') => {
                 print!("{HELP}");
                 return Ok(());
@@ -84,9 +86,14 @@ async fn main() -> Result<()> {
         for round in 0..rounds {
             let name = format!("{}{round}", if order.is_some() { "ordered" } else { "free" });
             let task = Task { url: url.clone(), jobs, threads: order, name };
-            found[0].push(mailbox::run(&task).await?);
-            found[1].push(graphile::run(&task).await?);
-            if order.is_none() {
+            let runs = |queue| only.as_deref().is_none_or(|only| only == queue);
+            if runs("mailbox") {
+                found[0].push(mailbox::run(&task).await?);
+            }
+            if runs("graphile") {
+                found[1].push(graphile::run(&task).await?);
+            }
+            if runs("apalis") && order.is_none() {
                 found[2].push(apalis_queue::run(&task).await?);
             }
         }
