@@ -1,5 +1,9 @@
 -- Everything of agentstore, in one schema; `$schema$` stands for its name. Ids are compared byte by byte. Times are
 -- milliseconds since 1970. What is filtered or ordered by has a column; the record beside it says everything.
+--
+-- An index beside the primary key is a partial one, of rows for which something holds that only the statements say that
+-- are meant to use it, be it true of all rows: whatever the planner knows of a table, it looks up by the primary key what
+-- is looked up by it, and does not walk through a tenant instead.
 
 CREATE TABLE $schema$.meta (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
@@ -33,8 +37,8 @@ CREATE TABLE $schema$.thread (
     id_record text NOT NULL,
     PRIMARY KEY (tenant, id)
 );
-CREATE INDEX thread_activity ON $schema$.thread (tenant, updated_at, id) WHERE log IS NOT NULL;
-CREATE INDEX thread_creation ON $schema$.thread (tenant, created_at, id) WHERE log IS NOT NULL;
+CREATE INDEX thread_activity ON $schema$.thread (tenant, updated_at, id) WHERE updated_at >= 0;
+CREATE INDEX thread_creation ON $schema$.thread (tenant, created_at, id) WHERE created_at >= 0;
 CREATE INDEX thread_resource ON $schema$.thread (tenant, resource_id, updated_at, id) WHERE resource_id IS NOT NULL;
 CREATE INDEX thread_parent ON $schema$.thread (tenant, parent_id, updated_at, id) WHERE parent_id IS NOT NULL;
 CREATE INDEX thread_pending ON $schema$.thread (tenant, id) WHERE has_pending;
@@ -57,9 +61,9 @@ CREATE TABLE $schema$.entry (
     side boolean NOT NULL,
     node text NOT NULL,
     body text NOT NULL,
-    PRIMARY KEY (log, seq),
-    CONSTRAINT entry_id UNIQUE (log, id)
+    PRIMARY KEY (log, seq)
 );
+CREATE UNIQUE INDEX entry_id ON $schema$.entry (log, id) WHERE id >= '';
 -- Entries that do not simply follow their parent.
 CREATE INDEX entry_branch ON $schema$.entry (log, parent, seq) WHERE parent IS DISTINCT FROM seq - 1;
 
@@ -114,8 +118,8 @@ CREATE TABLE $schema$.run (
     record text NOT NULL,
     PRIMARY KEY (tenant, id)
 );
-CREATE INDEX run_creation ON $schema$.run (tenant, created_at, id);
-CREATE INDEX run_log ON $schema$.run (log, created_at, id);
+CREATE INDEX run_creation ON $schema$.run (tenant, created_at, id) WHERE created_at >= 0;
+CREATE INDEX run_log ON $schema$.run (log, created_at, id) WHERE log >= 0;
 CREATE INDEX run_open ON $schema$.run (tenant, phase, created_at, id) WHERE phase <> 'done';
 CREATE INDEX run_parent ON $schema$.run (tenant, parent_run, created_at, id) WHERE parent_run IS NOT NULL;
 
@@ -126,7 +130,7 @@ CREATE TABLE $schema$.input (
     record text NOT NULL,
     PRIMARY KEY (log, id)
 );
-CREATE INDEX input_rank ON $schema$.input (log, rank);
+CREATE INDEX input_rank ON $schema$.input (log, rank) WHERE rank >= 0;
 
 CREATE TABLE $schema$.decision (
     log bigint NOT NULL,
@@ -194,9 +198,9 @@ CREATE TABLE $schema$.outbox (
     payload text NOT NULL,
     PRIMARY KEY (tenant, id)
 );
-CREATE INDEX outbox_created ON $schema$.outbox (tenant, created_at, id);
-CREATE INDEX outbox_lane ON $schema$.outbox (tenant, lane, created_at, id);
-CREATE INDEX outbox_target ON $schema$.outbox (tenant, lane, target, created_at, id);
+CREATE INDEX outbox_created ON $schema$.outbox (tenant, created_at, id) WHERE created_at >= 0;
+CREATE INDEX outbox_lane ON $schema$.outbox (tenant, lane, created_at, id) WHERE lane >= '';
+CREATE INDEX outbox_target ON $schema$.outbox (tenant, lane, target, created_at, id) WHERE target >= '';
 CREATE INDEX outbox_dead ON $schema$.outbox (tenant, created_at, id) WHERE status = 'dead_letter';
 CREATE INDEX outbox_ready ON $schema$.outbox (tenant, lane, available_at, created_at, id) WHERE is_ready;
 CREATE INDEX outbox_ready_target ON $schema$.outbox (tenant, lane, target, available_at, created_at, id) WHERE is_ready;
@@ -238,32 +242,52 @@ CREATE INDEX mailbox_ready ON $schema$.mailbox (tenant, ready_priority, ready_si
 CREATE INDEX mailbox_due ON $schema$.mailbox (tenant, due_at, thread) WHERE due_at IS NOT NULL;
 CREATE INDEX mailbox_lease ON $schema$.mailbox (tenant, lease_until, thread) WHERE lease_until IS NOT NULL;
 
+-- A dispatch. No index changes with its state, and there is room beside it for its next versions: where it stands among
+-- others is said by the two tables behind it.
 CREATE TABLE $schema$.dispatch (
     tenant text COLLATE "C" NOT NULL,
     id text COLLATE "C" NOT NULL,
     thread text COLLATE "C" NOT NULL,
+    created_at bigint NOT NULL,
+    number bigint NOT NULL,
+    dedupe_key text COLLATE "C",
     status text COLLATE "C" NOT NULL,
     epoch bigint NOT NULL,
-    priority smallint NOT NULL,
-    number bigint NOT NULL,
-    due bigint NOT NULL,
-    is_available boolean NOT NULL,
-    created_at bigint NOT NULL,
-    finished_at bigint,
-    dedupe_key text COLLATE "C",
     body text NOT NULL,
     state text NOT NULL,
     PRIMARY KEY (tenant, id)
-);
-CREATE INDEX dispatch_created ON $schema$.dispatch (tenant, created_at, id);
-CREATE INDEX dispatch_thread ON $schema$.dispatch (tenant, thread, created_at, id);
-CREATE INDEX dispatch_status ON $schema$.dispatch (tenant, status, created_at, id);
-CREATE INDEX dispatch_ended ON $schema$.dispatch (tenant, finished_at, id) WHERE finished_at IS NOT NULL;
-CREATE INDEX dispatch_available ON $schema$.dispatch (tenant, thread, epoch, priority, number) WHERE is_available;
-CREATE INDEX dispatch_queue ON $schema$.dispatch (tenant, thread, epoch, priority, number) WHERE status = 'queued';
-CREATE INDEX dispatch_due ON $schema$.dispatch (tenant, thread, epoch, due) WHERE is_available;
-CREATE INDEX dispatch_waiting ON $schema$.dispatch (tenant, thread, epoch, due) WHERE status = 'queued' AND NOT is_available;
+) WITH (fillfactor = 50);
+CREATE INDEX dispatch_created ON $schema$.dispatch (tenant, created_at, id) WHERE created_at >= 0;
+CREATE INDEX dispatch_thread ON $schema$.dispatch (tenant, thread, created_at, id) WHERE thread >= '';
 CREATE INDEX dispatch_keyed ON $schema$.dispatch (tenant, thread, dedupe_key, number) WHERE dedupe_key IS NOT NULL;
+
+-- The dispatches that are queued, those of interrupted epochs among them. `is_available` is up to when the thread's
+-- mailbox was turned.
+CREATE TABLE $schema$.queued (
+    tenant text COLLATE "C" NOT NULL,
+    thread text COLLATE "C" NOT NULL,
+    epoch bigint NOT NULL,
+    is_available boolean NOT NULL,
+    priority smallint NOT NULL,
+    number bigint NOT NULL,
+    due bigint NOT NULL,
+    created_at bigint NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    PRIMARY KEY (tenant, thread, epoch, is_available, priority, number)
+);
+CREATE INDEX queued_created ON $schema$.queued (tenant, created_at, id) WHERE created_at >= 0;
+CREATE INDEX queued_due ON $schema$.queued (tenant, thread, epoch, is_available, due) WHERE due >= 0;
+
+-- The dispatches that ended.
+CREATE TABLE $schema$.ended (
+    tenant text COLLATE "C" NOT NULL,
+    status text COLLATE "C" NOT NULL,
+    created_at bigint NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    finished_at bigint NOT NULL,
+    PRIMARY KEY (tenant, status, created_at, id)
+);
+CREATE INDEX ended_finished ON $schema$.ended (tenant, finished_at, id) WHERE finished_at >= 0;
 
 CREATE TABLE $schema$.interrupt (
     tenant text COLLATE "C" NOT NULL,
@@ -334,6 +358,7 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
     v_log bigint;
     v_head bigint;
+    v_found bigint[];
 BEGIN
     RETURN QUERY SELECT 'clock', $schema$.now(), 0::bigint, NULL, NULL;
     IF p_thread IS NOT NULL THEN
@@ -346,57 +371,63 @@ BEGIN
         RETURN QUERY WITH RECURSIVE jumps AS (
             SELECT e.* FROM $schema$.entry e WHERE e.log = v_log AND e.seq = v_head
             UNION ALL
-            SELECT e.* FROM jumps, $schema$.entry e WHERE e.log = v_log AND e.seq = jumps.jump
+            SELECT e.* FROM jumps CROSS JOIN LATERAL (SELECT e.* FROM $schema$.entry e
+                WHERE e.log = v_log AND e.seq = jumps.jump LIMIT 1) e
         )
         SELECT 'node', e.seq, 0::bigint, e.id, e.node FROM jumps e;
     END IF;
     IF cardinality(p_threads) > 0 THEN
-        RETURN QUERY SELECT 'exists', 0::bigint, 0::bigint, t.id, NULL
-            FROM $schema$.thread t WHERE t.tenant = p_tenant AND t.id = ANY (p_threads) AND t.log IS NOT NULL;
+        RETURN QUERY SELECT 'exists', 0::bigint, 0::bigint, t.id, NULL FROM unnest(p_threads) w (id) CROSS JOIN LATERAL (
+            SELECT t.id FROM $schema$.thread t WHERE t.tenant = p_tenant AND t.id = w.id AND t.log IS NOT NULL LIMIT 1) t;
     END IF;
     IF cardinality(p_lineages) > 0 THEN
         RETURN QUERY WITH RECURSIVE line (of, id, parent_id, depth) AS (
-            SELECT t.id, t.id, t.parent_id, 1::bigint FROM $schema$.thread t
-                WHERE t.tenant = p_tenant AND t.id = ANY (p_lineages) AND t.log IS NOT NULL
+            SELECT t.id, t.id, t.parent_id, 1::bigint FROM unnest(p_lineages) w (id)
+                CROSS JOIN LATERAL (SELECT t.id, t.parent_id FROM $schema$.thread t
+                    WHERE t.tenant = p_tenant AND t.id = w.id AND t.log IS NOT NULL LIMIT 1) t
             UNION ALL
-            SELECT line.of, t.id, t.parent_id, line.depth + 1
-                FROM line JOIN $schema$.thread t ON t.tenant = p_tenant AND t.id = line.parent_id
+            SELECT line.of, t.id, t.parent_id, line.depth + 1 FROM line CROSS JOIN LATERAL (SELECT t.id, t.parent_id
+                FROM $schema$.thread t WHERE t.tenant = p_tenant AND t.id = line.parent_id LIMIT 1) t
         ) SELECT 'lineage', line.depth, 0::bigint, line.of, line.id FROM line ORDER BY line.depth;
     END IF;
     IF cardinality(p_runs) > 0 THEN
-        RETURN QUERY SELECT 'run', 0::bigint, 0::bigint, r.id, r.record
-            FROM $schema$.run r WHERE r.tenant = p_tenant AND r.id = ANY (p_runs)
-            AND NOT EXISTS (SELECT FROM $schema$.purge p WHERE p.log = r.log);
+        RETURN QUERY SELECT 'run', 0::bigint, 0::bigint, r.id, r.record FROM unnest(p_runs) w (id)
+            CROSS JOIN LATERAL (SELECT r.* FROM $schema$.run r WHERE r.tenant = p_tenant AND r.id = w.id LIMIT 1) r
+            WHERE NOT EXISTS (SELECT FROM $schema$.purge p WHERE p.log = r.log);
     END IF;
     IF cardinality(p_keys) > 0 THEN
-        RETURN QUERY SELECT 'key', 0::bigint, 0::bigint, k.key, k.record
-            FROM $schema$.commit_key k WHERE k.log = v_log AND k.key = ANY (p_keys);
+        RETURN QUERY SELECT 'key', 0::bigint, 0::bigint, w.key, k.record FROM unnest(p_keys) w (key)
+            CROSS JOIN LATERAL (SELECT k.record FROM $schema$.commit_key k WHERE k.log = v_log AND k.key = w.key LIMIT 1) k;
     END IF;
     IF cardinality(p_entries) > 0 THEN
-        RETURN QUERY SELECT 'entry', e.seq, 0::bigint, e.id, NULL
-            FROM $schema$.entry e WHERE e.log = v_log AND e.id = ANY (p_entries);
-        -- What hangs on them asks for these next.
-        RETURN QUERY SELECT 'node', e.seq, 0::bigint, e.id, e.node
-            FROM $schema$.entry e WHERE e.log = v_log AND e.id = ANY (p_entries);
-        p_marks := p_marks || ARRAY(SELECT e.seq FROM $schema$.entry e WHERE e.log = v_log AND e.id = ANY (p_entries));
+        v_found := ARRAY(SELECT e.seq FROM unnest(p_entries) w (id) CROSS JOIN LATERAL (
+            SELECT e.seq FROM $schema$.entry e WHERE e.log = v_log AND e.id = w.id AND e.id >= '' LIMIT 1) e);
+        -- What hangs on them asks for the others next.
+        RETURN QUERY SELECT k.kind, e.seq, 0::bigint, e.id, CASE k.kind WHEN 'node' THEN e.node END FROM unnest(v_found) w (seq)
+            CROSS JOIN LATERAL (SELECT e.* FROM $schema$.entry e WHERE e.log = v_log AND e.seq = w.seq LIMIT 1) e
+            CROSS JOIN (VALUES ('entry'), ('node')) k (kind);
+        p_marks := p_marks || v_found;
     END IF;
     IF cardinality(p_paths) > 0 THEN
         -- Who walks a path goes on along its jumps, or to what stands before.
         RETURN QUERY WITH RECURSIVE jumps (seq, jump) AS (
-            SELECT e.seq, e.jump FROM $schema$.entry e WHERE e.log = v_log AND e.seq = ANY (p_paths)
+            SELECT e.seq, e.jump FROM unnest(p_paths) w (seq) CROSS JOIN LATERAL (SELECT e.seq, e.jump
+                FROM $schema$.entry e WHERE e.log = v_log AND e.seq = w.seq LIMIT 1) e
             UNION
-            SELECT e.seq, e.jump FROM jumps, $schema$.entry e WHERE e.log = v_log AND e.seq = jumps.jump
+            SELECT e.seq, e.jump FROM jumps CROSS JOIN LATERAL (SELECT e.seq, e.jump FROM $schema$.entry e
+                WHERE e.log = v_log AND e.seq = jumps.jump LIMIT 1) e
         ), wanted (seq) AS (
             SELECT seq FROM jumps UNION SELECT s FROM unnest(p_paths) p, generate_series(p - 63, p) s
         )
-        SELECT 'node', e.seq, 0::bigint, e.id, e.node
-            FROM wanted w JOIN $schema$.entry e ON e.log = v_log AND e.seq = w.seq;
+        SELECT 'node', e.seq, 0::bigint, e.id, e.node FROM wanted w CROSS JOIN LATERAL (SELECT e.seq, e.id, e.node
+            FROM $schema$.entry e WHERE e.log = v_log AND e.seq = w.seq LIMIT 1) e;
     END IF;
     IF cardinality(p_marks) > 0 THEN
         RETURN QUERY SELECT 'marks', s.seq, (e.seq IS NOT NULL)::int::bigint, m.record, NULL
             FROM unnest(p_marks) s (seq)
-            LEFT JOIN $schema$.mark m ON m.log = v_log AND m.seq = s.seq
-            LEFT JOIN $schema$.entry e ON e.log = v_log AND e.seq = s.seq + 1 AND e.parent = s.seq AND NOT e.side;
+            LEFT JOIN LATERAL (SELECT m.record FROM $schema$.mark m WHERE m.log = v_log AND m.seq = s.seq LIMIT 1) m ON true
+            LEFT JOIN LATERAL (SELECT e.seq FROM $schema$.entry e WHERE e.log = v_log AND e.seq = s.seq + 1
+                AND e.parent = s.seq AND NOT e.side LIMIT 1) e ON true;
     END IF;
     -- Names, keys and tickets are any text, also such that the server does not take for one: they are told by their place.
     IF cardinality(p_names) > 0 THEN
@@ -405,37 +436,44 @@ BEGIN
     END IF;
     IF cardinality(p_states) > 0 THEN
         RETURN QUERY SELECT 'state', 0::bigint, w.n, s.value, NULL
-            FROM unnest(p_states) WITH ORDINALITY w (key, n) JOIN $schema$.state s ON s.log = v_log AND s.key = w.key;
+            FROM unnest(p_states) WITH ORDINALITY w (key, n) CROSS JOIN LATERAL (SELECT s.value FROM $schema$.state s
+                WHERE s.log = v_log AND s.key = w.key LIMIT 1) s;
     END IF;
     IF cardinality(p_inputs) > 0 THEN
-        RETURN QUERY SELECT 'input', q.rank, 0::bigint, q.id, q.record
-            FROM $schema$.input q WHERE q.log = v_log AND q.id = ANY (p_inputs);
+        RETURN QUERY SELECT 'input', q.rank, 0::bigint, w.id, q.record FROM unnest(p_inputs) w (id) CROSS JOIN LATERAL (
+            SELECT q.rank, q.record FROM $schema$.input q WHERE q.log = v_log AND q.id = w.id LIMIT 1) q;
     END IF;
     IF p_queue THEN
         RETURN QUERY SELECT 'queued', q.rank, 0::bigint, q.id, NULL
-            FROM $schema$.input q WHERE q.log = v_log ORDER BY q.rank;
+            FROM $schema$.input q WHERE q.log = v_log AND q.rank >= 0 ORDER BY q.rank;
     END IF;
     IF cardinality(p_decision_runs) > 0 THEN
         RETURN QUERY SELECT 'decision', 0::bigint, w.n, d.record, NULL
             FROM unnest(p_decision_runs, p_decision_tickets) WITH ORDINALITY w (run, ticket, n)
-            JOIN $schema$.decision d ON d.log = v_log AND d.run = w.run AND d.ticket = w.ticket;
+            CROSS JOIN LATERAL (SELECT d.record FROM $schema$.decision d
+                WHERE d.log = v_log AND d.run = w.run AND d.ticket = w.ticket LIMIT 1) d;
     END IF;
     IF cardinality(p_scope_ids) > 0 THEN
         RETURN QUERY SELECT 'scope', 0::bigint, w.n, s.record, NULL
             FROM unnest(p_scope_kinds, p_scope_ids) WITH ORDINALITY w (kind, id, n)
-            JOIN $schema$.scope s ON s.tenant = p_tenant AND s.kind = w.kind AND s.id = w.id;
+            CROSS JOIN LATERAL (SELECT s.record FROM $schema$.scope s
+                WHERE s.tenant = p_tenant AND s.kind = w.kind AND s.id = w.id LIMIT 1) s;
     END IF;
     IF cardinality(p_events) > 0 THEN
         RETURN QUERY SELECT 'event', coalesce(e.thread_seq, 0), coalesce(e.run_seq, 0), e.id, e.record
-            FROM $schema$.event e
-            LEFT JOIN $schema$.scope t ON t.tenant = e.tenant AND t.kind = 'thread' AND t.id = e.thread
-            LEFT JOIN $schema$.scope r ON r.tenant = e.tenant AND r.kind = 'run' AND r.id = e.run
-            WHERE e.tenant = p_tenant AND e.id = ANY (p_events) AND (e.thread_seq > t.floor OR e.run_seq > r.floor);
+            FROM unnest(p_events) w (id)
+            CROSS JOIN LATERAL (SELECT e.* FROM $schema$.event e WHERE e.tenant = p_tenant AND e.id = w.id LIMIT 1) e
+            LEFT JOIN LATERAL (SELECT s.floor FROM $schema$.scope s
+                WHERE s.tenant = p_tenant AND s.kind = 'thread' AND s.id = e.thread LIMIT 1) t ON true
+            LEFT JOIN LATERAL (SELECT s.floor FROM $schema$.scope s
+                WHERE s.tenant = p_tenant AND s.kind = 'run' AND s.id = e.run LIMIT 1) r ON true
+            WHERE e.thread_seq > t.floor OR e.run_seq > r.floor;
     END IF;
     IF cardinality(p_event_keys) > 0 THEN
         RETURN QUERY SELECT 'event key', 0::bigint, w.n, k.record, NULL
             FROM unnest(p_event_writers, p_event_keys) WITH ORDINALITY w (writer, key, n)
-            JOIN $schema$.event_key k ON k.tenant = p_tenant AND k.writer = w.writer AND k.key = w.key;
+            CROSS JOIN LATERAL (SELECT k.record FROM $schema$.event_key k
+                WHERE k.tenant = p_tenant AND k.writer = w.writer AND k.key = w.key LIMIT 1) k;
     END IF;
 END $$;
 
@@ -444,6 +482,30 @@ END $$;
 -- others wrote to, and of the commit keys; or `time` if who decided does not know this server's time, and nothing is written.
 -- Every expression costs in each transaction anew: `p_parts` and `p_around` say whether there is anything of what few
 -- commits have, of the log and around it.
+-- What is written of mailboxes: those that change, and with no record those that must stay as they are.
+CREATE TYPE $schema$.mailbox_rows AS (
+    thread text[], before bigint[], revision bigint[], epoch bigint[], free_since bigint[], running text[], lease_until bigint[],
+    at bigint[], record text[]
+);
+CREATE TYPE $schema$.dispatch_rows AS (
+    id text[], status text[], epoch bigint[], state text[],
+    new_id text[], thread text[], created_at bigint[], number bigint[], dedupe_key text[], new_status text[], new_epoch bigint[],
+    body text[], new_state text[],
+    gone text[]
+);
+-- Places that dispatches leave, and places that they take.
+CREATE TYPE $schema$.queued_rows AS (
+    old_thread text[], old_epoch bigint[], old_priority smallint[], old_number bigint[],
+    thread text[], epoch bigint[], is_available boolean[], priority smallint[], number bigint[], due bigint[],
+    created_at bigint[], id text[]
+);
+CREATE TYPE $schema$.ended_rows AS (
+    old_status text[], old_created_at bigint[], old_id text[],
+    status text[], created_at bigint[], id text[], finished_at bigint[]
+);
+-- With no record an interrupt is gone.
+CREATE TYPE $schema$.interrupt_rows AS (thread text[], epoch bigint[], at bigint[], holds bigint[], record text[]);
+
 CREATE FUNCTION $schema$.write(
     p_tenant text, p_parts boolean, p_around boolean,
     t_id text[], t_stamp bigint[], t_log bigint[], t_makes boolean[], t_head bigint[], t_created bigint[], t_updated bigint[], t_last bigint[],
@@ -463,7 +525,8 @@ CREATE FUNCTION $schema$.write(
     f_record text[],
     h_writer text[], h_key text[], h_record text[],
     o_rows text, o_new text, o_ready text, o_gone text, o_groups text,
-    b_threads text, b_guards text, b_dispatches text, b_new text, b_gone text[], b_interrupts text,
+    p_mailboxes $schema$.mailbox_rows, p_dispatches $schema$.dispatch_rows, p_queued $schema$.queued_rows,
+    p_ended $schema$.ended_rows, p_interrupts $schema$.interrupt_rows,
     p_sent bigint
 ) RETURNS TABLE (status text, n int, clock bigint, stamp bigint, log bigint, record text, id_record text)
 LANGUAGE plpgsql VOLATILE AS $$
@@ -474,17 +537,15 @@ DECLARE
     v_lock text;
     v_count bigint;
     v_new bigint;
-    w record;
+    v_places tid[];
+    v_due bigint[];
+    v_turned bigint[];
+    v_clock bigint;
     v_outbox json;
     v_outbox_new json;
     v_outbox_ready json;
     v_outbox_gone json;
     v_outbox_groups json;
-    v_mailboxes json;
-    v_guards json;
-    v_dispatches json;
-    v_dispatches_new json;
-    v_interrupts json;
 BEGIN
     -- Who drops the tenant waits for this, and nothing is written to it from then on.
     v_lock := pg_advisory_xact_lock_shared(hashtext('agentstore.$schema$'), hashtext('tenant ' || p_tenant));
@@ -502,11 +563,6 @@ BEGIN
         v_outbox_ready := o_ready::json;
         v_outbox_gone := o_gone::json;
         v_outbox_groups := o_groups::json;
-        v_mailboxes := b_threads::json;
-        v_guards := b_guards::json;
-        v_dispatches := b_dispatches::json;
-        v_dispatches_new := b_new::json;
-        v_interrupts := b_interrupts::json;
         IF g_id IS NOT NULL THEN
             RETURN QUERY SELECT 'scope', w.n, v_now, NULL::bigint, NULL::bigint, s.record, NULL::text
                 FROM (SELECT i AS n, g_kind[i] AS kind, g_id[i] AS id, g_count[i] AS count, g_floor[i] AS floor
@@ -518,15 +574,17 @@ BEGIN
                 RETURN;
             END IF;
         END IF;
-        IF v_mailboxes IS NOT NULL OR v_guards IS NOT NULL THEN
-            RETURN QUERY SELECT 'mailbox', 0, v_now, NULL::bigint, NULL::bigint, NULL::text, NULL::text FROM (
-                SELECT w.thread, w.before FROM json_to_recordset(v_mailboxes) AS w (thread text, before bigint)
-                UNION ALL SELECT w.thread, w.before FROM json_to_recordset(v_guards) AS w (thread text, before bigint)
-                ORDER BY thread
-            ) w LEFT JOIN LATERAL (SELECT m.revision FROM $schema$.mailbox m
-                WHERE m.tenant = p_tenant AND m.thread = w.thread FOR NO KEY UPDATE) m ON true
-                WHERE coalesce(m.revision, 0) <> w.before;
-            IF FOUND THEN
+        IF p_mailboxes.thread IS NOT NULL THEN
+            -- In order, so that two of these never wait for each other.
+            SELECT count(*) FILTER (WHERE coalesce(m.revision, 0) <> w.before), array_agg(m.place ORDER BY w.n),
+                array_agg(m.due_at ORDER BY w.n), array_agg(m.turned ORDER BY w.n)
+                INTO v_count, v_places, v_due, v_turned
+                FROM (SELECT * FROM unnest(p_mailboxes.thread, p_mailboxes.before) WITH ORDINALITY w (thread, before, n)
+                    ORDER BY thread) w
+                LEFT JOIN LATERAL (SELECT m.ctid AS place, m.revision, m.due_at, m.turned FROM $schema$.mailbox m
+                    WHERE m.tenant = p_tenant AND m.thread = w.thread FOR NO KEY UPDATE) m ON true;
+            IF v_count > 0 THEN
+                RETURN QUERY SELECT 'mailbox', 0, v_now, NULL::bigint, NULL::bigint, NULL::text, NULL::text;
                 RETURN;
             END IF;
         END IF;
@@ -602,8 +660,9 @@ BEGIN
             END IF;
             -- Whoever decides again asks for the keys first.
             RETURN QUERY SELECT 'key', 1, v_now, NULL::bigint, NULL::bigint, k.record, k.key
-                FROM $schema$.thread t JOIN $schema$.commit_key k ON k.log = t.log
-                WHERE t.tenant = p_tenant AND t.id = t_id[1] AND k.key = ANY (k_key);
+                FROM (SELECT t.log FROM $schema$.thread t WHERE t.tenant = p_tenant AND t.id = t_id[1] LIMIT 1) t
+                CROSS JOIN unnest(k_key) w (key)
+                CROSS JOIN LATERAL (SELECT k.* FROM $schema$.commit_key k WHERE k.log = t.log AND k.key = w.key LIMIT 1) k;
             RETURN;
         END IF;
         IF array_position(t_record, NULL) IS NOT NULL THEN
@@ -724,9 +783,11 @@ BEGIN
         IF v_outbox IS NOT NULL THEN
             UPDATE $schema$.outbox o SET status = w.status, available_at = w.available, lease_until = w.lease,
                 finished_at = w.finished, is_ready = coalesce(w.ready, o.is_ready), revision = w.revision, record = w.record
-                FROM json_to_recordset(v_outbox) AS w (id text, status text, available bigint, lease bigint, finished bigint,
-                    ready boolean, revision bigint, record text)
-                WHERE o.tenant = p_tenant AND o.id = w.id;
+                FROM (SELECT w.*, o.place FROM json_to_recordset(v_outbox) AS w (id text, status text, available bigint,
+                    lease bigint, finished bigint, ready boolean, revision bigint, record text)
+                    CROSS JOIN LATERAL (SELECT o.ctid AS place FROM $schema$.outbox o
+                        WHERE o.tenant = p_tenant AND o.id = w.id LIMIT 1) o) w
+                WHERE o.ctid = w.place;
         END IF;
         IF v_outbox_new IS NOT NULL THEN
             INSERT INTO $schema$.outbox SELECT p_tenant, w.id, w.lane, w.target, w.status, w.created, w.available, w.lease,
@@ -741,57 +802,101 @@ BEGIN
                 WHERE o.tenant = p_tenant AND o.id = w.id;
         END IF;
         IF v_outbox_gone IS NOT NULL THEN
-            DELETE FROM $schema$.outbox o USING json_to_recordset(v_outbox_gone) AS w (id text)
-                WHERE o.tenant = p_tenant AND o.id = w.id;
+            DELETE FROM $schema$.outbox o WHERE o.ctid = ANY (ARRAY(SELECT o.place
+                FROM json_to_recordset(v_outbox_gone) AS w (id text) CROSS JOIN LATERAL (SELECT o.ctid AS place
+                    FROM $schema$.outbox o WHERE o.tenant = p_tenant AND o.id = w.id LIMIT 1) o));
         END IF;
         IF v_outbox_groups IS NOT NULL THEN
             INSERT INTO $schema$.outbox_order AS z SELECT p_tenant, w.lane, w.target, w.key, v_stamp
                 FROM json_to_recordset(v_outbox_groups) AS w (lane text, target text, key text)
                 ON CONFLICT (tenant, lane, target, key) DO UPDATE SET stamp = excluded.stamp;
         END IF;
-        IF v_dispatches IS NOT NULL THEN
-            FOR w IN SELECT * FROM json_to_recordset(v_dispatches) AS w (id text, status text, epoch bigint, due bigint,
-                is_available boolean, finished bigint, state text)
-            LOOP
-                UPDATE $schema$.dispatch d SET status = w.status, epoch = w.epoch, due = w.due,
-                    is_available = w.is_available, finished_at = w.finished, state = w.state
-                    WHERE d.tenant = p_tenant AND d.id = w.id;
-            END LOOP;
+        IF p_dispatches.id IS NOT NULL THEN
+            -- Each is looked up by its key, whatever the planner knows of the table. The mailboxes are locked.
+            UPDATE $schema$.dispatch d SET status = w.status, epoch = w.epoch, state = w.state FROM (
+                SELECT w.status, w.epoch, w.state, d.place
+                FROM unnest(p_dispatches.id, p_dispatches.status, p_dispatches.epoch, p_dispatches.state)
+                    w (id, status, epoch, state)
+                CROSS JOIN LATERAL (SELECT d.ctid AS place FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.id = w.id
+                    LIMIT 1) d
+            ) w WHERE d.ctid = w.place;
         END IF;
-        IF v_dispatches_new IS NOT NULL THEN
-            INSERT INTO $schema$.dispatch SELECT p_tenant, w.id, w.thread, w.status, w.epoch, w.priority, w.number, w.due,
-                w.is_available, w.created, w.finished, w.dedupe, w.body, w.state
-                FROM json_to_recordset(v_dispatches_new) AS w (id text, thread text, status text, epoch bigint,
-                    priority smallint, number bigint, due bigint, is_available boolean, created bigint, finished bigint,
-                    dedupe text, body text, state text);
+        IF p_dispatches.new_id IS NOT NULL THEN
+            INSERT INTO $schema$.dispatch SELECT p_tenant, w.* FROM unnest(p_dispatches.new_id, p_dispatches.thread,
+                p_dispatches.created_at, p_dispatches.number, p_dispatches.dedupe_key, p_dispatches.new_status,
+                p_dispatches.new_epoch, p_dispatches.body, p_dispatches.new_state) w;
         END IF;
-        IF b_gone IS NOT NULL THEN
-            DELETE FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.id = ANY (b_gone);
+        IF p_dispatches.gone IS NOT NULL THEN
+            DELETE FROM $schema$.dispatch d WHERE d.ctid = ANY (ARRAY(SELECT d.place FROM unnest(p_dispatches.gone) w (id)
+                CROSS JOIN LATERAL (SELECT d.ctid AS place FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.id = w.id
+                    LIMIT 1) d));
         END IF;
-        IF v_interrupts IS NOT NULL THEN
-            DELETE FROM $schema$.interrupt x USING json_to_recordset(v_interrupts) AS w (thread text, epoch bigint, record text)
+        IF p_queued.old_thread IS NOT NULL THEN
+            DELETE FROM $schema$.queued q WHERE q.ctid = ANY (ARRAY(SELECT q.place
+                FROM unnest(p_queued.old_thread, p_queued.old_epoch, p_queued.old_priority, p_queued.old_number)
+                    w (thread, epoch, priority, number)
+                CROSS JOIN LATERAL (
+                    SELECT q.ctid AS place FROM $schema$.queued q WHERE q.tenant = p_tenant AND q.thread = w.thread
+                        AND q.epoch = w.epoch AND q.is_available AND q.priority = w.priority AND q.number = w.number
+                    UNION ALL
+                    SELECT q.ctid FROM $schema$.queued q WHERE q.tenant = p_tenant AND q.thread = w.thread
+                        AND q.epoch = w.epoch AND NOT q.is_available AND q.priority = w.priority AND q.number = w.number
+                    LIMIT 1) q));
+        END IF;
+        IF p_queued.thread IS NOT NULL THEN
+            INSERT INTO $schema$.queued SELECT p_tenant, w.* FROM unnest(p_queued.thread, p_queued.epoch,
+                p_queued.is_available, p_queued.priority, p_queued.number, p_queued.due, p_queued.created_at, p_queued.id) w;
+        END IF;
+        IF p_ended.old_id IS NOT NULL THEN
+            DELETE FROM $schema$.ended e WHERE e.ctid = ANY (ARRAY(SELECT e.place
+                FROM unnest(p_ended.old_status, p_ended.old_created_at, p_ended.old_id) w (status, created_at, id)
+                CROSS JOIN LATERAL (SELECT e.ctid AS place FROM $schema$.ended e WHERE e.tenant = p_tenant
+                    AND e.status = w.status AND e.created_at = w.created_at AND e.id = w.id LIMIT 1) e));
+        END IF;
+        IF p_ended.id IS NOT NULL THEN
+            INSERT INTO $schema$.ended SELECT p_tenant, w.*
+                FROM unnest(p_ended.status, p_ended.created_at, p_ended.id, p_ended.finished_at) w;
+        END IF;
+        IF p_interrupts.thread IS NOT NULL THEN
+            DELETE FROM $schema$.interrupt x USING unnest(p_interrupts.thread, p_interrupts.epoch, p_interrupts.record)
+                w (thread, epoch, record)
                 WHERE x.tenant = p_tenant AND x.thread = w.thread AND x.epoch = w.epoch AND w.record IS NULL;
-            INSERT INTO $schema$.interrupt AS x SELECT p_tenant, w.thread, w.epoch, w.at, w.holds, w.record
-                FROM json_to_recordset(v_interrupts) AS w (thread text, epoch bigint, at bigint, holds bigint, record text)
+            INSERT INTO $schema$.interrupt AS x SELECT p_tenant, w.* FROM unnest(p_interrupts.thread, p_interrupts.epoch,
+                p_interrupts.at, p_interrupts.holds, p_interrupts.record) w (thread, epoch, at, holds, record)
                 WHERE w.record IS NOT NULL
                 ON CONFLICT (tenant, thread, epoch) DO UPDATE SET at = excluded.at, holds = excluded.holds, record = excluded.record;
         END IF;
-        IF v_mailboxes IS NOT NULL THEN
-            PERFORM $schema$.ripen(p_tenant, array_agg(w.thread), array_agg(w.epoch), array_agg(w.at))
-                FROM json_to_recordset(v_mailboxes) AS w (thread text, epoch bigint, at bigint);
-            INSERT INTO $schema$.mailbox AS m SELECT p_tenant, w.thread, w.revision, w.epoch, w.free_since, w.running,
-                w.lease_until, w.at, p.priority, p.since, p.due, w.record
-                FROM json_to_recordset(v_mailboxes) AS w (thread text, revision bigint, epoch bigint, free_since bigint,
-                    running text, lease_until bigint, at bigint, record text)
+        IF p_mailboxes.thread IS NOT NULL THEN
+            -- What became available by a later decision stays so, unless the clock was set back.
+            v_clock := $schema$.now();
+            v_turned := ARRAY(SELECT CASE WHEN w.record IS NOT NULL AND (w.due <= w.until OR w.turned > w.until)
+                    THEN $schema$.ripen(p_tenant, w.thread, w.epoch, w.until) ELSE w.until END
+                FROM (SELECT *, CASE WHEN turned BETWEEN at AND v_clock THEN turned ELSE at END AS until
+                    FROM unnest(v_turned, v_due, p_mailboxes.thread, p_mailboxes.epoch, p_mailboxes.at, p_mailboxes.record)
+                        WITH ORDINALITY w (turned, due, thread, epoch, at, record, n)) w ORDER BY w.n);
+            UPDATE $schema$.mailbox m SET revision = w.revision, epoch = w.epoch, free_since = w.free_since,
+                running = w.running, lease_until = w.lease_until, turned = w.turned, ready_priority = p.priority,
+                ready_since = p.since, due_at = p.due, record = w.record
+                FROM unnest(v_places, p_mailboxes.thread, p_mailboxes.revision, p_mailboxes.epoch, p_mailboxes.free_since,
+                    p_mailboxes.running, p_mailboxes.lease_until, v_turned, p_mailboxes.record)
+                    w (place, thread, revision, epoch, free_since, running, lease_until, turned, record)
                 CROSS JOIN LATERAL $schema$.place(p_tenant, w.thread, w.epoch, w.lease_until, w.free_since) p
-                ON CONFLICT (tenant, thread) DO UPDATE SET revision = excluded.revision, epoch = excluded.epoch,
-                    free_since = excluded.free_since, running = excluded.running, lease_until = excluded.lease_until,
-                    turned = excluded.turned, ready_priority = excluded.ready_priority, ready_since = excluded.ready_since,
-                    due_at = excluded.due_at, record = excluded.record
-                    WHERE m.revision < excluded.revision;
-            GET DIAGNOSTICS v_count = ROW_COUNT;
-            IF v_count <> json_array_length(v_mailboxes) THEN
-                RAISE EXCEPTION 'a mailbox came meanwhile' USING ERRCODE = 'serialization_failure';
+                WHERE m.ctid = w.place AND w.record IS NOT NULL;
+            IF 0 = ANY (p_mailboxes.before) THEN
+                INSERT INTO $schema$.mailbox SELECT p_tenant, w.thread, w.revision, w.epoch, w.free_since, w.running,
+                    w.lease_until, w.at, p.priority, p.since, p.due, w.record
+                    FROM unnest(p_mailboxes.before, p_mailboxes.thread, p_mailboxes.revision, p_mailboxes.epoch,
+                        p_mailboxes.free_since, p_mailboxes.running, p_mailboxes.lease_until, p_mailboxes.at,
+                        p_mailboxes.record)
+                        w (before, thread, revision, epoch, free_since, running, lease_until, at, record)
+                    CROSS JOIN LATERAL $schema$.place(p_tenant, w.thread, w.epoch, w.lease_until, w.free_since) p
+                    WHERE w.before = 0 AND w.record IS NOT NULL
+                    ON CONFLICT DO NOTHING;
+                GET DIAGNOSTICS v_count = ROW_COUNT;
+                IF v_count <> (SELECT count(*) FROM unnest(p_mailboxes.before, p_mailboxes.record) w (before, record)
+                    WHERE w.before = 0 AND w.record IS NOT NULL) THEN
+                    RAISE EXCEPTION 'a mailbox came meanwhile' USING ERRCODE = 'serialization_failure';
+                END IF;
             END IF;
         END IF;
     END IF;
@@ -811,7 +916,7 @@ BEGIN
         RETURN;
     END IF;
     FOREACH v_table IN ARRAY ARRAY['entry', 'mark', 'tip', 'snapshot', 'commit_key', 'state', 'run', 'input', 'decision'] LOOP
-        EXECUTE format('DELETE FROM $schema$.%I WHERE ctid = ANY (ARRAY(SELECT ctid FROM $schema$.%I WHERE log = $1 LIMIT 1000))',
+        EXECUTE format('DELETE FROM $schema$.%I WHERE ctid = ANY (ARRAY(SELECT ctid FROM $schema$.%I WHERE log = $1 AND log >= 0 LIMIT 1000))',
             v_table, v_table) USING v_log;
         GET DIAGNOSTICS v_count = ROW_COUNT;
         v_removed := v_removed + v_count;
@@ -860,12 +965,18 @@ BEGIN
         IN (SELECT lane, target, key FROM $schema$.outbox_order WHERE tenant = p_tenant LIMIT 1000);
     DELETE FROM $schema$.dispatch d WHERE d.tenant = p_tenant
         AND d.id IN (SELECT id FROM $schema$.dispatch WHERE tenant = p_tenant LIMIT 1000);
+    DELETE FROM $schema$.queued q WHERE q.ctid = ANY (ARRAY(
+        SELECT ctid FROM $schema$.queued WHERE tenant = p_tenant LIMIT 1000));
+    DELETE FROM $schema$.ended e WHERE e.ctid = ANY (ARRAY(
+        SELECT ctid FROM $schema$.ended WHERE tenant = p_tenant LIMIT 1000));
     DELETE FROM $schema$.mailbox m WHERE m.tenant = p_tenant
         AND m.thread IN (SELECT thread FROM $schema$.mailbox WHERE tenant = p_tenant LIMIT 1000);
     DELETE FROM $schema$.interrupt x WHERE x.tenant = p_tenant AND (x.thread, x.epoch)
         IN (SELECT thread, epoch FROM $schema$.interrupt WHERE tenant = p_tenant LIMIT 1000);
     IF EXISTS (SELECT FROM $schema$.event WHERE tenant = p_tenant)
         OR EXISTS (SELECT FROM $schema$.dispatch WHERE tenant = p_tenant)
+        OR EXISTS (SELECT FROM $schema$.queued WHERE tenant = p_tenant)
+        OR EXISTS (SELECT FROM $schema$.ended WHERE tenant = p_tenant)
         OR EXISTS (SELECT FROM $schema$.mailbox WHERE tenant = p_tenant)
         OR EXISTS (SELECT FROM $schema$.interrupt WHERE tenant = p_tenant)
         OR EXISTS (SELECT FROM $schema$.outbox WHERE tenant = p_tenant)
@@ -924,24 +1035,27 @@ BEGIN
     RETURN QUERY SELECT 0, 'clock', $schema$.now(), NULL::bigint, NULL::text, NULL::text, NULL::text;
     IF cardinality(p_rows) > 0 THEN
         IF p_lock THEN
-            PERFORM 1 FROM $schema$.outbox o WHERE o.tenant = p_tenant AND o.id = ANY (p_rows) ORDER BY o.id FOR NO KEY UPDATE;
+            PERFORM 1 FROM (SELECT id FROM unnest(p_rows) w (id) ORDER BY id) w CROSS JOIN LATERAL (SELECT
+                FROM $schema$.outbox o WHERE o.tenant = p_tenant AND o.id = w.id FOR NO KEY UPDATE) o;
         END IF;
-        RETURN QUERY SELECT 0, 'row', NULL::bigint, NULL::bigint, o.id, o.record, o.payload
-            FROM $schema$.outbox o WHERE o.tenant = p_tenant AND o.id = ANY (p_rows);
+        RETURN QUERY SELECT 0, 'row', NULL::bigint, NULL::bigint, w.id, o.record, o.payload
+            FROM unnest(p_rows) w (id) CROSS JOIN LATERAL (SELECT o.record, o.payload FROM $schema$.outbox o
+                WHERE o.tenant = p_tenant AND o.id = w.id LIMIT 1) o;
     END IF;
     IF cardinality(p_group_keys) > 0 THEN
         IF p_lock THEN
             INSERT INTO $schema$.outbox_order SELECT p_tenant, w.lane, w.target, w.key, 0
                 FROM unnest(p_group_lanes, p_group_targets, p_group_keys) w (lane, target, key)
                 ORDER BY w.lane, w.target, w.key ON CONFLICT DO NOTHING;
-            PERFORM 1 FROM $schema$.outbox_order z WHERE z.tenant = p_tenant AND (z.lane, z.target, z.key)
-                IN (SELECT * FROM unnest(p_group_lanes, p_group_targets, p_group_keys))
-                ORDER BY z.lane, z.target, z.key FOR NO KEY UPDATE;
+            PERFORM 1 FROM (SELECT * FROM unnest(p_group_lanes, p_group_targets, p_group_keys) w (lane, target, key)
+                    ORDER BY lane, target, key) w
+                CROSS JOIN LATERAL (SELECT FROM $schema$.outbox_order z WHERE z.tenant = p_tenant AND z.lane = w.lane
+                    AND z.target = w.target AND z.key = w.key FOR NO KEY UPDATE) z;
         END IF;
         RETURN QUERY SELECT w.n::integer, 'group', coalesce(z.stamp, 0), NULL::bigint, NULL::text, NULL::text, NULL::text
             FROM unnest(p_group_lanes, p_group_targets, p_group_keys) WITH ORDINALITY w (lane, target, key, n)
-            LEFT JOIN $schema$.outbox_order z
-                ON z.tenant = p_tenant AND z.lane = w.lane AND z.target = w.target AND z.key = w.key;
+            LEFT JOIN LATERAL (SELECT z.stamp FROM $schema$.outbox_order z WHERE z.tenant = p_tenant AND z.lane = w.lane
+                AND z.target = w.target AND z.key = w.key LIMIT 1) z ON true;
     END IF;
     FOR at IN 1 .. cardinality(p_lists) LOOP
         CASE p_lists[at]
@@ -976,7 +1090,7 @@ BEGIN
             RETURN QUERY SELECT at, 'place', o.created_at, 0::bigint, o.id, o.record, o.payload FROM $schema$.outbox o
                 WHERE o.tenant = p_tenant AND (p_lanes[at] IS NULL OR o.lane = p_lanes[at])
                 AND (p_targets[at] IS NULL OR o.target = p_targets[at]) AND (p_statuses[at] IS NULL OR o.status = p_statuses[at])
-                AND (o.created_at, o.id) > (p_firsts[at], p_ids[at])
+                AND o.created_at >= 0 AND (o.created_at, o.id) > (p_firsts[at], p_ids[at])
                 ORDER BY o.created_at, o.id LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED;
         WHEN 'keyed' THEN
             RETURN QUERY SELECT at, 'place', 0::bigint, 0::bigint, o.id, o.record, o.payload FROM $schema$.outbox o
@@ -1003,50 +1117,44 @@ BEGIN
     END LOOP;
 END $$;
 
--- Makes available what of threads is due by a moment of each, or takes back what is not if its time was set back. The
--- epochs are those that the threads have then.
-CREATE FUNCTION $schema$.ripen(p_tenant text, p_threads text[], p_epochs bigint[], p_nows bigint[]) RETURNS void
+-- Makes available what of an epoch of a thread is due, or takes back what is not if the time was set back.
+CREATE FUNCTION $schema$.ripen(p_tenant text, p_thread text, p_epoch bigint, p_now bigint) RETURNS bigint
 LANGUAGE plpgsql VOLATILE AS $$
-DECLARE
-    i integer;
 BEGIN
-    FOR i IN SELECT n FROM generate_series(1, cardinality(p_threads)) n CROSS JOIN LATERAL (
-        SELECT FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.thread = p_threads[n] AND d.epoch = p_epochs[n]
-            AND d.status = 'queued' AND d.due <= p_nows[n] AND NOT d.is_available LIMIT 1) due
-    LOOP
-        UPDATE $schema$.dispatch d SET is_available = true WHERE d.tenant = p_tenant AND d.thread = p_threads[i]
-            AND d.epoch = p_epochs[i] AND d.status = 'queued' AND d.due <= p_nows[i] AND NOT d.is_available;
-    END LOOP;
-    FOR i IN SELECT n FROM generate_series(1, cardinality(p_threads)) n CROSS JOIN LATERAL (
-        SELECT FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.thread = p_threads[n] AND m.turned > p_nows[n]
-            LIMIT 1) later
-    LOOP
-        UPDATE $schema$.dispatch d SET is_available = false WHERE d.tenant = p_tenant AND d.thread = p_threads[i]
-            AND d.epoch = p_epochs[i] AND d.status = 'queued' AND d.due > p_nows[i] AND d.is_available;
-    END LOOP;
+    UPDATE $schema$.queued q SET is_available = true WHERE q.ctid = ANY (ARRAY(SELECT q.ctid FROM $schema$.queued q
+        WHERE q.tenant = p_tenant AND q.thread = p_thread AND q.epoch = p_epoch AND NOT q.is_available
+        AND q.due BETWEEN 0 AND p_now ORDER BY q.due));
+    UPDATE $schema$.queued q SET is_available = false WHERE q.ctid = ANY (ARRAY(SELECT q.ctid FROM $schema$.queued q
+        WHERE q.tenant = p_tenant AND q.thread = p_thread AND q.epoch = p_epoch AND q.is_available
+        AND q.due >= 0 AND q.due > p_now ORDER BY q.due));
+    RETURN p_now;
 END $$;
 
 -- Where a thread stands once what is due is available: the rule is `mailbox::places` of core.
 CREATE FUNCTION $schema$.place(p_tenant text, p_thread text, p_epoch bigint, p_lease_until bigint, p_free_since bigint)
     RETURNS TABLE (priority smallint, since bigint, due bigint) LANGUAGE sql STABLE AS $$
-    SELECT f.first, CASE WHEN f.first IS NOT NULL THEN greatest(f.earliest, p_free_since) END, f.next FROM (SELECT
-        CASE WHEN p_lease_until IS NULL THEN (SELECT d.priority FROM $schema$.dispatch d WHERE d.tenant = p_tenant
-            AND d.thread = p_thread AND d.epoch = p_epoch AND d.is_available ORDER BY d.priority, d.number LIMIT 1) END AS first,
-        (SELECT d.due FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.thread = p_thread
-            AND d.epoch = p_epoch AND d.is_available ORDER BY d.due LIMIT 1) AS earliest,
-        (SELECT d.due FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.thread = p_thread AND d.epoch = p_epoch
-            AND d.status = 'queued' AND NOT d.is_available ORDER BY d.due LIMIT 1) AS next
+    SELECT f.first, CASE WHEN f.first IS NOT NULL THEN greatest(p_free_since, (SELECT q.due FROM $schema$.queued q
+            WHERE q.tenant = p_tenant AND q.thread = p_thread AND q.epoch = p_epoch AND q.is_available AND q.due >= 0
+            ORDER BY q.due LIMIT 1)) END, f.next
+    FROM (SELECT
+        CASE WHEN p_lease_until IS NULL THEN (SELECT q.priority FROM $schema$.queued q WHERE q.tenant = p_tenant
+            AND q.thread = p_thread AND q.epoch = p_epoch AND q.is_available ORDER BY q.priority, q.number LIMIT 1) END AS first,
+        (SELECT q.due FROM $schema$.queued q WHERE q.tenant = p_tenant AND q.thread = p_thread AND q.epoch = p_epoch
+            AND NOT q.is_available AND q.due >= 0 ORDER BY q.due LIMIT 1) AS next
         OFFSET 0) f
 $$;
 
 -- Puts threads where they stand now. Whoever calls it has them locked.
 CREATE FUNCTION $schema$.turn(p_tenant text, p_threads text[], p_now bigint) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    PERFORM $schema$.ripen(p_tenant, array_agg(m.thread), array_agg(m.epoch), array_agg(p_now))
-        FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.thread = ANY (p_threads);
-    UPDATE $schema$.mailbox m SET turned = p_now, (ready_priority, ready_since, due_at) = (
-            SELECT p.* FROM $schema$.place(p_tenant, m.thread, m.epoch, m.lease_until, m.free_since) p
-        ) WHERE m.tenant = p_tenant AND m.thread = ANY (p_threads);
+    PERFORM $schema$.ripen(p_tenant, w.thread, m.epoch, p_now) FROM unnest(p_threads) w (thread)
+        CROSS JOIN LATERAL (SELECT m.epoch FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.thread = w.thread LIMIT 1) m;
+    UPDATE $schema$.mailbox m SET turned = p_now, ready_priority = w.priority, ready_since = w.since, due_at = w.due FROM (
+        SELECT m.place, p.* FROM unnest(p_threads) w (thread)
+        CROSS JOIN LATERAL (SELECT m.ctid AS place, m.epoch, m.lease_until, m.free_since FROM $schema$.mailbox m
+            WHERE m.tenant = p_tenant AND m.thread = w.thread LIMIT 1) m
+        CROSS JOIN LATERAL $schema$.place(p_tenant, w.thread, m.epoch, m.lease_until, m.free_since) p
+    ) w WHERE m.ctid = w.place;
 END $$;
 
 -- The same for up to so many threads of which something is due and that nobody else works on.
@@ -1060,77 +1168,99 @@ BEGIN
     END IF;
 END $$;
 
--- What a decision about the mailbox looks at. What belongs together is told together: a dispatch with its thread, a thread
--- with its newest interrupt and the first that is available. With `p_claim` up to so many threads are chosen that have
--- something to claim, with `p_lapse` up to so many whose leases are over; with `p_lock` nobody else decides about any of it.
--- With `p_numbers` claims can be numbered.
+-- What a decision about the mailbox looks at. A mailbox comes with its newest interrupt, the first dispatch that is
+-- available, and the one that runs. With `p_claim` up to so many threads are chosen that have something to claim, with
+-- `p_lapse` up to so many whose leases are over; with `p_lock` nobody else decides about any of it. With `p_numbers` claims
+-- can be numbered.
 CREATE FUNCTION $schema$.look_mailbox(
     p_tenant text, p_lock boolean, p_numbers boolean, p_threads text[], p_dispatches text[], p_key_threads text[],
     p_keys text[], p_interrupt_threads text[], p_interrupt_epochs bigint[], p_claim integer, p_lapse integer
-) RETURNS TABLE (kind text, n bigint, id text, i bigint, a text, b text, c text) LANGUAGE plpgsql VOLATILE AS $$
+) RETURNS TABLE (kind text, n bigint, id text, epoch bigint, record text, interrupt text, first_body text, first_state text,
+    body text, state text) LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
     v_now bigint := $schema$.now();
-    v_threads text[] := p_threads;
-    v_chosen text[] := '{}';
+    v_threads text[] := p_threads || p_key_threads || p_interrupt_threads;
+    v_chosen text[];
+    v_late text[] := '{}';
+    v_due bigint;
+    v_turned bigint;
+    is_late boolean;
 BEGIN
+    kind := 'clock';
+    n := v_now;
     IF p_numbers THEN
         INSERT INTO $schema$.claims SELECT p_tenant, v_now ON CONFLICT DO NOTHING;
     END IF;
-    RETURN QUERY SELECT 'clock', v_now, NULL::text, (SELECT c.first FROM $schema$.claims c WHERE c.tenant = p_tenant),
-        NULL::text, NULL::text, NULL::text;
+    epoch := (SELECT c.first FROM $schema$.claims c WHERE c.tenant = p_tenant);
+    RETURN NEXT;
+    epoch := NULL;
+    IF cardinality(p_dispatches) > 0 THEN
+        v_threads := v_threads || ARRAY(SELECT d.thread FROM unnest(p_dispatches) w (id)
+            CROSS JOIN LATERAL (SELECT d.thread FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.id = w.id LIMIT 1) d);
+    END IF;
+    IF cardinality(v_threads) > 0 THEN
+        v_threads := ARRAY(SELECT DISTINCT thread FROM unnest(v_threads) w (thread) ORDER BY thread);
+        IF p_lock THEN
+            -- In order, so that two of these never wait for each other.
+            SELECT min(m.due_at), max(m.turned) INTO v_due, v_turned FROM unnest(v_threads) w (thread)
+                CROSS JOIN LATERAL (SELECT m.due_at, m.turned FROM $schema$.mailbox m
+                    WHERE m.tenant = p_tenant AND m.thread = w.thread FOR NO KEY UPDATE) m;
+            -- Time went on while others had the locks.
+            v_now := $schema$.now();
+            IF v_due <= v_now OR v_turned > v_now THEN
+                v_late := v_threads;
+            END IF;
+        END IF;
+    END IF;
     IF p_lapse > 0 THEN
         v_chosen := ARRAY(SELECT m.thread FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.lease_until <= v_now
             ORDER BY m.lease_until, m.thread LIMIT p_lapse FOR NO KEY UPDATE SKIP LOCKED);
-        RETURN QUERY SELECT 'lapsed', w.n, w.thread, NULL::bigint, NULL::text, NULL::text, NULL::text
-            FROM unnest(v_chosen) WITH ORDINALITY w (thread, n);
+        kind := 'lapsed';
+        FOREACH id IN ARRAY v_chosen LOOP
+            RETURN NEXT;
+        END LOOP;
         v_threads := v_threads || v_chosen;
+        v_late := v_late || v_chosen;
     END IF;
     IF p_claim > 0 THEN
         PERFORM $schema$.turn_all(p_tenant, v_now, 1000);
-        v_chosen := ARRAY(SELECT m.thread FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.ready_priority IS NOT NULL
-            ORDER BY m.ready_priority, m.ready_since, m.thread LIMIT p_claim FOR NO KEY UPDATE SKIP LOCKED);
-        RETURN QUERY SELECT 'ready', w.n, w.thread, NULL::bigint, NULL::text, NULL::text, NULL::text
-            FROM unnest(v_chosen) WITH ORDINALITY w (thread, n);
-        v_threads := v_threads || v_chosen;
+        kind := 'ready';
+        FOR id, is_late IN SELECT m.thread, m.due_at <= v_now OR m.turned > v_now FROM $schema$.mailbox m
+            WHERE m.tenant = p_tenant AND m.ready_priority IS NOT NULL
+            ORDER BY m.ready_priority, m.ready_since, m.thread LIMIT p_claim FOR NO KEY UPDATE SKIP LOCKED
+        LOOP
+            RETURN NEXT;
+            v_threads := v_threads || id;
+            IF is_late THEN
+                v_late := v_late || id;
+            END IF;
+        END LOOP;
+    END IF;
+    IF cardinality(v_late) > 0 THEN
+        PERFORM $schema$.turn(p_tenant, v_late, v_now);
     END IF;
     IF cardinality(p_dispatches) > 0 THEN
-        v_threads := v_threads || ARRAY(
-            SELECT d.thread FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.id = ANY (p_dispatches)
-        );
-    END IF;
-    v_threads := v_threads || p_key_threads || p_interrupt_threads;
-    IF p_lock AND cardinality(v_threads) > 0 THEN
-        PERFORM 1 FROM (SELECT thread FROM unnest(v_threads) w (thread) ORDER BY thread) w
-            CROSS JOIN LATERAL (SELECT FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.thread = w.thread
-                FOR NO KEY UPDATE) m;
-        v_chosen := ARRAY(SELECT m.thread FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.thread = ANY (v_threads)
-            AND (m.due_at <= v_now OR m.turned > v_now));
-        IF cardinality(v_chosen) > 0 THEN
-            PERFORM $schema$.turn(p_tenant, v_chosen, v_now);
-        END IF;
-    END IF;
-    IF cardinality(p_dispatches) > 0 THEN
-        RETURN QUERY SELECT 'dispatch', NULL::bigint, d.id, NULL::bigint, d.id, d.body, d.state
-            FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.id = ANY (p_dispatches);
+        RETURN QUERY SELECT 'dispatch', NULL::bigint, d.id, NULL::bigint, NULL::text, NULL::text, NULL::text, NULL::text,
+            d.body, d.state FROM unnest(p_dispatches) w (id)
+            CROSS JOIN LATERAL (SELECT d.* FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.id = w.id LIMIT 1) d;
     END IF;
     IF cardinality(v_threads) > 0 THEN
-        RETURN QUERY SELECT 'mailbox', NULL::bigint, m.thread, m.epoch, m.record, x.record, NULL::text
-            FROM $schema$.mailbox m
+        RETURN QUERY SELECT 'mailbox', NULL::bigint, w.thread, m.epoch, m.record, x.record, f.body, f.state, d.body, d.state
+            FROM unnest(v_threads) w (thread)
+            CROSS JOIN LATERAL (SELECT m.epoch, m.running, m.record FROM $schema$.mailbox m
+                WHERE m.tenant = p_tenant AND m.thread = w.thread LIMIT 1) m
             LEFT JOIN LATERAL (SELECT x.record FROM $schema$.interrupt x
-                WHERE x.tenant = p_tenant AND x.thread = m.thread AND x.epoch = m.epoch LIMIT 1) x ON true
-            WHERE m.tenant = p_tenant AND m.thread = ANY (v_threads);
-        RETURN QUERY SELECT 'first', NULL::bigint, m.thread, m.epoch, f.id, f.body, f.state FROM $schema$.mailbox m
-            CROSS JOIN LATERAL (SELECT d.id, d.body, d.state FROM $schema$.dispatch d WHERE d.tenant = p_tenant
-                AND d.thread = m.thread AND d.epoch = m.epoch AND d.is_available ORDER BY d.priority, d.number LIMIT 1) f
-            WHERE m.tenant = p_tenant AND m.thread = ANY (v_threads);
-        RETURN QUERY SELECT 'dispatch', NULL::bigint, d.id, NULL::bigint, d.id, d.body, d.state FROM $schema$.mailbox m
-            CROSS JOIN LATERAL (SELECT d.id, d.body, d.state FROM $schema$.dispatch d
-                WHERE d.tenant = p_tenant AND d.id = m.running LIMIT 1) d
-            WHERE m.tenant = p_tenant AND m.thread = ANY (v_threads) AND m.running IS NOT NULL;
+                WHERE m.epoch > 0 AND x.tenant = p_tenant AND x.thread = w.thread AND x.epoch = m.epoch LIMIT 1) x ON true
+            LEFT JOIN LATERAL (SELECT q.id FROM $schema$.queued q WHERE q.tenant = p_tenant AND q.thread = w.thread
+                AND q.epoch = m.epoch AND q.is_available ORDER BY q.priority, q.number LIMIT 1) q ON true
+            LEFT JOIN LATERAL (SELECT d.body, d.state FROM $schema$.dispatch d
+                WHERE d.tenant = p_tenant AND d.id = q.id LIMIT 1) f ON true
+            LEFT JOIN LATERAL (SELECT d.body, d.state FROM $schema$.dispatch d
+                WHERE d.tenant = p_tenant AND d.id = m.running LIMIT 1) d ON true;
     END IF;
     IF cardinality(p_keys) > 0 THEN
-        RETURN QUERY SELECT 'key', w.n, k.id, NULL::bigint, NULL::text, NULL::text, NULL::text
+        RETURN QUERY SELECT 'key', w.n, k.id, NULL::bigint, NULL::text, NULL::text, NULL::text, NULL::text, NULL::text, NULL::text
             FROM unnest(p_key_threads, p_keys) WITH ORDINALITY w (thread, key, n)
             JOIN LATERAL (SELECT d.id FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.thread = w.thread
                 AND d.dedupe_key = w.key
@@ -1139,9 +1269,10 @@ BEGIN
                 LIMIT 1) k ON true;
     END IF;
     IF cardinality(p_interrupt_threads) > 0 THEN
-        RETURN QUERY SELECT 'interrupt', NULL::bigint, x.thread, x.epoch, x.record, NULL::text, NULL::text
-            FROM unnest(p_interrupt_threads, p_interrupt_epochs) w (thread, epoch)
-            JOIN $schema$.interrupt x ON x.tenant = p_tenant AND x.thread = w.thread AND x.epoch = w.epoch;
+        RETURN QUERY SELECT 'interrupt', NULL::bigint, w.thread, w.epoch, NULL::text, x.record, NULL::text, NULL::text,
+            NULL::text, NULL::text FROM unnest(p_interrupt_threads, p_interrupt_epochs) w (thread, epoch)
+            CROSS JOIN LATERAL (SELECT x.record FROM $schema$.interrupt x
+                WHERE x.tenant = p_tenant AND x.thread = w.thread AND x.epoch = w.epoch LIMIT 1) x;
     END IF;
 END $$;
 

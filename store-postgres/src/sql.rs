@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use store_core::DispatchStatus;
+
 macro_rules! statements {
     ($($(#[$doc:meta])* $name:ident: $text:expr;)*) => {
         /// Each statement, made once.
@@ -30,11 +32,25 @@ fn call(function: &str, arguments: usize) -> String {
     format!("SELECT * FROM $schema$.{function}({})", places.join(", "))
 }
 
+/// The call that writes what was decided. A function takes no more than 100 arguments: the columns of the mailbox's
+/// tables go as one argument for each table.
+fn call_write() -> String {
+    let mut last = 83;
+    let mut arguments: Vec<_> = (1..=last).map(|at| format!("${at}")).collect();
+    for (table, columns) in [("mailbox", 9), ("dispatch", 14), ("queued", 12), ("ended", 7), ("interrupt", 5)] {
+        let places: Vec<_> = (last + 1..=last + columns).map(|at| format!("${at}")).collect();
+        arguments.push(format!("ROW({})::$schema$.{table}_rows", places.join(", ")));
+        last += columns;
+    }
+    arguments.push(format!("${}", last + 1));
+    format!("SELECT * FROM $schema$.write({})", arguments.join(", "))
+}
+
 statements! {
     /// What a decision looks at.
     look: call("look", 21);
     /// What was decided.
-    write: call("write", 90);
+    write: call_write();
     hold_family: "WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtext('agentstore.$schema$'), hashtext('family ' || $1)))
         SELECT 'held', $schema$.now() FROM held";
     notify: "SELECT pg_notify($1, text) FROM unnest($2::text[]) n (text)";
@@ -65,7 +81,7 @@ statements! {
     count_threads: "SELECT count(*) FROM $schema$.thread WHERE tenant = $1 AND log IS NOT NULL";
     list_idle: "SELECT t.id, t.updated_at, t.record, (
             SELECT count(*) FROM $schema$.thread c WHERE c.tenant = t.tenant AND c.parent_id = t.id
-        ) FROM $schema$.thread t WHERE t.tenant = $1 AND t.log IS NOT NULL AND t.updated_at < $2
+        ) FROM $schema$.thread t WHERE t.tenant = $1 AND t.log IS NOT NULL AND t.updated_at >= 0 AND t.updated_at < $2
         AND (t.updated_at, t.id) > ($3, $4) ORDER BY t.updated_at, t.id LIMIT 256";
     forget: "DELETE FROM $schema$.thread WHERE tenant = $1 AND id IN (
             SELECT id FROM $schema$.thread WHERE tenant = $1 AND deleted_at < $2 AND log IS NULL
@@ -93,12 +109,13 @@ statements! {
                 WHERE m.tenant = $1 AND m.lease_until <= $schema$.now()
         ) r WHERE (place, since, thread) > ($2, $3, $4) ORDER BY place, since, thread LIMIT 1001";
     ended: "SELECT id FROM (
-            (SELECT d.finished_at AS at, d.id FROM $schema$.dispatch d WHERE d.tenant = $1 AND d.finished_at < $2
-                ORDER BY d.finished_at, d.id LIMIT $3)
+            (SELECT e.finished_at AS at, e.id FROM $schema$.ended e WHERE e.tenant = $1
+                AND e.finished_at >= 0 AND e.finished_at < $2
+                ORDER BY e.finished_at, e.id LIMIT $3)
             UNION ALL
-            (SELECT x.at, d.id FROM $schema$.interrupt x JOIN $schema$.dispatch d ON d.tenant = x.tenant
-                AND d.thread = x.thread AND d.epoch = x.epoch - 1 AND d.status = 'queued'
-                WHERE x.tenant = $1 AND x.holds > 0 AND x.at < $2 ORDER BY x.at, d.id LIMIT $3)
+            (SELECT x.at, q.id FROM $schema$.interrupt x JOIN $schema$.queued q ON q.tenant = x.tenant
+                AND q.thread = x.thread AND q.epoch = x.epoch - 1
+                WHERE x.tenant = $1 AND x.holds > 0 AND x.at < $2 ORDER BY x.at, q.id LIMIT $3)
         ) e ORDER BY at, id LIMIT $3";
     look_outbox: call("look_outbox", 15);
     load_outbox: "SELECT record, payload FROM $schema$.outbox WHERE tenant = $1 AND id = $2";
@@ -117,12 +134,13 @@ statements! {
         AND NOT EXISTS (SELECT FROM $schema$.event e WHERE e.tenant = $1 AND e.writer = $2 AND e.key = $3)";
     load_run: "SELECT r.record FROM $schema$.run r WHERE r.tenant = $1 AND r.id = $2
             AND NOT EXISTS (SELECT FROM $schema$.purge p WHERE p.log = r.log)";
-    load_queue: "SELECT t.record, q.rank, q.record FROM $schema$.thread t LEFT JOIN $schema$.input q ON q.log = t.log
+    load_queue: "SELECT t.record, q.rank, q.record FROM $schema$.thread t LEFT JOIN $schema$.input q ON q.log = t.log AND q.rank >= 0
         WHERE t.tenant = $1 AND t.id = $2 AND t.log IS NOT NULL ORDER BY q.rank";
     list_pending: "SELECT id FROM $schema$.thread WHERE tenant = $1 AND has_pending AND id > $2 ORDER BY id LIMIT $3";
     load_entry: "SELECT e.seq, e.body FROM $schema$.thread t JOIN $schema$.entry e ON e.log = t.log
-        WHERE t.tenant = $1 AND t.id = $2 AND e.id = $3";
-    load_entries: "SELECT seq, body FROM $schema$.entry WHERE log = $1 AND seq = ANY ($2) ORDER BY seq";
+        WHERE t.tenant = $1 AND t.id = $2 AND e.id = $3 AND e.id >= ''";
+    load_entries: "SELECT e.seq, e.body FROM unnest($2::bigint[]) w (seq) CROSS JOIN LATERAL (
+            SELECT e.seq, e.body FROM $schema$.entry e WHERE e.log = $1 AND e.seq = w.seq LIMIT 1) e ORDER BY e.seq";
     thread_ids: "SELECT id FROM $schema$.thread WHERE tenant = $1 AND id > $2 AND log IS NOT NULL ORDER BY id LIMIT $3";
     inspect_thread: "SELECT t.stamp, t.log, t.record, t.id_record, t.head, t.created_at, t.updated_at, t.last_time,
             t.resource_id, t.parent_id, t.has_open_runs, t.has_pending,
@@ -134,7 +152,7 @@ statements! {
     inspect_marks: "SELECT seq, record FROM $schema$.mark WHERE log = $1";
     inspect_tips: "SELECT seq FROM $schema$.tip WHERE log = $1";
     inspect_names: "SELECT seq, name, giver FROM $schema$.snapshot WHERE log = $1";
-    inspect_runs: "SELECT record FROM $schema$.run WHERE log = $1";
+    inspect_runs: "SELECT record FROM $schema$.run WHERE log = $1 AND log >= 0";
     uneven_scopes: "SELECT kind, id, events, wanted FROM (
             SELECT s.kind, s.id, s.count - s.floor AS wanted, CASE s.kind
                 WHEN 'thread' THEN (SELECT count(*) FROM $schema$.event e WHERE e.tenant = $1 AND e.thread = s.id
@@ -201,17 +219,18 @@ impl Lists {
         let (mut threads, mut runs) = (Vec::new(), Vec::new());
         let (mut events, mut outbox, mut dispatches) = (Vec::new(), Vec::new(), Vec::new());
         for direction in [("<", " DESC"), (">", "")] {
-            for scope in ["$2::text IS NULL", "t.parent_id = $2", "t.resource_id = $2"] {
+            for scope in ["{time} >= 0 AND $2::text IS NULL", "t.parent_id = $2", "t.resource_id = $2"] {
                 for time in ["t.updated_at", "t.created_at"] {
-                    threads.push(in_schema(&thread_list(scope, time, direction), schema).into());
+                    let scope = scope.replace("{time}", time);
+                    threads.push(in_schema(&thread_list(&scope, time, direction), schema).into());
                 }
             }
             for scope in [
-                "r.log = (SELECT t.log FROM $schema$.thread t WHERE t.tenant = $1 AND t.id = $2) AND $3::text IS NULL \
+                "r.log = (SELECT t.log FROM $schema$.thread t WHERE t.tenant = $1 AND t.id = $2) AND r.log >= 0 AND $3::text IS NULL \
                  AND $4::text[] IS NOT NULL",
                 "r.parent_run = $3 AND $2::text IS NULL AND $4::text[] IS NOT NULL",
-                "$2::text IS NULL AND $3::text IS NULL AND $4::text[] IS NOT NULL",
-                "r.phase = ANY ($4) AND $2::text IS NULL AND $3::text IS NULL",
+                "r.created_at >= 0 AND $2::text IS NULL AND $3::text IS NULL AND $4::text[] IS NOT NULL",
+                "r.phase = ANY ($4) AND r.created_at >= 0 AND $2::text IS NULL AND $3::text IS NULL",
             ] {
                 runs.push(in_schema(&run_list(scope, direction), schema).into());
             }
@@ -219,9 +238,9 @@ impl Lists {
                 events.push(in_schema(&event_list(scope, direction), schema).into());
             }
             for scope in [
-                "$2::text IS NULL AND $3::text IS NULL",
-                "o.lane = $2 AND $3::text IS NULL",
-                "o.lane = $2 AND o.target = $3",
+                "o.created_at >= 0 AND $2::text IS NULL AND $3::text IS NULL",
+                "o.lane = $2 AND o.lane >= '' AND $3::text IS NULL",
+                "o.lane = $2 AND o.target = $3 AND o.target >= ''",
             ] {
                 outbox.push(in_schema(&outbox_list(scope, direction), schema).into());
             }
@@ -268,28 +287,52 @@ fn dispatch_lists((behind, order): (&str, &str)) -> [String; 5] {
     let by_creation = |scope: &str| {
         format!(
             "SELECT d.created_at, 0::bigint, d.body, d.state FROM $schema$.dispatch d WHERE d.tenant = $1 AND {scope} \
-             AND $5::bigint IS NOT NULL AND (d.created_at, d.id) {behind} ($4, $6) \
+             AND $3::text[] IS NOT NULL AND $5::bigint IS NOT NULL AND (d.created_at, d.id) {behind} ($4, $6) \
              ORDER BY d.created_at{order}, d.id{order} LIMIT $7"
         )
     };
-    [
-        by_creation("$2::text IS NULL AND $3::text[] IS NOT NULL"),
-        by_creation("d.thread = $2 AND $3::text[] IS NOT NULL"),
-        by_creation("$2::text IS NULL AND d.status = ANY ($3)"),
+    let by_status = DispatchStatus::ALL.iter().map(|status| {
+        let name = status.name();
+        let from = match status {
+            DispatchStatus::Queued => "(SELECT * FROM $schema$.queued WHERE created_at >= 0) s".to_owned(),
+            DispatchStatus::Claimed => "(SELECT d.tenant, d.created_at, d.id FROM $schema$.mailbox m \
+                                        JOIN $schema$.dispatch d ON d.tenant = m.tenant AND d.id = m.running \
+                                        WHERE m.tenant = $1 AND m.lease_until IS NOT NULL) s"
+                .to_owned(),
+            _ => format!("(SELECT * FROM $schema$.ended WHERE status = '{name}') s"),
+        };
         format!(
-            "SELECT e.at, 0::bigint, e.body, e.state FROM ( \
-             SELECT d.finished_at AS at, d.id, d.body, d.state FROM $schema$.dispatch d \
-             WHERE d.tenant = $1 AND d.finished_at IS NOT NULL UNION ALL \
-             SELECT x.at, d.id, d.body, d.state FROM $schema$.interrupt x JOIN $schema$.dispatch d ON d.tenant = x.tenant \
-             AND d.thread = x.thread AND d.epoch = x.epoch - 1 AND d.status = 'queued' \
-             WHERE x.tenant = $1 AND x.holds > 0) e WHERE $2::text IS NULL AND $3::text[] IS NOT NULL \
-             AND $5::bigint IS NOT NULL AND (e.at, e.id) {behind} ($4, $6) ORDER BY e.at{order}, e.id{order} LIMIT $7"
+            "(SELECT s.created_at, s.id FROM {from} WHERE s.tenant = $1 AND '{name}' = ANY ($3) \
+             AND (s.created_at, s.id) {behind} ($4, $6) ORDER BY s.created_at{order}, s.id{order} LIMIT $7)"
+        )
+    });
+    let by_status = by_status.collect::<Vec<_>>().join(" UNION ALL ");
+    let of_dispatch = |places: &str| format!("({places}) e JOIN $schema$.dispatch d ON d.tenant = $1 AND d.id = e.id");
+    [
+        by_creation("d.created_at >= 0 AND $2::text IS NULL"),
+        by_creation("d.thread = $2 AND d.thread >= ''"),
+        format!(
+            "SELECT e.created_at, 0::bigint, d.body, d.state FROM {} WHERE $2::text IS NULL AND $5::bigint IS NOT NULL \
+             ORDER BY e.created_at{order}, e.id{order} LIMIT $7",
+            of_dispatch(&by_status)
         ),
         format!(
-            "SELECT d.priority::bigint, d.number, d.body, d.state FROM $schema$.mailbox m JOIN $schema$.dispatch d \
-             ON d.tenant = m.tenant AND d.thread = m.thread AND d.epoch = m.epoch AND d.status = 'queued' \
-             WHERE m.tenant = $1 AND m.thread = $2 AND $3::text[] IS NOT NULL AND $6::text IS NOT NULL \
-             AND (d.priority, d.number) {behind} ($4, $5) ORDER BY d.priority{order}, d.number{order} LIMIT $7"
+            "SELECT e.at, 0::bigint, d.body, d.state FROM {} WHERE $2::text IS NULL AND $3::text[] IS NOT NULL \
+             AND $5::bigint IS NOT NULL AND (e.at, e.id) {behind} ($4, $6) ORDER BY e.at{order}, e.id{order} LIMIT $7",
+            of_dispatch(
+                "SELECT e.finished_at AS at, e.id FROM $schema$.ended e WHERE e.tenant = $1 AND e.finished_at >= 0 UNION ALL \
+                 SELECT x.at, q.id FROM $schema$.interrupt x JOIN $schema$.queued q ON q.tenant = x.tenant \
+                 AND q.thread = x.thread AND q.epoch = x.epoch - 1 WHERE x.tenant = $1 AND x.holds > 0"
+            )
+        ),
+        format!(
+            "SELECT e.priority::bigint, e.number, d.body, d.state FROM {} ORDER BY e.priority{order}, e.number{order} LIMIT $7",
+            of_dispatch(&[true, false].map(|is_available| format!(
+                "(SELECT q.priority, q.number, q.id FROM $schema$.mailbox m JOIN $schema$.queued q \
+                 ON q.tenant = m.tenant AND q.thread = m.thread AND q.epoch = m.epoch AND q.is_available = {is_available} \
+                 WHERE m.tenant = $1 AND m.thread = $2 AND $3::text[] IS NOT NULL AND $6::text IS NOT NULL \
+                 AND (q.priority, q.number) {behind} ($4, $5) ORDER BY q.priority{order}, q.number{order} LIMIT $7)"
+            )).join(" UNION ALL "))
         ),
     ]
 }

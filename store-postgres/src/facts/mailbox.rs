@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use sqlx::postgres::PgArguments;
+use sqlx::postgres::{PgArguments, PgRow};
 use store_core::{
     DedupeKey, DispatchId, DispatchStatus, Result, ThreadId, Timestamp,
     mailbox::{
@@ -65,49 +65,62 @@ pub(crate) async fn look(
     known.keys.extend(look.keys.iter().map(|key| (key.clone(), None)));
     known.interrupts.extend(look.interrupts.iter().map(|key| (key.clone(), None)));
     for row in &rows {
+        known.tell(connection, &look, row)?;
+    }
+    Ok(())
+}
+
+impl MailboxFacts {
+    fn tell(&mut self, connection: &Connection<'_>, look: &MailboxLook, row: &PgRow) -> Result<()> {
         let kind = text(row, 0)?;
         let at = optional::<i64>(row, 1)?.unwrap_or_default();
         if kind == "clock" {
             connection.heard(Duration::from_millis(unsigned(at)?));
-            known.incarnation = optional::<i64>(row, 3)?.map_or(Ok(0), unsigned)?;
-            continue;
+            self.incarnation = optional::<i64>(row, 3)?.map_or(Ok(0), unsigned)?;
+            return Ok(());
         }
         let id = text(row, 2)?;
-        let epoch = || unsigned(number(row, 3)?);
         match kind.as_str() {
-            "ready" => known.ready.push(id.parse()?),
-            "lapsed" => known.lapsed.push(id.parse()?),
+            "ready" => self.ready.push(id.parse()?),
+            "lapsed" => self.lapsed.push(id.parse()?),
             "mailbox" => {
                 let stored = decode::<StoredMailbox>("mailbox", &text(row, 4)?)?;
-                let thread: ThreadId = id.parse()?;
+                let place = (id.parse::<ThreadId>()?, stored.epoch);
                 // An epoch without a record has none.
                 let newest = optional::<String>(row, 5)?;
                 let newest = newest.map(|text| decode::<StoredInterrupt>("interrupt", &text)).transpose()?;
-                known.interrupts.insert((thread.clone(), stored.epoch), newest);
-                known.threads.insert(thread, Some(stored));
+                self.interrupts.insert(place.clone(), newest);
+                self.threads.insert(place.0.clone(), Some(stored));
+                let first = self.dispatch(row, 6)?;
+                self.firsts.insert(place, first);
+                self.dispatch(row, 8)?;
             }
-            "first" | "dispatch" => {
-                let dispatch: DispatchId = text(row, 4)?.parse()?;
-                let body = Arc::new(decode::<DispatchBody>("dispatch", &text(row, 5)?)?);
-                let state = decode::<DispatchState>("dispatch", &text(row, 6)?)?;
-                known.dispatches.insert(dispatch.clone(), Some(StoredDispatch::new(body, state)));
-                if kind == "first" {
-                    known.firsts.insert((id.parse()?, epoch()?), Some(dispatch));
-                }
-            }
+            "dispatch" => _ = self.dispatch(row, 8)?,
             "key" => {
                 let place = usize::try_from(at - 1).unwrap_or(usize::MAX);
                 let found = Some(id.parse()?);
-                known.keys.extend(look.keys.iter().nth(place).map(|key| (key.clone(), found)));
+                self.keys.extend(look.keys.iter().nth(place).map(|key| (key.clone(), found)));
             }
             "interrupt" => {
-                let stored = decode::<StoredInterrupt>("interrupt", &text(row, 4)?)?;
-                known.interrupts.insert((id.parse()?, epoch()?), Some(stored));
+                let stored = decode::<StoredInterrupt>("interrupt", &text(row, 5)?)?;
+                self.interrupts.insert((id.parse()?, unsigned(number(row, 3)?)?), Some(stored));
             }
             _ => {}
         }
+        Ok(())
     }
-    Ok(())
+
+    /// A dispatch whose body and state stand in two columns of a row, if they do.
+    fn dispatch(&mut self, row: &PgRow, at: usize) -> Result<Option<DispatchId>> {
+        let (Some(body), Some(state)) = (optional::<String>(row, at)?, optional::<String>(row, at + 1)?) else {
+            return Ok(None);
+        };
+        let body = Arc::new(decode::<DispatchBody>("dispatch", &body)?);
+        let id = body.id.clone();
+        let stored = StoredDispatch::new(body, decode::<DispatchState>("dispatch", &state)?);
+        self.dispatches.insert(id.clone(), Some(stored));
+        Ok(Some(id))
+    }
 }
 
 fn arguments(facts: &Facts, look: &MailboxLook, locks: bool) -> Result<PgArguments> {
@@ -177,11 +190,17 @@ pub(crate) struct MailboxDesk<'a> {
 pub(crate) struct MailboxChanges {
     /// The mailboxes of threads, with the revisions that they had before; 0 for none.
     pub(crate) threads: BTreeMap<ThreadId, (u64, StoredMailbox)>,
-    /// Dispatches with whether they are new; none for one that is gone.
-    pub(crate) dispatches: BTreeMap<DispatchId, Option<(bool, StoredDispatch)>>,
+    pub(crate) dispatches: BTreeMap<DispatchId, DispatchChange>,
     pub(crate) interrupts: BTreeMap<(ThreadId, u64), Option<StoredInterrupt>>,
     /// From when on a claim may find what this brings.
     pub(crate) claimable_from: Option<Timestamp>,
+}
+
+/// A dispatch before all decisions and after them; none for one that is not there.
+#[derive(Debug)]
+pub(crate) struct DispatchChange {
+    pub(crate) before: Option<StoredDispatch>,
+    pub(crate) after: Option<StoredDispatch>,
 }
 
 impl MailboxChanges {
@@ -195,12 +214,23 @@ impl MailboxChanges {
         };
         self.threads.insert(thread.clone(), (before, plan.mailbox));
         for stored in plan.dispatches {
-            let known = self.dispatches.get(stored.id()).and_then(Option::as_ref);
-            let is_new = known.map_or(stored.is_new(), |(is_new, _)| *is_new);
-            self.dispatches.insert(stored.id().clone(), Some((is_new, stored)));
+            let (id, is_new) = (stored.id().clone(), stored.is_new());
+            self.dispatch(facts, id, is_new, Some(stored))?;
         }
-        self.dispatches.extend(plan.purged.map(|id| (id, None)));
+        if let Some(id) = plan.purged {
+            self.dispatch(facts, id, false, None)?;
+        }
         self.interrupts.extend(plan.interrupts.into_iter().map(|(epoch, stored)| ((thread.clone(), epoch), stored)));
+        Ok(())
+    }
+
+    fn dispatch(&mut self, facts: &Facts, id: DispatchId, is_new: bool, after: Option<StoredDispatch>) -> Result<()> {
+        if let Some(change) = self.dispatches.get_mut(&id) {
+            change.after = after;
+            return Ok(());
+        }
+        let before = if is_new { None } else { facts.dispatch(&id)? };
+        self.dispatches.insert(id, DispatchChange { before, after });
         Ok(())
     }
 }
@@ -242,7 +272,7 @@ impl MailboxView for MailboxDesk<'_> {
 
     fn dispatch(&self, id: &DispatchId) -> Result<Option<StoredDispatch>> {
         match self.changes.dispatches.get(id) {
-            Some(stored) => Ok(stored.as_ref().map(|(_, stored)| stored.clone())),
+            Some(change) => Ok(change.after.clone()),
             None => self.facts.dispatch(id),
         }
     }
@@ -259,8 +289,8 @@ impl MailboxView for MailboxDesk<'_> {
             let at = in_queue(stored).filter(|at| at.epoch == epoch && at.due <= now)?;
             Some((at.priority, at.number, stored.id().clone()))
         };
-        let changed = self.changes.dispatches.values().flatten().filter(|(_, stored)| stored.body.thread == *thread);
-        let mut first = changed.filter_map(|(_, stored)| place(stored)).min();
+        let changed = self.changes.dispatches.values().filter_map(|change| change.after.as_ref());
+        let mut first = changed.filter(|stored| stored.body.thread == *thread).filter_map(place).min();
         if let Some(id) = self.facts.first_available(thread, epoch, now)?
             && !self.changes.dispatches.contains_key(&id)
         {

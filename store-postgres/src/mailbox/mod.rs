@@ -110,12 +110,16 @@ impl MailboxProducer for PostgresMailbox {
                 keys: dispatches.iter().filter_map(key).collect(),
                 ..MailboxLook::default()
             };
-            change(&tenant, first, |desk, setting| {
+            let rule = |desk: &mut MailboxDesk<'_>, setting: Setting<'_>| {
                 mailbox::check_requests(dispatches.len(), setting.limits)?;
                 let one = |new| desk.change(|view| mailbox::enqueue(view, new, setting));
-                dispatches.iter().map(one).collect()
-            })
-            .await
+                dispatches.iter().map(one).collect::<Result<Vec<_>>>()
+            };
+            // Of several threads others most likely write to one meanwhile.
+            if first.threads.len() > 1 {
+                return change_locked(&tenant, first, |desk, setting| rule(desk, setting).map(Some)).await;
+            }
+            change(&tenant, first, rule).await
         };
         self.tenant.write(None, call).await
     }

@@ -5,7 +5,7 @@ use sqlx::{
     Encode, Postgres, Type,
     postgres::{PgArguments, PgHasArrayType},
 };
-use store_core::{Error, Result, TenantId, Thread, ThreadId, Timestamp, codec::Codec};
+use store_core::{DedupeKey, Error, Result, TenantId, Thread, ThreadId, Timestamp, codec::Codec};
 
 use super::Batch;
 use crate::{db::add, facts};
@@ -69,13 +69,12 @@ pub(super) fn arguments(batches: &[&Batch], tenant: &TenantId) -> Result<PgArgum
 
 fn thread_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
     let of = || rows(batches, |batch| &batch.threads);
-    let time = |at: Timestamp| i64::try_from(at.as_millis()).unwrap_or(i64::MAX);
     let threads: Vec<Option<&Thread>> = of().map(|row| row.thread.as_ref().map(|stored| &stored.thread)).collect();
     column(to, of(), |row| row.id.as_str())?;
     column(to, of(), |row| row.stamp)?;
     column(to, of(), |row| row.log)?;
     column(to, of(), |row| row.makes)?;
-    column(to, of(), |row| row.thread.as_ref()?.head_seq.and_then(|seq| i64::try_from(seq).ok()))?;
+    column(to, of(), |row| row.thread.as_ref()?.head_seq.map(number))?;
     column(to, threads.iter(), |thread| thread.map(|thread| time(thread.created_at)))?;
     column(to, threads.iter(), |thread| thread.map(|thread| time(thread.updated_at)))?;
     column(to, of(), |row| row.thread.as_ref().map(|stored| time(stored.last_time)))?;
@@ -93,7 +92,7 @@ fn run_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
     let of = || rows(batches, |batch| &batch.runs);
     column(to, of(), |row| row.run.id.as_str())?;
     column(to, of(), |row| row.is_new)?;
-    column(to, of(), |row| i64::try_from(row.run.created_at.as_millis()).unwrap_or(i64::MAX))?;
+    column(to, of(), |row| time(row.run.created_at))?;
     column(to, of(), |row| row.run.status.phase().name())?;
     column(to, of(), |row| row.run.agent.as_str())?;
     column(to, of(), |row| row.run.parent_run.as_ref().map(store_core::RunId::as_str))?;
@@ -101,7 +100,6 @@ fn run_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
 }
 
 fn event_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
-    let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     let of = || rows(batches, |batch| &batch.scopes);
     column(to, of(), |row| facts::scope_key(&row.scope).0)?;
     column(to, of(), |row| facts::scope_key(&row.scope).1)?;
@@ -134,12 +132,77 @@ fn outbox_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
 }
 
 fn mailbox_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
-    document(to, rows(batches, |batch| &batch.mailboxes))?;
-    document(to, rows(batches, |batch| &batch.guards))?;
-    document(to, rows(batches, |batch| &batch.dispatches).filter(|row| !row.is_new))?;
-    document(to, rows(batches, |batch| &batch.dispatches).filter(|row| row.is_new))?;
-    column(to, rows(batches, |batch| &batch.dispatches_gone), String::as_str)?;
-    document(to, rows(batches, |batch| &batch.interrupts))
+    let of = || rows(batches, |batch| &batch.mailboxes);
+    column(to, of(), |row| row.thread.as_str())?;
+    column(to, of(), |row| number(row.before))?;
+    column(to, of(), |row| number(row.revision))?;
+    column(to, of(), |row| number(row.epoch))?;
+    column(to, of(), |row| number(row.free_since))?;
+    column(to, of(), |row| row.running.as_deref())?;
+    column(to, of(), |row| row.lease_until.map(number))?;
+    column(to, of(), |row| number(row.at))?;
+    column(to, of(), |row| row.record.as_deref())?;
+    dispatch_columns(to, batches)?;
+    queued_columns(to, batches)?;
+    let of = || rows(batches, |batch| &batch.unended);
+    column(to, of(), |row| row.status)?;
+    column(to, of(), |row| time(row.created_at))?;
+    column(to, of(), |row| row.id.as_str())?;
+    let of = || rows(batches, |batch| &batch.ended);
+    column(to, of(), |row| row.status)?;
+    column(to, of(), |row| time(row.created_at))?;
+    column(to, of(), |row| row.id.as_str())?;
+    column(to, of(), |row| time(row.finished_at))?;
+    let of = || rows(batches, |batch| &batch.interrupts);
+    column(to, of(), |row| row.thread.as_str())?;
+    column(to, of(), |row| number(row.epoch))?;
+    column(to, of(), |row| row.at.map(number))?;
+    column(to, of(), |row| row.holds.map(number))?;
+    column(to, of(), |row| row.record.as_deref())
+}
+
+fn dispatch_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
+    let of = || rows(batches, |batch| &batch.dispatches);
+    column(to, of(), |row| row.body.id.as_str())?;
+    column(to, of(), |row| row.state.status.name())?;
+    column(to, of(), |row| number(row.state.epoch))?;
+    column(to, of(), |row| row.state.encode())?;
+    let of = || rows(batches, |batch| &batch.new_dispatches);
+    column(to, of(), |row| row.body.id.as_str())?;
+    column(to, of(), |row| row.body.thread.as_str())?;
+    column(to, of(), |row| time(row.body.created_at))?;
+    column(to, of(), |row| number(row.body.number))?;
+    column(to, of(), |row| row.body.dedupe_key.as_ref().map(DedupeKey::as_str))?;
+    column(to, of(), |row| row.state.status.name())?;
+    column(to, of(), |row| number(row.state.epoch))?;
+    column(to, of(), |row| row.body.encode())?;
+    column(to, of(), |row| row.state.encode())?;
+    column(to, rows(batches, |batch| &batch.dispatches_gone), String::as_str)
+}
+
+fn queued_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
+    let of = || rows(batches, |batch| &batch.unqueued);
+    column(to, of(), |row| row.thread.as_str())?;
+    column(to, of(), |row| number(row.at.epoch))?;
+    column(to, of(), |row| i16::from(row.at.priority))?;
+    column(to, of(), |row| number(row.at.number))?;
+    let of = || rows(batches, |batch| &batch.queued);
+    column(to, of(), |(_, row)| row.thread.as_str())?;
+    column(to, of(), |(_, row)| number(row.at.epoch))?;
+    column(to, of(), |(is_available, _)| *is_available)?;
+    column(to, of(), |(_, row)| i16::from(row.at.priority))?;
+    column(to, of(), |(_, row)| number(row.at.number))?;
+    column(to, of(), |(_, row)| time(row.at.due))?;
+    column(to, of(), |(_, row)| time(row.created_at))?;
+    column(to, of(), |(_, row)| row.id.as_str())
+}
+
+fn number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn time(at: Timestamp) -> i64 {
+    number(at.as_millis())
 }
 
 fn rows<'q, R: 'q>(batches: &'q [&Batch], of: impl Fn(&'q Batch) -> &'q Vec<R>) -> impl Iterator<Item = &'q R> {

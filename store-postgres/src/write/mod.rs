@@ -13,20 +13,20 @@ use store_core::{
     commit::{KeyRecord, Plan, Planned},
     event::{EventPlan, ScopeState},
     log::{MarkSource, Marks, Nodes, given_name},
-    mailbox::{MailboxPlan, MailboxView, in_queue},
+    mailbox::{MailboxPlan, MailboxView, StoredDispatch, StoredMailbox},
     outbox::{self, OrderGroup, StoredOutboxRow},
     pending::{QueuePlan, QueueWrite},
     thread::{IdRecord, StoredThread},
 };
 
 use self::rows::{
-    DispatchRow, EntryRow, EventRow, GroupRow, InterruptRow, MailboxGuard, MailboxRow, MarkRow, OutboxChange,
-    OutboxGone, OutboxReady, RunRow, ScopeRow, ThreadRow,
+    EndedRow, EntryRow, EventRow, GroupRow, InterruptRow, MailboxRow, MarkRow, OutboxChange, OutboxGone, OutboxReady,
+    QueuedRow, RunRow, ScopeRow, ThreadRow,
 };
 use crate::{
     db::{Connection, Failed, Moment, add, signed, unsigned},
     error::corrupt,
-    facts::{self, Desk, Facts, MailboxChanges, OutboxChanges, Row},
+    facts::{self, Desk, DispatchChange, Facts, MailboxChanges, OutboxChanges, Row},
     tenant::Tenant,
 };
 
@@ -57,9 +57,14 @@ pub(crate) struct Batch {
     outbox_gone: Vec<OutboxGone>,
     groups: Vec<GroupRow>,
     mailboxes: Vec<MailboxRow>,
-    guards: Vec<MailboxGuard>,
-    dispatches: Vec<DispatchRow>,
+    dispatches: Vec<StoredDispatch>,
+    new_dispatches: Vec<StoredDispatch>,
     dispatches_gone: Vec<String>,
+    unqueued: Vec<QueuedRow>,
+    /// With whether they are available.
+    queued: Vec<(bool, QueuedRow)>,
+    unended: Vec<EndedRow>,
+    ended: Vec<EndedRow>,
     interrupts: Vec<InterruptRow>,
     claimable_from: Option<Timestamp>,
 }
@@ -162,16 +167,26 @@ impl Batch {
 
     /// Changes of the mailbox.
     pub(crate) fn mailbox(&mut self, changes: MailboxChanges) {
-        for (id, dispatch) in changes.dispatches {
-            match dispatch {
-                Some((is_new, stored)) => {
-                    let mailbox = changes.threads.get(&stored.body.thread).map(|(_, mailbox)| mailbox);
-                    let is_available = mailbox.zip(in_queue(&stored)).is_some_and(|(mailbox, at)| {
-                        // What is put back for an old epoch is never available.
-                        at.epoch == mailbox.epoch && at.due <= mailbox.last_time
-                    });
-                    self.dispatches.push(DispatchRow::of(is_new, is_available, &stored));
-                }
+        for (id, DispatchChange { before, after }) in changes.dispatches {
+            let [old, new] = [&before, &after].map(|stored| stored.as_ref().and_then(QueuedRow::of));
+            if old.as_ref().map(|row| row.at) != new.as_ref().map(|row| row.at) {
+                self.unqueued.extend(old);
+                self.queued.extend(new.map(|row| {
+                    let mailbox = after.as_ref().and_then(|stored| changes.threads.get(&stored.body.thread));
+                    // What is put back for an old epoch is never available.
+                    let is_at =
+                        |mailbox: &StoredMailbox| row.at.epoch == mailbox.epoch && row.at.due <= mailbox.last_time;
+                    (mailbox.is_some_and(|(_, mailbox)| is_at(mailbox)), row)
+                }));
+            }
+            let [old, new] = [&before, &after].map(|stored| stored.as_ref().and_then(EndedRow::of));
+            if old != new {
+                self.unended.extend(old);
+                self.ended.extend(new);
+            }
+            match after {
+                Some(stored) if before.is_none() => self.new_dispatches.push(stored),
+                Some(stored) => self.dispatches.push(stored),
                 None => self.dispatches_gone.push(id.to_string()),
             }
         }
@@ -185,7 +200,7 @@ impl Batch {
                 running: stored.running.as_ref().map(|running| running.dispatch.to_string()),
                 lease_until: stored.running.as_ref().map(|running| running.lease_until.as_millis()),
                 at: stored.last_time.as_millis(),
-                record: stored.encode(),
+                record: Some(stored.encode()),
             });
         }
         for ((thread, epoch), stored) in changes.interrupts {
@@ -203,7 +218,7 @@ impl Batch {
     /// The claims of a thread must stay as they are until the batch is written.
     pub(crate) fn guard_claims(&mut self, facts: &Facts, thread: &ThreadId) -> Result<()> {
         let before = MailboxView::mailbox(facts, thread)?.map_or(0, |stored| stored.revision);
-        self.guards.push(MailboxGuard { thread: thread.to_string(), before });
+        self.mailboxes.push(MailboxRow { thread: thread.to_string(), before, ..MailboxRow::default() });
         Ok(())
     }
 
@@ -370,8 +385,7 @@ impl Batch {
     fn has_around(&self) -> bool {
         let of_events = !self.scopes.is_empty();
         let of_outbox = !(self.outbox.is_empty() && self.outbox_ready.is_empty() && self.outbox_gone.is_empty());
-        let of_mailbox = !(self.mailboxes.is_empty() && self.guards.is_empty());
-        of_events || of_outbox || of_mailbox
+        of_events || of_outbox || !self.mailboxes.is_empty()
     }
 
     /// Whether it can be written in one statement with others: one thread that is there and stays, and nothing that
@@ -381,7 +395,6 @@ impl Batch {
         matches!(&*self.threads, [row] if is_thread_that_stays(row))
             && self.groups.is_empty()
             && self.mailboxes.is_empty()
-            && self.guards.is_empty()
             && self.outbox_ready.is_empty()
             && self.outbox_gone.is_empty()
             && self.outbox.iter().all(|row| row.before == 0)

@@ -5,7 +5,7 @@ use store_core::{
     Run, Scope, Timestamp,
     codec::Codec,
     event::{ScopeState, StoredEvent},
-    mailbox::StoredDispatch,
+    mailbox::{InQueue, StoredDispatch, in_queue},
     outbox::StoredOutboxRow,
     thread::{IdRecord, StoredThread},
 };
@@ -84,8 +84,8 @@ impl OutboxChange {
     }
 }
 
-/// The mailbox of a thread; `before` is its revision until now, 0 for none.
-#[derive(Debug, Serialize)]
+/// The mailbox of a thread; `before` is its revision until now, 0 for none. With no record it must stay as it is.
+#[derive(Debug, Default)]
 pub(super) struct MailboxRow {
     pub(super) thread: String,
     pub(super) before: u64,
@@ -95,64 +95,49 @@ pub(super) struct MailboxRow {
     pub(super) running: Option<String>,
     pub(super) lease_until: Option<u64>,
     pub(super) at: u64,
-    pub(super) record: String,
+    pub(super) record: Option<String>,
 }
 
-/// A mailbox that must stay as it is.
-#[derive(Debug, Serialize)]
-pub(super) struct MailboxGuard {
+/// The place of a dispatch in the queue of its thread.
+#[derive(Debug)]
+pub(super) struct QueuedRow {
     pub(super) thread: String,
-    pub(super) before: u64,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct DispatchRow {
+    pub(super) at: InQueue,
+    pub(super) created_at: Timestamp,
     pub(super) id: String,
-    pub(super) thread: String,
-    pub(super) status: &'static str,
-    pub(super) epoch: u64,
-    pub(super) priority: u8,
-    pub(super) number: u64,
-    pub(super) due: u64,
-    pub(super) is_available: bool,
-    pub(super) created: u64,
-    pub(super) finished: Option<u64>,
-    pub(super) dedupe: Option<String>,
-    #[serde(skip)]
-    pub(super) is_new: bool,
-    pub(super) body: Option<String>,
-    pub(super) state: String,
 }
 
-#[derive(Debug, Serialize)]
+impl QueuedRow {
+    pub(super) fn of(stored: &StoredDispatch) -> Option<Self> {
+        let (at, body) = (in_queue(stored)?, &stored.body);
+        Some(Self { thread: body.thread.to_string(), at, created_at: body.created_at, id: body.id.to_string() })
+    }
+}
+
+/// The place of a dispatch among those that ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct EndedRow {
+    pub(super) status: &'static str,
+    pub(super) created_at: Timestamp,
+    pub(super) id: String,
+    pub(super) finished_at: Timestamp,
+}
+
+impl EndedRow {
+    pub(super) fn of(stored: &StoredDispatch) -> Option<Self> {
+        let (body, state) = (&stored.body, &stored.state);
+        let finished_at = state.finished_at?;
+        Some(Self { status: state.status.name(), created_at: body.created_at, id: body.id.to_string(), finished_at })
+    }
+}
+
+#[derive(Debug)]
 pub(super) struct InterruptRow {
     pub(super) thread: String,
     pub(super) epoch: u64,
     pub(super) at: Option<u64>,
     pub(super) holds: Option<u64>,
     pub(super) record: Option<String>,
-}
-
-impl DispatchRow {
-    pub(super) fn of(is_new: bool, is_available: bool, stored: &StoredDispatch) -> Self {
-        let (body, state) = (&*stored.body, &stored.state);
-        Self {
-            id: body.id.to_string(),
-            thread: body.thread.to_string(),
-            status: state.status.name(),
-            epoch: state.epoch,
-            priority: body.priority,
-            number: body.number,
-            due: state.available_at.max(body.created_at).as_millis(),
-            is_available,
-            created: body.created_at.as_millis(),
-            finished: state.finished_at.map(Timestamp::as_millis),
-            dedupe: body.dedupe_key.as_ref().map(ToString::to_string),
-            is_new,
-            body: is_new.then(|| body.encode()),
-            state: state.encode(),
-        }
-    }
 }
 
 #[derive(Debug, Serialize)]
