@@ -1,6 +1,6 @@
 //! Pending input.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use store_core::{
@@ -55,7 +55,7 @@ impl PostgresPending {
 #[async_trait]
 impl PendingStore for PostgresPending {
     async fn append_pending(&self, request: AppendPending) -> Result<Appended> {
-        let mut first = Look { queue: true, ..Look::default() };
+        let mut first = Look::default();
         for input in &request.inputs {
             first.entries.extend(input.id.clone());
             first.inputs.extend(input.id.clone());
@@ -86,12 +86,13 @@ impl PendingStore for PostgresPending {
     }
 
     async fn update_pending(&self, request: PendingUpdate) -> Result<PendingInput> {
-        let (thread, first) = (request.thread.clone(), Look { queue: true, ..Look::default() });
+        let first = Look { inputs: BTreeSet::from([request.id.clone()]), ..Look::default() };
+        let thread = request.thread.clone();
         self.change(&thread, first, move |facts, setting| pending::update(facts, &request, setting)).await
     }
 
     async fn retract_pending(&self, thread: &ThreadId, id: &EntryId) -> Result<PendingInput> {
-        let (id, first) = (id.clone(), Look { queue: true, ..Look::default() });
+        let (id, first) = (id.clone(), Look { inputs: BTreeSet::from([id.clone()]), ..Look::default() });
         self.change(thread, first, move |facts, setting| pending::retract(facts, &id, setting)).await
     }
 

@@ -101,13 +101,15 @@ statements! {
                 ORDER BY m.due_at, m.thread LIMIT 1),
             (SELECT m.lease_until FROM $schema$.mailbox m WHERE m.tenant = $1 AND m.lease_until IS NOT NULL
                 ORDER BY m.lease_until, m.thread LIMIT 1))";
-    ready: "SELECT place, since, thread FROM (
-            SELECT m.ready_priority::bigint AS place, m.ready_since AS since, m.thread FROM $schema$.mailbox m
-                WHERE m.tenant = $1 AND m.ready_priority IS NOT NULL
-            UNION ALL
-            SELECT $5::bigint, m.lease_until, m.thread FROM $schema$.mailbox m
-                WHERE m.tenant = $1 AND m.lease_until <= $schema$.now()
-        ) r WHERE (place, since, thread) > ($2, $3, $4) ORDER BY place, since, thread LIMIT 1001";
+    ready: "(SELECT m.ready_priority::bigint, m.ready_since, m.thread FROM $schema$.mailbox m WHERE m.tenant = $1
+            AND m.ready_priority IS NOT NULL AND (m.ready_priority, m.ready_since, m.thread) > ($2::bigint, $3, $4)
+            ORDER BY m.ready_priority, m.ready_since, m.thread LIMIT $6)
+        UNION ALL
+        (SELECT $5::bigint, m.lease_until, m.thread FROM $schema$.mailbox m WHERE m.tenant = $1
+            AND m.lease_until <= (SELECT $schema$.now())
+            AND (m.lease_until, m.thread) > (CASE WHEN $2 < $5 THEN -1 ELSE $3 END, CASE WHEN $2 < $5 THEN '' ELSE $4 END)
+            ORDER BY m.lease_until, m.thread LIMIT $6)
+        LIMIT $6";
     ended: "SELECT id FROM (
             (SELECT e.finished_at AS at, e.id FROM $schema$.ended e WHERE e.tenant = $1
                 AND e.finished_at >= 0 AND e.finished_at < $2
@@ -141,6 +143,20 @@ statements! {
         WHERE t.tenant = $1 AND t.id = $2 AND e.id = $3 AND e.id >= ''";
     load_entries: "SELECT e.seq, e.body FROM unnest($2::bigint[]) w (seq) CROSS JOIN LATERAL (
             SELECT e.seq, e.body FROM $schema$.entry e WHERE e.log = $1 AND e.seq = w.seq LIMIT 1) e ORDER BY e.seq";
+    way_up: "WITH RECURSIVE way (seq, id, node, parent, jump) AS (
+            SELECT e.seq, e.id, e.node, e.parent, e.jump FROM $schema$.entry e WHERE e.log = $1 AND e.seq = $2
+            UNION ALL
+            SELECT n.* FROM way CROSS JOIN LATERAL (
+                (SELECT e.seq, e.id, e.node, e.parent, e.jump FROM $schema$.entry e WHERE e.log = $1 AND e.seq = way.jump
+                    AND e.seq > $4 AND (e.node::json->>'depth')::bigint >= $3 LIMIT 1)
+                UNION ALL
+                (SELECT e.seq, e.id, e.node, e.parent, e.jump FROM $schema$.entry e WHERE e.log = $1 AND e.seq = way.parent LIMIT 1)
+                LIMIT 1) n WHERE way.seq > $4 AND (way.node::json->>'depth')::bigint > $3
+        )
+        SELECT seq, id, node FROM way
+        UNION ALL
+        SELECT e.seq, e.id, e.node FROM (SELECT min(seq) FROM way) w (seq) CROSS JOIN LATERAL (SELECT e.seq, e.id, e.node
+            FROM $schema$.entry e WHERE e.log = $1 AND e.seq < w.seq ORDER BY e.seq DESC LIMIT 63) e";
     thread_ids: "SELECT id FROM $schema$.thread WHERE tenant = $1 AND id > $2 AND log IS NOT NULL ORDER BY id LIMIT $3";
     inspect_thread: "SELECT t.stamp, t.log, t.record, t.id_record, t.head, t.created_at, t.updated_at, t.last_time,
             t.resource_id, t.parent_id, t.has_open_runs, t.has_pending,

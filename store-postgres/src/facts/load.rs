@@ -20,6 +20,7 @@ use super::{Facts, KnownMarks, Look, Row, implied};
 use crate::{
     db::{Connection, add, signed, unsigned},
     error::corrupt,
+    pages::{int, text},
 };
 
 /// Looks at what is missing, and takes it into the facts. What was known of the thread before stays only if
@@ -106,6 +107,25 @@ fn absent(facts: &mut Facts, look: &Look) {
     if look.queue {
         facts.queue = Some(Vec::new());
     }
+}
+
+/// Loads the nodes that are passed on the way from an entry up to a depth or a sequence number, and those before the
+/// last of them: which way it is, core says, and asks for what is still missing.
+pub(crate) async fn way_up(
+    connection: &mut Connection<'_>,
+    facts: &mut Facts,
+    (log, from): (i64, u64),
+    (depth, seq): (u64, u64),
+) -> Result<()> {
+    let mut with = PgArguments::default();
+    add(&mut with, log)?;
+    add(&mut with, signed(from)?)?;
+    add(&mut with, signed(depth)?)?;
+    add(&mut with, signed(seq)?)?;
+    for row in connection.read(|sql| &sql.way_up, with).await? {
+        facts.nodes.insert(int(&row, 0)?, (decode::<Node>("node", &text(&row, 2)?)?, text(&row, 1)?.parse()?));
+    }
+    Ok(())
 }
 
 /// A row of the answer.

@@ -28,7 +28,7 @@ use store_core::{
 use crate::decide::After;
 
 pub(crate) use self::{
-    load::{decode, event, look, row, scope_key},
+    load::{decode, event, look, row, scope_key, way_up},
     mailbox::{DispatchChange, MailboxChanges, MailboxDesk, MailboxFacts, MailboxLook, look as look_mailbox},
     outbox::{Desk, OutboxChanges, OutboxFacts, OutboxLook, look as look_outbox},
 };

@@ -117,7 +117,7 @@ impl CommitView for Facts {
     }
 
     fn pending(&self, id: &EntryId) -> Result<Option<StoredInput>> {
-        if !self.has_log()? {
+        if !self.has_log()? || self.made.has(id.as_str()) {
             return Ok(None);
         }
         self.find(&self.inputs, id, |look| _ = look.inputs.insert(id.clone()))

@@ -82,6 +82,11 @@ impl Walk {
         let Some(seq) = named(reader, id).await? else { return Ok(None) };
         // Sequence numbers grow along a path, so the window is a part of it. A side entry lies on none: that of its
         // parent counts.
+        for bound in [window.0 - 1, window.1] {
+            if bound > 0 && bound < last {
+                reader.go_up(seq, (1, bound)).await?;
+            }
+        }
         let path = |facts: &Facts| {
             let node = facts.node(seq)?;
             let Some(leaf) = node::ancestor(facts, &node, node.depth)? else { return Ok(None) };
@@ -120,6 +125,9 @@ impl Walk {
             Over::Path(leaf) => {
                 let (from, to) = self.part(chunk);
                 let leaf = leaf.clone();
+                if to < leaf.depth {
+                    reader.go_up(leaf.seq, (to, 0)).await?;
+                }
                 let mut nodes = reader.ask(|facts| up_the_path(facts, &leaf, (from, to))).await?;
                 self.pass_part((from, to));
                 nodes.retain(|node| self.parent.is_none() || node.parent == self.parent);

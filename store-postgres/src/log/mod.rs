@@ -144,6 +144,11 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Learns the way from an entry up to a depth, or to what stands at a sequence number or before it.
+    async fn go_up(&mut self, from: u64, to: (u64, u64)) -> Result<()> {
+        facts::way_up(&mut self.connection, &mut self.facts, (self.log, from), to).await
+    }
+
     async fn finish<T>(self, page: PageBuilder<T>) -> Result<Page<T>> {
         self.connection.finish(true).await?;
         Ok(page.finish(|at| at.seal(&self.tenant.fixed.cursors, &self.scope)))

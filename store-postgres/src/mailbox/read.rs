@@ -110,6 +110,7 @@ impl MailboxReader for PostgresMailbox {
 
 /// Who reads the mailbox, everything as of one moment.
 struct Reader<'a> {
+    tenant: &'a Tenant,
     connection: Connection<'a>,
     facts: Facts,
 }
@@ -119,10 +120,10 @@ impl<'a> Reader<'a> {
         Ok(Self::on(tenant, tenant.db().snapshot().await?))
     }
 
-    fn on(tenant: &Tenant, connection: Connection<'a>) -> Self {
+    fn on(tenant: &'a Tenant, connection: Connection<'a>) -> Self {
         let mut facts = Facts::new(Arc::clone(&tenant.fixed), None);
         facts.is_fresh = true;
-        Self { connection, facts }
+        Self { tenant, connection, facts }
     }
 
     /// A reader for whom everything that is due was made available. Who only reads takes that back in the end.
@@ -152,6 +153,32 @@ impl<'a> Reader<'a> {
                 None => return answer,
             }
         }
+    }
+
+    /// The next of the threads that may be ready, with their places; nothing for one that is not.
+    async fn ready(&mut self, after: Option<&Position>, chunk: usize) -> Result<Vec<(Position, Option<ReadyThread>)>> {
+        let mut with = PgArguments::default();
+        add(&mut with, self.tenant.fixed.tenant.as_str())?;
+        add(&mut with, after.map_or(Ok(-1), |at| signed(at.bound))?)?;
+        add(&mut with, after.map_or(Ok(-1), |at| signed(at.rank))?)?;
+        add(&mut with, after.map_or("", |at| at.id.as_str()))?;
+        add(&mut with, signed(LEASED)?)?;
+        add(&mut with, i64::try_from(chunk).unwrap_or(i64::MAX))?;
+        let rows = self.connection.read(|sql| &sql.ready, with).await?;
+        let position = |row: &PgRow| {
+            let at = Position::new(unsigned(number(row, 1)?)?, text(row, 2)?);
+            Ok(Position { bound: unsigned(number(row, 0)?)?, ..at })
+        };
+        let positions = rows.iter().map(position).collect::<Result<Vec<_>>>()?;
+        let threads = positions.iter().map(|at| at.id.parse()).collect::<Result<Vec<ThreadId>>>()?;
+        self.look(MailboxLook { threads: threads.iter().cloned().collect(), ..MailboxLook::default() }).await?;
+        let (now, config) = (self.tenant.db().now()?, &self.tenant.common.config);
+        let found = self.ask(|facts| {
+            let setting = Setting::new(now, &config.limits, &*config.ids);
+            let found: Vec<_> = threads.iter().map(|thread| mailbox::ready(facts, thread, setting)).collect();
+            found.into_iter().collect::<Result<Vec<_>>>()
+        });
+        Ok(positions.into_iter().zip(found.await?).collect())
     }
 
     /// Dispatches as they are seen. All that is missing for them is looked at together.
@@ -231,38 +258,29 @@ pub(super) async fn ended(tenant: &Tenant, request: &Purge) -> Result<Vec<Dispat
 }
 
 async fn ready(tenant: &Tenant, request: &PageRequest) -> Result<Page<ReadyThread>> {
-    let mut page = PageBuilder::new(request.checked_limit()?);
+    let limit = request.checked_limit()?;
+    let mut page = PageBuilder::new(limit);
     let scope = CursorScope::new(&tenant.fixed.tenant, "list_ready_threads", "");
-    let after = Position::open(&tenant.fixed.cursors, &scope, request.cursor.as_ref())?;
+    let mut after = Position::open(&tenant.fixed.cursors, &scope, request.cursor.as_ref())?;
     let malformed = |e: Error| Error::invalid_cursor("it is malformed").with_source(e);
     if let Some(after) = &after {
         ThreadId::new(&after.id).map_err(malformed)?;
         Timestamp::from_millis(after.rank).map_err(malformed)?;
     }
     let mut reader = Reader::turned(tenant).await?;
-    let mut with = PgArguments::default();
-    add(&mut with, tenant.fixed.tenant.as_str())?;
-    add(&mut with, after.as_ref().map_or(Ok(-1), |at| signed(at.bound))?)?;
-    add(&mut with, after.as_ref().map_or(Ok(-1), |at| signed(at.rank))?)?;
-    add(&mut with, after.as_ref().map_or("", |at| at.id.as_str()))?;
-    add(&mut with, signed(LEASED)?)?;
-    let rows = reader.connection.read(|sql| &sql.ready, with).await?;
-    let threads: Vec<ThreadId> = rows.iter().map(|row| text(row, 2)?.parse()).collect::<Result<_>>()?;
-    reader.look(MailboxLook { threads: threads.iter().cloned().collect(), ..MailboxLook::default() }).await?;
-    let (now, config) = (tenant.db().now()?, &tenant.common.config);
-    let found = reader.ask(|facts| {
-        let setting = Setting::new(now, &config.limits, &*config.ids);
-        let found: Vec<_> = threads.iter().map(|thread| mailbox::ready(facts, thread, setting)).collect();
-        found.into_iter().collect::<Result<Vec<_>>>()
-    });
-    let found = found.await?;
-    reader.connection.finish(false).await?;
-    for ((row, thread), item) in rows.iter().zip(&threads).zip(found) {
-        let mut position = Position::new(unsigned(number(row, 1)?)?, thread.as_str());
-        position.bound = unsigned(number(row, 0)?)?;
-        if !page.offer(position, 0, item) {
+    'all: loop {
+        let found = reader.ready(after.as_ref(), limit + 1).await?;
+        let is_last = found.len() <= limit;
+        for (position, item) in found {
+            after = Some(position.clone());
+            if !page.offer(position, 0, item) {
+                break 'all;
+            }
+        }
+        if is_last {
             break;
         }
     }
+    reader.connection.finish(false).await?;
     Ok(page.finish(|at| at.seal(&tenant.fixed.cursors, &scope)))
 }
