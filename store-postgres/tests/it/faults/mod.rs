@@ -1,6 +1,7 @@
 //! What goes wrong on the way to a server, and in it. `AGENTSTORE_FULL_FAULTS` makes all of it longer.
 
 mod cancel;
+mod clock;
 mod disks;
 pub(crate) mod given;
 mod kill;

@@ -1,0 +1,92 @@
+//! LK2: a server whose clock jumps. A lease may end early, or last longer by the jump; nobody commits for one that
+//! another has taken (MB-34, PR-22).
+
+use std::{sync::Arc, time::Duration};
+
+use store_core::{ClaimRequest, ClaimedDispatch, ErrorKind, NewDispatch, RunId, Settlement, ThreadId, WorkerId};
+use store_postgres::{PostgresConfig, PostgresStore};
+use test_servers::Postgres;
+use tokio::time::sleep;
+
+use super::given::{count, saying, stores, thread};
+
+const HOUR: i64 = 3_600;
+
+/// A worker: a process of its own, as far as the server can tell.
+struct Worker {
+    store: Arc<PostgresStore>,
+    name: WorkerId,
+}
+
+impl Worker {
+    async fn new(server: &Postgres, name: &str) -> Self {
+        let store = PostgresStore::open(PostgresConfig::new(&server.url()).unwrap()).await.unwrap();
+        Self { store: Arc::new(store), name: WorkerId::new(name).unwrap() }
+    }
+
+    async fn enqueue(&self, thread: &ThreadId) {
+        let new = NewDispatch::new(thread.clone(), RunId::new(format!("run of {thread}")).unwrap());
+        stores(&*self.store).mailbox.unwrap().enqueue(vec![new]).await.unwrap().pop().unwrap().unwrap();
+    }
+
+    /// A claim for a minute, if there is something to claim.
+    async fn claim(&self) -> Option<ClaimedDispatch> {
+        let request = ClaimRequest::new(self.name.clone(), Duration::from_secs(60));
+        let claims = stores(&*self.store).mailbox.unwrap().claim(request).await.unwrap();
+        claims.claimed.into_iter().next()
+    }
+
+    async fn settle(&self, claim: &ClaimedDispatch) -> Result<(), ErrorKind> {
+        let ends = vec![(claim.claim(), Settlement::Ack { result: None })];
+        let answer = stores(&*self.store).mailbox.unwrap().settle(ends).await.unwrap().pop().unwrap();
+        answer.map(|_| ()).map_err(|error| error.kind())
+    }
+
+    async fn commit(&self, to: &ThreadId, claim: &ClaimedDispatch, key: &str) -> Result<(), ErrorKind> {
+        let commit = saying(to, key);
+        let answer = stores(&*self.store).commits.unwrap().commit(commit.fenced(claim.fence())).await;
+        answer.map(|_| ()).map_err(|error| error.kind())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_jump_of_the_clock_lets_two_commit() {
+    let server = Postgres::start_with_clock().unwrap();
+    let workers = [Worker::new(&server, "one").await, Worker::new(&server, "two").await];
+    let rounds = count(40, 8);
+    for round in 0..rounds {
+        let to = thread(format!("t-{round}"));
+        let [one, two] = &workers;
+        one.enqueue(&to).await;
+        let early = one.claim().await.unwrap();
+        server.set_clock(HOUR).unwrap();
+        // The lease is over for everybody, and who had it commits no more.
+        let late = two.claim().await.unwrap();
+        assert!(late.number > early.number);
+        assert_eq!(one.commit(&to, &early, "early").await, Err(ErrorKind::ClaimLost));
+        assert_eq!(one.settle(&early).await, Err(ErrorKind::ClaimLost));
+        two.commit(&to, &late, "late").await.unwrap();
+        // Back again: the lease lasts an hour longer, and is still that of one.
+        server.set_clock(0).unwrap();
+        assert_eq!(one.claim().await, None);
+        assert_eq!(one.commit(&to, &early, "early").await, Err(ErrorKind::ClaimLost));
+        two.commit(&to, &late, "later").await.unwrap();
+        two.settle(&late).await.unwrap();
+        let stored = stores(&*one.store).threads.unwrap().load_thread(&to).await.unwrap().unwrap();
+        assert_eq!(stored.version.number(), 2);
+    }
+    // A lease of before the jump back ends when the clock has come to its end again.
+    let to = thread("last");
+    server.set_clock(HOUR).unwrap();
+    workers[0].enqueue(&to).await;
+    let held = workers[0].claim().await.unwrap();
+    server.set_clock(0).unwrap();
+    assert_eq!(workers[1].claim().await, None);
+    server.set_clock(HOUR + 61).unwrap();
+    sleep(Duration::from_millis(50)).await;
+    assert!(workers[1].claim().await.is_some());
+    assert_eq!(workers[0].settle(&held).await, Err(ErrorKind::ClaimLost));
+    println!("{rounds} rounds of jumps by an hour: nothing committed twice");
+    drop(workers);
+    server.stop().unwrap();
+}
