@@ -14,6 +14,7 @@ use std::{
 
 use anyhow::{Result, bail};
 use lexopt::{Arg, Parser};
+use test_servers::Postgres;
 
 const HELP: &str = "\
 Tasks of people who change agentstore.
@@ -23,7 +24,8 @@ Usage: cargo xtask TASK
 Tasks:
   test     everything that must hold: format, lints, tests on real servers, doc tests, tidy
   faults   faults, crashes and histories in full length, with what they found
-  servers  starts PostgreSQL for tests and says where it is, until Ctrl-C
+  servers  starts PostgreSQL for tests and says where it is, until Ctrl-C; `servers --newest` the newest that can be
+           had, else that of this machine
   tidy     what no compiler checks: sizes, layout, every promise with its case
 ";
 
@@ -42,7 +44,11 @@ fn run() -> Result<()> {
     match parser.next()? {
         Some(Arg::Value(task)) if task == "test" => test::run(&root()),
         Some(Arg::Value(task)) if task == "faults" => test::faults(&root()),
-        Some(Arg::Value(task)) if task == "servers" => servers::run(),
+        Some(Arg::Value(task)) if task == "servers" => match parser.next()? {
+            None => servers::run(Postgres::start(&[])?),
+            Some(Arg::Long("newest")) => servers::run(Postgres::start_newest(&[])?),
+            Some(arg) => bail!("{}; see `cargo xtask --help`", arg.unexpected()),
+        },
         Some(Arg::Value(task)) if task == "tidy" => tidy::run(&root()),
         Some(Arg::Long("help") | Arg::Short('h')) | None => {
             print!("{HELP}");

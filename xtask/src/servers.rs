@@ -5,9 +5,9 @@ use std::io::Read;
 use anyhow::Result;
 use test_servers::{POOLER_URL, PgBouncer, Postgres, URL};
 
-/// Starts the servers, says where they are, and stops them when standard input ends or Ctrl-C is pressed.
-pub(crate) fn run() -> Result<()> {
-    let postgres = Postgres::start(&[])?;
+/// Puts a pooler in front of a server, says where they are, and stops them when standard input ends or Ctrl-C is
+/// pressed.
+pub(crate) fn run(postgres: Postgres) -> Result<()> {
     let pooler = PgBouncer::start(&postgres)?;
     println!("{URL}={}\n{POOLER_URL}={}", postgres.url(), pooler.url());
     println!("\nThey stop with Ctrl-C, or when standard input ends.");

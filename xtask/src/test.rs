@@ -20,24 +20,38 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     println!("\n== tidy");
     tidy::run(root)?;
     tests(root)?;
+    on_the_newest(root)?;
     cargo(root, "doc tests", &["test", "--workspace", "--doc", "--quiet"])?;
     println!("\n== all steps passed");
     Ok(())
 }
 
 /// Makes the tests of faults and histories longer.
-const FULL: &str = "AGENTSTORE_FULL_FAULTS";
+const FULL: [(&str, &str); 2] = [("AGENTSTORE_FULL_FAULTS", "1"), ("AGENTSTORE_MODEL_CASES", "1000")];
 
-/// Where faults, crashes and histories are tested.
-const FAULTS: [&str; 7] =
-    ["faults::", "histories::", "crashes::", "full_disk::", "processes::", "bit_flips::", "relaxed::"];
+/// Where faults, crashes and histories are tested; random histories are the same ones on every backend.
+const FAULTS: [&str; 8] = [
+    "faults::",
+    "histories::",
+    "crashes::",
+    "full_disk::",
+    "processes::",
+    "bit_flips::",
+    "relaxed::",
+    "it_agrees_with_the_model",
+];
 
 /// Runs what goes wrong in full length, one test after the other, and shows what each found.
 pub(crate) fn faults(root: &Path) -> Result<()> {
     let run =
         ["test", "--release", "--workspace", "--tests", "--no-fail-fast", "--", "--nocapture", "--test-threads=1"];
     with_servers(|urls| {
-        cargo_with(root, "faults", &[&run[..], &FAULTS].concat(), urls.chain([(FULL, "1".to_owned())]))
+        cargo_with(
+            root,
+            "faults",
+            &[&run[..], &FAULTS].concat(),
+            urls.chain(FULL.map(|(name, value)| (name, value.to_owned()))),
+        )
     })?;
     println!("\n== all faults passed");
     Ok(())
@@ -50,6 +64,19 @@ fn tests(root: &Path) -> Result<()> {
         ["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast", "--quiet"].as_slice()
     };
     with_servers(|urls| cargo_with(root, "tests", run, urls))
+}
+
+/// Runs what the suite and others ask of PostgreSQL on its newest version as well, unless the environment names a
+/// server.
+fn on_the_newest(root: &Path) -> Result<()> {
+    if env::var_os(URL).is_some() {
+        return Ok(());
+    }
+    let server = Postgres::start_newest(&["fsync=off"])?;
+    let run =
+        ["test", "--package", "store-postgres", "--tests", "--quiet", "--", "conformance::", "caller::", "news::"];
+    let passed = cargo_with(root, "tests on the newest PostgreSQL", &run, [(URL, server.url())]);
+    server.stop().and(passed)
 }
 
 /// Runs tests with a PostgreSQL and a pooler of their own, unless the environment names some.
