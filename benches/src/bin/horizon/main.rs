@@ -1,0 +1,183 @@
+//! The mailbox while a long transaction keeps the server from removing what is dead: what a call costs, minute by
+//! minute.
+
+#![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
+
+use std::{
+    process::{Child, Command, ExitCode, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use benches::{median, timed};
+use lexopt::{Arg, Parser, ValueExt};
+use serde_json::json;
+use store_core::{
+    ClaimRequest, IdSource, MailboxStore, NewDispatch, RunId, Settlement, Store, TenantId, ThreadId, Uuids, WorkerId,
+};
+use store_postgres::{PostgresConfig, PostgresStore, TestSchema};
+
+const HELP: &str = "\
+What enqueue, claim and settle cost while a transaction that began before them stays open: nothing that is dead since
+can be removed. Each dispatch is of a thread of its own.
+
+Usage: cargo run --release -p benches --bin horizon -- [OPTIONS]
+
+Options:
+  --url URL      the server, as libpq reads it [default: AGENTSTORE_TEST_POSTGRES_URL]
+  --minutes N    how long the transaction stays open [default: 10]
+  --rate N       dispatches a second [default: 1000]
+  --lines N      how many lines the curve has [default: 20]
+";
+
+const WORKERS: usize = 4;
+const BATCH: usize = 20;
+
+struct Options {
+    url: String,
+    during: Duration,
+    rate: u32,
+    lines: u32,
+}
+
+fn main() -> ExitCode {
+    match options().and_then(|options| options.map_or(Ok(()), |options| run(&options))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn options() -> Result<Option<Options>> {
+    let mut url = std::env::var("AGENTSTORE_TEST_POSTGRES_URL").ok();
+    let (mut minutes, mut rate, mut lines) = (10, 1_000, 20);
+    let mut parser = Parser::from_env();
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Arg::Long("url") => url = Some(parser.value()?.parse()?),
+            Arg::Long("minutes") => minutes = parser.value()?.parse()?,
+            Arg::Long("rate") => rate = parser.value()?.parse()?,
+            Arg::Long("lines") => lines = parser.value()?.parse()?,
+            Arg::Long("help") | Arg::Short('h') => {
+                print!("{HELP}");
+                return Ok(None);
+            }
+            _ => return Err(arg.unexpected().into()),
+        }
+    }
+    let url = url.context("no server is named: `cargo xtask servers` starts one, `--url` names it")?;
+    Ok(Some(Options { url, during: Duration::from_secs(minutes * 60), rate, lines }))
+}
+
+fn run(options: &Options) -> Result<()> {
+    let separator = if options.url.contains('?') { '&' } else { '?' };
+    let name = format!("bench_{}", Uuids.next_id().replace('-', ""));
+    let config = PostgresConfig::new(&format!("{}{separator}schema={name}", options.url))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let measured = runtime.block_on(async {
+        let store = PostgresStore::open(config.clone()).await?;
+        measure(options, &store).await
+    });
+    runtime.block_on(TestSchema::named(config).remove())?;
+    measured
+}
+
+/// A transaction that stays open until this is dropped.
+struct Open(Child);
+
+impl Open {
+    fn new(options: &Options) -> Result<Self> {
+        let wait = format!("SELECT pg_sleep({})", options.during.as_secs() + 60);
+        let psql = Command::new("psql")
+            .args(["--no-psqlrc", "--quiet", "--command", &wait])
+            .arg(&options.url)
+            .stdout(Stdio::null())
+            .spawn();
+        Ok(Self(psql.context("psql cannot be started")?))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let _gone = self.0.kill();
+        let _ended = self.0.wait();
+    }
+}
+
+/// How long the calls of one line took.
+#[derive(Debug, Default)]
+struct Line {
+    enqueue: Vec<Duration>,
+    claim: Vec<Duration>,
+    settle: Vec<Duration>,
+    done: usize,
+}
+
+async fn measure(options: &Options, store: &PostgresStore) -> Result<()> {
+    let mailbox = store.tenant(&TenantId::default_tenant())?.mailbox.context("the store has no mailbox")?;
+    let _open = Open::new(options)?;
+    let line = Arc::new(Mutex::new(Line::default()));
+    let every = Duration::from_secs(1) * u32::try_from(WORKERS * BATCH)? / options.rate;
+    let mut workers = Vec::new();
+    for worker in 0..WORKERS {
+        workers.push(tokio::spawn(work(Arc::clone(&mailbox), worker, every, (Arc::clone(&line), options.during))));
+    }
+    let (start, each) = (Instant::now(), options.during / options.lines);
+    for _ in 0..options.lines {
+        tokio::time::sleep(each).await;
+        let line = std::mem::take(&mut *line.lock().unwrap_or_else(PoisonError::into_inner));
+        let millis = |times| (median(times).as_secs_f64() * 1e5).round() / 1e2;
+        println!(
+            "{}",
+            json!({
+                "after_s": start.elapsed().as_secs(),
+                "per_second": (f64::from(u32::try_from(line.done)?) / each.as_secs_f64()).round(),
+                "enqueue_ms": millis(line.enqueue),
+                "claim_ms": millis(line.claim),
+                "settle_ms": millis(line.settle),
+            })
+        );
+    }
+    for worker in workers {
+        worker.await??;
+    }
+    Ok(())
+}
+
+async fn work(
+    mailbox: Arc<dyn MailboxStore>,
+    worker: usize,
+    every: Duration,
+    (line, during): (Arc<Mutex<Line>>, Duration),
+) -> Result<()> {
+    let (name, run) = (WorkerId::new(format!("worker-{worker}"))?, RunId::new("bench")?);
+    let (start, mut ticks) = (Instant::now(), tokio::time::interval(every));
+    let mut number = 0;
+    while start.elapsed() < during {
+        let _tick = ticks.tick().await;
+        let mut dispatches = Vec::new();
+        for _ in 0..BATCH {
+            number += 1;
+            dispatches.push(NewDispatch::new(ThreadId::new(format!("t-{worker}-{number}"))?, run.clone()));
+        }
+        let (enqueue, enqueued) = timed(mailbox.enqueue(dispatches)).await;
+        ensure!(enqueued?.iter().all(Result::is_ok), "a dispatch was refused");
+        let request = ClaimRequest::new(name.clone(), Duration::from_secs(60)).up_to(u32::try_from(BATCH)?);
+        let (claim, claims) = timed(mailbox.claim(request)).await;
+        let ends: Vec<_> =
+            claims?.claimed.iter().map(|held| (held.claim(), Settlement::Ack { result: None })).collect();
+        let done = ends.len();
+        let (settle, settled) = timed(mailbox.settle(ends)).await;
+        ensure!(settled?.iter().all(Result::is_ok), "a settlement was refused");
+        let mut line = line.lock().unwrap_or_else(PoisonError::into_inner);
+        line.enqueue.push(enqueue);
+        line.claim.push(claim);
+        line.settle.push(settle);
+        line.done += done;
+    }
+    Ok(())
+}
