@@ -234,11 +234,14 @@ CREATE TABLE $schema$.mailbox (
     turned bigint NOT NULL DEFAULT 0,
     ready_priority smallint,
     ready_since bigint,
+    -- It was ready for a while when it came to its place, which others may have passed by then.
+    is_passed boolean NOT NULL DEFAULT false,
     due_at bigint,
     record text NOT NULL,
     PRIMARY KEY (tenant, thread)
 );
 CREATE INDEX mailbox_ready ON $schema$.mailbox (tenant, ready_priority, ready_since, thread) WHERE ready_priority IS NOT NULL;
+CREATE INDEX mailbox_passed ON $schema$.mailbox (tenant, ready_priority, ready_since, thread) WHERE is_passed;
 CREATE INDEX mailbox_due ON $schema$.mailbox (tenant, due_at, thread) WHERE due_at IS NOT NULL;
 CREATE INDEX mailbox_lease ON $schema$.mailbox (tenant, lease_until, thread) WHERE lease_until IS NOT NULL;
 
@@ -344,6 +347,15 @@ $$ SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint $$;
 
 -- How far behind the server's clock a decision may have been made.
 CREATE FUNCTION $schema$.lag() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 250::bigint $$;
+
+-- Whether a thread stands at a place that others may have passed before it came there.
+CREATE FUNCTION $schema$.is_passed(
+    p_old_priority smallint, p_old_since bigint, p_was_passed boolean, p_priority smallint, p_since bigint, p_now bigint
+) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN p_priority IS NULL THEN false
+        WHEN p_priority = p_old_priority AND p_since = p_old_since THEN p_was_passed
+        ELSE p_since < p_now - $schema$.lag() END
+$$;
 
 -- What a decision looks at, as of one moment. A row says of which kind it is; what is not there has none.
 CREATE FUNCTION $schema$.look(
@@ -876,7 +888,8 @@ BEGIN
                         WITH ORDINALITY w (turned, due, thread, epoch, at, record, n)) w ORDER BY w.n);
             UPDATE $schema$.mailbox m SET revision = w.revision, epoch = w.epoch, free_since = w.free_since,
                 running = w.running, lease_until = w.lease_until, turned = w.turned, ready_priority = p.priority,
-                ready_since = p.since, due_at = p.due, record = w.record
+                ready_since = p.since, is_passed = $schema$.is_passed(m.ready_priority, m.ready_since, m.is_passed,
+                p.priority, p.since, v_clock), due_at = p.due, record = w.record
                 FROM unnest(v_places, p_mailboxes.thread, p_mailboxes.revision, p_mailboxes.epoch, p_mailboxes.free_since,
                     p_mailboxes.running, p_mailboxes.lease_until, v_turned, p_mailboxes.record)
                     w (place, thread, revision, epoch, free_since, running, lease_until, turned, record)
@@ -884,7 +897,8 @@ BEGIN
                 WHERE m.ctid = w.place AND w.record IS NOT NULL;
             IF 0 = ANY (p_mailboxes.before) THEN
                 INSERT INTO $schema$.mailbox SELECT p_tenant, w.thread, w.revision, w.epoch, w.free_since, w.running,
-                    w.lease_until, w.at, p.priority, p.since, p.due, w.record
+                    w.lease_until, w.at, p.priority, p.since,
+                    $schema$.is_passed(NULL, NULL, NULL, p.priority, p.since, v_clock), p.due, w.record
                     FROM unnest(p_mailboxes.before, p_mailboxes.thread, p_mailboxes.revision, p_mailboxes.epoch,
                         p_mailboxes.free_since, p_mailboxes.running, p_mailboxes.lease_until, p_mailboxes.at,
                         p_mailboxes.record)
@@ -1149,7 +1163,9 @@ CREATE FUNCTION $schema$.turn(p_tenant text, p_threads text[], p_now bigint) RET
 BEGIN
     PERFORM $schema$.ripen(p_tenant, w.thread, m.epoch, p_now) FROM unnest(p_threads) w (thread)
         CROSS JOIN LATERAL (SELECT m.epoch FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.thread = w.thread LIMIT 1) m;
-    UPDATE $schema$.mailbox m SET turned = p_now, ready_priority = w.priority, ready_since = w.since, due_at = w.due FROM (
+    UPDATE $schema$.mailbox m SET turned = p_now, ready_priority = w.priority, ready_since = w.since,
+        is_passed = $schema$.is_passed(m.ready_priority, m.ready_since, m.is_passed, w.priority, w.since, p_now),
+        due_at = w.due FROM (
         SELECT m.place, p.* FROM unnest(p_threads) w (thread)
         CROSS JOIN LATERAL (SELECT m.ctid AS place, m.epoch, m.lease_until, m.free_since FROM $schema$.mailbox m
             WHERE m.tenant = p_tenant AND m.thread = w.thread LIMIT 1) m
@@ -1157,24 +1173,30 @@ BEGIN
     ) w WHERE m.ctid = w.place;
 END $$;
 
--- The same for up to so many threads of which something is due and that nobody else works on.
-CREATE FUNCTION $schema$.turn_all(p_tenant text, p_now bigint, p_limit integer) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+-- The same for up to so many threads of which something is due, from a time on, and that nobody else works on.
+CREATE FUNCTION $schema$.turn_all(p_tenant text, p_from bigint, p_now bigint, p_limit integer) RETURNS bigint
+LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_threads text[] := ARRAY(SELECT m.thread FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.due_at <= p_now
+    v_threads text[] := ARRAY(SELECT m.thread FROM $schema$.mailbox m
+        WHERE m.tenant = p_tenant AND m.due_at >= p_from AND m.due_at <= p_now
         ORDER BY m.due_at, m.thread LIMIT p_limit FOR NO KEY UPDATE SKIP LOCKED);
 BEGIN
     IF cardinality(v_threads) > 0 THEN
         PERFORM $schema$.turn(p_tenant, v_threads, p_now);
     END IF;
+    RETURN cardinality(v_threads);
 END $$;
 
 -- What a decision about the mailbox looks at. A mailbox comes with its newest interrupt, the first dispatch that is
 -- available, and the one that runs. With `p_claim` up to so many threads are chosen that have something to claim, with
 -- `p_lapse` up to so many whose leases are over; with `p_lock` nobody else decides about any of it. With `p_numbers` claims
--- can be numbered.
+-- can be numbered. What stands before a place that was passed is not looked at: the rows that were there may still be
+-- kept for somebody's sake. At `p_passed_at` all places were passed up to a time: of threads with something due, of leases,
+-- and of each of some priorities.
 CREATE FUNCTION $schema$.look_mailbox(
     p_tenant text, p_lock boolean, p_numbers boolean, p_threads text[], p_dispatches text[], p_key_threads text[],
-    p_keys text[], p_interrupt_threads text[], p_interrupt_epochs bigint[], p_claim integer, p_lapse integer
+    p_keys text[], p_interrupt_threads text[], p_interrupt_epochs bigint[], p_claim integer, p_lapse integer,
+    p_passed_at bigint, p_due bigint, p_lease bigint, p_priorities smallint[], p_since bigint[]
 ) RETURNS TABLE (kind text, n bigint, id text, epoch bigint, record text, interrupt text, first_body text, first_state text,
     body text, state text) LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
@@ -1213,8 +1235,17 @@ BEGIN
             END IF;
         END IF;
     END IF;
+    -- A clock that was set back makes what was passed good for nothing.
+    IF coalesce(p_passed_at > v_now, true) THEN
+        p_passed_at := NULL;
+        p_due := 0;
+        p_lease := 0;
+        p_priorities := '{}';
+        p_since := '{}';
+    END IF;
     IF p_lapse > 0 THEN
-        v_chosen := ARRAY(SELECT m.thread FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.lease_until <= v_now
+        v_chosen := ARRAY(SELECT m.thread FROM $schema$.mailbox m
+            WHERE m.tenant = p_tenant AND m.lease_until >= p_lease AND m.lease_until <= v_now
             ORDER BY m.lease_until, m.thread LIMIT p_lapse FOR NO KEY UPDATE SKIP LOCKED);
         kind := 'lapsed';
         FOREACH id IN ARRAY v_chosen LOOP
@@ -1224,11 +1255,26 @@ BEGIN
         v_late := v_late || v_chosen;
     END IF;
     IF p_claim > 0 THEN
-        PERFORM $schema$.turn_all(p_tenant, v_now, 1000);
+        kind := 'turned';
+        n := $schema$.turn_all(p_tenant, p_due, v_now, 1000);
+        RETURN NEXT;
         kind := 'ready';
-        FOR id, is_late IN SELECT m.thread, m.due_at <= v_now OR m.turned > v_now FROM $schema$.mailbox m
-            WHERE m.tenant = p_tenant AND m.ready_priority IS NOT NULL
-            ORDER BY m.ready_priority, m.ready_since, m.thread LIMIT p_claim FOR NO KEY UPDATE SKIP LOCKED
+        FOR n, epoch, id, record, is_late IN
+            SELECT r.priority, r.since, r.thread, max(r.place), bool_or(r.is_late) FROM (
+                (SELECT m.* FROM unnest(-1::smallint || p_priorities, 0::bigint || p_since, p_priorities || 256::smallint)
+                        w (first, since, before)
+                    CROSS JOIN LATERAL (SELECT m.ready_priority AS priority, m.ready_since AS since, m.thread, 'its own' AS place,
+                            m.due_at <= v_now OR m.turned > v_now AS is_late
+                        FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.ready_priority IS NOT NULL
+                            AND (m.ready_priority, m.ready_since) >= (w.first, w.since) AND m.ready_priority < w.before
+                        ORDER BY m.ready_priority, m.ready_since, m.thread LIMIT p_claim FOR NO KEY UPDATE SKIP LOCKED) m
+                    LIMIT p_claim)
+                UNION ALL
+                SELECT m.* FROM (SELECT m.ready_priority AS priority, m.ready_since AS since, m.thread, 'a passed one' AS place,
+                            m.due_at <= v_now OR m.turned > v_now AS is_late
+                        FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.is_passed AND p_passed_at IS NOT NULL
+                        ORDER BY m.ready_priority, m.ready_since, m.thread LIMIT p_claim FOR NO KEY UPDATE SKIP LOCKED) m
+            ) r GROUP BY r.priority, r.since, r.thread ORDER BY r.priority, r.since, r.thread LIMIT p_claim
         LOOP
             RETURN NEXT;
             v_threads := v_threads || id;
@@ -1274,6 +1320,34 @@ BEGIN
             CROSS JOIN LATERAL (SELECT x.record FROM $schema$.interrupt x
                 WHERE x.tenant = p_tenant AND x.thread = w.thread AND x.epoch = w.epoch LIMIT 1) x;
     END IF;
+END $$;
+
+-- The server's time, and from when on a claim finds something. What was passed is as for `look_mailbox`.
+CREATE FUNCTION $schema$.next_claim(
+    p_tenant text, p_passed_at bigint, p_due bigint, p_lease bigint, p_priorities smallint[], p_since bigint[]
+) RETURNS TABLE (clock bigint, next bigint) LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    clock := $schema$.now();
+    IF coalesce(p_passed_at > clock, true) THEN
+        p_due := 0;
+        p_lease := 0;
+        p_priorities := '{}';
+        p_since := '{}';
+    END IF;
+    next := least(
+        (SELECT m.ready_since FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.is_passed
+            ORDER BY m.ready_priority, m.ready_since, m.thread LIMIT 1),
+        (SELECT m.ready_since FROM unnest(-1::smallint || p_priorities, 0::bigint || p_since, p_priorities || 256::smallint)
+                w (first, since, before)
+            CROSS JOIN LATERAL (SELECT m.ready_since FROM $schema$.mailbox m
+                WHERE m.tenant = p_tenant AND m.ready_priority IS NOT NULL
+                    AND (m.ready_priority, m.ready_since) >= (w.first, w.since) AND m.ready_priority < w.before
+                ORDER BY m.ready_priority, m.ready_since, m.thread LIMIT 1) m LIMIT 1),
+        (SELECT m.due_at FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.due_at >= p_due
+            ORDER BY m.due_at, m.thread LIMIT 1),
+        (SELECT m.lease_until FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.lease_until >= p_lease
+            ORDER BY m.lease_until, m.thread LIMIT 1));
+    RETURN NEXT;
 END $$;
 
 CREATE FUNCTION $schema$.next_tenant(p_after text) RETURNS text LANGUAGE sql STABLE AS $$
@@ -1359,7 +1433,7 @@ DO $do$
 DECLARE
     v_function text;
 BEGIN
-    FOREACH v_function IN ARRAY ARRAY['look', 'write', 'look_outbox', 'look_mailbox', 'turn_all', 'sweep_step'] LOOP
+    FOREACH v_function IN ARRAY ARRAY['look', 'write', 'look_outbox', 'look_mailbox', 'next_claim', 'turn_all', 'sweep_step'] LOOP
         EXECUTE format('ALTER FUNCTION $schema$.%I SET plan_cache_mode = force_generic_plan SET enable_seqscan = off '
             'SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off', v_function);
     END LOOP;

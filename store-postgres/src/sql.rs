@@ -90,17 +90,11 @@ statements! {
     drop_begin: "SELECT $schema$.drop_begin($1)";
     drop_step: "SELECT $schema$.drop_step($1)::int::bigint";
     purge: "SELECT * FROM $schema$.purge_step($1)";
-    look_mailbox: call("look_mailbox", 11);
-    turn_all: "SELECT $schema$.turn_all($1, $schema$.now(), 10000)";
+    look_mailbox: call("look_mailbox", 16);
+    turn_all: "SELECT $schema$.turn_all($1, 0, $schema$.now(), 10000)";
     mailboxes: "SELECT record FROM $schema$.mailbox WHERE tenant = $1 AND ($2::text IS NULL OR thread = $2)";
     load_epoch: "SELECT epoch FROM $schema$.mailbox WHERE tenant = $1 AND thread = $2";
-    next_claim: "SELECT $schema$.now(), least(
-            (SELECT m.ready_since FROM $schema$.mailbox m WHERE m.tenant = $1 AND m.ready_priority IS NOT NULL
-                ORDER BY m.ready_priority, m.ready_since, m.thread LIMIT 1),
-            (SELECT m.due_at FROM $schema$.mailbox m WHERE m.tenant = $1 AND m.due_at IS NOT NULL
-                ORDER BY m.due_at, m.thread LIMIT 1),
-            (SELECT m.lease_until FROM $schema$.mailbox m WHERE m.tenant = $1 AND m.lease_until IS NOT NULL
-                ORDER BY m.lease_until, m.thread LIMIT 1))";
+    next_claim: call("next_claim", 6);
     ready: "(SELECT m.ready_priority::bigint, m.ready_since, m.thread FROM $schema$.mailbox m WHERE m.tenant = $1
             AND m.ready_priority IS NOT NULL AND (m.ready_priority, m.ready_since, m.thread) > ($2::bigint, $3, $4)
             ORDER BY m.ready_priority, m.ready_since, m.thread LIMIT $6)

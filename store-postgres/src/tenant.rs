@@ -26,6 +26,7 @@ use crate::{
     facts::{Facts, Fixed},
     followers::Followers,
     live::Post,
+    mailbox::Places,
     news::News,
     write::Together,
 };
@@ -66,6 +67,7 @@ pub(crate) struct Tenant {
     pub(crate) bell: Bell,
     pub(crate) live: Arc<LiveHub>,
     pub(crate) together: Together,
+    pub(crate) places: Places,
     /// Held by calls that write.
     writing: Arc<RwLock<()>>,
 }
@@ -82,6 +84,7 @@ impl Tenant {
             bell: Bell::default(),
             live: Arc::default(),
             together: Together::default(),
+            places: Places::default(),
             writing: Arc::default(),
         }
     }

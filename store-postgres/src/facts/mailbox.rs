@@ -8,7 +8,7 @@ use std::{
 
 use sqlx::postgres::{PgArguments, PgRow};
 use store_core::{
-    DedupeKey, DispatchId, DispatchStatus, Result, ThreadId, Timestamp,
+    DedupeKey, DispatchId, DispatchStatus, Result, ThreadId, Timestamp, length,
     mailbox::{
         DispatchBody, DispatchState, MailboxChange, MailboxPlan, MailboxView, StoredDispatch, StoredInterrupt,
         StoredMailbox, in_queue,
@@ -18,8 +18,12 @@ use store_core::{
 use super::{Facts, decode};
 use crate::{
     db::{Connection, add, signed, unsigned},
+    mailbox::{Passed, Search},
     pages::{number, optional, text},
 };
+
+/// So many threads of which something is due are made ready in one go by a claim.
+const TURNED: i64 = 1_000;
 
 /// What is to be looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -32,6 +36,8 @@ pub(crate) struct MailboxLook {
     pub(crate) claim: u32,
     /// Up to so many threads whose leases are over.
     pub(crate) lapse: u32,
+    /// Where those need not be looked for.
+    pub(crate) passed: Passed,
     /// Claims are numbered, also without a lock.
     pub(crate) numbers: bool,
 }
@@ -48,6 +54,8 @@ pub(crate) struct MailboxFacts {
     /// The threads that were chosen for a claim, in its order.
     pub(crate) ready: Vec<ThreadId>,
     pub(crate) lapsed: Vec<ThreadId>,
+    /// How they were looked for.
+    pub(crate) search: Option<Search>,
 }
 
 /// Looks at what is missing. With `locks` nobody else decides about it before the transaction ends.
@@ -58,12 +66,15 @@ pub(crate) async fn look(
     locks: bool,
 ) -> Result<()> {
     let arguments = arguments(facts, &look, locks)?;
+    let mut search = (look.claim > 0).then(|| Search::new(&look.passed));
     let rows = connection.write(|sql| &sql.look_mailbox, arguments).await.map_err(|failed| failed.error)?;
+    search.iter_mut().for_each(Search::end);
     let known = &mut facts.mailbox;
     known.threads.extend(look.threads.iter().map(|thread| (thread.clone(), None)));
     known.dispatches.extend(look.dispatches.iter().map(|id| (id.clone(), None)));
     known.keys.extend(look.keys.iter().map(|key| (key.clone(), None)));
     known.interrupts.extend(look.interrupts.iter().map(|key| (key.clone(), None)));
+    known.search = search.or(known.search.take());
     for row in &rows {
         known.tell(connection, &look, row)?;
     }
@@ -76,13 +87,30 @@ impl MailboxFacts {
         let at = optional::<i64>(row, 1)?.unwrap_or_default();
         if kind == "clock" {
             connection.heard(Duration::from_millis(unsigned(at)?));
+            self.searched(look, |search| search.clock = at.unsigned_abs());
             self.incarnation = optional::<i64>(row, 3)?.map_or(Ok(0), unsigned)?;
+            return Ok(());
+        }
+        if kind == "turned" {
+            self.searched(look, |search| search.full.due = at >= TURNED);
             return Ok(());
         }
         let id = text(row, 2)?;
         match kind.as_str() {
-            "ready" => self.ready.push(id.parse()?),
-            "lapsed" => self.lapsed.push(id.parse()?),
+            "ready" => {
+                self.ready.push(id.parse()?);
+                let (is_own, found) = (text(row, 4)? == "its own", self.ready.len());
+                let place = (u8::try_from(at).unwrap_or(u8::MAX), unsigned(number(row, 3)?)?);
+                self.searched(look, |search| {
+                    search.ready.extend(is_own.then_some(place));
+                    search.full.ready = length(found) >= u64::from(look.claim);
+                });
+            }
+            "lapsed" => {
+                self.lapsed.push(id.parse()?);
+                let found = self.lapsed.len();
+                self.searched(look, |search| search.full.lapsed = length(found) >= u64::from(look.lapse));
+            }
             "mailbox" => {
                 let stored = decode::<StoredMailbox>("mailbox", &text(row, 4)?)?;
                 let place = (id.parse::<ThreadId>()?, stored.epoch);
@@ -108,6 +136,12 @@ impl MailboxFacts {
             _ => {}
         }
         Ok(())
+    }
+
+    fn searched(&mut self, look: &MailboxLook, tell: impl FnOnce(&mut Search)) {
+        if let Some(search) = self.search.as_mut().filter(|_| look.claim > 0) {
+            tell(search);
+        }
     }
 
     /// A dispatch whose body and state stand in two columns of a row, if they do.
@@ -137,6 +171,7 @@ fn arguments(facts: &Facts, look: &MailboxLook, locks: bool) -> Result<PgArgumen
     add(to, look.interrupts.iter().map(|(_, epoch)| signed(*epoch)).collect::<Result<Vec<_>>>()?)?;
     add(to, i32::try_from(look.claim).unwrap_or(i32::MAX))?;
     add(to, i32::try_from(look.lapse).unwrap_or(i32::MAX))?;
+    look.passed.add_to(to)?;
     Ok(arguments)
 }
 

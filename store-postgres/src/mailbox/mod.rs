@@ -1,5 +1,6 @@
 //! The mailbox: giving work, taking it, ending it, and waiting for it.
 
+mod passed;
 mod read;
 mod wake;
 
@@ -22,6 +23,8 @@ use crate::{
     tenant::Tenant,
     write::Batch,
 };
+
+pub(crate) use self::passed::{Passed, Places, Search};
 
 /// Leases that are over, and that a claim ends before it looks for work.
 const LAPSES: u32 = 1_000;
@@ -169,8 +172,15 @@ impl MailboxConsumer for PostgresMailbox {
 
 async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     if request.dispatch.is_none() && request.thread.is_none() {
-        let first = MailboxLook { claim: request.limit, lapse: LAPSES, ..MailboxLook::default() };
-        return change_locked(tenant, first, |desk, setting| claim_any(desk, request, setting)).await;
+        let passed = tenant.places.for_claim();
+        let first = MailboxLook { claim: request.limit, lapse: LAPSES, passed, ..MailboxLook::default() };
+        let rule = |desk: &mut MailboxDesk<'_>, setting: Setting<'_>| {
+            let claims = claim_any(desk, request, setting)?;
+            Ok(claims.map(|claims| (claims, desk.facts.mailbox.search.clone())))
+        };
+        let (claims, search) = change_locked(tenant, first, rule).await?;
+        search.iter().for_each(|search| tenant.places.tell(search));
+        return Ok(claims);
     }
     let first = MailboxLook {
         threads: request.thread.iter().cloned().collect(),

@@ -37,6 +37,7 @@ impl Clock for ServerClock<'_> {
 async fn next_claim(tenant: &Tenant) -> Result<Option<Timestamp>> {
     let mut with = PgArguments::default();
     add(&mut with, tenant.fixed.tenant.as_str())?;
+    tenant.places.known().add_to(&mut with)?;
     let rows = tenant.db().any().read(|sql| &sql.next_claim, with).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let clock = optional::<i64>(row, 0)?.unwrap_or_default();

@@ -13,7 +13,9 @@ mod conformance;
 mod faults;
 mod fixture;
 mod inspect;
+mod mailbox;
 mod news;
+mod places;
 mod pooled;
 mod wire;
 

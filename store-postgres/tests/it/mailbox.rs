@@ -1,0 +1,88 @@
+//! The order of claims, which do not look again where nothing was (MB-22).
+
+use std::{sync::Arc, time::Duration};
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use store_core::{
+    ClaimRequest, Limits, MailboxStore, NewDispatch, RunId, Settlement, Store, TenantId, ThreadId, WorkerId,
+};
+use tokio::time::{Instant, sleep};
+
+use crate::fixture::{Place, server};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+struct Given {
+    place: Place,
+    _store: Arc<dyn Store>,
+    mailbox: Arc<dyn MailboxStore>,
+}
+
+impl Given {
+    async fn new() -> Self {
+        let place = Place::new(Limits::default()).await.unwrap();
+        let store = place.store().await.unwrap();
+        let mailbox = store.tenant(&TenantId::default_tenant()).unwrap().mailbox.unwrap();
+        Self { place, _store: store, mailbox }
+    }
+
+    async fn enqueue(&self, thread: &str, priority: u8) {
+        let run = RunId::new(format!("run of {thread}")).unwrap();
+        let new = NewDispatch::new(ThreadId::new(thread).unwrap(), run).with_priority(priority);
+        self.mailbox.enqueue(vec![new]).await.unwrap().pop().unwrap().unwrap();
+    }
+
+    /// Claims and settles what is first: the thread that it is of.
+    async fn work(&self) -> Option<String> {
+        let request = ClaimRequest::new(WorkerId::new("w").unwrap(), MINUTE);
+        let held = self.mailbox.claim(request).await.unwrap().claimed.pop()?;
+        let ack = vec![(held.claim(), Settlement::Ack { result: None })];
+        self.mailbox.settle(ack).await.unwrap().pop().unwrap().unwrap();
+        Some(held.dispatch.thread.to_string())
+    }
+
+    /// Time goes by in which claims find nothing.
+    async fn pass(&self) {
+        self.place.0.advance(MINUTE).await.unwrap();
+        assert_eq!(self.work().await, None);
+    }
+}
+
+#[tokio::test]
+async fn a_thread_that_becomes_urgent_is_found_where_others_were_passed() {
+    let given = Given::new().await;
+    for priority in [10, 90] {
+        given.enqueue("first", priority).await;
+        assert_eq!(given.work().await.as_deref(), Some("first"));
+    }
+    given.enqueue("patient", 90).await;
+    given.enqueue("waiting", 90).await;
+    given.place.0.advance(MINUTE).await.unwrap();
+    given.enqueue("new", 10).await;
+    assert_eq!(given.work().await.as_deref(), Some("new"));
+    // It has waited for a minute, and claims have passed that time among the urgent ones.
+    given.enqueue("waiting", 10).await;
+    given.enqueue("newer", 10).await;
+    for thread in ["waiting", "newer", "patient", "waiting"] {
+        assert_eq!(given.work().await.as_deref(), Some(thread));
+    }
+    given.pass().await;
+}
+
+#[tokio::test]
+async fn what_somebody_else_held_is_found_within_a_second() {
+    let given = Given::new().await;
+    given.enqueue("held", 50).await;
+    let mut somebody = PgConnection::connect(&server()).await.unwrap();
+    let mut holding = somebody.begin().await.unwrap();
+    let lock = format!("SELECT FROM {}.mailbox FOR UPDATE", given.place.0.config().schema());
+    sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *holding).await.unwrap();
+    given.pass().await;
+    given.pass().await;
+    holding.rollback().await.unwrap();
+    let since = Instant::now();
+    while given.work().await.as_deref() != Some("held") {
+        assert!(since.elapsed() < Duration::from_secs(1), "it was not found");
+        sleep(Duration::from_millis(10)).await;
+    }
+}

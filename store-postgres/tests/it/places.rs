@@ -1,0 +1,111 @@
+//! The places of threads in the mailbox: the server, which makes available what is due, and core's rule say the same
+//! (MB-22).
+
+use conformance_tests::{Random, seed};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+use store_core::{
+    Limits, Timestamp,
+    codec::Codec,
+    mailbox::{InQueue, Places, QueueEnds, Running, StoredMailbox, places},
+};
+
+use crate::fixture::{Place, server};
+
+const CASES: usize = 200;
+/// So often the time of a case is another, also one before.
+const TIMES: usize = 5;
+
+fn time(at: usize) -> Timestamp {
+    Timestamp::from_millis(at as u64).unwrap()
+}
+
+/// What a thread's queue holds at a time, as its documentation says.
+fn ends(queue: &[InQueue], now: Timestamp) -> QueueEnds {
+    let (available, later): (Vec<InQueue>, Vec<InQueue>) = queue.iter().partition(|at| at.due <= now);
+    QueueEnds {
+        first: available.iter().map(|at| at.priority).min(),
+        earliest: available.iter().map(|at| at.due).min(),
+        next: later.iter().map(|at| at.due).min(),
+    }
+}
+
+struct Given {
+    place: Place,
+    connection: PgConnection,
+}
+
+impl Given {
+    async fn run(&mut self, sql: String) -> Vec<sqlx::postgres::PgRow> {
+        let sql = sql.replace("$schema$", self.place.0.config().schema());
+        sqlx::query(AssertSqlSafe(sql)).fetch_all(&mut self.connection).await.unwrap()
+    }
+
+    /// A mailbox with what waits in it, and some of another epoch.
+    async fn put(&mut self, thread: &str, mailbox: &StoredMailbox, queue: &[InQueue]) {
+        let lease = mailbox.running.as_ref().map_or("NULL".to_owned(), |it| it.lease_until.as_millis().to_string());
+        self.run(format!(
+            "INSERT INTO $schema$.mailbox (tenant, thread, revision, epoch, free_since, lease_until, record)
+                VALUES ('t', '{thread}', 1, {}, {}, {lease}, '')",
+            mailbox.epoch,
+            mailbox.free_since.as_millis()
+        ))
+        .await;
+        for at in queue {
+            for epoch in [at.epoch, at.epoch + 1] {
+                self.run(format!(
+                    "INSERT INTO $schema$.queued VALUES ('t', '{thread}', {epoch}, false, {}, {}, {}, 0, '{thread}-{epoch}-{}')",
+                    at.priority,
+                    at.number,
+                    at.due.as_millis(),
+                    at.number
+                ))
+                .await;
+            }
+        }
+    }
+
+    async fn places(&mut self, thread: &str, now: Timestamp) -> Places {
+        self.run(format!("SELECT $schema$.turn('t', ARRAY['{thread}'], {})", now.as_millis())).await;
+        let rows = self
+            .run(format!(
+                "SELECT ready_priority, ready_since, due_at, lease_until FROM $schema$.mailbox WHERE thread = '{thread}'"
+            ))
+            .await;
+        let number = |at: usize| rows[0].get::<Option<i64>, _>(at).map(|at| time(usize::try_from(at).unwrap()));
+        let priority = rows[0].get::<Option<i16>, _>(0).map(|it| u8::try_from(it).unwrap());
+        let mut found = Places::default();
+        (found.ready, found.due, found.lease) = (priority.zip(number(1)), number(2), number(3));
+        assert_eq!(priority.is_some(), number(1).is_some());
+        found
+    }
+}
+
+#[tokio::test]
+async fn the_server_and_core_put_threads_at_the_same_places() {
+    let place = Place::new(Limits::default()).await.unwrap();
+    let mut given = Given { place, connection: PgConnection::connect(&server()).await.unwrap() };
+    let mut random = Random::new(seed("AGENTSTORE_MODEL_SEED"));
+    for case in 0..CASES {
+        let thread = format!("t-{case}");
+        let mut mailbox = StoredMailbox::default();
+        (mailbox.epoch, mailbox.free_since) = (random.below(3) as u64, time(random.below(100)));
+        if random.once_in(3) {
+            let lease = random.below(100);
+            mailbox.running = Some(Running::read(&format!(r#"{{"dispatch":"d","lease_until":{lease}}}"#)).unwrap());
+        }
+        let length = random.below(6) as u64;
+        let queued = |number| InQueue {
+            epoch: mailbox.epoch,
+            priority: u8::try_from(random.below(4)).unwrap(),
+            number,
+            due: time(random.below(100)),
+        };
+        let queue: Vec<InQueue> = (0..length).map(queued).collect();
+        given.put(&thread, &mailbox, &queue).await;
+        for _ in 0..TIMES {
+            let now = time(random.below(100));
+            let expected = places(&mailbox, ends(&queue, now));
+            assert_eq!(given.places(&thread, now).await, expected, "{mailbox:?} {queue:?} at {now:?}");
+        }
+    }
+}
