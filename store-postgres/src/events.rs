@@ -1,6 +1,10 @@
 //! Events: appending, reading, following, trimming.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use futures_util::stream;
@@ -31,6 +35,10 @@ const BATCH: u64 = 256;
 const CHUNK: u64 = 256;
 /// How long a subscriber waits before it looks for what nobody told it of.
 const POLL: Duration = Duration::from_secs(1);
+/// How long a subscription goes on without a server.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often it asks for one meanwhile.
+const RETRY: Duration = Duration::from_millis(200);
 
 /// The events of a tenant.
 #[derive(Debug, Clone)]
@@ -293,17 +301,28 @@ struct Follower {
 }
 
 impl Follower {
+    #[expect(clippy::disallowed_methods, reason = "how long the server has been away")]
     async fn next(&mut self) -> Result<Event> {
+        let mut lost: Option<Instant> = None;
         loop {
             if let Some(event) = self.found.pop_front() {
                 return Ok(event);
             }
             self.changed.mark_unchanged();
-            if !self.take().await? {
-                // Who ended it has closed the tenant; who writes from another process may not be heard.
-                if let Ok(Err(_)) = tokio::time::timeout(POLL, self.changed.changed()).await {
-                    return Err(Error::closed());
+            let wait = match self.take().await {
+                Ok(true) => continue,
+                Ok(false) => {
+                    lost = None;
+                    POLL
                 }
+                Err(error) if error.is_retryable() && lost.get_or_insert_with(Instant::now).elapsed() < PATIENCE => {
+                    RETRY
+                }
+                Err(error) => return Err(error),
+            };
+            // Who ended it has closed the tenant; who writes from another process may not be heard.
+            if let Ok(Err(_)) = tokio::time::timeout(wait, self.changed.changed()).await {
+                return Err(Error::closed());
             }
         }
     }

@@ -4,13 +4,14 @@
 use std::{sync::Arc, time::Duration};
 
 use conformance_tests::Random;
+use futures_util::StreamExt;
 use store_core::{
-    CommitCoordinator, Direction, EventQuery, OutboxQuery, PageRequest, Scope, Silent, Store, ThreadId,
-    inspect::Inspector,
+    AppendEvents, CommitCoordinator, Direction, EventKey, EventQuery, NewEvent, OutboxQuery, PageRequest, Scope,
+    Silent, Start, Store, Subscribe, ThreadId, WriterId, inspect::Inspector,
 };
 use store_postgres::{PostgresConfig, PostgresStore};
 use test_servers::Postgres;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::given::{commits, count, stores, thread, was_denied, whole};
 
@@ -62,6 +63,36 @@ async fn what_was_acknowledged_survives_kills() {
     store.close().await.unwrap();
     drop(store);
     server.stop().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn subscriptions_go_on_after_kills() {
+    let cycles = count(20, 3);
+    let mut server = Postgres::start(&[]).unwrap();
+    let config = PostgresConfig::new(&server.url()).unwrap();
+    let (store, other) =
+        (PostgresStore::open(config.clone()).await.unwrap(), PostgresStore::open(config).await.unwrap());
+    let scope = Scope::Thread(thread("t"));
+    let follow = Subscribe::new(scope.clone(), Start::First);
+    let mut events = stores(&store).events.unwrap().subscribe(follow).await.unwrap().events;
+    for number in 1..=cycles {
+        server.kill().unwrap();
+        server.restart().unwrap();
+        let began = Instant::now();
+        loop {
+            let key = EventKey::new(number.to_string()).unwrap();
+            let fact = NewEvent::new(format!("n-{number}").parse().unwrap(), [scope.clone()]);
+            let append = AppendEvents::new([fact]).with_key(WriterId::new("w").unwrap(), key);
+            match stores(&other).events.unwrap().append_events(append).await {
+                Ok(_) => break,
+                Err(error) => assert!(began.elapsed() < Duration::from_secs(10), "{error:?}"),
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+        let heard = timeout(Duration::from_secs(10), events.next()).await.unwrap().unwrap().unwrap();
+        assert_eq!(heard.kind.as_str(), format!("n-{number}"));
+    }
+    println!("{cycles} kills: a subscription heard of everything once");
 }
 
 /// Everything that commits brought is there once, up to the last one.
