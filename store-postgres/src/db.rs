@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "the time since the server told its own")]
 
 use std::{
+    fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -83,10 +84,16 @@ impl Heard {
 }
 
 /// Makes connections.
-#[derive(Debug)]
 struct Connector {
     server: PgConnectOptions,
     allows_unsafe: bool,
+}
+
+/// Without what the driver shows of the server: a password is in it.
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connector").field("allows_unsafe", &self.allows_unsafe).finish_non_exhaustive()
+    }
 }
 
 impl managed::Manager for Connector {

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -29,9 +30,15 @@ use crate::{
 /// A store in a schema of a PostgreSQL database, that any number of processes have open.
 ///
 /// Its handles are cheap to clone (PR-7). Calls run on the runtime that it was opened on.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct PostgresStore {
     state: Arc<State>,
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore").field("config", &self.state.common.config).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]

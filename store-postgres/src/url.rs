@@ -29,7 +29,7 @@ pub(crate) struct Parts {
 pub(crate) fn parse(text: &str) -> Result<Parts> {
     // The error of the parser may show a part of the URL.
     let url = Url::parse(text).map_err(|_| invalid("it is no URL"))?;
-    if !matches!(url.scheme(), "postgres" | "postgresql") {
+    if !matches!(url.scheme(), "postgres" | "postgresql") || !url.has_authority() {
         return Err(invalid("it does not begin with `postgres://`"));
     }
     let mut parts = Parts {
@@ -178,6 +178,8 @@ mod tests {
         for url in [
             "mysql://ada:canary@h/x",
             "ada:canary@h",
+            "postgres:ada:canary@h",
+            "postgres:/ada:canary@h",
             "postgres://ada:canary@h:port/x",
             "postgres://ada:canary@h/x?port=canary",
             "postgres://ada:canary@h/x?sslmode=canary",

@@ -1,0 +1,78 @@
+//! SEC6: whatever goes wrong, no error shows the password.
+
+use std::{error::Error as _, time::Duration};
+
+use store_core::{Store, TenantId};
+use store_postgres::{PostgresConfig, PostgresStore};
+use test_servers::Postgres;
+use tokio::net::TcpListener;
+
+const PASSWORD: &str = "canary-7f3a";
+
+fn check(said: &str) {
+    assert!(!said.contains("canary"), "{said}");
+}
+
+/// All that an error says, with what led to it.
+fn told(error: &store_core::Error) -> String {
+    let mut told = format!("{error} {error:?} {error:#?}");
+    let mut source = error.source();
+    while let Some(cause) = source {
+        told += &format!(" {cause} {cause:?}");
+        source = cause.source();
+    }
+    told
+}
+
+async fn refused(url: &str) {
+    let mut config = match PostgresConfig::new(url) {
+        Ok(config) => config,
+        Err(error) => return check(&told(&error)),
+    };
+    config.acquire = Duration::from_millis(500);
+    check(&format!("{config:?} {config:#?}"));
+    check(&told(&PostgresStore::open(config).await.unwrap_err()));
+}
+
+#[tokio::test]
+async fn no_error_shows_the_password() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let silent = silent.local_addr().unwrap();
+    let server = Postgres::start(&["password_encryption=scram-sha-256"]).unwrap();
+    // From now on everybody needs a password, and this is not it.
+    std::fs::write(server.data().join("pg_hba.conf"), "local all all scram-sha-256\n").unwrap();
+    assert!(server.program("pg_ctl").arg("reload").arg("-D").arg(server.data()).output().unwrap().status.success());
+    let (user, socket) = (format!("postgres:{PASSWORD}"), server.folder().display().to_string());
+    for url in [
+        format!("postgres://{user}@localhost/postgres?host={socket}"),
+        format!("postgres://nobody:{PASSWORD}@localhost/postgres?host={socket}"),
+        format!("postgres://postgres@localhost/postgres?host={socket}&password={PASSWORD}"),
+        format!("postgres://{user}@localhost/nothing?host={socket}"),
+        format!("postgres://{user}@localhost/postgres?host=/nowhere"),
+        format!("postgres://{user}@127.0.0.1:1/postgres"),
+        format!("postgres://{user}@{silent}/postgres"),
+        format!("postgres://{user}@{silent}/postgres?sslmode=require"),
+        format!("postgres://{user}@nowhere.invalid/postgres"),
+        format!("postgres://{user}@{silent}/postgres?sslmode=verify-full&sslrootcert=/nowhere"),
+        format!("postgres://{user}@localhost/postgres?host={socket}&schema={PASSWORD}"),
+        format!("postgres://{user}@localhost/postgres?host={socket}&port={PASSWORD}"),
+        format!("postgres://{user}@localhost/postgres?host={socket}&sslmode={PASSWORD}"),
+        format!("postgres://{user}@localhost/postgres?host={socket}&what={PASSWORD}"),
+        format!("postgres://{user}@[::1/postgres"),
+        format!("postgres:{user}@localhost"),
+        format!("mysql://{user}@localhost/postgres"),
+    ] {
+        refused(&url).await;
+    }
+}
+
+#[tokio::test]
+async fn no_store_shows_the_password() {
+    let server = Postgres::start(&[]).unwrap();
+    let url = format!("postgres://postgres:{PASSWORD}@localhost/postgres?host={}", server.folder().display());
+    let store = PostgresStore::open(PostgresConfig::new(&url).unwrap()).await.unwrap();
+    check(&format!("{store:?} {store:#?}"));
+    check(&format!("{:?}", store.tenant(&TenantId::default_tenant()).unwrap()));
+    store.close().await.unwrap();
+    check(&told(&store.tenant(&TenantId::default_tenant()).unwrap_err()));
+}
