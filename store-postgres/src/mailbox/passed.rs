@@ -60,7 +60,8 @@ pub(crate) struct Full {
 /// A look for something to claim, and what it found.
 #[derive(Debug, Clone)]
 pub(crate) struct Search {
-    is_whole: bool,
+    /// Up to when it passed anything; 0 if it looked at everything.
+    passed_at: u64,
     began: Instant,
     took: Duration,
     /// The server's time.
@@ -74,7 +75,7 @@ impl Search {
     /// One that passes these.
     pub(crate) fn new(passed: &Passed) -> Self {
         Self {
-            is_whole: *passed == Passed::default(),
+            passed_at: passed.at,
             began: Instant::now(),
             took: Duration::ZERO,
             clock: 0,
@@ -91,9 +92,10 @@ impl Search {
     /// What the next one can pass, after what was known.
     fn passed(&self, known: &Passed) -> Passed {
         let seen = self.clock.saturating_sub(UNSEEN_MS);
-        // A clock that was set back makes what is known good for nothing.
-        let mut passed = if known.at > self.clock { Passed::default() } else { known.clone() };
-        passed.at = self.clock;
+        // A clock that was set back makes what is known good for nothing. Another one that ended first may know more.
+        let is_whole = self.passed_at == 0 || self.passed_at > self.clock;
+        let mut passed = if is_whole && known.at > self.clock { Passed::default() } else { known.clone() };
+        passed.at = passed.at.max(self.clock);
         if !self.full.due {
             passed.due = seen;
         }
@@ -145,7 +147,7 @@ impl Places {
     /// A claim that looked so was written.
     pub(crate) fn tell(&self, search: &Search) {
         let mut state = self.state();
-        if search.is_whole {
+        if search.passed_at == 0 {
             state.whole_at = Some(Instant::now() + WHOLE.max(search.took * SHARE));
         }
         state.passed = search.passed(&state.passed);
@@ -193,6 +195,14 @@ mod tests {
     fn a_clock_that_was_set_back_makes_it_begin_anew() {
         let ahead = Passed { at: NOW + 1, ..known(&[(1, NOW)]) };
         assert_eq!(search(&[(2, 3)], ALL).passed(&ahead).ready, [(2, 3)].into());
+    }
+
+    #[test]
+    fn who_ends_late_takes_nothing_back_that_others_passed() {
+        let known = Passed { at: NOW + 5, ..known(&[(1, NOW - 900)]) };
+        let late = Search { passed_at: NOW - 10, ..search(&[], ALL) };
+        let passed = late.passed(&known);
+        assert_eq!((passed.at, passed.ready), (NOW + 5, [(1, NOW - UNSEEN_MS)].into()));
     }
 
     #[test]
