@@ -310,7 +310,10 @@ impl Follower {
             }
             self.changed.mark_unchanged();
             let wait = match self.take().await {
-                Ok(true) => continue,
+                Ok(true) => {
+                    lost = None;
+                    continue;
+                }
                 Ok(false) => {
                     lost = None;
                     POLL
