@@ -3,6 +3,7 @@
 //! # Layout
 //! - `fill`: threads of a given length
 //! - `rows`: interleaved samples, and what is too much
+//! - `schema`: a store on PostgreSQL that is empty
 //! - `bin/cost`: a long history beside a short one, a full store beside an empty one
 //! - `bin/opening`: opening a large store in each condition, syncs beside those of the bare disk
 //!
@@ -10,8 +11,10 @@
 
 mod fill;
 mod rows;
+mod schema;
 
 pub use self::{
     fill::{Filled, compacted, fill, message},
     rows::{Kind, Row, Samples, median, print, print_heading, timed},
+    schema::in_new_schema,
 };

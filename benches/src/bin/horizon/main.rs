@@ -14,10 +14,8 @@ use anyhow::{Context, Result, ensure};
 use benches::{median, timed};
 use lexopt::{Arg, Parser, ValueExt};
 use serde_json::json;
-use store_core::{
-    ClaimRequest, IdSource, MailboxStore, NewDispatch, RunId, Settlement, Store, TenantId, ThreadId, Uuids, WorkerId,
-};
-use store_postgres::{PostgresConfig, PostgresStore, TestSchema};
+use store_core::{ClaimRequest, MailboxStore, NewDispatch, RunId, Settlement, Store, TenantId, ThreadId, WorkerId};
+use store_postgres::PostgresStore;
 
 const HELP: &str = "\
 What enqueue, claim and settle cost while a transaction that began before them stays open: nothing that is dead since
@@ -74,16 +72,7 @@ fn options() -> Result<Option<Options>> {
 }
 
 fn run(options: &Options) -> Result<()> {
-    let separator = if options.url.contains('?') { '&' } else { '?' };
-    let name = format!("bench_{}", Uuids.next_id().replace('-', ""));
-    let config = PostgresConfig::new(&format!("{}{separator}schema={name}", options.url))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let measured = runtime.block_on(async {
-        let store = PostgresStore::open(config.clone()).await?;
-        measure(options, &store).await
-    });
-    runtime.block_on(TestSchema::named(config).remove())?;
-    measured
+    benches::in_new_schema(&options.url, async |_, store| measure(options, store).await)
 }
 
 /// A transaction that stays open until this is dropped.

@@ -11,8 +11,7 @@ use std::{process::ExitCode, time::Duration};
 use anyhow::{Context, Result};
 use lexopt::{Arg, Parser, ValueExt};
 use serde_json::json;
-use store_core::{IdSource, Uuids};
-use store_postgres::{PostgresConfig, PostgresStore, TestSchema};
+use store_postgres::PostgresStore;
 
 use crate::committers::Shape;
 
@@ -73,16 +72,7 @@ fn options() -> Result<Option<Options>> {
 }
 
 fn run(options: &Options) -> Result<()> {
-    let separator = if options.url.contains('?') { '&' } else { '?' };
-    let name = format!("bench_{}", Uuids.next_id().replace('-', ""));
-    let config = PostgresConfig::new(&format!("{}{separator}schema={name}", options.url))?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let measured = runtime.block_on(async {
-        let store = PostgresStore::open(config.clone()).await?;
-        measure(options, &name, &store).await
-    });
-    runtime.block_on(TestSchema::named(config).remove())?;
-    measured
+    benches::in_new_schema(&options.url, async |schema, store| measure(options, schema, store).await)
 }
 
 async fn measure(options: &Options, schema: &str, store: &PostgresStore) -> Result<()> {

@@ -1,0 +1,22 @@
+//! A store on PostgreSQL that is empty.
+
+use anyhow::Result;
+use store_core::{IdSource, Uuids};
+use store_postgres::{PostgresConfig, PostgresStore, TestSchema};
+
+/// Measures with a store in a schema of its own, whose name it is told, and removes that.
+///
+/// # Errors
+/// The server says no, or what measuring ends with.
+pub fn in_new_schema(url: &str, measure: impl AsyncFnOnce(&str, &PostgresStore) -> Result<()>) -> Result<()> {
+    let separator = if url.contains('?') { '&' } else { '?' };
+    let name = format!("bench_{}", Uuids.next_id().replace('-', ""));
+    let config = PostgresConfig::new(&format!("{url}{separator}schema={name}"))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let measured = runtime.block_on(async {
+        let store = PostgresStore::open(config.clone()).await?;
+        measure(&name, &store).await
+    });
+    runtime.block_on(TestSchema::named(config).remove())?;
+    measured
+}
