@@ -526,7 +526,7 @@ CREATE FUNCTION $schema$.write(
     e_n int[], e_seq bigint[], e_id text[], e_parent bigint[], e_jump bigint[], e_side boolean[], e_node text[], e_body text[],
     m_n int[], m_seq bigint[], m_children bigint[], m_record text[],
     l_n int[], l_seq bigint[], l_is boolean[],
-    s_n int[], s_seq bigint[], s_name bytea[], s_giver bigint[],
+    s_n int[], s_seq bigint[], s_name bytea[], s_giver bigint[], s_other boolean[],
     k_n int[], k_key text[], k_record text[],
     v_clears int[], v_n int[], v_key bytea[], v_value text[],
     r_n int[], r_id text[], r_new boolean[], r_created bigint[], r_phase text[], r_agent text[], r_parent text[], r_record text[],
@@ -738,8 +738,10 @@ BEGIN
                 ON CONFLICT DO NOTHING;
         END IF;
         IF s_n IS NOT NULL THEN
-            DELETE FROM $schema$.snapshot s USING generate_series(1, cardinality(s_n)) i
-                WHERE s.log = t_log[s_n[i]] AND s.seq = s_seq[i];
+            IF true = ANY (s_other) THEN
+                DELETE FROM $schema$.snapshot s USING generate_series(1, cardinality(s_n)) i
+                    WHERE s_other[i] AND s.log = t_log[s_n[i]] AND s.seq = s_seq[i];
+            END IF;
             INSERT INTO $schema$.snapshot SELECT t_log[s_n[i]], s_name[i], s_seq[i], s_giver[i]
                 FROM generate_series(1, cardinality(s_n)) i WHERE s_name[i] IS NOT NULL;
         END IF;
@@ -1348,6 +1350,12 @@ BEGIN
         (SELECT m.lease_until FROM $schema$.mailbox m WHERE m.tenant = p_tenant AND m.lease_until >= p_lease
             ORDER BY m.lease_until, m.thread LIMIT 1));
     RETURN NEXT;
+END $$;
+
+-- Takes back what a statement did: something of it is not as it was.
+CREATE FUNCTION $schema$.clash() RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RAISE EXCEPTION 'something came or went meanwhile' USING ERRCODE = 'serialization_failure';
 END $$;
 
 CREATE FUNCTION $schema$.next_tenant(p_after text) RETURNS text LANGUAGE sql STABLE AS $$

@@ -120,7 +120,13 @@ impl managed::Manager for Connector {
 
 impl Db {
     pub(crate) fn new(config: &PostgresConfig) -> Result<Self> {
-        let connector = Connector { server: config.server.clone(), allows_unsafe: config.allow_unsafe };
+        let mut server = config.server.clone();
+        if config.pooler == Pooler::None {
+            // Statements that are prepared while tables are small find rows by their keys later, too.
+            server =
+                server.options([("enable_seqscan", "off"), ("enable_hashjoin", "off"), ("enable_mergejoin", "off")]);
+        }
+        let connector = Connector { server, allows_unsafe: config.allow_unsafe };
         let (wait, connect) = (Some(config.acquire), Some(config.acquire));
         let pool = Pool::builder(connector)
             .max_size(config.connections as usize)
@@ -329,14 +335,38 @@ impl Connection<'_> {
         answered
     }
 
+    /// Whether each statement is a transaction of its own, on a connection that keeps what was prepared.
+    pub(crate) const fn is_direct(&self) -> bool {
+        matches!(self.on, On::Any) && !self.db.is_pooled
+    }
+
+    /// Runs a statement that was made for this call alone, in a transaction of its own.
+    pub(crate) async fn write_text(
+        &mut self,
+        text: &str,
+        with: impl FnOnce() -> Result<PgArguments>,
+    ) -> Result<Vec<PgRow>, Failed> {
+        let text = self.db.sql.in_schema(text).into();
+        Box::pin(self.run_text(text, with, Effect::Perhaps)).await
+    }
+
     async fn run(
         &mut self,
         sql: impl FnOnce(&Sql) -> &Arc<str>,
         with: impl FnOnce() -> Result<PgArguments>,
         effect: Effect,
     ) -> Result<Vec<PgRow>, Failed> {
+        let text = Arc::clone(sql(&self.db.sql));
+        self.run_text(text, with, effect).await
+    }
+
+    async fn run_text(
+        &mut self,
+        text: Arc<str>,
+        with: impl FnOnce() -> Result<PgArguments>,
+        effect: Effect,
+    ) -> Result<Vec<PgRow>, Failed> {
         let (db, deadline) = (self.db, self.db.deadline);
-        let text = Arc::clone(sql(&db.sql));
         if let Some(held) = self.held() {
             return within(deadline, db.statement(text, with()?).fetch_all(held), effect).await;
         }

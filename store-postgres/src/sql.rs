@@ -11,11 +11,16 @@ macro_rules! statements {
         pub(crate) struct Sql {
             $($(#[$doc])* pub(crate) $name: Arc<str>,)*
             pub(crate) lists: Lists,
+            schema: Box<str>,
         }
 
         impl Sql {
             pub(crate) fn new(schema: &str) -> Self {
-                Self { $($name: in_schema(AsRef::<str>::as_ref(&$text), schema).into(),)* lists: Lists::new(schema) }
+                Self { $($name: in_schema(AsRef::<str>::as_ref(&$text), schema).into(),)* lists: Lists::new(schema), schema: schema.into() }
+            }
+
+            pub(crate) fn in_schema(&self, text: &str) -> String {
+                in_schema(text, &self.schema)
             }
         }
     };
@@ -35,7 +40,7 @@ fn call(function: &str, arguments: usize) -> String {
 /// The call that writes what was decided. A function takes no more than 100 arguments: the columns of the mailbox's
 /// tables go as one argument for each table.
 fn call_write() -> String {
-    let mut last = 83;
+    let mut last = 84;
     let mut arguments: Vec<_> = (1..=last).map(|at| format!("${at}")).collect();
     for (table, columns) in [("mailbox", 9), ("dispatch", 14), ("queued", 12), ("ended", 7), ("interrupt", 5)] {
         let places: Vec<_> = (last + 1..=last + columns).map(|at| format!("${at}")).collect();

@@ -7,19 +7,19 @@ use sqlx::{
 };
 use store_core::{DedupeKey, Error, Result, TenantId, Thread, ThreadId, Timestamp, codec::Codec};
 
-use super::Batch;
+use super::{Batch, rows::NameRow};
 use crate::{db::add, facts};
 
-/// Batches that are written in one statement; the threads of each are numbered behind those of the batches before it.
-pub(super) fn arguments(batches: &[&Batch], tenant: &TenantId) -> Result<PgArguments> {
+/// All that a batch writes.
+pub(super) fn arguments(batch: &Batch, tenant: &TenantId) -> Result<PgArguments> {
     let mut arguments = PgArguments::default();
     let to = &mut arguments;
     add(to, tenant.as_str())?;
-    add(to, batches.iter().any(|batch| batch.has_parts()))?;
-    add(to, batches.iter().any(|batch| batch.has_around()))?;
-    thread_columns(to, batches)?;
-    numbers(to, batches, |batch| &batch.entries, |row| row.thread)?;
-    let of = || rows(batches, |batch| &batch.entries);
+    add(to, batch.has_parts())?;
+    add(to, batch.has_around())?;
+    thread_columns(to, batch)?;
+    numbers(to, batch.entries.iter().map(|row| row.thread))?;
+    let of = || batch.entries.iter();
     column(to, of(), |row| row.seq)?;
     column(to, of(), |row| row.id.as_str())?;
     column(to, of(), |row| row.parent)?;
@@ -27,48 +27,49 @@ pub(super) fn arguments(batches: &[&Batch], tenant: &TenantId) -> Result<PgArgum
     column(to, of(), |row| row.side)?;
     column(to, of(), |row| row.node.as_str())?;
     column(to, of(), |row| row.body.as_str())?;
-    numbers(to, batches, |batch| &batch.marks, |row| row.thread)?;
-    let of = || rows(batches, |batch| &batch.marks);
+    numbers(to, batch.marks.iter().map(|row| row.thread))?;
+    let of = || batch.marks.iter();
     column(to, of(), |row| row.seq)?;
     column(to, of(), |row| row.children)?;
     column(to, of(), |row| row.record.as_str())?;
-    numbers(to, batches, |batch| &batch.tips, |row| row.0)?;
-    let of = || rows(batches, |batch| &batch.tips);
+    numbers(to, batch.tips.iter().map(|row| row.0))?;
+    let of = || batch.tips.iter();
     column(to, of(), |row| row.1)?;
     column(to, of(), |row| row.2)?;
-    numbers(to, batches, |batch| &batch.snapshots, |row| row.0)?;
-    let of = || rows(batches, |batch| &batch.snapshots);
-    column(to, of(), |row| row.1)?;
-    column(to, of(), |row| row.2.as_deref().map(str::as_bytes))?;
-    column(to, of(), |row| row.3)?;
-    numbers(to, batches, |batch| &batch.keys, |row| row.0)?;
-    let of = || rows(batches, |batch| &batch.keys);
+    numbers(to, batch.names.iter().map(|row| row.thread))?;
+    let of = || batch.names.iter();
+    column(to, of(), |row| row.seq)?;
+    column(to, of(), NameRow::bytes)?;
+    column(to, of(), |row| row.giver)?;
+    column(to, of(), |row| row.may_have_other)?;
+    numbers(to, batch.keys.iter().map(|row| row.0))?;
+    let of = || batch.keys.iter();
     column(to, of(), |row| row.1.as_str())?;
     column(to, of(), |row| row.2.as_str())?;
-    numbers(to, batches, |batch| &batch.clears, |row| *row)?;
-    numbers(to, batches, |batch| &batch.values, |row| row.0)?;
-    let of = || rows(batches, |batch| &batch.values);
+    numbers(to, batch.clears.iter().copied())?;
+    numbers(to, batch.values.iter().map(|row| row.0))?;
+    let of = || batch.values.iter();
     column(to, of(), |row| row.1.as_bytes())?;
     column(to, of(), |row| row.2.as_deref())?;
-    run_columns(to, batches)?;
-    numbers(to, batches, |batch| &batch.inputs, |row| row.0)?;
-    let of = || rows(batches, |batch| &batch.inputs);
+    run_columns(to, batch)?;
+    numbers(to, batch.inputs.iter().map(|row| row.0))?;
+    let of = || batch.inputs.iter();
     column(to, of(), |row| row.1.as_str())?;
     column(to, of(), |row| row.2)?;
     column(to, of(), |row| row.3.as_deref())?;
-    numbers(to, batches, |batch| &batch.decisions, |row| row.0)?;
-    let of = || rows(batches, |batch| &batch.decisions);
+    numbers(to, batch.decisions.iter().map(|row| row.0))?;
+    let of = || batch.decisions.iter();
     column(to, of(), |row| row.1.as_str())?;
     column(to, of(), |row| row.2.as_bytes())?;
     column(to, of(), |row| row.3.as_str())?;
-    event_columns(to, batches)?;
-    outbox_columns(to, batches)?;
-    mailbox_columns(to, batches)?;
+    event_columns(to, batch)?;
+    outbox_columns(to, batch)?;
+    mailbox_columns(to, batch)?;
     Ok(arguments)
 }
 
-fn thread_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
-    let of = || rows(batches, |batch| &batch.threads);
+fn thread_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
+    let of = || batch.threads.iter();
     let threads: Vec<Option<&Thread>> = of().map(|row| row.thread.as_ref().map(|stored| &stored.thread)).collect();
     column(to, of(), |row| row.id.as_str())?;
     column(to, of(), |row| row.stamp)?;
@@ -87,9 +88,9 @@ fn thread_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
     column(to, of(), |row| row.id_record.encode())
 }
 
-fn run_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
-    numbers(to, batches, |batch| &batch.runs, |row| row.thread)?;
-    let of = || rows(batches, |batch| &batch.runs);
+fn run_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
+    numbers(to, batch.runs.iter().map(|row| row.thread))?;
+    let of = || batch.runs.iter();
     column(to, of(), |row| row.run.id.as_str())?;
     column(to, of(), |row| row.is_new)?;
     column(to, of(), |row| time(row.run.created_at))?;
@@ -99,8 +100,8 @@ fn run_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
     column(to, of(), |row| row.run.encode())
 }
 
-fn event_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
-    let of = || rows(batches, |batch| &batch.scopes);
+fn event_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
+    let of = || batch.scopes.iter();
     column(to, of(), |row| facts::scope_key(&row.scope).0)?;
     column(to, of(), |row| facts::scope_key(&row.scope).1)?;
     column(to, of(), |row| number(row.before.count))?;
@@ -108,7 +109,7 @@ fn event_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
     column(to, of(), |row| number(row.after.count))?;
     column(to, of(), |row| number(row.after.floor))?;
     column(to, of(), |row| row.after.encode())?;
-    let of = || rows(batches, |batch| &batch.events);
+    let of = || batch.events.iter();
     column(to, of(), |row| row.stored.event.id.as_str())?;
     column(to, of(), |row| row.stored.event.thread.as_ref().map(ThreadId::as_str))?;
     column(to, of(), |row| row.stored.thread_seq.map(number))?;
@@ -117,22 +118,22 @@ fn event_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
     column(to, of(), |row| row.key.as_ref().map(|(writer, _)| writer.as_str()))?;
     column(to, of(), |row| row.key.as_ref().map(|(_, key)| key.as_str()))?;
     column(to, of(), |row| row.stored.event.encode())?;
-    let of = || rows(batches, |batch| &batch.event_keys);
+    let of = || batch.event_keys.iter();
     column(to, of(), |row| row.0.as_str())?;
     column(to, of(), |row| row.1.as_str())?;
     column(to, of(), |row| row.2.as_str())
 }
 
-fn outbox_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
-    document(to, rows(batches, |batch| &batch.outbox).filter(|row| row.before > 0))?;
-    document(to, rows(batches, |batch| &batch.outbox).filter(|row| row.before == 0))?;
-    document(to, rows(batches, |batch| &batch.outbox_ready))?;
-    document(to, rows(batches, |batch| &batch.outbox_gone))?;
-    document(to, rows(batches, |batch| &batch.groups))
+fn outbox_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
+    document(to, batch.outbox.iter().filter(|row| row.before > 0))?;
+    document(to, batch.outbox.iter().filter(|row| row.before == 0))?;
+    document(to, batch.outbox_ready.iter())?;
+    document(to, batch.outbox_gone.iter())?;
+    document(to, batch.groups.iter())
 }
 
-fn mailbox_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
-    let of = || rows(batches, |batch| &batch.mailboxes);
+fn mailbox_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
+    let of = || batch.mailboxes.iter();
     column(to, of(), |row| row.thread.as_str())?;
     column(to, of(), |row| number(row.before))?;
     column(to, of(), |row| number(row.revision))?;
@@ -142,18 +143,18 @@ fn mailbox_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
     column(to, of(), |row| row.lease_until.map(number))?;
     column(to, of(), |row| number(row.at))?;
     column(to, of(), |row| row.record.as_deref())?;
-    dispatch_columns(to, batches)?;
-    queued_columns(to, batches)?;
-    let of = || rows(batches, |batch| &batch.unended);
+    dispatch_columns(to, batch)?;
+    queued_columns(to, batch)?;
+    let of = || batch.unended.iter();
     column(to, of(), |row| row.status)?;
     column(to, of(), |row| time(row.created_at))?;
     column(to, of(), |row| row.id.as_str())?;
-    let of = || rows(batches, |batch| &batch.ended);
+    let of = || batch.ended.iter();
     column(to, of(), |row| row.status)?;
     column(to, of(), |row| time(row.created_at))?;
     column(to, of(), |row| row.id.as_str())?;
     column(to, of(), |row| time(row.finished_at))?;
-    let of = || rows(batches, |batch| &batch.interrupts);
+    let of = || batch.interrupts.iter();
     column(to, of(), |row| row.thread.as_str())?;
     column(to, of(), |row| number(row.epoch))?;
     column(to, of(), |row| row.at.map(number))?;
@@ -161,13 +162,13 @@ fn mailbox_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
     column(to, of(), |row| row.record.as_deref())
 }
 
-fn dispatch_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
-    let of = || rows(batches, |batch| &batch.dispatches);
+fn dispatch_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
+    let of = || batch.dispatches.iter();
     column(to, of(), |row| row.body.id.as_str())?;
     column(to, of(), |row| row.state.status.name())?;
     column(to, of(), |row| number(row.state.epoch))?;
     column(to, of(), |row| row.state.encode())?;
-    let of = || rows(batches, |batch| &batch.new_dispatches);
+    let of = || batch.new_dispatches.iter();
     column(to, of(), |row| row.body.id.as_str())?;
     column(to, of(), |row| row.body.thread.as_str())?;
     column(to, of(), |row| time(row.body.created_at))?;
@@ -177,16 +178,16 @@ fn dispatch_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
     column(to, of(), |row| number(row.state.epoch))?;
     column(to, of(), |row| row.body.encode())?;
     column(to, of(), |row| row.state.encode())?;
-    column(to, rows(batches, |batch| &batch.dispatches_gone), String::as_str)
+    column(to, batch.dispatches_gone.iter(), String::as_str)
 }
 
-fn queued_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
-    let of = || rows(batches, |batch| &batch.unqueued);
+fn queued_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
+    let of = || batch.unqueued.iter();
     column(to, of(), |row| row.thread.as_str())?;
     column(to, of(), |row| number(row.at.epoch))?;
     column(to, of(), |row| i16::from(row.at.priority))?;
     column(to, of(), |row| number(row.at.number))?;
-    let of = || rows(batches, |batch| &batch.queued);
+    let of = || batch.queued.iter();
     column(to, of(), |(_, row)| row.thread.as_str())?;
     column(to, of(), |(_, row)| number(row.at.epoch))?;
     column(to, of(), |(is_available, _)| *is_available)?;
@@ -197,31 +198,18 @@ fn queued_columns(to: &mut PgArguments, batches: &[&Batch]) -> Result<()> {
     column(to, of(), |(_, row)| row.id.as_str())
 }
 
-fn number(number: u64) -> i64 {
+pub(super) fn number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn time(at: Timestamp) -> i64 {
+pub(super) fn time(at: Timestamp) -> i64 {
     number(at.as_millis())
-}
-
-fn rows<'q, R: 'q>(batches: &'q [&Batch], of: impl Fn(&'q Batch) -> &'q Vec<R>) -> impl Iterator<Item = &'q R> {
-    batches.iter().flat_map(move |batch| of(batch))
 }
 
 /// The numbers of the threads that rows belong to; none if there are none: the server looks at each array that there
 /// is.
-fn numbers<'q, R: 'q>(
-    to: &mut PgArguments,
-    batches: &'q [&Batch],
-    rows: impl Fn(&'q Batch) -> &'q Vec<R>,
-    of: impl Fn(&R) -> i32,
-) -> Result<()> {
-    let (mut numbers, mut before) = (Vec::new(), 0);
-    for batch in batches {
-        numbers.extend(rows(batch).iter().map(|row| before + of(row)));
-        before += i32::try_from(batch.threads.len()).unwrap_or(i32::MAX);
-    }
+fn numbers(to: &mut PgArguments, of: impl Iterator<Item = i32>) -> Result<()> {
+    let numbers: Vec<i32> = of.collect();
     add(to, (!numbers.is_empty()).then_some(numbers))
 }
 

@@ -1,10 +1,12 @@
 //! Writing what was decided, in one statement.
 
 mod arguments;
+mod ordinary;
 mod rows;
+mod statement;
 mod together;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use sqlx::{Row as _, postgres::PgRow};
 use store_core::{
@@ -20,8 +22,8 @@ use store_core::{
 };
 
 use self::rows::{
-    EndedRow, EntryRow, EventRow, GroupRow, InterruptRow, MailboxRow, MarkRow, OutboxChange, OutboxGone, OutboxReady,
-    QueuedRow, RunRow, ScopeRow, ThreadRow,
+    EndedRow, EntryRow, EventRow, GroupRow, InterruptRow, MailboxRow, MarkRow, NameRow, OutboxChange, OutboxGone,
+    OutboxReady, QueuedRow, RunRow, ScopeRow, ThreadRow,
 };
 use crate::{
     db::{Connection, Failed, Moment, add, signed, unsigned},
@@ -42,7 +44,7 @@ pub(crate) struct Batch {
     entries: Vec<EntryRow>,
     marks: Vec<MarkRow>,
     tips: Vec<(i32, i64, bool)>,
-    snapshots: Vec<(i32, i64, Option<String>, i64)>,
+    names: Vec<NameRow>,
     keys: Vec<(i32, String, String)>,
     clears: Vec<i32>,
     values: Vec<(i32, String, Option<String>)>,
@@ -69,11 +71,14 @@ pub(crate) struct Batch {
     claimable_from: Option<Timestamp>,
 }
 
+/// The stamp and log of a thread that was written.
+pub(crate) type Stamped = (i64, Option<i64>);
+
 /// What became of a batch.
 #[derive(Debug)]
 pub(crate) enum Written {
-    /// It is there; the stamp and log of each thread.
-    Done(Vec<(i64, Option<i64>)>),
+    /// It is there.
+    Done(Vec<Stamped>),
     /// Others wrote to threads of it meanwhile: what there is of those, and of the commit keys.
     Stale(Vec<Row>, Vec<(CommitKey, Option<KeyRecord>)>),
     /// Others appended to scopes of it meanwhile: what there is of those.
@@ -349,7 +354,9 @@ impl Batch {
             }
         }
         for (target, (name, giver)) in names {
-            self.snapshots.push((n, signed(target)?, name, signed(giver)?));
+            let may_have_other = plan.entries.iter().all(|planned| planned.node.seq != target);
+            let (seq, giver) = (signed(target)?, signed(giver)?);
+            self.names.push(NameRow { thread: n, seq, name, giver, may_have_other });
         }
         Ok(())
     }
@@ -370,13 +377,14 @@ impl Batch {
     /// For repairs: the name of a checkpoint and who gave it; none takes it away.
     pub(crate) fn right_name(&mut self, thread: i32, seq: u64, name: Option<&(String, u64)>) -> Result<()> {
         let giver = signed(name.map_or(0, |(_, giver)| *giver))?;
-        self.snapshots.push((thread, signed(seq)?, name.map(|(name, _)| name.clone()), giver));
+        let (seq, name) = (signed(seq)?, name.map(|(name, _)| name.clone()));
+        self.names.push(NameRow { thread, seq, name, giver, may_have_other: true });
         Ok(())
     }
 
     /// Whether there is anything of the log that few commits have.
     fn has_parts(&self) -> bool {
-        let of_log = !(self.marks.is_empty() && self.tips.is_empty() && self.snapshots.is_empty());
+        let of_log = !(self.marks.is_empty() && self.tips.is_empty() && self.names.is_empty());
         let of_state = !(self.clears.is_empty() && self.values.is_empty());
         of_log || of_state || !(self.inputs.is_empty() && self.decisions.is_empty())
     }
@@ -388,9 +396,14 @@ impl Batch {
         of_events || of_outbox || !self.mailboxes.is_empty()
     }
 
-    /// Whether it can be written in one statement with others: one thread that is there and stays, and nothing that
-    /// they may change as well.
+    /// Whether it can be written in one statement with others.
     fn goes_together(&self) -> bool {
+        self.is_ordinary() && self.bytes() <= TOGETHER_BYTES
+    }
+
+    /// Whether it is of one thread that is there and stays, with nothing that few commits have, and nothing that others
+    /// may change as well.
+    fn is_ordinary(&self) -> bool {
         let is_thread_that_stays = |row: &ThreadRow| row.stamp > 0 && !row.makes && row.thread.is_some();
         matches!(&*self.threads, [row] if is_thread_that_stays(row))
             && self.groups.is_empty()
@@ -398,7 +411,7 @@ impl Batch {
             && self.outbox_ready.is_empty()
             && self.outbox_gone.is_empty()
             && self.outbox.iter().all(|row| row.before == 0)
-            && self.bytes() <= TOGETHER_BYTES
+            && self.clears.is_empty()
     }
 
     fn bytes(&self) -> usize {
@@ -419,43 +432,69 @@ impl Batch {
         moment: Moment,
     ) -> Result<Written, Failed> {
         let id = &tenant.fixed.tenant;
-        if connection.is_transaction() || !self.goes_together() {
-            return write(connection, &[self], id, moment).await;
+        if !connection.is_direct() || !self.goes_together() {
+            return write(connection, self, id, moment).await;
         }
         Box::pin(tenant.together.write(connection, id, self, moment)).await
     }
 }
 
-/// Writes batches in one statement: all of them, or nothing.
+/// Writes a batch: all of it, or nothing.
 async fn write(
     connection: &mut Connection<'_>,
-    batches: &[&Batch],
+    batch: &Batch,
     tenant: &TenantId,
     moment: Moment,
 ) -> Result<Written, Failed> {
-    let mut arguments = arguments::arguments(batches, tenant)?;
+    if connection.is_direct() && batch.is_ordinary() {
+        match ordinary::write(connection, &[batch], tenant, moment).await {
+            Ok(rows) if rows.is_empty() => {}
+            Ok(rows) => return written(connection, batch, &rows).map_err(Failed::after_answer),
+            Err(failed) if failed.is_transient && !failed.is_unknown() => {}
+            Err(failed) => return Err(failed),
+        }
+    }
+    // It says why nothing was written.
+    let mut arguments = arguments::arguments(batch, tenant)?;
     let sent = || {
         add(&mut arguments, signed(moment.later().as_millis())?)?;
         Ok(arguments)
     };
     let rows = connection.write_at(|sql| &sql.write, sent).await?;
-    written(connection, batches, &rows).map_err(Failed::after_answer)
+    written(connection, batch, &rows).map_err(Failed::after_answer)
 }
 
-fn written(connection: &Connection<'_>, batches: &[&Batch], rows: &[PgRow]) -> Result<Written> {
+/// A row of what a write answers.
+struct Answer {
+    status: String,
+    n: i32,
+    clock: Duration,
+    stamp: i64,
+    log: Option<i64>,
+    record: Option<String>,
+    id: Option<String>,
+}
+
+impl Answer {
+    fn of(row: &PgRow) -> Result<Self> {
+        let read = || -> Result<_, sqlx::Error> {
+            let (status, n, clock) = (row.try_get(0)?, row.try_get(1)?, row.try_get::<i64, _>(2)?);
+            let stamp = row.try_get::<Option<i64>, _>(3)?.unwrap_or_default();
+            let answer = (row.try_get(4)?, row.try_get(5)?, row.try_get(6)?);
+            Ok((status, n, clock, stamp, answer))
+        };
+        let answer = read().map_err(|e| corrupt("an answer").with_source(e))?;
+        let (status, n, clock, stamp, (log, record, id)) = answer;
+        Ok(Self { status, n, clock: Duration::from_millis(unsigned(clock)?), stamp, log, record, id })
+    }
+}
+
+fn written(connection: &Connection<'_>, batch: &Batch, rows: &[PgRow]) -> Result<Written> {
     let (mut done, mut stale, mut scopes) = (Vec::new(), Vec::new(), Vec::new());
-    let keys = batches.iter().flat_map(|batch| &batch.keys).map(|(_, key, _)| Ok((key.parse()?, None)));
+    let keys = batch.keys.iter().map(|(_, key, _)| Ok((key.parse()?, None)));
     let mut keys = keys.collect::<Result<BTreeMap<_, _>>>()?;
     for row in rows {
-        let read = || -> Result<_, sqlx::Error> {
-            let (status, clock): (String, i64) = (row.try_get(0)?, row.try_get(2)?);
-            let (stamp, log): (Option<i64>, Option<i64>) = (row.try_get(3)?, row.try_get(4)?);
-            let (record, id): (Option<String>, Option<String>) = (row.try_get(5)?, row.try_get(6)?);
-            let n: i32 = row.try_get(1)?;
-            Ok((status, clock, stamp.unwrap_or_default(), log, record, id, n))
-        };
-        let (status, clock, stamp, log, record, id, n) = read().map_err(|e| corrupt("an answer").with_source(e))?;
-        let clock = std::time::Duration::from_millis(unsigned(clock)?);
+        let Answer { status, n, clock, stamp, log, record, id } = Answer::of(row)?;
         connection.heard(clock);
         match status.as_str() {
             "time" => return Ok(Written::Late),
@@ -467,8 +506,7 @@ fn written(connection: &Connection<'_>, batches: &[&Batch], rows: &[PgRow]) -> R
                 keys.insert(id.unwrap_or_default().parse()?, Some(record));
             }
             "scope" => {
-                let mut of = batches.iter().flat_map(|batch| &batch.scopes);
-                let row = usize::try_from(n - 1).ok().and_then(|at| of.nth(at));
+                let row = usize::try_from(n - 1).ok().and_then(|at| batch.scopes.get(at));
                 let scope = row.ok_or_else(|| corrupt("an answer"))?.scope.clone();
                 let state = record.map(|text| facts::decode::<ScopeState>("scope", &text)).transpose()?;
                 scopes.push((scope, state.unwrap_or_default()));

@@ -40,6 +40,22 @@ pub(super) struct MarkRow {
     pub(super) record: String,
 }
 
+/// The name that a checkpoint has now; none takes away the one that it had.
+#[derive(Debug)]
+pub(super) struct NameRow {
+    pub(super) thread: i32,
+    pub(super) seq: i64,
+    pub(super) name: Option<String>,
+    pub(super) giver: i64,
+    pub(super) may_have_other: bool,
+}
+
+impl NameRow {
+    pub(super) fn bytes(&self) -> Option<&[u8]> {
+        self.name.as_deref().map(str::as_bytes)
+    }
+}
+
 /// A row of the outbox; `before` is its revision until now, 0 for none.
 #[derive(Debug, Serialize)]
 pub(super) struct OutboxChange {

@@ -8,11 +8,15 @@ use std::{
     time::Instant,
 };
 
-use store_core::{Error, TenantId};
+use sqlx::postgres::PgRow;
+use store_core::{Error, Result, TenantId};
 use tokio::{sync::oneshot, time::timeout};
 
-use super::{Batch, Written, write};
-use crate::db::{Connection, Failed, Moment};
+use super::{Answer, Batch, Stamped, Written, ordinary, write};
+use crate::{
+    db::{Connection, Failed, Moment},
+    error::corrupt,
+};
 
 /// So many statements are on their way before others wait.
 const ON_THEIR_WAY: usize = 3;
@@ -41,8 +45,7 @@ struct Waiting {
 enum Turn {
     /// It writes, with these.
     Lead(Vec<Waiting>),
-    /// It is written: its stamp and log.
-    Done(i64, Option<i64>),
+    Done(Stamped),
     /// Nobody knows whether it is written.
     Unknown,
     /// It is not written, as no connection became free in time.
@@ -79,10 +82,10 @@ impl Together {
                 let _next = Next(self);
                 lead(connection, tenant, batch, moment, others).await
             }
-            Turn::Done(stamp, log) => Ok(Written::Done(vec![(stamp, log)])),
+            Turn::Done(done) => Ok(Written::Done(vec![done])),
             Turn::Unknown => Err(Error::commit_unknown(None).into()),
             Turn::Unasked => Err(Error::unavailable("no connection became free in time").into()),
-            Turn::Alone => write(connection, &[batch], tenant, moment).await,
+            Turn::Alone => write(connection, batch, tenant, moment).await,
         }
     }
 
@@ -148,19 +151,21 @@ async fn lead(
     moment: Moment,
     others: Vec<Waiting>,
 ) -> Result<Written, Failed> {
-    let all: Vec<&Batch> = std::iter::once(&**batch).chain(others.iter().map(|other| &*other.batch)).collect();
-    let answer = write(connection, &all, tenant, moment).await;
     if others.is_empty() {
-        return answer;
+        return write(connection, batch, tenant, moment).await;
     }
-    match answer {
-        Ok(Written::Done(threads)) => {
-            let mut threads = threads.into_iter();
-            let own = threads.next();
-            for (other, (stamp, log)) in others.into_iter().zip(threads) {
-                let _gone = other.turn.send(Turn::Done(stamp, log));
+    let all: Vec<&Batch> = std::iter::once(&**batch).chain(others.iter().map(|other| &*other.batch)).collect();
+    match ordinary::write(connection, &all, tenant, moment).await {
+        Ok(rows) => {
+            let mut each = each(connection, all.len(), &rows).map_err(Failed::after_answer)?.into_iter();
+            let own = each.next().flatten();
+            for (other, done) in others.into_iter().zip(each) {
+                let _gone = other.turn.send(done.map_or(Turn::Alone, Turn::Done));
             }
-            Ok(Written::Done(own.into_iter().collect()))
+            match own {
+                Some(done) => Ok(Written::Done(vec![done])),
+                None => write(connection, batch, tenant, moment).await,
+            }
         }
         Err(failed) if failed.is_unknown() => {
             others.into_iter().for_each(|other| _ = other.turn.send(Turn::Unknown));
@@ -170,9 +175,21 @@ async fn lead(
             others.into_iter().for_each(|other| _ = other.turn.send(Turn::Unasked));
             Err(failed)
         }
-        _ => {
+        Err(_) => {
             others.into_iter().for_each(|other| _ = other.turn.send(Turn::Alone));
-            write(connection, &[batch], tenant, moment).await
+            write(connection, batch, tenant, moment).await
         }
     }
+}
+
+/// What became of each of so many; nothing if it is not written.
+fn each(connection: &Connection<'_>, count: usize, rows: &[PgRow]) -> Result<Vec<Option<Stamped>>> {
+    let mut each = vec![None; count];
+    for row in rows {
+        let answer = Answer::of(row)?;
+        connection.heard(answer.clock);
+        let place = usize::try_from(answer.n).ok().and_then(|n| each.get_mut(n));
+        *place.ok_or_else(|| corrupt("an answer"))? = Some((answer.stamp, answer.log));
+    }
+    Ok(each)
 }

@@ -1,0 +1,152 @@
+//! What belongs to the log of a thread.
+
+use store_core::{Result, RunId, codec::Codec};
+
+use super::{Batches, OF_LOG, Statement};
+use crate::write::{
+    arguments::time,
+    rows::{NameRow, RunRow},
+};
+
+pub(super) fn add(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
+    if let Some(rows) = batches.rows(to, |batch| &batch.entries, |_| true)? {
+        let rows = rows.column("seq", |row| row.seq)?.column("id", |row| row.id.as_str())?;
+        let rows = rows.column("parent", |row| row.parent)?.column("jump", |row| row.jump)?;
+        let rows = rows.column("side", |row| row.side)?.column("node", |row| row.node.as_str())?;
+        rows.column("body", |row| row.body.as_str())?.insert("entries", "entry", OF_LOG, "");
+    }
+    if let Some(rows) = batches.rows(to, |batch| &batch.keys, |_| true)? {
+        let rows = rows.column("key", |row| row.1.as_str())?.column("record", |row| row.2.as_str())?;
+        let key = rows.conditions(&["key"]);
+        rows.insert("keys", "commit_key", OF_LOG, "");
+        if batches.is_one() {
+            // Whoever decides again asks for the key first.
+            to.answer(format!(
+                "SELECT 'key', 0, c.now, NULL, NULL, x.record, x.key FROM c, u, $schema$.commit_key x \
+                 WHERE x.log = u.log AND {key}"
+            ));
+        }
+    }
+    runs(batches, to)?;
+    parts(batches, to)?;
+    state(batches, to)?;
+    inputs(batches, to)
+}
+
+fn runs(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
+    if let Some(rows) = batches.rows(to, |batch| &batch.runs, |row: &RunRow| !row.is_new)? {
+        let rows = rows.column("id", |row| row.run.id.as_str())?;
+        let rows = rows.column("phase", |row| row.run.status.phase().name())?;
+        let rows = rows.column("record", |row| row.run.encode())?;
+        let (changes, from, is_it) =
+            (rows.assignments(&["phase", "record"]), rows.with_threads(), rows.conditions(&["id"]));
+        rows.part_all(
+            "runs",
+            &format!(
+                "UPDATE $schema$.run x SET {changes} FROM {from} WHERE x.tenant = $1 AND {is_it} AND x.log = t.log"
+            ),
+        );
+    }
+    if let Some(rows) = batches.rows(to, |batch| &batch.runs, |row: &RunRow| row.is_new)? {
+        let rows = rows.column("id", |row| row.run.id.as_str())?;
+        let rows = rows.column("created_at", |row| time(row.run.created_at))?;
+        let rows = rows.column("phase", |row| row.run.status.phase().name())?;
+        let rows = rows.column("agent", |row| row.run.agent.as_str())?;
+        let rows = rows.column("parent_run", |row| row.run.parent_run.as_ref().map(RunId::as_str))?;
+        // The id may be that of a run whose thread is gone.
+        rows.column("record", |row| row.run.encode())?.insert_all(
+            "new_runs",
+            "run",
+            ("tenant, log", "$1, t.log"),
+            "ON CONFLICT (tenant, id) DO UPDATE SET log = excluded.log, created_at = excluded.created_at, \
+             phase = excluded.phase, agent = excluded.agent, parent_run = excluded.parent_run, record = excluded.record \
+             WHERE EXISTS (SELECT FROM $schema$.purge p WHERE p.log = x.log)",
+        );
+    }
+    Ok(())
+}
+
+/// What is said of entries.
+fn parts(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
+    if let Some(rows) = batches.rows(to, |batch| &batch.marks, |_| true)? {
+        let rows = rows.column("seq", |row| row.seq)?.column("children", |row| row.children)?;
+        rows.column("record", |row| row.record.as_str())?.insert(
+            "marks",
+            "mark",
+            OF_LOG,
+            "ON CONFLICT (log, seq) DO UPDATE SET children = excluded.children, record = excluded.record",
+        );
+    }
+    if let Some(rows) = batches.rows(to, |batch| &batch.tips, |(_, _, is_tip)| !is_tip)? {
+        let rows = rows.column("seq", |row| row.1)?;
+        let (from, is_it) = (rows.with_threads(), rows.conditions(&["seq"]));
+        rows.part("no_tips", &format!("DELETE FROM $schema$.tip x USING {from} WHERE x.log = t.log AND {is_it}"));
+    }
+    if let Some(rows) = batches.rows(to, |batch| &batch.tips, |(_, _, is_tip)| *is_tip)? {
+        rows.column("seq", |row| row.1)?.insert("tips", "tip", OF_LOG, "ON CONFLICT DO NOTHING");
+    }
+    if let Some(rows) = batches.rows(to, |batch| &batch.names, |row: &NameRow| row.may_have_other)? {
+        let rows = rows.column("seq", |row| row.seq)?.column("name", NameRow::bytes)?;
+        let (from, is_it, name) = (rows.with_threads(), rows.conditions(&["seq"]), rows.value("name"));
+        let delete = format!(
+            "DELETE FROM $schema$.snapshot x USING {from} \
+             WHERE x.log = t.log AND {is_it} AND x.name IS DISTINCT FROM {name}"
+        );
+        rows.part("no_names", &delete);
+    }
+    if let Some(rows) = batches.rows(to, |batch| &batch.names, |row: &NameRow| row.name.is_some())? {
+        let rows = rows.column("name", NameRow::bytes)?.column("seq", |row| row.seq)?;
+        rows.column("giver", |row| row.giver)?.insert(
+            "names",
+            "snapshot",
+            OF_LOG,
+            "ON CONFLICT (log, name, seq) DO UPDATE SET giver = excluded.giver",
+        );
+    }
+    Ok(())
+}
+
+fn state(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
+    if let Some(rows) = batches.rows(to, |batch| &batch.values, |(_, _, value)| value.is_none())? {
+        let rows = rows.column("key", |row| row.1.as_bytes())?;
+        let (from, is_it) = (rows.with_threads(), rows.conditions(&["key"]));
+        rows.part("no_values", &format!("DELETE FROM $schema$.state x USING {from} WHERE x.log = t.log AND {is_it}"));
+    }
+    if let Some(rows) = batches.rows(to, |batch| &batch.values, |(_, _, value)| value.is_some())? {
+        let rows = rows.column("key", |row| row.1.as_bytes())?.column("value", |row| row.2.as_deref())?;
+        rows.insert("state", "state", OF_LOG, "ON CONFLICT (log, key) DO UPDATE SET value = excluded.value");
+    }
+    Ok(())
+}
+
+fn inputs(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
+    if let Some(rows) = batches.rows(to, |batch| &batch.inputs, |row| row.2.is_none())? {
+        let rows = rows.column("id", |row| row.1.as_str())?;
+        let (from, is_it) = (rows.with_threads(), rows.conditions(&["id"]));
+        rows.part("no_inputs", &format!("DELETE FROM $schema$.input x USING {from} WHERE x.log = t.log AND {is_it}"));
+    }
+    if let Some(rows) = batches.rows(to, |batch| &batch.inputs, |row| row.2.is_some() && row.3.is_none())? {
+        let rows = rows.column("id", |row| row.1.as_str())?.column("rank", |row| row.2)?;
+        let (rank, from, is_it) = (rows.assignments(&["rank"]), rows.with_threads(), rows.conditions(&["id"]));
+        rows.part("ranks", &format!("UPDATE $schema$.input x SET {rank} FROM {from} WHERE x.log = t.log AND {is_it}"));
+    }
+    if let Some(rows) = batches.rows(to, |batch| &batch.inputs, |row| row.3.is_some())? {
+        let rows = rows.column("id", |row| row.1.as_str())?.column("rank", |row| row.2)?;
+        rows.column("record", |row| row.3.as_deref())?.insert(
+            "inputs",
+            "input",
+            OF_LOG,
+            "ON CONFLICT (log, id) DO UPDATE SET rank = excluded.rank, record = excluded.record",
+        );
+    }
+    if let Some(rows) = batches.rows(to, |batch| &batch.decisions, |_| true)? {
+        let rows = rows.column("run", |row| row.1.as_str())?.column("ticket", |row| row.2.as_bytes())?;
+        rows.column("record", |row| row.3.as_str())?.insert(
+            "decisions",
+            "decision",
+            OF_LOG,
+            "ON CONFLICT (log, run, ticket) DO UPDATE SET record = excluded.record",
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! What most commits write, each to one thread that is there, in one statement that is made of what they have. Nothing is
+//! written to a thread to which others wrote meanwhile, and nothing at all if something else of it changed.
+
+mod around;
+mod log;
+
+use sqlx::postgres::{PgArguments, PgRow};
+use store_core::{Result, TenantId, Thread, codec::Codec};
+
+use super::{
+    Batch,
+    arguments::{number, time},
+    rows::ThreadRow,
+    statement::{Rows, Statement},
+};
+use crate::db::{Connection, Failed, Moment, add, signed};
+
+/// What stands before the columns of what belongs to a log.
+const OF_LOG: (&str, &str) = ("log", "t.log");
+/// What stands before the columns of what belongs to a tenant.
+const OF_TENANT: (&str, &str) = ("tenant", "$1");
+
+/// Writes batches for which [`Batch::is_ordinary`] holds. The answer has a row for each that was written, as that of the
+/// function has; for one that is alone and came too late it says what there is. Where it has none, the function knows
+/// why.
+pub(super) async fn write(
+    connection: &mut Connection<'_>,
+    batches: &[&Batch],
+    tenant: &TenantId,
+    moment: Moment,
+) -> Result<Vec<PgRow>, Failed> {
+    let (text, mut arguments) = statement(batches, tenant)?;
+    let sent = || {
+        add(&mut arguments, signed(moment.later().as_millis())?)?;
+        Ok(arguments)
+    };
+    connection.write_text(&text, sent).await
+}
+
+/// Batches with their numbers.
+struct Batches<'q>(Vec<(i32, &'q Batch)>);
+
+impl<'q> Batches<'q> {
+    const fn is_one(&self) -> bool {
+        self.0.len() == 1
+    }
+
+    /// Their rows of one kind, if there are any.
+    fn rows<'s, R>(
+        &self,
+        to: &'s mut Statement,
+        rows: impl Fn(&'q Batch) -> &'q Vec<R>,
+        counts: impl Fn(&R) -> bool,
+    ) -> Result<Option<Rows<'s, 'q, R>>> {
+        let mut found = Vec::new();
+        for (n, batch) in &self.0 {
+            found.extend(rows(batch).iter().filter(|row| counts(row)).map(|row| (*n, row)));
+        }
+        if found.is_empty() { Ok(None) } else { Rows::new(to, found, self.is_one()).map(Some) }
+    }
+}
+
+fn statement(batches: &[&Batch], tenant: &TenantId) -> Result<(String, PgArguments)> {
+    let mut batches = Batches((0..).zip(batches.iter().copied()).collect());
+    // In order, so that two of these never wait for each other.
+    batches.0.sort_by_key(|(_, batch)| batch.threads.first().map(|row| &row.id));
+    let mut statement = Statement::default();
+    let _first = statement.value(tenant.as_str())?;
+    statement.part("c", "SELECT $schema$.now() AS now");
+    threads(&batches, &mut statement)?;
+    log::add(&batches, &mut statement)?;
+    around::add(&batches, &mut statement)?;
+    Ok(statement.end("SELECT 'done', t.n, c.now, t.stamp, t.log, NULL::text, NULL::text FROM c, t"))
+}
+
+/// The threads that are as they were when it was decided are `t`; what else there is of one that is alone is `u`.
+fn threads(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
+    fn thread(row: &ThreadRow) -> Option<&Thread> {
+        row.thread.as_ref().map(|stored| &stored.thread)
+    }
+    const COLUMNS: [&str; 11] = [
+        "head",
+        "created_at",
+        "updated_at",
+        "last_time",
+        "resource_id",
+        "parent_id",
+        "has_open_runs",
+        "has_pending",
+        "deleted_at",
+        "record",
+        "id_record",
+    ];
+    let Some(rows) = batches.rows(to, |batch| &batch.threads, |_| true)? else { return Ok(()) };
+    let rows = rows
+        .column("id", |row| row.id.as_str())?
+        .column("stamp", |row| row.stamp)?
+        .column("head", |row| row.thread.as_ref()?.head_seq.map(number))?
+        .column("created_at", |row| thread(row).map(|thread| time(thread.created_at)))?
+        .column("updated_at", |row| thread(row).map(|thread| time(thread.updated_at)))?
+        .column("last_time", |row| row.thread.as_ref().map(|stored| time(stored.last_time)))?
+        .column("resource_id", |row| thread(row)?.resource_id.as_ref().map(ToString::to_string))?
+        .column("parent_id", |row| thread(row)?.parent_thread_id.as_ref().map(ToString::to_string))?
+        .column("has_open_runs", |row| thread(row).is_some_and(|thread| !thread.open_runs.is_empty()))?
+        .column("has_pending", |row| row.thread.as_ref().is_some_and(|stored| stored.queue.count > 0))?
+        .column("deleted_at", |row| row.id_record.deleted_at.map(time))?
+        .column("record", |row| row.thread.as_ref().map(Codec::encode))?
+        .column("id_record", |row| row.id_record.encode())?;
+    let from = rows.rows().map(|rows| format!("FROM {rows}")).unwrap_or_default();
+    let update = format!(
+        "UPDATE $schema$.thread x SET stamp = pg_current_xact_id()::text::bigint, {} {from} \
+         WHERE x.tenant = $1 AND {} AND $sent$ <= (SELECT now FROM c) \
+         AND $sent$ >= (SELECT now FROM c) - $schema$.lag() \
+         AND NOT EXISTS (SELECT FROM $schema$.dropped d WHERE d.tenant = $1) RETURNING {} AS n, x.stamp, x.log",
+        rows.assignments(&COLUMNS),
+        rows.conditions(&["id", "stamp"]),
+        rows.thread(),
+    );
+    let now = format!(
+        "SELECT x.stamp, x.log, x.record, x.id_record FROM $schema$.thread x \
+         WHERE x.tenant = $1 AND {} AND x.stamp <> {} AND NOT EXISTS (SELECT FROM t)",
+        rows.conditions(&["id"]),
+        rows.value("stamp"),
+    );
+    rows.part("t", &update);
+    if batches.is_one() {
+        to.part("u", &now);
+        to.answer("SELECT 'stale', 0, c.now, u.stamp, u.log, u.record, u.id_record FROM c, u".to_owned());
+    }
+    Ok(())
+}

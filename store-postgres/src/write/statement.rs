@@ -1,0 +1,159 @@
+//! A statement that is made of what a write has.
+
+use std::fmt::Write as _;
+
+use sqlx::{
+    Encode, Postgres, Type, TypeInfo as _,
+    postgres::{PgArguments, PgHasArrayType},
+};
+use store_core::Result;
+
+use crate::db::add;
+
+/// Parts with names, each one statement, and what is answered in the end.
+#[derive(Debug, Default)]
+pub(super) struct Statement {
+    text: String,
+    arguments: PgArguments,
+    count: usize,
+    checks: Vec<String>,
+    answers: Vec<String>,
+}
+
+impl Statement {
+    /// One more argument: how it is named.
+    pub(super) fn value<'q, T: Encode<'q, Postgres> + Type<Postgres>>(&mut self, value: T) -> Result<String> {
+        let kind = T::type_info();
+        add(&mut self.arguments, value)?;
+        self.count += 1;
+        Ok(format!("${}::{}", self.count, kind.name()))
+    }
+
+    /// One more part.
+    pub(super) fn part(&mut self, name: &str, sql: &str) {
+        let before = if self.text.is_empty() { "WITH" } else { "," };
+        _ = write!(self.text, "{before} {name} AS ({sql})");
+    }
+
+    /// One more answer, behind the first.
+    pub(super) fn answer(&mut self, select: String) {
+        self.answers.push(select);
+    }
+
+    /// All of it; `$sent$` is one more argument, which is still to be added. The first answer comes only if every part
+    /// did what was counted on, and nothing is done otherwise.
+    pub(super) fn end(mut self, first: &str) -> (String, PgArguments) {
+        _ = write!(self.text, " {first}");
+        if !self.checks.is_empty() {
+            let all = self.checks.join(" AND ");
+            _ = write!(self.text, " WHERE CASE WHEN {all} THEN true ELSE $schema$.clash() END");
+        }
+        for other in &self.answers {
+            _ = write!(self.text, " UNION ALL {other}");
+        }
+        let sent = format!("${}::bigint", self.count + 1);
+        (self.text.replace("$sent$", &sent), self.arguments)
+    }
+}
+
+/// Rows for one table, each with the number of the thread that it is of: as they are where one is alone, and in arrays
+/// otherwise, as each array costs the server a little.
+pub(super) struct Rows<'s, 'q, R> {
+    to: &'s mut Statement,
+    rows: Vec<&'q R>,
+    is_alone: bool,
+    arrays: Vec<String>,
+    names: Vec<&'static str>,
+    values: Vec<String>,
+}
+
+impl<'s, 'q, R> Rows<'s, 'q, R> {
+    pub(super) fn new(to: &'s mut Statement, rows: Vec<(i32, &'q R)>, is_one_thread: bool) -> Result<Self> {
+        let is_alone = is_one_thread && rows.len() == 1;
+        let (of, rows): (Vec<i32>, Vec<&R>) = rows.into_iter().unzip();
+        let arrays = if is_alone { Vec::new() } else { vec![to.value(of)?] };
+        Ok(Self { to, rows, is_alone, arrays, names: Vec::new(), values: Vec::new() })
+    }
+
+    /// One more column.
+    pub(super) fn column<T>(mut self, name: &'static str, of: impl Fn(&'q R) -> T) -> Result<Self>
+    where
+        T: Encode<'q, Postgres> + Type<Postgres> + PgHasArrayType + 'q,
+    {
+        self.names.push(name);
+        if let (true, [row]) = (self.is_alone, &*self.rows) {
+            let value = self.to.value(of(row))?;
+            self.values.push(value);
+        } else {
+            let array = self.to.value(self.rows.iter().map(|row| of(row)).collect::<Vec<T>>())?;
+            self.arrays.push(array);
+            self.values.push(format!("w.{name}"));
+        }
+        Ok(self)
+    }
+
+    /// What a column holds.
+    pub(super) fn value(&self, column: &str) -> &str {
+        let at = self.names.iter().position(|name| *name == column);
+        at.and_then(|at| self.values.get(at)).map_or("NULL", String::as_str)
+    }
+
+    /// The rows themselves; none are needed where one is alone.
+    pub(super) fn rows(&self) -> Option<String> {
+        let rows = || format!("unnest({}) w (n, {})", self.arrays.join(", "), self.names.join(", "));
+        (!self.is_alone).then(rows)
+    }
+
+    /// The number of a row's thread.
+    pub(super) const fn thread(&self) -> &'static str {
+        if self.is_alone { "0" } else { "w.n" }
+    }
+
+    /// The rows beside those of their threads that are written, `t`.
+    pub(super) fn with_threads(&self) -> String {
+        self.rows().map_or_else(|| "t".to_owned(), |rows| format!("{rows} JOIN t ON t.n = {}", self.thread()))
+    }
+
+    /// Sets the columns that are named to what the rows hold.
+    pub(super) fn assignments(&self, columns: &[&str]) -> String {
+        columns.iter().map(|name| format!("{name} = {}", self.value(name))).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Compares the columns that are named with what the rows hold.
+    pub(super) fn conditions(&self, columns: &[&str]) -> String {
+        columns.iter().map(|name| format!("x.{name} = {}", self.value(name))).collect::<Vec<_>>().join(" AND ")
+    }
+
+    /// A part that adds the rows to a table. `first` is what stands before their columns, by names and by values.
+    pub(super) fn insert(self, part: &str, table: &str, first: (&str, &str), end: &str) {
+        let insert = self.inserting(table, first, end);
+        self.part(part, &insert);
+    }
+
+    /// The same where each row must be added.
+    pub(super) fn insert_all(self, part: &str, table: &str, first: (&str, &str), end: &str) {
+        let insert = self.inserting(table, first, end);
+        self.part_all(part, &insert);
+    }
+
+    fn inserting(&self, table: &str, first: (&str, &str), end: &str) -> String {
+        let (names, values, from) = (self.names.join(", "), self.values.join(", "), self.with_threads());
+        format!(
+            "INSERT INTO $schema$.{table} AS x ({}, {names}) SELECT {}, {values} FROM {from} {end}",
+            first.0, first.1
+        )
+    }
+
+    /// A part that is made of the rows.
+    pub(super) fn part(self, part: &str, sql: &str) {
+        self.to.part(part, sql);
+    }
+
+    /// The same where it must do something for each row.
+    pub(super) fn part_all(self, part: &str, sql: &str) {
+        let wanted =
+            if self.is_alone { "1".to_owned() } else { format!("(SELECT count(*) FROM {})", self.with_threads()) };
+        self.to.checks.push(format!("(SELECT count(*) FROM {part}) = {wanted}"));
+        self.to.part(part, &format!("{sql} RETURNING 1"));
+    }
+}
