@@ -33,6 +33,15 @@ use crate::{
 /// A connection that nobody used for so long is tried before it is lent.
 const IDLE: Duration = Duration::from_secs(30);
 
+/// Plans are made once and look rows up by their keys, though tables be small when they are made.
+const PLANS: [(&str, &str); 5] = [
+    ("plan_cache_mode", "force_generic_plan"),
+    ("enable_seqscan", "off"),
+    ("enable_bitmapscan", "off"),
+    ("enable_hashjoin", "off"),
+    ("enable_mergejoin", "off"),
+];
+
 /// What two decisions may differ by in what they take for the server's time.
 const NEAR_MS: u64 = 10;
 
@@ -122,9 +131,7 @@ impl Db {
     pub(crate) fn new(config: &PostgresConfig) -> Result<Self> {
         let mut server = config.server.clone();
         if config.pooler == Pooler::None {
-            // Statements that are prepared while tables are small find rows by their keys later, too.
-            server =
-                server.options([("enable_seqscan", "off"), ("enable_hashjoin", "off"), ("enable_mergejoin", "off")]);
+            server = server.options(PLANS);
         }
         let connector = Connector { server, allows_unsafe: config.allow_unsafe };
         let (wait, connect) = (Some(config.acquire), Some(config.acquire));

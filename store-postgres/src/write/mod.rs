@@ -407,7 +407,7 @@ impl Batch {
         let is_thread_that_stays = |row: &ThreadRow| row.stamp > 0 && !row.makes && row.thread.is_some();
         matches!(&*self.threads, [row] if is_thread_that_stays(row))
             && self.groups.is_empty()
-            && self.mailboxes.is_empty()
+            && self.mailboxes.iter().all(|row| row.before > 0 && row.record.is_none())
             && self.outbox_ready.is_empty()
             && self.outbox_gone.is_empty()
             && self.outbox.iter().all(|row| row.before == 0)

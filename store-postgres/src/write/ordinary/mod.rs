@@ -67,14 +67,28 @@ fn statement(batches: &[&Batch], tenant: &TenantId) -> Result<(String, PgArgumen
     let mut statement = Statement::default();
     let _first = statement.value(tenant.as_str())?;
     statement.part("c", "SELECT $schema$.now() AS now");
-    threads(&batches, &mut statement)?;
+    let guards = guards(&batches, &mut statement)?;
+    threads(&batches, &mut statement, &guards)?;
     log::add(&batches, &mut statement)?;
     around::add(&batches, &mut statement)?;
     Ok(statement.end("SELECT 'done', t.n, c.now, t.stamp, t.log, NULL::text, NULL::text FROM c, t"))
 }
 
+/// The mailboxes that must stay as they are until all is written, and what holds if they do. Like everyone who writes to
+/// both, this looks at them before the threads.
+fn guards(batches: &Batches<'_>, to: &mut Statement) -> Result<String> {
+    let count: usize = batches.0.iter().map(|(_, batch)| batch.mailboxes.len()).sum();
+    let Some(rows) = batches.rows(to, |batch| &batch.mailboxes, |_| true)? else { return Ok(String::new()) };
+    let rows = rows.column("thread", |row| row.thread.as_str())?.column("revision", |row| number(row.before))?;
+    let from = rows.rows().map(|rows| format!("{rows}, ")).unwrap_or_default();
+    let is_it = rows.conditions(&["thread", "revision"]);
+    let guards = format!("SELECT FROM {from}$schema$.mailbox x WHERE x.tenant = $1 AND {is_it} FOR NO KEY UPDATE OF x");
+    rows.part("guards", &guards);
+    Ok(format!("AND (SELECT count(*) FROM guards) = {count}"))
+}
+
 /// The threads that are as they were when it was decided are `t`; what else there is of one that is alone is `u`.
-fn threads(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
+fn threads(batches: &Batches<'_>, to: &mut Statement, guards: &str) -> Result<()> {
     fn thread(row: &ThreadRow) -> Option<&Thread> {
         row.thread.as_ref().map(|stored| &stored.thread)
     }
@@ -109,7 +123,7 @@ fn threads(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
     let from = rows.rows().map(|rows| format!("FROM {rows}")).unwrap_or_default();
     let update = format!(
         "UPDATE $schema$.thread x SET stamp = pg_current_xact_id()::text::bigint, {} {from} \
-         WHERE x.tenant = $1 AND {} AND $sent$ <= (SELECT now FROM c) \
+         WHERE x.tenant = $1 AND {} {guards} AND $sent$ <= (SELECT now FROM c) \
          AND $sent$ >= (SELECT now FROM c) - $schema$.lag() \
          AND NOT EXISTS (SELECT FROM $schema$.dropped d WHERE d.tenant = $1) RETURNING {} AS n, x.stamp, x.log",
         rows.assignments(&COLUMNS),
