@@ -1,14 +1,12 @@
 //! Connections: how they are made, checked and lent, and how a statement is run on one.
 
-#![expect(clippy::disallowed_methods, reason = "the time since the server told its own")]
-
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use deadpool::{
@@ -20,9 +18,10 @@ use sqlx::{
     postgres::{PgArguments, PgConnectOptions, PgConnection, PgRow},
     query::Query,
 };
-use store_core::{Error, Outcome, Result, TenantId, Timestamp};
+use store_core::{Error, Outcome, Result, TenantId};
 
 use crate::{
+    clock::Clock,
     config::{Pooler, PostgresConfig},
     error::{self, Effect, corrupt},
     pages::int,
@@ -42,9 +41,6 @@ const PLANS: [(&str, &str); 5] = [
     ("enable_mergejoin", "off"),
 ];
 
-/// What two decisions may differ by in what they take for the server's time.
-const NEAR_MS: u64 = 10;
-
 /// The way to the server.
 #[derive(Debug)]
 pub(crate) struct Db {
@@ -52,44 +48,10 @@ pub(crate) struct Db {
     pub(crate) sql: Sql,
     deadline: Duration,
     patience: Duration,
-    time: Mutex<Heard>,
-    stands_still: bool,
+    pub(crate) clock: Clock,
     /// A transaction pooler stands between: what belongs together is in one transaction, nothing is prepared (PO-10).
     is_pooled: bool,
     is_closed: AtomicBool,
-}
-
-/// The time that a decision is made with.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Moment {
-    pub(crate) now: Timestamp,
-    at: Option<Instant>,
-}
-
-impl Moment {
-    /// Whether two decisions can be written as of one moment.
-    pub(crate) fn is_near(self, other: Self) -> bool {
-        let (one, two) = (self.later().as_millis(), other.later().as_millis());
-        one.abs_diff(two) <= if self.at.is_some() { NEAR_MS } else { 0 }
-    }
-
-    /// What time it is for who made the decision: the server refuses it if its own is another.
-    pub(crate) fn later(self) -> Timestamp {
-        self.now.saturating_add(self.at.map_or(Duration::ZERO, |at| at.elapsed()))
-    }
-}
-
-/// What the server's clock said, and when.
-#[derive(Debug, Clone, Copy)]
-struct Heard {
-    clock: Duration,
-    at: Instant,
-}
-
-impl Heard {
-    fn now(self, stands_still: bool) -> Duration {
-        if stands_still { self.clock } else { self.clock.saturating_add(self.at.elapsed()) }
-    }
 }
 
 /// Makes connections.
@@ -141,36 +103,22 @@ impl Db {
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|e| Error::unavailable("no pool of connections can be made").with_source(e))?;
-        let time = Mutex::new(Heard { clock: Duration::ZERO, at: Instant::now() });
         Ok(Self {
             pool,
             sql: Sql::new(&config.schema),
             deadline: config.deadline,
             patience: config.acquire,
-            time,
-            stands_still: config.stands_still,
+            clock: Clock::new(config.stands_still),
             is_pooled: config.pooler == Pooler::Transaction,
             is_closed: AtomicBool::new(false),
         })
-    }
-
-    /// A moment for a decision.
-    pub(crate) fn moment(&self) -> Result<Moment> {
-        let at = Instant::now();
-        Ok(Moment { now: self.now()?, at: (!self.stands_still).then_some(at) })
-    }
-
-    /// The store's time: what the server said last and what elapsed since, so that it is never ahead (PR-22).
-    pub(crate) fn now(&self) -> Result<Timestamp> {
-        let millis = self.time().now(self.stands_still).as_millis();
-        Timestamp::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
     }
 
     /// Asks the server for its time.
     pub(crate) async fn ask_time(&self) -> Result<()> {
         let rows = self.any().read(|sql| &sql.clock, PgArguments::default()).await?;
         let clock = rows.first().map_or(Ok(0), |row| int(row, 0))?;
-        self.heard(Duration::from_millis(clock));
+        self.clock.heard(Duration::from_millis(clock));
         Ok(())
     }
 
@@ -180,15 +128,6 @@ impl Db {
         add(&mut with, tenant)?;
         let rows = self.any().write(sql, with).await.map_err(|failed| failed.error)?;
         Ok(rows.first().and_then(|row| int(row, 0).ok()).unwrap_or_default())
-    }
-
-    fn time(&self) -> MutexGuard<'_, Heard> {
-        self.time.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The server's clock was there a moment ago.
-    pub(crate) fn heard(&self, clock: Duration) {
-        *self.time() = Heard { clock, at: Instant::now() };
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
@@ -291,7 +230,7 @@ enum On<'a> {
 
 impl Connection<'_> {
     pub(crate) fn heard(&self, clock: Duration) {
-        self.db.heard(clock);
+        self.db.clock.heard(clock);
     }
 
     /// How long a call waits until it can ask the server.

@@ -154,7 +154,7 @@ impl Deciding<'_> {
             facts.made.rewind();
             let made = Arc::clone(&facts.made);
             let ids = Ids { made: &made, source: &*self.tenant.common.config.ids };
-            let moment = self.tenant.db().moment()?;
+            let moment = self.tenant.db().clock.moment()?;
             let decided = rule(facts, Setting::new(moment.now, &self.tenant.common.config.limits, &ids));
             if let Some(missing) = facts.take_missing() {
                 self.look(facts, missing).await?;

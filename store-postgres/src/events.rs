@@ -416,7 +416,7 @@ async fn sweep(tenant: &Tenant, scope: &Scope) -> Result<bool> {
         let Some(found) = found.first() else { continue };
         let record = decode::<EventKeyRecord>("event key", &text(found, 0)?)?;
         let has_event = optional::<bool>(found, 1)?.unwrap_or_default();
-        if !event::is_remembered(&record, has_event, tenant.db().now()?) {
+        if !event::is_remembered(&record, has_event, tenant.db().clock.now()?) {
             connection.write(|sql| &sql.forget_event_key, named()?).await.map_err(|failed| failed.error)?;
         }
     }

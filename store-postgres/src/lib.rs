@@ -10,9 +10,10 @@
 //! - `news`, `followers`, `live`: telling who waits, also in other processes
 //! - `tenant`: calls in tasks of their own, and what is known between them
 //! - `inspect`: checks, and repairs of what can be derived
-//! - `db`, `sql`, `schema`: connections, statements, migrations
+//! - `db`, `clock`, `sql`, `schema`: connections, the time of the server, statements, migrations
 //! - `testing`: schemas for tests
 
+mod clock;
 mod commit;
 mod config;
 mod db;

@@ -256,7 +256,7 @@ async fn rebuild(tenant: &Tenant, id: &ThreadId, contents: &Contents, checked: &
     for seq in named.into_iter().filter(|seq| names.get(seq) != contents.names.get(seq)) {
         batch.right_name(n, seq, names.get(&seq))?;
     }
-    let moment = tenant.db().moment()?;
+    let moment = tenant.db().clock.moment()?;
     // By itself: nobody else's write waits for a repair, which may be dropped.
     let mut connection = tenant.db().transaction().await?;
     match Arc::new(batch).write(&mut connection, tenant, moment).await.map_err(|failed| failed.error)? {

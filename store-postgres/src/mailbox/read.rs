@@ -172,7 +172,7 @@ impl<'a> Reader<'a> {
         let positions = rows.iter().map(position).collect::<Result<Vec<_>>>()?;
         let threads = positions.iter().map(|at| at.id.parse()).collect::<Result<Vec<ThreadId>>>()?;
         self.look(MailboxLook { threads: threads.iter().cloned().collect(), ..MailboxLook::default() }).await?;
-        let (now, config) = (self.tenant.db().now()?, &self.tenant.common.config);
+        let (now, config) = (self.tenant.db().clock.now()?, &self.tenant.common.config);
         let found = self.ask(|facts| {
             let setting = Setting::new(now, &config.limits, &*config.ids);
             let found: Vec<_> = threads.iter().map(|thread| mailbox::ready(facts, thread, setting)).collect();

@@ -23,7 +23,7 @@ struct ServerClock<'a>(&'a Common);
 #[async_trait]
 impl Clock for ServerClock<'_> {
     fn now(&self) -> Timestamp {
-        self.0.db.now().unwrap_or_default()
+        self.0.db.clock.now().unwrap_or_default()
     }
 
     async fn sleep_until(&self, time: Timestamp) {
@@ -41,8 +41,8 @@ async fn next_claim(tenant: &Tenant) -> Result<Option<Timestamp>> {
     let rows = tenant.db().any().read(|sql| &sql.next_claim, with).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let clock = optional::<i64>(row, 0)?.unwrap_or_default();
-    tenant.db().heard(Duration::from_millis(unsigned(clock)?));
-    let soon = tenant.db().now()?.saturating_add(POLL);
+    tenant.db().clock.heard(Duration::from_millis(unsigned(clock)?));
+    let soon = tenant.db().clock.now()?.saturating_add(POLL);
     let next = optional::<i64>(row, 1)?.map(|at| Timestamp::from_millis(unsigned(at)?)).transpose()?;
     Ok(Some(next.map_or(soon, |next| next.min(soon))))
 }

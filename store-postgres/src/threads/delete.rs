@@ -12,7 +12,8 @@ use store_core::{
 };
 
 use crate::{
-    db::{Connection, Moment, add, signed},
+    clock::Moment,
+    db::{Connection, add, signed},
     facts::{self, Row, decode},
     pages::{int, number, optional, text},
     tenant::Tenant,
@@ -137,7 +138,7 @@ async fn try_delete(at: &mut At<'_>, id: &ThreadId, request: DeleteRequest) -> R
     let rows = at.rows(family.deleted.iter().chain(&family.detached)).await?;
     let stored = rows.get(id).and_then(|row| row.thread.as_ref());
     thread::check_deletion(id, stored, request, (family.children, family.changed()), limits)?;
-    let moment = at.tenant.db().moment()?;
+    let moment = at.tenant.db().clock.moment()?;
     Ok(at.write(&rows, &family, moment).await?.then_some(family))
 }
 
@@ -153,7 +154,7 @@ pub(super) async fn prune(tenant: &Tenant, request: PruneRequest) -> Result<Prun
 async fn prune_idle(tenant: &Tenant, request: PruneRequest) -> Result<Pruned> {
     for _ in 0..ROUNDS {
         let mut at = At::begin(tenant).await?;
-        let moment = tenant.db().moment()?;
+        let moment = tenant.db().clock.moment()?;
         let (chosen, more) =
             Choice { at: &mut at, request, now: moment.now, chosen: Vec::new(), staying: HashMap::new() }
                 .make()
@@ -234,7 +235,7 @@ impl Choice<'_, '_> {
 
 /// Forgets a batch of ids that were deleted long enough ago (TH-25). How many.
 async fn forget(tenant: &Tenant) -> Result<u64> {
-    let before = tenant.db().now()?.saturating_sub(thread::REMEMBERED_FOR);
+    let before = tenant.db().clock.now()?.saturating_sub(thread::REMEMBERED_FOR);
     let mut with = PgArguments::default();
     add(&mut with, tenant.fixed.tenant.as_str())?;
     add(&mut with, signed(before.as_millis())?)?;

@@ -1,4 +1,4 @@
-//! What is written, as the arguments of the statement.
+//! What is written, as the arguments of the function.
 
 use serde::Serialize;
 use sqlx::{

@@ -1,18 +1,18 @@
 //! Writing what was decided, in one statement.
 
+mod answer;
 mod arguments;
 mod ordinary;
 mod rows;
 mod statement;
 mod together;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
-use sqlx::{Row as _, postgres::PgRow};
 use store_core::{
-    Body, BodyKind, CommitKey, Error, Json, OutboxId, Result, Scope, TenantId, ThreadId, Timestamp,
+    Body, BodyKind, Json, OutboxId, Result, Scope, TenantId, ThreadId, Timestamp,
     codec::Codec,
-    commit::{KeyRecord, Plan, Planned},
+    commit::{Plan, Planned},
     event::{EventPlan, ScopeState},
     log::{MarkSource, Marks, Nodes, given_name},
     mailbox::{MailboxPlan, MailboxView, StoredDispatch, StoredMailbox},
@@ -26,13 +26,16 @@ use self::rows::{
     OutboxReady, QueuedRow, RunRow, ScopeRow, ThreadRow,
 };
 use crate::{
-    db::{Connection, Failed, Moment, add, signed, unsigned},
-    error::corrupt,
-    facts::{self, Desk, DispatchChange, Facts, MailboxChanges, OutboxChanges, Row},
+    clock::Moment,
+    db::{Connection, Failed, add, signed},
+    facts::{Desk, DispatchChange, Facts, MailboxChanges, OutboxChanges, Row},
     tenant::Tenant,
 };
 
-pub(crate) use self::together::Together;
+pub(crate) use self::{
+    answer::{Stamped, Written},
+    together::Together,
+};
 
 /// Larger ones are written by themselves.
 const TOGETHER_BYTES: usize = 64 * 1024;
@@ -69,24 +72,6 @@ pub(crate) struct Batch {
     ended: Vec<EndedRow>,
     interrupts: Vec<InterruptRow>,
     claimable_from: Option<Timestamp>,
-}
-
-/// The stamp and log of a thread that was written.
-pub(crate) type Stamped = (i64, Option<i64>);
-
-/// What became of a batch.
-#[derive(Debug)]
-pub(crate) enum Written {
-    /// It is there.
-    Done(Vec<Stamped>),
-    /// Others wrote to threads of it meanwhile: what there is of those, and of the commit keys.
-    Stale(Vec<Row>, Vec<(CommitKey, Option<KeyRecord>)>),
-    /// Others appended to scopes of it meanwhile: what there is of those.
-    Scopes(Vec<(Scope, ScopeState)>),
-    /// Others wrote to rows of the outbox or to mailboxes meanwhile.
-    Others,
-    /// The moment of the decision was not right.
-    Late,
 }
 
 impl Batch {
@@ -449,7 +434,7 @@ async fn write(
     if connection.is_direct() && batch.is_ordinary() {
         match ordinary::write(connection, &[batch], tenant, moment).await {
             Ok(rows) if rows.is_empty() => {}
-            Ok(rows) => return written(connection, batch, &rows).map_err(Failed::after_answer),
+            Ok(rows) => return answer::written(connection, batch, &rows).map_err(Failed::after_answer),
             Err(failed) if failed.is_transient && !failed.is_unknown() => {}
             Err(failed) => return Err(failed),
         }
@@ -461,61 +446,5 @@ async fn write(
         Ok(arguments)
     };
     let rows = connection.write_at(|sql| &sql.write, sent).await?;
-    written(connection, batch, &rows).map_err(Failed::after_answer)
-}
-
-/// A row of what a write answers.
-struct Answer {
-    status: String,
-    n: i32,
-    clock: Duration,
-    stamp: i64,
-    log: Option<i64>,
-    record: Option<String>,
-    id: Option<String>,
-}
-
-impl Answer {
-    fn of(row: &PgRow) -> Result<Self> {
-        let read = || -> Result<_, sqlx::Error> {
-            let (status, n, clock) = (row.try_get(0)?, row.try_get(1)?, row.try_get::<i64, _>(2)?);
-            let stamp = row.try_get::<Option<i64>, _>(3)?.unwrap_or_default();
-            let answer = (row.try_get(4)?, row.try_get(5)?, row.try_get(6)?);
-            Ok((status, n, clock, stamp, answer))
-        };
-        let answer = read().map_err(|e| corrupt("an answer").with_source(e))?;
-        let (status, n, clock, stamp, (log, record, id)) = answer;
-        Ok(Self { status, n, clock: Duration::from_millis(unsigned(clock)?), stamp, log, record, id })
-    }
-}
-
-fn written(connection: &Connection<'_>, batch: &Batch, rows: &[PgRow]) -> Result<Written> {
-    let (mut done, mut stale, mut scopes) = (Vec::new(), Vec::new(), Vec::new());
-    let keys = batch.keys.iter().map(|(_, key, _)| Ok((key.parse()?, None)));
-    let mut keys = keys.collect::<Result<BTreeMap<_, _>>>()?;
-    for row in rows {
-        let Answer { status, n, clock, stamp, log, record, id } = Answer::of(row)?;
-        connection.heard(clock);
-        match status.as_str() {
-            "time" => return Ok(Written::Late),
-            "closed" => return Err(Error::closed()),
-            "outbox" | "mailbox" => return Ok(Written::Others),
-            "stale" => stale.push(facts::row(stamp, log, record.as_deref(), id.as_deref())?),
-            "key" => {
-                let record = facts::decode::<KeyRecord>("commit key", &record.unwrap_or_default())?;
-                keys.insert(id.unwrap_or_default().parse()?, Some(record));
-            }
-            "scope" => {
-                let row = usize::try_from(n - 1).ok().and_then(|at| batch.scopes.get(at));
-                let scope = row.ok_or_else(|| corrupt("an answer"))?.scope.clone();
-                let state = record.map(|text| facts::decode::<ScopeState>("scope", &text)).transpose()?;
-                scopes.push((scope, state.unwrap_or_default()));
-            }
-            _ => done.push((stamp, log)),
-        }
-    }
-    if !scopes.is_empty() {
-        return Ok(Written::Scopes(scopes));
-    }
-    Ok(if stale.is_empty() { Written::Done(done) } else { Written::Stale(stale, keys.into_iter().collect()) })
+    answer::written(connection, batch, &rows).map_err(Failed::after_answer)
 }

@@ -12,9 +12,10 @@ use sqlx::postgres::PgRow;
 use store_core::{Error, Result, TenantId};
 use tokio::{sync::oneshot, time::timeout};
 
-use super::{Answer, Batch, Stamped, Written, ordinary, write};
+use super::{Batch, Stamped, Written, answer::Answer, ordinary, write};
 use crate::{
-    db::{Connection, Failed, Moment},
+    clock::Moment,
+    db::{Connection, Failed},
     error::corrupt,
 };
 

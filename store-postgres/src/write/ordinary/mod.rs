@@ -1,5 +1,6 @@
-//! What most commits write, each to one thread that is there, in one statement that is made of what they have. Nothing is
-//! written to a thread to which others wrote meanwhile, and nothing at all if something else of it changed.
+//! What most commits write, each to one thread that is there, in one statement that is made of what they have. Nothing
+//! is written to a thread to which others wrote meanwhile, and nothing at all if something else of it changed. The text
+//! depends on what there is to write, never on its values.
 
 mod around;
 mod log;
@@ -13,16 +14,19 @@ use super::{
     rows::ThreadRow,
     statement::{Rows, Statement},
 };
-use crate::db::{Connection, Failed, Moment, add, signed};
+use crate::{
+    clock::Moment,
+    db::{Connection, Failed, add, signed},
+};
 
 /// What stands before the columns of what belongs to a log.
 const OF_LOG: (&str, &str) = ("log", "t.log");
 /// What stands before the columns of what belongs to a tenant.
 const OF_TENANT: (&str, &str) = ("tenant", "$1");
 
-/// Writes batches for which [`Batch::is_ordinary`] holds. The answer has a row for each that was written, as that of the
-/// function has; for one that is alone and came too late it says what there is. Where it has none, the function knows
-/// why.
+/// Writes batches for which [`Batch::is_ordinary`] holds. The answer has a row for each that was written, as that of
+/// the function has; for one that is alone and came too late it says what there is. Where it has none, the function
+/// knows why.
 pub(super) async fn write(
     connection: &mut Connection<'_>,
     batches: &[&Batch],
@@ -74,8 +78,8 @@ fn statement(batches: &[&Batch], tenant: &TenantId) -> Result<(String, PgArgumen
     Ok(statement.end("SELECT 'done', t.n, c.now, t.stamp, t.log, NULL::text, NULL::text FROM c, t"))
 }
 
-/// The mailboxes that must stay as they are until all is written, and what holds if they do. Like everyone who writes to
-/// both, this looks at them before the threads.
+/// The mailboxes that must stay as they are until all is written, and what holds if they do. Like everyone who writes
+/// to both, this looks at them before the threads.
 fn guards(batches: &Batches<'_>, to: &mut Statement) -> Result<String> {
     let count: usize = batches.0.iter().map(|(_, batch)| batch.mailboxes.len()).sum();
     let Some(rows) = batches.rows(to, |batch| &batch.mailboxes, |_| true)? else { return Ok(String::new()) };
@@ -142,4 +146,42 @@ fn threads(batches: &Batches<'_>, to: &mut Statement, guards: &str) -> Result<()
         to.answer("SELECT 'stale', 0, c.now, u.stamp, u.log, u.record, u.id_record FROM c, u".to_owned());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTILE: &str = "'; DROP TABLE $schema$.thread; -- $1 \\ \" $sent$";
+
+    fn batch(value: &str) -> Batch {
+        Batch {
+            keys: vec![(1, value.to_owned(), value.to_owned())],
+            values: vec![(1, value.to_owned(), None), (1, value.to_owned(), Some(value.to_owned()))],
+            inputs: vec![(1, value.to_owned(), Some(1), Some(value.to_owned()))],
+            decisions: vec![(1, value.to_owned(), value.to_owned(), value.to_owned())],
+            event_keys: vec![(value.to_owned(), value.to_owned(), value.to_owned())],
+            ..Batch::default()
+        }
+    }
+
+    fn text(batches: &[&Batch]) -> String {
+        statement(batches, &TenantId::new("t").unwrap()).unwrap().0
+    }
+
+    #[test]
+    fn no_value_stands_in_the_text() {
+        let (plain, hostile) = (batch("a"), batch(HOSTILE));
+        assert_eq!(text(&[&hostile]), text(&[&plain]));
+        assert_eq!(text(&[&hostile, &plain]), text(&[&plain, &plain]));
+        assert!(!text(&[&hostile]).contains("DROP"));
+    }
+
+    #[test]
+    fn more_rows_make_no_other_text() {
+        let (one, mut more) = (batch("a"), batch("b"));
+        more.keys.extend(batch("c").keys);
+        assert_eq!(text(&[&one, &more]), text(&[&one, &one]));
+        assert_eq!(text(&[&one, &more, &more]), text(&[&one, &one]));
+    }
 }

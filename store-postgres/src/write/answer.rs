@@ -1,0 +1,88 @@
+//! What a write answers.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use sqlx::{Row as _, postgres::PgRow};
+use store_core::{CommitKey, Error, Result, Scope, commit::KeyRecord, event::ScopeState};
+
+use super::Batch;
+use crate::{
+    db::{Connection, unsigned},
+    error::corrupt,
+    facts::{self, Row},
+};
+
+/// The stamp and log of a thread that was written.
+pub(crate) type Stamped = (i64, Option<i64>);
+
+/// What became of a batch.
+#[derive(Debug)]
+pub(crate) enum Written {
+    /// It is there.
+    Done(Vec<Stamped>),
+    /// Others wrote to threads of it meanwhile: what there is of those, and of the commit keys.
+    Stale(Vec<Row>, Vec<(CommitKey, Option<KeyRecord>)>),
+    /// Others appended to scopes of it meanwhile: what there is of those.
+    Scopes(Vec<(Scope, ScopeState)>),
+    /// Others wrote to rows of the outbox or to mailboxes meanwhile.
+    Others,
+    /// The moment of the decision was not right.
+    Late,
+}
+
+/// A row of what a write answers.
+pub(super) struct Answer {
+    pub(super) status: String,
+    pub(super) n: i32,
+    pub(super) clock: Duration,
+    pub(super) stamp: i64,
+    pub(super) log: Option<i64>,
+    record: Option<String>,
+    id: Option<String>,
+}
+
+impl Answer {
+    pub(super) fn of(row: &PgRow) -> Result<Self> {
+        let read = || -> Result<_, sqlx::Error> {
+            let (status, n, clock) = (row.try_get(0)?, row.try_get(1)?, row.try_get::<i64, _>(2)?);
+            let stamp = row.try_get::<Option<i64>, _>(3)?.unwrap_or_default();
+            let answer = (row.try_get(4)?, row.try_get(5)?, row.try_get(6)?);
+            Ok((status, n, clock, stamp, answer))
+        };
+        let answer = read().map_err(|e| corrupt("an answer").with_source(e))?;
+        let (status, n, clock, stamp, (log, record, id)) = answer;
+        Ok(Self { status, n, clock: Duration::from_millis(unsigned(clock)?), stamp, log, record, id })
+    }
+}
+
+/// What became of a batch that is written by itself.
+pub(super) fn written(connection: &Connection<'_>, batch: &Batch, rows: &[PgRow]) -> Result<Written> {
+    let (mut done, mut stale, mut scopes) = (Vec::new(), Vec::new(), Vec::new());
+    let keys = batch.keys.iter().map(|(_, key, _)| Ok((key.parse()?, None)));
+    let mut keys = keys.collect::<Result<BTreeMap<_, _>>>()?;
+    for row in rows {
+        let Answer { status, n, clock, stamp, log, record, id } = Answer::of(row)?;
+        connection.heard(clock);
+        match status.as_str() {
+            "time" => return Ok(Written::Late),
+            "closed" => return Err(Error::closed()),
+            "outbox" | "mailbox" => return Ok(Written::Others),
+            "stale" => stale.push(facts::row(stamp, log, record.as_deref(), id.as_deref())?),
+            "key" => {
+                let record = facts::decode::<KeyRecord>("commit key", &record.unwrap_or_default())?;
+                keys.insert(id.unwrap_or_default().parse()?, Some(record));
+            }
+            "scope" => {
+                let row = usize::try_from(n - 1).ok().and_then(|at| batch.scopes.get(at));
+                let scope = row.ok_or_else(|| corrupt("an answer"))?.scope.clone();
+                let state = record.map(|text| facts::decode::<ScopeState>("scope", &text)).transpose()?;
+                scopes.push((scope, state.unwrap_or_default()));
+            }
+            _ => done.push((stamp, log)),
+        }
+    }
+    if !scopes.is_empty() {
+        return Ok(Written::Scopes(scopes));
+    }
+    Ok(if stale.is_empty() { Written::Done(done) } else { Written::Stale(stale, keys.into_iter().collect()) })
+}
