@@ -1,6 +1,7 @@
 //! The `agentstore` command: looks into stores, imports sessions, verifies and repairs.
 
 mod args;
+mod beside;
 mod command;
 mod document;
 mod entry_ref;

@@ -117,3 +117,45 @@ impl TestSchema {
         connection.close().await.map_err(fail)
     }
 }
+
+/// A connection that does nothing but add rows to a table, each in a transaction of its own: what stores are measured
+/// beside.
+///
+/// ```no_run
+/// use store_postgres::{BareInserts, PostgresConfig, TestSchema};
+///
+/// # async fn example() -> store_core::Result<()> {
+/// let schema = TestSchema::create(PostgresConfig::new("postgres://localhost/test?allow_unsafe=true")?).await?;
+/// let mut bare = BareInserts::open(&schema).await?;
+/// bare.insert("a body").await
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct BareInserts {
+    connection: PgConnection,
+    sql: String,
+}
+
+impl BareInserts {
+    /// Connects, and makes the table if it is not there yet.
+    ///
+    /// # Errors
+    /// `Unavailable` if the server cannot be reached.
+    pub async fn open(schema: &TestSchema) -> Result<Self> {
+        let config = &schema.config;
+        schema
+            .run("SET client_min_messages = error; CREATE TABLE IF NOT EXISTS $schema$.bare (id bigserial PRIMARY KEY, body text NOT NULL)")
+            .await?;
+        let connection = PgConnection::connect_with(&config.server).await.map_err(error::connecting)?;
+        Ok(Self { connection, sql: in_schema("INSERT INTO $schema$.bare (body) VALUES ($1)", &config.schema) })
+    }
+
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn insert(&mut self, body: &str) -> Result<()> {
+        let insert = sqlx::query(AssertSqlSafe(self.sql.as_str())).bind(body);
+        insert.execute(&mut self.connection).await.map(drop).map_err(|e| error::sql(e, Effect::None))
+    }
+}

@@ -1,6 +1,7 @@
 //! The commands: one file each, and the table of what they do to the store.
 
 mod append;
+mod bench;
 mod checkpoint;
 mod conformance;
 mod context;
@@ -44,6 +45,7 @@ pub(crate) enum Command {
     Session(Box<SessionCommand>),
     Migrate(migrate::Args),
     Conformance(conformance::Args),
+    Bench(bench::Args),
 }
 
 /// The commands that work on one store, opened once.
@@ -98,7 +100,7 @@ impl Command {
             Self::Session(command) => {
                 matches!(command.access(), Access::Read) && !matches!(**command, SessionCommand::Verify(_))
             }
-            Self::Demo(_) | Self::Migrate(_) | Self::Conformance(_) => false,
+            Self::Demo(_) | Self::Migrate(_) | Self::Conformance(_) | Self::Bench(_) => false,
         }
     }
 }
@@ -174,6 +176,7 @@ pub(crate) async fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
         Command::Demo(args) => demo::run(args, &global, out).await?,
         Command::Migrate(args) => migrate::run(args, &global, out).await?,
         Command::Conformance(args) => conformance::run(args, &global, out).await?,
+        Command::Bench(args) => bench::run(args, &global, out).await?,
         Command::Session(mut command) => {
             command.prepare()?;
             let session = Session::open(&global, command.access()).await?;

@@ -1,6 +1,6 @@
 //! How the suite opens stores: of the kind that was named, each in a new place beside the named one.
 
-use std::{io, path::Path, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use agentstore::{
     Capabilities, Clock, Detail, Error, Limits, ManualClock, OpenOptions, Result, Store, StoreUrl, SystemClock,
@@ -9,6 +9,8 @@ use agentstore::{
 use async_trait::async_trait;
 use conformance_tests::{Fixture, Gap, Lack, Need, Opened};
 use tempfile::TempDir;
+
+use crate::beside::beside;
 
 /// A kind of store, in a place.
 pub(super) struct Live {
@@ -44,7 +46,7 @@ impl Place {
                 return Ok(Self::Server(Box::new(TestSchema::create(config).await?)));
             }
             StoreUrl::File(path) => {
-                let folder = beside(path).map_err(|error| {
+                let folder = beside(path, ".agentstore-conformance-").map_err(|error| {
                     Error::unavailable(format!("no folder can be made beside `{}`", path.display())).with_source(error)
                 })?;
                 let url = StoreUrl::File(folder.path().join("store"));
@@ -80,12 +82,6 @@ impl Drop for Place {
             let _gone = gone.join();
         }
     }
-}
-
-/// A new folder in the one that holds `path`, so that both are on one medium.
-fn beside(path: &Path) -> io::Result<TempDir> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    TempDir::with_prefix_in(".agentstore-conformance-", parent)
 }
 
 fn place(opened: &Opened) -> Result<&Place> {

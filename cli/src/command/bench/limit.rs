@@ -1,0 +1,103 @@
+//! The machine's own limit: loops that write the same bytes, as durably as the store does, and nothing else.
+
+#![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+
+use std::{
+    fs::File,
+    io::{self, Write as _},
+    path::Path,
+    sync::Mutex,
+    thread,
+    time::{Duration, Instant},
+};
+
+use agentstore::{Error, Result, postgres::BareInserts};
+
+use super::{place::Place, scenario::Done};
+
+/// What one turn of a loop does, in words.
+pub(super) const fn name(place: &Place) -> &'static str {
+    match place {
+        Place::Memory => "a push of copied bytes under a mutex",
+        Place::Folder(_) => "an append and fdatasync",
+        Place::Schema(_) => "an INSERT in a transaction",
+    }
+}
+
+/// How often so many loops write so many bytes, each to a place of its own, and how long that took.
+pub(super) async fn run(place: &Place, loops: usize, bytes: usize, during: Duration) -> Result<Done> {
+    let mut connections = Vec::new();
+    if let Place::Schema(schema) = place {
+        for _ in 0..loops {
+            connections.push(BareInserts::open(schema).await?);
+        }
+    }
+    let start = Instant::now();
+    let until = start + during;
+    let count = match place {
+        Place::Memory => threads(loops, |_| Ok(pushes(bytes, until))),
+        Place::Folder(folder) => threads(loops, |number| appends(folder.path(), number, bytes, until))
+            .map_err(|error| Error::unavailable("the bare loop cannot write").with_source(error)),
+        Place::Schema(_) => inserts(connections, bytes, until).await,
+    }?;
+    Ok(Done { count, took: start.elapsed(), calls: Vec::new() })
+}
+
+/// Runs loops at the same time.
+fn threads<E: Send>(loops: usize, run: impl Fn(usize) -> Result<u64, E> + Sync) -> Result<u64, E> {
+    thread::scope(|scope| {
+        let running: Vec<_> = (0..loops)
+            .map(|number| {
+                scope.spawn({
+                    let run = &run;
+                    move || run(number)
+                })
+            })
+            .collect();
+        running.into_iter().map(|one| one.join().unwrap_or(Ok(0))).sum()
+    })
+}
+
+fn pushes(bytes: usize, until: Instant) -> u64 {
+    let (body, log) = (vec![b'x'; bytes], Mutex::new(Vec::new()));
+    let mut done = 0;
+    while Instant::now() < until {
+        if let Ok(mut log) = log.lock() {
+            log.push(body.clone());
+        }
+        done += 1;
+    }
+    done
+}
+
+fn appends(folder: &Path, number: usize, bytes: usize, until: Instant) -> io::Result<u64> {
+    let path = folder.join(format!("bare-{number}"));
+    let mut file = File::options().create(true).append(true).open(&path)?;
+    let body = vec![b'x'; bytes];
+    let mut done = 0;
+    while Instant::now() < until {
+        file.write_all(&body)?;
+        file.sync_data()?;
+        done += 1;
+    }
+    Ok(done)
+}
+
+async fn inserts(connections: Vec<BareInserts>, bytes: usize, until: Instant) -> Result<u64> {
+    let insert = |mut connection: BareInserts| {
+        tokio::spawn(async move {
+            let (body, mut done) = ("x".repeat(bytes), 0);
+            while Instant::now() < until {
+                connection.insert(&body).await?;
+                done += 1;
+            }
+            Ok::<u64, Error>(done)
+        })
+    };
+    let running: Vec<_> = connections.into_iter().map(insert).collect();
+    let mut all = 0;
+    for one in running {
+        all += one.await.unwrap_or(Ok(0))?;
+    }
+    Ok(all)
+}

@@ -1,0 +1,153 @@
+//! `bench`: what a store does in a second, beside the machine's own limit.
+
+mod limit;
+mod place;
+mod scenario;
+
+use std::{sync::Arc, time::Duration};
+
+use agentstore::{Progress as _, Store};
+use serde::Serialize;
+
+use self::{
+    place::Place,
+    scenario::{ALL, Done, Scenario},
+};
+use super::Ending;
+use crate::{args::Global, failure::Result, output::Output, progress::Bar};
+
+/// How often a scenario and its limit take turns.
+const ROUNDS: u32 = 5;
+
+/// Measure a store beside the machine's own limit, in a place of its own that is gone afterwards
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore bench --store file:/mnt/disk/agentstore-data\n  \
+    agentstore bench --store memory: --scenario commit-1 --scenario commit-64 --seconds 10 --json\n\n\
+    The limit is that of loops on the same medium that write the same bytes and nothing else, as many as there are\n\
+    callers: an append and fdatasync, an INSERT of 8 connections at most, or a push to a list in memory. Scenario and\n\
+    limit run in turns. A dispatch counts as three writes. Bodies have 600 bytes, or 4 KiB where the name says so.")]
+pub(crate) struct Args {
+    /// Only this scenario; can be given more than once
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(ALL.map(|one| one.name)))]
+    scenario: Vec<String>,
+    /// How long each scenario runs, and its limit as well
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
+}
+
+/// What was found.
+#[derive(Debug, Serialize)]
+struct Found {
+    scenario: &'static str,
+    unit: &'static str,
+    bytes: usize,
+    /// A second.
+    value: f64,
+    limit: f64,
+    loops: usize,
+    ratio: f64,
+    p50_us: f64,
+    p99_us: f64,
+}
+
+pub(crate) async fn run(args: Args, global: &Global, out: &mut Output) -> Result<Ending> {
+    let is_wanted = |one: &Scenario| args.scenario.is_empty() || args.scenario.iter().any(|name| name == one.name);
+    let wanted: Vec<Scenario> = ALL.into_iter().filter(is_wanted).collect();
+    let place = Place::new(&global.store()).await?;
+    let bar = Bar::new("measuring");
+    let found = measure(&place, &wanted, Duration::from_secs(args.seconds), &bar).await;
+    bar.finish();
+    let limit = limit::name(&place);
+    let removed = place.remove().await;
+    let found = found?;
+    removed?;
+    print(global, limit, &found, out)
+}
+
+async fn measure(place: &Place, wanted: &[Scenario], during: Duration, bar: &Bar) -> Result<Vec<Found>> {
+    let during = during / ROUNDS;
+    let mut found = Vec::new();
+    let (all, mut done) = (wanted.len() as u64 * u64::from(ROUNDS + 1), 0);
+    for scenario in wanted {
+        let loops = scenario.loops(matches!(place, Place::Schema(_)));
+        let (bytes, stands_for) = scenario.turn();
+        let (mut store, mut work, mut bare) = (place.open().await?, Done::default(), Done::default());
+        for round in 0..=ROUNDS {
+            let turns = limit::run(place, loops, bytes, during).await?;
+            let (next, part) = one_round(place, store, *scenario, during).await?;
+            store = next;
+            // The first round warms up.
+            if round > 0 {
+                bare.add(turns);
+                work.add(part);
+            }
+            done += 1;
+            let _goes_on = bar.advance(done, Some(all));
+        }
+        store.close().await?;
+        let (value, limit) = (work.a_second().round(), (bare.a_second() * stands_for).round());
+        work.calls.sort_unstable();
+        found.push(Found {
+            scenario: scenario.name,
+            unit: scenario.unit(),
+            bytes: scenario.bytes,
+            value,
+            limit,
+            loops,
+            ratio: (value / limit.max(1.0) * 100.0).round() / 100.0,
+            p50_us: percentile(&work.calls, 50),
+            p99_us: percentile(&work.calls, 99),
+        });
+    }
+    Ok(found)
+}
+
+/// One round, and the store for the next: what is only in memory would fill it.
+async fn one_round(
+    place: &Place,
+    store: Arc<dyn Store>,
+    scenario: Scenario,
+    during: Duration,
+) -> Result<(Arc<dyn Store>, Done)> {
+    let done = scenario.run(&*store, during).await?;
+    if !matches!(place, Place::Memory) {
+        return Ok((store, done));
+    }
+    store.close().await?;
+    Ok((place.open().await?, done))
+}
+
+/// What so many of a hundred calls did not exceed, in microseconds.
+fn percentile(calls: &[Duration], hundredth: usize) -> f64 {
+    let at = (calls.len() * hundredth / 100).min(calls.len().saturating_sub(1));
+    calls.get(at).map_or(0.0, |took| (took.as_secs_f64() * 1e7).round() / 10.0)
+}
+
+fn print(global: &Global, limit: &str, found: &[Found], out: &mut Output) -> Result<Ending> {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let store = global.store().to_string();
+    if out.json() {
+        let document = serde_json::json!({ "store": store, "cores": cores, "limit_is": limit, "scenarios": found });
+        out.document(&document)?;
+        return Ok(Ending::Good);
+    }
+    let mut table = out.table(&["SCENARIO", "A SECOND", "LIMIT", "RATIO", "P50", "P99"]);
+    for one in found {
+        table.add_row([
+            one.scenario.to_owned(),
+            format!("{} {}", one.value, one.unit),
+            one.limit.to_string(),
+            format!("{:.2}", one.ratio),
+            time(one.p50_us),
+            time(one.p99_us),
+        ]);
+    }
+    out.print_table(table)?;
+    out.line(format!("limit: {limit} of the same bytes, by as many loops as there are callers; {cores} cores"))?;
+    Ok(Ending::Good)
+}
+
+/// Microseconds for people.
+fn time(micros: f64) -> String {
+    if micros < 10_000.0 { format!("{micros:.0} µs") } else { format!("{:.0} ms", micros / 1000.0) }
+}

@@ -1,0 +1,207 @@
+//! What is measured.
+
+#![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use agentstore::{
+    AgentId, AppendEvents, ClaimRequest, Commit, CommitCoordinator, CommitKey, Detail, Error, Expect, IdSource, Json,
+    MailboxStore, Message, NewDispatch, NewEntry, NewEvent, NewOutboxRow, Result, RunChange, RunId, RunStatus, Scope,
+    Settlement, Store, TenantId, ThreadId, Uuids, WorkerId,
+};
+
+/// A load with a name that stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Scenario {
+    pub(super) name: &'static str,
+    work: Work,
+    /// How many callers wait for their answers at the same time.
+    callers: usize,
+    /// How long the body of a message or a payload is.
+    pub(super) bytes: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Work {
+    /// Commits of an entry, each caller to a thread of its own, expecting its version.
+    Entry,
+    /// Commits of an entry with a key, all to one thread.
+    OneThread,
+    /// Commits of an entry with a key, a run, an event and a row of the outbox, each caller to a thread of its own.
+    Turn,
+    /// Dispatches that are enqueued, claimed and settled, in batches.
+    Dispatches,
+}
+
+const SMALL: usize = 600;
+const LARGE: usize = 4096;
+/// How many dispatches a call has, each of a thread of its own.
+const BATCH: usize = 100;
+const LEASE: Duration = Duration::from_mins(1);
+/// A server has connections for so many bare loops, and gets no faster with more.
+const MOST_CONNECTIONS: usize = 8;
+
+const fn of(name: &'static str, work: Work, callers: usize, bytes: usize) -> Scenario {
+    Scenario { name, work, callers, bytes }
+}
+
+pub(super) const ALL: [Scenario; 11] = [
+    of("commit-1", Work::Entry, 1, SMALL),
+    of("commit-1-4k", Work::Entry, 1, LARGE),
+    of("commit-8", Work::Entry, 8, SMALL),
+    of("commit-64", Work::Entry, 64, SMALL),
+    of("commit-64-4k", Work::Entry, 64, LARGE),
+    of("commit-64-one-thread", Work::OneThread, 64, SMALL),
+    of("commit-64-one-thread-4k", Work::OneThread, 64, LARGE),
+    of("turn-1", Work::Turn, 1, SMALL),
+    of("turn-8", Work::Turn, 8, SMALL),
+    of("turn-64", Work::Turn, 64, SMALL),
+    of("dispatch-8", Work::Dispatches, 8, SMALL),
+];
+
+/// What was done in all, in what time, and how long each call took.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    pub(super) count: u64,
+    pub(super) took: Duration,
+    pub(super) calls: Vec<Duration>,
+}
+
+impl Done {
+    /// Adds what was done at another time.
+    pub(super) fn add(&mut self, other: Self) {
+        self.count += other.count;
+        self.took += other.took;
+        self.calls.extend(other.calls);
+    }
+
+    pub(super) fn a_second(&self) -> f64 {
+        self.count as f64 / self.took.as_secs_f64().max(f64::EPSILON)
+    }
+}
+
+impl Scenario {
+    /// What is counted.
+    pub(super) fn unit(&self) -> &'static str {
+        if self.work == Work::Dispatches { "dispatches" } else { "commits" }
+    }
+
+    /// How many bare loops it is measured beside.
+    pub(super) fn loops(&self, on_server: bool) -> usize {
+        match self.work {
+            Work::OneThread => 1,
+            _ if on_server => self.callers.min(MOST_CONNECTIONS),
+            _ => self.callers,
+        }
+    }
+
+    /// How many bytes a bare loop writes in a turn, and how many of what is counted that stands for: a dispatch is
+    /// written when it is enqueued, claimed and settled.
+    pub(super) fn turn(&self) -> (usize, f64) {
+        if self.work == Work::Dispatches { (self.bytes * BATCH, BATCH as f64 / 3.0) } else { (self.bytes, 1.0) }
+    }
+
+    /// Runs the callers for so long.
+    pub(super) async fn run(self, store: &dyn Store, during: Duration) -> Result<Done> {
+        let stores = store.tenant(&TenantId::default_tenant())?;
+        let lacks = |operation| Error::new(Detail::Unsupported { operation });
+        let name = Uuids.next_id();
+        let start = Instant::now();
+        let until = start + during;
+        let mut running = Vec::new();
+        for caller in 0..self.callers {
+            let own = format!("{name}-{caller}");
+            running.push(match self.work {
+                Work::Dispatches => {
+                    let mailbox = stores.mailbox.clone().ok_or_else(|| lacks("measuring a mailbox"))?;
+                    tokio::spawn(dispatches(mailbox, own, self.bytes, until))
+                }
+                work => {
+                    let commits = stores.commits.clone().ok_or_else(|| lacks("measuring commits"))?;
+                    let thread = ThreadId::new(if work == Work::OneThread { &name } else { &own })?;
+                    tokio::spawn(self.commits(commits, thread, own, until))
+                }
+            });
+        }
+        let mut all = Done::default();
+        for caller in running {
+            let done = caller.await.map_err(|e| Error::unavailable("a caller ended early").with_source(e))??;
+            all.count += done.count;
+            all.calls.extend(done.calls);
+        }
+        all.took = start.elapsed();
+        Ok(all)
+    }
+
+    async fn commits(
+        self,
+        commits: Arc<dyn CommitCoordinator>,
+        thread: ThreadId,
+        name: String,
+        until: Instant,
+    ) -> Result<Done> {
+        let (mut done, mut expect) = (Done::default(), Expect::Absent);
+        while Instant::now() < until {
+            let commit = self.commit(&thread)?;
+            // Who has a thread alone knows its version; others name their commits.
+            let commit = match self.work {
+                Work::Entry => commit.expecting(expect),
+                _ => commit.with_key(CommitKey::new(format!("{name}-{}", done.count))?),
+            };
+            let began = Instant::now();
+            let receipt = commits.commit(commit).await?;
+            done.calls.push(began.elapsed());
+            done.count += 1;
+            expect = Expect::Version(receipt.version);
+            // A store that never waits would let nobody else have a turn.
+            tokio::task::yield_now().await;
+        }
+        Ok(done)
+    }
+
+    fn commit(self, thread: &ThreadId) -> Result<Commit> {
+        let commit = Commit::new(thread.clone()).entry(NewEntry::new(Message::user("x".repeat(self.bytes))));
+        if self.work != Work::Turn {
+            return Ok(commit);
+        }
+        let run = RunChange::new(RunId::new(format!("run-{thread}"))?, RunStatus::Running);
+        let event = NewEvent::new("bench.turn".parse()?, [Scope::Thread(thread.clone())]);
+        let row = NewOutboxRow::new("bench".parse()?, "nowhere".parse()?, Json::parse("{}")?);
+        Ok(commit
+            .with_run(run.with_agent(AgentId::new("bench")?))
+            .with_events(AppendEvents::new([event]))
+            .with_outbox([row]))
+    }
+}
+
+async fn dispatches(mailbox: Arc<dyn MailboxStore>, name: String, bytes: usize, until: Instant) -> Result<Done> {
+    let (worker, run) = (WorkerId::new(name.clone())?, RunId::new("bench")?);
+    let payload = Json::parse(&format!("\"{}\"", "x".repeat(bytes)))?;
+    let threads = (0..BATCH).map(|at| ThreadId::new(format!("{name}-{at}"))).collect::<Result<Vec<_>>>()?;
+    let mut done = Done::default();
+    while Instant::now() < until {
+        let batch =
+            threads.iter().map(|thread| NewDispatch::new(thread.clone(), run.clone()).with_payload(payload.clone()));
+        let batch = batch.collect();
+        let began = Instant::now();
+        for enqueued in mailbox.enqueue(batch).await? {
+            let _enqueued = enqueued?;
+        }
+        done.calls.push(began.elapsed());
+        let most = u32::try_from(BATCH).unwrap_or(u32::MAX);
+        let began = Instant::now();
+        let claimed = mailbox.claim(ClaimRequest::new(worker.clone(), LEASE).up_to(most)).await?.claimed;
+        done.calls.push(began.elapsed());
+        let ends = claimed.iter().map(|held| (held.claim(), Settlement::Ack { result: None })).collect();
+        let began = Instant::now();
+        for settled in mailbox.settle(ends).await? {
+            let _settled = settled?;
+        }
+        done.calls.push(began.elapsed());
+        done.count += claimed.len() as u64;
+    }
+    Ok(done)
+}
