@@ -39,6 +39,7 @@ pub mod given;
 mod gone;
 pub mod history;
 mod list;
+mod matrix;
 pub mod model;
 mod probe;
 mod random;
@@ -68,6 +69,7 @@ pub use self::{
     fixture::{Fixture, Gap, Lack, Opened},
     given::Given,
     list::{cases, ids},
+    matrix::{Gives, matrix},
     random::{Random, seed},
     report::{Refusal, Report, Row, run},
 };

@@ -3,11 +3,12 @@
 use std::{fmt, sync::Arc};
 
 use serde::Serialize;
-use store_core::{Error, Limits, PageRequest, TenantId};
+use store_core::{Error, Limits, PageRequest};
 
 use crate::{
     case::{Contract, Status, run_case},
     fixture::Fixture,
+    matrix::Gives,
 };
 
 /// How every case of the suite ended.
@@ -15,6 +16,9 @@ use crate::{
 pub struct Report {
     /// What was tested, as the fixture calls it.
     pub store: String,
+    /// What it gives.
+    #[serde(flatten)]
+    pub gives: Gives,
     /// One row for each case of each contract.
     pub rows: Vec<Row>,
 }
@@ -67,11 +71,11 @@ impl From<Error> for Refusal {
 /// If the store holds data, or cannot be opened.
 pub async fn run(fixture: impl Fixture) -> Result<Report, Refusal> {
     let fixture: Arc<dyn Fixture> = Arc::new(fixture);
-    let present = contracts_of(&fixture).await?;
+    let gives = what_gives(&fixture).await?;
     let mut rows = Vec::new();
     for &contract in Contract::ALL {
         for case in contract.cases() {
-            let status = if present.contains(&contract) {
+            let status = if gives.contracts.contains(&contract) {
                 run_case(contract, case, &fixture).await
             } else {
                 Status::Unsupported("the store does not have this contract".to_owned())
@@ -79,28 +83,18 @@ pub async fn run(fixture: impl Fixture) -> Result<Report, Refusal> {
             rows.push(Row { contract, case: case.name, ids: case.ids, status });
         }
     }
-    Ok(Report { store: fixture.name(), rows })
+    Ok(Report { store: fixture.name(), gives, rows })
 }
 
-/// The contracts that the store has. Refuses one that holds data.
-async fn contracts_of(fixture: &Arc<dyn Fixture>) -> Result<Vec<Contract>, Refusal> {
+/// What the store gives. Refuses one that holds data.
+async fn what_gives(fixture: &Arc<dyn Fixture>) -> Result<Gives, Refusal> {
     let opened = fixture.open(Limits::default()).await?;
     if !opened.store.list_tenants(PageRequest::default()).await?.items.is_empty() {
         return Err(Refusal::HoldsData);
     }
-    let stores = opened.store.tenant(&TenantId::default_tenant())?;
-    let has = |contract: &Contract| match contract {
-        Contract::ThreadRunStore => stores.threads.is_some(),
-        Contract::CommitCoordinator => stores.commits.is_some(),
-        Contract::PendingStore => stores.pending.is_some(),
-        Contract::EventStore => stores.events.is_some(),
-        Contract::MailboxStore => stores.mailbox.is_some(),
-        Contract::OutboxStore => stores.outbox.is_some(),
-        Contract::LiveChannel => stores.live().is_some() || stores.wake_ups().is_some(),
-    };
-    let present = Contract::ALL.iter().copied().filter(has).collect();
+    let gives = Gives::of(&*opened.store)?;
     opened.store.close().await?;
-    Ok(present)
+    Ok(gives)
 }
 
 impl Report {
@@ -133,10 +127,10 @@ const fn column(status: &Status) -> usize {
 
 const COLUMNS: [&str; 5] = ["passed", "failed", "unsupported", "gap", "not run"];
 
-/// A table of the areas, then every case that did not pass, with its reason.
+/// What the store gives, a table of the areas, then every case that did not pass, with its reason.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.store)?;
+        writeln!(f, "{}\n\n{}", self.store, self.gives)?;
         write!(f, "{:<32}", "contract, area")?;
         COLUMNS.iter().try_for_each(|name| write!(f, "{name:>12}"))?;
         for (area, counts) in self.areas() {
@@ -176,7 +170,9 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
-    use super::{Report, Row};
+    use store_core::{Capabilities, Survives};
+
+    use super::{Gives, Report, Row};
     use crate::{Contract, Status};
 
     fn report() -> Report {
@@ -186,7 +182,8 @@ mod tests {
             row("thread::b", Status::Failed("found 1, wanted 2".to_owned())),
             row("page::c", Status::NotRun("no second process".to_owned())),
         ];
-        Report { store: "memory".to_owned(), rows }
+        let gives = Gives { capabilities: Capabilities::new(Survives::Nothing, 1 << 20), contracts: Vec::new() };
+        Report { store: "memory".to_owned(), gives, rows }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The schema: what the server must promise, whether the tables are there, and making them.
 
 use sqlx::{AssertSqlSafe, Connection as _, Decode, PgConnection, Postgres, Row as _, Type};
-use store_core::{CursorKey, Detail, Error, Result};
+use store_core::{CursorKey, Detail, Error, ErrorKind, Result, Survives};
 
 use crate::{
     config::{Migrate, PostgresConfig},
@@ -17,6 +17,8 @@ const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001.sql")];
 pub(crate) struct Meta {
     pub(crate) incarnation: u64,
     pub(crate) cursors: CursorKey,
+    /// What acknowledged data survives on the server as it is set.
+    pub(crate) survives: Survives,
 }
 
 /// Refuses a server that may lose what it acknowledged (PO-6).
@@ -69,8 +71,13 @@ pub(crate) async fn open(config: &PostgresConfig) -> Result<Meta> {
     let (incarnation, key) = read().map_err(|e| corrupt("the store's own row").with_source(e))?;
     let key = <[u8; 32]>::try_from(key).map_err(|_| corrupt("the key of cursors"))?;
     let incarnation = u64::try_from(incarnation).map_err(|_| corrupt("the incarnation"))?;
+    let survives = match check_durability(&mut connection).await {
+        Ok(()) => Survives::Power,
+        Err(error) if error.kind() == ErrorKind::UnsafeDurability => Survives::Process,
+        Err(error) => return Err(error),
+    };
     connection.close().await.map_err(fail)?;
-    Ok(Meta { incarnation, cursors: CursorKey::new(key) })
+    Ok(Meta { incarnation, cursors: CursorKey::new(key), survives })
 }
 
 async fn connect(config: &PostgresConfig) -> Result<PgConnection> {

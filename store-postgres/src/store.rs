@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use sqlx::{PgConnection, postgres::PgArguments};
 use store_core::{
     Capabilities, Commit, CursorScope, Error, EventDelivery, Page, PageBuilder, PageRequest, Position, Receipt, Result,
-    Store, Survives, TenantId, TenantStores, inspect::Inspector,
+    Store, TenantId, TenantStores, inspect::Inspector,
 };
 use tokio::runtime::Handle;
 
@@ -58,7 +58,7 @@ impl PostgresStore {
     /// lose what it acknowledged (PO-6); `Unavailable` if it cannot be reached.
     pub async fn open(config: PostgresConfig) -> Result<Self> {
         let meta = schema::open(&config).await?;
-        let capabilities = Capabilities::new(Survives::Power, config.limits.record_bytes)
+        let capabilities = Capabilities::new(meta.survives, config.limits.record_bytes)
             .delivering(EventDelivery::Push)
             .fencing()
             .of_a_server();

@@ -1,5 +1,5 @@
 //! Tasks of people who change agentstore: `cargo xtask test` checks everything, `faults` tests faults in full length,
-//! `tidy` checks the habits.
+//! `matrix` makes the page of the backends, `tidy` checks the habits.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
@@ -24,6 +24,7 @@ Usage: cargo xtask TASK
 Tasks:
   test     everything that must hold: format, lints, tests on real servers, doc tests, tidy
   faults   faults, crashes and histories in full length, with what they found
+  matrix   makes docs/backends.md anew: what each backend gives
   servers  starts PostgreSQL for tests and says where it is, until Ctrl-C; `servers --newest` the newest that can be
            had, else that of this machine
   tidy     what no compiler checks: sizes, layout, every promise with its case
@@ -44,6 +45,7 @@ fn run() -> Result<()> {
     match parser.next()? {
         Some(Arg::Value(task)) if task == "test" => test::run(&root()),
         Some(Arg::Value(task)) if task == "faults" => test::faults(&root()),
+        Some(Arg::Value(task)) if task == "matrix" => test::matrix(&root()),
         Some(Arg::Value(task)) if task == "servers" => match parser.next()? {
             None => servers::run(Postgres::start(&[])?),
             Some(Arg::Long("newest")) => servers::run(Postgres::start_newest(&[])?),

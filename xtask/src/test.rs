@@ -1,5 +1,5 @@
 //! `cargo xtask test`: everything that must hold, step by step, stopping at the first that does not. `cargo xtask
-//! faults`: the faults and histories in full length.
+//! faults`: the faults and histories in full length. `cargo xtask matrix`: the page of the backends.
 
 use std::{
     env,
@@ -55,6 +55,12 @@ pub(crate) fn faults(root: &Path) -> Result<()> {
     })?;
     println!("\n== all faults passed");
     Ok(())
+}
+
+/// Makes the page of what the backends give.
+pub(crate) fn matrix(root: &Path) -> Result<()> {
+    let run = ["test", "--package", "cli", "--test", "it", "--quiet", "--", "matrix::"];
+    cargo_with(root, "matrix", &run, [("AGENTSTORE_WRITE_MATRIX", "1".to_owned())])
 }
 
 fn tests(root: &Path) -> Result<()> {

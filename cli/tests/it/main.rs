@@ -16,6 +16,7 @@ mod events;
 mod given;
 mod imports;
 mod mailbox;
+mod matrix;
 mod outbox;
 mod pending;
 mod postgres;

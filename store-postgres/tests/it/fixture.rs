@@ -4,6 +4,7 @@ use std::{env, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use conformance_tests::{Fixture, Gap, Lack, Need, Opened};
+use sqlx::{Connection as _, PgConnection};
 use store_core::{Capabilities, EventDelivery, Limits, Result, Store, Survives};
 use store_postgres::{PostgresConfig, TestSchema};
 
@@ -30,6 +31,20 @@ pub(crate) fn server() -> String {
 
 fn variable(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| panic!("`cargo xtask test` starts servers; or set {name}"))
+}
+
+/// Whether the server syncs what it acknowledges.
+fn is_durable() -> bool {
+    let asked = async {
+        let url = server();
+        let mut connection = PgConnection::connect(&url).await.unwrap();
+        let fsync: String = sqlx::query_scalar("SHOW fsync").fetch_one(&mut connection).await.unwrap();
+        fsync == "on"
+    };
+    let asking = std::thread::spawn(|| {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(asked)
+    });
+    asking.join().unwrap()
 }
 
 fn config(url: &str) -> PostgresConfig {
@@ -82,7 +97,8 @@ impl Fixture for OnPostgres {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let capabilities = Capabilities::new(Survives::Power, Limits::default().record_bytes);
+        let survives = if is_durable() { Survives::Power } else { Survives::Process };
+        let capabilities = Capabilities::new(survives, Limits::default().record_bytes);
         capabilities.fencing().delivering(EventDelivery::Push).of_a_server()
     }
 

@@ -1,0 +1,43 @@
+//! The table of what the backends give.
+
+use std::{fs, path::Path};
+
+use agentstore::{
+    Store as _,
+    postgres::{PostgresConfig, PostgresStore},
+};
+use conformance_tests::{Gives, matrix};
+use test_servers::Postgres;
+
+const ABOVE: &str = "\
+# The backends
+
+What each gives once it is open, as `agentstore conformance --store URL` prints it. `cargo xtask matrix` makes this page; a
+test compares it with what the stores say.
+
+";
+
+/// With `AGENTSTORE_WRITE_MATRIX` it is written, else compared.
+#[tokio::test]
+async fn the_page_says_what_stores_give() {
+    let folder = tempfile::tempdir().unwrap();
+    let memory = agentstore::open("memory:").await.unwrap();
+    let file = agentstore::open(&format!("file:{}", folder.path().join("store").display())).await.unwrap();
+    // One that syncs: those of other tests need not.
+    let server = Postgres::start(&[]).unwrap();
+    let config = PostgresConfig::new(&server.url()).unwrap();
+    let postgres = PostgresStore::open(config).await.unwrap();
+    let gives = [
+        ("memory:", Gives::of(memory.store()).unwrap()),
+        ("file:", Gives::of(file.store()).unwrap()),
+        ("postgres:", Gives::of(&postgres).unwrap()),
+    ];
+    postgres.close().await.unwrap();
+    server.stop().unwrap();
+    let text = format!("{ABOVE}{}", matrix(&gives));
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/backends.md");
+    if std::env::var_os("AGENTSTORE_WRITE_MATRIX").is_some() {
+        fs::write(&page, &text).unwrap();
+    }
+    assert_eq!(fs::read_to_string(&page).unwrap_or_default(), text, "`cargo xtask matrix` makes it anew");
+}

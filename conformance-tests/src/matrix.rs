@@ -1,0 +1,121 @@
+//! What stores have, side by side.
+
+use std::fmt::{self, Write as _};
+
+use serde::Serialize;
+use store_core::{Capabilities, EventDelivery, Processes, Result, Store, Survives, TenantId, TimeSource};
+
+use crate::case::Contract;
+
+/// What one store gives, and which contracts it has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Gives {
+    /// Its capabilities.
+    pub capabilities: Capabilities,
+    /// Its contracts, in the order of the list.
+    pub contracts: Vec<Contract>,
+}
+
+impl Gives {
+    /// What an opened store gives.
+    ///
+    /// # Errors
+    /// As [`Store::tenant`].
+    pub fn of(store: &dyn Store) -> Result<Self> {
+        let stores = store.tenant(&TenantId::default_tenant())?;
+        let has = |contract: &Contract| match contract {
+            Contract::ThreadRunStore => stores.threads.is_some(),
+            Contract::CommitCoordinator => stores.commits.is_some(),
+            Contract::PendingStore => stores.pending.is_some(),
+            Contract::EventStore => stores.events.is_some(),
+            Contract::MailboxStore => stores.mailbox.is_some(),
+            Contract::OutboxStore => stores.outbox.is_some(),
+            Contract::LiveChannel => stores.live().is_some() || stores.wake_ups().is_some(),
+        };
+        let contracts = Contract::ALL.iter().copied().filter(has).collect();
+        Ok(Self { capabilities: store.capabilities().clone(), contracts })
+    }
+
+    /// Each thing that a store may have, and what this one has of it.
+    #[must_use]
+    pub fn rows(&self) -> Vec<(String, String)> {
+        let yes = |is: bool| if is { "yes" } else { "no" };
+        let capabilities = &self.capabilities;
+        let survives = match capabilities.survives {
+            Survives::Nothing => "nothing",
+            Survives::Process => "a killed process",
+            Survives::Power => "a power cut",
+        };
+        let processes = match capabilities.processes {
+            Processes::One => "one",
+            Processes::Many => "any number",
+        };
+        let time = match capabilities.time {
+            TimeSource::Injected => "the process",
+            TimeSource::Server => "the server",
+        };
+        let delivery = match capabilities.delivery {
+            Some(EventDelivery::Push) => "at once",
+            Some(EventDelivery::Poll) => "by looking again",
+            None => "no",
+        };
+        let fixed = [
+            ("what is acknowledged survives", survives.to_owned()),
+            ("processes that write at a time", processes.to_owned()),
+            ("whose clock counts", time.to_owned()),
+            ("largest record", size(capabilities.max_record_bytes)),
+            ("commits check claims", yes(capabilities.fenced).to_owned()),
+            ("followers hear of events", delivery.to_owned()),
+        ];
+        let contracts =
+            Contract::ALL.iter().map(|one| (format!("`{one:?}`"), yes(self.contracts.contains(one)).to_owned()));
+        fixed.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(contracts).collect()
+    }
+}
+
+impl fmt::Display for Gives {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.rows().iter().try_for_each(|(name, value)| writeln!(f, "{:<32}{value}", name.trim_matches('`')))
+    }
+}
+
+/// Bytes in the largest unit that needs no fraction.
+fn size(bytes: u64) -> String {
+    let units = [(20, "MiB"), (10, "KiB")];
+    let whole = units.into_iter().find(|(bits, _)| bytes > 0 && bytes.trailing_zeros() >= *bits);
+    whole.map_or_else(|| format!("{bytes} B"), |(bits, unit)| format!("{} {unit}", bytes >> bits))
+}
+
+/// The same of several stores as a table in Markdown.
+#[must_use]
+pub fn matrix(stores: &[(&str, Gives)]) -> String {
+    let mut table = String::from("| |");
+    let cells: Vec<_> = stores.iter().map(|(_, gives)| gives.rows()).collect();
+    stores.iter().for_each(|(name, _)| _ = write!(table, " `{name}` |"));
+    table += "\n|---|";
+    table += &"---|".repeat(stores.len());
+    for (at, (name, _)) in cells.first().into_iter().flatten().enumerate() {
+        _ = write!(table, "\n| {name} |");
+        let values = cells.iter().filter_map(|rows| rows.get(at));
+        values.for_each(|(_, value)| _ = write!(table, " {value} |"));
+    }
+    table.push('\n');
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stores_stand_side_by_side() {
+        let mut less = Gives { capabilities: Capabilities::new(Survives::Nothing, 1 << 20), contracts: Vec::new() };
+        let more = Gives { contracts: Contract::ALL.to_vec(), ..less.clone() };
+        less.capabilities.processes = Processes::Many;
+        let table = matrix(&[("a", less), ("b", more)]);
+        assert!(table.starts_with("| | `a` | `b` |\n|---|---|---|\n"), "{table}");
+        assert!(table.contains("| processes that write at a time | any number | one |\n"), "{table}");
+        assert!(table.contains("| `MailboxStore` | no | yes |\n"), "{table}");
+        assert_eq!([0, 5 << 10, 64 << 20].map(size), ["0 B", "5 KiB", "64 MiB"]);
+    }
+}
