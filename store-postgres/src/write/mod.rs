@@ -386,8 +386,8 @@ impl Batch {
         self.is_ordinary() && self.bytes() <= TOGETHER_BYTES
     }
 
-    /// Whether it is of one thread that is there and stays, with nothing that few commits have, and nothing that others
-    /// may change as well.
+    /// Whether it is of one thread that is there and stays, clears no state, and changes nothing beside the thread that
+    /// others may change as well.
     fn is_ordinary(&self) -> bool {
         let is_thread_that_stays = |row: &ThreadRow| row.stamp > 0 && !row.makes && row.thread.is_some();
         matches!(&*self.threads, [row] if is_thread_that_stays(row))
