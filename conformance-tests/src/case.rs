@@ -62,6 +62,9 @@ pub enum Need {
     Beside,
     /// To change stored bytes.
     Damage,
+    /// Threads, and the commits that write to them. A store without them shows with the records of its own contracts
+    /// what every store promises.
+    Threads,
     /// A commit that checks a claim of the store's own mailbox in its atomic step: the capability `fenced`.
     Fenced,
     /// A live channel.

@@ -12,8 +12,8 @@
 //! conformance_tests::live_channel!(crate::fixture());
 //! ```
 //!
-//! `histories!` and `model!` add histories of many tasks, and random ones beside a model. [`run`] runs the same cases
-//! against a store and gives a [`Report`].
+//! `histories!` and `model!` add histories of many tasks, and random ones beside a model; `mailbox_histories!` are
+//! those of a store without threads. [`run`] runs the same cases against a store and gives a [`Report`].
 //!
 //! # Layout
 //! - [`Fixture`]: how the suite opens a store, and what it may do to it

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use store_core::{
     AppendEvents, AppendPending, ChildStrategy, ClaimNumber, ClaimOutbox, ClaimRef, ClaimRequest, ClaimToken, Commit,
-    ContextRequest, Cursor, Decision, DecisionAction, DeleteRequest, Direction, DispatchOrder, DispatchQuery, Enqueued,
-    EntryQuery, Error, EventQuery, Expect, ExtendOutbox, Fence, InputRef, Json, Label, Message, NewDispatch, NewEntry,
-    NewEvent, NewInput, NewOutboxRow, NewThread, OutboxQuery, OutboxSettlement, PageRequest, PendingUpdate,
-    PruneRequest, Purge, PurgeOutbox, Reorder, Requeue, RequeueOutbox, Result, Role, RunChange, RunOutcome, RunStatus,
-    Scope, SettleOutbox, Settlement, Start, StateChange, StateOp, Subscribe, TenantStores, ThreadFields, ThreadId,
-    ThreadPatch, ThreadQuery, Timestamp, TrimBefore, TrimRequest, Version,
+    CommitCoordinator, ContextRequest, Cursor, Decision, DecisionAction, DeleteRequest, Direction, DispatchOrder,
+    DispatchQuery, Enqueued, EntryQuery, Error, EventQuery, Expect, ExtendOutbox, Fence, InputRef, Json, Label,
+    Message, NewDispatch, NewEntry, NewEvent, NewInput, NewOutboxRow, NewThread, OutboxQuery, OutboxSettlement,
+    PageRequest, PendingUpdate, PruneRequest, Purge, PurgeOutbox, Reorder, Requeue, RequeueOutbox, Result, Role,
+    RunChange, RunOutcome, RunStatus, Scope, SettleOutbox, Settlement, Start, StateChange, StateOp, Subscribe,
+    TenantStores, ThreadFields, ThreadId, ThreadPatch, ThreadQuery, ThreadRunStore, Timestamp, TrimBefore, TrimRequest,
+    Version,
 };
 
 use crate::{
@@ -30,12 +31,31 @@ pub(crate) async fn refusals(contract: Contract, stores: &TenantStores) -> std::
     refused_calls(contract, stores).await
 }
 
-/// Threads `parent` and `child`, a log `t`, a done run `over` and a running one `on`, pending input `i`, and
-/// `consumed` input.
+/// Of what the store has: threads `parent` and `child`, a log `t`, a done run `over` and a running one `on`, pending
+/// input `i`, and `consumed` input; a row; a dispatch `queued` and one `cancelled`.
 pub(crate) async fn prepare(stores: &TenantStores) -> std::result::Result<(), Failure> {
-    let (Some(threads), Some(commits)) = (&stores.threads, &stores.commits) else {
-        return Err(Failure::new("the store has no threads"));
-    };
+    if let (Some(threads), Some(commits)) = (&stores.threads, &stores.commits) {
+        prepare_threads(&**threads, &**commits).await?;
+        if stores.outbox.is_some() {
+            let row = NewOutboxRow::new(id("lane"), id("target"), Json::of(CANARY)?).with_dedupe_key(id("taken"));
+            let _kept = commits.commit(Commit::new(id("t")).with_outbox([row])).await?;
+        }
+    }
+    if let Some(mailbox) = &stores.mailbox {
+        let work = |name: &str| NewDispatch::new(id("t"), id("r")).with_id(id(name)).with_payload(Json::null());
+        let queued = work("queued").with_dedupe_key(id("dedupe")).with_payload(Json::of(CANARY)?);
+        for answer in mailbox.enqueue(vec![queued, work("cancelled")]).await? {
+            answer?;
+        }
+        mailbox.cancel(&id("cancelled")).await?;
+    }
+    Ok(())
+}
+
+async fn prepare_threads(
+    threads: &dyn ThreadRunStore,
+    commits: &dyn CommitCoordinator,
+) -> std::result::Result<(), Failure> {
     threads.create_thread(NewThread::new(id("parent"))).await?;
     threads.create_thread(NewThread::new(id("child")).with_fields(below("parent"))).await?;
     threads.create_thread(NewThread::new(id("gone"))).await?;
@@ -49,18 +69,6 @@ pub(crate) async fn prepare(stores: &TenantStores) -> std::result::Result<(), Fa
         Commit::new(id("t")).with_state(StateChange::new().set("text", Json::of(CANARY)?)).fenced(fence(9)),
     ] {
         let _receipt = commits.commit(commit).await?;
-    }
-    if stores.outbox.is_some() {
-        let row = NewOutboxRow::new(id("lane"), id("target"), Json::of(CANARY)?).with_dedupe_key(id("taken"));
-        let _kept = commits.commit(Commit::new(id("t")).with_outbox([row])).await?;
-    }
-    if let Some(mailbox) = &stores.mailbox {
-        let work = |name: &str| NewDispatch::new(id("t"), id("r")).with_id(id(name)).with_payload(Json::null());
-        let queued = work("queued").with_dedupe_key(id("dedupe")).with_payload(Json::of(CANARY)?);
-        for answer in mailbox.enqueue(vec![queued, work("cancelled")]).await? {
-            answer?;
-        }
-        mailbox.cancel(&id("cancelled")).await?;
     }
     let inputs = AppendPending::new(id("t"), [input("i"), input("consumed")]);
     commits.pending().append_pending(inputs).await?;

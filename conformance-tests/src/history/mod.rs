@@ -62,26 +62,7 @@ macro_rules! histories {
                 println!("{}", $crate::history::run(test.run($fixture)));
             }
 
-            /// Shows MB-18, MB-19, MB-25 and MB-46.
-            #[test]
-            fn work_has_one_holder_at_a_time() {
-                let test = $crate::history::RacingClaims::default();
-                println!("{}", $crate::history::run(test.run($fixture)));
-            }
-
-            /// Shows MB-30, MB-31 and MB-34.
-            #[test]
-            fn the_end_of_a_lease_has_one_winner() {
-                let test = $crate::history::LeaseEdges::default();
-                println!("{}", $crate::history::run(test.run($fixture)));
-            }
-
-            /// Shows MB-29, MB-36, MB-37, PR-11 and PR-12.
-            #[test]
-            fn work_of_bad_workers_is_done_by_others() {
-                let test = $crate::history::ForsakenWork::default();
-                println!("{}", $crate::history::run(test.run($fixture)));
-            }
+            $crate::histories_of_mailboxes! { $fixture }
 
             /// Shows MB-18, MB-31, CM-33, PR-4 and PR-6.
             #[test]
@@ -96,13 +77,51 @@ macro_rules! histories {
                 let test = $crate::history::WholeCommits::default();
                 println!("{}", $crate::history::run(test.run($fixture)));
             }
+        }
+    };
+}
 
-            /// Shows MB-33, MB-34, CM-31 and CM-33.
-            #[test]
-            fn stale_holders_write_nothing() {
-                let test = $crate::history::StaleHolders::default();
-                println!("{}", $crate::history::run(test.run($fixture)));
-            }
+/// Those [`histories!`](crate::histories) that a backend with a mailbox and without threads can have.
+#[macro_export]
+macro_rules! mailbox_histories {
+    ($fixture:expr) => {
+        mod histories {
+            $crate::histories_of_mailboxes! { $fixture }
+        }
+    };
+}
+
+/// Histories that need a mailbox only.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! histories_of_mailboxes {
+    ($fixture:expr) => {
+        /// Shows MB-18, MB-19, MB-25 and MB-46.
+        #[test]
+        fn work_has_one_holder_at_a_time() {
+            let test = $crate::history::RacingClaims::default();
+            println!("{}", $crate::history::run(test.run($fixture)));
+        }
+
+        /// Shows MB-30, MB-31 and MB-34.
+        #[test]
+        fn the_end_of_a_lease_has_one_winner() {
+            let test = $crate::history::LeaseEdges::default();
+            println!("{}", $crate::history::run(test.run($fixture)));
+        }
+
+        /// Shows MB-29, MB-36, MB-37, PR-11 and PR-12.
+        #[test]
+        fn work_of_bad_workers_is_done_by_others() {
+            let test = $crate::history::ForsakenWork::default();
+            println!("{}", $crate::history::run(test.run($fixture)));
+        }
+
+        /// Shows MB-33, MB-34, CM-31 and CM-33.
+        #[test]
+        fn stale_holders_write_nothing() {
+            let test = $crate::history::StaleHolders::default();
+            println!("{}", $crate::history::run(test.run($fixture)));
         }
     };
 }

@@ -75,20 +75,29 @@ pub(super) async fn ids_are_checked_when_made(_given: &Given) -> Verdict {
 }
 
 /// A generated id is a UUIDv7 in lower case, and ids generated one after the other sort in that order; the entries of a
-/// log that gave none have such ids.
+/// log that gave none have such ids, and dispatches.
 pub(super) async fn generated_ids_sort_in_order(given: &Given) -> Verdict {
     let made: Vec<_> = (0..10_000).map(|_| Uuids.next_id()).collect();
     expect(made.is_sorted_by(|a, b| a < b), "generated ids do not sort in order")?;
-    let commit = store_core::Commit::new(id("t")).with_key(id("k")).entries((0..50).map(|_| said("x")));
-    let receipt = given.commit(commit).await?;
-    let entries: Vec<_> = receipt.entry_ids.iter().map(ToString::to_string).collect();
-    for text in made.iter().take(100).chain(&entries) {
+    let (stores, mut entries, mut dispatches) = (given.stores()?, Vec::new(), Vec::new());
+    if let Some(commits) = &stores.commits {
+        let commit = store_core::Commit::new(id("t")).with_key(id("k")).entries((0..50).map(|_| said("x")));
+        entries.extend(commits.commit(commit).await?.entry_ids.iter().map(ToString::to_string));
+    }
+    if let Some(mailbox) = &stores.mailbox {
+        let work = store_core::NewDispatch::new(id("t"), id("r"));
+        for answer in mailbox.enqueue(vec![work; 50]).await? {
+            dispatches.push(answer?.id.to_string());
+        }
+    }
+    for text in made.iter().take(100).chain(&entries).chain(&dispatches) {
         let shape: String = text.chars().map(|c| if c.is_ascii_hexdigit() { 'x' } else { c }).collect();
         expect_eq(shape.as_str(), "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx")?;
         expect(text.as_bytes()[14] == b'7' && b"89ab".contains(&text.as_bytes()[19]), format!("{text} is no UUIDv7"))?;
         expect_eq(&text.to_lowercase(), text)?;
     }
-    expect(entries.is_sorted_by(|a, b| a < b), format!("the ids of entries do not sort: {entries:?}"))
+    expect(entries.is_sorted_by(|a, b| a < b), format!("the ids of entries do not sort: {entries:?}"))?;
+    expect(dispatches.is_sorted_by(|a, b| a < b), format!("the ids of dispatches do not sort: {dispatches:?}"))
 }
 
 /// Ids are written as plain JSON strings, times as whole milliseconds; a time after the year 9999, before the epoch, or

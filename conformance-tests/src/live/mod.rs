@@ -21,8 +21,8 @@ macro_rules! live {
             deliver: an_earlier_attempt_gets_nothing ["LV-5"] [Live];
             deliver: what_cannot_be_read_is_refused ["LV-6"] [Live];
             deliver: tenants_have_their_own_targets ["TN-2"] [Live];
-            queue: input_goes_live_or_waits ["LV-12", "LV-7"] [Live];
-            queue: input_enters_the_log_once ["LV-12", "PR-20"] [Live, Race];
+            queue: input_goes_live_or_waits ["LV-12", "LV-7"] [Threads, Live];
+            queue: input_enters_the_log_once ["LV-12", "PR-20"] [Threads, Live, Race];
             wait: new_work_wakes_who_waits ["LV-8"] [WakeUps];
             wait: a_freed_thread_wakes_who_waits ["LV-8"] [WakeUps];
             wait: a_commit_that_settles_wakes_who_waits ["LV-8"] [WakeUps, Fenced];

@@ -60,6 +60,7 @@ impl Fixture for ModelFixture {
             | Need::Race
             | Need::Limits
             | Need::Beside
+            | Need::Threads
             | Need::Fenced
             | Need::Live
             | Need::WakeUps => None,

@@ -11,7 +11,11 @@ use std::fmt;
 use async_trait::async_trait;
 use store_core::{Direction, Page, PageRequest, Result, TenantStores};
 
-use crate::{case::Contract, check::Failure, given::walk};
+use crate::{
+    case::Contract,
+    check::Failure,
+    given::{say_keyed, walk},
+};
 
 /// A list of one contract, and the writing of its records.
 #[async_trait]
@@ -86,6 +90,23 @@ pub(crate) fn first(contract: Contract) -> Box<dyn Probe> {
         Contract::EventStore => Box::new(events::OfThread),
         Contract::MailboxStore | Contract::LiveChannel => Box::new(mailbox::ByCreation),
         Contract::OutboxStore => Box::new(outbox::Rows),
+    }
+}
+
+/// Writes under this name what every store can: a thread by a commit, or a record of the contract where there are no
+/// commits.
+pub(crate) async fn write(contract: Contract, stores: &TenantStores, name: &str) -> Result<()> {
+    match &stores.commits {
+        Some(commits) => commits.commit(say_keyed(&name.parse()?, "k", "x")).await.map(drop),
+        None => first(contract).write(stores, name).await,
+    }
+}
+
+/// Whether what [`write`] wrote is there.
+pub(crate) async fn has(contract: Contract, stores: &TenantStores, name: &str) -> Result<bool> {
+    match &stores.threads {
+        Some(threads) => Ok(threads.load_thread(&name.parse()?).await?.is_some()),
+        None => first(contract).has(stores, name).await,
     }
 }
 

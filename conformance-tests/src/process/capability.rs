@@ -22,7 +22,10 @@ pub(super) async fn capabilities_are_those_declared(given: &Given) -> Verdict {
     store.delete_tenant(&id("default")).await?;
     expect_eq(store.capabilities(), &declared)?;
     let unsupported = |need| matches!(given.fixture().lack(need), Some(Lack::Unsupported(_)));
-    expect_eq(unsupported(Need::Reopen), declared.survives == Survives::Nothing)
+    expect_eq(unsupported(Need::Reopen), declared.survives == Survives::Nothing)?;
+    let stores = given.stores()?;
+    let lacking = unsupported(Need::Threads);
+    expect_eq((stores.threads.is_none(), stores.commits.is_none()), (lacking, lacking))
 }
 
 /// `sync` returns where acknowledged data survives a power cut, and is `Unsupported` where nothing survives.

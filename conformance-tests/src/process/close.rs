@@ -2,22 +2,25 @@
 
 use std::{sync::Arc, time::Duration};
 
-use store_core::{ErrorKind, PageRequest, Result, TenantStores, ThreadFilter, ThreadId};
+use store_core::{ErrorKind, PageRequest, Result, TenantStores, ThreadFilter};
 
 use crate::{
     Failure, Given, Verdict,
     call::{of_events, of_live, of_mailbox, of_outbox, of_pending, reads, writes},
     check::{expect, expect_eq, expect_kind},
-    given::{id, race, say_keyed},
+    given::{id, race},
+    probe::{first, has, write},
 };
 
 /// How every call through the handles of a tenant ends.
 async fn every_call(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
-    let (Some(threads), Some(commits)) = (&stores.threads, &stores.commits) else { return Vec::new() };
-    let (pending, t) = (commits.pending(), &id("t"));
-    let mut calls = reads(&**threads, t);
-    calls.extend(writes(&**threads, &**commits, t));
-    calls.extend(of_pending(&*pending, t, 0));
+    let (t, pending) = (&id("t"), stores.commits.as_ref().map(|commits| commits.pending()));
+    let mut calls = Vec::new();
+    if let (Some(threads), Some(commits), Some(pending)) = (&stores.threads, &stores.commits, &pending) {
+        calls.extend(reads(&**threads, t));
+        calls.extend(writes(&**threads, &**commits, t));
+        calls.extend(of_pending(&**pending, t, 0));
+    }
     if let Some(events) = &stores.events {
         calls.extend(of_events(&**events, t));
     }
@@ -40,18 +43,26 @@ async fn every_call(stores: &TenantStores) -> Vec<(&'static str, Result<()>)> {
     ends
 }
 
+async fn every_call_is_refused(stores: &TenantStores) -> Verdict {
+    let ends = every_call(stores).await;
+    expect(!ends.is_empty(), "the store has no contract")?;
+    for (call, ended) in ends {
+        expect_kind(ended, ErrorKind::Closed).map_err(|failure| failure.about(call))?;
+    }
+    Ok(())
+}
+
 /// After `close` every call is refused with `Closed`, through handles from before, too; closing again is no error.
 pub(super) async fn a_closed_store_refuses_every_call(given: &Given) -> Verdict {
-    given.a_log("t", &["x"]).await?;
+    write(given.contract(), &given.stores()?, "t").await?;
     let (store, stores) = (given.store(), given.stores()?);
     let own = stores.commits.as_ref().map(|commits| commits.threads());
     let before = store.capabilities().clone();
     store.close().await?;
-    for (call, ended) in every_call(&stores).await {
-        expect_kind(ended, ErrorKind::Closed).map_err(|failure| failure.about(call))?;
+    every_call_is_refused(&stores).await?;
+    if let Some(own) = own {
+        expect_kind(own.load_thread(&id("t")).await, ErrorKind::Closed)?;
     }
-    let own = own.ok_or_else(|| Failure::new("no commits"))?;
-    expect_kind(own.load_thread(&id("t")).await, ErrorKind::Closed)?;
     expect_kind(store.tenant(&id("default")), ErrorKind::Closed)?;
     expect_kind(store.list_tenants(PageRequest::default()).await, ErrorKind::Closed)?;
     expect_kind(store.delete_tenant(&id("default")).await, ErrorKind::Closed)?;
@@ -62,30 +73,27 @@ pub(super) async fn a_closed_store_refuses_every_call(given: &Given) -> Verdict 
 
 /// The handles of a deleted tenant refuse every call with `Closed`.
 pub(super) async fn a_deleted_tenant_refuses_every_call(given: &Given) -> Verdict {
-    given.a_log("t", &["x"]).await?;
-    let stores = given.stores()?;
+    let (stores, contract) = (given.stores()?, given.contract());
+    write(contract, &stores, "t").await?;
     given.store().delete_tenant(&id("default")).await?;
-    for (call, ended) in every_call(&stores).await {
-        expect_kind(ended, ErrorKind::Closed).map_err(|failure| failure.about(call))?;
-    }
-    expect(given.threads()?.load_thread(&id("t")).await?.is_none(), "the thread is there through a new handle")
+    every_call_is_refused(&stores).await?;
+    expect(!has(contract, &given.stores()?, "t").await?, "what was written is there through a new handle")
 }
 
 /// Writes racing with `close` are done or refused with `Closed`, and everything ends.
-async fn write_until_closed(given: &Given) -> std::result::Result<Vec<ThreadId>, Failure> {
-    let commits = given.commits()?;
-    let store = given.store();
+async fn write_until_closed(given: &Given) -> std::result::Result<Vec<String>, Failure> {
+    let (store, contract, stores) = (given.store(), given.contract(), given.stores()?);
     let ends = race(8, |task| {
-        let (commits, store) = (Arc::clone(&commits), Arc::clone(&store));
+        let (store, stores) = (Arc::clone(&store), stores.clone());
         async move {
             let mut done = Vec::new();
             for at in 0..200 {
                 if (task, at) == (0, 20) {
                     store.close().await?;
                 }
-                let thread: ThreadId = id(&format!("t-{task}-{at}"));
-                match commits.commit(say_keyed(&thread, "k", "x")).await {
-                    Ok(_) => done.push(thread),
+                let name = format!("t-{task}-{at}");
+                match write(contract, &stores, &name).await {
+                    Ok(()) => done.push(name),
                     Err(error) if error.kind() == ErrorKind::Closed => break,
                     Err(error) => return Err(error),
                 }
@@ -106,38 +114,43 @@ pub(super) async fn closing_races_with_writes(given: &Given) -> Verdict {
 pub(super) async fn closing_finishes_what_was_accepted(given: &Given) -> Verdict {
     let done = write_until_closed(given).await?;
     given.reopen().await?;
-    for thread in &done {
-        expect_eq(given.thread(thread).await?.version.number(), 1)?;
+    let stores = given.stores()?;
+    for name in &done {
+        expect(has(given.contract(), &stores, name).await?, format!("the write of {name} is lost"))?;
     }
-    expect(given.threads()?.count_threads(&ThreadFilter::default()).await? >= done.len() as u64, "writes are lost")
+    let Some(threads) = &stores.threads else { return Ok(()) };
+    for name in &done {
+        expect_eq(given.thread(&id(name)).await?.version.number(), 1)?;
+    }
+    expect(threads.count_threads(&ThreadFilter::default()).await? >= done.len() as u64, "writes are lost")
 }
 
 /// Dropping the last handle closes the store too: everything acknowledged is there when it is opened again.
 pub(super) async fn dropping_the_last_handle_closes(given: &Given) -> Verdict {
+    let probe = first(given.contract());
     for round in 0..5 {
-        given.accept(say_keyed(&id("t"), &format!("{round}"), "x")).await?;
+        probe.write(&given.stores()?, &format!("{round}")).await?;
         given.reopen_without_closing().await?;
-        expect_eq(given.thread(&id("t")).await?.version.number(), round + 1)?;
+        expect_eq(probe.ids(&given.stores()?).await?.len(), round + 1)?;
     }
     Ok(())
 }
 
 /// Opening a store a second time gives a handle of the same store or a typed error, never a store that overwrites it.
 pub(super) async fn opening_twice_gives_one_store(given: &Given) -> Verdict {
-    let thread: ThreadId = id("t");
-    given.accept(say_keyed(&thread, "one", "x")).await?;
+    let probe = first(given.contract());
+    probe.write(&given.stores()?, "a").await?;
     let other = match given.open_beside().await? {
         Ok(other) => other,
         Err(error) => {
             let kind = error.kind();
             expect_kind::<()>(Err(error), kind)?;
-            return given.accept(say_keyed(&thread, "two", "x")).await;
+            return Ok(probe.write(&given.stores()?, "b").await?);
         }
     };
-    let commits = other.tenant(&id("default"))?.commits.ok_or_else(|| Failure::new("no commits"))?;
-    let receipt = commits.commit(say_keyed(&thread, "two", "x")).await?;
-    given.accept(say_keyed(&thread, "three", "x")).await?;
-    expect_eq((receipt.version.number(), given.log(&thread).await?.len()), (2, 3))?;
-    let seen = commits.threads().load_thread(&thread).await?.map(|thread| thread.version.number());
-    expect_eq(seen, Some(3))
+    let (one, two) = (given.stores()?, other.tenant(&id("default"))?);
+    probe.write(&two, "b").await?;
+    probe.write(&one, "c").await?;
+    expect_eq(probe.ids(&one).await?, ["a", "b", "c"])?;
+    expect_eq(probe.ids(&two).await?, ["a", "b", "c"])
 }

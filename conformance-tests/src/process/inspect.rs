@@ -7,6 +7,7 @@ use crate::{
     check::{expect, expect_eq},
     errors::{everything, prepare},
     given::{id, say_keyed},
+    probe::write,
 };
 
 /// Wants to stop at once.
@@ -65,13 +66,13 @@ pub(super) async fn damage_never_ends_in_a_panic(given: &Given) -> Verdict {
     for seed in 0..16 {
         let damaged = given.another().await?;
         prepare(&damaged.stores()?).await?;
-        damaged.accept(say_keyed(&id("last"), "k", "x")).await?;
+        write(given.contract(), &damaged.stores()?, "last").await?;
         if damaged.damage(seed).await?.is_err() {
             continue;
         }
         // What is read may be refused; it must only end.
         let _read = everything(&damaged.stores()?).await;
-        let _written = damaged.accept(say_keyed(&id("t"), "after", "x")).await;
+        let _written = write(given.contract(), &damaged.stores()?, "after").await;
         if let Some(inspector) = damaged.store().inspector() {
             let _found = inspector.verify(&Silent).await;
         }

@@ -15,9 +15,9 @@ macro_rules! process {
         $crate::$then! { [$($with)*] process
             capability: capabilities_are_those_declared ["PR-1"] [];
             capability: sync_is_had_or_unsupported ["PR-19"] [];
-            capability: times_are_those_of_the_store ["PR-3", "EN-27"] [Time];
+            capability: times_are_those_of_the_store ["PR-3", "EN-27"] [Threads, Time];
             capability: handles_are_shared_between_threads ["PR-7"] [];
-            capability: a_coordinator_gives_its_own_threads ["CM-2"] [];
+            capability: a_coordinator_gives_its_own_threads ["CM-2"] [Threads];
             close: a_closed_store_refuses_every_call ["PR-8"] [];
             close: a_deleted_tenant_refuses_every_call ["TN-8"] [];
             close: closing_races_with_writes ["PR-8", "PR-12"] [Race];
@@ -25,20 +25,20 @@ macro_rules! process {
             close: dropping_the_last_handle_closes ["PR-8"] [Reopen];
             close: opening_twice_gives_one_store ["PR-14"] [Beside];
             visible: writes_are_read_back_through_every_handle ["PR-10"] [Race];
-            visible: a_commit_is_seen_whole ["PR-13", "CM-1"] [Race];
-            visible: calls_take_effect_in_their_order ["PR-16", "PR-5"] [];
+            visible: a_commit_is_seen_whole ["PR-13", "CM-1"] [Threads, Race];
+            visible: calls_take_effect_in_their_order ["PR-16", "PR-5"] [Threads];
             visible: everything_is_there_after_a_reopen ["PR-9", "CM-1"] [Reopen, Race];
-            cancel: a_dropped_creation_is_whole_or_nothing ["PR-11"] [];
-            cancel: a_dropped_commit_is_whole_or_nothing ["PR-11"] [];
-            cancel: a_dropped_update_is_whole_or_nothing ["PR-11"] [];
-            cancel: a_dropped_deletion_is_whole_or_nothing ["PR-11"] [];
-            cancel: a_dropped_prune_harms_nothing ["PR-11", "PR-17"] [];
-            cancel: a_dropped_commit_does_not_come_later ["PR-16"] [];
-            cancel: a_dropped_change_does_not_come_later ["PR-16"] [];
-            cancel: many_dropped_calls_leave_a_store_that_works ["PR-11", "PR-12"] [Race];
-            together: calls_at_once_never_block_each_other ["PR-12"] [Race];
-            inspect: checks_find_nothing_and_can_be_stopped ["PR-17"] [];
-            inspect: a_purge_can_be_stopped ["PR-17"] [];
+            cancel: a_dropped_creation_is_whole_or_nothing ["PR-11"] [Threads];
+            cancel: a_dropped_commit_is_whole_or_nothing ["PR-11"] [Threads];
+            cancel: a_dropped_update_is_whole_or_nothing ["PR-11"] [Threads];
+            cancel: a_dropped_deletion_is_whole_or_nothing ["PR-11"] [Threads];
+            cancel: a_dropped_prune_harms_nothing ["PR-11", "PR-17"] [Threads];
+            cancel: a_dropped_commit_does_not_come_later ["PR-16"] [Threads];
+            cancel: a_dropped_change_does_not_come_later ["PR-16"] [Threads];
+            cancel: many_dropped_calls_leave_a_store_that_works ["PR-11", "PR-12"] [Threads, Race];
+            together: calls_at_once_never_block_each_other ["PR-12"] [Threads, Race];
+            inspect: checks_find_nothing_and_can_be_stopped ["PR-17"] [Threads];
+            inspect: a_purge_can_be_stopped ["PR-17"] [Threads];
             inspect: damage_never_ends_in_a_panic ["ER-8"] [Damage];
         }
     };

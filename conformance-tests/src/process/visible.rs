@@ -12,16 +12,23 @@ use store_core::{
 
 use crate::{
     Failure, Given, Verdict,
+    case::Contract,
     check::{expect, expect_eq},
     errors::everything,
     given::{id, race, said, say, say_keyed},
+    probe::first,
 };
 
-/// Writes to a thread and reads back through other handles; gives what was not seen.
-async fn unseen(store: Arc<dyn Store>, task: usize) -> Result<Option<String>> {
-    let thread: ThreadId = id(&format!("t-{task}"));
+/// Writes a record, and to a thread, and reads back through other handles; gives what was not seen.
+async fn unseen(store: Arc<dyn Store>, contract: Contract, task: usize) -> Result<Option<String>> {
+    let (thread, probe): (ThreadId, _) = (id(&format!("t-{task}")), first(contract));
     for at in 0..25_u64 {
         let (writer, reader) = (store.tenant(&id("default"))?, store.tenant(&id("default"))?);
+        let name = format!("{task}-{at}");
+        probe.write(&writer, &name).await?;
+        if !probe.has(&reader, &name).await? {
+            return Ok(Some(name));
+        }
         let (Some(commits), Some(threads)) = (writer.commits, reader.threads) else { continue };
         let receipt = commits.commit(say_keyed(&thread, &format!("{at}"), "x")).await?;
         let loaded = threads.load_thread(&thread).await?.map(|thread| thread.version);
@@ -38,8 +45,8 @@ async fn unseen(store: Arc<dyn Store>, task: usize) -> Result<Option<String>> {
 
 /// After a write returned, every later read through any handle sees it: threads, entries, lists, contexts.
 pub(super) async fn writes_are_read_back_through_every_handle(given: &Given) -> Verdict {
-    let store = given.store();
-    for end in race(8, |task| unseen(Arc::clone(&store), task)).await {
+    let (store, contract) = (given.store(), given.contract());
+    for end in race(8, |task| unseen(Arc::clone(&store), contract, task)).await {
         expect_eq(end?, None)?;
     }
     Ok(())
@@ -117,18 +124,21 @@ pub(super) async fn everything_is_there_after_a_reopen(given: &Given) -> Verdict
     for tenant in ["default", "acme"] {
         crate::errors::prepare(&given.tenant(tenant)?).await?;
     }
-    let commits = given.commits()?;
+    let (stores, contract) = (given.stores()?, given.contract());
     let ends = race(8, |task| {
-        let commits = Arc::clone(&commits);
+        let stores = stores.clone();
         async move {
             for at in 0..10 {
-                let _receipt =
-                    commits.commit(two_more(&id(&format!("t-{}", task % 3)), &format!("{task}-{at}"))).await?;
+                let name = format!("{task}-{at}");
+                first(contract).write(&stores, &name).await?;
+                let Some(commits) = &stores.commits else { continue };
+                let _receipt = commits.commit(two_more(&id(&format!("t-{}", task % 3)), &name)).await?;
             }
             Result::Ok(())
         }
     });
     ends.await.into_iter().collect::<Result<Vec<_>>>()?;
+    drop(stores);
     let before = [everything(&given.tenant("default")?).await?, everything(&given.tenant("acme")?).await?];
     given.reopen().await?;
     let after = [everything(&given.tenant("default")?).await?, everything(&given.tenant("acme")?).await?];

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use store_core::{
-    ClaimNumber, ClaimRequest, ClaimToken, Commit, ContextRequest, DeleteRequest, DispatchQuery, EntryQuery, ErrorKind,
-    Expect, Fence, Interrupt, MailboxStore, NewDispatch, NewThread, PageRequest, Purge, RunChange, RunStatus, Silent,
-    StateChange, TenantId, ThreadFields, ThreadFilter, ThreadId, ThreadPatch, Timestamp,
+    ClaimNumber, ClaimRequest, ClaimToken, Commit, CommitCoordinator, ContextRequest, DeleteRequest, DispatchQuery,
+    EntryQuery, ErrorKind, Expect, Fence, Interrupt, MailboxStore, NewDispatch, NewThread, PageRequest, Purge,
+    RunChange, RunStatus, Settlement, Silent, StateChange, TenantId, ThreadFields, ThreadFilter, ThreadId, ThreadPatch,
+    ThreadRunStore, Timestamp,
 };
 
 use crate::{
-    Failure, Given, Verdict,
-    check::{expect, expect_eq, expect_kind},
+    Given, Verdict,
+    check::{expect, expect_eq, expect_kind, expect_some},
     given::{id, said, say_keyed},
     probe::probes,
 };
@@ -72,14 +73,15 @@ pub(super) async fn the_default_tenant_is_default(given: &Given) -> Verdict {
 
 /// Writes everything that has an id in one tenant.
 async fn fill(given: &Given, tenant: &str) -> Verdict {
-    let commits = given.tenant(tenant)?.commits.ok_or_else(|| Failure::new("no commits"))?;
-    let mut fields = ThreadFields::default();
-    fields.resource_id = Some(id("resource"));
-    let run = RunChange::new(id("run"), RunStatus::Running).with_agent(id("agent"));
-    let commit = Commit::new(id("thread")).expecting(Expect::Absent).with_key(id("key")).creating(fields);
-    let state = StateChange::new().set("k", store_core::Json::null());
-    let receipt = commits.commit(commit.entry(said("x").with_id(id("entry"))).with_run(run).with_state(state)).await?;
-    expect_eq((receipt.version.number(), receipt.deduplicated), (1, false))?;
+    if let Some(commits) = given.tenant(tenant)?.commits {
+        let mut fields = ThreadFields::default();
+        fields.resource_id = Some(id("resource"));
+        let run = RunChange::new(id("run"), RunStatus::Running).with_agent(id("agent"));
+        let commit = Commit::new(id("thread")).expecting(Expect::Absent).with_key(id("key")).creating(fields);
+        let commit = commit.entry(said("x").with_id(id("entry"))).with_run(run);
+        let receipt = commits.commit(commit.with_state(StateChange::new().set("k", store_core::Json::null()))).await?;
+        expect_eq((receipt.version.number(), receipt.deduplicated), (1, false))?;
+    }
     let Some(mailbox) = given.tenant(tenant)?.mailbox else { return Ok(()) };
     let work = NewDispatch::new(id("thread"), id("run")).with_id(id("work")).with_dedupe_key(id("dedupe"));
     mailbox.enqueue(vec![work]).await?.into_iter().try_for_each(|answer| answer.map(drop))?;
@@ -103,9 +105,22 @@ async fn no_dispatch_is_reached(mailbox: &dyn MailboxStore) -> Verdict {
 /// Nothing of another tenant can be read, counted, changed or deleted: every call answers as if it did not exist.
 pub(super) async fn nothing_of_another_tenant_is_reached(given: &Given) -> Verdict {
     fill(given, "acme").await?;
-    let foreign = given.tenant("acme-corp")?;
-    let threads = foreign.threads.clone().ok_or_else(|| Failure::new("no threads"))?;
+    let (own, foreign) = (given.tenant("acme")?, given.tenant("acme-corp")?);
     let thread: &ThreadId = &id("thread");
+    if let (Some(foreign), Some(own)) = (&foreign.threads, &own.threads) {
+        no_thread_is_reached(&**foreign, thread).await?;
+        expect_eq(own.load_thread(thread).await?.map(|found| found.revision.number()), Some(1))?;
+    }
+    if let (Some(foreign), Some(own)) = (&foreign.mailbox, &own.mailbox) {
+        no_dispatch_is_reached(&**foreign).await?;
+        expect_eq(own.count_dispatches(None).await?.queued, 1)?;
+        expect_eq(own.load_epoch(thread).await?, 0)?;
+    }
+    Ok(())
+}
+
+/// Nothing of a thread is reached from another tenant.
+async fn no_thread_is_reached(threads: &dyn ThreadRunStore, thread: &ThreadId) -> Verdict {
     expect_eq(threads.load_thread(thread).await?, None)?;
     expect_eq(threads.count_threads(&ThreadFilter::default()).await?, 0)?;
     expect_eq(threads.load_entry(thread, &id("entry")).await?, None)?;
@@ -118,14 +133,7 @@ pub(super) async fn nothing_of_another_tenant_is_reached(given: &Given) -> Verdi
     let below = ThreadPatch::default().with_parent(Some(thread.clone()));
     threads.create_thread(NewThread::new(id("own"))).await?;
     expect_kind(threads.update_thread(&id("own"), below, Expect::Any).await, ErrorKind::NotFound)?;
-    expect_kind(threads.validate_parent(&id("own"), thread).await, ErrorKind::NotFound)?;
-    if let (Some(foreign), Some(own)) = (&foreign.mailbox, given.tenant("acme")?.mailbox) {
-        no_dispatch_is_reached(&**foreign).await?;
-        expect_eq(own.count_dispatches(None).await?.queued, 1)?;
-        expect_eq(own.load_epoch(thread).await?, 0)?;
-    }
-    let there = given.tenant("acme")?.threads.ok_or_else(|| Failure::new("no threads"))?;
-    expect_eq(there.load_thread(thread).await?.map(|found| found.revision.number()), Some(1))
+    expect_kind(threads.validate_parent(&id("own"), thread).await, ErrorKind::NotFound).map(drop)
 }
 
 /// Two tenants may use the same ids, keys and claims for everything: what one does has no effect on the other.
@@ -133,7 +141,33 @@ pub(super) async fn the_same_ids_have_no_effect_on_each_other(given: &Given) -> 
     fill(given, "acme").await?;
     fill(given, "acme-corp").await?;
     let (one, two) = (given.tenant("acme")?, given.tenant("acme-corp")?);
-    let (Some(first), Some(second)) = (one.commits, two.commits) else { return Err(Failure::new("no commits")) };
+    if let (Some(first), Some(second)) = (&one.commits, &two.commits) {
+        threads_do_not_meet(&**first, &**second).await?;
+    }
+    if let (Some(first), Some(second)) = (&one.mailbox, &two.mailbox) {
+        dispatches_do_not_meet(&**first, &**second).await?;
+    }
+    Ok(())
+}
+
+/// What becomes of a dispatch in one tenant leaves that of the other as it is.
+async fn dispatches_do_not_meet(first: &dyn MailboxStore, second: &dyn MailboxStore) -> Verdict {
+    let (work, before) = (id("work"), second.load_dispatch(&id("work")).await?);
+    let claim = ClaimRequest::new(id("w"), Duration::from_secs(1)).of_dispatch(id("work"));
+    let held = expect_some(first.claim(claim).await?.claimed.pop(), "dispatch")?;
+    let ack = || vec![(held.claim(), Settlement::Ack { result: None })];
+    expect_kind(second.settle(ack()).await?.remove(0), ErrorKind::ClaimLost)?;
+    first.settle(ack()).await?.remove(0)?;
+    expect_eq(first.purge(Purge::new(Timestamp::MAX)).await?.removed, 1)?;
+    first.interrupt(Interrupt::new(id("thread"))).await?;
+    let again = NewDispatch::new(id("thread"), id("run")).with_id(id("again")).with_dedupe_key(id("dedupe"));
+    first.enqueue(vec![again.clone()]).await?.remove(0)?;
+    expect_kind(second.enqueue(vec![again]).await?.remove(0), ErrorKind::AlreadyExists)?;
+    expect_eq(second.load_dispatch(&work).await?, before)
+}
+
+/// What becomes of a thread in one tenant leaves that of the other as it is.
+async fn threads_do_not_meet(first: &dyn CommitCoordinator, second: &dyn CommitCoordinator) -> Verdict {
     let (thread, fence) = (id::<ThreadId>("thread"), |counter| {
         Fence::new(id("dispatch"), ClaimToken::new("token"), 0, ClaimNumber { incarnation: 0, counter })
     });

@@ -1,10 +1,10 @@
 //! Listing and deleting tenants, and maintenance of one.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use store_core::{
-    CommitCoordinator, Cursor, DeleteRequest, ErrorKind, PageRequest, PruneRequest, Silent, TenantId, TenantStores,
-    ThreadFilter,
+    ClaimRequest, Cursor, DeleteRequest, DispatchQuery, ErrorKind, MailboxStore, NewDispatch, PageRequest,
+    PruneRequest, Purge, Silent, TenantId, ThreadFilter, ThreadRunStore, Timestamp,
 };
 
 use super::isolation::TENANTS;
@@ -86,21 +86,21 @@ pub(super) async fn a_deleted_tenant_stays_gone_after_a_reopen(given: &Given) ->
     expect(probe.has(&given.tenant("acme-corp")?, "x").await?, "the other tenant's record is gone")
 }
 
-fn commits(stores: TenantStores) -> Result<Arc<dyn CommitCoordinator>, Failure> {
-    stores.commits.ok_or_else(|| Failure::new("the store has no commits"))
-}
-
 /// Writes racing with the deletion of their tenant are gone with it or refused with `Closed`: nothing is left.
 pub(super) async fn writes_race_with_the_deletion_of_their_tenant(given: &Given) -> Verdict {
+    let contract = given.contract();
     for round in 0..20 {
-        let (store, old) = (given.store(), commits(given.tenant("acme")?)?);
+        let (store, old) = (given.store(), given.tenant("acme")?);
         let writing = async move {
             for at in 0..50 {
-                let thread = id(&format!("t-{}", at % 5));
-                match old.commit(say_keyed(&thread, &format!("{at}"), "x")).await {
-                    Ok(_) => tokio::task::yield_now().await,
-                    Err(error) => return Err(error),
+                match &old.commits {
+                    Some(commits) => {
+                        let thread = id(&format!("t-{}", at % 5));
+                        commits.commit(say_keyed(&thread, &format!("{at}"), "x")).await.map(drop)?;
+                    }
+                    None => first(contract).write(&old, &format!("{at}")).await?,
                 }
+                tokio::task::yield_now().await;
             }
             Ok(())
         };
@@ -113,22 +113,51 @@ pub(super) async fn writes_race_with_the_deletion_of_their_tenant(given: &Given)
         if written.is_err() {
             expect_kind(written, ErrorKind::Closed)?;
         }
-        let left = commits(given.tenant("acme")?)?.threads().count_threads(&ThreadFilter::default()).await?;
-        expect_eq((left, tenants(given, 10).await?.len()), (0, 0))?;
+        let new = given.tenant("acme")?;
+        if let Some(threads) = &new.threads {
+            expect_eq(threads.count_threads(&ThreadFilter::default()).await?, 0)?;
+        }
+        expect_eq((first(contract).ids(&new).await?.len(), tenants(given, 10).await?.len()), (0, 0))?;
     }
     Ok(())
 }
 
 /// Maintenance through a tenant's handle touches that tenant only.
 pub(super) async fn maintenance_touches_its_tenant_only(given: &Given) -> Verdict {
-    for tenant in ["acme", "acme-corp"] {
-        for thread in ["idle", "deleted"] {
-            let _receipt = commits(given.tenant(tenant)?)?.commit(say_keyed(&id(thread), "k", "x")).await?;
+    let tenants = [given.tenant("acme")?, given.tenant("acme-corp")?];
+    for stores in &tenants {
+        if let Some(commits) = &stores.commits {
+            for thread in ["idle", "deleted"] {
+                let _receipt = commits.commit(say_keyed(&id(thread), "k", "x")).await?;
+            }
+            commits.threads().delete_thread(&id("deleted"), DeleteRequest::default()).await?;
         }
-        commits(given.tenant(tenant)?)?.threads().delete_thread(&id("deleted"), DeleteRequest::default()).await?;
+        if let Some(mailbox) = &stores.mailbox {
+            let work = |name| NewDispatch::new(id(name), id("r")).with_id(id(name));
+            mailbox.enqueue(vec![work("over"), work("held")]).await?;
+            mailbox.cancel(&id("over")).await?;
+            expect_eq(mailbox.claim(ClaimRequest::new(id("w"), Duration::from_secs(1))).await?.claimed.len(), 1)?;
+        }
     }
     given.advance(Duration::from_secs(7200)).await;
-    let (own, other) = (commits(given.tenant("acme")?)?.threads(), commits(given.tenant("acme-corp")?)?.threads());
+    let [own, other] = tenants;
+    if let (Some(own), Some(other)) = (&own.threads, &other.threads) {
+        maintain_threads(&**own, &**other).await?;
+    }
+    if let (Some(own), Some(other)) = (&own.mailbox, &other.mailbox) {
+        maintain_mailboxes(&**own, &**other).await?;
+    }
+    Ok(())
+}
+
+async fn maintain_mailboxes(own: &dyn MailboxStore, other: &dyn MailboxStore) -> Verdict {
+    let before = other.list_dispatches(DispatchQuery::default()).await?;
+    expect_eq(own.reclaim(10).await?.requeued, vec![id("held")])?;
+    expect_eq(own.purge(Purge::new(Timestamp::MAX)).await?.removed, 1)?;
+    expect_eq(other.list_dispatches(DispatchQuery::default()).await?, before)
+}
+
+async fn maintain_threads(own: &dyn ThreadRunStore, other: &dyn ThreadRunStore) -> Verdict {
     let request = PruneRequest { idle: Duration::from_secs(3600), limit: 1000, dry_run: false };
     expect_eq(own.prune_threads(request).await?.threads, vec![id("idle")])?;
     own.purge_deleted(&Silent).await?;

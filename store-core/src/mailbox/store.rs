@@ -112,7 +112,8 @@ pub trait MailboxReader: Send + Sync {
     /// Those of reading.
     async fn count_dispatches(&self, thread: Option<&ThreadId>) -> Result<DispatchCounts>;
 
-    /// Lists the threads that a claim could take now (MB-47).
+    /// Lists the threads that a claim could take now (MB-47): those that are free in the order of claims, then those
+    /// whose lease is over, by its end.
     ///
     /// # Errors
     /// `Invalid` for a bad limit; `InvalidCursor`.

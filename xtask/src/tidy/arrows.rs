@@ -20,8 +20,9 @@ fn allowed(package: &str) -> Vec<&'static str> {
 
 pub(super) fn check(root: &Path) -> Result<Vec<String>> {
     let mut objections = Vec::new();
+    let examples = root.join("examples");
     let mut folders = vec![root.to_owned()];
-    for entry in fs::read_dir(root)? {
+    for entry in fs::read_dir(root)?.chain(fs::read_dir(&examples)?) {
         let path = entry?.path();
         if path.join("Cargo.toml").is_file() {
             folders.push(path);
@@ -36,7 +37,9 @@ pub(super) fn check(root: &Path) -> Result<Vec<String>> {
                 objections.push(format!("{name}: may not depend on {dependency}"));
             }
         }
-        if folder != root && folder.file_name().is_some_and(|folder| folder.to_string_lossy() != name.as_str()) {
+        // What is among the examples needs not say so in the name of its folder.
+        let wanted = if folder.starts_with(&examples) { name.strip_suffix("-example") } else { Some(name.as_str()) };
+        if folder != root && folder.file_name().is_some_and(|folder| Some(&*folder.to_string_lossy()) != wanted) {
             objections.push(format!("{name}: its folder has another name"));
         }
     }

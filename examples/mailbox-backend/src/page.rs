@@ -1,0 +1,40 @@
+//! Pages of lists.
+
+use store_core::{CursorKey, CursorScope, Direction, Page, PageBuilder, PageRequest, Position, Result};
+
+/// Where a record stands in a list: `bound`, `rank` and `id` of its [`Position`], in which order they count.
+pub(crate) type Place = (u64, u64, String);
+
+/// A list, and the part of it that is wanted.
+pub(crate) struct List {
+    pub(crate) scope: CursorScope,
+    pub(crate) direction: Direction,
+    pub(crate) page: PageRequest,
+}
+
+impl List {
+    /// The page, of all records in the order of the list: each with its place and its bytes.
+    pub(crate) fn page<T>(
+        self,
+        key: &CursorKey,
+        records: impl DoubleEndedIterator<Item = (Place, u64, T)>,
+    ) -> Result<Page<T>> {
+        let mut page = PageBuilder::new(self.page.checked_limit()?);
+        let after = Position::open(key, &self.scope, self.page.cursor.as_ref())?;
+        let after = after.map(|at| (at.bound, at.rank, at.id));
+        let mut offer = |(place, bytes, record): (Place, u64, T)| {
+            let is_before = after.as_ref().is_some_and(|after| match self.direction {
+                Direction::Forward => place <= *after,
+                Direction::Backward => place >= *after,
+            });
+            let (bound, rank, id) = place;
+            is_before || page.offer(Position { rank, id, bound }, bytes, Some(record))
+        };
+        // `all` ends with the first record that has no room.
+        let _is_last = match self.direction {
+            Direction::Forward => { records }.all(&mut offer),
+            Direction::Backward => records.rev().all(&mut offer),
+        };
+        Ok(page.finish(|at| at.seal(key, &self.scope)))
+    }
+}

@@ -1,0 +1,180 @@
+//! What is kept of a tenant.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use store_core::{
+    DedupeKey, Dispatch, DispatchCounts, DispatchFilter, DispatchId, DispatchOrder, DispatchStatus, Result, ThreadId,
+    Timestamp,
+    mailbox::{
+        self, InQueue, MailboxChange, MailboxPlan, MailboxView, QueueEnds, StoredDispatch, StoredInterrupt,
+        StoredMailbox,
+    },
+};
+
+use crate::page::Place;
+
+/// The mailbox of a tenant.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    pub(crate) incarnation: u64,
+    mailboxes: BTreeMap<ThreadId, StoredMailbox>,
+    dispatches: BTreeMap<DispatchId, StoredDispatch>,
+    interrupts: BTreeMap<(ThreadId, u64), StoredInterrupt>,
+    /// Who took a dedupe key last.
+    keys: BTreeMap<(ThreadId, DedupeKey), DispatchId>,
+    /// What was written as queued, of each thread by epoch, priority and number.
+    queues: BTreeMap<ThreadId, BTreeSet<(InQueue, DispatchId)>>,
+}
+
+/// What rules ask for.
+impl MailboxView for Rows {
+    fn claim_incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailbox>> {
+        Ok(self.mailboxes.get(thread).cloned())
+    }
+
+    fn dispatch(&self, id: &DispatchId) -> Result<Option<StoredDispatch>> {
+        Ok(self.dispatches.get(id).cloned())
+    }
+
+    fn last_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
+        Ok(self.keys.get(&(thread.clone(), key.clone())).cloned())
+    }
+
+    fn first_available(&self, thread: &ThreadId, epoch: u64, now: Timestamp) -> Result<Option<DispatchId>> {
+        Ok(self.queued(thread, epoch).find(|(at, _)| at.due <= now).map(|(_, id)| id.clone()))
+    }
+
+    fn interrupt(&self, thread: &ThreadId, epoch: u64) -> Result<Option<StoredInterrupt>> {
+        Ok(self.interrupts.get(&(thread.clone(), epoch)).cloned())
+    }
+}
+
+impl Rows {
+    /// Makes a decision, and writes what it says: a refused call may write something, too.
+    pub(crate) fn change<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxChange<T>>) -> Result<T> {
+        let change = decide(self)?;
+        if let Some(plan) = change.plan {
+            self.write(*plan);
+        }
+        change.answer
+    }
+
+    /// Writes everything that a plan says. The lock is held, so that nobody sees a part of it.
+    fn write(&mut self, plan: MailboxPlan) {
+        let thread = plan.thread;
+        for stored in plan.dispatches {
+            self.put(&thread, stored);
+        }
+        if let Some(id) = plan.purged {
+            self.remove(&thread, &id);
+        }
+        for (epoch, interrupt) in plan.interrupts {
+            match interrupt {
+                Some(interrupt) => self.interrupts.insert((thread.clone(), epoch), interrupt),
+                None => self.interrupts.remove(&(thread.clone(), epoch)),
+            };
+        }
+        self.mailboxes.insert(thread, plan.mailbox);
+    }
+
+    fn put(&mut self, thread: &ThreadId, stored: StoredDispatch) {
+        let id = stored.id().clone();
+        let queue = self.queues.entry(thread.clone()).or_default();
+        if let Some(place) = self.dispatches.get(&id).and_then(mailbox::in_queue) {
+            queue.remove(&(place, id.clone()));
+        }
+        if let Some(place) = mailbox::in_queue(&stored) {
+            queue.insert((place, id.clone()));
+            if let Some(key) = stored.body.dedupe_key.clone() {
+                self.keys.insert((thread.clone(), key), id.clone());
+            }
+        }
+        self.dispatches.insert(id, stored);
+    }
+
+    fn remove(&mut self, thread: &ThreadId, id: &DispatchId) {
+        let place = self.dispatches.remove(id).as_ref().and_then(mailbox::in_queue);
+        if let (Some(place), Some(queue)) = (place, self.queues.get_mut(thread)) {
+            queue.remove(&(place, id.clone()));
+        }
+        self.keys.retain(|_, holder| holder != id);
+    }
+}
+
+impl Rows {
+    /// Nothing, in a mailbox of this incarnation.
+    pub(crate) fn new(incarnation: u64) -> Self {
+        Self { incarnation, ..Self::default() }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.mailboxes.is_empty()
+    }
+
+    pub(crate) fn load(&self, id: &DispatchId) -> Result<Option<Dispatch>> {
+        self.dispatches.get(id).map(|stored| mailbox::seen(self, stored)).transpose()
+    }
+
+    pub(crate) fn epoch(&self, thread: &ThreadId) -> u64 {
+        self.mailboxes.get(thread).map_or(0, |mailbox| mailbox.epoch)
+    }
+
+    pub(crate) fn counts(&self, thread: Option<&ThreadId>) -> DispatchCounts {
+        let counted = self.mailboxes.iter().filter(|(id, _)| thread.is_none_or(|thread| thread == *id));
+        counted.fold(DispatchCounts::default(), |sum, (_, mailbox)| sum.plus(&mailbox.counts))
+    }
+
+    /// What a thread has queued under an epoch, in the order of claims.
+    fn queued(&self, thread: &ThreadId, epoch: u64) -> impl Iterator<Item = &(InQueue, DispatchId)> {
+        self.queues.get(thread).into_iter().flatten().filter(move |(at, _)| at.epoch == epoch)
+    }
+
+    /// The threads that are free and have something available, in the order of claims.
+    pub(crate) fn ready(&self, now: Timestamp) -> BTreeSet<(u8, Timestamp, ThreadId)> {
+        let ready = self.mailboxes.iter().filter_map(|(thread, record)| {
+            let now = mailbox::time(Some(record), now);
+            let queued = self.queued(thread, record.epoch).map(|(at, _)| *at);
+            let (available, waiting): (Vec<InQueue>, Vec<InQueue>) = queued.partition(|at| at.due <= now);
+            let first = available.first().map(|at| at.priority);
+            let earliest = available.iter().map(|at| at.due).min();
+            let next = waiting.iter().map(|at| at.due).min();
+            let (priority, since) = mailbox::places(record, QueueEnds { first, earliest, next }).ready?;
+            Some((priority, since, thread.clone()))
+        });
+        ready.collect()
+    }
+
+    /// The threads of which a lease is over, by its end.
+    pub(crate) fn lapsed(&self, now: Timestamp) -> BTreeSet<(Timestamp, ThreadId)> {
+        let leased = self.mailboxes.iter().filter_map(|(thread, record)| Some((record.running.as_ref()?, thread)));
+        let over = leased.filter(|(running, _)| running.lease_until <= now);
+        over.map(|(running, thread)| (running.lease_until, thread.clone())).collect()
+    }
+
+    /// The dispatches that a filter lets through, in an order.
+    pub(crate) fn list(&self, filter: &DispatchFilter, order: DispatchOrder) -> Result<BTreeMap<Place, Dispatch>> {
+        let mut list = BTreeMap::new();
+        for stored in self.dispatches.values() {
+            let seen = mailbox::seen(self, stored)?;
+            if let Some(place) = place(&seen, order).filter(|_| filter.admits(&seen)) {
+                list.insert(place, seen);
+            }
+        }
+        Ok(list)
+    }
+}
+
+/// Where a dispatch stands in an order; none if it is not in it.
+fn place(dispatch: &Dispatch, order: DispatchOrder) -> Option<Place> {
+    let at = |time: Timestamp| (0, time.as_millis(), dispatch.id.to_string());
+    match order {
+        DispatchOrder::Creation => Some(at(dispatch.created_at)),
+        DispatchOrder::End => dispatch.finished_at.map(at),
+        DispatchOrder::Claim => (dispatch.status == DispatchStatus::Queued)
+            .then(|| (u64::from(dispatch.priority), dispatch.number, String::new())),
+    }
+}

@@ -1,0 +1,137 @@
+//! Opening a store, its tenants, and closing it.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use async_trait::async_trait;
+use store_core::{
+    Capabilities, Clock, CursorKey, CursorScope, Detail, Direction, Error, Limits, Page, PageRequest, Result, Store,
+    Survives, TenantId, TenantStores, Uuids, commit::Setting, inspect::Inspector,
+};
+
+use crate::{mailbox::MapMailbox, page::List, rows::Rows};
+
+/// A store of mailboxes that lives as long as the process has a handle of it.
+#[derive(Debug, Clone)]
+pub struct MapStore {
+    shared: Arc<Shared>,
+}
+
+/// What all handles of a store share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    clock: Arc<dyn Clock>,
+    limits: Limits,
+    capabilities: Capabilities,
+    pub(crate) cursors: CursorKey,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_closed: bool,
+    tenants: BTreeMap<TenantId, Rows>,
+    last_incarnation: u64,
+}
+
+impl State {
+    fn check_open(&self) -> Result<()> {
+        if self.is_closed { Err(Error::closed()) } else { Ok(()) }
+    }
+}
+
+impl MapStore {
+    /// Opens a new, empty store. No limit goes above that of the contract.
+    ///
+    /// # Errors
+    /// `Unavailable` if the system gives no random bytes for the key that seals cursors.
+    pub fn open(clock: Arc<dyn Clock>, limits: &Limits) -> Result<Self> {
+        let mut key = [0; 32];
+        getrandom::fill(&mut key).map_err(|e| Error::unavailable("the system gives no random bytes").with_source(e))?;
+        let limits = limits.at_most(&Limits::default());
+        let capabilities = Capabilities::new(Survives::Nothing, limits.record_bytes);
+        let (cursors, state) = (CursorKey::new(key), Mutex::default());
+        Ok(Self { shared: Arc::new(Shared { clock, limits, capabilities, cursors, state }) })
+    }
+}
+
+impl Shared {
+    // Rules decide before anything is written, and writing cannot panic: a poisoned lock guards whole data.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls with what is kept of a tenant, alone: what is read is of one moment, what is written is seen whole.
+    ///
+    /// A handle is of one incarnation of its tenant: that of a tenant deleted since is closed, though its name may be
+    /// used again.
+    pub(crate) fn with<T>(
+        &self,
+        tenant: &TenantId,
+        incarnation: u64,
+        call: impl FnOnce(&mut Rows, Setting<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let mut state = self.lock();
+        let rows = state.tenants.get_mut(tenant).filter(|rows| rows.incarnation == incarnation);
+        let rows = rows.ok_or_else(Error::closed)?;
+        // Asked with the lock held: who comes later has no earlier time.
+        let now = self.clock.now();
+        call(rows, Setting::new(now, &self.limits, &Uuids))
+    }
+}
+
+#[async_trait]
+impl Store for MapStore {
+    fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
+        let mut state = self.shared.lock();
+        state.check_open()?;
+        // Above that of any mailbox before it, also of a store before this one (MB-25).
+        let next = self.shared.clock.now().as_millis().max(state.last_incarnation + 1);
+        let rows = state.tenants.entry(tenant.clone()).or_insert_with(|| Rows::new(next));
+        let incarnation = rows.incarnation;
+        state.last_incarnation = state.last_incarnation.max(incarnation);
+        let mailbox = MapMailbox::new(Arc::clone(&self.shared), tenant.clone(), incarnation);
+        Ok(TenantStores::default().with_mailbox(Arc::new(mailbox)))
+    }
+
+    async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
+        let state = self.shared.lock();
+        state.check_open()?;
+        // The list is that of the store: the name only fills the place of a tenant.
+        let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
+        let list = List { scope, direction: Direction::Forward, page };
+        let filled = state.tenants.iter().filter(|(_, rows)| !rows.is_empty());
+        list.page(&self.shared.cursors, filled.map(|(name, _)| ((0, 0, name.to_string()), 0, name.clone())))
+    }
+
+    async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
+        let mut state = self.shared.lock();
+        state.check_open()?;
+        state.tenants.remove(tenant);
+        Ok(())
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.shared.capabilities
+    }
+
+    /// Nothing in memory survives a power cut.
+    async fn sync(&self) -> Result<()> {
+        self.shared.lock().check_open()?;
+        Err(Error::new(Detail::Unsupported { operation: "sync" }))
+    }
+
+    async fn close(&self) -> Result<()> {
+        let mut state = self.shared.lock();
+        state.is_closed = true;
+        // Every handle looks for its tenant, and finds itself closed.
+        state.tenants.clear();
+        Ok(())
+    }
+
+    fn inspector(&self) -> Option<&dyn Inspector> {
+        None
+    }
+}

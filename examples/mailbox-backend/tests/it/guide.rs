@@ -1,0 +1,45 @@
+//! What `docs/write-a-backend.md` shows of this crate stands in it.
+
+use std::{fs, path::Path};
+
+use conformance_tests::model::Bug;
+
+/// The files that the guide quotes.
+const QUOTED: &[&str] = &["src/rows.rs", "src/store.rs", "tests/it/conformance.rs", "tests/it/fixture.rs"];
+
+fn read(file: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
+}
+
+fn guide() -> String {
+    read("../../docs/write-a-backend.md")
+}
+
+/// Without what indents it, which depends on where it stands.
+fn lines(text: &str) -> String {
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_guide_quotes_what_is_there() {
+    let (guide, files): (_, Vec<_>) = (guide(), QUOTED.iter().map(|file| lines(&read(file))).collect());
+    // A block is behind each odd fence; its first line is what the fence says about it.
+    let blocks: Vec<_> = guide.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n')).collect();
+    let quotes: Vec<_> = blocks.iter().filter(|(kind, _)| *kind == "rust,ignore").collect();
+    assert!(quotes.len() >= 5, "{} quotes", quotes.len());
+    for (_, quote) in quotes {
+        assert!(files.iter().any(|file| file.contains(&lines(quote))), "nowhere in {QUOTED:?}:\n{quote}");
+    }
+}
+
+#[test]
+fn the_guide_names_bugs_with_the_cases_that_find_them() {
+    let bugs: Vec<_> =
+        Bug::ALL.iter().map(|bug| (format!("| `{bug:?}` |"), format!("| `{}` |", bug.killer()))).collect();
+    let guide = guide();
+    let rows: Vec<_> = guide.lines().filter(|line| line.starts_with("| ") && line.contains("::")).collect();
+    assert!(rows.len() > 5, "{} rows", rows.len());
+    for row in rows {
+        assert!(bugs.iter().any(|(bug, killer)| row.contains(bug) && row.contains(killer)), "{row}");
+    }
+}

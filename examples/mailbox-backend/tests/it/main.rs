@@ -1,0 +1,9 @@
+//! The example, seen from outside: the suite that every store passes, and the guide that quotes it.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails, with its place")]
+
+mod conformance;
+mod fixture;
+mod guide;
+
+pub(crate) use self::fixture::fixture;
