@@ -1,8 +1,9 @@
 //! Tasks of people who change agentstore: `cargo xtask test` checks everything, `faults` tests faults in full length,
-//! `matrix` makes the page of the backends, `tidy` checks the habits.
+//! `matrix` makes the page of the backends, `bench` measures what they cost, `tidy` checks the habits.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
+mod bench;
 mod servers;
 mod test;
 mod tidy;
@@ -25,6 +26,8 @@ Tasks:
   test     everything that must hold: format, lints, tests on real servers, doc tests, tidy
   faults   faults, crashes and histories in full length, with what they found
   matrix   makes docs/backends.md anew: what each backend gives
+  bench    what every backend costs beside the machine's own limits, in a folder of the disk that is asked about:
+           `bench [FOLDER]` [default: the system's folder for temporary files]
   servers  starts PostgreSQL for tests and says where it is, until Ctrl-C; `servers --newest` the newest that can be
            had, else that of this machine
   tidy     what no compiler checks: sizes, layout, every promise with its case
@@ -46,6 +49,11 @@ fn run() -> Result<()> {
         Some(Arg::Value(task)) if task == "test" => test::run(&root()),
         Some(Arg::Value(task)) if task == "faults" => test::faults(&root()),
         Some(Arg::Value(task)) if task == "matrix" => test::matrix(&root()),
+        Some(Arg::Value(task)) if task == "bench" => match parser.next()? {
+            None => bench::run(&root(), &std::env::temp_dir()),
+            Some(Arg::Value(folder)) => bench::run(&root(), Path::new(&folder)),
+            Some(arg) => bail!("{}; see `cargo xtask --help`", arg.unexpected()),
+        },
         Some(Arg::Value(task)) if task == "servers" => match parser.next()? {
             None => servers::run(Postgres::start(&[])?),
             Some(Arg::Long("newest")) => servers::run(Postgres::start_newest(&[])?),

@@ -100,11 +100,11 @@ fn with_servers(run: impl FnOnce(&mut dyn Iterator<Item = (&'static str, String)
     server.map_or(Ok(()), Postgres::stop).and(passed)
 }
 
-fn cargo(root: &Path, step: &str, args: &[&str]) -> Result<()> {
+pub(crate) fn cargo(root: &Path, step: &str, args: &[&str]) -> Result<()> {
     cargo_with(root, step, args, [])
 }
 
-fn cargo_with(
+pub(crate) fn cargo_with(
     root: &Path,
     step: &str,
     args: &[&str],

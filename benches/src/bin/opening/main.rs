@@ -1,5 +1,4 @@
-//! Opening a large store on files: with its index, after a kill, and without it (FI-10); and what a sync costs beside
-//! the machine's own limit.
+//! Opening a large store on files: with its index, after a kill, and without it (FI-10).
 //!
 //! Each opening happens in a process of its own, which tells how much memory it took at most. The files are warm: they
 //! were written or read just before.
@@ -7,16 +6,14 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
 mod opened;
-mod syncs;
 
 use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 use lexopt::{Arg, Parser, ValueExt};
-use serde_json::{Value, json};
 
 const HELP: &str = "\
-How long a store on files takes to open, and how many commits a second it syncs.
+How long a store on files takes to open, and how much memory that takes.
 
 Usage: cargo run --release -p benches --bin opening -- [OPTIONS]
 
@@ -24,8 +21,6 @@ Options:
   --folder PATH    where the store is made, on the disk to be measured [default: the system's folder for temporary files]
   --threads N      how many threads it has [default: 10000]
   --entries N      how many entries each of them has [default: 100]
-  --seconds N      how long each loop of syncs runs, three times [default: 2]
-  --only PART      only `opening` or `syncs`
   --json           the figures as one JSON document
 ";
 
@@ -35,8 +30,6 @@ pub(crate) struct Options {
     pub(crate) folder: PathBuf,
     pub(crate) threads: u64,
     pub(crate) entries: u64,
-    pub(crate) seconds: u64,
-    only: Option<String>,
     json: bool,
 }
 
@@ -51,16 +44,13 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<()> {
-    let mut options =
-        Options { folder: std::env::temp_dir(), threads: 10_000, entries: 100, seconds: 2, only: None, json: false };
+    let mut options = Options { folder: std::env::temp_dir(), threads: 10_000, entries: 100, json: false };
     let mut parser = Parser::from_env();
     while let Some(arg) = parser.next()? {
         match arg {
             Arg::Long("folder") => options.folder = parser.value()?.into(),
             Arg::Long("threads") => options.threads = parser.value()?.parse()?,
             Arg::Long("entries") => options.entries = parser.value()?.parse()?,
-            Arg::Long("seconds") => options.seconds = parser.value()?.parse()?,
-            Arg::Long("only") => options.only = Some(parser.value()?.parse()?),
             Arg::Long("json") => options.json = true,
             // What this command calls itself with, in another process.
             Arg::Value(part) if part == "open" => return opened::open(&PathBuf::from(parser.value()?)),
@@ -72,17 +62,13 @@ fn run() -> Result<()> {
             _ => return Err(arg.unexpected().into()),
         }
     }
-    let wants = |part: &str| options.only.as_ref().is_none_or(|only| only == part);
-    let opening = if wants("opening") { opened::measure(&options)? } else { Value::Null };
-    let syncs = if wants("syncs") { syncs::measure(&options)? } else { Value::Null };
+    let figures = opened::measure(&options)?;
     if options.json {
-        println!("{}", serde_json::to_string_pretty(&json!({ "opening": opening, "syncs": syncs }))?);
+        println!("{}", serde_json::to_string_pretty(&figures)?);
         return Ok(());
     }
-    for (part, figures) in [("opening", opening), ("syncs", syncs)] {
-        for (name, value) in figures.as_object().into_iter().flatten() {
-            println!("{part:<8} {name:<44} {value}");
-        }
+    for (name, value) in figures.as_object().into_iter().flatten() {
+        println!("{name:<32} {value}");
     }
     Ok(())
 }

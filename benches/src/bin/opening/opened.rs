@@ -43,6 +43,7 @@ pub(crate) fn measure(options: &Options) -> Result<Value> {
     figures.insert("threads".to_owned(), json!(options.threads));
     figures.insert("entries of each".to_owned(), json!(options.entries));
     figures.insert("building, s".to_owned(), json!(took.as_secs()));
+    figures.insert("all but the index, MiB".to_owned(), json!(rounded(bytes_below(&root)? / 1024)));
     figures.insert("memory of an idle process, MiB".to_owned(), json!(rounded(peak_of_nothing()?)));
     let mut add =
         |name: &str, times: usize, before: &dyn Fn() -> Result<()>, fits: fn(&Opened) -> bool| -> Result<()> {
@@ -63,6 +64,20 @@ pub(crate) fn measure(options: &Options) -> Result<Value> {
     let forget = || fs::remove_dir_all(root.join("index")).context("removing the index");
     add("without its index", REBUILDS, &forget, |opened| opened.index_rebuilt)?;
     Ok(Value::Object(figures))
+}
+
+/// The bytes of all files below a folder, but for those of an index.
+fn bytes_below(folder: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            bytes += entry.metadata()?.len();
+        } else if entry.file_name() != "index" {
+            bytes += bytes_below(&entry.path())?;
+        }
+    }
+    Ok(bytes)
 }
 
 fn rounded(number: impl Into<Figure>) -> f64 {
@@ -98,7 +113,7 @@ async fn build(root: &Path, options: &Options) -> Result<()> {
 }
 
 /// What writes to the tenant that is measured.
-pub(crate) fn commits(store: &FileStore) -> Result<std::sync::Arc<dyn CommitCoordinator>> {
+fn commits(store: &FileStore) -> Result<std::sync::Arc<dyn CommitCoordinator>> {
     store.tenant(&TenantId::default_tenant())?.commits.context("the store keeps no threads")
 }
 

@@ -1,0 +1,51 @@
+//! `cargo xtask bench`: every ratio of docs/performance.md in one run, beside the machine's own limits.
+
+use std::{env, fs, path::Path, thread};
+
+use anyhow::Result;
+use test_servers::{Postgres, URL};
+
+use crate::test::{cargo, cargo_with};
+
+/// Measures all backends in a folder of the disk that is asked about, and PostgreSQL on a server with durable settings.
+pub(crate) fn run(root: &Path, folder: &Path) -> Result<()> {
+    println!("== the machine: {}", machine());
+    fs::create_dir_all(folder)?;
+    let folder = folder.canonicalize()?;
+    let place = folder.display().to_string();
+    for url in ["memory:".to_owned(), format!("file:{place}/agentstore-data")] {
+        bench(root, &url)?;
+    }
+    let opening = ["run", "--release", "--package", "benches", "--bin", "opening", "--", "--folder", &place];
+    cargo(root, "opening a store on files", &opening)?;
+    let cost = ["run", "--release", "--package", "benches", "--bin", "cost", "--", "--folder", &place];
+    cargo(root, "long histories beside short ones", &cost)?;
+    let server = if env::var_os(URL).is_some() { None } else { Some(Postgres::start(&[])?) };
+    let url = server.as_ref().map_or_else(|| env::var(URL).unwrap_or_default(), Postgres::url);
+    let measured = on_postgres(root, &url);
+    server.map_or(Ok(()), Postgres::stop).and(measured)
+}
+
+fn on_postgres(root: &Path, url: &str) -> Result<()> {
+    bench(root, url)?;
+    let cost = ["run", "--release", "--package", "benches", "--bin", "cost", "--", "--only", "postgres"];
+    cargo_with(root, "the same on PostgreSQL", &cost, [(URL, url.to_owned())])
+}
+
+fn bench(root: &Path, url: &str) -> Result<()> {
+    cargo(root, "scenarios", &["run", "--release", "--package", "cli", "--", "bench", "--store", url])
+}
+
+/// What the figures depend on, as far as the system tells.
+fn machine() -> String {
+    let cores = thread::available_parallelism().map_or(0, usize::from);
+    let field = |file: &str, name: &str| {
+        let text = fs::read_to_string(file).ok()?;
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    let model = field("/proc/cpuinfo", "model name").unwrap_or_else(|| env::consts::ARCH.to_owned());
+    let memory = field("/proc/meminfo", "MemTotal").unwrap_or_else(|| "unknown".to_owned());
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    format!("{cores} cores ({model}), memory {memory}, {} {}", env::consts::OS, kernel.trim())
+}
