@@ -16,6 +16,9 @@ mod session;
 mod text;
 mod tree;
 
+#[cfg(test)]
+mod tests;
+
 use std::process::ExitCode;
 
 use clap::Parser;

@@ -1,0 +1,58 @@
+//! The command lines that help and docs show.
+
+use std::{fs, path::Path};
+
+use clap::{CommandFactory, Parser, error::ErrorKind};
+
+use crate::args::Cli;
+
+/// The lines with which a command's help, and that of the commands below it, shows how to call it.
+fn lines_of_help(command: &clap::Command, lines: &mut Vec<String>) {
+    let helps = [command.get_after_help(), command.get_after_long_help()];
+    let text = helps.into_iter().flatten().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    // What a line is for stands behind it.
+    let shown = text.lines().filter_map(|line| line.strip_prefix("  ")?.split("  ").next());
+    lines.extend(shown.map(str::to_owned));
+    command.get_subcommands().for_each(|command| lines_of_help(command, lines));
+}
+
+/// The lines of the blocks for a shell in a page.
+fn lines_of_page(page: &Path) -> Vec<String> {
+    let text = fs::read_to_string(page).unwrap();
+    let blocks = text.split("```").skip(1).step_by(2).filter_map(|block| block.strip_prefix("sh\n"));
+    blocks.flat_map(str::lines).map(str::to_owned).collect()
+}
+
+fn pages() -> Vec<std::path::PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let docs = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    docs.filter(|path| path.extension().is_some_and(|kind| kind == "md")).chain([root.join("README.md")]).collect()
+}
+
+/// The calls of the command in a line, without what the shell makes of the rest.
+fn calls(line: &str) -> Vec<Vec<String>> {
+    let Some(words) = shlex::split(line) else { return Vec::new() };
+    let parts = words.split(|word| ["|", "&&", ";"].contains(&word.as_str()));
+    let calls = parts.filter_map(|part| {
+        let at = part.iter().position(|word| word == "agentstore")?;
+        let end = part.iter().position(|word| [">", "<", ">>", "&"].contains(&word.as_str())).unwrap_or(part.len());
+        part.get(at..end).map(<[String]>::to_vec)
+    });
+    calls.collect()
+}
+
+#[test]
+fn every_example_of_help_and_docs_is_understood() {
+    let mut lines = Vec::new();
+    lines_of_help(&Cli::command(), &mut lines);
+    let of_help = lines.len();
+    lines.extend(pages().iter().flat_map(|page| lines_of_page(page)));
+    let calls: Vec<_> = lines.iter().flat_map(|line| calls(line)).collect();
+    assert!(of_help > 30 && calls.len() > 40, "{of_help} lines of help, {} calls", calls.len());
+    for call in calls {
+        match Cli::try_parse_from(&call) {
+            Ok(cli) => cli.global.check().unwrap_or_else(|reason| panic!("{call:?}: {reason}")),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::DisplayHelp, "{call:?}: {error}"),
+        }
+    }
+}
