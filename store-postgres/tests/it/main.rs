@@ -15,6 +15,7 @@ mod fixture;
 mod inspect;
 mod mailbox;
 mod news;
+mod ordinary;
 mod places;
 mod pooled;
 mod wire;

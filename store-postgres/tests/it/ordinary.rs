@@ -1,0 +1,98 @@
+//! Commits that are one statement and share it with others, when somebody else changed what they stand on.
+
+use std::{sync::Arc, time::Duration};
+
+use store_core::{
+    ClaimRequest, Commit, CommitCoordinator, ErrorKind, Expect, Fence, Interrupt, Limits, NewDispatch, Receipt, Result,
+    Store, TenantId, ThreadFilter, ThreadId,
+};
+
+use crate::{
+    faults::given::{commits, saying, stores, thread, whole},
+    fixture::Place,
+};
+
+const THREADS: usize = 16;
+
+/// Two stores in one place, and threads that the first one wrote to.
+struct Given {
+    here: Arc<dyn Store>,
+    there: Arc<dyn Store>,
+    ids: Vec<ThreadId>,
+    _place: Place,
+}
+
+impl Given {
+    async fn new() -> Self {
+        let place = Place::new(Limits::default()).await.unwrap();
+        let (here, there) = (place.store().await.unwrap(), place.store().await.unwrap());
+        let ids: Vec<_> = (0..THREADS).map(|at| thread(format!("t-{at}"))).collect();
+        for id in &ids {
+            let _known = commits(&*here).commit(whole(id, 1)).await.unwrap();
+        }
+        Self { here, there, ids, _place: place }
+    }
+}
+
+/// What commits that come at once are answered, in their order.
+async fn together(commits: &Arc<dyn CommitCoordinator>, asked: Vec<Commit>) -> Vec<Result<Receipt>> {
+    let running: Vec<_> = asked
+        .into_iter()
+        .map(|commit| {
+            let commits = Arc::clone(commits);
+            tokio::spawn(async move { commits.commit(commit).await })
+        })
+        .collect();
+    let mut answers = Vec::new();
+    for one in running {
+        answers.push(one.await.unwrap());
+    }
+    answers
+}
+
+/// CM-31, PO-4: a claim that was lost in another process refuses the commits that it fences, and no other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_was_lost_elsewhere_refuses_its_own_commits() {
+    let given = Given::new().await;
+    let (here, mailbox) = (commits(&*given.here), stores(&*given.here).mailbox.unwrap());
+    let work = given.ids.iter().map(|id| NewDispatch::new(id.clone(), "r".parse().unwrap())).collect();
+    mailbox.enqueue(work).await.unwrap().into_iter().for_each(|queued| drop(queued.unwrap()));
+    let request = ClaimRequest::new("w".parse().unwrap(), Duration::from_mins(10)).up_to(100);
+    let held = mailbox.claim(request).await.unwrap().claimed;
+    let fence = |id: &ThreadId| -> Fence { held.iter().find(|held| held.dispatch.thread == *id).unwrap().fence() };
+    for round in 0..10 {
+        if round == 3 {
+            let elsewhere = stores(&*given.there).mailbox.unwrap();
+            elsewhere.interrupt(Interrupt::new(given.ids[5].clone())).await.unwrap();
+        }
+        let fenced = given.ids.iter().map(|id| saying(id, &format!("round-{round}")).fenced(fence(id)));
+        for (at, answer) in together(&here, fenced.collect()).await.into_iter().enumerate() {
+            let refused = answer.err().map(|error| error.kind());
+            let expected = (at == 5 && round >= 3).then_some(ErrorKind::StaleEpoch);
+            assert_eq!(refused, expected, "round {round}, thread {at}");
+        }
+    }
+    let threads = stores(&*given.there).threads.unwrap();
+    for (at, id) in given.ids.iter().enumerate() {
+        let found = threads.load_thread(id).await.unwrap().unwrap().version.number();
+        assert_eq!(found, if at == 5 { 4 } else { 11 }, "{id}");
+    }
+}
+
+/// TN-8, CM-5: what another process deleted does not come back by what was known of it here.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_that_was_deleted_elsewhere_stays_gone() {
+    let given = Given::new().await;
+    let here = commits(&*given.here);
+    let threads = stores(&*given.here).threads.unwrap();
+    let mut asked = Vec::new();
+    for id in &given.ids {
+        let version = threads.load_thread(id).await.unwrap().unwrap().version;
+        asked.push(saying(id, "late").expecting(Expect::Version(version)));
+    }
+    given.there.delete_tenant(&TenantId::default_tenant()).await.unwrap();
+    for answer in together(&here, asked).await {
+        assert_eq!(answer.unwrap_err().kind(), ErrorKind::Conflict);
+    }
+    assert_eq!(threads.count_threads(&ThreadFilter::default()).await.unwrap(), 0);
+}
