@@ -1,5 +1,5 @@
 //! Tasks of people who change agentstore: `cargo xtask test` checks everything, `faults` tests faults in full length,
-//! `matrix` makes the page of the backends, `tidy` checks the habits.
+//! `matrix` makes the page of the backends, `servers` starts servers for tests, `tidy` checks the habits.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
