@@ -4,7 +4,7 @@
 //! with a source is listed in the [`Report`], never a reason to lose a line.
 //!
 //! # Layout
-//! - `import`, `write`: the driver: recognise, look through, find the thread, write what is new
+//! - `import`, `detect`, `write`: the driver: recognise, look through, find the thread, write what is new
 //! - `format`: the seam between driver and formats; start there to add one
 //! - `lines`, `tree`: formats whose lines form a tree; `source`, `lenient`, `json`, `time`: how lines are read
 //! - `facts`: what is remembered of a file; `issue`, `report`: what is said about it

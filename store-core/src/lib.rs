@@ -8,6 +8,7 @@
 //! - `thread`, `log`, `run`, `commit`, `context`, `pending`, `event`, `mailbox`, `outbox`: a folder for each domain,
 //!   with `record` (data), `query` (filters), `rules` (pure decisions) and `store` (the contract)
 //! - [`live`]: commands to running work, and waking who waits for work; with the code of both for one process
+//! - [`flight`]: for stores, calls whose callers have gone
 //! - [`ext`]: what users call besides: fork, checkpoint, rewind, streams, comparisons, input that goes live or waits
 //! - [`codec`]: how records become JSON and come back with everything that nobody knew
 //! - [`inspect`]: checks and repairs of what is stored

@@ -6,7 +6,8 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of one record: an entry, a run, a pending input, an event, an outbox row, one state value. 64 MiB.
+    /// Bytes of one record: an entry, a run, a pending input, an event, a dispatch, an outbox row, one value of the
+    /// state. 64 MiB.
     pub record_bytes: u64,
     /// Bytes of one commit, or of one append, in all. 128 MiB.
     pub commit_bytes: u64,
@@ -98,7 +99,7 @@ pub fn length(len: usize) -> u64 {
     u64::try_from(len).unwrap_or(u64::MAX)
 }
 
-/// Cuts an error text at its limit, at the end of a character (section 1.2 of the contract).
+/// Cuts an error text at its limit, at the end of a character (ER-10).
 pub(crate) fn cut_text(text: &mut String, limits: &Limits) {
     let max = usize::try_from(limits.text_bytes).unwrap_or(usize::MAX);
     if text.len() > max {

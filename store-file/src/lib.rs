@@ -11,12 +11,14 @@
 //! - `error`: from the system's errors to those of the contracts
 //!
 //! The store, in the roles that every backend has:
-//! - `store`, `config`, `tenant`: opening, closing, options, handles
+//! - `store`, `config`, `tenant`, `shared`: opening, closing, options, handles, and what all handles share
 //! - `threads`, `entries`, `runs`, `pending`, `events`, `outbox`, `mailbox`, `commit`: the contracts
 //! - `codec`, `line`, `table`: how records stand in logs and in the index
-//! - `rows`, `dispatches`: outbox and mailbox in the index, as their rules ask for them; `walk`: steps through lists
+//! - `rows`, `dispatches`: outbox and mailbox in the index, as their rules ask for them; `walk`: steps through lists;
+//!   `pages`: where a page begins in one
 //! - `followers`: who waits for events
 //! - `writer`, `view`, `staged`, `fold`: planning and writing the groups of a thread, and what they change in the index
+//! - `held`: what a writer holds besides its log; `give_back`: claims whose answer nobody received
 //! - `root`, `deletion`, `purge`, `facts`: facts about several threads, and what deletions left behind
 //! - `space`: what a full disk leaves to work with
 //! - `opening`, `replay`, `damage`: bringing the index to where the logs are, and what stands in the way

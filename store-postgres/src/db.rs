@@ -134,7 +134,7 @@ impl Db {
         if self.is_closed.load(Ordering::SeqCst) { Err(Error::closed()) } else { Ok(()) }
     }
 
-    /// Takes no more calls. Whether it did before.
+    /// Takes no more calls.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.pool.close();

@@ -3,14 +3,15 @@
 //! # Layout
 //! - `config`, `url`: what a store is opened with
 //! - `store`: opening, tenants, closing
-//! - `threads`, `log`, `runs`, `pending`, `commit`: the contracts of a tenant
-//! - `facts`: what is known of a thread, and what the rules of core ask for; `decide`: rules,
-//!   loading and writing in turn
+//! - `threads`, `log`, `runs`, `pending`, `events`, `outbox`, `mailbox`, `commit`: the contracts of a tenant
+//! - `facts`: what is known of a thread, and what the rules of core ask for; `decide`: rules, loading and writing in
+//!   turn
 //! - `write`: what was decided, in one statement
 //! - `news`, `followers`, `live`: telling who waits, also in other processes
 //! - `tenant`: calls in tasks of their own, and what is known between them
 //! - `inspect`: checks, and repairs of what can be derived
 //! - `db`, `clock`, `sql`, `schema`: connections, the time of the server, statements, migrations
+//! - `pages`, `error`: columns of answers, and the errors of the contracts for what the driver and the server say
 //! - `testing`: schemas for tests
 
 mod clock;

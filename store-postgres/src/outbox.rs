@@ -17,7 +17,7 @@ use crate::{
     db::{add, signed},
     decide::{After, Decided, decide_locked},
     error::corrupt,
-    facts::{Desk, Facts, Look, OutboxLook, decode},
+    facts::{Facts, Look, OutboxDesk, OutboxLook, decode},
     pages::{int, text},
     tenant::Tenant,
     write::Batch,
@@ -40,7 +40,7 @@ impl PostgresOutbox {
     async fn change<T: Send + 'static>(
         &self,
         first: OutboxLook,
-        rule: impl Fn(&mut Desk<'_>, Setting<'_>) -> Result<T> + Send + Sync + 'static,
+        rule: impl Fn(&mut OutboxDesk<'_>, Setting<'_>) -> Result<T> + Send + Sync + 'static,
     ) -> Result<T> {
         self.tenant.write(None, |tenant| async move { change(&tenant, first, rule).await }).await
     }
@@ -50,10 +50,10 @@ impl PostgresOutbox {
 async fn change<T: Send>(
     tenant: &Tenant,
     first: OutboxLook,
-    rule: impl Fn(&mut Desk<'_>, Setting<'_>) -> Result<T> + Send + Sync,
+    rule: impl Fn(&mut OutboxDesk<'_>, Setting<'_>) -> Result<T> + Send + Sync,
 ) -> Result<T> {
     let rule = |facts: &Facts, setting: Setting<'_>| {
-        let mut desk = Desk::new(facts);
+        let mut desk = OutboxDesk::new(facts);
         let answer = rule(&mut desk, setting)?;
         let mut batch = Batch::default();
         batch.outbox(desk.into_changes()?, &[]);

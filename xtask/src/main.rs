@@ -1,5 +1,6 @@
 //! Tasks of people who change agentstore: `cargo xtask test` checks everything, `faults` tests faults in full length,
-//! `matrix` makes the page of the backends, `bench` measures what they cost, `tidy` checks the habits.
+//! `matrix` makes the page of the backends, `bench` measures what they cost, `servers` starts servers for tests, `tidy`
+//! checks the habits.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 

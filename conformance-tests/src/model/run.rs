@@ -129,7 +129,7 @@ fn joined(old: &[EntryRange], new: &[EntryRange]) -> Vec<EntryRange> {
     all
 }
 
-/// Error texts are cut at their limit (section 1.2).
+/// Error texts are cut at their limit (ER-10).
 fn cut(status: &RunStatus, limits: &Limits) -> RunStatus {
     let mut status = status.clone();
     if let RunStatus::Done(completion) = &mut status

@@ -103,7 +103,8 @@ pub fn plan(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting
     if commit.at.is_some_and(|at| at > now) {
         return Err(Error::invalid("at", "it lies after the store's time"));
     }
-    let creates = stored.is_none() && !only_fence(commit);
+    // One that only takes over an id makes no thread (CM-32).
+    let creates = stored.is_none() && !shape::is_bare(commit);
     let thread = match stored {
         Some(stored) => Some(stored),
         None if creates => Some(make(view, commit, &id, (limits, now))?),
@@ -146,13 +147,6 @@ fn repeated(view: &(impl CommitView + ?Sized), commit: &Commit) -> Result<Option
         }
     }
     Ok(Some(receipt))
-}
-
-fn only_fence(commit: &Commit) -> bool {
-    let changes_state = commit.state.as_ref().is_some_and(|change| !change.is_empty());
-    let has_entries = !commit.entries.is_empty() || !commit.consume.is_empty();
-    let around = commit.events.is_some() || !commit.outbox.is_empty();
-    !has_entries && !around && commit.run.is_none() && !changes_state && commit.create.is_none()
 }
 
 fn make(

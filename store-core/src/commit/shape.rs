@@ -15,14 +15,7 @@ use crate::{
 /// Refuses what no store can accept.
 pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
     let has_entries = !commit.entries.is_empty() || !commit.consume.is_empty();
-    let nothing = !has_entries
-        && commit.run.is_none()
-        && commit.state.as_ref().is_none_or(StateChange::is_empty)
-        && commit.create.is_none()
-        && commit.events.is_none()
-        && commit.outbox.is_empty()
-        && commit.fence.is_none();
-    if nothing {
+    if is_bare(commit) && commit.fence.is_none() {
         return Err(Error::invalid("commit", "there is nothing in it"));
     }
     if has_entries && commit.expect == Expect::Any && commit.key.is_none() {
@@ -61,6 +54,14 @@ pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
         check_state(state, limits).map_err(|e| e.in_part("state"))?;
     }
     Ok(())
+}
+
+/// Whether there is nothing in a commit but what it is guarded with.
+pub(super) fn is_bare(commit: &Commit) -> bool {
+    let has_entries = !commit.entries.is_empty() || !commit.consume.is_empty();
+    let changes_state = commit.state.as_ref().is_some_and(|change| !change.is_empty());
+    let has_around = commit.events.is_some() || !commit.outbox.is_empty();
+    !has_entries && !changes_state && !has_around && commit.run.is_none() && commit.create.is_none()
 }
 
 /// Which run an event is of is for the plan.

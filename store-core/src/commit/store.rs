@@ -21,9 +21,10 @@ pub trait CommitCoordinator: Send + Sync {
     ///
     /// # Errors
     /// In the order of CM-43: `Invalid` and `LimitExceeded` naming the part; `NotFound` for a deleted thread (TH-23);
-    /// `IdempotencyMismatch`; `StaleEpoch`; `Conflict`; `InvalidTransition`, `Invalid`, `NotFound` and `AlreadyExists`
-    /// of the run; `NotFound`, `AlreadyConsumed` and `Conflict` of what it consumes (CM-28); `AlreadyExists` for an
-    /// entry id in use (EN-16), `Invalid` for a parent or target that does not fit.
+    /// `IdempotencyMismatch`; `ClaimLost` and `StaleEpoch` under a fence (CM-31, CM-32), `Unsupported` for a `settle`
+    /// where the store keeps no mailbox beside its threads; `Conflict`; `InvalidTransition`, `Invalid`, `NotFound` and
+    /// `AlreadyExists` of the run; `NotFound`, `AlreadyConsumed` and `Conflict` of what it consumes (CM-28);
+    /// `AlreadyExists` for an entry id in use (EN-16), `Invalid` for a parent or target that does not fit.
     ///
     /// After an `Unknown` outcome: repeat it with its key (CM-17); without a key, load the thread and compare its
     /// version.

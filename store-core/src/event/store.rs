@@ -27,8 +27,8 @@ pub trait EventWriter: Send + Sync {
     /// # Errors
     /// `Invalid` for a draft without scope, with two threads or two runs, or with schema version 0 (EV-2), for a key
     /// without a writer (EV-7) and for an expectation of a scope of no draft (EV-8); `IdempotencyMismatch` (EV-6);
-    /// `Conflict` if a scope's counter is another one (EV-8); `StaleEpoch` under an old fence (CM-44); `LimitExceeded`.
-    /// After an `Unknown` outcome: repeat it with its key.
+    /// `Conflict` if a scope's counter is another one (EV-8); `ClaimLost` and `StaleEpoch` under a fence (CM-44);
+    /// `LimitExceeded`. After an `Unknown` outcome: repeat it with its key.
     async fn append_events(&self, request: AppendEvents) -> Result<AppendedEvents>;
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Both are of the moment: nothing of them is stored, and a store need not have them. [`LiveHub`] and [`Bell`] are all
 //! of it inside of one process, for every backend that only one process opens. They are the one place of this crate,
-//! beside the clocks, where tasks wait.
+//! beside the clocks and [`flight`](crate::flight), where tasks wait.
 
 mod bell;
 mod command;

@@ -234,29 +234,9 @@ fn compactions_while(
     Ok(found)
 }
 
-/// The last entry that the paths of two entries share (CX-16).
-///
-/// # Errors
-/// What [`Nodes::node`] ends with.
-pub fn shared(nodes: &(impl Nodes + ?Sized), a: &Node, b: &Node) -> Result<Option<Node>> {
-    let depth = a.depth.min(b.depth);
-    let (Some(mut a), Some(mut b)) = (ancestor(nodes, a, depth)?, ancestor(nodes, b, depth)?) else {
-        return Ok(None);
-    };
-    while a.seq != b.seq {
-        let (up_a, up_b) = match (a.jump, b.jump) {
-            (Some(x), Some(y)) if x != y => (Some(x), Some(y)),
-            _ => (a.parent, b.parent),
-        };
-        let (Some(up_a), Some(up_b)) = (up_a, up_b) else { return Ok(None) };
-        (a, b) = (nodes.node(up_a)?, nodes.node(up_b)?);
-    }
-    Ok(Some(a))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Cover, Node, ancestor, depth_up_to, is_on_path, jump_below, jump_depth, shared};
+    use super::{Cover, Node, ancestor, depth_up_to, is_on_path, jump_below, jump_depth};
     use crate::{codec::Codec, error::Result};
 
     fn at(log: &[Node], seq: u64) -> Node {
@@ -312,20 +292,14 @@ mod tests {
     }
 
     #[test]
-    fn branches_part_where_they_part() {
+    fn an_entry_of_another_branch_is_on_no_path_of_this_one() {
         let mut parents: Vec<_> = (0..100_u64).map(|at| (at > 0).then_some(at)).collect();
         parents.push(Some(40));
         parents.extend((101..180).map(Some));
-        parents.push(None);
         let log = grow(&parents);
         let nodes = |seq: u64| -> Result<Node> { Ok(at(&log, seq)) };
-        let (old, new, other) = (&log[99], &log[179], &log[180]);
-        assert_eq!(shared(&nodes, old, new).unwrap().unwrap().seq, 40);
-        assert_eq!(shared(&nodes, new, old).unwrap().unwrap().seq, 40);
-        assert_eq!(shared(&nodes, old, &log[20]).unwrap().unwrap().seq, 21);
-        assert!(shared(&nodes, old, other).unwrap().is_none());
-        assert!(is_on_path(&nodes, new, 40, 40).unwrap());
-        assert!(!is_on_path(&nodes, new, 41, 41).unwrap());
+        assert!(is_on_path(&nodes, &log[179], 40, 40).unwrap());
+        assert!(!is_on_path(&nodes, &log[179], 41, 41).unwrap());
     }
 
     #[test]

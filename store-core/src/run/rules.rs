@@ -156,7 +156,7 @@ fn extend(ranges: &mut Vec<EntryRange>, more: &[EntryRange]) {
     }
 }
 
-/// Error texts are cut at their limit (section 1.2 of the contract).
+/// Error texts are cut at their limit (ER-10).
 fn cut_texts(mut status: RunStatus, limits: &Limits) -> RunStatus {
     if let RunStatus::Done(completion) = &mut status
         && let RunOutcome::Failed { error } = &mut completion.outcome

@@ -65,8 +65,8 @@ pub trait ThreadAdmin: Send + Sync {
     ///
     /// # Errors
     /// `NotFound` for an unknown thread (TH-8) or parent (TH-10); `Conflict` if `expect` does not hold for the
-    /// revision; `Invalid` for a parent that would close a cycle (TH-11); `StaleEpoch` under an old fence (CM-44);
-    /// `LimitExceeded`. After an `Unknown` outcome: load the thread and compare its revision.
+    /// revision; `Invalid` for a parent that would close a cycle (TH-11); `ClaimLost` and `StaleEpoch` under a fence
+    /// (CM-44); `LimitExceeded`. After an `Unknown` outcome: load the thread and compare its revision.
     async fn update_thread(&self, id: &ThreadId, patch: ThreadPatch, expect: Expect) -> Result<Thread>;
 
     /// Deletes a thread with its entries, runs, state and commit keys, in one atomic step (TH-20, TH-21).

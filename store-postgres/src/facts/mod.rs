@@ -30,7 +30,7 @@ use crate::decide::After;
 pub(crate) use self::{
     load::{decode, event, look, row, scope_key, way_up},
     mailbox::{DispatchChange, MailboxChanges, MailboxDesk, MailboxFacts, MailboxLook, look as look_mailbox},
-    outbox::{Desk, OutboxChanges, OutboxFacts, OutboxLook, look as look_outbox},
+    outbox::{OutboxChanges, OutboxDesk, OutboxFacts, OutboxLook, look as look_outbox},
 };
 
 /// What is to be looked at.

@@ -221,7 +221,7 @@ impl OutboxRows for Facts {
 
 /// The outbox while something is decided about it: what is known, and what changes.
 #[derive(Debug)]
-pub(crate) struct Desk<'a> {
+pub(crate) struct OutboxDesk<'a> {
     pub(crate) facts: &'a Facts,
     rows: BTreeMap<OutboxId, Option<StoredOutboxRow>>,
     places: HashMap<OutboxList, BTreeMap<OutboxPlace, bool>>,
@@ -239,7 +239,7 @@ pub(crate) struct OutboxChanges {
     pub(crate) groups: Vec<(OrderGroup, i64)>,
 }
 
-impl<'a> Desk<'a> {
+impl<'a> OutboxDesk<'a> {
     pub(crate) fn new(facts: &'a Facts) -> Self {
         Self { facts, rows: BTreeMap::new(), places: HashMap::new(), ready: BTreeMap::new() }
     }
@@ -268,7 +268,7 @@ impl<'a> Desk<'a> {
     }
 }
 
-impl OutboxRows for Desk<'_> {
+impl OutboxRows for OutboxDesk<'_> {
     fn row(&self, id: &OutboxId) -> Result<Option<StoredOutboxRow>> {
         self.rows.get(id).map_or_else(|| OutboxRows::row(self.facts, id), |row| Ok(row.clone()))
     }
@@ -293,7 +293,7 @@ impl OutboxRows for Desk<'_> {
     }
 }
 
-impl OutboxTable for Desk<'_> {
+impl OutboxTable for OutboxDesk<'_> {
     fn incarnation(&self) -> u64 {
         self.facts.fixed.incarnation
     }

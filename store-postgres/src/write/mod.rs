@@ -28,7 +28,7 @@ use self::rows::{
 use crate::{
     clock::Moment,
     db::{Connection, Failed, add, signed},
-    facts::{Desk, DispatchChange, Facts, MailboxChanges, OutboxChanges, Row},
+    facts::{DispatchChange, Facts, MailboxChanges, OutboxChanges, OutboxDesk, Row},
     tenant::Tenant,
 };
 
@@ -97,7 +97,7 @@ impl Batch {
         if let Some(events) = &plan.events {
             self.events(facts, events);
         }
-        let mut desk = Desk::new(facts);
+        let mut desk = OutboxDesk::new(facts);
         for (row, _) in &plan.outbox.rows {
             outbox::put(&mut desk, row.clone())?;
         }

@@ -1,0 +1,161 @@
+//! What a mailbox still has when it is started again.
+
+use std::time::Duration;
+
+use store_core::{
+    ClaimedDispatch, Direction, DispatchOrder, DispatchQuery, DispatchStatus, ErrorKind, Interrupt, Purge, Requeue,
+    Settlement, ThreadId, Timestamp,
+};
+
+use super::draft::{
+    LEASE, ack, claim, held, interrupt, is_now, keyed, later, load, mailbox, names, nothing_to_claim, put, request,
+    retry, settle, taken_by, try_settle, work,
+};
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect, expect_eq, expect_kind, expect_some},
+    errors::everything,
+    given::id,
+};
+
+/// Everything about a mailbox is there after a reopen: dispatches, claims, keys, epochs, claim numbers, history.
+pub(super) async fn a_mailbox_outlives_a_reopen(given: &Given) -> Verdict {
+    put(given, [work("t", "old")]).await?;
+    interrupt(given).await?;
+    let first = held(given, "a").await?;
+    settle(given, &first, retry(Duration::from_secs(60))).await?;
+    put(given, [keyed("t", "b", "k"), later("u", "c", LEASE)]).await?;
+    let claimed = claim(given, "b").await?;
+    let before = [load(given, "old").await?, load(given, "a").await?, load(given, "b").await?, load(given, "c").await?];
+    let counts = mailbox(given)?.count_dispatches(None).await?;
+    given.reopen().await?;
+    for dispatch in &before {
+        expect_eq(&load(given, dispatch.id.as_str()).await?, dispatch)?;
+    }
+    expect_eq(mailbox(given)?.count_dispatches(None).await?, counts)?;
+    expect_eq(mailbox(given)?.load_epoch(&id("t")).await?, 1)?;
+    taken_by(given, keyed("t", "e", "k"), "b").await?;
+    expect(settle(given, &first, retry(Duration::from_secs(60))).await?.deduplicated, "it was settled again")?;
+    settle(given, &claimed, ack()).await?;
+    given.advance(Duration::from_secs(60)).await;
+    let claims = mailbox(given)?.claim(request().up_to(9)).await?.claimed;
+    expect_eq(claims.len(), 2)?;
+    let again = expect_some(claims.iter().find(|again| again.dispatch.id.as_str() == "a"), "retry")?;
+    expect(again.number > claimed.number, "a claim number is used again")
+}
+
+/// The work of a worker that is gone is claimed by another when its lease is over.
+pub(super) async fn the_work_of_a_lost_worker_goes_on(given: &Given) -> Verdict {
+    let lost = held(given, "a").await?;
+    given.reopen().await?;
+    nothing_to_claim(given).await?;
+    given.advance(LEASE).await;
+    let next = claim(given, "a").await?;
+    expect_kind(try_settle(given, &lost, ack()).await?, ErrorKind::ClaimLost)?;
+    settle(given, &next, ack()).await?;
+    given.reopen().await?;
+    is_now(given, "a", DispatchStatus::Acked).await.map(drop)
+}
+
+/// Everything that can be read of the mailbox.
+async fn seen(given: &Given) -> Result<Vec<String>, Failure> {
+    let (store, t): (_, &ThreadId) = (mailbox(given)?, &id("t"));
+    let mut all = everything(&given.stores()?).await?;
+    let query = |order| DispatchQuery::new(super::draft::of_t()).ordered(order, Direction::Forward);
+    for order in [DispatchOrder::End, DispatchOrder::Claim] {
+        all.push(format!("{order:?}: {:?}", store.list_dispatches(query(order)).await?.items));
+    }
+    all.push(format!("{:?}, epoch {}", store.count_dispatches(Some(t)).await?, store.load_epoch(t).await?));
+    Ok(all)
+}
+
+/// Starts the mailbox again behind a change, and wants it to be as it was.
+async fn outlives(given: &Given, change: &str) -> Verdict {
+    let before = seen(given).await?;
+    given.reopen().await?;
+    expect_eq(seen(given).await?, before).map_err(|failure| failure.about(change))
+}
+
+/// Each change of a mailbox is there when it is started again, whatever the call was that made it.
+pub(super) async fn every_change_outlives_a_reopen(given: &Given) -> Verdict {
+    put(given, [work("t", "a").with_max_attempts(2), keyed("t", "b", "k"), later("t", "c", LEASE)]).await?;
+    outlives(given, "enqueue").await?;
+    let first = claim(given, "a").await?;
+    outlives(given, "claim").await?;
+    mailbox(given)?.start(&first.claim(), id("instance")).await?;
+    outlives(given, "start").await?;
+    mailbox(given)?.extend(&first.claim(), LEASE * 2).await?;
+    outlives(given, "extend").await?;
+    settle(given, &first, Settlement::Snooze { after: LEASE }).await?;
+    outlives(given, "snooze").await?;
+    let second = claim(given, "b").await?;
+    settle(given, &second, Settlement::Release).await?;
+    outlives(given, "release").await?;
+    let third = claim(given, "b").await?;
+    settle(given, &third, retry(LEASE)).await?;
+    outlives(given, "retry").await?;
+    given.advance(LEASE).await;
+    let lost = claim(given, "a").await?;
+    given.advance(LEASE).await;
+    expect_eq(mailbox(given)?.reclaim(10).await?.requeued, names(["a"]))?;
+    outlives(given, "reclaim").await?;
+    expect_kind(try_settle(given, &lost, ack()).await?, ErrorKind::ClaimLost)?;
+    let last = claim(given, "a").await?;
+    settle(given, &last, Settlement::DeadLetter { error: "broken".to_owned() }).await?;
+    outlives(given, "dead letter").await?;
+    let requeued = mailbox(given)?.requeue(Requeue::ids(names(["a"]))).await?;
+    requeued.into_iter().try_for_each(|(_, requeued)| requeued.map(drop))?;
+    outlives(given, "requeue").await?;
+    mailbox(given)?.cancel(&id("c")).await?;
+    outlives(given, "cancel").await?;
+    let done = claim(given, "b").await?;
+    settle(given, &done, ack()).await?;
+    outlives(given, "ack").await?;
+    interrupt(given).await?;
+    outlives(given, "interrupt").await?;
+    expect_eq(mailbox(given)?.purge(Purge::new(Timestamp::MAX)).await?.removed, 3)?;
+    outlives(given, "purge").await
+}
+
+/// A refusal that changes something changes it for good: what a holder lost by trying stays superseded.
+pub(super) async fn a_loss_by_trying_outlives_a_reopen(given: &Given) -> Verdict {
+    let claimed = held(given, "a").await?;
+    interrupt(given).await?;
+    expect_kind(try_settle(given, &claimed, ack()).await?, ErrorKind::StaleEpoch)?;
+    outlives(given, "a refused settlement").await?;
+    is_now(given, "a", DispatchStatus::Superseded).await?;
+    given.advance(LEASE).await;
+    nothing_to_claim(given).await
+}
+
+/// The keys of interrupts are remembered: one that is repeated interrupts nothing.
+pub(super) async fn the_keys_of_interrupts_outlive_a_reopen(given: &Given) -> Verdict {
+    let keyed = || Interrupt::new(id("t")).with_key(id("k"));
+    put(given, [work("t", "a")]).await?;
+    let first = mailbox(given)?.interrupt(keyed()).await?;
+    put(given, [work("t", "b")]).await?;
+    given.reopen().await?;
+    let again = mailbox(given)?.interrupt(keyed()).await?;
+    expect_eq((again.deduplicated, again.epoch, again.superseded), (true, first.epoch, first.superseded))?;
+    claim(given, "b").await.map(drop)
+}
+
+/// No claim number comes twice, also where a mailbox was emptied and started again, in either order.
+pub(super) async fn claim_numbers_grow_over_emptying_and_reopening(given: &Given) -> Verdict {
+    let mut last: Option<ClaimedDispatch> = None;
+    for round in 0..6 {
+        let claimed = held(given, &format!("d{round}")).await?;
+        if let Some(last) = &last {
+            expect(claimed.number > last.number, format!("{} after {}", claimed.number, last.number))?;
+        }
+        settle(given, &claimed, ack()).await?;
+        last = Some(claimed);
+        if round % 3 != 0 {
+            given.store().delete_tenant(&id("default")).await?;
+        }
+        if round % 3 != 1 {
+            given.reopen().await?;
+        }
+    }
+    Ok(())
+}
