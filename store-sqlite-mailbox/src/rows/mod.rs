@@ -1,0 +1,170 @@
+//! What is kept of a tenant, as rules ask for it: rows of one transaction.
+
+mod read;
+mod walk;
+mod write;
+
+use std::cell::{Cell, RefCell};
+
+use rusqlite::{Connection, OptionalExtension, Params, Row};
+use store_core::{Error, Result, TenantId, ThreadId, Timestamp, codec::Codec, mailbox::StoredMailbox};
+
+pub(crate) use self::{read::ReadyPlace, walk::Walk};
+use crate::{
+    error::{corrupt, sql},
+    sql,
+};
+
+/// A tenant as a transaction sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) no: i64,
+    pub(crate) incarnation: u64,
+}
+
+/// The rows of a tenant in one transaction.
+#[derive(Debug)]
+pub(crate) struct Rows<'c> {
+    conn: &'c Connection,
+    tenant: &'c TenantId,
+    /// None if nothing of it is written yet.
+    known: Cell<Option<Known>>,
+    /// The incarnation that it gets with its first row.
+    next_incarnation: Cell<u64>,
+    /// Whether dispatches are read with their payloads. Most decisions need none.
+    pub(crate) with_payloads: Cell<bool>,
+    /// The thread that was looked at last.
+    last: RefCell<Option<(ThreadId, Option<OfThread>)>>,
+    /// From when on a claim may find something that was written.
+    claimable_from: Cell<Option<Timestamp>>,
+    has_written: Cell<bool>,
+}
+
+/// The row of a thread.
+#[derive(Debug, Clone)]
+pub(super) struct OfThread {
+    no: i64,
+    record: StoredMailbox,
+    /// When something becomes available next, as far as it was written.
+    due: Option<Timestamp>,
+}
+
+impl<'c> Rows<'c> {
+    pub(crate) fn new(conn: &'c Connection, tenant: &'c TenantId, known: Option<Known>) -> Self {
+        Self {
+            conn,
+            tenant,
+            known: Cell::new(known),
+            next_incarnation: Cell::new(0),
+            with_payloads: Cell::new(false),
+            last: RefCell::default(),
+            claimable_from: Cell::default(),
+            has_written: Cell::default(),
+        }
+    }
+
+    /// The same, for a tenant that is not there: with its first row it gets an incarnation above all before it, and
+    /// above `now`, in case the file is older than it was (MB-25).
+    pub(crate) fn for_writing(
+        conn: &'c Connection,
+        tenant: &'c TenantId,
+        of: (Option<Known>, Timestamp),
+    ) -> Result<Self> {
+        let rows = Self::new(conn, tenant, of.0);
+        if of.0.is_none() {
+            let next = rows.one(sql::NEXT_INCARNATION, [], |row| unsigned(get(row, 0)?))?.unwrap_or_default();
+            rows.next_incarnation.set(next.max(of.1.as_millis()));
+        }
+        Ok(rows)
+    }
+
+    pub(crate) const fn known(&self) -> Option<Known> {
+        self.known.get()
+    }
+
+    pub(crate) const fn has_written(&self) -> bool {
+        self.has_written.get()
+    }
+
+    pub(crate) const fn claimable_from(&self) -> Option<Timestamp> {
+        self.claimable_from.get()
+    }
+
+    /// The number that the tenant's rows are found by; none is ever -1.
+    fn no(&self) -> i64 {
+        self.known.get().map_or(-1, |known| known.no)
+    }
+
+    fn one<T>(&self, text: &str, with: impl Params, read: impl FnOnce(&Row<'_>) -> Result<T>) -> Result<Option<T>> {
+        one(self.conn, text, with, read)
+    }
+
+    fn all<T>(&self, text: &str, with: impl Params, read: impl FnMut(&Row<'_>) -> Result<T>) -> Result<Vec<T>> {
+        all(self.conn, text, with, read)
+    }
+
+    fn run(&self, text: &str, with: impl Params) -> Result<usize> {
+        self.conn.prepare_cached(text).and_then(|mut statement| statement.execute(with)).map_err(sql)
+    }
+}
+
+/// The first row of a statement.
+pub(crate) fn one<T>(
+    conn: &Connection,
+    text: &str,
+    with: impl Params,
+    read: impl FnOnce(&Row<'_>) -> Result<T>,
+) -> Result<Option<T>> {
+    let mut statement = conn.prepare_cached(text).map_err(sql)?;
+    statement.query_row(with, |row| Ok(read(row))).optional().map_err(sql)?.transpose()
+}
+
+/// All rows of a statement.
+pub(crate) fn all<T>(
+    conn: &Connection,
+    text: &str,
+    with: impl Params,
+    mut read: impl FnMut(&Row<'_>) -> Result<T>,
+) -> Result<Vec<T>> {
+    let mut statement = conn.prepare_cached(text).map_err(sql)?;
+    let mut rows = statement.query(with).map_err(sql)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(sql)? {
+        found.push(read(row)?);
+    }
+    Ok(found)
+}
+
+/// A number as SQLite keeps it.
+pub(crate) fn signed(number: u64) -> Result<i64> {
+    i64::try_from(number).map_err(|e| Error::invalid("number", "it is too large").with_source(e))
+}
+
+pub(crate) fn unsigned(number: i64) -> Result<u64> {
+    u64::try_from(number).map_err(|e| corrupt("a number is negative").with_source(e))
+}
+
+pub(crate) fn time(millis: i64) -> Result<Timestamp> {
+    Timestamp::from_millis(unsigned(millis)?).map_err(|e| corrupt("a time is out of range").with_source(e))
+}
+
+pub(super) fn maybe_time(millis: Option<i64>) -> Result<Option<Timestamp>> {
+    millis.map(time).transpose()
+}
+
+/// A column.
+pub(crate) fn get<T: rusqlite::types::FromSql>(row: &Row<'_>, at: usize) -> Result<T> {
+    row.get(at).map_err(sql)
+}
+
+pub(super) fn checksum(text: &str) -> i64 {
+    i64::from(crc32c::crc32c(text.as_bytes()))
+}
+
+/// A record that was written with its checksum (SQ-6).
+pub(super) fn decode<T: Codec>(text: &str, crc: i64, place: impl FnOnce() -> String) -> Result<T> {
+    if checksum(text) != crc {
+        return Err(corrupt(place()));
+    }
+    T::read(text).map_err(|e| corrupt(place()).with_source(e))
+}

@@ -1,0 +1,211 @@
+//! Writing what a rule planned, and making available what became due.
+
+use rusqlite::params;
+use store_core::{
+    DispatchId, DispatchStatus, Result, ThreadId, Timestamp,
+    mailbox::{
+        self, DispatchBody, MailboxChange, MailboxPlan, Places, StoredDispatch, StoredInterrupt, StoredMailbox,
+        in_queue,
+    },
+};
+
+use super::{Known, OfThread, Rows, get, read::encode, signed};
+use crate::sql;
+
+/// Statuses as they are kept in a column: numbers never change their meaning.
+pub(super) const fn number(status: DispatchStatus) -> i64 {
+    match status {
+        DispatchStatus::Queued => 0,
+        DispatchStatus::Claimed => 1,
+        DispatchStatus::Acked => 2,
+        DispatchStatus::Cancelled => 3,
+        DispatchStatus::Superseded => 4,
+        DispatchStatus::DeadLetter => 5,
+    }
+}
+
+fn millis(time: Option<Timestamp>) -> Result<Option<i64>> {
+    time.map(|time| signed(time.as_millis())).transpose()
+}
+
+/// The columns that say where a dispatch stands.
+struct Columns<'a> {
+    status: i64,
+    epoch: i64,
+    available: Option<bool>,
+    due: Option<i64>,
+    ended: Option<i64>,
+    key: Option<&'a str>,
+    state: (Option<String>, Option<i64>),
+}
+
+impl<'a> Columns<'a> {
+    fn of(stored: &'a StoredDispatch, now: Timestamp) -> Result<Self> {
+        let (at, state) = (in_queue(stored), &stored.state);
+        let key = stored.body.dedupe_key.as_ref().filter(|_| state.finished_at.is_none());
+        let (text, crc) = if stored.is_new() { (None, None) } else { Some(encode(state)).unzip() };
+        Ok(Self {
+            status: number(state.status),
+            epoch: signed(state.epoch)?,
+            available: at.map(|at| at.due <= now),
+            due: at.map(|at| signed(at.due.as_millis())).transpose()?,
+            ended: millis(state.finished_at)?,
+            key: key.map(store_core::DedupeKey::as_str),
+            state: (text, crc),
+        })
+    }
+}
+
+impl Rows<'_> {
+    /// Makes a decision, and writes what it says: a refused call may write something, too. The outer error is one of
+    /// writing; what was written of the call is then to be taken back.
+    pub(crate) fn change<T>(&self, decide: impl FnOnce(&Self) -> Result<MailboxChange<T>>) -> Result<Result<T>> {
+        let change = match decide(self) {
+            Ok(change) => change,
+            Err(error) => return Ok(Err(error)),
+        };
+        if let Some(plan) = change.plan {
+            self.apply(&plan)?;
+        }
+        Ok(change.answer)
+    }
+
+    fn apply(&self, plan: &MailboxPlan) -> Result<()> {
+        self.begin()?;
+        let thread = &plan.thread;
+        let (found, now) = (self.of_thread(thread)?, plan.mailbox.last_time);
+        // Until all is written, nothing is known of the thread.
+        *self.last.borrow_mut() = None;
+        let no = match &found {
+            Some(found) => found.no,
+            None => self.add_mailbox(thread, &plan.mailbox)?,
+        };
+        for stored in &plan.dispatches {
+            self.put(no, stored, now)?;
+        }
+        if let Some(id) = &plan.purged {
+            self.remove(id)?;
+        }
+        for (epoch, interrupt) in &plan.interrupts {
+            self.put_interrupt(no, *epoch, interrupt.as_ref())?;
+        }
+        if found.is_some_and(|found| found.due.is_some_and(|due| due <= now)) {
+            self.run(sql::TURN, (no, signed(plan.mailbox.epoch)?, signed(now.as_millis())?))?;
+        }
+        let places = mailbox::places(&plan.mailbox, self.ends(no, plan.mailbox.epoch)?);
+        self.set_mailbox(no, &plan.mailbox, places)?;
+        *self.last.borrow_mut() =
+            Some((thread.clone(), Some(OfThread { no, record: plan.mailbox.clone(), due: places.due })));
+        let from = [self.claimable_from.get(), plan.claimable_from()];
+        self.claimable_from.set(from.into_iter().flatten().min());
+        Ok(())
+    }
+
+    /// Before the first write of a call: what it writes can be taken back alone.
+    fn begin(&self) -> Result<()> {
+        if !self.has_written.replace(true) {
+            self.run(sql::SAVE, [])?;
+        }
+        Ok(())
+    }
+
+    /// The tenant, with a row of its own from now on.
+    fn tenant_no(&self) -> Result<i64> {
+        if let Some(known) = self.known.get() {
+            return Ok(known.no);
+        }
+        let incarnation = self.next_incarnation.get();
+        let kept = signed(incarnation)?;
+        self.run(sql::SET_INCARNATION, [kept])?;
+        let no = self.one(sql::ADD_TENANT, (self.tenant.as_str(), kept), |row| get(row, 0))?.unwrap_or_default();
+        self.known.set(Some(Known { no, incarnation }));
+        Ok(no)
+    }
+
+    fn add_mailbox(&self, thread: &ThreadId, record: &StoredMailbox) -> Result<i64> {
+        let (text, crc) = encode(record);
+        let no = self.one(sql::ADD_MAILBOX, (self.tenant_no()?, thread.as_str(), text, crc), |row| get(row, 0))?;
+        Ok(no.unwrap_or_default())
+    }
+
+    fn set_mailbox(&self, no: i64, record: &StoredMailbox, places: Places) -> Result<()> {
+        let ((text, crc), (priority, since)) = (encode(record), places.ready.unzip());
+        let with = params![no, text, crc, priority, millis(since)?, millis(places.due)?, millis(places.lease)?];
+        self.run(sql::SET_MAILBOX, with).map(drop)
+    }
+
+    fn put(&self, mailbox: i64, stored: &StoredDispatch, now: Timestamp) -> Result<()> {
+        let (body, columns) = (&*stored.body, Columns::of(stored, now)?);
+        let Columns { status, epoch, available, due, ended, key, state: (state, crc) } = columns;
+        if let Some(key) = key {
+            // A rule found that nobody has it any more.
+            self.run(sql::FREE_KEY, (mailbox, key, body.id.as_str()))?;
+        }
+        let (tenant, id) = (self.no(), body.id.as_str());
+        if !stored.is_new() {
+            let with = params![tenant, id, status, epoch, available, due, ended, key, state, crc];
+            return self.run(sql::SET_DISPATCH, with).map(drop);
+        }
+        let payload = self.add_payload(body)?;
+        let (text, body_crc) = encode(&without_payload(body));
+        let (created, number) = (signed(body.created_at.as_millis())?, signed(body.number)?);
+        let priority = body.priority;
+        let with = params![
+            tenant, id, mailbox, created, status, epoch, available, priority, number, due, ended, key, payload, text,
+            body_crc, state, crc
+        ];
+        self.run(sql::ADD_DISPATCH, with).map(drop)
+    }
+
+    fn add_payload(&self, body: &DispatchBody) -> Result<Option<i64>> {
+        let Some(payload) = &body.payload else { return Ok(None) };
+        self.run(sql::ADD_PAYLOAD, (payload.as_str(), super::checksum(payload.as_str())))?;
+        Ok(Some(self.conn.last_insert_rowid()))
+    }
+
+    fn remove(&self, id: &DispatchId) -> Result<()> {
+        let payload = self.one(sql::REMOVE_DISPATCH, (self.no(), id.as_str()), |row| get::<Option<i64>>(row, 0))?;
+        match payload.flatten() {
+            Some(payload) => self.run(sql::REMOVE_PAYLOAD, [payload]).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    fn put_interrupt(&self, mailbox: i64, epoch: u64, interrupt: Option<&StoredInterrupt>) -> Result<()> {
+        let kept = signed(epoch)?;
+        let Some(interrupt) = interrupt else {
+            return self.run(sql::REMOVE_INTERRUPT, (mailbox, kept)).map(drop);
+        };
+        let (lot, (text, crc)) = (mailbox::lot(interrupt), encode(interrupt));
+        let held = (interrupt.holds > 0).then(|| signed(lot.epoch)).transpose()?;
+        let with = params![mailbox, kept, self.no(), signed(lot.at.as_millis())?, held, text, crc];
+        self.run(sql::SET_INTERRUPT, with).map(drop)
+    }
+
+    /// Makes available what of a thread is due at `now`. With `back` also the other way round: the clock was set back.
+    pub(crate) fn turn(&self, thread: &ThreadId, now: Timestamp, back: bool) -> Result<()> {
+        let Some(found) = self.of_thread(thread)? else { return Ok(()) };
+        let now = mailbox::time(Some(&found.record), now);
+        if !back && found.due.is_none_or(|due| due > now) {
+            return Ok(());
+        }
+        self.begin()?;
+        let with = (found.no, signed(found.record.epoch)?, signed(now.as_millis())?);
+        self.run(sql::TURN, with)?;
+        if back {
+            self.run(sql::TURN_BACK, with)?;
+        }
+        let places = mailbox::places(&found.record, self.ends(found.no, found.record.epoch)?);
+        let (priority, since) = places.ready.unzip();
+        let with = params![found.no, priority, millis(since)?, millis(places.due)?, millis(places.lease)?];
+        self.run(sql::SET_PLACES, with)?;
+        *self.last.borrow_mut() = Some((thread.clone(), Some(OfThread { due: places.due, ..found })));
+        Ok(())
+    }
+}
+
+fn without_payload(body: &DispatchBody) -> DispatchBody {
+    let mut body = body.clone();
+    body.payload = None;
+    body
+}

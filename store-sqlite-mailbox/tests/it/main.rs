@@ -1,0 +1,8 @@
+//! The mailbox in SQLite, seen from outside: the suite that every store passes, and what is this store's own.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails, with its place")]
+
+mod conformance;
+mod fixture;
+
+pub(crate) use self::fixture::fixture;
