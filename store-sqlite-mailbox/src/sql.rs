@@ -38,7 +38,7 @@ pub(crate) const SET_MAILBOX: &str =
     "UPDATE mailboxes SET record = ?2, crc = ?3, priority = ?4, since = ?5, due = ?6, lease = ?7 WHERE no = ?1";
 pub(crate) const SET_PLACES: &str =
     "UPDATE mailboxes SET priority = ?2, since = ?3, due = ?4, lease = ?5 WHERE no = ?1";
-pub(crate) const RECORDS: &str = "SELECT record, crc, thread FROM mailboxes INDEXED BY mailbox_of_thread
+pub(crate) const RECORDS: &str = "SELECT record, crc, thread, no FROM mailboxes INDEXED BY mailbox_of_thread
     WHERE tenant = ?1 AND thread > ?2 ORDER BY thread LIMIT 1000";
 
 pub(crate) const DISPATCH: &str = "SELECT body, body_crc, state, state_crc, payload FROM dispatches
@@ -90,6 +90,18 @@ pub(crate) const NEXT_CLAIM: &str = "SELECT
         WHERE tenant = ?1 AND priority IS NOT NULL ORDER BY priority, since LIMIT 1),
     (SELECT due FROM mailboxes INDEXED BY due WHERE tenant = ?1 AND due IS NOT NULL ORDER BY due LIMIT 1),
     (SELECT lease FROM mailboxes INDEXED BY leases WHERE tenant = ?1 AND lease IS NOT NULL ORDER BY lease LIMIT 1)";
+
+pub(crate) const CHECK: &str = "PRAGMA integrity_check(10)";
+pub(crate) const TENANTS: &str = "SELECT name, no, incarnation FROM tenants WHERE name > ?1 ORDER BY name LIMIT 1000";
+pub(crate) const IDS_OF_MAILBOX: &str = "SELECT created, id FROM dispatches INDEXED BY by_thread
+    WHERE mailbox = ?1 AND (created, id) > (?2, ?3) ORDER BY created, id LIMIT ?4";
+pub(crate) const INTERRUPTS_OF: &str = "SELECT epoch FROM interrupts WHERE mailbox = ?1";
+pub(crate) const COUNT_BY_STATUS: &str = "SELECT status, epoch, count(*) FROM dispatches INDEXED BY by_thread
+    WHERE mailbox = ?1 GROUP BY status, epoch";
+pub(crate) const COLUMNS: &str = "SELECT status, epoch, available IS NULL, due, ended, key FROM dispatches
+    WHERE tenant = ?1 AND id = ?2";
+pub(crate) const PLACES: &str = "SELECT priority, since, due, lease FROM mailboxes WHERE no = ?1";
+pub(crate) const PUT_ASIDE: &str = "UPDATE dispatches SET available = NULL WHERE tenant = ?1 AND id = ?2";
 
 /// A part of a list behind a place, in both directions.
 #[derive(Debug)]
@@ -151,3 +163,104 @@ pub(crate) const LOTS: Both = Both {
         WHERE tenant = ?1 AND lot IS NOT NULL AND at = (SELECT at FROM interrupts INDEXED BY lots
             WHERE tenant = ?1 AND lot IS NOT NULL AND at <= ?2 ORDER BY at DESC LIMIT 1)",
 };
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+
+    /// How SQLite goes about a statement, a step a line.
+    fn plan(conn: &Connection, text: &str) -> Vec<String> {
+        let mut statement = conn.prepare(&format!("EXPLAIN QUERY PLAN {text}")).unwrap();
+        let nothing = (0..statement.parameter_count()).map(|_| rusqlite::types::Null);
+        let steps = statement.query_map(rusqlite::params_from_iter(nothing), |row| row.get(3)).unwrap();
+        steps.map(Result::unwrap).collect()
+    }
+
+    fn made() -> Connection {
+        let conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch(include_str!("schema.sql")).unwrap();
+        conn
+    }
+
+    /// SQLite looks rows up by an index, and reads no table from its beginning, sorts nothing, and makes no index of
+    /// its own (MB-28, PR-15): whatever is queued, done, or of others is not met.
+    #[test]
+    fn whatever_is_decided_is_looked_up_by_an_index() {
+        let conn = made();
+        let both = [&BY_STATUS, &BY_THREAD, &BY_END, &BY_CLAIM, &LOT, &LOTS];
+        let lists = both.iter().flat_map(|both| [both.forward, both.backward]);
+        let others = [
+            TENANT_BY_NAME,
+            TENANT_BY_NO,
+            LIST_TENANTS,
+            DROP_TENANT,
+            DROPPING,
+            DROP_DISPATCHES,
+            DROP_INTERRUPTS,
+            DROP_MAILBOXES,
+            MAILBOX,
+            SET_MAILBOX,
+            SET_PLACES,
+            RECORDS,
+            DISPATCH,
+            SET_DISPATCH,
+            REMOVE_DISPATCH,
+            PAYLOAD,
+            REMOVE_PAYLOAD,
+            FREE_KEY,
+            LAST_WITH_KEY,
+            FIRST,
+            ENDS,
+            TURN,
+            TURN_BACK,
+            INTERRUPT,
+            REMOVE_INTERRUPT,
+            READY,
+            DUE,
+            LAPSED,
+            NEXT_CLAIM,
+        ];
+        for text in others.into_iter().chain(lists) {
+            let steps = plan(&conn, text);
+            let looks_up = |step: &String| {
+                step.starts_with("SEARCH") && !step.contains("AUTOMATIC")
+                    || ["SCAN CONSTANT ROW", "SCALAR SUBQUERY", "LIST SUBQUERY", "CREATE BLOOM FILTER"]
+                        .iter()
+                        .any(|part| step.starts_with(part))
+            };
+            assert!(!steps.is_empty() && steps.iter().all(looks_up), "{text}: {steps:#?}");
+        }
+    }
+
+    /// The index that each deciding statement goes by, and how many of its columns it uses.
+    #[test]
+    fn deciding_statements_go_by_the_index_that_is_meant() {
+        let conn = made();
+        for (text, wanted) in [
+            (FIRST, "USING INDEX queue (mailbox=? AND epoch=? AND available=?)"),
+            (ENDS, "USING COVERING INDEX queue (mailbox=? AND epoch=? AND available=?)"),
+            (ENDS, "USING COVERING INDEX queue_due (mailbox=? AND epoch=? AND available=?)"),
+            (TURN, "INDEX queue_due (mailbox=? AND epoch=? AND available=? AND due<?)"),
+            (TURN_BACK, "INDEX queue_due (mailbox=? AND epoch=? AND available=? AND due>?)"),
+            (READY, "USING COVERING INDEX ready (tenant=? AND (priority,since,thread)>(?,?,?))"),
+            (DUE, "USING COVERING INDEX due (tenant=? AND due>? AND due<?)"),
+            (LAPSED, "USING COVERING INDEX leases (tenant=? AND (lease,thread)>(?,?) AND lease<?)"),
+            (LAST_WITH_KEY, "USING COVERING INDEX live_keys (mailbox=? AND key=?)"),
+            (FREE_KEY, "INDEX live_keys (mailbox=? AND key=?)"),
+            (DISPATCH, "USING PRIMARY KEY (tenant=? AND id=?)"),
+            (MAILBOX, "USING INDEX mailbox_of_thread (tenant=? AND thread=?)"),
+            (BY_STATUS.forward, "USING COVERING INDEX by_status (tenant=? AND status=? AND (created,id)>(?,?))"),
+            (BY_END.backward, "USING COVERING INDEX by_end (tenant=? AND ended>? AND (ended,id)<(?,?))"),
+            (
+                BY_CLAIM.forward,
+                "USING COVERING INDEX queue (mailbox=? AND epoch=? AND available=? AND (priority,number)>(?,?))",
+            ),
+            (LOT.forward, "USING COVERING INDEX queue_id (mailbox=? AND epoch=? AND id>?)"),
+        ] {
+            let steps = plan(&conn, text);
+            assert!(steps.iter().any(|step| step.contains(wanted)), "{wanted}: {steps:#?}");
+        }
+    }
+}

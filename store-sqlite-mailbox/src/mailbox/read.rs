@@ -135,15 +135,43 @@ fn malformed(e: Error) -> Error {
     Error::invalid_cursor("it is malformed").with_source(e)
 }
 
-/// Where a list of ready threads goes on: among the free ones, or among those whose lease is over.
-fn begins(after: Option<&Position>) -> Result<(Option<ReadyPlace>, Option<(Timestamp, ThreadId)>, bool)> {
-    let Some(at) = after else { return Ok((None, None, true)) };
-    let (time, thread) =
-        (Timestamp::from_millis(at.rank).map_err(malformed)?, ThreadId::new(&at.id).map_err(malformed)?);
-    match u8::try_from(at.bound) {
-        Ok(priority) => Ok((Some((priority, time, thread)), None, true)),
-        Err(_) if at.bound == LEASED => Ok((None, Some((time, thread)), false)),
-        Err(e) => Err(Error::invalid_cursor("it is malformed").with_source(e)),
+/// The list of ready threads behind a place: those that are free, then those whose lease is over.
+struct ReadyThreads {
+    free: Option<ReadyPlace>,
+    leased: Option<(Timestamp, ThreadId)>,
+    is_free: bool,
+}
+
+impl ReadyThreads {
+    fn behind(after: Option<&Position>) -> Result<Self> {
+        let Some(at) = after else { return Ok(Self { free: None, leased: None, is_free: true }) };
+        let time = Timestamp::from_millis(at.rank).map_err(malformed)?;
+        let thread = ThreadId::new(&at.id).map_err(malformed)?;
+        match u8::try_from(at.bound) {
+            Ok(priority) => Ok(Self { free: Some((priority, time, thread)), leased: None, is_free: true }),
+            Err(_) if at.bound == LEASED => Ok(Self { free: None, leased: Some((time, thread)), is_free: false }),
+            Err(e) => Err(Error::invalid_cursor("it is malformed").with_source(e)),
+        }
+    }
+
+    /// The next places, with their threads; nothing at the end.
+    fn next(&mut self, rows: &Rows<'_>, now: Timestamp, most: u32) -> Result<Vec<(Position, ThreadId)>> {
+        let position = |bound, time: Timestamp, thread: &ThreadId| Position {
+            bound,
+            ..Position::new(time.as_millis(), thread.as_str())
+        };
+        if self.is_free {
+            let found = rows.ready(self.free.as_ref(), most)?;
+            if let Some(last) = found.last() {
+                self.free = Some(last.clone());
+                let place = |(priority, since, thread)| (position(u64::from(priority), since, &thread), thread);
+                return Ok(found.into_iter().map(place).collect());
+            }
+            self.is_free = false;
+        }
+        let found = rows.lapsed(now, self.leased.as_ref(), most)?;
+        self.leased = found.last().cloned().or_else(|| self.leased.take());
+        Ok(found.into_iter().map(|(end, thread)| (position(LEASED, end, &thread), thread)).collect())
     }
 }
 
@@ -152,26 +180,16 @@ fn ready(tenant: &Tenant, rows: &Rows<'_>, request: &PageRequest) -> Result<Page
     let mut page = PageBuilder::new(limit);
     let scope = CursorScope::new(&tenant.name, "list_ready_threads", "");
     let after = Position::open(&fixed.cursors, &scope, request.cursor.as_ref())?;
-    let (mut free, mut leased, mut is_free) = begins(after.as_ref())?;
+    let mut threads = ReadyThreads::behind(after.as_ref())?;
     let setting = Setting::new(fixed.clock.now(), &fixed.limits, &*fixed.ids);
     let most = u32::try_from(limit + 1).unwrap_or(u32::MAX);
     'all: loop {
-        let places: Vec<(u64, Timestamp, ThreadId)> = if is_free {
-            let found = rows.ready(free.as_ref(), most)?;
-            free = found.last().cloned().or(free);
-            found.into_iter().map(|(priority, since, thread)| (u64::from(priority), since, thread)).collect()
-        } else {
-            let found = rows.lapsed(setting.now, leased.as_ref(), most)?;
-            leased = found.last().cloned().or(leased);
-            found.into_iter().map(|(end, thread)| (LEASED, end, thread)).collect()
-        };
-        if places.is_empty() && !is_free {
+        let found = threads.next(rows, setting.now, most)?;
+        if found.is_empty() {
             break;
         }
-        is_free = is_free && !places.is_empty();
-        for (bound, time, thread) in places {
+        for (position, thread) in found {
             let item = mailbox::ready(rows, &thread, setting)?;
-            let position = Position { bound, ..Position::new(time.as_millis(), thread.as_str()) };
             if !page.offer(position, 0, item) {
                 break 'all;
             }

@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 use store_core::{Error, Result, TenantId, ThreadId, Timestamp, codec::Codec, mailbox::StoredMailbox};
 
-pub(crate) use self::{read::ReadyPlace, walk::Walk};
+pub(crate) use self::{read::ReadyPlace, walk::Walk, write::number};
 use crate::{
     error::{corrupt, sql},
     sql,
@@ -76,6 +76,10 @@ impl<'c> Rows<'c> {
             rows.next_incarnation.set(next.max(of.1.as_millis()));
         }
         Ok(rows)
+    }
+
+    pub(crate) const fn conn(&self) -> &Connection {
+        self.conn
     }
 
     pub(crate) const fn known(&self) -> Option<Known> {

@@ -13,7 +13,7 @@ use super::{Known, OfThread, Rows, get, read::encode, signed};
 use crate::sql;
 
 /// Statuses as they are kept in a column: numbers never change their meaning.
-pub(super) const fn number(status: DispatchStatus) -> i64 {
+pub(crate) const fn number(status: DispatchStatus) -> i64 {
     match status {
         DispatchStatus::Queued => 0,
         DispatchStatus::Claimed => 1,
@@ -200,6 +200,61 @@ impl Rows<'_> {
         let with = params![found.no, priority, millis(since)?, millis(places.due)?, millis(places.lease)?];
         self.run(sql::SET_PLACES, with)?;
         *self.last.borrow_mut() = Some((thread.clone(), Some(OfThread { due: places.due, ..found })));
+        Ok(())
+    }
+}
+
+/// For checks and repairs: whether rows stand where their records say.
+impl Rows<'_> {
+    /// Whether a dispatch stands where it belongs. Whether it is available depends on when somebody looked; and its key
+    /// may be another one's, if an interrupt superseded it.
+    pub(crate) fn stands(&self, stored: &StoredDispatch) -> Result<bool> {
+        let right = Columns::of(stored, stored.state.updated_at)?;
+        let found = self.one(sql::COLUMNS, (self.no(), stored.id().as_str()), |row| {
+            let key: Option<String> = get(row, 5)?;
+            Ok(get::<i64>(row, 0)? == right.status
+                && get::<i64>(row, 1)? == right.epoch
+                && get::<bool>(row, 2)? == right.available.is_none()
+                && get::<Option<i64>>(row, 3)? == right.due
+                && get::<Option<i64>>(row, 4)? == right.ended
+                && (key.is_none() || key.as_deref() == right.key))
+        })?;
+        Ok(found.unwrap_or_default())
+    }
+
+    /// Whether a thread stands where it belongs.
+    pub(crate) fn is_placed(&self, no: i64, record: &StoredMailbox) -> Result<bool> {
+        let places = mailbox::places(record, self.ends(no, record.epoch)?);
+        let (priority, since) = places.ready.unzip();
+        let right = (priority, millis(since)?, millis(places.due)?, millis(places.lease)?);
+        let read = |row: &rusqlite::Row<'_>| Ok((get(row, 0)?, get(row, 1)?, get(row, 2)?, get(row, 3)?));
+        Ok(self.one(sql::PLACES, [no], read)? == Some(right))
+    }
+
+    /// Puts a dispatch where it belongs.
+    pub(crate) fn put_right(&self, mailbox: i64, stored: &StoredDispatch, now: Timestamp) -> Result<()> {
+        if self.stands(stored)? {
+            return Ok(());
+        }
+        let Columns { status, epoch, available, due, ended, key, state: (state, crc) } = Columns::of(stored, now)?;
+        if let Some(key) = key {
+            self.run(sql::FREE_KEY, (mailbox, key, stored.id().as_str()))?;
+        }
+        let id = stored.id().as_str();
+        let with = params![self.no(), id, status, epoch, available, due, ended, key, state, crc];
+        self.run(sql::SET_DISPATCH, with).map(drop)
+    }
+
+    /// Takes what cannot be read out of the queue.
+    pub(crate) fn put_aside(&self, id: &str) -> Result<()> {
+        self.run(sql::PUT_ASIDE, (self.no(), id)).map(drop)
+    }
+
+    /// Writes the record of a thread, and puts the thread where it belongs.
+    pub(crate) fn place_anew(&self, thread: &ThreadId, no: i64, record: StoredMailbox) -> Result<()> {
+        let places = mailbox::places(&record, self.ends(no, record.epoch)?);
+        self.set_mailbox(no, &record, places)?;
+        *self.last.borrow_mut() = Some((thread.clone(), Some(OfThread { no, record, due: places.due })));
         Ok(())
     }
 }
