@@ -152,7 +152,7 @@ fn make(conn: &Connection) -> Result<()> {
             return Err(mismatch("a database of another application"));
         }
         conn.execute_batch(include_str!("schema.sql")).map_err(sql)?;
-        conn.execute("INSERT INTO meta VALUES (1, ?1, 0)", [key]).map_err(sql)?;
+        conn.execute("INSERT INTO meta VALUES (1, ?1, 0, 0)", [key]).map_err(sql)?;
         conn.pragma_update(None, "application_id", APPLICATION).map_err(sql)?;
         conn.pragma_update(None, "user_version", VERSION).map_err(sql)
     };

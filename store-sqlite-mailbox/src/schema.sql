@@ -1,7 +1,8 @@
 CREATE TABLE meta (
     one              INTEGER PRIMARY KEY CHECK (one = 1),
     cursors          BLOB NOT NULL,
-    last_incarnation INTEGER NOT NULL
+    last_incarnation INTEGER NOT NULL,
+    syncs            INTEGER NOT NULL
 ) STRICT;
 
 -- A tenant without a name is being removed. Numbers are used once: they are what its other rows are found by.

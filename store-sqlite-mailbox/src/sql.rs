@@ -11,7 +11,8 @@ pub(crate) const SAVE: &str = "SAVEPOINT call";
 pub(crate) const KEEP: &str = "RELEASE call";
 pub(crate) const BACK: &str = "ROLLBACK TO call";
 
-pub(crate) const TOUCH: &str = "UPDATE meta SET last_incarnation = last_incarnation WHERE one = 1";
+/// What changes nothing is not written, and not synced either.
+pub(crate) const TOUCH: &str = "UPDATE meta SET syncs = syncs + 1 WHERE one = 1";
 pub(crate) const META: &str = "SELECT cursors FROM meta WHERE one = 1";
 pub(crate) const NEXT_INCARNATION: &str = "SELECT last_incarnation + 1 FROM meta WHERE one = 1";
 pub(crate) const SET_INCARNATION: &str = "UPDATE meta SET last_incarnation = ?1 WHERE one = 1";

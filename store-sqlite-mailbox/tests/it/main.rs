@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails, with its place")]
 
 mod conformance;
+mod faults;
 mod fixture;
 
 pub(crate) use self::fixture::fixture;
