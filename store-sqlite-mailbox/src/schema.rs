@@ -2,7 +2,7 @@
 
 use std::{path::Path, thread::sleep, time::Duration};
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use store_core::{CursorKey, Detail, Error, Result, Survives};
 
 use crate::{
@@ -95,6 +95,8 @@ fn connect(path: &Path) -> Result<Connection> {
     let conn = Connection::open_with_flags(path, flags).map_err(sql)?;
     waits(&conn, true)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Plans do not depend on what is bound: else SQLite makes many of them anew for each call.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(sql)?;
     for (name, value) in [
         ("trusted_schema", "OFF"),
         ("mmap_size", "0"),

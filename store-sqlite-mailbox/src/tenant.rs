@@ -109,6 +109,11 @@ impl Tenant {
         }
     }
 
+    /// Whether it is the tenant of this name that another handle found.
+    pub(crate) fn is_still(&self, known: Option<Known>) -> bool {
+        self.bound().is_none_or(|bound| known == Some(bound))
+    }
+
     /// Its rows as a transaction sees them; none if there are none yet. `Closed` if somebody removed it.
     pub(crate) fn known_in(&self, conn: &Connection) -> Result<Option<Known>> {
         let read = |row: &Row<'_>| Ok(Known { no: get(row, 0)?, incarnation: unsigned(get(row, 1)?)? });

@@ -74,7 +74,7 @@ impl Seen {
 /// A dispatch: what was written can be read, and stands where it says.
 fn check(rows: &Rows<'_>, id: &str) -> Result<Option<Finding>> {
     let place = || format!("dispatch `{id}`");
-    rows.with_payloads.set(true);
+    rows.read_payloads();
     let known = match id.parse::<DispatchId>().map(|id| rows.dispatch(&id)) {
         Ok(Ok(Some(stored))) => stored,
         Ok(Err(error)) if error.kind() == ErrorKind::Corrupt => return Ok(Some(damaged(place(), &error))),

@@ -19,7 +19,7 @@ const AHEAD: u32 = 64;
 
 /// What a claim names.
 pub(super) fn claim(rows: &Rows<'_>, request: &ClaimRequest, setting: Setting<'_>) -> Decided<Claims> {
-    rows.with_payloads.set(true);
+    rows.read_payloads();
     let thread = match (&request.thread, &request.dispatch) {
         (None, None) => return claim_any(rows, request, setting),
         (Some(thread), _) => Some(thread.clone()),
@@ -78,14 +78,20 @@ fn claim_any(rows: &Rows<'_>, request: &ClaimRequest, setting: Setting<'_>) -> D
         }
         Ok(())
     };
-    for (_, thread) in rows.lapsed(setting.now, None, LAPSES)? {
-        if let Err(error) = rows.change(|view| mailbox::lapse(view, &thread, setting))? {
-            leave_out(&mut claims, thread, error)?;
+    if !rows.is_nothing_due(setting.now) {
+        let (lapsed, due) = (rows.lapsed(setting.now, None, LAPSES)?, rows.due(setting.now, LAPSES)?);
+        if lapsed.is_empty() && due.is_empty() {
+            rows.nothing_is_due(setting.now);
         }
-    }
-    for thread in rows.due(setting.now, LAPSES)? {
-        if let Err(error) = rows.turn(&thread, setting.now, false) {
-            leave_out(&mut claims, thread, error)?;
+        for (_, thread) in lapsed {
+            if let Err(error) = rows.change(|view| mailbox::lapse(view, &thread, setting))? {
+                leave_out(&mut claims, thread, error)?;
+            }
+        }
+        for thread in due {
+            if let Err(error) = rows.turn(&thread, setting.now, false) {
+                leave_out(&mut claims, thread, error)?;
+            }
         }
     }
     let (wanted, mut after) = (u64::from(request.limit), None);

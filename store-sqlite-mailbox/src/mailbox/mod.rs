@@ -188,7 +188,7 @@ impl MailboxMaintenance for TenantMailbox {
                     listing.first(rows, *limit as usize, |seen| filter.admits(seen))?
                 }
             };
-            rows.with_payloads.set(true);
+            rows.read_payloads();
             let answers = each(&ids, |id| rows.change(|view| mailbox::requeue(view, id, setting)))?;
             Ok(answers.map(|answers| ids.into_iter().zip(answers).collect()))
         };

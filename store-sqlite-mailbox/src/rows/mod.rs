@@ -7,7 +7,11 @@ mod write;
 use std::cell::{Cell, RefCell};
 
 use rusqlite::{Connection, OptionalExtension, Params, Row};
-use store_core::{Error, Result, TenantId, ThreadId, Timestamp, codec::Codec, mailbox::StoredMailbox};
+use store_core::{
+    Error, Result, TenantId, ThreadId, Timestamp,
+    codec::Codec,
+    mailbox::{StoredDispatch, StoredMailbox},
+};
 
 pub(crate) use self::{read::ReadyPlace, walk::Walk, write::number};
 use crate::{
@@ -32,9 +36,13 @@ pub(crate) struct Rows<'c> {
     /// The incarnation that it gets with its first row.
     next_incarnation: Cell<u64>,
     /// Whether dispatches are read with their payloads. Most decisions need none.
-    pub(crate) with_payloads: Cell<bool>,
+    with_payloads: Cell<bool>,
     /// The thread that was looked at last.
     last: RefCell<Option<(ThreadId, Option<OfThread>)>>,
+    /// The dispatch that was read last: a rule asks for it more than once.
+    read: RefCell<Option<StoredDispatch>>,
+    /// Up to when what is due and over was looked for in this transaction.
+    looked: Option<&'c Cell<Option<(i64, Timestamp)>>>,
     /// From when on a claim may find something that was written.
     claimable_from: Cell<Option<Timestamp>>,
     has_written: Cell<bool>,
@@ -58,6 +66,8 @@ impl<'c> Rows<'c> {
             next_incarnation: Cell::new(0),
             with_payloads: Cell::new(false),
             last: RefCell::default(),
+            read: RefCell::default(),
+            looked: None,
             claimable_from: Cell::default(),
             has_written: Cell::default(),
         }
@@ -69,13 +79,33 @@ impl<'c> Rows<'c> {
         conn: &'c Connection,
         tenant: &'c TenantId,
         of: (Option<Known>, Timestamp),
+        looked: &'c Cell<Option<(i64, Timestamp)>>,
     ) -> Result<Self> {
-        let rows = Self::new(conn, tenant, of.0);
+        let rows = Self { looked: Some(looked), ..Self::new(conn, tenant, of.0) };
         if of.0.is_none() {
             let next = rows.one(sql::NEXT_INCARNATION, [], |row| unsigned(get(row, 0)?))?.unwrap_or_default();
             rows.next_incarnation.set(next.max(of.1.as_millis()));
         }
         Ok(rows)
+    }
+
+    /// Whether what is due and over was looked for before, in this transaction and at the same time, and there was
+    /// nothing: there is nothing yet.
+    pub(crate) fn is_nothing_due(&self, now: Timestamp) -> bool {
+        self.looked.is_some_and(|looked| looked.get() == Some((self.no(), now)))
+    }
+
+    /// Notes that nothing is due or over.
+    pub(crate) fn nothing_is_due(&self, now: Timestamp) {
+        if let Some(looked) = self.looked {
+            looked.set(Some((self.no(), now)));
+        }
+    }
+
+    /// Reads dispatches with their payloads from now on.
+    pub(crate) fn read_payloads(&self) {
+        self.with_payloads.set(true);
+        *self.read.borrow_mut() = None;
     }
 
     pub(crate) const fn conn(&self) -> &Connection {

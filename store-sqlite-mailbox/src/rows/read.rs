@@ -27,24 +27,14 @@ impl MailboxView for Rows<'_> {
     }
 
     fn dispatch(&self, id: &DispatchId) -> Result<Option<StoredDispatch>> {
-        let read = |row: &Row<'_>| {
-            let place = || format!("dispatch `{id}`");
-            let mut body: DispatchBody = decode(&get::<String>(row, 0)?, get(row, 1)?, place)?;
-            if body.id != *id {
-                return Err(corrupt(place()));
-            }
-            if let Some(no) = get::<Option<i64>>(row, 4)?
-                && self.with_payloads.get()
-            {
-                body.payload = Some(self.payload(no, id)?);
-            }
-            let body = Arc::new(body);
-            Ok(match get::<Option<String>>(row, 2)? {
-                Some(state) => StoredDispatch::new(body, decode::<DispatchState>(&state, get(row, 3)?, place)?),
-                None => StoredDispatch::enqueued(body),
-            })
-        };
-        self.one(sql::DISPATCH, (self.no(), id.as_str()), read)
+        if let Some(read) = &*self.read.borrow()
+            && read.id() == id
+        {
+            return Ok(Some(read.clone()));
+        }
+        let found = self.one(sql::DISPATCH, (self.no(), id.as_str()), |row| self.stored(row, id))?;
+        self.read.borrow_mut().clone_from(&found);
+        Ok(found)
     }
 
     fn last_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
@@ -55,7 +45,12 @@ impl MailboxView for Rows<'_> {
     fn first_available(&self, thread: &ThreadId, epoch: u64, now: Timestamp) -> Result<Option<DispatchId>> {
         let Some(found) = self.of_thread(thread)? else { return Ok(None) };
         let with = (found.no, signed(epoch)?, signed(now.as_millis())?);
-        self.one(sql::FIRST, with, |row| id(&get::<String>(row, 0)?))
+        self.one(sql::FIRST, with, |row| {
+            let id = id(&get::<String>(row, 5)?)?;
+            let stored = self.stored(row, &id)?;
+            *self.read.borrow_mut() = Some(stored);
+            Ok(id)
+        })
     }
 
     fn interrupt(&self, thread: &ThreadId, epoch: u64) -> Result<Option<StoredInterrupt>> {
@@ -75,6 +70,25 @@ pub(super) fn thread(text: &str) -> Result<ThreadId> {
 }
 
 impl Rows<'_> {
+    /// A dispatch of its columns.
+    fn stored(&self, row: &Row<'_>, id: &DispatchId) -> Result<StoredDispatch> {
+        let place = || format!("dispatch `{id}`");
+        let mut body: DispatchBody = decode(&get::<String>(row, 0)?, get(row, 1)?, place)?;
+        if body.id != *id {
+            return Err(corrupt(place()));
+        }
+        if let Some(no) = get::<Option<i64>>(row, 4)?
+            && self.with_payloads.get()
+        {
+            body.payload = Some(self.payload(no, id)?);
+        }
+        let body = Arc::new(body);
+        Ok(match get::<Option<String>>(row, 2)? {
+            Some(state) => StoredDispatch::new(body, decode::<DispatchState>(&state, get(row, 3)?, place)?),
+            None => StoredDispatch::enqueued(body),
+        })
+    }
+
     /// The row of a thread; none if nothing was ever written for it.
     pub(super) fn of_thread(&self, thread: &ThreadId) -> Result<Option<OfThread>> {
         if let Some((last, found)) = &*self.last.borrow()
@@ -103,7 +117,7 @@ impl Rows<'_> {
 
     /// A dispatch as everybody sees it, with its payload.
     pub(crate) fn load(&self, id: &DispatchId) -> Result<Option<Dispatch>> {
-        self.with_payloads.set(true);
+        self.read_payloads();
         self.dispatch(id)?.map(|stored| mailbox::seen(self, &stored)).transpose()
     }
 

@@ -2,10 +2,10 @@
 
 use rusqlite::params;
 use store_core::{
-    DispatchId, DispatchStatus, Result, ThreadId, Timestamp,
+    DispatchId, DispatchStatus, Result, ThreadId, Timestamp, length,
     mailbox::{
-        self, DispatchBody, MailboxChange, MailboxPlan, Places, StoredDispatch, StoredInterrupt, StoredMailbox,
-        in_queue,
+        self, DispatchBody, MailboxChange, MailboxPlan, Places, QueueEnds, StoredDispatch, StoredInterrupt,
+        StoredMailbox, in_queue,
     },
 };
 
@@ -56,6 +56,21 @@ impl<'a> Columns<'a> {
     }
 }
 
+/// What the queue of a thread holds, if a plan tells all of it: most threads have little queued.
+fn ends_of(plan: &MailboxPlan) -> Option<QueueEnds> {
+    let (epoch, now) = (plan.mailbox.epoch, plan.mailbox.last_time);
+    let written: Vec<_> = plan.dispatches.iter().filter_map(in_queue).filter(|at| at.epoch == epoch).collect();
+    if plan.mailbox.counts.queued != length(written.len()) {
+        return None;
+    }
+    let due = || written.iter().filter(|at| at.due <= now);
+    Some(QueueEnds {
+        first: due().map(|at| at.priority).min(),
+        earliest: due().map(|at| at.due).min(),
+        next: written.iter().filter(|at| at.due > now).map(|at| at.due).min(),
+    })
+}
+
 impl Rows<'_> {
     /// Makes a decision, and writes what it says: a refused call may write something, too. The outer error is one of
     /// writing; what was written of the call is then to be taken back.
@@ -76,6 +91,7 @@ impl Rows<'_> {
         let (found, now) = (self.of_thread(thread)?, plan.mailbox.last_time);
         // Until all is written, nothing is known of the thread.
         *self.last.borrow_mut() = None;
+        *self.read.borrow_mut() = None;
         let no = match &found {
             Some(found) => found.no,
             None => self.add_mailbox(thread, &plan.mailbox)?,
@@ -92,7 +108,11 @@ impl Rows<'_> {
         if found.is_some_and(|found| found.due.is_some_and(|due| due <= now)) {
             self.run(sql::TURN, (no, signed(plan.mailbox.epoch)?, signed(now.as_millis())?))?;
         }
-        let places = mailbox::places(&plan.mailbox, self.ends(no, plan.mailbox.epoch)?);
+        let ends = match ends_of(plan) {
+            Some(ends) => ends,
+            None => self.ends(no, plan.mailbox.epoch)?,
+        };
+        let places = mailbox::places(&plan.mailbox, ends);
         self.set_mailbox(no, &plan.mailbox, places)?;
         *self.last.borrow_mut() =
             Some((thread.clone(), Some(OfThread { no, record: plan.mailbox.clone(), due: places.due })));
@@ -117,15 +137,16 @@ impl Rows<'_> {
         let incarnation = self.next_incarnation.get();
         let kept = signed(incarnation)?;
         self.run(sql::SET_INCARNATION, [kept])?;
-        let no = self.one(sql::ADD_TENANT, (self.tenant.as_str(), kept), |row| get(row, 0))?.unwrap_or_default();
+        self.run(sql::ADD_TENANT, (self.tenant.as_str(), kept))?;
+        let no = self.conn.last_insert_rowid();
         self.known.set(Some(Known { no, incarnation }));
         Ok(no)
     }
 
     fn add_mailbox(&self, thread: &ThreadId, record: &StoredMailbox) -> Result<i64> {
         let (text, crc) = encode(record);
-        let no = self.one(sql::ADD_MAILBOX, (self.tenant_no()?, thread.as_str(), text, crc), |row| get(row, 0))?;
-        Ok(no.unwrap_or_default())
+        self.run(sql::ADD_MAILBOX, (self.tenant_no()?, thread.as_str(), text, crc))?;
+        Ok(self.conn.last_insert_rowid())
     }
 
     fn set_mailbox(&self, no: i64, record: &StoredMailbox, places: Places) -> Result<()> {
@@ -233,6 +254,7 @@ impl Rows<'_> {
 
     /// Puts a dispatch where it belongs.
     pub(crate) fn put_right(&self, mailbox: i64, stored: &StoredDispatch, now: Timestamp) -> Result<()> {
+        *self.read.borrow_mut() = None;
         if self.stands(stored)? {
             return Ok(());
         }

@@ -3,13 +3,14 @@
 #![expect(clippy::disallowed_methods, reason = "how long calls are gathered is real time")]
 
 use std::{
+    cell::{Cell, RefCell},
     sync::Arc,
     thread::sleep,
     time::{Duration, Instant},
 };
 
 use rusqlite::{Connection, Error as SqlError, ErrorCode, config::DbConfig};
-use store_core::{Detail, Error, ErrorKind, IdSource, Limits, Result, Timestamp};
+use store_core::{Detail, Error, ErrorKind, IdSource, Limits, Result, TenantId, Timestamp};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{Job, Message, log::Log};
@@ -17,8 +18,9 @@ use crate::{
     config::Synchronous,
     error,
     place::{self, Place},
+    rows::Known,
     schema, sql,
-    tenant::Fixed,
+    tenant::{Fixed, Tenant},
 };
 
 /// Calls of one transaction.
@@ -63,6 +65,10 @@ impl From<Failure> for Error {
 pub(crate) struct Turn<'d> {
     pub(crate) conn: &'d Connection,
     fixed: &'d Fixed,
+    /// The tenant of which nothing is due or over, and when that was.
+    pub(super) looked: Cell<Option<(i64, Timestamp)>>,
+    /// The tenant that was asked for last.
+    known: RefCell<Option<(TenantId, Option<Known>)>>,
 }
 
 impl Turn<'_> {
@@ -78,11 +84,30 @@ impl Turn<'_> {
         &*self.fixed.ids
     }
 
+    /// A tenant as this transaction sees it.
+    pub(super) fn known(&self, tenant: &Tenant) -> Result<Option<Known>> {
+        if let Some((name, known)) = &*self.known.borrow()
+            && *name == tenant.name
+        {
+            return tenant.is_still(*known).then_some(*known).ok_or_else(Error::closed);
+        }
+        let known = tenant.known_in(self.conn)?;
+        self.is_known(tenant, known);
+        Ok(known)
+    }
+
+    /// Notes a tenant as this transaction sees it.
+    pub(super) fn is_known(&self, tenant: &Tenant, known: Option<Known>) {
+        *self.known.borrow_mut() = Some((tenant.name.clone(), known));
+    }
+
     fn run(&self, text: &str) -> std::result::Result<(), Failure> {
         run(self.conn, text).map_err(|error| failure(&error))
     }
 
+    /// Begins a step that may change anything.
     pub(super) fn save(&self) -> std::result::Result<(), Failure> {
+        *self.known.borrow_mut() = None;
         self.run(sql::SAVE)
     }
 
@@ -96,6 +121,7 @@ impl Turn<'_> {
         if !has_written || self.conn.is_autocommit() {
             return Ok(());
         }
+        *self.known.borrow_mut() = None;
         self.run(sql::BACK)?;
         self.run(sql::KEEP)
     }
@@ -241,7 +267,8 @@ impl Desk {
         let begun = run(&self.conn, sql::BEGIN_WRITE);
         drop(turn);
         begun.map_err(|error| failure(&error))?;
-        let turn = Turn { conn: &self.conn, fixed: &self.fixed };
+        let (looked, known) = (Cell::default(), RefCell::default());
+        let turn = Turn { conn: &self.conn, fixed: &self.fixed, looked, known };
         for job in batch {
             if let Err(failure) = job.run(&turn) {
                 self.roll_back();

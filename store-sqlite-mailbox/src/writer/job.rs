@@ -50,11 +50,11 @@ where
         let failed = |error| Done { answer: Err(error), known: None, claimable_from: None };
         // Behind the lock: who comes later has no earlier time (PR-22).
         let now = turn.now();
-        let known = match self.tenant.known_in(turn.conn) {
+        let known = match turn.known(&self.tenant) {
             Ok(known) => known,
             Err(error) => return turn.failed(error).map(failed),
         };
-        let rows = match Rows::for_writing(turn.conn, &self.tenant.name, (known, now)) {
+        let rows = match Rows::for_writing(turn.conn, &self.tenant.name, (known, now), &turn.looked) {
             Ok(rows) => rows,
             Err(error) => return turn.failed(error).map(failed),
         };
@@ -62,6 +62,7 @@ where
         match (self.call)(&rows, setting) {
             Ok(answer) => {
                 turn.keep(rows.has_written())?;
+                turn.is_known(&self.tenant, rows.known());
                 Ok(Done { answer, known: rows.known(), claimable_from: rows.claimable_from() })
             }
             Err(error) => {

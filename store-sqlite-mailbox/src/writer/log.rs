@@ -7,15 +7,15 @@ use store_core::{Error, Result};
 
 use crate::{error, schema, tenant::Fixed};
 
-/// Pages of 4 KiB after which the log is brought into the database: 8 MiB.
-const SOME: i32 = 2_048;
+/// Pages of 4 KiB after which the log is brought into the database: 16 MiB.
+const SOME: i32 = 4_096;
 /// How much it has to have grown before that is tried again, if somebody's read stood in the way.
-const MORE: i32 = 512;
+const MORE: i32 = 1_024;
 /// Pages after which it is begun anew: no new read begins until the ones that run have ended. It grows by no more than
 /// what is written meanwhile (SQ-5).
-const MUCH: i32 = 8_192;
+const MUCH: i32 = 12_288;
 /// The same in bytes; a longer file is cut to this.
-pub(crate) const WAL_BYTES: i64 = 32 << 20;
+pub(crate) const WAL_BYTES: i64 = 48 << 20;
 
 thread_local! {
     /// Pages in the log behind the last commit of this thread's connection.

@@ -170,7 +170,7 @@ async fn pass(mailbox: &dyn MailboxStore, id: &str) -> store_core::Result<()> {
     Ok(())
 }
 
-/// Writes so much, or until it is killed, or its standard input ends.
+/// Writes so much, and waits; or until it is killed.
 async fn write(store: SqliteMailbox, name: &str, number: usize) {
     let mailbox = mailbox(&store);
     say("open");
@@ -190,6 +190,7 @@ async fn write(store: SqliteMailbox, name: &str, number: usize) {
     for task in tasks {
         task.await.unwrap();
     }
+    listen();
     store.close().await.unwrap();
 }
 
