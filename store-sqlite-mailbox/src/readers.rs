@@ -215,3 +215,32 @@ fn snapshot<T>(conn: &Connection, patience: Duration, call: impl FnOnce(&Connect
     }
     read
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use store_core::{ErrorKind, Store};
+
+    use crate::{SqliteConfig, SqliteMailbox};
+
+    /// Counts for ever.
+    const ENDLESS: &str = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
+
+    /// A read that takes longer than it may ends with `Unavailable` (SQ-5), and the next one works.
+    #[tokio::test]
+    async fn a_read_ends_in_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = SqliteConfig::new(folder.path().join("mailbox.db"));
+        config.read_time = Duration::from_millis(50);
+        let store = SqliteMailbox::open(config).await.unwrap();
+        let readers = &store.state.common.readers;
+        let began = Instant::now();
+        let endless = readers.read(|conn| crate::rows::one(conn, ENDLESS, [], |row| crate::rows::get::<i64>(row, 0)));
+        assert_eq!(endless.await.unwrap_err().kind(), ErrorKind::Unavailable);
+        assert!(began.elapsed() < Duration::from_secs(5));
+        let two = readers.read(|conn| crate::rows::one(conn, "SELECT 2", [], |row| crate::rows::get::<i64>(row, 0)));
+        assert_eq!(two.await.unwrap(), Some(2));
+        store.close().await.unwrap();
+    }
+}

@@ -319,6 +319,6 @@ fn checkpoint(file: &Path) {
 /// Puts work that nobody else has into a mailbox.
 pub(super) async fn fill(store: &SqliteMailbox, name: &str, number: usize) {
     for at in 0..number {
-        put(&*mailbox(store), work(format_args!("{name}-{}", at % 50), &format!("{name}-{at}"))).await;
+        put(&*mailbox(store), work(format!("{name}-{}", at % 50), &format!("{name}-{at}"))).await;
     }
 }

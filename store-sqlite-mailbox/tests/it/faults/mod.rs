@@ -11,4 +11,5 @@ mod kill;
 mod log;
 mod processes;
 mod syncs;
+mod together;
 mod wake;

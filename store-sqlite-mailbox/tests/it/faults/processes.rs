@@ -1,5 +1,7 @@
 //! S3, LC2, LC3: several processes on one file (SQ-1, MB-6, MB-18, MB-19, MB-34, MB-51).
 
+#![expect(clippy::disallowed_methods, reason = "how long somebody waits is real time")]
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,

@@ -1,5 +1,7 @@
 //! LV-9: work of one process wakes who waits in another, soon, and waiting costs next to nothing.
 
+#![expect(clippy::disallowed_methods, reason = "how long somebody waits is real time")]
+
 use std::{
     fs,
     time::{Duration, Instant},
