@@ -168,3 +168,46 @@ impl Heard {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{Arc, atomic::Ordering},
+        thread,
+        time::Duration,
+    };
+
+    use store_core::{NewDispatch, Store, SystemClock, TenantId, Waited};
+
+    use super::News;
+    use crate::{SqliteConfig, SqliteMailbox};
+
+    /// Where the system tells nothing, what another one committed is found by looking, and nobody looks while nobody
+    /// waits.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn commits_of_others_are_found_by_looking() {
+        let folder = tempfile::tempdir().unwrap();
+        let (config, name) = (SqliteConfig::new(folder.path().join("mailbox.db")), TenantId::default_tenant());
+        let one = SqliteMailbox::open(config.clone()).await.unwrap();
+        let other = SqliteMailbox::open(config.clone()).await.unwrap();
+        let tenant = one.open_tenant(&name);
+        // Its own thread listens only from the first wait on, and there is none.
+        let news = News::new(Arc::downgrade(&one.state.tenants), folder.path().into(), config.path().into());
+        let looking = Arc::clone(&news.heard);
+        let looking = thread::spawn(move || looking.poll());
+        let waits = || tenant.read(None, |rows| rows.next_claim());
+        let clock = SystemClock;
+        let (waited, ()) = tokio::join!(tenant.bell.wait(&clock, Duration::from_secs(20), waits), async {
+            let _before = news.heard.waiting.fetch_add(1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let work = NewDispatch::new("t".parse().unwrap(), "r".parse().unwrap());
+            let mailbox = other.tenant(&name).unwrap().mailbox.unwrap();
+            mailbox.enqueue(vec![work]).await.unwrap().remove(0).unwrap();
+        });
+        assert_eq!(waited.unwrap(), Waited::Woken);
+        news.close(false);
+        looking.join().unwrap();
+        one.close().await.unwrap();
+        other.close().await.unwrap();
+    }
+}

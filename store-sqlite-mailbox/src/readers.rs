@@ -27,23 +27,37 @@ const STEPS: i32 = 1_000;
 /// Stands open, unless the log is to be begun anew: then no read begins.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
-    closed: Mutex<bool>,
+    state: Mutex<Closed>,
     opened: Condvar,
     /// Pages of the log, while somebody's read keeps it from being begun anew.
     held: AtomicI32,
 }
 
+#[derive(Debug, Default)]
+struct Closed {
+    is_closed: bool,
+    /// Somebody waited for as long as a read may take: whoever still reads is not of this library, and nobody waits for
+    /// that one.
+    is_useless: bool,
+}
+
 impl Gate {
-    pub(crate) fn close(&self) {
-        *self.closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    fn lock(&self) -> MutexGuard<'_, Closed> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Closes it, and gives whether it is closed.
+    pub(crate) fn close(&self) -> bool {
+        let mut state = self.lock();
+        state.is_closed = !state.is_useless;
+        state.is_closed
+    }
+
+    /// The log was begun anew.
     pub(crate) fn open(&self) {
-        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
-        if std::mem::take(&mut *closed) {
-            self.held.store(0, Ordering::SeqCst);
-            self.opened.notify_all();
-        }
+        *self.lock() = Closed::default();
+        self.held.store(0, Ordering::SeqCst);
+        self.opened.notify_all();
     }
 
     /// Notes that somebody still reads.
@@ -55,10 +69,14 @@ impl Gate {
         self.held.load(Ordering::SeqCst)
     }
 
-    /// Waits until it is open, and no longer than a read may take: whoever reads then is somebody else.
+    /// Waits until it is open, and no longer than a read may take.
     fn pass(&self, patience: Duration) {
-        let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.opened.wait_timeout_while(closed, patience, |closed| *closed));
+        let waiting = self.opened.wait_timeout_while(self.lock(), patience, |state| state.is_closed);
+        let (mut state, waited) = waiting.unwrap_or_else(PoisonError::into_inner);
+        if waited.timed_out() {
+            *state = Closed { is_closed: false, is_useless: true };
+            self.opened.notify_all();
+        }
     }
 }
 

@@ -52,7 +52,7 @@ pub struct SqliteMailbox {
 
 pub(crate) struct State {
     pub(crate) common: Arc<Common>,
-    tenants: Arc<Tenants>,
+    pub(crate) tenants: Arc<Tenants>,
     capabilities: Capabilities,
     config: SqliteConfig,
 }
@@ -111,6 +111,17 @@ impl SqliteMailbox {
         u64::try_from(self.state.common.fixed.gate.held_pages()).unwrap_or_default() * 4_096
     }
 
+    pub(crate) fn open_tenant(&self, tenant: &TenantId) -> Arc<Tenant> {
+        let mut tenants = self.tenants();
+        // One that another process removed is replaced by what its name stands for now.
+        if let Some(open) = tenants.get(tenant).filter(|open| !open.is_closed()) {
+            return Arc::clone(open);
+        }
+        let new = Arc::new(Tenant::new(tenant.clone(), Arc::clone(&self.state.common)));
+        tenants.insert(tenant.clone(), Arc::clone(&new));
+        new
+    }
+
     fn tenants(&self) -> MutexGuard<'_, HashMap<TenantId, Arc<Tenant>>> {
         self.state.tenants.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -151,8 +162,7 @@ fn drop_some(conn: &Connection) -> Result<bool> {
 impl Store for SqliteMailbox {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         self.state.common.check_open()?;
-        let new = || Arc::new(Tenant::new(tenant.clone(), Arc::clone(&self.state.common)));
-        let tenant = Arc::clone(self.tenants().entry(tenant.clone()).or_insert_with(new));
+        let tenant = self.open_tenant(tenant);
         let mailbox = Arc::new(TenantMailbox::new(tenant));
         let wake_ups = Arc::clone(&mailbox);
         Ok(TenantStores::default().with_mailbox(mailbox).with_wake_ups(wake_ups))

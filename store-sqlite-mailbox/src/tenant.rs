@@ -84,12 +84,16 @@ impl Tenant {
         }
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn fixed(&self) -> &Fixed {
         &self.common.fixed
     }
 
     pub(crate) fn check_open(&self) -> Result<()> {
-        if self.is_closed.load(Ordering::SeqCst) { Err(Error::closed()) } else { self.common.check_open() }
+        if self.is_closed() { Err(Error::closed()) } else { self.common.check_open() }
     }
 
     /// Takes no more calls.
@@ -118,7 +122,14 @@ impl Tenant {
     pub(crate) fn known_in(&self, conn: &Connection) -> Result<Option<Known>> {
         let read = |row: &Row<'_>| Ok(Known { no: get(row, 0)?, incarnation: unsigned(get(row, 1)?)? });
         match self.bound() {
-            Some(bound) => one(conn, sql::TENANT_BY_NO, [bound.no], read)?.map(Some).ok_or_else(Error::closed),
+            Some(bound) => match one(conn, sql::TENANT_BY_NO, [bound.no], read)? {
+                Some(known) => Ok(Some(known)),
+                // Another process removed it.
+                None => {
+                    self.close();
+                    Err(Error::closed())
+                }
+            },
             None => one(conn, sql::TENANT_BY_NAME, [self.name.as_str()], read),
         }
     }

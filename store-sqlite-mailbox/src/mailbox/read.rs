@@ -5,7 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use store_core::{
     CursorScope, Direction, Dispatch, DispatchCounts, DispatchFilter, DispatchId, DispatchOrder, DispatchQuery, Error,
-    MailboxReader, Page, PageBuilder, PageRequest, Position, Purge, ReadyThread, Result, ThreadId, Timestamp,
+    ErrorKind, MailboxReader, Page, PageBuilder, PageRequest, Position, Purge, ReadyThread, Result, ThreadId,
+    Timestamp,
     commit::Setting,
     length,
     mailbox::{self, MailboxView},
@@ -64,7 +65,11 @@ impl TenantMailbox {
                 }
                 Ok(Ok(()))
             };
-            self.tenant.write(None, turn).await?;
+            match self.tenant.write(None, turn).await {
+                // Nothing is written any more: what is available already can be read all the same.
+                Err(error) if error.kind() == ErrorKind::Poisoned => break,
+                turned => turned?,
+            }
         }
         Ok(())
     }

@@ -59,7 +59,7 @@ impl Log {
         if pages < MUCH || done.is_none() {
             return Ok(());
         }
-        self.fixed.gate.close();
+        let is_closed = self.fixed.gate.close();
         // Writers wait for nobody: it succeeds when no read is left.
         schema::waits(conn, false)?;
         let begun_anew = checkpoint(conn, "TRUNCATE");
@@ -69,7 +69,7 @@ impl Log {
             self.next = SOME;
             self.fixed.gate.open();
         } else {
-            self.next = pages + 1;
+            self.next = pages + if is_closed { 1 } else { MORE };
             self.fixed.gate.held(pages);
         }
         Ok(())

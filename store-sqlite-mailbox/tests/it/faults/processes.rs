@@ -9,7 +9,7 @@ use std::{
 
 use rusqlite::{Connection, ErrorCode};
 use rustix::process::{Pid, Signal, kill_process};
-use store_core::Store;
+use store_core::{ErrorKind, PageRequest, Store, TenantId};
 
 use super::{
     children::{Process, begin, fill},
@@ -117,4 +117,27 @@ async fn a_process_that_slept_past_its_lease_writes_nothing() {
     }
     println!("{rounds} holders that slept past their lease: none wrote");
     store.close().await.unwrap();
+}
+
+/// A tenant that another process removed is closed for the handles of this one; its name can be used anew (TN-8), and
+/// claim numbers go on above those before (MB-25).
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_that_another_one_removed_is_closed() {
+    let folder = Folder::new();
+    let (one, other) = (open(&folder.file()).await, open(&folder.file()).await);
+    let name = TenantId::default_tenant();
+    let before = mailbox(&one);
+    fill(&one, "a", 5).await;
+    let first = before.claim(request()).await.unwrap().claimed.remove(0);
+    other.delete_tenant(&name).await.unwrap();
+    assert_eq!(before.count_dispatches(None).await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(before.enqueue(vec![work("t", "b")]).await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(one.list_tenants(PageRequest::default()).await.unwrap().items, []);
+    put(&*mailbox(&one), work(first.dispatch.thread.as_str(), "b")).await;
+    let held = mailbox(&other).claim(request()).await.unwrap().claimed.remove(0);
+    assert_eq!(held.dispatch.id.as_str(), "b");
+    assert!(held.number > first.number, "{:?} behind {:?}", held.number, first.number);
+    verify(&one).await;
+    one.close().await.unwrap();
+    other.close().await.unwrap();
 }
