@@ -48,6 +48,13 @@ pub(crate) struct Rows<'c> {
     has_written: Cell<bool>,
 }
 
+/// The parts that texts are of.
+const BODY: &str = "dispatch";
+const STATE: &str = "state of dispatch";
+const PAYLOAD: &str = "payload of dispatch";
+const MAILBOX: &str = "mailbox of thread";
+const INTERRUPT: &str = "interrupt";
+
 /// The row of a thread.
 #[derive(Debug, Clone)]
 pub(super) struct OfThread {
@@ -129,6 +136,11 @@ impl<'c> Rows<'c> {
         self.known.get().map_or(-1, |known| known.no)
     }
 
+    /// What a text of the tenant is part of.
+    fn whose<'a>(&self, part: &'static str, name: &'a str) -> Whose<'a> {
+        Whose { part, tenant: self.no(), name }
+    }
+
     fn one<T>(&self, text: &str, with: impl Params, read: impl FnOnce(&Row<'_>) -> Result<T>) -> Result<Option<T>> {
         one(self.conn, text, with, read)
     }
@@ -191,14 +203,37 @@ pub(crate) fn get<T: rusqlite::types::FromSql>(row: &Row<'_>, at: usize) -> Resu
     row.get(at).map_err(sql)
 }
 
-pub(super) fn checksum(text: &str) -> i64 {
-    i64::from(crc32c::crc32c(text.as_bytes()))
+/// What a text is part of: a checksum is about both, so that a text at the wrong place is no better than a changed one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Whose<'a> {
+    part: &'static str,
+    tenant: i64,
+    name: &'a str,
 }
 
-/// A record that was written with its checksum (SQ-6).
-pub(super) fn decode<T: Codec>(text: &str, crc: i64, place: impl FnOnce() -> String) -> Result<T> {
-    if checksum(text) != crc {
-        return Err(corrupt(place()));
+impl Whose<'_> {
+    fn checksum(self, text: &str) -> i64 {
+        let parts = [&self.tenant.to_be_bytes()[..], self.part.as_bytes(), &[0xff], self.name.as_bytes(), &[0xff]];
+        let before = parts.into_iter().fold(0, crc32c::crc32c_append);
+        i64::from(crc32c::crc32c_append(before, text.as_bytes()))
     }
-    T::read(text).map_err(|e| corrupt(place()).with_source(e))
+
+    fn damaged(self) -> Error {
+        corrupt(format_args!("{} `{}`", self.part, self.name))
+    }
+
+    /// What is written of a record, with its checksum.
+    fn encode(self, record: &impl Codec) -> (String, i64) {
+        let text = record.encode();
+        let crc = self.checksum(&text);
+        (text, crc)
+    }
+
+    /// A record that was written with its checksum (SQ-6).
+    fn decode<T: Codec>(self, text: &str, crc: i64) -> Result<T> {
+        if self.checksum(text) != crc {
+            return Err(self.damaged());
+        }
+        T::read(text).map_err(|e| self.damaged().with_source(e))
+    }
 }

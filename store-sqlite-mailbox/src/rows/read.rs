@@ -5,13 +5,12 @@ use std::sync::Arc;
 use rusqlite::Row;
 use store_core::{
     DedupeKey, Dispatch, DispatchCounts, DispatchId, Json, Result, ThreadId, Timestamp,
-    codec::Codec,
     mailbox::{
         self, DispatchBody, DispatchState, MailboxView, QueueEnds, StoredDispatch, StoredInterrupt, StoredMailbox,
     },
 };
 
-use super::{OfThread, Rows, decode, get, maybe_time, signed, time};
+use super::{BODY, INTERRUPT, MAILBOX, OfThread, PAYLOAD, Rows, STATE, get, maybe_time, signed, time};
 use crate::{error::corrupt, sql};
 
 /// A thread among those that are ready: priority, since when, which.
@@ -56,7 +55,8 @@ impl MailboxView for Rows<'_> {
     fn interrupt(&self, thread: &ThreadId, epoch: u64) -> Result<Option<StoredInterrupt>> {
         let Some(found) = self.of_thread(thread)? else { return Ok(None) };
         self.one(sql::INTERRUPT, (found.no, signed(epoch)?), |row| {
-            decode(&get::<String>(row, 0)?, get(row, 1)?, || format!("interrupt {epoch} of thread `{thread}`"))
+            let name = format!("{epoch} of {thread}");
+            self.whose(INTERRUPT, &name).decode(&get::<String>(row, 0)?, get(row, 1)?)
         })
     }
 }
@@ -72,11 +72,8 @@ pub(super) fn thread(text: &str) -> Result<ThreadId> {
 impl Rows<'_> {
     /// A dispatch of its columns.
     fn stored(&self, row: &Row<'_>, id: &DispatchId) -> Result<StoredDispatch> {
-        let place = || format!("dispatch `{id}`");
-        let mut body: DispatchBody = decode(&get::<String>(row, 0)?, get(row, 1)?, place)?;
-        if body.id != *id {
-            return Err(corrupt(place()));
-        }
+        let name = id.as_str();
+        let mut body: DispatchBody = self.whose(BODY, name).decode(&get::<String>(row, 0)?, get(row, 1)?)?;
         if let Some(no) = get::<Option<i64>>(row, 4)?
             && self.with_payloads.get()
         {
@@ -84,7 +81,10 @@ impl Rows<'_> {
         }
         let body = Arc::new(body);
         Ok(match get::<Option<String>>(row, 2)? {
-            Some(state) => StoredDispatch::new(body, decode::<DispatchState>(&state, get(row, 3)?, place)?),
+            Some(state) => {
+                let state: DispatchState = self.whose(STATE, name).decode(&state, get(row, 3)?)?;
+                StoredDispatch::new(body, state)
+            }
             None => StoredDispatch::enqueued(body),
         })
     }
@@ -97,7 +97,8 @@ impl Rows<'_> {
             return Ok(found.clone());
         }
         let read = |row: &Row<'_>| {
-            let record = decode(&get::<String>(row, 1)?, get(row, 2)?, || format!("mailbox of thread `{thread}`"))?;
+            let whose = self.whose(MAILBOX, thread.as_str());
+            let record = whose.decode(&get::<String>(row, 1)?, get(row, 2)?)?;
             Ok(OfThread { no: get(row, 0)?, record, due: maybe_time(get(row, 3)?)? })
         };
         let found = match self.known.get() {
@@ -109,10 +110,9 @@ impl Rows<'_> {
     }
 
     fn payload(&self, no: i64, id: &DispatchId) -> Result<Json> {
-        let damaged = || format!("payload of dispatch `{id}`");
-        let found =
-            self.one(sql::PAYLOAD, [no], |row| decode::<Json>(&get::<String>(row, 0)?, get(row, 1)?, damaged))?;
-        found.ok_or_else(|| corrupt(damaged()))
+        let whose = self.whose(PAYLOAD, id.as_str());
+        let found = self.one(sql::PAYLOAD, [no], |row| whose.decode(&get::<String>(row, 0)?, get(row, 1)?))?;
+        found.ok_or_else(|| whose.damaged())
     }
 
     /// A dispatch as everybody sees it, with its payload.
@@ -144,7 +144,7 @@ impl Rows<'_> {
             let records = self.all(sql::RECORDS, (self.no(), after.as_str()), |row| {
                 let thread: String = get(row, 2)?;
                 let record: StoredMailbox =
-                    decode(&get::<String>(row, 0)?, get(row, 1)?, || format!("mailbox of thread `{thread}`"))?;
+                    self.whose(MAILBOX, &thread).decode(&get::<String>(row, 0)?, get(row, 1)?)?;
                 Ok((thread, record.counts))
             })?;
             let Some((last, _)) = records.last() else { return Ok(sum) };
@@ -202,11 +202,4 @@ impl Rows<'_> {
         };
         maybe_time(self.one(sql::NEXT_CLAIM, [self.no()], read)?.flatten())
     }
-}
-
-/// What is written of a record, with its checksum.
-pub(super) fn encode(record: &impl Codec) -> (String, i64) {
-    let text = record.encode();
-    let crc = super::checksum(&text);
-    (text, crc)
 }

@@ -9,7 +9,7 @@ use store_core::{
     },
 };
 
-use super::{Known, OfThread, Rows, get, read::encode, signed};
+use super::{BODY, INTERRUPT, Known, MAILBOX, OfThread, PAYLOAD, Rows, STATE, get, signed};
 use crate::sql;
 
 /// Statuses as they are kept in a column: numbers never change their meaning.
@@ -40,10 +40,14 @@ struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    fn of(stored: &'a StoredDispatch, now: Timestamp) -> Result<Self> {
+    fn of(rows: &Rows<'_>, stored: &'a StoredDispatch, now: Timestamp) -> Result<Self> {
         let (at, state) = (in_queue(stored), &stored.state);
         let key = stored.body.dedupe_key.as_ref().filter(|_| state.finished_at.is_none());
-        let (text, crc) = if stored.is_new() { (None, None) } else { Some(encode(state)).unzip() };
+        let (text, crc) = if stored.is_new() {
+            (None, None)
+        } else {
+            Some(rows.whose(STATE, stored.id().as_str()).encode(state)).unzip()
+        };
         Ok(Self {
             status: number(state.status),
             epoch: signed(state.epoch)?,
@@ -103,7 +107,7 @@ impl Rows<'_> {
             self.remove(id)?;
         }
         for (epoch, interrupt) in &plan.interrupts {
-            self.put_interrupt(no, *epoch, interrupt.as_ref())?;
+            self.put_interrupt((thread, no), *epoch, interrupt.as_ref())?;
         }
         if found.is_some_and(|found| found.due.is_some_and(|due| due <= now)) {
             self.run(sql::TURN, (no, signed(plan.mailbox.epoch)?, signed(now.as_millis())?))?;
@@ -113,7 +117,7 @@ impl Rows<'_> {
             None => self.ends(no, plan.mailbox.epoch)?,
         };
         let places = mailbox::places(&plan.mailbox, ends);
-        self.set_mailbox(no, &plan.mailbox, places)?;
+        self.set_mailbox((thread, no), &plan.mailbox, places)?;
         *self.last.borrow_mut() =
             Some((thread.clone(), Some(OfThread { no, record: plan.mailbox.clone(), due: places.due })));
         let from = [self.claimable_from.get(), plan.claimable_from()];
@@ -144,19 +148,21 @@ impl Rows<'_> {
     }
 
     fn add_mailbox(&self, thread: &ThreadId, record: &StoredMailbox) -> Result<i64> {
-        let (text, crc) = encode(record);
-        self.run(sql::ADD_MAILBOX, (self.tenant_no()?, thread.as_str(), text, crc))?;
+        let tenant = self.tenant_no()?;
+        let (text, crc) = self.whose(MAILBOX, thread.as_str()).encode(record);
+        self.run(sql::ADD_MAILBOX, (tenant, thread.as_str(), text, crc))?;
         Ok(self.conn.last_insert_rowid())
     }
 
-    fn set_mailbox(&self, no: i64, record: &StoredMailbox, places: Places) -> Result<()> {
-        let ((text, crc), (priority, since)) = (encode(record), places.ready.unzip());
+    fn set_mailbox(&self, (thread, no): (&ThreadId, i64), record: &StoredMailbox, places: Places) -> Result<()> {
+        let (text, crc) = self.whose(MAILBOX, thread.as_str()).encode(record);
+        let (priority, since) = places.ready.unzip();
         let with = params![no, text, crc, priority, millis(since)?, millis(places.due)?, millis(places.lease)?];
         self.run(sql::SET_MAILBOX, with).map(drop)
     }
 
     fn put(&self, mailbox: i64, stored: &StoredDispatch, now: Timestamp) -> Result<()> {
-        let (body, columns) = (&*stored.body, Columns::of(stored, now)?);
+        let (body, columns) = (&*stored.body, Columns::of(self, stored, now)?);
         let Columns { status, epoch, available, due, ended, key, state: (state, crc) } = columns;
         if let Some(key) = key {
             // A rule found that nobody has it any more.
@@ -168,7 +174,7 @@ impl Rows<'_> {
             return self.run(sql::SET_DISPATCH, with).map(drop);
         }
         let payload = self.add_payload(body)?;
-        let (text, body_crc) = encode(&without_payload(body));
+        let (text, body_crc) = self.whose(BODY, id).encode(&without_payload(body));
         let (created, number) = (signed(body.created_at.as_millis())?, signed(body.number)?);
         let priority = body.priority;
         let with = params![
@@ -180,7 +186,8 @@ impl Rows<'_> {
 
     fn add_payload(&self, body: &DispatchBody) -> Result<Option<i64>> {
         let Some(payload) = &body.payload else { return Ok(None) };
-        self.run(sql::ADD_PAYLOAD, (payload.as_str(), super::checksum(payload.as_str())))?;
+        let crc = self.whose(PAYLOAD, body.id.as_str()).checksum(payload.as_str());
+        self.run(sql::ADD_PAYLOAD, (payload.as_str(), crc))?;
         Ok(Some(self.conn.last_insert_rowid()))
     }
 
@@ -192,12 +199,18 @@ impl Rows<'_> {
         }
     }
 
-    fn put_interrupt(&self, mailbox: i64, epoch: u64, interrupt: Option<&StoredInterrupt>) -> Result<()> {
+    fn put_interrupt(
+        &self,
+        (thread, mailbox): (&ThreadId, i64),
+        epoch: u64,
+        interrupt: Option<&StoredInterrupt>,
+    ) -> Result<()> {
         let kept = signed(epoch)?;
         let Some(interrupt) = interrupt else {
             return self.run(sql::REMOVE_INTERRUPT, (mailbox, kept)).map(drop);
         };
-        let (lot, (text, crc)) = (mailbox::lot(interrupt), encode(interrupt));
+        let (lot, name) = (mailbox::lot(interrupt), format!("{epoch} of {thread}"));
+        let (text, crc) = self.whose(INTERRUPT, &name).encode(interrupt);
         let held = (interrupt.holds > 0).then(|| signed(lot.epoch)).transpose()?;
         let with = params![mailbox, kept, self.no(), signed(lot.at.as_millis())?, held, text, crc];
         self.run(sql::SET_INTERRUPT, with).map(drop)
@@ -230,7 +243,7 @@ impl Rows<'_> {
     /// Whether a dispatch stands where it belongs. Whether it is available depends on when somebody looked; and its key
     /// may be another one's, if an interrupt superseded it.
     pub(crate) fn stands(&self, stored: &StoredDispatch) -> Result<bool> {
-        let right = Columns::of(stored, stored.state.updated_at)?;
+        let right = Columns::of(self, stored, stored.state.updated_at)?;
         let found = self.one(sql::COLUMNS, (self.no(), stored.id().as_str()), |row| {
             let key: Option<String> = get(row, 5)?;
             Ok(get::<i64>(row, 0)? == right.status
@@ -258,7 +271,8 @@ impl Rows<'_> {
         if self.stands(stored)? {
             return Ok(());
         }
-        let Columns { status, epoch, available, due, ended, key, state: (state, crc) } = Columns::of(stored, now)?;
+        let Columns { status, epoch, available, due, ended, key, state: (state, crc) } =
+            Columns::of(self, stored, now)?;
         if let Some(key) = key {
             self.run(sql::FREE_KEY, (mailbox, key, stored.id().as_str()))?;
         }
@@ -275,7 +289,7 @@ impl Rows<'_> {
     /// Writes the record of a thread, and puts the thread where it belongs.
     pub(crate) fn place_anew(&self, thread: &ThreadId, no: i64, record: StoredMailbox) -> Result<()> {
         let places = mailbox::places(&record, self.ends(no, record.epoch)?);
-        self.set_mailbox(no, &record, places)?;
+        self.set_mailbox((thread, no), &record, places)?;
         *self.last.borrow_mut() = Some((thread.clone(), Some(OfThread { no, record, due: places.due })));
         Ok(())
     }

@@ -100,6 +100,32 @@ async fn a_damaged_payload_concerns_its_dispatch_alone() {
     store.close().await.unwrap();
 }
 
+/// What was written for another dispatch, or for another tenant, is as good as damaged.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_belongs_elsewhere_is_not_read() {
+    let one = "(SELECT body, body_crc FROM dispatches WHERE id = 'd-1')";
+    for (sql, damaged) in [
+        ("UPDATE dispatches SET payload = 3 - payload".to_owned(), &["d-0", "d-1"][..]),
+        (format!("UPDATE dispatches SET (body, body_crc) = {one} WHERE id = 'd-0'"), &["d-0"]),
+        ("UPDATE dispatches SET tenant = 7".to_owned(), &["d-0", "d-1"]),
+    ] {
+        let folder = Folder::new();
+        let store = open(&folder.file()).await;
+        fill(&store, "d", 2).await;
+        store.close().await.unwrap();
+        change(&folder, &sql);
+        if sql.ends_with('7') {
+            change(&folder, "UPDATE mailboxes SET tenant = 7");
+            change(&folder, "UPDATE tenants SET no = 7");
+        }
+        let store = open(&folder.file()).await;
+        for id in damaged {
+            assert_eq!(kind_of(&store, id).await, Some(ErrorKind::Corrupt), "{sql}");
+        }
+        store.close().await.unwrap();
+    }
+}
+
 /// A record that cannot be read at all keeps no claim from other threads; a repair puts it aside, and its thread goes
 /// on, also if it was the one that is claimed.
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,5 @@
-//! S2 and S6: the power goes while a process writes, and the disk is full. Only root can mount the disks of these tests:
-//! they say if they are not run.
+//! S2 and S6: the power goes while a process writes, and the disk is full. Only root can mount the disks of these
+//! tests: they say if they are not run.
 
 use std::{fs, time::Duration};
 

@@ -54,7 +54,7 @@ async fn a_failed_sync_ends_writing_until_the_mailbox_is_opened_anew() {
     assert_eq!(poisoned, rounds);
 }
 
-/// A mailbox that a process left behind a failed sync is renewed by the next one that opens it: both files are new ones.
+/// A mailbox that a process left behind a failed sync is renewed by the next one that opens it: both files are new.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_failed_sync_left_is_copied_to_new_files() {
     use std::os::unix::fs::MetadataExt;
