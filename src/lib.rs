@@ -4,7 +4,7 @@
 //! - everything of `store_core`: data model, contracts, errors
 //! - [`open`], [`OpenOptions`], [`StoreUrl`]: from a URL to a store
 //! - [`Stores`]: the parts of an opened store
-//! - `memory`, `file`, `postgres`: the backends, one cargo feature each
+//! - `memory`, `file`, `postgres`, `sqlite_mailbox`: the backends, one cargo feature each
 //!
 //! # A turn, a fork, a rewind
 //! ```
@@ -65,6 +65,8 @@ pub use store_file as file;
 pub use store_memory as memory;
 #[cfg(feature = "postgres")]
 pub use store_postgres as postgres;
+#[cfg(feature = "sqlite-mailbox")]
+pub use store_sqlite_mailbox as sqlite_mailbox;
 
 /// The quick start of the README is a test.
 #[cfg(doctest)]

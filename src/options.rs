@@ -143,6 +143,7 @@ impl OpenOptions {
         match url {
             StoreUrl::Memory => backend::memory::open(self),
             StoreUrl::File(path) => backend::file::open(path, self).await,
+            StoreUrl::Sqlite(path) => backend::sqlite_mailbox::open(path, self).await,
             StoreUrl::Postgres(url) => backend::postgres::open(url, self).await,
         }
     }

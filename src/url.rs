@@ -4,7 +4,7 @@ use std::{fmt, path::PathBuf, str::FromStr};
 
 use store_core::{Error, Result};
 
-/// Where a store is: `memory:`, `file:PATH` or `postgres://…`.
+/// Where a store is: `memory:`, `file:PATH`, `sqlite:PATH` or `postgres://…`.
 ///
 /// ```
 /// use agentstore::StoreUrl;
@@ -20,12 +20,14 @@ pub enum StoreUrl {
     Memory,
     /// The store in this folder.
     File(PathBuf),
+    /// The mailbox in this SQLite file; it keeps nothing else.
+    Sqlite(PathBuf),
     /// The store on this PostgreSQL server.
     Postgres(ServerUrl),
 }
 
 /// How the known URLs are written, for messages.
-const KNOWN: &str = "known are `memory:`, `file:PATH` and `postgres://…`";
+const KNOWN: &str = "known are `memory:`, `file:PATH`, `sqlite:PATH` and `postgres://…`";
 
 impl StoreUrl {
     /// The URL with everything that is secret: for handing it on, not for showing it.
@@ -87,7 +89,7 @@ impl FromStr for StoreUrl {
     type Err = Error;
 
     /// Reads a URL. A path is taken as it stands: no percent signs are decoded and no `~` is expanded;
-    /// `file:///absolute/path` means the same as `file:/absolute/path`.
+    /// `file:///absolute/path` means the same as `file:/absolute/path`, and so with `sqlite:`.
     fn from_str(text: &str) -> Result<Self> {
         let Some((scheme, rest)) = text.split_once(':') else {
             return Err(invalid(format!("it has no scheme; {KNOWN}")));
@@ -95,7 +97,8 @@ impl FromStr for StoreUrl {
         match scheme {
             "memory" if rest.is_empty() => Ok(Self::Memory),
             "memory" => Err(invalid("nothing follows `memory:`, the store has no name".to_owned())),
-            "file" => path(rest).map(Self::File),
+            "file" => path(rest, "`file:` needs the path of a folder, as in `file:./agentstore-data`").map(Self::File),
+            "sqlite" => path(rest, "`sqlite:` needs the path of a file, as in `sqlite:./mailbox.db`").map(Self::Sqlite),
             "postgres" | "postgresql" => ServerUrl::postgres(text).map(Self::Postgres),
             _ => Err(invalid(format!("the scheme `{}` is unknown; {KNOWN}", cut(scheme)))),
         }
@@ -107,19 +110,20 @@ impl fmt::Display for StoreUrl {
         match self {
             Self::Memory => f.write_str("memory:"),
             Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
             Self::Postgres(url) => url.fmt(f),
         }
     }
 }
 
-fn path(rest: &str) -> Result<PathBuf> {
+fn path(rest: &str, missing: &str) -> Result<PathBuf> {
     let path = match rest.strip_prefix("//") {
         Some(absolute) if absolute.starts_with('/') => absolute,
-        Some(_) => return Err(invalid("a host is not known; write `file:PATH` or `file:///ABSOLUTE`".to_owned())),
+        Some(_) => return Err(invalid("a host is not known; write the path alone, or `///ABSOLUTE`".to_owned())),
         None => rest,
     };
     if path.is_empty() {
-        return Err(invalid("`file:` needs the path of a folder, as in `file:./agentstore-data`".to_owned()));
+        return Err(invalid(missing.to_owned()));
     }
     if path.contains('\0') {
         return Err(invalid("the path holds a NUL character".to_owned()));
@@ -150,6 +154,8 @@ mod tests {
             ("file:/abs", StoreUrl::File("/abs".into())),
             ("file:///abs", StoreUrl::File("/abs".into())),
             ("file:a%20b", StoreUrl::File("a%20b".into())),
+            ("sqlite:mailbox.db", StoreUrl::Sqlite("mailbox.db".into())),
+            ("sqlite:///abs/m.db", StoreUrl::Sqlite("/abs/m.db".into())),
         ] {
             assert_eq!(text.parse::<StoreUrl>().unwrap(), url, "{text}");
         }
@@ -158,10 +164,11 @@ mod tests {
     #[test]
     fn what_is_no_url_is_refused_with_what_to_do() {
         for (text, says) in [
-            ("", "known are `memory:`, `file:PATH` and `postgres://…`"),
-            ("./data", "known are `memory:`, `file:PATH` and"),
+            ("", "known are `memory:`, `file:PATH`, `sqlite:PATH` and `postgres://…`"),
+            ("./data", "known are `memory:`, `file:PATH`, `sqlite:PATH` and"),
             ("redis://localhost", "the scheme `redis` is unknown; known are"),
             ("file:", "needs the path of a folder"),
+            ("sqlite:", "needs the path of a file"),
             ("file://host/path", "a host is not known"),
             ("memory:x", "the store has no name"),
             ("file:a\0b", "NUL"),
@@ -189,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_url_shows_as_it_is_read() {
-        for text in ["memory:", "file:./a b", "file:/abs"] {
+        for text in ["memory:", "file:./a b", "file:/abs", "sqlite:./m.db"] {
             assert_eq!(text.parse::<StoreUrl>().unwrap().to_string(), text);
         }
     }

@@ -3,3 +3,4 @@
 pub(crate) mod file;
 pub(crate) mod memory;
 pub(crate) mod postgres;
+pub(crate) mod sqlite_mailbox;

@@ -3,6 +3,7 @@
 mod file;
 mod memory;
 mod postgres;
+mod sqlite_mailbox;
 
 use store_core::{ErrorKind, Result};
 
@@ -18,7 +19,7 @@ fn refusal(result: Result<Stores>) -> (ErrorKind, String) {
 async fn an_unknown_scheme_is_refused_with_those_that_are_known() {
     let (kind, message) = refusal(open("redis://localhost").await);
     assert_eq!(kind, ErrorKind::Invalid);
-    assert!(message.contains("known are `memory:`, `file:PATH` and `postgres://…`"), "{message}");
+    assert!(message.contains("known are `memory:`, `file:PATH`, `sqlite:PATH` and `postgres://…`"), "{message}");
 }
 
 /// Commits to a store, and gives the version.

@@ -1,0 +1,53 @@
+//! Maps what SQLite and the system say to the errors of the contracts.
+
+use std::{io, path::Path};
+
+use rusqlite::{Error as SqlError, ErrorCode};
+use store_core::{Detail, Error};
+
+/// The error of a statement whose transaction is rolled back, or only read. SQLite's own is kept as its source: it
+/// names tables and columns, and no values.
+pub(crate) fn sql(error: SqlError) -> Error {
+    let detail = match code(&error) {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => {
+            unavailable("somebody else holds the file")
+        }
+        Some(ErrorCode::DiskFull) => Detail::StorageFull,
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => corrupt_file(),
+        Some(ErrorCode::OperationInterrupted) => unavailable("the read took too long"),
+        Some(ErrorCode::SystemIoFailure) => unavailable("the file cannot be read or written"),
+        Some(ErrorCode::CannotOpen) => unavailable("the file cannot be opened"),
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => unavailable("the file may not be written"),
+        Some(ErrorCode::OutOfMemory) => unavailable("there is not enough memory"),
+        // Rules and keys exclude it: what is stored contradicts itself.
+        Some(ErrorCode::ConstraintViolation) => Detail::Corrupt { location: "two rows exclude each other".to_owned() },
+        None => Detail::Corrupt { location: "a row has another shape than was written".to_owned() },
+        Some(_) => unavailable("SQLite refuses a statement"),
+    };
+    Error::new(detail).with_source(error)
+}
+
+fn corrupt_file() -> Detail {
+    Detail::Corrupt { location: "SQLite found damage in the file".to_owned() }
+}
+
+fn unavailable(reason: &str) -> Detail {
+    Detail::Unavailable { reason: reason.to_owned() }
+}
+
+pub(crate) fn code(error: &SqlError) -> Option<ErrorCode> {
+    error.sqlite_error_code()
+}
+
+/// A file that cannot be handled.
+pub(crate) fn file(path: &Path, error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::StorageFull => Error::new(Detail::StorageFull).with_source(error),
+        _ => Error::unavailable(format!("`{}` cannot be used", path.display())).with_source(error),
+    }
+}
+
+/// What a row says is not what was written.
+pub(crate) fn corrupt(what: impl std::fmt::Display) -> Error {
+    Error::corrupt(what.to_string())
+}

@@ -1,0 +1,188 @@
+//! The check of one thread: its rows can be read, and what is kept beside them agrees with them.
+
+use rusqlite::{Connection, Row, params};
+use store_core::{
+    DispatchCounts, DispatchId, DispatchStatus, ErrorKind, Result,
+    commit::Setting,
+    inspect::{Finding, FindingKind},
+    mailbox::{self, MailboxView, Standing, StoredMailbox},
+};
+
+use crate::{
+    rows::{Known, Rows, all, get, unsigned},
+    sql as text,
+};
+
+/// Dispatches that are looked at in one go.
+const CHUNK: usize = 1_000;
+
+/// When a dispatch was made, and its id: where a check goes on.
+pub(super) type At = (i64, String);
+/// Before all of them.
+pub(super) const BEGINNING: At = (-1, String::new());
+
+/// The row of a thread.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub(super) thread: String,
+    no: i64,
+}
+
+/// The threads of a tenant behind one.
+pub(super) fn list(conn: &Connection, known: Known, after: &str) -> Result<Vec<Place>> {
+    all(conn, text::RECORDS, (known.no, after), |row| Ok(Place { thread: get(row, 2)?, no: get(row, 3)? }))
+}
+
+/// How far the check of a thread is.
+#[derive(Debug, Clone)]
+pub(super) struct Seen {
+    after: At,
+    pub(super) is_over: bool,
+    /// Whether something that cannot be read stands in the way of claims.
+    pub(super) can_be_put_aside: bool,
+}
+
+fn damaged(place: String, detail: &impl ToString) -> Finding {
+    Finding::new(FindingKind::Damaged, place, detail.to_string())
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self { after: BEGINNING, is_over: false, can_be_put_aside: false }
+    }
+}
+
+impl Seen {
+    /// Looks at the next dispatches of a thread; with the last of them, at what is kept of the thread as a whole.
+    pub(super) fn batch(&mut self, rows: &Rows<'_>, place: &Place) -> Result<Vec<Finding>> {
+        let mut findings = Vec::new();
+        let ids = rows.ids_of(place.no, &self.after)?;
+        for (_, id) in &ids {
+            let found = check(rows, id)?;
+            self.can_be_put_aside |= found.as_ref().is_some_and(|finding| finding.kind == FindingKind::Damaged);
+            findings.extend(found);
+        }
+        self.is_over = ids.len() < CHUNK;
+        self.after = ids.into_iter().next_back().unwrap_or(BEGINNING);
+        if self.is_over {
+            findings.extend(whole(rows, place)?);
+        }
+        Ok(findings)
+    }
+}
+
+/// A dispatch: what was written can be read, and stands where it says.
+fn check(rows: &Rows<'_>, id: &str) -> Result<Option<Finding>> {
+    let place = || format!("dispatch `{id}`");
+    rows.read_payloads();
+    let known = match id.parse::<DispatchId>().map(|id| rows.dispatch(&id)) {
+        Ok(Ok(Some(stored))) => stored,
+        Ok(Err(error)) if error.kind() == ErrorKind::Corrupt => return Ok(Some(damaged(place(), &error))),
+        Ok(Err(error)) => return Err(error),
+        Ok(Ok(None)) | Err(_) => return Ok(Some(damaged(place(), &"an index names it, and it does not exist"))),
+    };
+    let stands = rows.stands(&known)?;
+    Ok((!stands).then(|| Finding::new(FindingKind::StaleIndex, place(), "it is not listed where it belongs")))
+}
+
+/// What is kept of the thread as a whole.
+fn whole(rows: &Rows<'_>, place: &Place) -> Result<Vec<Finding>> {
+    let name = || format!("mailbox of thread `{}`", place.thread);
+    let thread = match place.thread.parse() {
+        Ok(thread) => thread,
+        Err(error) => return Ok(vec![damaged(name(), &error)]),
+    };
+    let record = match rows.mailbox(&thread) {
+        Ok(Some(record)) => record,
+        Ok(None) => return Ok(Vec::new()),
+        Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(vec![damaged(name(), &error)]),
+        Err(error) => return Err(error),
+    };
+    let mut findings = Vec::new();
+    let counted = counts(rows, place.no, &record)?;
+    if counted != record.counts {
+        let detail = format!("it counts {:?}, there are {counted:?}", record.counts);
+        findings.push(Finding::new(FindingKind::WrongSum, name(), detail));
+    }
+    if let Some(running) = &record.running
+        && rows.dispatch(&running.dispatch).is_ok_and(|found| found.is_none())
+    {
+        let detail = format!("dispatch `{}`, which is claimed, does not exist", running.dispatch);
+        findings.push(Finding::new(FindingKind::DanglingReference, name(), detail));
+    }
+    if !rows.is_placed(place.no, &record)? {
+        findings.push(Finding::new(FindingKind::StaleIndex, name(), "it is not listed where it belongs"));
+    }
+    for epoch in rows.interrupts_of(place.no)? {
+        match rows.interrupt(&thread, unsigned(epoch)?) {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                findings.push(damaged(format!("interrupt {epoch} of thread `{thread}`"), &error));
+            }
+            found => drop(found?),
+        }
+    }
+    Ok(findings)
+}
+
+/// Dispatches of a thread by status, as everybody sees them.
+fn counts(rows: &Rows<'_>, no: i64, record: &StoredMailbox) -> Result<DispatchCounts> {
+    let mut counts = DispatchCounts::default();
+    counts.extra = record.counts.extra.clone();
+    for (status, epoch, count) in rows.by_status_and_epoch(no)? {
+        let standing = Standing { status: Some(status), is_stale: epoch < record.epoch, is_last: false };
+        *counts.of_mut(standing.status().unwrap_or_default()) += count;
+    }
+    Ok(counts)
+}
+
+/// Puts right where some dispatches of a thread stand, and with the last of them the thread. What cannot be read is put
+/// aside: it stays as it is, and keeps no claim from others (MB-55). Gives where to go on.
+pub(super) fn put_right(rows: &Rows<'_>, place: &Place, after: &At, setting: Setting<'_>) -> Result<Option<At>> {
+    let ids = rows.ids_of(place.no, after)?;
+    for (_, id) in &ids {
+        let found = id.parse::<DispatchId>().map(|id| rows.dispatch(&id));
+        match found {
+            Ok(Ok(Some(stored))) => rows.put_right(place.no, &stored, setting.now)?,
+            Ok(Err(error)) if error.kind() == ErrorKind::Corrupt => rows.put_aside(id)?,
+            Ok(Err(error)) => return Err(error),
+            Ok(Ok(None)) | Err(_) => {}
+        }
+    }
+    if ids.len() == CHUNK {
+        return Ok(ids.into_iter().next_back());
+    }
+    let Ok(thread) = place.thread.parse() else { return Ok(None) };
+    let Ok(Some(mut record)) = rows.mailbox(&thread) else { return Ok(None) };
+    if let Some(running) = &record.running
+        && !rows.dispatch(&running.dispatch).is_ok_and(|found| found.is_some())
+    {
+        record.running = None;
+        record.free_since = mailbox::time(Some(&record), setting.now);
+    }
+    record.counts = counts(rows, place.no, &record)?;
+    record.revision += 1;
+    rows.place_anew(&thread, place.no, record)?;
+    Ok(None)
+}
+
+impl Rows<'_> {
+    fn ids_of(&self, mailbox: i64, (created, id): &At) -> Result<Vec<At>> {
+        let most = i64::try_from(CHUNK).unwrap_or(i64::MAX);
+        let with = params![mailbox, created, id, most];
+        all(self.conn(), text::IDS_OF_MAILBOX, with, |row| Ok((get(row, 0)?, get(row, 1)?)))
+    }
+
+    fn interrupts_of(&self, mailbox: i64) -> Result<Vec<i64>> {
+        all(self.conn(), text::INTERRUPTS_OF, [mailbox], |row| get(row, 0))
+    }
+
+    fn by_status_and_epoch(&self, mailbox: i64) -> Result<Vec<(DispatchStatus, u64, u64)>> {
+        let read = |row: &Row<'_>| {
+            let number: i64 = get(row, 0)?;
+            let status = DispatchStatus::ALL.iter().copied().find(|status| crate::rows::number(*status) == number);
+            let status = status.ok_or_else(|| crate::error::corrupt("the status of a dispatch"))?;
+            Ok((status, unsigned(get(row, 1)?)?, unsigned(get(row, 2)?)?))
+        };
+        all(self.conn(), text::COUNT_BY_STATUS, [mailbox], read)
+    }
+}

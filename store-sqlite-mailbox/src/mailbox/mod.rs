@@ -1,0 +1,197 @@
+//! The mailbox: giving work, taking it, ending it, and waiting for it.
+
+mod claim;
+mod read;
+mod wake;
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use store_core::{
+    ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, DispatchOrder, DispatchStatus, Enqueued,
+    InstanceId, Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, NewDispatch, Purge,
+    Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement,
+    commit::Setting,
+    flight::About,
+    mailbox::{self, ClaimOne, MailboxChange, ReclaimedAs},
+};
+
+use self::read::Listing;
+use crate::{rows::Rows, tenant::Tenant, writer::Decided};
+
+/// The mailbox of a tenant.
+#[derive(Debug, Clone)]
+pub(crate) struct TenantMailbox {
+    tenant: Arc<Tenant>,
+}
+
+impl TenantMailbox {
+    pub(crate) const fn new(tenant: Arc<Tenant>) -> Self {
+        Self { tenant }
+    }
+
+    /// Makes one decision.
+    async fn decide<T: Send + 'static>(
+        &self,
+        about: About,
+        mut decide: impl FnMut(&Rows<'_>, Setting<'_>) -> Result<MailboxChange<T>> + Send + 'static,
+    ) -> Result<T> {
+        self.tenant.write(about, move |rows, setting| rows.change(|view| decide(view, setting))).await
+    }
+}
+
+/// Makes a decision for each item. An error of writing ends all of them; else each has its own answer.
+fn each<I, T>(items: &[I], mut decide: impl FnMut(&I) -> Decided<T>) -> Decided<Vec<Result<T>>> {
+    let answers: Result<Vec<_>> = items.iter().map(&mut decide).collect();
+    answers.map(Ok)
+}
+
+fn settle(
+    rows: &Rows<'_>,
+    settlements: &[(ClaimRef, Settlement)],
+    setting: Setting<'_>,
+) -> Decided<Vec<Result<Settled>>> {
+    if let Err(refused) = mailbox::check_requests(settlements.len(), setting.limits) {
+        return Ok(Err(refused));
+    }
+    each(settlements, |(claim, end)| rows.change(|view| mailbox::settle(view, claim, end, setting)))
+}
+
+#[async_trait]
+impl MailboxProducer for TenantMailbox {
+    async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>> {
+        let about = match &*dispatches {
+            [one] => Some(one.thread.clone()),
+            _ => None,
+        };
+        let call = move |rows: &Rows<'_>, setting: Setting<'_>| {
+            if let Err(refused) = mailbox::check_requests(dispatches.len(), setting.limits) {
+                return Ok(Err(refused));
+            }
+            each(&dispatches, |new| rows.change(|view| mailbox::enqueue(view, new, setting)))
+        };
+        self.tenant.write(about, call).await
+    }
+
+    async fn cancel(&self, id: &DispatchId) -> Result<Dispatch> {
+        let id = id.clone();
+        let call = move |rows: &Rows<'_>, setting: Setting<'_>| {
+            let answer = rows.change(|view| mailbox::cancel(view, &id, setting))?;
+            // What cannot be read any more can be cancelled (MB-55).
+            Ok(answer.map(|mut cancelled| {
+                let _damaged = rows.fill(&mut cancelled);
+                cancelled
+            }))
+        };
+        self.tenant.write(None, call).await
+    }
+
+    async fn interrupt(&self, request: Interrupt) -> Result<Interrupted> {
+        let about = Some(request.thread.clone());
+        self.decide(about, move |view, setting| mailbox::interrupt(view, &request, setting)).await
+    }
+}
+
+#[async_trait]
+impl MailboxConsumer for TenantMailbox {
+    async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
+        ClaimOne::of(&request)?;
+        let tenant = Arc::clone(&self.tenant);
+        let call = move |rows: &Rows<'_>, setting: Setting<'_>| {
+            let claims = claim::claim(rows, &request, setting)?;
+            Ok(claims.map(|claims| OnTheWay { claims: Some(claims), tenant: Arc::clone(&tenant) }))
+        };
+        let mut received = self.tenant.write(None, call).await?;
+        Ok(received.claims.take().unwrap_or_default())
+    }
+
+    async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim> {
+        let claim = claim.clone();
+        self.decide(None, move |view, setting| mailbox::extend(view, &claim, by, setting)).await
+    }
+
+    async fn start(&self, claim: &ClaimRef, instance: InstanceId) -> Result<DispatchClaim> {
+        let claim = claim.clone();
+        self.decide(None, move |view, setting| mailbox::start(view, &claim, &instance, setting)).await
+    }
+
+    async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
+        self.tenant.write(None, move |rows, setting| settle(rows, &settlements, setting)).await
+    }
+}
+
+/// Claims on their way to whoever asked for them. Dropped on the way, they are given back (PR-11).
+struct OnTheWay {
+    claims: Option<Claims>,
+    tenant: Arc<Tenant>,
+}
+
+impl Drop for OnTheWay {
+    fn drop(&mut self) {
+        let claims = self.claims.take().map(|claims| claims.claimed).unwrap_or_default();
+        let ends: Vec<_> = claims.iter().map(|held| (held.claim(), Settlement::Release)).collect();
+        if !ends.is_empty() {
+            self.tenant.write_first(move |rows, setting| Ok(settle(rows, &ends, setting)?.map(drop)));
+        }
+    }
+}
+
+#[async_trait]
+impl MailboxMaintenance for TenantMailbox {
+    async fn reclaim(&self, limit: u32) -> Result<Reclaimed> {
+        mailbox::check_batch(limit)?;
+        let call = move |rows: &Rows<'_>, setting: Setting<'_>| {
+            let mut reclaimed = Reclaimed::default();
+            for (_, thread) in rows.lapsed(setting.now, None, limit)? {
+                // One that cannot be read keeps none of the others.
+                match rows.change(|view| mailbox::lapse(view, &thread, setting))? {
+                    Ok(Some(ReclaimedAs::Requeued(id))) => reclaimed.requeued.push(id),
+                    Ok(Some(ReclaimedAs::DeadLettered(id))) => reclaimed.dead_lettered.push(id),
+                    Ok(Some(ReclaimedAs::Superseded(id))) => reclaimed.superseded.push(id),
+                    Ok(None) | Err(_) => {}
+                }
+            }
+            Ok(Ok(reclaimed))
+        };
+        self.tenant.write(None, call).await
+    }
+
+    async fn purge(&self, request: Purge) -> Result<Purged> {
+        request.check()?;
+        let call = move |rows: &Rows<'_>, setting: Setting<'_>| {
+            let mut removed = 0;
+            for id in read::ended(rows, &request)? {
+                let gone = match request.dry_run {
+                    true => Ok(true),
+                    false => rows.change(|view| mailbox::purge(view, &id, request.before, setting))?,
+                };
+                match gone {
+                    Ok(gone) => removed += u64::from(gone),
+                    Err(error) => return Ok(Err(error)),
+                }
+            }
+            Ok(Ok(Purged::new(removed)))
+        };
+        self.tenant.write(None, call).await
+    }
+
+    async fn requeue(&self, request: Requeue) -> Result<Vec<(DispatchId, Result<Dispatch>)>> {
+        let call = move |rows: &Rows<'_>, setting: Setting<'_>| {
+            if let Err(refused) = request.check(setting.limits) {
+                return Ok(Err(refused));
+            }
+            let ids = match &request.choice {
+                RequeueChoice::Ids(ids) => ids.clone(),
+                RequeueChoice::Filter { filter, limit } => {
+                    let filter = (**filter).clone().in_status([DispatchStatus::DeadLetter]);
+                    let listing = Listing { filter: &filter, order: DispatchOrder::Creation };
+                    listing.first(rows, *limit as usize, |seen| filter.admits(seen))?
+                }
+            };
+            rows.read_payloads();
+            let answers = each(&ids, |id| rows.change(|view| mailbox::requeue(view, id, setting)))?;
+            Ok(answers.map(|answers| ids.into_iter().zip(answers).collect()))
+        };
+        self.tenant.write(None, call).await
+    }
+}

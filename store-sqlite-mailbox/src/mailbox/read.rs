@@ -1,0 +1,204 @@
+//! Reading the mailbox.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use store_core::{
+    CursorScope, Direction, Dispatch, DispatchCounts, DispatchFilter, DispatchId, DispatchOrder, DispatchQuery, Error,
+    ErrorKind, MailboxReader, Page, PageBuilder, PageRequest, Position, Purge, ReadyThread, Result, ThreadId,
+    Timestamp,
+    commit::Setting,
+    length,
+    mailbox::{self, MailboxView},
+};
+
+use super::TenantMailbox;
+use crate::{
+    rows::{ReadyPlace, Rows, Walk},
+    tenant::Tenant,
+};
+
+/// The priority of threads whose leases are over, behind all others.
+const LEASED: u64 = 256;
+/// Threads that are made available in one go.
+const TURNS: u32 = 1_000;
+
+#[async_trait]
+impl MailboxReader for TenantMailbox {
+    async fn load_dispatch(&self, id: &DispatchId) -> Result<Option<Dispatch>> {
+        let id = id.clone();
+        self.tenant.read(None, move |rows| rows.load(&id)).await
+    }
+
+    async fn list_dispatches(&self, query: DispatchQuery) -> Result<Page<Dispatch>> {
+        query.check()?;
+        let tenant = Arc::clone(&self.tenant);
+        self.tenant.read(None, move |rows| list(&tenant, rows, &query)).await
+    }
+
+    async fn count_dispatches(&self, thread: Option<&ThreadId>) -> Result<DispatchCounts> {
+        let thread = thread.cloned();
+        self.tenant.read(None, move |rows| rows.counts(thread.as_ref())).await
+    }
+
+    async fn list_ready_threads(&self, page: PageRequest) -> Result<Page<ReadyThread>> {
+        let tenant = Arc::clone(&self.tenant);
+        self.turn_all().await?;
+        self.tenant.read(None, move |rows| ready(&tenant, rows, &page)).await
+    }
+
+    async fn load_epoch(&self, thread: &ThreadId) -> Result<u64> {
+        let id = thread.clone();
+        self.tenant.read(Some(thread.clone()), move |rows| rows.epoch(&id)).await
+    }
+}
+
+impl TenantMailbox {
+    /// Makes available what is due, if something is.
+    async fn turn_all(&self) -> Result<()> {
+        let clock = Arc::clone(&self.tenant.common);
+        let is_due = move |rows: &Rows<'_>| Ok(!rows.due(clock.fixed.clock.now(), 1)?.is_empty());
+        while self.tenant.read(None, is_due.clone()).await? {
+            let turn = |rows: &Rows<'_>, setting: Setting<'_>| {
+                for thread in rows.due(setting.now, TURNS)? {
+                    rows.turn(&thread, setting.now, false)?;
+                }
+                Ok(Ok(()))
+            };
+            match self.tenant.write(None, turn).await {
+                // Nothing is written any more: what is available already can be read all the same.
+                Err(error) if error.kind() == ErrorKind::Poisoned => break,
+                turned => turned?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn list(tenant: &Tenant, rows: &Rows<'_>, query: &DispatchQuery) -> Result<Page<Dispatch>> {
+    let (limit, cursors) = (query.page.checked_limit()?, &tenant.fixed().cursors);
+    let mut page = PageBuilder::new(limit);
+    let scope = CursorScope::new(&tenant.name, "list_dispatches", &query.binding());
+    let after = Position::open(cursors, &scope, query.page.cursor.as_ref())?;
+    let of = (&query.filter, query.order, query.direction);
+    let mut walk = Walk::new(rows, of, after.as_ref(), limit + 1)?;
+    while let Some(walked) = walk.next()? {
+        let found = rows.load(&walked.id()?)?;
+        let bytes = found.as_ref().and_then(|found| found.payload.as_ref()).map_or(0, |payload| payload.as_str().len());
+        let item = found.filter(|seen| query.filter.admits(seen));
+        if !page.offer(walked.position, length(bytes), item) {
+            break;
+        }
+    }
+    Ok(page.finish(|at| at.seal(cursors, &scope)))
+}
+
+/// Which dispatches are wanted by a call that changes them.
+pub(super) struct Listing<'a> {
+    pub(super) filter: &'a DispatchFilter,
+    pub(super) order: DispatchOrder,
+}
+
+impl Listing<'_> {
+    /// The first that are wanted.
+    pub(super) fn first(
+        &self,
+        rows: &Rows<'_>,
+        most: usize,
+        is_wanted: impl Fn(&Dispatch) -> bool,
+    ) -> Result<Vec<DispatchId>> {
+        let mut walk = Walk::new(rows, (self.filter, self.order, Direction::Forward), None, most)?;
+        let mut found = Vec::new();
+        while found.len() < most {
+            let Some(walked) = walk.next()? else { break };
+            let id = walked.id()?;
+            let Some(stored) = rows.dispatch(&id)? else { continue };
+            if is_wanted(&mailbox::seen(rows, &stored)?) {
+                found.push(id);
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// What ended before a time, the oldest first.
+pub(super) fn ended(rows: &Rows<'_>, request: &Purge) -> Result<Vec<DispatchId>> {
+    let of = (&DispatchFilter::default(), DispatchOrder::End, Direction::Forward);
+    let (mut walk, most) = (Walk::new(rows, of, None, request.limit as usize)?, request.limit as usize);
+    let mut found = Vec::new();
+    while found.len() < most {
+        let Some(walked) = walk.next()? else { break };
+        if walked.position.rank >= request.before.as_millis() {
+            break;
+        }
+        found.push(walked.id()?);
+    }
+    Ok(found)
+}
+
+fn malformed(e: Error) -> Error {
+    Error::invalid_cursor("it is malformed").with_source(e)
+}
+
+/// The list of ready threads behind a place: those that are free, then those whose lease is over.
+struct ReadyThreads {
+    free: Option<ReadyPlace>,
+    leased: Option<(Timestamp, ThreadId)>,
+    is_free: bool,
+}
+
+impl ReadyThreads {
+    fn behind(after: Option<&Position>) -> Result<Self> {
+        let Some(at) = after else { return Ok(Self { free: None, leased: None, is_free: true }) };
+        let time = Timestamp::from_millis(at.rank).map_err(malformed)?;
+        let thread = ThreadId::new(&at.id).map_err(malformed)?;
+        match u8::try_from(at.bound) {
+            Ok(priority) => Ok(Self { free: Some((priority, time, thread)), leased: None, is_free: true }),
+            Err(_) if at.bound == LEASED => Ok(Self { free: None, leased: Some((time, thread)), is_free: false }),
+            Err(e) => Err(Error::invalid_cursor("it is malformed").with_source(e)),
+        }
+    }
+
+    /// The next places, with their threads; nothing at the end.
+    fn next(&mut self, rows: &Rows<'_>, now: Timestamp, most: u32) -> Result<Vec<(Position, ThreadId)>> {
+        let position = |bound, time: Timestamp, thread: &ThreadId| Position {
+            bound,
+            ..Position::new(time.as_millis(), thread.as_str())
+        };
+        if self.is_free {
+            let found = rows.ready(self.free.as_ref(), most)?;
+            if let Some(last) = found.last() {
+                self.free = Some(last.clone());
+                let place = |(priority, since, thread)| (position(u64::from(priority), since, &thread), thread);
+                return Ok(found.into_iter().map(place).collect());
+            }
+            self.is_free = false;
+        }
+        let found = rows.lapsed(now, self.leased.as_ref(), most)?;
+        self.leased = found.last().cloned().or_else(|| self.leased.take());
+        Ok(found.into_iter().map(|(end, thread)| (position(LEASED, end, &thread), thread)).collect())
+    }
+}
+
+fn ready(tenant: &Tenant, rows: &Rows<'_>, request: &PageRequest) -> Result<Page<ReadyThread>> {
+    let (limit, fixed) = (request.checked_limit()?, tenant.fixed());
+    let mut page = PageBuilder::new(limit);
+    let scope = CursorScope::new(&tenant.name, "list_ready_threads", "");
+    let after = Position::open(&fixed.cursors, &scope, request.cursor.as_ref())?;
+    let mut threads = ReadyThreads::behind(after.as_ref())?;
+    let setting = Setting::new(fixed.clock.now(), &fixed.limits, &*fixed.ids);
+    let most = u32::try_from(limit + 1).unwrap_or(u32::MAX);
+    'all: loop {
+        let found = threads.next(rows, setting.now, most)?;
+        if found.is_empty() {
+            break;
+        }
+        for (position, thread) in found {
+            let item = mailbox::ready(rows, &thread, setting)?;
+            if !page.offer(position, 0, item) {
+                break 'all;
+            }
+        }
+    }
+    Ok(page.finish(|at| at.seal(&fixed.cursors, &scope)))
+}

@@ -1,0 +1,35 @@
+//! Waiting for something to claim.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use store_core::{Result, Timestamp, Waited, WakeUps};
+
+use super::TenantMailbox;
+
+/// How long nobody waits without looking for what other processes brought.
+const POLL: Duration = Duration::from_secs(1);
+
+impl TenantMailbox {
+    /// From when on a claim finds something; never later than the next look.
+    async fn next_claim(&self) -> Result<Option<Timestamp>> {
+        let next = self.tenant.read(None, |rows| rows.next_claim()).await?;
+        let fixed = self.tenant.fixed();
+        if !fixed.is_shared {
+            return Ok(next);
+        }
+        // A lost word of another process costs a second and nothing else (LV-11).
+        let soon = fixed.clock.now().saturating_add(POLL);
+        Ok(Some(next.map_or(soon, |next| next.min(soon))))
+    }
+}
+
+#[async_trait]
+impl WakeUps for TenantMailbox {
+    async fn wait(&self, timeout: Duration) -> Result<Waited> {
+        let common = Arc::clone(&self.tenant.common);
+        let _waiter = common.news.listen();
+        let clock = &*common.fixed.clock;
+        self.tenant.bell.wait(clock, timeout, || self.next_claim()).await
+    }
+}

@@ -1,0 +1,60 @@
+//! What a file lies on.
+
+use std::path::Path;
+
+/// File systems over a network, where locks and shared memory cannot be relied on: by the number that the system gives.
+#[cfg(target_os = "linux")]
+const NETWORK: &[(u32, &str)] = &[
+    (0x6969, "nfs"),
+    (0xff53_4d42, "cifs"),
+    (0xfe53_4d42, "smb2"),
+    (0x517b, "smb"),
+    (0x564c, "ncp"),
+    (0x0102_1997, "9p"),
+    (0x5346_414f, "afs"),
+    (0x6b41_4653, "afs"),
+    (0x7375_7245, "coda"),
+    (0x00c3_6400, "ceph"),
+    (0x0bd0_0bd0, "lustre"),
+    (0x4750_4653, "gpfs"),
+    (0x0116_1970, "gfs2"),
+    (0x7461_636f, "ocfs2"),
+    (0x1983_0326, "beegfs"),
+];
+
+/// The name of the network file system that a folder is on; none if it is on none that is known.
+#[cfg(target_os = "linux")]
+pub(crate) fn network(folder: &Path) -> Option<&'static str> {
+    let kind = rustix::fs::statfs(folder).ok()?.f_type;
+    name(kind)
+}
+
+#[cfg(target_os = "linux")]
+fn name(kind: impl TryInto<i64>) -> Option<&'static str> {
+    let kind: i64 = kind.try_into().ok()?;
+    // The system gives it with a sign on some machines.
+    NETWORK.iter().find(|(number, _)| i64::from(*number) == kind & 0xffff_ffff).map(|(_, name)| *name)
+}
+
+/// None is recognised elsewhere.
+#[cfg(not(target_os = "linux"))]
+pub(crate) const fn network(_folder: &Path) -> Option<&'static str> {
+    None
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::{NETWORK, name, network};
+
+    #[test]
+    fn network_file_systems_are_known_by_their_number() {
+        assert_eq!(
+            NETWORK.iter().filter(|(number, wanted)| name(i64::from(*number)) == Some(wanted)).count(),
+            NETWORK.len()
+        );
+        assert_eq!(name(i64::from(0xff53_4d42_u32.cast_signed())), Some("cifs"));
+        let (ext4, tmpfs, btrfs) = (0xef53_i64, 0x0102_1994_i64, 0x9123_683e_i64);
+        assert_eq!([ext4, tmpfs, btrfs].map(name), [None; 3]);
+        assert_eq!(network(&std::env::temp_dir()), None);
+    }
+}

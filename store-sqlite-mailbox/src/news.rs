@@ -1,0 +1,213 @@
+//! Telling processes that wait that there is something new.
+//!
+//! Whoever committed opens a file beside the database for writing, and closes it: nothing is written. Whoever waits has
+//! the system tell of that (`inotify`). Where there is no such thing, who waits looks every few milliseconds whether
+//! somebody else has committed, and nobody looks while nobody waits.
+
+use std::{
+    fmt,
+    fs::OpenOptions,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use rusqlite::Connection;
+use store_core::Timestamp;
+
+use crate::{schema, store::Tenants};
+
+/// Waits of this process look no more often than this for what others brought.
+const PAUSE: Duration = Duration::from_millis(2);
+/// How often it is looked, where the system tells nothing.
+const POLL: Duration = Duration::from_millis(10);
+/// How often it is looked whether somebody waits, there.
+const REST: Duration = Duration::from_millis(50);
+
+/// Tells other processes.
+pub(crate) fn ring(bell: &Path) {
+    // Who does not hear it looks once a second.
+    let _rung = OpenOptions::new().write(true).open(bell);
+}
+
+/// What hears of other processes, from the first wait on.
+pub(crate) struct News {
+    heard: Arc<Heard>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Heard {
+    tenants: Weak<Tenants>,
+    bell: PathBuf,
+    path: PathBuf,
+    is_over: AtomicBool,
+    waiting: AtomicUsize,
+}
+
+/// Somebody who waits.
+pub(crate) struct Waiter<'a>(&'a AtomicUsize);
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl fmt::Debug for News {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("News").field("bell", &self.heard.bell).finish_non_exhaustive()
+    }
+}
+
+impl News {
+    pub(crate) fn new(tenants: Weak<Tenants>, bell: PathBuf, path: PathBuf) -> Self {
+        let (is_over, waiting) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Self { heard: Arc::new(Heard { tenants, bell, path, is_over, waiting }), thread: Mutex::default() }
+    }
+
+    /// Hears of other processes as long as somebody waits.
+    pub(crate) fn listen(&self) -> Waiter<'_> {
+        self.heard.waiting.fetch_add(1, Ordering::SeqCst);
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_none() && !self.heard.is_over.load(Ordering::SeqCst) {
+            let heard = Arc::clone(&self.heard);
+            // Without the thread it is looked once a second.
+            *thread = thread::Builder::new().name("agentstore-news".to_owned()).spawn(move || heard.serve()).ok();
+        }
+        Waiter(&self.heard.waiting)
+    }
+
+    /// Ends the thread, and perhaps waits for that.
+    pub(crate) fn close(&self, waits: bool) {
+        self.heard.is_over.store(true, Ordering::SeqCst);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            ring(&self.heard.bell);
+            if waits {
+                let _ended = thread.join();
+            }
+        }
+    }
+}
+
+impl Drop for News {
+    fn drop(&mut self) {
+        self.close(false);
+    }
+}
+
+impl Heard {
+    fn serve(&self) {
+        if self.watch().is_err() {
+            self.poll();
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst) || self.tenants.strong_count() == 0
+    }
+
+    fn tell(&self) {
+        if let Some(tenants) = self.tenants.upgrade() {
+            tenants.lock().unwrap_or_else(PoisonError::into_inner).values().for_each(|tenant| {
+                tenant.bell.ring(Timestamp::MIN);
+            });
+        }
+    }
+
+    /// Looks whether somebody else has committed. It reads a number that SQLite keeps in shared memory.
+    fn poll(&self) {
+        let Ok(conn) = schema::reader(&self.path) else { return };
+        let version =
+            |conn: &Connection| conn.pragma_query_value(None, "data_version", |row| row.get::<_, i64>(0)).ok();
+        let mut last = version(&conn);
+        while !self.is_over() {
+            if self.waiting.load(Ordering::SeqCst) == 0 {
+                thread::sleep(REST);
+                continue;
+            }
+            let found = version(&conn);
+            if found != last {
+                last = found;
+                self.tell();
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn watch(&self) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+
+    /// Waits for the system to tell that somebody rang.
+    #[cfg(target_os = "linux")]
+    fn watch(&self) -> std::io::Result<()> {
+        use std::mem::MaybeUninit;
+
+        use rustix::fs::inotify::{self, CreateFlags, Reader, WatchFlags};
+
+        let told = inotify::init(CreateFlags::CLOEXEC)?;
+        inotify::add_watch(&told, &self.bell, WatchFlags::CLOSE_WRITE)?;
+        let mut space = [MaybeUninit::uninit(); 4_096];
+        let mut events = Reader::new(&told, &mut space);
+        // What was rung before is looked for by who waits.
+        self.tell();
+        while !self.is_over() {
+            events.next()?;
+            if self.is_over() {
+                break;
+            }
+            self.tell();
+            thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{Arc, atomic::Ordering},
+        thread,
+        time::Duration,
+    };
+
+    use store_core::{NewDispatch, Store, SystemClock, TenantId, Waited};
+
+    use super::News;
+    use crate::{SqliteConfig, SqliteMailbox};
+
+    /// Where the system tells nothing, what another one committed is found by looking, and nobody looks while nobody
+    /// waits.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn commits_of_others_are_found_by_looking() {
+        let folder = tempfile::tempdir().unwrap();
+        let (config, name) = (SqliteConfig::new(folder.path().join("mailbox.db")), TenantId::default_tenant());
+        let one = SqliteMailbox::open(config.clone()).await.unwrap();
+        let other = SqliteMailbox::open(config.clone()).await.unwrap();
+        let tenant = one.open_tenant(&name);
+        // Its own thread listens only from the first wait on, and there is none.
+        let news = News::new(Arc::downgrade(&one.state.tenants), folder.path().into(), config.path().into());
+        let looking = Arc::clone(&news.heard);
+        let looking = thread::spawn(move || looking.poll());
+        let waits = || tenant.read(None, |rows| rows.next_claim());
+        let clock = SystemClock;
+        let (waited, ()) = tokio::join!(tenant.bell.wait(&clock, Duration::from_secs(20), waits), async {
+            let _before = news.heard.waiting.fetch_add(1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let work = NewDispatch::new("t".parse().unwrap(), "r".parse().unwrap());
+            let mailbox = other.tenant(&name).unwrap().mailbox.unwrap();
+            mailbox.enqueue(vec![work]).await.unwrap().remove(0).unwrap();
+        });
+        assert_eq!(waited.unwrap(), Waited::Woken);
+        news.close(false);
+        looking.join().unwrap();
+        one.close().await.unwrap();
+        other.close().await.unwrap();
+    }
+}

@@ -1,0 +1,229 @@
+//! The file and those beside it: who has it open, who writes next, and what is done behind a failed sync.
+//!
+//! The database file is never opened here while SQLite has it open in this process: closing it would let go of the
+//! locks that SQLite holds.
+
+#![expect(clippy::disallowed_methods, reason = "waiting for others takes real time")]
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Read},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use store_core::{Detail, Error, Result, Timestamp};
+
+use crate::{
+    config::{Create, SqliteConfig},
+    error,
+};
+
+/// How long somebody else is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long an opening waits for one that ends in this process.
+const ENDING: Duration = Duration::from_secs(10);
+
+/// The files that are open in this process.
+static PLACES: Mutex<BTreeMap<PathBuf, Weak<Place>>> = Mutex::new(BTreeMap::new());
+
+/// A database file that is open in this process, maybe several times.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) path: PathBuf,
+    /// Locked as long as the file is open: by all processes together, or by one that has it for itself.
+    _users: File,
+    /// Locked by who writes next. Without, whoever writes often would keep others from writing.
+    next: File,
+    is_alone: bool,
+    poisoned: AtomicBool,
+}
+
+/// The path of a file beside the database.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+fn places() -> MutexGuard<'static, BTreeMap<PathBuf, Weak<Place>>> {
+    PLACES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Opens a file that others may open too. What is new is for its owner alone.
+fn open(path: &Path) -> Result<File> {
+    let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+    opened.map_err(|e| error::file(path, e))
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    let failed = |e| error::file(path, e);
+    if let Ok(found) = fs::canonicalize(path) {
+        return Ok(found);
+    }
+    let name = path.file_name().ok_or_else(|| Error::invalid("path", "it names no file"))?;
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    Ok(fs::canonicalize(folder).map_err(failed)?.join(name))
+}
+
+impl Place {
+    /// The file of a configuration, to be opened. Whoever opens it first in this process looks at its header, and puts
+    /// right what a failed sync left.
+    pub(crate) fn open(config: &SqliteConfig) -> Result<Arc<Self>> {
+        let path = absolute(&config.path)?;
+        let is_alone = config.clock.is_some();
+        let until = Instant::now() + ENDING;
+        loop {
+            let mut places = places();
+            match places.get(&path).and_then(Weak::upgrade) {
+                None => {
+                    let place = Arc::new(Self::first(&path, is_alone, config.create)?);
+                    places.retain(|_, place| place.strong_count() > 0);
+                    places.insert(path, Arc::downgrade(&place));
+                    return Ok(place);
+                }
+                Some(place) if !place.is_poisoned() && place.is_alone == is_alone => return Ok(place),
+                Some(place) if Instant::now() > until => {
+                    let reason = match place.is_poisoned() {
+                        true => "it was open when a sync failed, and still is: close it everywhere first",
+                        false => "it is open in this process with another clock",
+                    };
+                    return Err(Error::unavailable(reason));
+                }
+                Some(_) => {}
+            }
+            drop(places);
+            sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn first(path: &Path, is_alone: bool, create: Create) -> Result<Self> {
+        if create == Create::Never && !path.exists() {
+            let (found, supported) = ("none".to_owned(), "a mailbox made by agentstore".to_owned());
+            return Err(Error::new(Detail::SchemaMismatch { found, supported }));
+        }
+        check_header(path)?;
+        let users = open(&beside(path, "-users"))?;
+        let poisoned = beside(path, "-poisoned");
+        // Alone at first, if there is something to put right.
+        if poisoned.exists() {
+            lock(|| users.try_lock(), ENDING, "after a failed sync all processes have to close it first")?;
+            renew(path)?;
+            fs::remove_file(&poisoned).map_err(|e| error::file(&poisoned, e))?;
+            users.unlock().map_err(|e| error::file(path, e))?;
+        }
+        if is_alone {
+            lock(|| users.try_lock(), ENDING, "another process has it open")?;
+        } else {
+            lock(|| users.try_lock_shared(), ENDING, "another process has it for itself")?;
+        }
+        if !path.exists() {
+            open(path)?;
+            sync_folder(path)?;
+        }
+        let next = open(&beside(path, "-next"))?;
+        Ok(Self { path: path.to_owned(), _users: users, next, is_alone, poisoned: AtomicBool::new(false) })
+    }
+
+    /// The file that is opened for writing and closed again when there is something new.
+    pub(crate) fn bell(&self) -> PathBuf {
+        beside(&self.path, "-users")
+    }
+
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.poisoned.load(Ordering::SeqCst)
+    }
+
+    /// A sync failed: nothing is written any more. The next opening, also one after a crash, finds the mark.
+    pub(crate) fn poison(&self) {
+        self.poisoned.store(true, Ordering::SeqCst);
+        // On a medium that fails this may fail as well; the process knows it all the same.
+        let _marked = open(&beside(&self.path, "-poisoned")).map(|mark| mark.sync_all());
+    }
+
+    /// Waits until it is this process's turn to write. Whoever gets no turn in time writes without: SQLite's own lock
+    /// is what counts.
+    pub(crate) fn next(&self) -> Turn<'_> {
+        let _in_time = lock(|| self.next.try_lock(), PATIENCE, "others write");
+        Turn(&self.next)
+    }
+}
+
+/// The turn of a process to write next.
+pub(crate) struct Turn<'a>(&'a File);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let _unlocked = self.0.unlock();
+    }
+}
+
+fn lock(attempt: impl Fn() -> std::result::Result<(), TryLockError>, patience: Duration, reason: &str) -> Result<()> {
+    let (until, mut pause) = (Instant::now() + patience, Duration::from_micros(100));
+    loop {
+        match attempt() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => sleep(pause),
+            Err(TryLockError::WouldBlock) => return Err(Error::unavailable(reason)),
+            Err(TryLockError::Error(e)) => {
+                return Err(Error::unavailable("the file system has no locks").with_source(e));
+            }
+        }
+        pause = (pause * 2).min(Duration::from_millis(1));
+    }
+}
+
+/// Refuses by its name what is no mailbox, without a change (SQ-3). SQLite would look at it, too, and bring the log of
+/// a database of somebody else into it.
+fn check_header(path: &Path) -> Result<()> {
+    let mut header = Vec::new();
+    match File::open(path) {
+        Ok(file) => file.take(100).read_to_end(&mut header).map_err(|e| error::file(path, e))?,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(error::file(path, e)),
+    };
+    if header.is_empty() {
+        return Ok(());
+    }
+    if !header.starts_with(b"SQLite format 3\0") {
+        return Err(crate::schema::mismatch("no SQLite database"));
+    }
+    let number = |at: usize| header.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(i32::from_be_bytes);
+    crate::schema::check(number(68).unwrap_or_default(), number(60).unwrap_or_default())
+}
+
+/// Copies the database and its log to new files, and syncs them: of the old ones nobody knows what is on the medium,
+/// whatever reading says, as the system forgets what it could not write (SQ-7).
+fn renew(path: &Path) -> Result<()> {
+    for file in [path.to_owned(), beside(path, "-wal")] {
+        let copy = beside(&file, "-new");
+        match fs::copy(&file, &copy) {
+            Ok(_) => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            Err(e) => return Err(error::file(&file, e)),
+        }
+        let synced = open(&copy)?.sync_all().and_then(|()| fs::rename(&copy, &file));
+        synced.map_err(|e| error::file(&copy, e))?;
+    }
+    sync_folder(path)
+}
+
+fn sync_folder(path: &Path) -> Result<()> {
+    let folder = path.parent().unwrap_or(path);
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| error::file(folder, e))
+}
+
+/// That nothing is written any more since a time.
+pub(crate) fn poisoned(since: Timestamp) -> Error {
+    Error::new(Detail::Poisoned { what: "the mailbox".to_owned(), since })
+}

@@ -1,0 +1,264 @@
+//! The threads that read, each on a connection of its own. None holds a snapshot for longer than it may.
+
+#![expect(clippy::disallowed_methods, reason = "how long a snapshot is held is real time")]
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI32, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use rusqlite::{Connection, config::DbConfig};
+use store_core::{Error, Result};
+use tokio::sync::oneshot;
+
+use crate::{error::sql, place::Place, schema, sql as text};
+
+/// How many threads read at most.
+const MOST: usize = 4;
+/// How many steps SQLite takes between two looks at the clock.
+const STEPS: i32 = 1_000;
+
+/// Stands open, unless the log is to be begun anew: then no read begins.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    state: Mutex<Closed>,
+    opened: Condvar,
+    /// Pages of the log, while somebody's read keeps it from being begun anew.
+    held: AtomicI32,
+}
+
+#[derive(Debug, Default)]
+struct Closed {
+    is_closed: bool,
+    /// Somebody waited for as long as a read may take: whoever still reads is not of this library, and nobody waits for
+    /// that one.
+    is_useless: bool,
+}
+
+impl Gate {
+    fn lock(&self) -> MutexGuard<'_, Closed> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes it, and gives whether it is closed.
+    pub(crate) fn close(&self) -> bool {
+        let mut state = self.lock();
+        state.is_closed = !state.is_useless;
+        state.is_closed
+    }
+
+    /// The log was begun anew.
+    pub(crate) fn open(&self) {
+        *self.lock() = Closed::default();
+        self.held.store(0, Ordering::SeqCst);
+        self.opened.notify_all();
+    }
+
+    /// Notes that somebody still reads.
+    pub(crate) fn held(&self, pages: i32) {
+        self.held.store(pages, Ordering::SeqCst);
+    }
+
+    pub(crate) fn held_pages(&self) -> i32 {
+        self.held.load(Ordering::SeqCst)
+    }
+
+    /// Waits until it is open, and no longer than a read may take.
+    fn pass(&self, patience: Duration) {
+        let waiting = self.opened.wait_timeout_while(self.lock(), patience, |state| state.is_closed);
+        let (mut state, waited) = waiting.unwrap_or_else(PoisonError::into_inner);
+        if waited.timed_out() {
+            *state = Closed { is_closed: false, is_useless: true };
+            self.opened.notify_all();
+        }
+    }
+}
+
+type Job = Box<dyn FnOnce(Option<&Connection>) + Send>;
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    idle: usize,
+    threads: Vec<JoinHandle<()>>,
+    is_closed: bool,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    woken: Condvar,
+    /// Given up when the last thread has closed its connection.
+    place: Arc<Place>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The way to the threads that read.
+pub(crate) struct Readers {
+    shared: Mutex<Option<Arc<Shared>>>,
+    fixed: Arc<crate::tenant::Fixed>,
+    patience: Duration,
+}
+
+impl fmt::Debug for Readers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Readers").finish_non_exhaustive()
+    }
+}
+
+impl Readers {
+    pub(crate) fn new(place: Arc<Place>, fixed: Arc<crate::tenant::Fixed>, patience: Duration) -> Self {
+        let (state, woken) = (Mutex::default(), Condvar::new());
+        Self { shared: Mutex::new(Some(Arc::new(Shared { state, woken, place }))), fixed, patience }
+    }
+
+    fn shared(&self) -> Result<Arc<Shared>> {
+        let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.as_ref().map(Arc::clone).ok_or_else(Error::closed)
+    }
+
+    /// Reads of one moment, for no longer than a read may take (SQ-5).
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        let (patience, fixed) = (self.patience, Arc::clone(&self.fixed));
+        let job = move |conn: Option<&Connection>| {
+            fixed.gate.pass(patience);
+            let read = match conn {
+                // Nobody waits for it.
+                _ if reply.is_closed() => return,
+                Some(conn) => snapshot(conn, patience, call),
+                None => Err(Error::unavailable("the file cannot be opened once more")),
+            };
+            let _nobody = reply.send(read);
+        };
+        self.shared()?.put(Box::new(job))?;
+        answer.await.map_err(|lost| Error::closed().with_source(lost))?
+    }
+
+    /// Ends the threads behind all that they were asked, and perhaps waits for that.
+    pub(crate) fn close(&self, waits: bool) {
+        let Some(shared) = self.shared.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        let threads = {
+            let mut state = shared.lock();
+            state.is_closed = true;
+            std::mem::take(&mut state.threads)
+        };
+        shared.woken.notify_all();
+        if waits {
+            threads.into_iter().for_each(|thread| drop(thread.join()));
+        }
+    }
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        self.close(false);
+    }
+}
+
+impl Shared {
+    fn put(self: &Arc<Self>, job: Job) -> Result<()> {
+        let mut state = self.lock();
+        if state.is_closed {
+            return Err(Error::closed());
+        }
+        state.jobs.push_back(job);
+        if state.idle < state.jobs.len() && state.threads.len() < MOST {
+            let shared = Arc::clone(self);
+            let named = thread::Builder::new().name("agentstore-reader".to_owned());
+            match named.spawn(move || shared.serve()) {
+                Ok(thread) => state.threads.push(thread),
+                Err(e) if state.threads.is_empty() => {
+                    return Err(Error::unavailable("the system gives no more threads").with_source(e));
+                }
+                Err(_) => {}
+            }
+        }
+        drop(state);
+        self.woken.notify_one();
+        Ok(())
+    }
+
+    fn serve(&self) {
+        let mut conn = None;
+        while let Some(job) = self.next() {
+            if conn.is_none() {
+                conn = connect(&self.place.path).ok();
+            }
+            job(conn.as_ref());
+        }
+        drop(conn);
+    }
+
+    fn next(&self) -> Option<Job> {
+        let mut state = self.lock();
+        state.idle += 1;
+        let mut state = self
+            .woken
+            .wait_while(state, |state| state.jobs.is_empty() && !state.is_closed)
+            .unwrap_or_else(PoisonError::into_inner);
+        state.idle -= 1;
+        state.jobs.pop_front()
+    }
+}
+
+fn connect(path: &std::path::Path) -> Result<Connection> {
+    let conn = schema::reader(path)?;
+    // The last one that closes would bring the log into the database: that is the writer's.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(sql)?;
+    Ok(conn)
+}
+
+fn snapshot<T>(conn: &Connection, patience: Duration, call: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+    let until = Instant::now() + patience;
+    conn.progress_handler(STEPS, Some(move || Instant::now() > until)).map_err(sql)?;
+    let run = |text| conn.prepare_cached(text).and_then(|mut statement| statement.execute([])).map_err(sql);
+    let read = run(text::BEGIN_READ).and_then(|_| call(conn));
+    conn.progress_handler(STEPS, None::<fn() -> bool>).map_err(sql)?;
+    if !conn.is_autocommit() {
+        run(text::ROLLBACK)?;
+    }
+    read
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use store_core::{ErrorKind, Store};
+
+    use crate::{SqliteConfig, SqliteMailbox};
+
+    /// Counts for ever.
+    const ENDLESS: &str = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
+
+    /// A read that takes longer than it may ends with `Unavailable` (SQ-5), and the next one works.
+    #[tokio::test]
+    async fn a_read_ends_in_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = SqliteConfig::new(folder.path().join("mailbox.db"));
+        config.read_time = Duration::from_millis(50);
+        let store = SqliteMailbox::open(config).await.unwrap();
+        let readers = &store.state.common.readers;
+        let began = Instant::now();
+        let endless = readers.read(|conn| crate::rows::one(conn, ENDLESS, [], |row| crate::rows::get::<i64>(row, 0)));
+        assert_eq!(endless.await.unwrap_err().kind(), ErrorKind::Unavailable);
+        assert!(began.elapsed() < Duration::from_secs(5));
+        let two = readers.read(|conn| crate::rows::one(conn, "SELECT 2", [], |row| crate::rows::get::<i64>(row, 0)));
+        assert_eq!(two.await.unwrap(), Some(2));
+        store.close().await.unwrap();
+    }
+}

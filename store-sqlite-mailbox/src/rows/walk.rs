@@ -1,0 +1,221 @@
+//! Walks over lists of dispatches: places first, which indexes hold, then the dispatches that are wanted.
+
+use std::{cmp::Ordering, collections::VecDeque};
+
+use rusqlite::{Row, types::Value};
+use store_core::{
+    Direction, DispatchFilter, DispatchId, DispatchOrder, DispatchStatus, Error, Position, Result, ThreadId,
+    mailbox::DispatchScope,
+};
+
+use super::{Rows, get, signed, unsigned, write::number};
+use crate::{
+    error::corrupt,
+    sql::{self, Both},
+};
+
+/// How many places are read in one go.
+const CHUNK: i64 = 256;
+
+/// A place in a list, and which dispatch stands there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Walked {
+    pub(crate) position: Position,
+    id: String,
+}
+
+impl Walked {
+    pub(crate) fn id(&self) -> Result<DispatchId> {
+        DispatchId::new(&self.id).map_err(|e| corrupt("the id of a dispatch").with_source(e))
+    }
+}
+
+/// Which comes first: `bound` counts for claims alone.
+fn order(one: &Position, other: &Position) -> Ordering {
+    (one.bound, one.rank, &one.id).cmp(&(other.bound, other.rank, &other.id))
+}
+
+/// A part of a list that one index holds.
+#[derive(Debug)]
+enum Part {
+    /// Those of `Both`, with what it takes behind the place.
+    Index(&'static Both, Vec<i64>),
+    /// As claims go.
+    Claims(Vec<i64>),
+    /// What interrupts superseded.
+    Lots,
+}
+
+#[derive(Debug)]
+struct Source {
+    part: Part,
+    after: Option<Position>,
+    ahead: VecDeque<Walked>,
+    is_over: bool,
+}
+
+/// A walk over one list, of one moment.
+#[derive(Debug)]
+pub(crate) struct Walk<'r> {
+    rows: &'r Rows<'r>,
+    direction: Direction,
+    sources: Vec<Source>,
+    chunk: i64,
+}
+
+impl<'r> Walk<'r> {
+    /// The list of an order, behind a place. At first so many places are read as a page is likely to need.
+    pub(crate) fn new(
+        rows: &'r Rows<'r>,
+        (filter, order, direction): (&DispatchFilter, DispatchOrder, Direction),
+        after: Option<&Position>,
+        first: usize,
+    ) -> Result<Self> {
+        let parts = match order {
+            DispatchOrder::Creation => by_creation(rows, filter)?,
+            DispatchOrder::End => vec![Part::Index(&sql::BY_END, vec![rows.no()]), Part::Lots],
+            DispatchOrder::Claim => by_claim(rows, filter.thread.as_ref())?,
+        };
+        let source = |part| Source { part, after: after.cloned(), ahead: VecDeque::new(), is_over: false };
+        let chunk = i64::try_from(first).unwrap_or(CHUNK).min(CHUNK);
+        Ok(Self { rows, direction, sources: parts.into_iter().map(source).collect(), chunk })
+    }
+
+    /// The next place.
+    pub(crate) fn next(&mut self) -> Result<Option<Walked>> {
+        for source in &mut self.sources {
+            if source.ahead.is_empty() && !source.is_over {
+                source.read(self.rows, self.direction, self.chunk)?;
+                self.chunk = CHUNK;
+            }
+        }
+        let towards = |ordering: Ordering| match self.direction {
+            Direction::Forward => ordering,
+            Direction::Backward => ordering.reverse(),
+        };
+        let waiting = self.sources.iter_mut().filter(|source| !source.ahead.is_empty());
+        let first = waiting.min_by(|one, other| match (one.ahead.front(), other.ahead.front()) {
+            (Some(one), Some(other)) => towards(order(&one.position, &other.position)),
+            _ => Ordering::Equal,
+        });
+        Ok(first.and_then(|source| source.ahead.pop_front()))
+    }
+}
+
+fn by_creation(rows: &Rows<'_>, filter: &DispatchFilter) -> Result<Vec<Part>> {
+    let of_status = |status: DispatchStatus| Part::Index(&sql::BY_STATUS, vec![rows.no(), number(status)]);
+    let mut parts = Vec::new();
+    for scope in filter.scopes() {
+        match scope {
+            DispatchScope::All => parts.extend(DispatchStatus::ALL.iter().copied().map(of_status)),
+            DispatchScope::Status(status) => parts.push(of_status(status)),
+            DispatchScope::Thread(thread) => {
+                parts.extend(rows.of_thread(thread)?.map(|found| Part::Index(&sql::BY_THREAD, vec![found.no])));
+            }
+        }
+    }
+    Ok(parts)
+}
+
+/// What is due and what is not stand apart.
+fn by_claim(rows: &Rows<'_>, thread: Option<&ThreadId>) -> Result<Vec<Part>> {
+    let Some(thread) = thread else { return Ok(Vec::new()) };
+    let Some(found) = rows.of_thread(thread)? else { return Ok(Vec::new()) };
+    let epoch = signed(found.record.epoch)?;
+    Ok([0, 1].map(|available| Part::Claims(vec![found.no, epoch, available])).into())
+}
+
+impl Source {
+    /// Reads the next places.
+    fn read(&mut self, rows: &Rows<'_>, direction: Direction, chunk: i64) -> Result<()> {
+        let found = match &self.part {
+            Part::Index(both, of) => read_index(rows, (both, direction), self.after.as_ref(), (chunk, of))?,
+            Part::Claims(of) => read_claims(rows, direction, self.after.as_ref(), (chunk, of))?,
+            Part::Lots => read_lots(rows, direction, self.after.as_ref(), chunk)?,
+        };
+        self.is_over = found.len() < usize::try_from(chunk).unwrap_or_default();
+        self.after = found.last().map(|last| last.position.clone()).or_else(|| self.after.take());
+        self.ahead.extend(found);
+        Ok(())
+    }
+}
+
+/// Where a walk from the end begins: behind every number, and behind every text.
+fn beginning(is_forward: bool) -> (i64, Value) {
+    if is_forward { (-1, Value::Text(String::new())) } else { (i64::MAX, Value::Blob(Vec::new())) }
+}
+
+fn read_index(
+    rows: &Rows<'_>,
+    (both, direction): (&Both, Direction),
+    after: Option<&Position>,
+    (chunk, of): (i64, &[i64]),
+) -> Result<Vec<Walked>> {
+    let start = beginning(direction == Direction::Forward);
+    let (rank, id) = match after {
+        Some(at) => (place(at.rank)?, Value::Text(at.id.clone())),
+        None => start,
+    };
+    let mut with = vec![Value::Integer(chunk), Value::Integer(rank), id];
+    with.extend(of.iter().copied().map(Value::Integer));
+    rows.all(both.towards(direction), rusqlite::params_from_iter(with), |row| {
+        let id: String = get(row, 1)?;
+        Ok(Walked { position: Position::new(unsigned(get(row, 0)?)?, &id), id })
+    })
+}
+
+fn read_claims(
+    rows: &Rows<'_>,
+    direction: Direction,
+    after: Option<&Position>,
+    (chunk, of): (i64, &[i64]),
+) -> Result<Vec<Walked>> {
+    let start = beginning(direction == Direction::Forward).0;
+    let (priority, number) = match after {
+        Some(at) => (place(at.bound)?, place(at.rank)?),
+        None => (start, start),
+    };
+    let with = [chunk, priority, number].into_iter().chain(of.iter().copied());
+    rows.all(sql::BY_CLAIM.towards(direction), rusqlite::params_from_iter(with), |row| {
+        let mut position = Position::new(unsigned(get(row, 1)?)?, "");
+        position.bound = unsigned(get(row, 0)?)?;
+        Ok(Walked { position, id: get(row, 2)? })
+    })
+}
+
+/// The next of what interrupts superseded, by their times: of all lots of one time by id.
+fn read_lots(rows: &Rows<'_>, direction: Direction, after: Option<&Position>, chunk: i64) -> Result<Vec<Walked>> {
+    let wanted = usize::try_from(chunk).unwrap_or_default();
+    let is_forward = direction == Direction::Forward;
+    let mut from = match after {
+        Some(at) => place(at.rank)?,
+        None => beginning(is_forward).0,
+    };
+    let mut found = Vec::new();
+    while found.len() < wanted {
+        let read = |row: &Row<'_>| Ok((get(row, 0)?, get(row, 1)?, get(row, 2)?));
+        let lots: Vec<(i64, i64, i64)> = rows.all(sql::LOTS.towards(direction), (rows.no(), from), read)?;
+        let Some(at) = lots.first().map(|lot| lot.0) else { break };
+        let behind = after.filter(|after| signed(after.rank).is_ok_and(|rank| rank == at));
+        let start = behind.map_or_else(|| beginning(is_forward).1, |behind| Value::Text(behind.id.clone()));
+        let mut of_time = Vec::new();
+        for (_, mailbox, lot) in lots {
+            let with = rusqlite::params![chunk, start, mailbox, lot];
+            of_time.extend(rows.all(sql::LOT.towards(direction), with, |row| get::<String>(row, 0))?);
+        }
+        of_time.sort_unstable();
+        if !is_forward {
+            of_time.reverse();
+        }
+        let rank = unsigned(at)?;
+        found.extend(of_time.into_iter().map(|id| Walked { position: Position::new(rank, &id), id }));
+        from = if is_forward { at + 1 } else { at - 1 };
+    }
+    found.truncate(wanted);
+    Ok(found)
+}
+
+/// A number of a cursor, which may be any.
+fn place(number: u64) -> Result<i64> {
+    i64::try_from(number).map_err(|e| Error::invalid_cursor("it is malformed").with_source(e))
+}

@@ -1,0 +1,302 @@
+//! Writing what a rule planned, and making available what became due.
+
+use rusqlite::params;
+use store_core::{
+    DispatchId, DispatchStatus, Result, ThreadId, Timestamp, length,
+    mailbox::{
+        self, DispatchBody, MailboxChange, MailboxPlan, Places, QueueEnds, StoredDispatch, StoredInterrupt,
+        StoredMailbox, in_queue,
+    },
+};
+
+use super::{BODY, INTERRUPT, Known, MAILBOX, OfThread, PAYLOAD, Rows, STATE, get, signed};
+use crate::sql;
+
+/// Statuses as they are kept in a column: numbers never change their meaning.
+pub(crate) const fn number(status: DispatchStatus) -> i64 {
+    match status {
+        DispatchStatus::Queued => 0,
+        DispatchStatus::Claimed => 1,
+        DispatchStatus::Acked => 2,
+        DispatchStatus::Cancelled => 3,
+        DispatchStatus::Superseded => 4,
+        DispatchStatus::DeadLetter => 5,
+    }
+}
+
+fn millis(time: Option<Timestamp>) -> Result<Option<i64>> {
+    time.map(|time| signed(time.as_millis())).transpose()
+}
+
+/// The columns that say where a dispatch stands.
+struct Columns<'a> {
+    status: i64,
+    epoch: i64,
+    available: Option<bool>,
+    due: Option<i64>,
+    ended: Option<i64>,
+    key: Option<&'a str>,
+    state: (Option<String>, Option<i64>),
+}
+
+impl<'a> Columns<'a> {
+    fn of(rows: &Rows<'_>, stored: &'a StoredDispatch, now: Timestamp) -> Result<Self> {
+        let (at, state) = (in_queue(stored), &stored.state);
+        let key = stored.body.dedupe_key.as_ref().filter(|_| state.finished_at.is_none());
+        let (text, crc) = if stored.is_new() {
+            (None, None)
+        } else {
+            Some(rows.whose(STATE, stored.id().as_str()).encode(state)).unzip()
+        };
+        Ok(Self {
+            status: number(state.status),
+            epoch: signed(state.epoch)?,
+            available: at.map(|at| at.due <= now),
+            due: at.map(|at| signed(at.due.as_millis())).transpose()?,
+            ended: millis(state.finished_at)?,
+            key: key.map(store_core::DedupeKey::as_str),
+            state: (text, crc),
+        })
+    }
+}
+
+/// What the queue of a thread holds, if a plan tells all of it: most threads have little queued.
+fn ends_of(plan: &MailboxPlan) -> Option<QueueEnds> {
+    let (epoch, now) = (plan.mailbox.epoch, plan.mailbox.last_time);
+    let written: Vec<_> = plan.dispatches.iter().filter_map(in_queue).filter(|at| at.epoch == epoch).collect();
+    if plan.mailbox.counts.queued != length(written.len()) {
+        return None;
+    }
+    let due = || written.iter().filter(|at| at.due <= now);
+    Some(QueueEnds {
+        first: due().map(|at| at.priority).min(),
+        earliest: due().map(|at| at.due).min(),
+        next: written.iter().filter(|at| at.due > now).map(|at| at.due).min(),
+    })
+}
+
+impl Rows<'_> {
+    /// Makes a decision, and writes what it says: a refused call may write something, too. The outer error is one of
+    /// writing; what was written of the call is then to be taken back.
+    pub(crate) fn change<T>(&self, decide: impl FnOnce(&Self) -> Result<MailboxChange<T>>) -> Result<Result<T>> {
+        let change = match decide(self) {
+            Ok(change) => change,
+            Err(error) => return Ok(Err(error)),
+        };
+        if let Some(plan) = change.plan {
+            self.apply(&plan)?;
+        }
+        Ok(change.answer)
+    }
+
+    fn apply(&self, plan: &MailboxPlan) -> Result<()> {
+        self.begin()?;
+        let thread = &plan.thread;
+        let (found, now) = (self.of_thread(thread)?, plan.mailbox.last_time);
+        // Until all is written, nothing is known of the thread.
+        *self.last.borrow_mut() = None;
+        *self.read.borrow_mut() = None;
+        let no = match &found {
+            Some(found) => found.no,
+            None => self.add_mailbox(thread, &plan.mailbox)?,
+        };
+        for stored in &plan.dispatches {
+            self.put(no, stored, now)?;
+        }
+        if let Some(id) = &plan.purged {
+            self.remove(id)?;
+        }
+        for (epoch, interrupt) in &plan.interrupts {
+            self.put_interrupt((thread, no), *epoch, interrupt.as_ref())?;
+        }
+        if found.is_some_and(|found| found.due.is_some_and(|due| due <= now)) {
+            self.run(sql::TURN, (no, signed(plan.mailbox.epoch)?, signed(now.as_millis())?))?;
+        }
+        let ends = match ends_of(plan) {
+            Some(ends) => ends,
+            None => self.ends(no, plan.mailbox.epoch)?,
+        };
+        let places = mailbox::places(&plan.mailbox, ends);
+        self.set_mailbox((thread, no), &plan.mailbox, places)?;
+        *self.last.borrow_mut() =
+            Some((thread.clone(), Some(OfThread { no, record: plan.mailbox.clone(), due: places.due })));
+        let from = [self.claimable_from.get(), plan.claimable_from()];
+        self.claimable_from.set(from.into_iter().flatten().min());
+        Ok(())
+    }
+
+    /// Before the first write of a call: what it writes can be taken back alone.
+    fn begin(&self) -> Result<()> {
+        if !self.has_written.replace(true) {
+            self.run(sql::SAVE, [])?;
+        }
+        Ok(())
+    }
+
+    /// The tenant, with a row of its own from now on.
+    fn tenant_no(&self) -> Result<i64> {
+        if let Some(known) = self.known.get() {
+            return Ok(known.no);
+        }
+        let incarnation = self.next_incarnation.get();
+        let kept = signed(incarnation)?;
+        self.run(sql::SET_INCARNATION, [kept])?;
+        self.run(sql::ADD_TENANT, (self.tenant.as_str(), kept))?;
+        let no = self.conn.last_insert_rowid();
+        self.known.set(Some(Known { no, incarnation }));
+        Ok(no)
+    }
+
+    fn add_mailbox(&self, thread: &ThreadId, record: &StoredMailbox) -> Result<i64> {
+        let tenant = self.tenant_no()?;
+        let (text, crc) = self.whose(MAILBOX, thread.as_str()).encode(record);
+        self.run(sql::ADD_MAILBOX, (tenant, thread.as_str(), text, crc))?;
+        Ok(self.conn.last_insert_rowid())
+    }
+
+    fn set_mailbox(&self, (thread, no): (&ThreadId, i64), record: &StoredMailbox, places: Places) -> Result<()> {
+        let (text, crc) = self.whose(MAILBOX, thread.as_str()).encode(record);
+        let (priority, since) = places.ready.unzip();
+        let with = params![no, text, crc, priority, millis(since)?, millis(places.due)?, millis(places.lease)?];
+        self.run(sql::SET_MAILBOX, with).map(drop)
+    }
+
+    fn put(&self, mailbox: i64, stored: &StoredDispatch, now: Timestamp) -> Result<()> {
+        let (body, columns) = (&*stored.body, Columns::of(self, stored, now)?);
+        let Columns { status, epoch, available, due, ended, key, state: (state, crc) } = columns;
+        if let Some(key) = key {
+            // A rule found that nobody has it any more.
+            self.run(sql::FREE_KEY, (mailbox, key, body.id.as_str()))?;
+        }
+        let (tenant, id) = (self.no(), body.id.as_str());
+        if !stored.is_new() {
+            let with = params![tenant, id, status, epoch, available, due, ended, key, state, crc];
+            return self.run(sql::SET_DISPATCH, with).map(drop);
+        }
+        let payload = self.add_payload(body)?;
+        let (text, body_crc) = self.whose(BODY, id).encode(&without_payload(body));
+        let (created, number) = (signed(body.created_at.as_millis())?, signed(body.number)?);
+        let priority = body.priority;
+        let with = params![
+            tenant, id, mailbox, created, status, epoch, available, priority, number, due, ended, key, payload, text,
+            body_crc, state, crc
+        ];
+        self.run(sql::ADD_DISPATCH, with).map(drop)
+    }
+
+    fn add_payload(&self, body: &DispatchBody) -> Result<Option<i64>> {
+        let Some(payload) = &body.payload else { return Ok(None) };
+        let crc = self.whose(PAYLOAD, body.id.as_str()).checksum(payload.as_str());
+        self.run(sql::ADD_PAYLOAD, (payload.as_str(), crc))?;
+        Ok(Some(self.conn.last_insert_rowid()))
+    }
+
+    fn remove(&self, id: &DispatchId) -> Result<()> {
+        let payload = self.one(sql::REMOVE_DISPATCH, (self.no(), id.as_str()), |row| get::<Option<i64>>(row, 0))?;
+        match payload.flatten() {
+            Some(payload) => self.run(sql::REMOVE_PAYLOAD, [payload]).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    fn put_interrupt(
+        &self,
+        (thread, mailbox): (&ThreadId, i64),
+        epoch: u64,
+        interrupt: Option<&StoredInterrupt>,
+    ) -> Result<()> {
+        let kept = signed(epoch)?;
+        let Some(interrupt) = interrupt else {
+            return self.run(sql::REMOVE_INTERRUPT, (mailbox, kept)).map(drop);
+        };
+        let (lot, name) = (mailbox::lot(interrupt), format!("{epoch} of {thread}"));
+        let (text, crc) = self.whose(INTERRUPT, &name).encode(interrupt);
+        let held = (interrupt.holds > 0).then(|| signed(lot.epoch)).transpose()?;
+        let with = params![mailbox, kept, self.no(), signed(lot.at.as_millis())?, held, text, crc];
+        self.run(sql::SET_INTERRUPT, with).map(drop)
+    }
+
+    /// Makes available what of a thread is due at `now`. With `back` also the other way round: the clock was set back.
+    pub(crate) fn turn(&self, thread: &ThreadId, now: Timestamp, back: bool) -> Result<()> {
+        let Some(found) = self.of_thread(thread)? else { return Ok(()) };
+        let now = mailbox::time(Some(&found.record), now);
+        if !back && found.due.is_none_or(|due| due > now) {
+            return Ok(());
+        }
+        self.begin()?;
+        let with = (found.no, signed(found.record.epoch)?, signed(now.as_millis())?);
+        self.run(sql::TURN, with)?;
+        if back {
+            self.run(sql::TURN_BACK, with)?;
+        }
+        let places = mailbox::places(&found.record, self.ends(found.no, found.record.epoch)?);
+        let (priority, since) = places.ready.unzip();
+        let with = params![found.no, priority, millis(since)?, millis(places.due)?, millis(places.lease)?];
+        self.run(sql::SET_PLACES, with)?;
+        *self.last.borrow_mut() = Some((thread.clone(), Some(OfThread { due: places.due, ..found })));
+        Ok(())
+    }
+}
+
+/// For checks and repairs: whether rows stand where their records say.
+impl Rows<'_> {
+    /// Whether a dispatch stands where it belongs. Whether it is available depends on when somebody looked; and its key
+    /// may be another one's, if an interrupt superseded it.
+    pub(crate) fn stands(&self, stored: &StoredDispatch) -> Result<bool> {
+        let right = Columns::of(self, stored, stored.state.updated_at)?;
+        let found = self.one(sql::COLUMNS, (self.no(), stored.id().as_str()), |row| {
+            let key: Option<String> = get(row, 5)?;
+            Ok(get::<i64>(row, 0)? == right.status
+                && get::<i64>(row, 1)? == right.epoch
+                && get::<bool>(row, 2)? == right.available.is_none()
+                && get::<Option<i64>>(row, 3)? == right.due
+                && get::<Option<i64>>(row, 4)? == right.ended
+                && (key.is_none() || key.as_deref() == right.key))
+        })?;
+        Ok(found.unwrap_or_default())
+    }
+
+    /// Whether a thread stands where it belongs.
+    pub(crate) fn is_placed(&self, no: i64, record: &StoredMailbox) -> Result<bool> {
+        let places = mailbox::places(record, self.ends(no, record.epoch)?);
+        let (priority, since) = places.ready.unzip();
+        let right = (priority, millis(since)?, millis(places.due)?, millis(places.lease)?);
+        let read = |row: &rusqlite::Row<'_>| Ok((get(row, 0)?, get(row, 1)?, get(row, 2)?, get(row, 3)?));
+        Ok(self.one(sql::PLACES, [no], read)? == Some(right))
+    }
+
+    /// Puts a dispatch where it belongs.
+    pub(crate) fn put_right(&self, mailbox: i64, stored: &StoredDispatch, now: Timestamp) -> Result<()> {
+        *self.read.borrow_mut() = None;
+        if self.stands(stored)? {
+            return Ok(());
+        }
+        let Columns { status, epoch, available, due, ended, key, state: (state, crc) } =
+            Columns::of(self, stored, now)?;
+        if let Some(key) = key {
+            self.run(sql::FREE_KEY, (mailbox, key, stored.id().as_str()))?;
+        }
+        let id = stored.id().as_str();
+        let with = params![self.no(), id, status, epoch, available, due, ended, key, state, crc];
+        self.run(sql::SET_DISPATCH, with).map(drop)
+    }
+
+    /// Takes what cannot be read out of the queue.
+    pub(crate) fn put_aside(&self, id: &str) -> Result<()> {
+        self.run(sql::PUT_ASIDE, (self.no(), id)).map(drop)
+    }
+
+    /// Writes the record of a thread, and puts the thread where it belongs.
+    pub(crate) fn place_anew(&self, thread: &ThreadId, no: i64, record: StoredMailbox) -> Result<()> {
+        let places = mailbox::places(&record, self.ends(no, record.epoch)?);
+        self.set_mailbox((thread, no), &record, places)?;
+        *self.last.borrow_mut() = Some((thread.clone(), Some(OfThread { no, record, due: places.due })));
+        Ok(())
+    }
+}
+
+fn without_payload(body: &DispatchBody) -> DispatchBody {
+    let mut body = body.clone();
+    body.payload = None;
+    body
+}

@@ -1,0 +1,231 @@
+//! Connections, and the schema of the file.
+
+use std::{path::Path, thread::sleep, time::Duration};
+
+use rusqlite::{Connection, OpenFlags, config::DbConfig};
+use store_core::{CursorKey, Detail, Error, Result, Survives};
+
+use crate::{
+    config::{SqliteConfig, Synchronous},
+    error::{corrupt, sql},
+    place::Place,
+    rows::{get, one},
+    sql as text,
+};
+
+/// `AgMb`: a mailbox of agentstore.
+const APPLICATION: i32 = 0x4167_4d62;
+/// The version of the schema that this release makes.
+const VERSION: i32 = 1;
+/// The first SQLite without the fault that damages a file whose log two processes reset at once.
+const OLDEST_SQLITE: i32 = 3_051_003;
+/// More statements than there are.
+const STATEMENTS: usize = 128;
+
+/// What an opening found.
+pub(crate) struct Meta {
+    pub(crate) cursors: CursorKey,
+    pub(crate) survives: Survives,
+}
+
+pub(crate) fn mismatch(found: &str) -> Error {
+    Error::new(Detail::SchemaMismatch {
+        found: found.to_owned(),
+        supported: format!("a mailbox with schema {VERSION}"),
+    })
+}
+
+/// Refuses a database of somebody else, and one of a later release.
+pub(crate) fn check(application: i32, version: i32) -> Result<()> {
+    match (application, version) {
+        (APPLICATION, 1..=VERSION) | (0, 0) => Ok(()),
+        (APPLICATION, _) => Err(mismatch(&format!("schema {version}"))),
+        _ => Err(mismatch("a database of another application")),
+    }
+}
+
+fn unsafe_setting(setting: impl Into<String>) -> Error {
+    Error::new(Detail::UnsafeDurability { setting: setting.into(), option: "allow_unsafe".to_owned() })
+}
+
+/// Refuses what is known to be unsafe, before the file is touched (SQ-2).
+pub(crate) fn check_safe(config: &SqliteConfig) -> Result<()> {
+    if config.allow_unsafe {
+        return Ok(());
+    }
+    check_library(rusqlite::version_number())?;
+    if config.synchronous != Synchronous::Full {
+        return Err(unsafe_setting("`synchronous=NORMAL`"));
+    }
+    let folder = config.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match crate::medium::network(folder.unwrap_or_else(|| Path::new("."))) {
+        Some(name) => Err(unsafe_setting(format!("the network file system `{name}`"))),
+        None => Ok(()),
+    }
+}
+
+fn check_library(version: i32) -> Result<()> {
+    if version >= OLDEST_SQLITE {
+        return Ok(());
+    }
+    let (major, rest) = (version / 1_000_000, version % 1_000_000);
+    Err(unsafe_setting(format!("SQLite {major}.{}.{}", rest / 1_000, rest % 1_000)))
+}
+
+/// Waits for a lock of somebody else, 30 s in all: at first shortly, as most hold it for a moment.
+fn wait(count: i32) -> bool {
+    let pause = match count {
+        0..100 => Duration::from_micros(200),
+        100..1_000 => Duration::from_millis(1),
+        1_000..7_000 => Duration::from_millis(5),
+        _ => return false,
+    };
+    sleep(pause);
+    true
+}
+
+/// Whether it waits for others.
+pub(crate) fn waits(conn: &Connection, waits: bool) -> Result<()> {
+    conn.busy_handler(waits.then_some(wait as fn(i32) -> bool)).map_err(sql)
+}
+
+/// A connection that is set up, and has changed nothing.
+fn connect(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(path, flags).map_err(sql)?;
+    waits(&conn, true)?;
+    conn.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Plans do not depend on what is bound: else SQLite makes many of them anew for each call.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(sql)?;
+    for (name, value) in [
+        ("trusted_schema", "OFF"),
+        ("mmap_size", "0"),
+        ("cell_size_check", "ON"),
+        ("foreign_keys", "OFF"),
+        ("temp_store", "MEMORY"),
+        ("cache_size", "-16384"),
+        ("fullfsync", "ON"),
+        ("checkpoint_fullfsync", "ON"),
+    ] {
+        conn.pragma_update(None, name, value).map_err(sql)?;
+    }
+    Ok(conn)
+}
+
+/// A connection that reads.
+pub(crate) fn reader(path: &Path) -> Result<Connection> {
+    let conn = connect(path)?;
+    conn.pragma_update(None, "query_only", "ON").map_err(sql)?;
+    Ok(conn)
+}
+
+/// The connection that writes. The schema is made if the file is empty.
+pub(crate) fn writer(place: &Place, config: &SqliteConfig) -> Result<(Connection, Meta)> {
+    let conn = connect(&place.path)?;
+    // Others open it at the same time: one of them makes the schema, in a file that has no log yet, so that the header
+    // says whose it is from the first moment on.
+    let turn = place.next();
+    if ask::<i32>(&conn, "application_id")? == 0 {
+        make(&conn)?;
+    }
+    check(ask(&conn, "application_id")?, ask(&conn, "user_version")?)?;
+    set_up(&conn, config)?;
+    drop(turn);
+    let cursors = one(&conn, text::META, [], |row| get::<[u8; 32]>(row, 0))?;
+    let cursors = CursorKey::new(cursors.ok_or_else(|| corrupt("the row of the file itself"))?);
+    let survives = match config.synchronous {
+        Synchronous::Full => Survives::Power,
+        Synchronous::Normal => Survives::Process,
+    };
+    Ok((conn, Meta { cursors, survives }))
+}
+
+fn ask<T: rusqlite::types::FromSql>(conn: &Connection, pragma: &str) -> Result<T> {
+    conn.pragma_query_value(None, pragma, |row| row.get(0)).map_err(sql)
+}
+
+fn make(conn: &Connection) -> Result<()> {
+    let mut key = [0; 32];
+    getrandom::fill(&mut key).map_err(|e| Error::unavailable("the system gives no random bytes").with_source(e))?;
+    conn.execute_batch("BEGIN EXCLUSIVE").map_err(sql)?;
+    let made = || -> Result<()> {
+        let tables: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(sql)?;
+        if tables > 0 {
+            return Err(mismatch("a database of another application"));
+        }
+        conn.execute_batch(include_str!("schema.sql")).map_err(sql)?;
+        conn.execute("INSERT INTO meta VALUES (1, ?1, 0, 0)", [key]).map_err(sql)?;
+        conn.pragma_update(None, "application_id", APPLICATION).map_err(sql)?;
+        conn.pragma_update(None, "user_version", VERSION).map_err(sql)
+    };
+    match made() {
+        Ok(()) => conn.execute_batch(text::COMMIT).map_err(sql),
+        Err(error) => conn.execute_batch(text::ROLLBACK).map_err(sql).and(Err(error)),
+    }
+}
+
+/// Sets what makes commits durable, and reads back what came of it (SQ-2).
+fn set_up(conn: &Connection, config: &SqliteConfig) -> Result<()> {
+    let mode: String = conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(sql)?;
+    if mode != "wal" {
+        return Err(Error::unavailable(format!("the file cannot have a write-ahead log here (`{mode}`)")));
+    }
+    synchronous(conn, config.synchronous)?;
+    // What a read in the way makes it grow by is given back.
+    conn.pragma_update(None, "journal_size_limit", crate::writer::WAL_BYTES).map_err(sql)?;
+    for (pragma, wanted) in [("mmap_size", 0), ("trusted_schema", 0)] {
+        // Some builds have no memory-mapped files, and say nothing.
+        let found = ask::<i64>(conn, pragma).unwrap_or_default();
+        if found != wanted {
+            return Err(Error::unavailable(format!("SQLite does not set `{pragma}` to {wanted}")));
+        }
+    }
+    Ok(())
+}
+
+/// Sets when it syncs.
+pub(crate) fn synchronous(conn: &Connection, synchronous: Synchronous) -> Result<()> {
+    let level = match synchronous {
+        Synchronous::Full => 2,
+        Synchronous::Normal => 1,
+    };
+    conn.pragma_update(None, "synchronous", level).map_err(sql)?;
+    match ask::<i64>(conn, "synchronous")? {
+        found if found == level => Ok(()),
+        found => Err(unsafe_setting(format!("`synchronous={found}`"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store_core::ErrorKind;
+
+    use super::{APPLICATION, VERSION, check, check_library};
+
+    #[test]
+    fn libraries_that_may_damage_a_file_are_refused() {
+        for (version, is_refused) in [(3_051_002, true), (3_051_003, false), (3_052_000, false), (3_007_000, true)] {
+            let checked = check_library(version);
+            assert_eq!(
+                checked.as_ref().err().map(store_core::Error::kind),
+                is_refused.then_some(ErrorKind::UnsafeDurability)
+            );
+        }
+        assert!(check_library(3_051_002).unwrap_err().to_string().contains("SQLite 3.51.2"));
+        assert!(rusqlite::version_number() >= 3_051_003);
+    }
+
+    #[test]
+    fn files_of_others_and_of_later_releases_are_refused() {
+        for (application, version, is_refused) in [
+            (0, 0, false),
+            (APPLICATION, VERSION, false),
+            (APPLICATION, VERSION + 1, true),
+            (APPLICATION, 0, true),
+            (0, 1, true),
+            (7, 1, true),
+        ] {
+            assert_eq!(check(application, version).is_err(), is_refused, "{application} {version}");
+        }
+    }
+}

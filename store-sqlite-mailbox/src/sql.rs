@@ -1,0 +1,266 @@
+//! Every statement. Each that decides something names its index, so that a plan that would walk through a backlog
+//! cannot come about: SQLite refuses the statement instead.
+
+use store_core::Direction;
+
+pub(crate) const BEGIN_WRITE: &str = "BEGIN IMMEDIATE";
+pub(crate) const BEGIN_READ: &str = "BEGIN";
+pub(crate) const COMMIT: &str = "COMMIT";
+pub(crate) const ROLLBACK: &str = "ROLLBACK";
+pub(crate) const SAVE: &str = "SAVEPOINT call";
+pub(crate) const KEEP: &str = "RELEASE call";
+pub(crate) const BACK: &str = "ROLLBACK TO call";
+
+/// What changes nothing is not written, and not synced either.
+pub(crate) const TOUCH: &str = "UPDATE meta SET syncs = syncs + 1 WHERE one = 1";
+pub(crate) const META: &str = "SELECT cursors FROM meta WHERE one = 1";
+pub(crate) const NEXT_INCARNATION: &str = "SELECT last_incarnation + 1 FROM meta WHERE one = 1";
+pub(crate) const SET_INCARNATION: &str = "UPDATE meta SET last_incarnation = ?1 WHERE one = 1";
+
+pub(crate) const TENANT_BY_NAME: &str = "SELECT no, incarnation FROM tenants WHERE name = ?1";
+pub(crate) const TENANT_BY_NO: &str = "SELECT no, incarnation FROM tenants WHERE no = ?1 AND name IS NOT NULL";
+pub(crate) const ADD_TENANT: &str = "INSERT INTO tenants (name, incarnation) VALUES (?1, ?2)";
+pub(crate) const LIST_TENANTS: &str = "SELECT name FROM tenants WHERE name > ?1 ORDER BY name LIMIT ?2";
+pub(crate) const DROP_TENANT: &str = "UPDATE tenants SET name = NULL WHERE name = ?1";
+pub(crate) const DROPPING: &str = "SELECT no FROM tenants WHERE name IS NULL LIMIT 1";
+pub(crate) const DROP_DISPATCHES: &str = "DELETE FROM dispatches WHERE (tenant, id) IN
+    (SELECT tenant, id FROM dispatches WHERE tenant = ?1 ORDER BY id LIMIT ?2) RETURNING payload";
+pub(crate) const DROP_INTERRUPTS: &str = "DELETE FROM interrupts WHERE mailbox IN
+    (SELECT no FROM mailboxes INDEXED BY mailbox_of_thread WHERE tenant = ?1 ORDER BY thread LIMIT ?2)";
+pub(crate) const DROP_MAILBOXES: &str = "DELETE FROM mailboxes WHERE no IN
+    (SELECT no FROM mailboxes INDEXED BY mailbox_of_thread WHERE tenant = ?1 ORDER BY thread LIMIT ?2)";
+pub(crate) const FORGET_TENANT: &str = "DELETE FROM tenants WHERE no = ?1";
+
+pub(crate) const MAILBOX: &str = "SELECT no, record, crc, due FROM mailboxes INDEXED BY mailbox_of_thread
+    WHERE tenant = ?1 AND thread = ?2";
+pub(crate) const ADD_MAILBOX: &str = "INSERT INTO mailboxes (tenant, thread, record, crc) VALUES (?1, ?2, ?3, ?4)";
+pub(crate) const SET_MAILBOX: &str =
+    "UPDATE mailboxes SET record = ?2, crc = ?3, priority = ?4, since = ?5, due = ?6, lease = ?7 WHERE no = ?1";
+pub(crate) const SET_PLACES: &str =
+    "UPDATE mailboxes SET priority = ?2, since = ?3, due = ?4, lease = ?5 WHERE no = ?1";
+pub(crate) const RECORDS: &str = "SELECT record, crc, thread, no FROM mailboxes INDEXED BY mailbox_of_thread
+    WHERE tenant = ?1 AND thread > ?2 ORDER BY thread LIMIT 1000";
+
+pub(crate) const DISPATCH: &str = "SELECT body, body_crc, state, state_crc, payload FROM dispatches
+    WHERE tenant = ?1 AND id = ?2";
+pub(crate) const ADD_DISPATCH: &str = "INSERT INTO dispatches (tenant, id, mailbox, created, status, epoch, available,
+    priority, number, due, ended, key, payload, body, body_crc, state, state_crc)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
+pub(crate) const SET_DISPATCH: &str = "UPDATE dispatches SET status = ?3, epoch = ?4, available = ?5, due = ?6,
+    ended = ?7, key = ?8, state = ?9, state_crc = ?10 WHERE tenant = ?1 AND id = ?2";
+pub(crate) const REMOVE_DISPATCH: &str = "DELETE FROM dispatches WHERE tenant = ?1 AND id = ?2 RETURNING payload";
+pub(crate) const PAYLOAD: &str = "SELECT payload, crc FROM payloads WHERE no = ?1";
+pub(crate) const ADD_PAYLOAD: &str = "INSERT INTO payloads (payload, crc) VALUES (?1, ?2)";
+pub(crate) const REMOVE_PAYLOAD: &str = "DELETE FROM payloads WHERE no = ?1";
+
+pub(crate) const FREE_KEY: &str = "UPDATE dispatches INDEXED BY live_keys SET key = NULL
+    WHERE mailbox = ?1 AND key = ?2 AND id <> ?3";
+pub(crate) const LAST_WITH_KEY: &str = "SELECT id FROM dispatches INDEXED BY live_keys WHERE mailbox = ?1 AND key = ?2";
+
+pub(crate) const FIRST: &str = "SELECT body, body_crc, state, state_crc, payload, id FROM dispatches INDEXED BY queue
+    WHERE mailbox = ?1 AND epoch = ?2 AND available = 1 AND due <= ?3 ORDER BY priority, number LIMIT 1";
+pub(crate) const ENDS: &str = "SELECT
+    (SELECT priority FROM dispatches INDEXED BY queue
+        WHERE mailbox = ?1 AND epoch = ?2 AND available = 1 ORDER BY priority, number LIMIT 1),
+    (SELECT due FROM dispatches INDEXED BY queue_due
+        WHERE mailbox = ?1 AND epoch = ?2 AND available = 1 ORDER BY due LIMIT 1),
+    (SELECT due FROM dispatches INDEXED BY queue_due
+        WHERE mailbox = ?1 AND epoch = ?2 AND available = 0 ORDER BY due LIMIT 1)";
+pub(crate) const TURN: &str = "UPDATE dispatches INDEXED BY queue_due SET available = 1
+    WHERE mailbox = ?1 AND epoch = ?2 AND available = 0 AND due <= ?3";
+pub(crate) const TURN_BACK: &str = "UPDATE dispatches INDEXED BY queue_due SET available = 0
+    WHERE mailbox = ?1 AND epoch = ?2 AND available = 1 AND due > ?3";
+
+pub(crate) const INTERRUPT: &str = "SELECT record, crc FROM interrupts WHERE mailbox = ?1 AND epoch = ?2";
+pub(crate) const SET_INTERRUPT: &str =
+    "INSERT OR REPLACE INTO interrupts (mailbox, epoch, tenant, at, lot, record, crc)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+pub(crate) const REMOVE_INTERRUPT: &str = "DELETE FROM interrupts WHERE mailbox = ?1 AND epoch = ?2";
+
+pub(crate) const READY: &str = "SELECT priority, since, thread FROM mailboxes INDEXED BY ready
+    WHERE tenant = ?1 AND priority IS NOT NULL AND (priority, since, thread) > (?2, ?3, ?4)
+    ORDER BY priority, since, thread LIMIT ?5";
+pub(crate) const DUE: &str = "SELECT thread FROM mailboxes INDEXED BY due
+    WHERE tenant = ?1 AND due IS NOT NULL AND due <= ?2 ORDER BY due, thread LIMIT ?3";
+pub(crate) const LAPSED: &str = "SELECT lease, thread FROM mailboxes INDEXED BY leases
+    WHERE tenant = ?1 AND lease IS NOT NULL AND lease <= ?2 AND (lease, thread) > (?3, ?4)
+    ORDER BY lease, thread LIMIT ?5";
+pub(crate) const NEXT_CLAIM: &str = "SELECT
+    (SELECT since FROM mailboxes INDEXED BY ready
+        WHERE tenant = ?1 AND priority IS NOT NULL ORDER BY priority, since LIMIT 1),
+    (SELECT due FROM mailboxes INDEXED BY due WHERE tenant = ?1 AND due IS NOT NULL ORDER BY due LIMIT 1),
+    (SELECT lease FROM mailboxes INDEXED BY leases WHERE tenant = ?1 AND lease IS NOT NULL ORDER BY lease LIMIT 1)";
+
+pub(crate) const CHECK: &str = "PRAGMA integrity_check(10)";
+pub(crate) const TENANTS: &str = "SELECT name, no, incarnation FROM tenants WHERE name > ?1 ORDER BY name LIMIT 1000";
+pub(crate) const IDS_OF_MAILBOX: &str = "SELECT created, id FROM dispatches INDEXED BY by_thread
+    WHERE mailbox = ?1 AND (created, id) > (?2, ?3) ORDER BY created, id LIMIT ?4";
+pub(crate) const INTERRUPTS_OF: &str = "SELECT epoch FROM interrupts WHERE mailbox = ?1";
+pub(crate) const COUNT_BY_STATUS: &str = "SELECT status, epoch, count(*) FROM dispatches INDEXED BY by_thread
+    WHERE mailbox = ?1 GROUP BY status, epoch";
+pub(crate) const COLUMNS: &str = "SELECT status, epoch, available IS NULL, due, ended, key FROM dispatches
+    WHERE tenant = ?1 AND id = ?2";
+pub(crate) const PLACES: &str = "SELECT priority, since, due, lease FROM mailboxes WHERE no = ?1";
+pub(crate) const PUT_ASIDE: &str = "UPDATE dispatches SET available = NULL WHERE tenant = ?1 AND id = ?2";
+
+/// A part of a list behind a place, in both directions.
+#[derive(Debug)]
+pub(crate) struct Both {
+    forward: &'static str,
+    backward: &'static str,
+}
+
+impl Both {
+    pub(crate) const fn towards(&self, direction: Direction) -> &'static str {
+        match direction {
+            Direction::Forward => self.forward,
+            Direction::Backward => self.backward,
+        }
+    }
+}
+
+macro_rules! both {
+    ($select:literal, $order:literal is $place:literal, $backward:literal) => {
+        Both {
+            forward: concat!($select, " AND (", $order, ") > (", $place, ") ORDER BY ", $order, " LIMIT ?1"),
+            backward: concat!($select, " AND (", $order, ") < (", $place, ") ORDER BY ", $backward, " LIMIT ?1"),
+        }
+    };
+}
+
+pub(crate) const BY_STATUS: Both = both!(
+    "SELECT created, id FROM dispatches INDEXED BY by_status WHERE tenant = ?4 AND status = ?5",
+    "created, id" is "?2, ?3",
+    "created DESC, id DESC"
+);
+pub(crate) const BY_THREAD: Both = both!(
+    "SELECT created, id FROM dispatches INDEXED BY by_thread WHERE mailbox = ?4",
+    "created, id" is "?2, ?3",
+    "created DESC, id DESC"
+);
+pub(crate) const BY_END: Both = both!(
+    "SELECT ended, id FROM dispatches INDEXED BY by_end WHERE tenant = ?4 AND ended IS NOT NULL",
+    "ended, id" is "?2, ?3",
+    "ended DESC, id DESC"
+);
+/// What is queued of a thread, as claims go.
+pub(crate) const BY_CLAIM: Both = both!(
+    "SELECT priority, number, id FROM dispatches INDEXED BY queue WHERE mailbox = ?4 AND epoch = ?5 AND available = ?6",
+    "priority, number" is "?2, ?3",
+    "priority DESC, number DESC"
+);
+pub(crate) const LOT: Both = both!(
+    "SELECT id FROM dispatches INDEXED BY queue_id WHERE mailbox = ?3 AND epoch = ?4 AND available IS NOT NULL",
+    "id" is "?2",
+    "id DESC"
+);
+/// The lots of the next time at which there are some.
+pub(crate) const LOTS: Both = Both {
+    forward: "SELECT at, mailbox, lot FROM interrupts INDEXED BY lots
+        WHERE tenant = ?1 AND lot IS NOT NULL AND at = (SELECT at FROM interrupts INDEXED BY lots
+            WHERE tenant = ?1 AND lot IS NOT NULL AND at >= ?2 ORDER BY at LIMIT 1)",
+    backward: "SELECT at, mailbox, lot FROM interrupts INDEXED BY lots
+        WHERE tenant = ?1 AND lot IS NOT NULL AND at = (SELECT at FROM interrupts INDEXED BY lots
+            WHERE tenant = ?1 AND lot IS NOT NULL AND at <= ?2 ORDER BY at DESC LIMIT 1)",
+};
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use super::*;
+
+    /// How SQLite goes about a statement, a step a line.
+    fn plan(conn: &Connection, text: &str) -> Vec<String> {
+        let mut statement = conn.prepare(&format!("EXPLAIN QUERY PLAN {text}")).unwrap();
+        let nothing = (0..statement.parameter_count()).map(|_| rusqlite::types::Null);
+        let steps = statement.query_map(rusqlite::params_from_iter(nothing), |row| row.get(3)).unwrap();
+        steps.map(Result::unwrap).collect()
+    }
+
+    fn made() -> Connection {
+        let conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch(include_str!("schema.sql")).unwrap();
+        conn
+    }
+
+    /// SQLite looks rows up by an index, and reads no table from its beginning, sorts nothing, and makes no index of
+    /// its own (MB-28, PR-15): whatever is queued, done, or of others is not met.
+    #[test]
+    fn whatever_is_decided_is_looked_up_by_an_index() {
+        let conn = made();
+        let both = [&BY_STATUS, &BY_THREAD, &BY_END, &BY_CLAIM, &LOT, &LOTS];
+        let lists = both.iter().flat_map(|both| [both.forward, both.backward]);
+        let others = [
+            TENANT_BY_NAME,
+            TENANT_BY_NO,
+            LIST_TENANTS,
+            DROP_TENANT,
+            DROPPING,
+            DROP_DISPATCHES,
+            DROP_INTERRUPTS,
+            DROP_MAILBOXES,
+            MAILBOX,
+            SET_MAILBOX,
+            SET_PLACES,
+            RECORDS,
+            DISPATCH,
+            SET_DISPATCH,
+            REMOVE_DISPATCH,
+            PAYLOAD,
+            REMOVE_PAYLOAD,
+            FREE_KEY,
+            LAST_WITH_KEY,
+            FIRST,
+            ENDS,
+            TURN,
+            TURN_BACK,
+            INTERRUPT,
+            REMOVE_INTERRUPT,
+            READY,
+            DUE,
+            LAPSED,
+            NEXT_CLAIM,
+        ];
+        for text in others.into_iter().chain(lists) {
+            let steps = plan(&conn, text);
+            let looks_up = |step: &String| {
+                step.starts_with("SEARCH") && !step.contains("AUTOMATIC")
+                    || ["SCAN CONSTANT ROW", "SCALAR SUBQUERY", "LIST SUBQUERY", "CREATE BLOOM FILTER"]
+                        .iter()
+                        .any(|part| step.starts_with(part))
+            };
+            assert!(!steps.is_empty() && steps.iter().all(looks_up), "{text}: {steps:#?}");
+        }
+    }
+
+    /// The index that each deciding statement goes by, and how many of its columns it uses.
+    #[test]
+    fn deciding_statements_go_by_the_index_that_is_meant() {
+        let conn = made();
+        for (text, wanted) in [
+            (FIRST, "USING INDEX queue (mailbox=? AND epoch=? AND available=?)"),
+            (ENDS, "USING COVERING INDEX queue (mailbox=? AND epoch=? AND available=?)"),
+            (ENDS, "USING COVERING INDEX queue_due (mailbox=? AND epoch=? AND available=?)"),
+            (TURN, "INDEX queue_due (mailbox=? AND epoch=? AND available=? AND due<?)"),
+            (TURN_BACK, "INDEX queue_due (mailbox=? AND epoch=? AND available=? AND due>?)"),
+            (READY, "USING COVERING INDEX ready (tenant=? AND (priority,since,thread)>(?,?,?))"),
+            (DUE, "USING COVERING INDEX due (tenant=? AND due>? AND due<?)"),
+            (LAPSED, "USING COVERING INDEX leases (tenant=? AND (lease,thread)>(?,?) AND lease<?)"),
+            (LAST_WITH_KEY, "USING COVERING INDEX live_keys (mailbox=? AND key=?)"),
+            (FREE_KEY, "INDEX live_keys (mailbox=? AND key=?)"),
+            (DISPATCH, "USING PRIMARY KEY (tenant=? AND id=?)"),
+            (MAILBOX, "USING INDEX mailbox_of_thread (tenant=? AND thread=?)"),
+            (BY_STATUS.forward, "USING COVERING INDEX by_status (tenant=? AND status=? AND (created,id)>(?,?))"),
+            (BY_END.backward, "USING COVERING INDEX by_end (tenant=? AND ended>? AND (ended,id)<(?,?))"),
+            (
+                BY_CLAIM.forward,
+                "USING COVERING INDEX queue (mailbox=? AND epoch=? AND available=? AND (priority,number)>(?,?))",
+            ),
+            (LOT.forward, "USING INDEX queue_id (mailbox=? AND epoch=? AND id>?)"),
+        ] {
+            let steps = plan(&conn, text);
+            assert!(steps.iter().any(|step| step.contains(wanted)), "{wanted}: {steps:#?}");
+        }
+    }
+}

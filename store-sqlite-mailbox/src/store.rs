@@ -1,0 +1,241 @@
+//! Opening a mailbox, its tenants, and closing it.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use async_trait::async_trait;
+use rusqlite::Connection;
+use store_core::{
+    Capabilities, CursorScope, Error, Limits, Page, PageBuilder, PageRequest, Position, Result, Store, SystemClock,
+    TenantId, TenantStores, inspect::Inspector,
+};
+use tokio::sync::oneshot;
+
+use crate::{
+    config::{SqliteConfig, Synchronous},
+    error::sql,
+    mailbox::TenantMailbox,
+    news::News,
+    place::Place,
+    readers::{Gate, Readers},
+    rows::{all, get, one},
+    schema, sql as text,
+    tenant::{Common, Fixed, Tenant},
+    writer::{Step, Turn, Writer},
+};
+
+/// Rows that one step of a deletion removes.
+const STEP: i64 = 1_000;
+
+/// The tenants that somebody asked for.
+pub(crate) type Tenants = Mutex<HashMap<TenantId, Arc<Tenant>>>;
+
+/// A mailbox in one SQLite file, which the processes of a host may have open at once.
+///
+/// Beside the file `PATH` there are `PATH-wal` and `PATH-shm`, which are SQLite's, and `PATH-users` and `PATH-next`,
+/// which are empty: locks, and what wakes who waits in another process. They belong together: a copy of a mailbox in
+/// use is made by SQLite (`VACUUM INTO`), not file by file. Nothing else may open the database file in a process that
+/// has the mailbox open, except through SQLite.
+///
+/// Handles are cheap to clone (PR-7).
+#[derive(Clone)]
+pub struct SqliteMailbox {
+    pub(crate) state: Arc<State>,
+}
+
+pub(crate) struct State {
+    pub(crate) common: Arc<Common>,
+    pub(crate) tenants: Arc<Tenants>,
+    capabilities: Capabilities,
+    config: SqliteConfig,
+}
+
+impl fmt::Debug for SqliteMailbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteMailbox").field("config", &self.state.config).finish_non_exhaustive()
+    }
+}
+
+impl SqliteMailbox {
+    /// Opens a mailbox; the file is made if the configuration does not say otherwise.
+    ///
+    /// # Errors
+    /// `SchemaMismatch` for a file that is missing, of somebody else or of a later release (SQ-3); `UnsafeDurability`
+    /// for what may lose acknowledged work (SQ-2); `Unavailable` if another process has it for itself, or the file
+    /// cannot be used.
+    pub async fn open(config: SqliteConfig) -> Result<Self> {
+        let (reply, opened) = oneshot::channel();
+        // It may wait for others: not on a thread of the caller's runtime.
+        let opening = thread::Builder::new().name("agentstore-open".to_owned());
+        let begun = opening.spawn(move || reply.send(Self::open_here(config)));
+        begun.map_err(|e| Error::unavailable("the system gives no more threads").with_source(e))?;
+        opened.await.map_err(|lost| Error::unavailable("the opening was cut off").with_source(lost))?
+    }
+
+    fn open_here(config: SqliteConfig) -> Result<Self> {
+        schema::check_safe(&config)?;
+        let place = Place::open(&config)?;
+        let (conn, meta) = schema::writer(&place, &config)?;
+        let limits = config.limits.at_most(&Limits::default());
+        let capabilities = Capabilities::new(meta.survives, limits.record_bytes);
+        // The clock of the host is that of all its processes.
+        let capabilities = if config.clock.is_some() { capabilities } else { capabilities.of_a_server() };
+        let fixed = Arc::new(Fixed {
+            clock: config.clock.clone().unwrap_or_else(|| Arc::new(SystemClock)),
+            ids: Arc::clone(&config.ids),
+            limits,
+            cursors: meta.cursors,
+            is_shared: config.clock.is_none(),
+            gate: Gate::default(),
+            bell: place.bell(),
+        });
+        let tenants = Arc::<Tenants>::default();
+        let news = News::new(Arc::downgrade(&tenants), place.bell(), place.path.clone());
+        let readers = Readers::new(Arc::clone(&place), Arc::clone(&fixed), config.read_time);
+        let writer = Writer::begin(conn, place, Arc::clone(&fixed))?;
+        let common = Arc::new(Common { fixed, writer, readers, news, is_closed: AtomicBool::new(false) });
+        Ok(Self { state: Arc::new(State { common, tenants, capabilities, config }) })
+    }
+
+    /// How long the write-ahead log is, in bytes, while somebody who is not of this library reads and keeps it from
+    /// being begun anew; 0 if nobody does (SQ-5).
+    #[must_use]
+    pub fn held_log_bytes(&self) -> u64 {
+        u64::try_from(self.state.common.fixed.gate.held_pages()).unwrap_or_default() * 4_096
+    }
+
+    pub(crate) fn open_tenant(&self, tenant: &TenantId) -> Arc<Tenant> {
+        let mut tenants = self.tenants();
+        // One that another process removed is replaced by what its name stands for now.
+        if let Some(open) = tenants.get(tenant).filter(|open| !open.is_closed()) {
+            return Arc::clone(open);
+        }
+        let new = Arc::new(Tenant::new(tenant.clone(), Arc::clone(&self.state.common)));
+        tenants.insert(tenant.clone(), Arc::clone(&new));
+        new
+    }
+
+    fn tenants(&self) -> MutexGuard<'_, HashMap<TenantId, Arc<Tenant>>> {
+        self.state.tenants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a step that is about the whole file.
+    pub(crate) async fn step<T: Send + 'static>(
+        &self,
+        step: impl FnMut(&Turn<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.state.common.check_open()?;
+        let (reply, answer) = oneshot::channel();
+        self.state.common.writer.put(Box::new(Step { step, reply, done: None }));
+        answer.await.map_err(|lost| Error::commit_unknown(None).with_source(lost))?
+    }
+}
+
+/// Removes some rows of tenants that are being removed. Gives whether there are more.
+fn drop_some(conn: &Connection) -> Result<bool> {
+    let Some(no) = one(conn, text::DROPPING, [], |row| get::<i64>(row, 0))? else { return Ok(false) };
+    let run = |text: &str, with: &[i64]| {
+        let mut statement = conn.prepare_cached(text).map_err(sql)?;
+        statement.execute(rusqlite::params_from_iter(with)).map_err(sql)
+    };
+    let payloads = all(conn, text::DROP_DISPATCHES, (no, STEP), |row| get::<Option<i64>>(row, 0))?;
+    for payload in payloads.iter().flatten() {
+        run(text::REMOVE_PAYLOAD, &[*payload])?;
+    }
+    if payloads.is_empty() {
+        run(text::DROP_INTERRUPTS, &[no, STEP])?;
+        if run(text::DROP_MAILBOXES, &[no, STEP])? == 0 {
+            run(text::FORGET_TENANT, &[no])?;
+        }
+    }
+    Ok(true)
+}
+
+#[async_trait]
+impl Store for SqliteMailbox {
+    fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
+        self.state.common.check_open()?;
+        let tenant = self.open_tenant(tenant);
+        let mailbox = Arc::new(TenantMailbox::new(tenant));
+        let wake_ups = Arc::clone(&mailbox);
+        Ok(TenantStores::default().with_mailbox(mailbox).with_wake_ups(wake_ups))
+    }
+
+    async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
+        let common = &self.state.common;
+        common.check_open()?;
+        // The list is that of the store: the name only fills the place of a tenant.
+        let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
+        let limit = page.checked_limit()?;
+        let after = Position::open(&common.fixed.cursors, &scope, page.cursor.as_ref())?;
+        let (name, most) = (after.map(|after| after.id).unwrap_or_default(), limit + 1);
+        let names = common.readers.read(move |conn| {
+            all(conn, text::LIST_TENANTS, (name, i64::try_from(most).unwrap_or(i64::MAX)), |row| get::<String>(row, 0))
+        });
+        let mut found = PageBuilder::new(limit);
+        for name in names.await? {
+            let tenant: TenantId = name.parse()?;
+            if !found.offer(Position::new(0, tenant.as_str()), 0, Some(tenant)) {
+                break;
+            }
+        }
+        Ok(found.finish(|at| at.seal(&common.fixed.cursors, &scope)))
+    }
+
+    async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
+        self.state.common.check_open()?;
+        let open = self.tenants().remove(tenant);
+        if let Some(open) = open {
+            open.close();
+        }
+        let name = tenant.clone();
+        self.step(move |turn| one(turn.conn, text::DROP_TENANT, [name.as_str()], |_| Ok(())).map(drop)).await?;
+        while self.step(|turn| drop_some(turn.conn)).await? {}
+        Ok(())
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.state.capabilities
+    }
+
+    async fn sync(&self) -> Result<()> {
+        let common = &self.state.common;
+        common.check_open()?;
+        // What was acknowledged survives already, unless the medium is known to have failed.
+        if self.state.config.synchronous == Synchronous::Full {
+            return self.step(|_| Ok(())).await;
+        }
+        common.writer.sync().await
+    }
+
+    async fn close(&self) -> Result<()> {
+        let common = &self.state.common;
+        common.is_closed.store(true, Ordering::SeqCst);
+        let tenants = std::mem::take(&mut *self.tenants());
+        tenants.values().for_each(|tenant| tenant.close());
+        let (reply, ended) = oneshot::channel();
+        let others = Arc::clone(common);
+        // It may take as long as a read: not on a thread of the caller's runtime.
+        let ending = move || {
+            others.news.close(true);
+            others.readers.close(true);
+            reply.send(())
+        };
+        let begun = thread::Builder::new().name("agentstore-close".to_owned()).spawn(ending);
+        begun.map_err(|e| Error::unavailable("the system gives no more threads").with_source(e))?;
+        let _ended = ended.await;
+        common.writer.close().await;
+        Ok(())
+    }
+
+    fn inspector(&self) -> Option<&dyn Inspector> {
+        Some(self)
+    }
+}

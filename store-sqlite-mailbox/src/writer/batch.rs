@@ -1,0 +1,334 @@
+//! A batch: one transaction for all calls that wait, with a savepoint for each.
+
+#![expect(clippy::disallowed_methods, reason = "how long calls are gathered is real time")]
+
+use std::{
+    cell::{Cell, RefCell},
+    sync::Arc,
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use rusqlite::{Connection, Error as SqlError, ErrorCode, config::DbConfig};
+use store_core::{Detail, Error, ErrorKind, IdSource, Limits, Result, TenantId, Timestamp};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Job, Message, log::Log};
+use crate::{
+    config::Synchronous,
+    error,
+    place::{self, Place},
+    rows::Known,
+    schema, sql,
+    tenant::{Fixed, Tenant},
+};
+
+/// Calls of one transaction.
+const MOST: usize = 512;
+/// How long a batch waits for those who were answered with the one before: they are likely to ask again.
+const GATHER: Duration = Duration::from_micros(400);
+/// How long it waits for the next of them.
+const STEP: Duration = Duration::from_micros(40);
+/// Others look by themselves for what comes later than this.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Why nothing of a batch, or nobody knows how much, was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// Others held the file.
+    Busy,
+    /// There is no space.
+    Full,
+    /// The commit may have happened.
+    Unknown,
+    /// A sync failed before.
+    Poisoned(Timestamp),
+    Closed,
+    /// Something else that changed nothing.
+    Lost,
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Busy => Self::unavailable("others held the file for too long"),
+            Failure::Full => Self::new(Detail::StorageFull),
+            Failure::Unknown => Self::commit_unknown(None),
+            Failure::Poisoned(since) => place::poisoned(since),
+            Failure::Closed => Self::closed(),
+            Failure::Lost => Self::unavailable("SQLite gave the transaction up"),
+        }
+    }
+}
+
+/// The transaction of a batch, as a call sees it.
+pub(crate) struct Turn<'d> {
+    pub(crate) conn: &'d Connection,
+    fixed: &'d Fixed,
+    /// The tenant of which nothing is due or over, and when that was.
+    pub(super) looked: Cell<Option<(i64, Timestamp)>>,
+    /// The tenant that was asked for last.
+    known: RefCell<Option<(TenantId, Option<Known>)>>,
+}
+
+impl Turn<'_> {
+    pub(crate) fn now(&self) -> Timestamp {
+        self.fixed.clock.now()
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.fixed.limits
+    }
+
+    pub(crate) fn ids(&self) -> &dyn IdSource {
+        &*self.fixed.ids
+    }
+
+    /// A tenant as this transaction sees it.
+    pub(super) fn known(&self, tenant: &Tenant) -> Result<Option<Known>> {
+        if let Some((name, known)) = &*self.known.borrow()
+            && *name == tenant.name
+        {
+            return tenant.is_still(*known).then_some(*known).ok_or_else(Error::closed);
+        }
+        let known = tenant.known_in(self.conn)?;
+        self.is_known(tenant, known);
+        Ok(known)
+    }
+
+    /// Notes a tenant as this transaction sees it.
+    pub(super) fn is_known(&self, tenant: &Tenant, known: Option<Known>) {
+        *self.known.borrow_mut() = Some((tenant.name.clone(), known));
+    }
+
+    fn run(&self, text: &str) -> std::result::Result<(), Failure> {
+        run(self.conn, text).map_err(|error| failure(&error))
+    }
+
+    /// Begins a step that may change anything.
+    pub(super) fn save(&self) -> std::result::Result<(), Failure> {
+        *self.known.borrow_mut() = None;
+        self.run(sql::SAVE)
+    }
+
+    /// What a call wrote stays.
+    pub(super) fn keep(&self, has_written: bool) -> std::result::Result<(), Failure> {
+        if has_written { self.run(sql::KEEP) } else { Ok(()) }
+    }
+
+    /// What a call wrote is taken back; that of others stays.
+    pub(super) fn take_back(&self, has_written: bool) -> std::result::Result<(), Failure> {
+        if !has_written || self.conn.is_autocommit() {
+            return Ok(());
+        }
+        *self.known.borrow_mut() = None;
+        self.run(sql::BACK)?;
+        self.run(sql::KEEP)
+    }
+
+    /// The error of a call, unless it ended the whole transaction.
+    pub(super) fn failed(&self, error: Error) -> std::result::Result<Error, Failure> {
+        if !self.conn.is_autocommit() {
+            return Ok(error);
+        }
+        Err(match error.kind() {
+            ErrorKind::StorageFull => Failure::Full,
+            _ => Failure::Lost,
+        })
+    }
+}
+
+fn run(conn: &Connection, text: &str) -> std::result::Result<(), SqlError> {
+    conn.prepare_cached(text)?.execute([]).map(drop)
+}
+
+fn failure(error: &SqlError) -> Failure {
+    match error::code(error) {
+        Some(ErrorCode::DiskFull) => Failure::Full,
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Failure::Busy,
+        _ => Failure::Lost,
+    }
+}
+
+/// What is to be done behind a batch.
+enum Then {
+    Sync(oneshot::Sender<Result<()>>),
+    Close(oneshot::Sender<()>),
+}
+
+/// What the thread has.
+pub(super) struct Desk {
+    // Closed before the place is given up.
+    conn: Connection,
+    place: Arc<Place>,
+    fixed: Arc<Fixed>,
+    log: Log,
+    /// How many calls the last batch had.
+    last: usize,
+    poisoned: Option<Timestamp>,
+}
+
+impl Desk {
+    pub(super) fn new(conn: Connection, place: Arc<Place>, fixed: Arc<Fixed>) -> Self {
+        let log = Log::new(&conn, Arc::clone(&fixed));
+        Self { conn, place, fixed, log, last: 0, poisoned: None }
+    }
+
+    /// Works until it is closed, or nobody can ask any more.
+    pub(super) fn serve(mut self, mut waiting: mpsc::UnboundedReceiver<Message>) {
+        let mut closing = None;
+        while closing.is_none() {
+            let Some(first) = waiting.blocking_recv() else { break };
+            let mut batch = Vec::new();
+            let then = self.gather(first, &mut waiting, &mut batch);
+            self.last = batch.len();
+            if !batch.is_empty() {
+                self.settle(batch);
+            }
+            match then {
+                Some(Then::Sync(reply)) => drop(reply.send(self.sync())),
+                Some(Then::Close(reply)) => closing = Some(reply),
+                None => {}
+            }
+            if self.log.keep_small(&self.conn).is_err() {
+                self.poison();
+            }
+        }
+        waiting.close();
+        while let Ok(message) = waiting.try_recv() {
+            if let Message::Job(job) | Message::First(job) = message {
+                job.end(Err(Failure::Closed));
+            }
+        }
+        let Self { conn, place, .. } = self;
+        drop(conn);
+        drop(place);
+        closing.map(|closing| closing.send(()));
+    }
+
+    /// Takes what waits. Those who were answered together come back one by one: they are waited for, shortly.
+    fn gather(
+        &self,
+        first: Message,
+        waiting: &mut mpsc::UnboundedReceiver<Message>,
+        batch: &mut Vec<Box<dyn Job>>,
+    ) -> Option<Then> {
+        let (mut next, mut firsts, mut until) = (Some(first), 0, None);
+        loop {
+            match next {
+                Some(Message::Job(job)) => batch.push(job),
+                Some(Message::First(job)) => {
+                    batch.insert(firsts, job);
+                    firsts += 1;
+                }
+                Some(Message::Sync(reply)) => return Some(Then::Sync(reply)),
+                Some(Message::Close(reply)) => return Some(Then::Close(reply)),
+                None => return None,
+            }
+            next = if batch.len() < MOST { waiting.try_recv().ok() } else { None };
+            if next.is_none() && batch.len() < self.last {
+                let until = *until.get_or_insert_with(|| Instant::now() + GATHER);
+                while next.is_none() && Instant::now() < until {
+                    sleep(STEP);
+                    next = waiting.try_recv().ok();
+                }
+            }
+        }
+    }
+
+    /// Commits a batch and answers its calls. If it cannot be committed as a whole, each call is tried alone.
+    fn settle(&mut self, mut batch: Vec<Box<dyn Job>>) {
+        let tried = self.attempt(&mut batch);
+        let goes_alone = matches!(tried, Err(Failure::Full | Failure::Lost)) && batch.len() > 1;
+        let mut from = None;
+        if goes_alone {
+            for job in batch {
+                let mut alone = [job];
+                let tried = self.attempt(&mut alone);
+                let [job] = alone;
+                from = earlier(from, job.end(tried));
+            }
+        } else {
+            for job in batch {
+                from = earlier(from, job.end(tried));
+            }
+        }
+        // Whoever waits in another process looks by itself for what comes later.
+        if from.is_some_and(|from| from <= self.fixed.clock.now().saturating_add(SOON)) {
+            self.fixed.ring();
+        }
+    }
+
+    fn attempt(&mut self, batch: &mut [Box<dyn Job>]) -> std::result::Result<(), Failure> {
+        if let Some(since) = self.poisoned_since() {
+            return Err(Failure::Poisoned(since));
+        }
+        let turn = self.place.next();
+        let begun = run(&self.conn, sql::BEGIN_WRITE);
+        drop(turn);
+        begun.map_err(|error| failure(&error))?;
+        let (looked, known) = (Cell::default(), RefCell::default());
+        let turn = Turn { conn: &self.conn, fixed: &self.fixed, looked, known };
+        for job in batch {
+            if let Err(failure) = job.run(&turn) {
+                self.roll_back();
+                return Err(failure);
+            }
+        }
+        let Err(error) = run(&self.conn, sql::COMMIT) else { return Ok(()) };
+        self.roll_back();
+        match failure(&error) {
+            Failure::Lost => {
+                // Its frames may be in the log, and may be found there after a crash.
+                self.poison();
+                Err(Failure::Unknown)
+            }
+            failure => Err(failure),
+        }
+    }
+
+    /// A commit with a sync takes all of the log with it.
+    fn sync(&mut self) -> Result<()> {
+        if let Some(since) = self.poisoned_since() {
+            return Err(place::poisoned(since));
+        }
+        schema::synchronous(&self.conn, Synchronous::Full)?;
+        let synced = run(&self.conn, sql::BEGIN_WRITE)
+            .and_then(|()| run(&self.conn, sql::TOUCH))
+            .and_then(|()| run(&self.conn, sql::COMMIT));
+        self.roll_back();
+        schema::synchronous(&self.conn, Synchronous::Normal)?;
+        synced.map_err(|error| match failure(&error) {
+            Failure::Lost => {
+                self.poison();
+                Failure::Unknown.into()
+            }
+            failure => failure.into(),
+        })
+    }
+
+    fn roll_back(&self) {
+        if !self.conn.is_autocommit() {
+            let _rolled_back = run(&self.conn, sql::ROLLBACK);
+        }
+    }
+
+    fn poisoned_since(&mut self) -> Option<Timestamp> {
+        // Somebody else with the file open in this process may have noticed.
+        if self.poisoned.is_none() && self.place.is_poisoned() {
+            self.poisoned = Some(self.fixed.clock.now());
+        }
+        self.poisoned
+    }
+
+    fn poison(&mut self) {
+        self.place.poison();
+        // The log stays as it is for the next opening.
+        let _kept = self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+        self.poisoned_since();
+    }
+}
+
+fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    [one, other].into_iter().flatten().min()
+}

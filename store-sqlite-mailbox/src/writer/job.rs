@@ -1,0 +1,148 @@
+//! Calls on the thread that writes.
+
+use std::sync::Arc;
+
+use store_core::{Result, Timestamp, commit::Setting, flight::Work};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use super::batch::{Failure, Turn};
+use crate::{
+    rows::{Known, Rows},
+    tenant::Tenant,
+};
+
+/// What a call decided. The outer error is one of reading or writing rows: nothing of the call stays then. A refusal
+/// is inside, and may have written something.
+pub(crate) type Decided<T> = Result<Result<T>>;
+
+/// One call of a batch. It may be run again, if the batch that it was in could not be committed.
+pub(crate) trait Job: Send {
+    /// Does its work in the transaction. An error ends the whole transaction.
+    fn run(&mut self, turn: &Turn<'_>) -> std::result::Result<(), Failure>;
+
+    /// Says what became of it; gives from when on a claim may find something.
+    fn end(self: Box<Self>, end: std::result::Result<(), Failure>) -> Option<Timestamp>;
+}
+
+/// A call about the rows of a tenant.
+pub(crate) struct Call<T, F> {
+    pub(crate) tenant: Arc<Tenant>,
+    pub(crate) call: F,
+    pub(crate) reply: oneshot::Sender<Result<T>>,
+    pub(crate) work: Work,
+    pub(crate) room: Option<OwnedSemaphorePermit>,
+    pub(crate) done: Option<Done<T>>,
+}
+
+/// What a run gave.
+pub(crate) struct Done<T> {
+    answer: Result<T>,
+    known: Option<Known>,
+    claimable_from: Option<Timestamp>,
+}
+
+impl<T, F> Call<T, F>
+where
+    T: Send,
+    F: FnMut(&Rows<'_>, Setting<'_>) -> Decided<T> + Send,
+{
+    fn work(&mut self, turn: &Turn<'_>) -> std::result::Result<Done<T>, Failure> {
+        let failed = |error| Done { answer: Err(error), known: None, claimable_from: None };
+        // Behind the lock: who comes later has no earlier time (PR-22).
+        let now = turn.now();
+        let known = match turn.known(&self.tenant) {
+            Ok(known) => known,
+            Err(error) => return turn.failed(error).map(failed),
+        };
+        let rows = match Rows::for_writing(turn.conn, &self.tenant.name, (known, now), &turn.looked) {
+            Ok(rows) => rows,
+            Err(error) => return turn.failed(error).map(failed),
+        };
+        let setting = Setting::new(now, turn.limits(), turn.ids());
+        match (self.call)(&rows, setting) {
+            Ok(answer) => {
+                turn.keep(rows.has_written())?;
+                turn.is_known(&self.tenant, rows.known());
+                Ok(Done { answer, known: rows.known(), claimable_from: rows.claimable_from() })
+            }
+            Err(error) => {
+                turn.take_back(rows.has_written())?;
+                turn.failed(error).map(failed)
+            }
+        }
+    }
+}
+
+impl<T, F> Job for Call<T, F>
+where
+    T: Send,
+    F: FnMut(&Rows<'_>, Setting<'_>) -> Decided<T> + Send,
+{
+    fn run(&mut self, turn: &Turn<'_>) -> std::result::Result<(), Failure> {
+        self.done = None;
+        // Whoever asked has gone before it began: it never takes effect.
+        if !self.reply.is_closed() {
+            self.done = Some(self.work(turn)?);
+        }
+        Ok(())
+    }
+
+    fn end(self: Box<Self>, end: std::result::Result<(), Failure>) -> Option<Timestamp> {
+        let Self { tenant, reply, work, room, done, .. } = *self;
+        drop(room);
+        let mut from = None;
+        match (end, done) {
+            (Ok(()), Some(done)) => {
+                tenant.bind(done.known);
+                from = done.claimable_from;
+                if let Some(from) = from {
+                    tenant.bell.ring(from);
+                }
+                let _nobody = reply.send(done.answer);
+            }
+            (Ok(()), None) => {}
+            (Err(failure), _) => drop(reply.send(Err(failure.into()))),
+        }
+        // What comes after the call may go on now.
+        drop(work);
+        from
+    }
+}
+
+/// A step that is about the whole file.
+pub(crate) struct Step<T, F> {
+    pub(crate) step: F,
+    pub(crate) reply: oneshot::Sender<Result<T>>,
+    pub(crate) done: Option<Result<T>>,
+}
+
+impl<T, F> Job for Step<T, F>
+where
+    T: Send,
+    F: FnMut(&Turn<'_>) -> Result<T> + Send,
+{
+    fn run(&mut self, turn: &Turn<'_>) -> std::result::Result<(), Failure> {
+        turn.save()?;
+        self.done = Some(match (self.step)(turn) {
+            Ok(done) => {
+                turn.keep(true)?;
+                Ok(done)
+            }
+            Err(error) => {
+                turn.take_back(true)?;
+                turn.failed(error).map(Err)?
+            }
+        });
+        Ok(())
+    }
+
+    fn end(self: Box<Self>, end: std::result::Result<(), Failure>) -> Option<Timestamp> {
+        let answer = match (end, self.done) {
+            (Ok(()), Some(done)) => done,
+            (Ok(()), None) => Err(Failure::Closed.into()),
+            (Err(failure), _) => Err(failure.into()),
+        };
+        let _nobody = self.reply.send(answer);
+        None
+    }
+}

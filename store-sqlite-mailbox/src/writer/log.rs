@@ -1,0 +1,96 @@
+//! The write-ahead log stays small: what is in it is brought into the database now and then.
+
+use std::{cell::Cell, sync::Arc};
+
+use rusqlite::{Connection, Error as SqlError, ErrorCode, hooks::Wal};
+use store_core::{Error, Result};
+
+use crate::{error, schema, tenant::Fixed};
+
+/// Pages of 4 KiB after which the log is brought into the database: 16 MiB.
+const SOME: i32 = 4_096;
+/// How much it has to have grown before that is tried again, if somebody's read stood in the way.
+const MORE: i32 = 1_024;
+/// Pages after which it is begun anew: no new read begins until the ones that run have ended. It grows by no more than
+/// what is written meanwhile (SQ-5).
+const MUCH: i32 = 12_288;
+/// The same in bytes; a longer file is cut to this.
+pub(crate) const WAL_BYTES: i64 = 48 << 20;
+
+thread_local! {
+    /// Pages in the log behind the last commit of this thread's connection.
+    static PAGES: Cell<i32> = const { Cell::new(0) };
+}
+
+/// What is known of the log.
+pub(super) struct Log {
+    fixed: Arc<Fixed>,
+    /// The number of pages at which something is done next.
+    next: i32,
+}
+
+/// What a checkpoint did.
+struct Checkpoint {
+    is_busy: bool,
+}
+
+impl Log {
+    pub(super) fn new(conn: &Connection, fixed: Arc<Fixed>) -> Self {
+        conn.wal_hook(Some(|_: &Wal, pages| {
+            PAGES.set(pages);
+            Ok(())
+        }));
+        Self { fixed, next: SOME }
+    }
+
+    /// Brings the log into the database if it is long. An error is one of the medium.
+    pub(super) fn keep_small(&mut self, conn: &Connection) -> Result<()> {
+        let pages = PAGES.get();
+        if pages < self.next {
+            // It was begun anew.
+            if pages < SOME {
+                self.next = SOME;
+                self.fixed.gate.open();
+            }
+            return Ok(());
+        }
+        let done = checkpoint(conn, "PASSIVE")?;
+        self.next = pages + MORE;
+        if pages < MUCH || done.is_none() {
+            return Ok(());
+        }
+        let is_closed = self.fixed.gate.close();
+        // Writers wait for nobody: it succeeds when no read is left.
+        schema::waits(conn, false)?;
+        let begun_anew = checkpoint(conn, "TRUNCATE");
+        schema::waits(conn, true)?;
+        if begun_anew?.is_some_and(|done| !done.is_busy) {
+            PAGES.set(0);
+            self.next = SOME;
+            self.fixed.gate.open();
+        } else {
+            self.next = pages + if is_closed { 1 } else { MORE };
+            self.fixed.gate.held(pages);
+        }
+        Ok(())
+    }
+}
+
+/// Tries a checkpoint; none if others are at it.
+fn checkpoint(conn: &Connection, mode: &str) -> Result<Option<Checkpoint>> {
+    let asked = conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
+        Ok(Checkpoint { is_busy: row.get::<_, i32>(0)? != 0 })
+    });
+    match asked {
+        Ok(done) => Ok(Some(done)),
+        Err(error) => harmless(error).map(|()| None),
+    }
+}
+
+/// A full disk and somebody else at work harm nothing: what is in the log stays there.
+fn harmless(error: SqlError) -> Result<(), Error> {
+    match error::code(&error) {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::DiskFull) => Ok(()),
+        _ => Err(error::sql(error)),
+    }
+}

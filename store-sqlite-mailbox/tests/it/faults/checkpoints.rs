@@ -1,0 +1,28 @@
+//! S4: the log is brought into the database by several at once while others write, as in the fault of SQLite before
+//! 3.51.3 that damaged files.
+
+use std::time::Duration;
+
+use super::{
+    children::{Heard, Process, begin},
+    given::{Folder, count},
+    kill::check,
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn checkpoints_of_others_take_nothing() {
+    let (folder, seconds) = (Folder::new(), count(300, 4));
+    let mut writers: Vec<_> = (0..4).map(|at| begin("write", &folder.file(), at, usize::MAX)).collect();
+    for writer in &mut writers {
+        assert_eq!(writer.hear().unwrap(), "open");
+    }
+    let others: Vec<_> = (0..2).map(|at| begin("checkpoint", &folder.file(), at, 0)).collect();
+    let writers: Vec<_> = writers.into_iter().map(Process::heard).collect();
+    tokio::time::sleep(Duration::from_secs(seconds as u64)).await;
+    let said: Vec<_> = writers.into_iter().flat_map(Heard::kill).collect();
+    others.into_iter().for_each(|other| drop(other.kill()));
+    assert!(!said.iter().any(|line| line.starts_with("error")), "{said:?}");
+    let checked = check(&folder.file(), &said).await;
+    println!("{seconds} s of 4 writers and 2 others at the log: {checked} acknowledged changes, none lost");
+    assert!(checked > 100);
+}

@@ -1,0 +1,324 @@
+//! Processes of the tests below: each is this test binary, told what to do.
+
+use std::{
+    fmt::Display,
+    io::{BufRead, BufReader, Lines, Read, Write},
+    path::Path,
+    process::{Child, ChildStdout, Command, Stdio},
+    sync::{Arc, Mutex},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use store_core::{Interrupt, MailboxStore, NewDispatch, Store};
+use store_sqlite_mailbox::{SqliteConfig, SqliteMailbox, Synchronous};
+
+use super::given::{ack, mailbox, open, put, request, settle, stores, thread, work};
+
+const TASK: &str = "AGENTSTORE_TEST_CHILD";
+const FILE: &str = "AGENTSTORE_TEST_FILE";
+const NAME: &str = "AGENTSTORE_TEST_NAME";
+const NUMBER: &str = "AGENTSTORE_TEST_NUMBER";
+
+/// Tasks of a child that writes.
+const TASKS: usize = 8;
+
+/// A process that was told what to do.
+pub(super) struct Process {
+    pub(super) child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+/// A process that is heard all the time: it never waits for who hears it.
+pub(super) struct Heard {
+    child: Child,
+    said: Arc<Mutex<Vec<String>>>,
+    hearing: JoinHandle<()>,
+}
+
+impl Heard {
+    /// What it said up to now.
+    pub(super) fn said(&self) -> Vec<String> {
+        self.said.lock().unwrap().clone()
+    }
+
+    /// Kills it, and gives all that it said.
+    pub(super) fn kill(mut self) -> Vec<String> {
+        self.child.kill().unwrap();
+        self.hearing.join().unwrap();
+        self.child.wait().unwrap();
+        std::mem::take(&mut *self.said.lock().unwrap())
+    }
+}
+
+/// Begins a process. What stands before its own command is perhaps `strace`.
+pub(super) fn begin_under(before: &[&str], task: &str, file: &Path, name: impl Display, number: usize) -> Process {
+    let binary = std::env::current_exe().unwrap();
+    let mut words = before.iter().map(Into::into).chain([binary.into_os_string()]);
+    let mut child = Command::new(words.next().unwrap())
+        .args(words)
+        .args(["--exact", "faults::children::a_child_does_what_it_is_told", "--nocapture", "--test-threads", "1"])
+        .env(TASK, task)
+        .env(FILE, file)
+        .env(NAME, name.to_string())
+        .env(NUMBER, number.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    Process { child, lines }
+}
+
+pub(super) fn begin(task: &str, file: &Path, name: impl Display, number: usize) -> Process {
+    begin_under(&[], task, file, name, number)
+}
+
+impl Process {
+    /// The next thing that it says; nothing at its end.
+    pub(super) fn hear(&mut self) -> Option<String> {
+        self.lines.by_ref().map(Result::unwrap).find_map(|line| line.strip_prefix('@').map(str::to_owned))
+    }
+
+    /// The rest of what it says.
+    pub(super) fn rest(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.hear()).collect()
+    }
+
+    /// Hears it from now on, all the time.
+    pub(super) fn heard(self) -> Heard {
+        let (Self { child, lines }, said) = (self, Arc::<Mutex<Vec<_>>>::default());
+        let heard = Arc::clone(&said);
+        let hearing = std::thread::spawn(move || {
+            let lines = lines.map(Result::unwrap).filter_map(|line| line.strip_prefix('@').map(str::to_owned));
+            lines.for_each(|line| heard.lock().unwrap().push(line));
+        });
+        Heard { child, said, hearing }
+    }
+
+    /// Lets it go on, if it waits for that.
+    pub(super) fn tell(&mut self) {
+        self.child.stdin.as_mut().unwrap().write_all(b".").unwrap();
+    }
+
+    /// Kills it, and gives what it had said.
+    pub(super) fn kill(mut self) -> Vec<String> {
+        self.child.kill().unwrap();
+        let said = self.rest();
+        self.child.wait().unwrap();
+        said
+    }
+
+    /// What it says until it ends well.
+    pub(super) fn end(mut self) -> Vec<String> {
+        drop(self.child.stdin.take());
+        let said = self.rest();
+        assert!(self.child.wait().unwrap().success(), "{said:?}");
+        said
+    }
+}
+
+fn say(line: impl Display) {
+    let mut out = std::io::stdout().lock();
+    out.write_all(format!("\n@{line}\n").as_bytes()).unwrap();
+    out.flush().unwrap();
+}
+
+/// Waits to be told to go on.
+fn listen() {
+    let _told = std::io::stdin().read(&mut [0]);
+}
+
+/// The other side of these tests; started by hand it has nothing to do.
+#[test]
+fn a_child_does_what_it_is_told() {
+    let Ok(task) = std::env::var(TASK) else { return };
+    let [file, name, number] = [FILE, NAME, NUMBER].map(|name| std::env::var(name).unwrap());
+    let (file, number) = (Path::new(&file), number.parse().unwrap());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        match task.as_str() {
+            "write" => write(open(file).await, &name, number).await,
+            "write unsafely" => write(unsafely(file).await, &name, number).await,
+            "write until it fails" => write_until_it_fails(file, &name).await,
+            "interrupt" => interrupt(file, number).await,
+            "work" => work_off(file).await,
+            "take a key" => take_a_key(file, &name, number).await,
+            "hold" => hold(file, &name).await,
+            "wait" => wait(file).await,
+            "sync" => sync(file, number).await,
+            "checkpoint" => checkpoint(file),
+            _ => unreachable!("nobody tells {task}"),
+        }
+    });
+}
+
+async fn unsafely(file: &Path) -> SqliteMailbox {
+    let mut config = SqliteConfig::new(file);
+    (config.synchronous, config.allow_unsafe) = (Synchronous::Normal, true);
+    SqliteMailbox::open(config).await.unwrap()
+}
+
+/// One dispatch after the other is enqueued, claimed, and acked; what was acknowledged is said.
+async fn pass(mailbox: &dyn MailboxStore, id: &str) -> store_core::Result<()> {
+    mailbox.enqueue(vec![work(id, id)]).await?.remove(0)?;
+    say(format_args!("put {id}"));
+    let held = mailbox.claim(request().of_dispatch(id.parse().unwrap())).await?.claimed.remove(0);
+    mailbox.settle(vec![(held.claim(), ack(id))]).await?.remove(0)?;
+    say(format_args!("ack {id}"));
+    Ok(())
+}
+
+/// Writes so much, and waits; or until it is killed.
+async fn write(store: SqliteMailbox, name: &str, number: usize) {
+    let mailbox = mailbox(&store);
+    say("open");
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|task| {
+            let (mailbox, name) = (Arc::clone(&mailbox), name.to_owned());
+            tokio::spawn(async move {
+                for at in 0..number {
+                    if let Err(error) = pass(&*mailbox, &format!("{name}-{task}-{at}")).await {
+                        say(format_args!("error {}", error.kind().name()));
+                        return;
+                    }
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    listen();
+    store.close().await.unwrap();
+}
+
+/// Writes without syncs, then makes all of it durable, and waits.
+async fn sync(file: &Path, number: usize) {
+    let store = unsafely(file).await;
+    fill(&store, "s", number).await;
+    store.sync().await.unwrap();
+    say("synced");
+    listen();
+}
+
+/// Writes until something fails, tries once more, and opens the mailbox anew.
+async fn write_until_it_fails(file: &Path, name: &str) {
+    let store = match SqliteMailbox::open(SqliteConfig::new(file)).await {
+        Ok(store) => store,
+        Err(error) => return say(format_args!("refused {}", error.kind().name())),
+    };
+    let held = mailbox(&store);
+    for at in 0..1_000 {
+        let Err(error) = pass(&*held, &format!("{name}-a-{at}")).await else { continue };
+        say(format_args!("first {}", error.kind().name()));
+        let again = held.enqueue(vec![work("again", &format!("{name}-again"))]).await;
+        say(format_args!("then {}", again.map_or_else(|error| error.kind().name(), |_| "ok")));
+        // Reads work.
+        held.load_dispatch(&format!("{name}-a-0").parse().unwrap()).await.unwrap();
+        break;
+    }
+    store.close().await.unwrap();
+    let store = open(file).await;
+    let held = mailbox(&store);
+    pass(&*held, &format!("{name}-b")).await.unwrap();
+    store.close().await.unwrap();
+    say("went on");
+}
+
+async fn interrupt(file: &Path, number: usize) {
+    let store = open(file).await;
+    say("open");
+    listen();
+    for _ in 0..number {
+        let request = Interrupt::new(thread("t"));
+        match mailbox(&store).interrupt(request).await {
+            Ok(done) => say(format_args!("epoch {}", done.epoch)),
+            Err(error) => say(format_args!("error {error:?}")),
+        }
+    }
+    store.close().await.unwrap();
+}
+
+/// Claims until there is nothing left.
+async fn work_off(file: &Path) {
+    let store = open(file).await;
+    say("open");
+    listen();
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|_| {
+            let mailbox = mailbox(&store);
+            tokio::spawn(async move {
+                while let Some(held) = mailbox.claim(request()).await.unwrap().claimed.pop() {
+                    say(format_args!("got {}", held.dispatch.id));
+                    settle(&*mailbox, &held, ack(held.dispatch.id.as_str())).await;
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    store.close().await.unwrap();
+}
+
+/// Enqueues under one key after the other, as others do.
+async fn take_a_key(file: &Path, name: &str, number: usize) {
+    let store = open(file).await;
+    say("open");
+    listen();
+    for at in 0..number {
+        let new = NewDispatch::new(thread("t"), "r".parse().unwrap()).with_id(format!("{name}-{at}").parse().unwrap());
+        let new = new.with_dedupe_key(format!("k-{at}").parse().unwrap());
+        match mailbox(&store).enqueue(vec![new]).await.unwrap().remove(0) {
+            Ok(_) => say(format_args!("took {at}")),
+            Err(error) => say(format_args!("{} {at}", error.kind().name())),
+        }
+    }
+    store.close().await.unwrap();
+}
+
+/// Claims a dispatch for a moment, and settles it when it is told to.
+async fn hold(file: &Path, id: &str) {
+    let store = open(file).await;
+    let mut request = request().of_dispatch(id.parse().unwrap());
+    request.lease = Duration::from_millis(100);
+    let held = mailbox(&store).claim(request).await.unwrap().claimed.remove(0);
+    say("held");
+    listen();
+    let end = mailbox(&store).settle(vec![(held.claim(), ack(id))]).await.unwrap().remove(0);
+    say(end.map_or_else(|error| error.kind().name().to_owned(), |end| format!("{:?}", end.status)));
+}
+
+/// Waits for work and takes it, until its standard input ends.
+async fn wait(file: &Path) {
+    let store = open(file).await;
+    let wake_ups = stores(&store).wake_ups.unwrap();
+    say("open");
+    loop {
+        wake_ups.wait(Duration::from_secs(60)).await.unwrap();
+        while let Some(held) = mailbox(&store).claim(request()).await.unwrap().claimed.pop() {
+            say(format_args!("got {}", held.dispatch.id));
+            settle(&*mailbox(&store), &held, ack(held.dispatch.id.as_str())).await;
+        }
+    }
+}
+
+/// Brings the log into the database again and again, in every way.
+fn checkpoint(file: &Path) {
+    let conn = rusqlite::Connection::open(file).unwrap();
+    conn.busy_timeout(Duration::from_millis(50)).unwrap();
+    say("open");
+    for mode in ["PASSIVE", "FULL", "RESTART", "TRUNCATE"].into_iter().cycle() {
+        let _busy = conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Puts work that nobody else has into a mailbox.
+pub(super) async fn fill(store: &SqliteMailbox, name: &str, number: usize) {
+    for at in 0..number {
+        put(&*mailbox(store), work(format!("{name}-{}", at % 50), &format!("{name}-{at}"))).await;
+    }
+}

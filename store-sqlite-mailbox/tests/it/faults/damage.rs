@@ -1,0 +1,181 @@
+//! S7: bytes of the file are changed (SQ-6, MB-55, ER-8): nothing wrong is ever read, and one damaged dispatch keeps no
+//! others from being read, claimed and settled.
+
+use std::fs;
+
+use conformance_tests::Random;
+use rusqlite::Connection;
+use store_core::{DispatchQuery, DispatchStatus, ErrorKind, PageRequest, Silent, Store, inspect::Inspector};
+use store_sqlite_mailbox::{SqliteConfig, SqliteMailbox};
+
+use super::{
+    children::fill,
+    given::{Folder, ack, count, mailbox, open, put, request, settle, verify, work},
+};
+
+const DISPATCHES: usize = 60;
+
+/// Reads every dispatch. Gives how many could be read.
+async fn read(store: &SqliteMailbox, wanted: &[(String, String)]) -> usize {
+    let mut right = 0;
+    for (id, shown) in wanted {
+        match mailbox(store).load_dispatch(&id.parse().unwrap()).await {
+            Ok(Some(found)) => {
+                assert_eq!(format!("{found:?}"), *shown);
+                right += 1;
+            }
+            Ok(None) => {}
+            Err(error) => assert!([ErrorKind::Corrupt, ErrorKind::Unavailable].contains(&error.kind()), "{error:?}"),
+        }
+    }
+    right
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_changed_bit_changes_what_is_read() {
+    let (folder, flips) = (Folder::new(), count(10_000, 300));
+    let store = open(&folder.file()).await;
+    fill(&store, "d", DISPATCHES).await;
+    for _ in 0..10 {
+        let held = mailbox(&store).claim(request()).await.unwrap().claimed.remove(0);
+        settle(&*mailbox(&store), &held, ack(held.dispatch.id.as_str())).await;
+    }
+    let all = DispatchQuery::default().with_page(PageRequest::first(1_000));
+    let all = mailbox(&store).list_dispatches(all).await.unwrap().items;
+    let wanted: Vec<_> = all.iter().map(|found| (found.id.to_string(), format!("{found:?}"))).collect();
+    assert_eq!(read(&store, &wanted).await, DISPATCHES);
+    store.close().await.unwrap();
+    let bytes = fs::read(folder.file()).unwrap();
+    let (mut random, mut refused, mut unread) = (Random::new(7), 0, 0);
+    for _ in 0..flips {
+        let (at, bit) = (random.below(bytes.len()), random.below(8));
+        let mut changed = bytes.clone();
+        changed[at] ^= 1 << bit;
+        fs::write(folder.file(), changed).unwrap();
+        match SqliteMailbox::open(SqliteConfig::new(folder.file())).await {
+            Ok(store) => {
+                unread += DISPATCHES - read(&store, &wanted).await;
+                store.close().await.unwrap();
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    println!("{flips} changed bits: {refused} openings refused, {unread} dispatches not read, nothing wrong was read");
+    assert!(unread > 0);
+}
+
+/// What somebody did to the file while nobody had it open.
+fn change(folder: &Folder, sql: &str) {
+    let conn = Connection::open(folder.file()).unwrap();
+    assert!(conn.execute(sql, []).unwrap() > 0);
+}
+
+async fn kind_of(store: &SqliteMailbox, id: &str) -> Option<ErrorKind> {
+    mailbox(store).load_dispatch(&id.parse().unwrap()).await.err().map(|error| error.kind())
+}
+
+/// A damaged payload is `Corrupt` for its dispatch alone; a claim names its thread and gives out others; once it is
+/// cancelled its thread goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_payload_concerns_its_dispatch_alone() {
+    let folder = Folder::new();
+    let store = open(&folder.file()).await;
+    for (thread, id) in [("t", "bad"), ("t", "next"), ("u", "other")] {
+        put(&*mailbox(&store), work(thread, id)).await;
+    }
+    store.close().await.unwrap();
+    change(&folder, "UPDATE payloads SET payload = replace(payload, 'of bad', 'of baD')");
+    let store = open(&folder.file()).await;
+    assert_eq!(kind_of(&store, "bad").await, Some(ErrorKind::Corrupt));
+    assert_eq!((kind_of(&store, "next").await, kind_of(&store, "other").await), (None, None));
+    let found = store.verify(&Silent).await.unwrap().findings;
+    assert_eq!(found.iter().map(|finding| finding.place.as_str()).collect::<Vec<_>>(), ["dispatch `bad`"]);
+    let claims = mailbox(&store).claim(request().up_to(10)).await.unwrap();
+    assert_eq!(claims.claimed.iter().map(|held| held.dispatch.id.as_str()).collect::<Vec<_>>(), ["other"]);
+    assert_eq!(claims.unreadable.iter().map(|found| found.thread.as_str()).collect::<Vec<_>>(), ["t"]);
+    let cancelled = mailbox(&store).cancel(&"bad".parse().unwrap()).await.unwrap();
+    assert_eq!((cancelled.status, cancelled.payload), (DispatchStatus::Cancelled, None));
+    let claims = mailbox(&store).claim(request().up_to(10)).await.unwrap();
+    assert_eq!(claims.claimed.iter().map(|held| held.dispatch.id.as_str()).collect::<Vec<_>>(), ["next"]);
+    store.close().await.unwrap();
+}
+
+/// What was written for another dispatch, or for another tenant, is as good as damaged.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_belongs_elsewhere_is_not_read() {
+    let one = "(SELECT body, body_crc FROM dispatches WHERE id = 'd-1')";
+    for (sql, damaged) in [
+        ("UPDATE dispatches SET payload = 3 - payload".to_owned(), &["d-0", "d-1"][..]),
+        (format!("UPDATE dispatches SET (body, body_crc) = {one} WHERE id = 'd-0'"), &["d-0"]),
+        ("UPDATE dispatches SET tenant = 7".to_owned(), &["d-0", "d-1"]),
+    ] {
+        let folder = Folder::new();
+        let store = open(&folder.file()).await;
+        fill(&store, "d", 2).await;
+        store.close().await.unwrap();
+        change(&folder, &sql);
+        if sql.ends_with('7') {
+            change(&folder, "UPDATE mailboxes SET tenant = 7");
+            change(&folder, "UPDATE tenants SET no = 7");
+        }
+        let store = open(&folder.file()).await;
+        for id in damaged {
+            assert_eq!(kind_of(&store, id).await, Some(ErrorKind::Corrupt), "{sql}");
+        }
+        store.close().await.unwrap();
+    }
+}
+
+/// A record that cannot be read at all keeps no claim from other threads; a repair puts it aside, and its thread goes
+/// on, also if it was the one that is claimed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repair_puts_aside_what_cannot_be_read() {
+    for is_claimed in [false, true] {
+        let folder = Folder::new();
+        let store = open(&folder.file()).await;
+        put(&*mailbox(&store), work("t", "bad")).await;
+        if is_claimed {
+            assert_eq!(mailbox(&store).claim(request()).await.unwrap().claimed.len(), 1);
+        }
+        put(&*mailbox(&store), work("t", "next")).await;
+        put(&*mailbox(&store), work("u", "other")).await;
+        store.close().await.unwrap();
+        change(&folder, "UPDATE dispatches SET body = replace(body, '\"r\"', '\"q\"') WHERE id = 'bad'");
+        let store = open(&folder.file()).await;
+        assert_eq!(kind_of(&store, "bad").await, Some(ErrorKind::Corrupt));
+        let claims = mailbox(&store).claim(request().up_to(10)).await.unwrap();
+        assert_eq!(claims.claimed.iter().map(|held| held.dispatch.id.as_str()).collect::<Vec<_>>(), ["other"]);
+        let found = store.repair(true, &Silent).await.unwrap().findings;
+        assert!(!found.is_empty());
+        assert_eq!(mailbox(&store).claim(request()).await.unwrap().claimed.len(), 0, "a dry run changes nothing");
+        store.repair(false, &Silent).await.unwrap();
+        let claims = mailbox(&store).claim(request().up_to(10)).await.unwrap();
+        assert_eq!(claims.claimed.iter().map(|held| held.dispatch.id.as_str()).collect::<Vec<_>>(), ["next"]);
+        assert_eq!(kind_of(&store, "bad").await, Some(ErrorKind::Corrupt), "what was accepted stays as it is");
+        store.close().await.unwrap();
+    }
+}
+
+/// What follows from records is made again (VF-1, VF-5).
+#[tokio::test(flavor = "multi_thread")]
+async fn what_follows_from_records_is_made_again() {
+    for sql in [
+        "UPDATE dispatches SET available = NULL WHERE id = 'd-1'",
+        "UPDATE dispatches SET status = 2 WHERE id = 'd-1'",
+        "UPDATE dispatches SET due = due + 1 WHERE id = 'd-2'",
+        "UPDATE mailboxes SET priority = NULL, since = NULL WHERE thread = 'd-1'",
+        "UPDATE mailboxes SET lease = 5 WHERE thread = 'd-2'",
+    ] {
+        let folder = Folder::new();
+        let store = open(&folder.file()).await;
+        fill(&store, "d", 5).await;
+        store.close().await.unwrap();
+        change(&folder, sql);
+        let store = open(&folder.file()).await;
+        assert!(!store.verify(&Silent).await.unwrap().findings.is_empty(), "{sql}");
+        store.repair(false, &Silent).await.unwrap();
+        verify(&store).await;
+        assert_eq!(mailbox(&store).claim(request().up_to(10)).await.unwrap().claimed.len(), 5, "{sql}");
+        store.close().await.unwrap();
+    }
+}

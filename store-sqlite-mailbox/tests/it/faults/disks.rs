@@ -1,0 +1,126 @@
+//! S2 and S6: the power goes while a process writes, and the disk is full. Only root can mount the disks of these
+//! tests: they say if they are not run.
+
+use std::{fs, time::Duration};
+
+use conformance_tests::Random;
+use store_core::{ErrorKind, Json, Outcome, Store};
+use test_servers::Disk;
+
+use super::{
+    children::begin,
+    given::{count, is_there, mailbox, not_run, open, put, verify, work},
+    kill::check,
+};
+
+/// A disk; nothing, said past any capture, where none can be mounted.
+fn disk(name: &str, mib: u64) -> Option<Disk> {
+    Disk::new(name, mib).map_err(|error| not_run("a test on a disk of its own, as none can be mounted", error)).ok()
+}
+
+/// Writes until the power is cut. Gives what was said to be there when the cut began: a sync that is under way while
+/// the file system is stopped may return as if it had done its work, which no real power cut does (a bare SQLite shows
+/// the same).
+fn cut_off(disk: &Disk, task: &str, name: impl std::fmt::Display, after: Duration) -> Vec<String> {
+    let mut writer = begin(task, &disk.folder().join("mailbox.db"), name, usize::MAX);
+    assert_eq!(writer.hear().unwrap(), "open");
+    let writer = writer.heard();
+    std::thread::sleep(after);
+    let said = writer.said();
+    disk.cut_power().unwrap();
+    writer.kill();
+    disk.power_on().unwrap();
+    said
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_acknowledged_survives_power_cuts() {
+    let Some(disk) = disk("sqlite-power", 256) else { return };
+    let (cycles, file) = (count(200, 6), disk.folder().join("mailbox.db"));
+    let (mut random, mut acknowledged) = (Random::new(6), 0);
+    for cycle in 0..cycles {
+        let said = cut_off(&disk, "write", cycle, Duration::from_millis(5 + random.below(100) as u64));
+        acknowledged += check(&file, &said).await;
+    }
+    println!("{cycles} power cuts, {acknowledged} acknowledged changes: none lost, none half there");
+    assert!(acknowledged > cycles);
+}
+
+/// The control: with `synchronous=NORMAL`, which is refused unasked, acknowledged work is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mailbox_that_syncs_now_and_then_loses_work() {
+    let Some(disk) = disk("sqlite-control", 256) else { return };
+    let file = disk.folder().join("mailbox.db");
+    open(&file).await.close().await.unwrap();
+    // So little that nothing is synced because the log is long.
+    let (each, all) = (20, 8 * 20 * 2);
+    for cycle in 0..20 {
+        let mut writer = begin("write unsafely", &file, cycle, each);
+        assert_eq!(writer.hear().unwrap(), "open");
+        let said: Vec<_> = (0..all).map(|_| writer.hear().unwrap()).collect();
+        disk.cut_power().unwrap();
+        writer.kill();
+        disk.power_on().unwrap();
+        let store = open(&file).await;
+        let mut lost = 0;
+        for id in said.iter().filter_map(|line| line.strip_prefix("put ")) {
+            lost += usize::from(!is_there(&*mailbox(&store), id, false).await);
+        }
+        store.close().await.unwrap();
+        if lost > 0 {
+            println!("power cut {cycle}: {lost} of {} acknowledged dispatches are lost", all / 2);
+            return;
+        }
+    }
+    panic!("nothing was lost in 20 power cuts: the test is blind");
+}
+
+/// PR-19: after a sync nothing of what came before it is lost, whatever the option.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sync_makes_durable_what_was_not() {
+    let Some(disk) = disk("sqlite-sync", 256) else { return };
+    let (number, file) = (100, disk.folder().join("mailbox.db"));
+    let mut writer = begin("sync", &file, "s", number);
+    assert_eq!(writer.hear().unwrap(), "synced");
+    disk.cut_power().unwrap();
+    writer.kill();
+    disk.power_on().unwrap();
+    let said: Vec<_> = (0..number).map(|at| format!("put s-{at}")).collect();
+    assert_eq!(check(&file, &said).await, number);
+}
+
+/// S6: nothing is lost on a full disk, reads work, and with space again it goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_takes_nothing() {
+    let Some(disk) = disk("sqlite-full", 40) else { return };
+    let file = disk.folder().join("mailbox.db");
+    let store = open(&file).await;
+    let (mut acknowledged, held) = (Vec::new(), mailbox(&store));
+    for round in 0..2 {
+        let filler = disk.fill(2).unwrap();
+        let refused = loop {
+            let id = format!("{round}-{}", acknowledged.len());
+            let long = work(&id, &id).with_dedupe_key(id.parse().unwrap());
+            let long = long.with_payload(Json::of(&"x".repeat(100_000)).unwrap());
+            match held.enqueue(vec![long]).await.and_then(|mut answers| answers.remove(0)) {
+                Ok(_) => acknowledged.push(id),
+                Err(error) => break error,
+            }
+            assert!(acknowledged.len() < 5_000, "the disk is never full");
+        };
+        assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::StorageFull, Outcome::NotApplied), "{refused:?}");
+        for id in &acknowledged {
+            assert!(held.load_dispatch(&id.parse().unwrap()).await.unwrap().is_some(), "{id} is lost");
+        }
+        fs::remove_file(filler).unwrap();
+        put(&*held, work("t", &format!("space {round}"))).await;
+    }
+    verify(&store).await;
+    store.close().await.unwrap();
+    let store = open(&file).await;
+    for id in &acknowledged {
+        assert!(mailbox(&store).load_dispatch(&id.parse().unwrap()).await.unwrap().is_some(), "{id} is lost");
+    }
+    store.close().await.unwrap();
+    println!("a disk that was full twice, {} dispatches of 100 kB: none lost", acknowledged.len());
+}

@@ -1,0 +1,40 @@
+//! S8: calls whose futures are dropped, repeated under the same id, have one effect (PR-11, PR-20, MB-3).
+
+use std::{future::Future, pin::pin, task::Poll};
+
+use store_core::DispatchFilter;
+
+use super::given::{Folder, mailbox, open, put, thread, verify, work};
+
+const CALLS: usize = 200;
+
+/// Polls a call so often, and drops it.
+async fn cut<F: Future>(call: F, polls: usize) {
+    let mut call = pin!(call);
+    let mut left = polls;
+    std::future::poll_fn(|context| {
+        left = left.saturating_sub(1);
+        if call.as_mut().poll(context).is_ready() || left == 0 { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_enqueue_that_is_repeated_has_one_effect() {
+    let folder = Folder::new();
+    let store = open(&folder.file()).await;
+    let held = mailbox(&store);
+    for at in 0..CALLS {
+        let id = format!("d-{at}");
+        cut(held.enqueue(vec![work("t", &id)]), 1 + at % 3).await;
+        put(&*held, work("t", &id)).await;
+        let counts = held.count_dispatches(Some(&thread("t"))).await.unwrap();
+        assert_eq!(counts.total(), at as u64 + 1);
+    }
+    let listed = store_core::DispatchQuery::new(DispatchFilter::of_thread(thread("t")));
+    let listed = held.list_dispatches(listed.with_page(store_core::PageRequest::first(1_000))).await.unwrap();
+    assert_eq!(listed.items.len(), CALLS);
+    assert!(listed.items.iter().zip(1..).all(|(found, number)| found.number == number), "a number was left out");
+    verify(&store).await;
+    store_core::Store::close(&store).await.unwrap();
+}

@@ -1,0 +1,123 @@
+//! S0: what is opened is looked at first (SQ-2, SQ-3), and what is not ours stays as it is.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration};
+
+use rusqlite::Connection;
+use store_core::{Capabilities, Error, ErrorKind, ManualClock, Processes, Store, Survives, Timestamp};
+use store_sqlite_mailbox::{Create, SqliteConfig, SqliteMailbox, Synchronous};
+
+use super::{
+    children::begin,
+    given::{Folder, mailbox, open, put, work},
+};
+
+async fn refusal(config: SqliteConfig) -> Error {
+    SqliteMailbox::open(config).await.unwrap_err()
+}
+
+fn pragma(path: &Path, name: &str) -> String {
+    let conn = Connection::open(path).unwrap();
+    conn.pragma_query_value(None, name, |row| row.get::<_, rusqlite::types::Value>(0))
+        .map(|v| format!("{v:?}"))
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_mailbox_that_may_lose_work_is_refused_unless_that_is_allowed() {
+    let folder = Folder::new();
+    let mut config = SqliteConfig::new(folder.file());
+    config.synchronous = Synchronous::Normal;
+    let error = refusal(config.clone()).await;
+    assert_eq!(error.kind(), ErrorKind::UnsafeDurability);
+    assert_eq!(error.to_string(), "`synchronous=NORMAL` may lose acknowledged data, allow it with allow_unsafe");
+    assert!(!folder.file().exists());
+    config.allow_unsafe = true;
+    let store = SqliteMailbox::open(config).await.unwrap();
+    assert_eq!(store.capabilities().survives, Survives::Process);
+    put(&*mailbox(&store), work("t", "a")).await;
+    store.sync().await.unwrap();
+    store.close().await.unwrap();
+    let store = open(&folder.file()).await;
+    assert_eq!(*store.capabilities(), Capabilities::new(Survives::Power, 64 << 20).of_a_server());
+    store.sync().await.unwrap();
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_mailbox_says_what_it_is() {
+    let folder = Folder::new();
+    let store = open(&folder.file()).await;
+    assert_eq!(pragma(&folder.file(), "journal_mode"), "Text(\"wal\")");
+    assert_eq!(pragma(&folder.file(), "application_id"), format!("Integer({})", 0x4167_4d62));
+    assert_eq!(pragma(&folder.file(), "user_version"), "Integer(1)");
+    store.close().await.unwrap();
+    // For its owner alone, with all that is beside it.
+    for entry in fs::read_dir(folder.file().parent().unwrap()).unwrap() {
+        let entry = entry.unwrap();
+        assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{entry:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_missing_file_is_made_or_refused() {
+    let folder = Folder::new();
+    let mut config = SqliteConfig::new(folder.file());
+    config.create = Create::Never;
+    assert_eq!(refusal(config.clone()).await.kind(), ErrorKind::SchemaMismatch);
+    assert_eq!(fs::read_dir(folder.file().parent().unwrap()).unwrap().count(), 0, "something was made");
+    open(&folder.file()).await.close().await.unwrap();
+    SqliteMailbox::open(config).await.unwrap().close().await.unwrap();
+    let nowhere = SqliteConfig::new(folder.file().with_file_name("no folder").join("mailbox.db"));
+    assert_eq!(refusal(nowhere).await.kind(), ErrorKind::Unavailable);
+    assert_eq!(refusal(SqliteConfig::new(folder.file().parent().unwrap())).await.kind(), ErrorKind::Unavailable);
+}
+
+/// A file of somebody else is refused by its name, and is afterwards what it was before, to the byte.
+#[tokio::test]
+async fn a_file_of_somebody_else_is_refused_and_stays_as_it_is() {
+    let others: [(&str, &str); 4] = [
+        ("a database without a mark", "CREATE TABLE notes (id); INSERT INTO notes VALUES (1)"),
+        ("a database with another mark", "PRAGMA application_id = 7; CREATE TABLE notes (id)"),
+        ("one with a log", "PRAGMA application_id = 7; PRAGMA journal_mode = WAL; CREATE TABLE notes (id)"),
+        ("a later release", "PRAGMA application_id = 1097289058; PRAGMA user_version = 2; CREATE TABLE meta (id)"),
+    ];
+    for (what, sql) in others {
+        let folder = Folder::new();
+        Connection::open(folder.file()).unwrap().execute_batch(sql).unwrap();
+        let before = fs::read(folder.file()).unwrap();
+        let error = refusal(SqliteConfig::new(folder.file())).await;
+        assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{what}: {error}");
+        assert_eq!(fs::read(folder.file()).unwrap(), before, "{what}");
+        assert_eq!(pragma(&folder.file(), "user_version") == "Integer(2)", what == "a later release");
+    }
+    for bytes in [
+        &b"not a database at all, but a text of some length that goes on for more than a hundred bytes, as one may"[..],
+        b"x",
+    ] {
+        let folder = Folder::new();
+        fs::write(folder.file(), bytes).unwrap();
+        let error = refusal(SqliteConfig::new(folder.file())).await;
+        assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
+        assert!(error.to_string().contains("no SQLite database"), "{error}");
+        assert_eq!(fs::read(folder.file()).unwrap(), bytes);
+    }
+}
+
+/// With a clock of its own a process has the file for itself: others are refused, and it is refused beside others.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_of_its_own_takes_the_file_alone() {
+    let folder = Folder::new();
+    let clock = Arc::new(ManualClock::new(Timestamp::MIN));
+    let alone = SqliteConfig::new(folder.file()).with_clock(clock);
+    let store = SqliteMailbox::open(alone.clone()).await.unwrap();
+    assert_eq!(store.capabilities().processes, Processes::One);
+    let other = begin("write until it fails", &folder.file(), "x", 0).end();
+    assert_eq!(other, ["refused unavailable"]);
+    store.close().await.unwrap();
+    let mut other = begin("write", &folder.file(), "x", usize::MAX);
+    assert_eq!(other.hear().unwrap(), "open");
+    assert_eq!(refusal(alone.clone()).await.kind(), ErrorKind::Unavailable);
+    other.kill();
+    SqliteMailbox::open(alone).await.unwrap().close().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}

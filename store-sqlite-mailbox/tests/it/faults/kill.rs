@@ -1,0 +1,42 @@
+//! S1: a process is killed while it writes (PR-9, MB-52, MB-7): what it acknowledged is there, and nothing is half
+//! there.
+
+use std::{path::Path, time::Duration};
+
+use conformance_tests::Random;
+use store_core::Store;
+
+use super::{
+    children::begin,
+    given::{Folder, count, is_there, mailbox, open, verify},
+};
+
+/// What was said to be there is there. Gives how much that was.
+pub(super) async fn check(file: &Path, said: &[String]) -> usize {
+    let store = open(file).await;
+    let mut checked = 0;
+    for line in said {
+        let Some((what, id)) = line.split_once(' ') else { continue };
+        if let "put" | "ack" = what {
+            assert!(is_there(&*mailbox(&store), id, what == "ack").await, "{line} is lost");
+            checked += 1;
+        }
+    }
+    verify(&store).await;
+    store.close().await.unwrap();
+    checked
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_acknowledged_survives_kills() {
+    let (folder, cycles) = (Folder::new(), count(300, 12));
+    let (mut random, mut acknowledged) = (Random::new(5), 0);
+    for cycle in 0..cycles {
+        let mut writer = begin("write", &folder.file(), cycle, usize::MAX);
+        assert_eq!(writer.hear().unwrap(), "open");
+        std::thread::sleep(Duration::from_millis(1 + random.below(80) as u64));
+        acknowledged += check(&folder.file(), &writer.kill()).await;
+    }
+    println!("{cycles} kills, {acknowledged} acknowledged changes: none lost, none half there");
+    assert!(acknowledged > cycles);
+}

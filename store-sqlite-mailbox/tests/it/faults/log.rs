@@ -1,0 +1,103 @@
+//! S9: somebody who is not of this library reads for long (SQ-5): nobody who writes waits for that, it is told, and the
+//! log is short again afterwards.
+
+#![expect(clippy::disallowed_methods, reason = "how long somebody waits is real time")]
+
+use std::{
+    fs,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use rusqlite::Connection;
+use store_core::{Json, Store};
+
+use super::given::{Folder, count, mailbox, open, put, verify, work};
+
+/// What the log stays below while nobody else reads for long: 48 MiB, and what is written until the reads that run have
+/// ended.
+const BOUND: u64 = 96 << 20;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_read_of_somebody_else_holds_nobody_up() {
+    let (folder, seconds) = (Folder::new(), count(60, 4));
+    let store = open(&folder.file()).await;
+    put(&*mailbox(&store), work("t", "first")).await;
+    let log = || fs::metadata(folder.file().with_file_name("mailbox.db-wal")).map_or(0, |log| log.len());
+    let reader = Connection::open(folder.file()).unwrap();
+    reader.execute_batch("BEGIN; SELECT * FROM meta").unwrap();
+    let until = Instant::now() + Duration::from_secs(seconds as u64);
+    let long = Json::of(&"x".repeat(100_000)).unwrap();
+    let tasks: Vec<_> = (0..4)
+        .map(|task| {
+            let (mailbox, long) = (mailbox(&store), long.clone());
+            tokio::spawn(async move {
+                let (mut at, mut slowest) = (0, Duration::ZERO);
+                while Instant::now() < until || at < 250 {
+                    let began = Instant::now();
+                    let id = format!("{task}-{at}");
+                    put(&*mailbox, work(format!("t-{task}"), &id).with_payload(long.clone())).await;
+                    slowest = slowest.max(began.elapsed());
+                    at += 1;
+                    // As much as makes the log long, and no more than a disk has room for.
+                    tokio::time::sleep(Duration::from_millis(if at < 250 { 0 } else { 100 })).await;
+                }
+                (at, slowest)
+            })
+        })
+        .collect();
+    // All of them end while the other one still reads: nobody waits for it.
+    let mut written = 0;
+    let mut slowest = Duration::ZERO;
+    for task in tasks {
+        let (at, longest) = task.await.unwrap();
+        (written, slowest) = (written + at, slowest.max(longest));
+    }
+    let held = log();
+    assert!(held > 48 << 20, "the log has {held} bytes: nothing was held up");
+    assert!(store.held_log_bytes() > 48 << 20, "it was not told");
+    // Reads of this library wait once for as long as one of them may take, and then no more.
+    for most in [8, 1] {
+        let began = Instant::now();
+        assert!(mailbox(&store).load_dispatch(&"first".parse().unwrap()).await.unwrap().is_some());
+        assert!(began.elapsed() < Duration::from_secs(most), "a read waited for {:?}", began.elapsed());
+    }
+    reader.execute_batch("COMMIT").unwrap();
+    for at in 0..3 {
+        put(&*mailbox(&store), work("t", &format!("after-{at}"))).await;
+    }
+    let (after, told) = (log(), store.held_log_bytes());
+    println!(
+        "{written} dispatches beside a read of {seconds} s: the slowest took {slowest:?}, the log had {held} bytes, then {after}"
+    );
+    assert!(after <= BOUND && told == 0, "{after} bytes, {told} told");
+    verify(&store).await;
+    store.close().await.unwrap();
+}
+
+/// Without such a reader the log stays short under load, though reads never stop.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_stays_short_under_load() {
+    let folder = Folder::new();
+    let store = open(&folder.file()).await;
+    let reading: Vec<_> = (0..4)
+        .map(|_| {
+            let mailbox = mailbox(&store);
+            tokio::spawn(async move {
+                loop {
+                    mailbox.list_dispatches(store_core::DispatchQuery::default()).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    let (held, long) = (Arc::new(mailbox(&store)), Json::of(&"x".repeat(500_000)).unwrap());
+    let mut longest = 0;
+    for at in 0..count(2_000, 300) {
+        put(&**held, work("t", &format!("{at}")).with_payload(long.clone())).await;
+        longest = longest.max(fs::metadata(folder.file().with_file_name("mailbox.db-wal")).unwrap().len());
+    }
+    println!("the log had {longest} bytes at most");
+    assert!(longest < BOUND, "{longest} bytes");
+    reading.iter().for_each(tokio::task::JoinHandle::abort);
+    store.close().await.unwrap();
+}

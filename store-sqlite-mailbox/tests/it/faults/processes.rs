@@ -1,0 +1,143 @@
+//! S3, LC2, LC3: several processes on one file (SQ-1, MB-6, MB-18, MB-19, MB-34, MB-51).
+
+#![expect(clippy::disallowed_methods, reason = "how long somebody waits is real time")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use rusqlite::{Connection, ErrorCode};
+use rustix::process::{Pid, Signal, kill_process};
+use store_core::{ErrorKind, PageRequest, Store, TenantId};
+
+use super::{
+    children::{Process, begin, fill},
+    given::{Folder, ack, count, mailbox, open, put, request, settle, thread, verify, work},
+};
+
+/// Begins processes that wait for each other, and lets them go on together.
+fn together(task: &str, folder: &Folder, many: usize, number: usize) -> Vec<Process> {
+    let mut all: Vec<_> = (0..many).map(|at| begin(task, &folder.file(), at, number)).collect();
+    for process in &mut all {
+        assert_eq!(process.hear().unwrap(), "open");
+    }
+    all.iter_mut().for_each(Process::tell);
+    all
+}
+
+/// Each interrupt counts once, and nobody hears that the file was busy (SQ-1).
+#[tokio::test(flavor = "multi_thread")]
+async fn interrupts_of_many_processes_all_count() {
+    let (folder, many, each) = (Folder::new(), count(8, 4), count(500, 40));
+    let said: Vec<_> = together("interrupt", &folder, many, each).into_iter().flat_map(Process::end).collect();
+    let wanted: BTreeSet<_> = (1..=many * each).map(|epoch| format!("epoch {epoch}")).collect();
+    assert_eq!(said.len(), many * each, "{said:?}");
+    assert_eq!(said.into_iter().collect::<BTreeSet<_>>(), wanted);
+    let store = open(&folder.file()).await;
+    assert_eq!(mailbox(&store).load_epoch(&thread("t")).await.unwrap(), (many * each) as u64);
+    verify(&store).await;
+    store.close().await.unwrap();
+}
+
+/// The control: whoever reads before it writes, in one transaction that was not begun as one that writes, is told at
+/// once that the file is busy, however long it would wait.
+#[tokio::test]
+async fn a_transaction_that_begins_with_a_read_is_told_that_the_file_is_busy() {
+    let folder = Folder::new();
+    open(&folder.file()).await.close().await.unwrap();
+    let [late, early] = [(); 2].map(|()| Connection::open(folder.file()).unwrap());
+    late.busy_timeout(Duration::from_secs(30)).unwrap();
+    late.execute_batch("BEGIN; SELECT * FROM meta").unwrap();
+    let touch = "UPDATE meta SET syncs = syncs + 1";
+    early.execute_batch(touch).unwrap();
+    let began = std::time::Instant::now();
+    let refused = late.execute_batch(touch).unwrap_err();
+    assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::DatabaseBusy));
+    assert!(began.elapsed() < Duration::from_secs(10), "it waited");
+}
+
+/// Each dispatch is given out once, whoever asks.
+#[tokio::test(flavor = "multi_thread")]
+async fn work_is_given_out_once_among_processes() {
+    let (folder, many, number) = (Folder::new(), count(8, 4), count(10_000, 400));
+    let store = open(&folder.file()).await;
+    fill(&store, "w", number).await;
+    let mut got = BTreeMap::<String, usize>::new();
+    for process in together("work", &folder, many, 0) {
+        for line in process.end() {
+            *got.entry(line).or_default() += 1;
+        }
+    }
+    // A thread that one of them had claimed was not ready for the others when they looked for the last time.
+    while let Some(held) = mailbox(&store).claim(request()).await.unwrap().claimed.pop() {
+        *got.entry(format!("got {}", held.dispatch.id)).or_default() += 1;
+        settle(&*mailbox(&store), &held, ack(held.dispatch.id.as_str())).await;
+    }
+    let wanted: BTreeMap<_, _> = (0..number).map(|at| (format!("got w-{at}"), 1)).collect();
+    assert_eq!(got, wanted);
+    verify(&store).await;
+    store.close().await.unwrap();
+}
+
+/// Of processes that enqueue under one key at the same time one is accepted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_has_one_owner_among_processes() {
+    let (folder, each) = (Folder::new(), count(500, 40));
+    let said: Vec<_> = together("take a key", &folder, 4, each).into_iter().flat_map(Process::end).collect();
+    for at in 0..each {
+        let answers = |word: &str| said.iter().filter(|line| **line == format!("{word} {at}")).count();
+        assert_eq!((answers("took"), answers("already_exists")), (1, 3), "{at}");
+    }
+}
+
+/// A process that was stopped past its lease comes back and writes nothing: another one has its work.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_slept_past_its_lease_writes_nothing() {
+    let (folder, rounds) = (Folder::new(), count(200, 8));
+    let store = open(&folder.file()).await;
+    for round in 0..rounds {
+        let id = format!("d-{round}");
+        put(&*mailbox(&store), work(&id, &id)).await;
+        let mut holder = begin("hold", &folder.file(), &id, 0);
+        assert_eq!(holder.hear().unwrap(), "held");
+        let pid = Pid::from_child(&holder.child);
+        kill_process(pid, Signal::STOP).unwrap();
+        let wanted = request().of_dispatch(id.parse().unwrap());
+        let taken = loop {
+            if let Some(taken) = mailbox(&store).claim(wanted.clone()).await.unwrap().claimed.pop() {
+                break taken;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
+        kill_process(pid, Signal::CONT).unwrap();
+        holder.tell();
+        assert_eq!(holder.end(), ["claim_lost"]);
+        settle(&*mailbox(&store), &taken, ack(&id)).await;
+    }
+    println!("{rounds} holders that slept past their lease: none wrote");
+    store.close().await.unwrap();
+}
+
+/// A tenant that another process removed is closed for the handles of this one; its name can be used anew (TN-8), and
+/// claim numbers go on above those before (MB-25).
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_that_another_one_removed_is_closed() {
+    let folder = Folder::new();
+    let (one, other) = (open(&folder.file()).await, open(&folder.file()).await);
+    let name = TenantId::default_tenant();
+    let before = mailbox(&one);
+    fill(&one, "a", 5).await;
+    let first = before.claim(request()).await.unwrap().claimed.remove(0);
+    other.delete_tenant(&name).await.unwrap();
+    assert_eq!(before.count_dispatches(None).await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(before.enqueue(vec![work("t", "b")]).await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(one.list_tenants(PageRequest::default()).await.unwrap().items, []);
+    put(&*mailbox(&one), work(first.dispatch.thread.as_str(), "b")).await;
+    let held = mailbox(&other).claim(request()).await.unwrap().claimed.remove(0);
+    assert_eq!(held.dispatch.id.as_str(), "b");
+    assert!(held.number > first.number, "{:?} behind {:?}", held.number, first.number);
+    verify(&one).await;
+    one.close().await.unwrap();
+    other.close().await.unwrap();
+}

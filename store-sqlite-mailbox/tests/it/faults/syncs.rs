@@ -1,0 +1,77 @@
+//! S5: a sync fails (SQ-7). `strace` makes the system say so; where it is missing the tests say that they are not run.
+
+use std::process::Command;
+
+use store_core::Store;
+
+use super::{
+    children::begin_under,
+    given::{Folder, count, not_run, open},
+    kill::check,
+};
+
+fn has_strace() -> bool {
+    match Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status() {
+        Ok(done) if done.success() => true,
+        Ok(done) => {
+            not_run("a test with syncs that fail", format_args!("`strace` ends with {done}"));
+            false
+        }
+        Err(error) => {
+            not_run("a test with syncs that fail", format_args!("there is no `strace`: {error}"));
+            false
+        }
+    }
+}
+
+/// A call whose sync failed is not known to be done, and nothing is written behind it; opened anew the mailbox has all
+/// that it acknowledged, and goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_sync_ends_writing_until_the_mailbox_is_opened_anew() {
+    if !has_strace() {
+        return;
+    }
+    let (folder, rounds, mut poisoned) = (Folder::new(), count(50, 5), 0);
+    open(&folder.file()).await.close().await.unwrap();
+    for round in 0..rounds {
+        // Of each thread that one fails. An opening has fewer.
+        let fails = format!("inject=fsync,fdatasync:error=EIO:when={}", 8 + round);
+        let trace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", &fails];
+        let said = begin_under(&trace, "write until it fails", &folder.file(), round, 0).end();
+        let first = said.iter().find(|line| line.starts_with("first") || line.starts_with("refused"));
+        match first.map(String::as_str) {
+            Some("first commit_unknown" | "first poisoned") => {
+                assert!(said.contains(&"then poisoned".to_owned()), "{said:?}");
+                assert!(said.contains(&"went on".to_owned()), "{said:?}");
+                poisoned += 1;
+            }
+            other => panic!("round {round}: {other:?} in {said:?}"),
+        }
+        assert!(!folder.file().with_file_name("mailbox.db-poisoned").exists());
+        check(&folder.file(), &said).await;
+    }
+    println!("{rounds} failed syncs: {poisoned} ended writing, nothing acknowledged was lost");
+    assert_eq!(poisoned, rounds);
+}
+
+/// A mailbox that a process left behind a failed sync is renewed by the next one that opens it: both files are new.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_failed_sync_left_is_copied_to_new_files() {
+    use std::os::unix::fs::MetadataExt;
+
+    let folder = Folder::new();
+    let file = folder.file();
+    let store = open(&file).await;
+    super::children::fill(&store, "x", 10).await;
+    store.close().await.unwrap();
+    let before = std::fs::metadata(&file).unwrap().ino();
+    open(&file).await.close().await.unwrap();
+    assert_eq!(std::fs::metadata(&file).unwrap().ino(), before);
+    std::fs::write(file.with_file_name("mailbox.db-poisoned"), "").unwrap();
+    let store = open(&file).await;
+    assert_ne!(std::fs::metadata(&file).unwrap().ino(), before, "it is the same file");
+    assert!(!file.with_file_name("mailbox.db-poisoned").exists());
+    let said: Vec<_> = (0..10).map(|at| format!("put x-{at}")).collect();
+    store.close().await.unwrap();
+    assert_eq!(check(&file, &said).await, 10);
+}

@@ -1,0 +1,50 @@
+//! LV-9: work of one process wakes who waits in another, soon, and waiting costs next to nothing.
+
+#![expect(clippy::disallowed_methods, reason = "how long somebody waits is real time")]
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use store_core::Store;
+
+use super::{
+    children::begin,
+    given::{Folder, count, mailbox, open, put, work},
+};
+
+/// Processor time of a process, in hundredths of a second.
+fn processor_time(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, rest) = stat.rsplit_once(") ").unwrap();
+    rest.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_of_one_process_wakes_another() {
+    let (folder, rounds) = (Folder::new(), count(200, 30));
+    let store = open(&folder.file()).await;
+    let mut waiter = begin("wait", &folder.file(), "w", 0);
+    assert_eq!(waiter.hear().unwrap(), "open");
+    let mut took = Vec::new();
+    for round in 0..rounds {
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        let began = Instant::now();
+        put(&*mailbox(&store), work("t", &format!("{round}"))).await;
+        let enqueued = began.elapsed();
+        assert_eq!(waiter.hear().unwrap(), format!("got {round}"));
+        took.push(began.elapsed().saturating_sub(enqueued));
+    }
+    took.sort_unstable();
+    let (median, longest) = (took[rounds / 2], took[rounds - 1]);
+    println!("{rounds} dispatches woke another process: {median:?} in the middle, {longest:?} at most");
+    assert!(median < Duration::from_millis(50), "{median:?}");
+    let (before, seconds) = (processor_time(waiter.child.id()), 3);
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    let spent = processor_time(waiter.child.id()) - before;
+    println!("{seconds} s of waiting took {spent} hundredths of a second");
+    assert!(spent <= 10 * seconds, "it waits busily");
+    waiter.kill();
+    store.close().await.unwrap();
+}

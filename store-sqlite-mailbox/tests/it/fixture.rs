@@ -1,0 +1,100 @@
+//! How the suite opens a mailbox in SQLite, and what it may do to it.
+
+use std::{fs, path::PathBuf, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use conformance_tests::{Fixture, Gap, Lack, Need, Opened};
+use store_core::{Capabilities, Clock, Limits, ManualClock, Result, Store, Survives, Timestamp};
+use store_sqlite_mailbox::{SqliteConfig, SqliteMailbox};
+
+struct OnSqlite;
+
+pub(crate) fn fixture() -> impl Fixture {
+    OnSqlite
+}
+
+/// The folder and the clock of a mailbox; the folder goes with the last of them.
+struct Place {
+    folder: tempfile::TempDir,
+    clock: ManualClock,
+    limits: Limits,
+}
+
+impl Place {
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("mailbox.db")
+    }
+
+    async fn store(&self) -> Result<Arc<dyn Store>> {
+        let config = SqliteConfig::new(self.file()).with_clock(Arc::new(self.clock.clone())).with_limits(&self.limits);
+        Ok(Arc::new(SqliteMailbox::open(config).await?))
+    }
+
+    async fn open(self) -> Result<Opened> {
+        Ok(Opened::new(self.store().await?, self))
+    }
+}
+
+fn place(opened: &Opened) -> &Place {
+    opened.guard().unwrap()
+}
+
+async fn close(opened: Opened) -> Place {
+    opened.store.close().await.unwrap();
+    drop(opened.store);
+    *opened.guard.downcast::<Place>().unwrap()
+}
+
+#[async_trait]
+impl Fixture for OnSqlite {
+    fn name(&self) -> String {
+        "sqlite-mailbox".to_owned()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(Survives::Power, Limits::default().record_bytes)
+    }
+
+    fn lack(&self, need: Need) -> Option<Lack> {
+        match need {
+            Need::Threads => Some(Lack::Unsupported("it keeps mailboxes only")),
+            Need::Live => Some(Lack::Unsupported("it has no live channel")),
+            _ => None,
+        }
+    }
+
+    fn gaps(&self) -> Vec<Gap> {
+        Vec::new()
+    }
+
+    async fn open(&self, limits: Limits) -> Result<Opened> {
+        let clock = ManualClock::new(Timestamp::from_millis(1_763_700_000_000)?);
+        Place { folder: tempfile::tempdir().unwrap(), clock, limits }.open().await
+    }
+
+    async fn reopen(&self, opened: Opened) -> Result<Opened> {
+        close(opened).await.open().await
+    }
+
+    async fn open_beside(&self, opened: &Opened) -> Result<Arc<dyn Store>> {
+        place(opened).store().await
+    }
+
+    async fn advance(&self, opened: &Opened, by: Duration) {
+        place(opened).clock.advance(by);
+    }
+
+    async fn set_back(&self, opened: &Opened, by: Duration) {
+        let clock = &place(opened).clock;
+        clock.set(clock.now().saturating_sub(by));
+    }
+
+    async fn damage(&self, opened: Opened, seed: u64) -> Result<Opened> {
+        let place = close(opened).await;
+        let mut bytes = fs::read(place.file()).unwrap();
+        let at = usize::try_from(seed.wrapping_mul(2_654_435_761)).unwrap() % bytes.len();
+        bytes[at] ^= 1 << (seed % 8);
+        fs::write(place.file(), bytes).unwrap();
+        place.open().await
+    }
+}

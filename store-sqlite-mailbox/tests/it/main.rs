@@ -1,0 +1,9 @@
+//! The mailbox in SQLite, seen from outside: the suite that every store passes, and what is this store's own.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails, with its place")]
+
+mod conformance;
+mod faults;
+mod fixture;
+
+pub(crate) use self::fixture::fixture;
