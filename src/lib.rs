@@ -3,7 +3,8 @@
 //! # Layout
 //! - everything of `store_core`: data model, contracts, errors
 //! - [`open`], [`OpenOptions`], [`StoreUrl`]: from a URL to a store
-//! - [`Stores`]: the parts of an opened store
+//! - [`Stores`]: the parts of an opened store, or of two: the mailbox may be of another one
+//! - [`Worker`]: the loop that runs what is queued
 //! - `memory`, `file`, `postgres`: the backends, one cargo feature each
 //!
 //! # A turn, a fork, a rewind
@@ -43,9 +44,12 @@
 //! ```
 
 mod backend;
+mod composed;
 mod options;
 mod stores;
 mod url;
+#[cfg(feature = "worker")]
+mod worker;
 
 #[cfg(test)]
 mod tests;
@@ -57,6 +61,12 @@ pub use self::{
     options::{Create, Durability, OpenOptions, open},
     stores::{LogFiles, Stores},
     url::{ServerUrl, StoreUrl},
+};
+
+#[cfg(feature = "worker")]
+pub use self::worker::{
+    Backoff, Cancellation, Cancelled, Done, Failure, Handler, HandlerError, Policy, RetryAll, Running, Summary, Verdict,
+    Work, Worker, WorkerOptions,
 };
 
 #[cfg(feature = "file")]
