@@ -3,6 +3,8 @@
 mod file;
 mod memory;
 mod postgres;
+#[cfg(all(feature = "worker", feature = "memory", feature = "file"))]
+mod worker;
 
 use store_core::{ErrorKind, Result};
 

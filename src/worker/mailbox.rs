@@ -121,6 +121,14 @@ impl Source for Dispatches {
         })
     }
 
+    async fn waits(&self, job: &Self::Job) -> Result<bool> {
+        let found = self.mailbox.load_dispatch(&job.dispatch.id).await?;
+        Ok(found.is_some_and(|dispatch| {
+            let last = dispatch.history.last().map(|attempt| attempt.claim);
+            dispatch.status == DispatchStatus::Queued && last == Some(job.number)
+        }))
+    }
+
     fn failures(&self, job: &Self::Job) -> u32 {
         job.dispatch.attempts
     }

@@ -78,8 +78,8 @@ pub(super) async fn settle<S: Source>(shared: &Shared<S>, job: &S::Job, mut sett
     loop {
         let error = match shared.source.settle(job, &settlement).await {
             Ok(outcome) => {
-                if let (Settlement::Retry { after, .. }, "retried") = (&settlement, outcome) {
-                    shared.note_due(*after);
+                if outcome == "retried" {
+                    shared.note_retry(job);
                 }
                 return settled(shared, outcome);
             }

@@ -6,13 +6,10 @@ mod keep;
 mod pool;
 mod source;
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use store_core::{Error, ErrorKind, Result};
-use tokio::{sync::Notify, time::Instant};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 pub(super) use self::source::{Source, Standing};
@@ -26,7 +23,7 @@ pub(super) struct Engine<S> {
 }
 
 /// What the loop and its attempts share.
-struct Shared<S> {
+struct Shared<S: Source> {
     source: S,
     options: WorkerOptions,
     ends_when_idle: bool,
@@ -36,15 +33,9 @@ struct Shared<S> {
     giving_up: CancellationToken,
     /// An attempt ended: there may be more of its thread.
     ended: Notify,
-    tally: Mutex<Tally>,
-}
-
-/// What happened so far.
-#[derive(Debug, Default)]
-struct Tally {
-    summary: Summary,
-    /// When the last of what failed here is due again.
-    due: Option<Instant>,
+    summary: Mutex<Summary>,
+    /// What failed here and is to be tried again, for a loop that ends when it is idle.
+    retried: Mutex<Vec<S::Job>>,
 }
 
 impl<S: Source> Engine<S> {
@@ -72,31 +63,42 @@ impl<S: Source> Engine<S> {
             stopping: CancellationToken::new(),
             giving_up: CancellationToken::new(),
             ended: Notify::new(),
-            tally: Mutex::default(),
+            summary: Mutex::default(),
+            retried: Mutex::default(),
         });
         let stopping = shared.stopping.clone();
         Ok(Running::new(runtime.spawn(pool::run(shared)), stopping))
     }
 }
 
-impl<S> Shared<S> {
+impl<S: Source> Shared<S> {
     fn count(&self, change: impl FnOnce(&mut Summary)) {
-        change(&mut self.tally.lock().unwrap_or_else(PoisonError::into_inner).summary);
+        change(&mut self.summary.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Notes when something is due again that failed here.
-    fn note_due(&self, after: Duration) {
-        let due = Instant::now() + after;
-        let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
-        tally.due = Some(tally.due.map_or(due, |known| known.max(due)));
+    /// Remembers what failed here, if that decides when the loop is idle.
+    fn note_retry(&self, job: &S::Job) {
+        if self.ends_when_idle {
+            self.retried.lock().unwrap_or_else(PoisonError::into_inner).push(job.clone());
+        }
     }
 
-    fn due(&self) -> Option<Instant> {
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner).due
+    /// Whether something that failed here still waits to be tried again.
+    async fn has_retries(&self) -> Result<bool> {
+        let jobs = std::mem::take(&mut *self.retried.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut waiting = Vec::new();
+        for job in jobs {
+            if self.source.waits(&job).await? {
+                waiting.push(job);
+            }
+        }
+        let mut retried = self.retried.lock().unwrap_or_else(PoisonError::into_inner);
+        retried.extend(waiting);
+        Ok(!retried.is_empty())
     }
 
     fn summary(&self) -> Summary {
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner).summary
+        *self.summary.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,7 +6,7 @@ use store_core::{Result, Waited};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
-    time::{Instant, sleep, sleep_until, timeout},
+    time::{sleep, timeout},
 };
 
 use super::{Shared, Source, attempt, passes};
@@ -43,7 +43,7 @@ async fn claim_on<S: Source>(
                 failures = 0;
                 let nothing_runs = permits.len() == shared.options.concurrency as usize;
                 drop(permits);
-                if shared.ends_when_idle && nothing_runs && shared.due().is_none_or(|due| due <= Instant::now()) {
+                if shared.ends_when_idle && nothing_runs && !shared.has_retries().await? {
                     return Ok(());
                 }
                 empty += 1;
@@ -99,7 +99,6 @@ fn begin<S: Source>(
 /// as its thread may have more.
 async fn idle<S: Source>(shared: &Shared<S>, empty: &mut u32) -> Result<()> {
     let longest = shared.options.idle;
-    let own = shared.due().map(|due| due.max(Instant::now() + SHORTEST)).filter(|_| shared.ends_when_idle);
     let grown = jittered(SHORTEST.saturating_mul(2_u32.saturating_pow(*empty - 1)).min(longest));
     let woken = async {
         match shared.source.wait(longest).await {
@@ -118,7 +117,6 @@ async fn idle<S: Source>(shared: &Shared<S>, empty: &mut u32) -> Result<()> {
             *empty = 0;
             Ok(())
         }
-        () = sleep_until(own.unwrap_or_else(|| Instant::now() + longest)), if own.is_some() => Ok(()),
         woken = woken => woken,
     }
 }

@@ -44,6 +44,9 @@ pub(in crate::worker) trait Source: Send + Sync + 'static {
     /// How the attempt stands, for who does not know what became of a settlement.
     async fn standing(&self, job: &Self::Job) -> Result<Standing>;
 
+    /// Whether a job that failed here is queued as this attempt left it.
+    async fn waits(&self, job: &Self::Job) -> Result<bool>;
+
     /// How often the job failed before.
     fn failures(&self, job: &Self::Job) -> u32;
 
