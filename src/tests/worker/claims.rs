@@ -121,7 +121,9 @@ fn writing_late(bed: &Bed) -> (crate::Running, mpsc::UnboundedReceiver<Work>, on
             Ok::<_, Failure>(Done::ack())
         }
     };
-    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options().with_lease(LEASE)).unwrap();
+    // With one place it does not claim anew what it lost.
+    let options = options().with_lease(LEASE).with_concurrency(1);
+    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options).unwrap();
     (worker.start().unwrap(), running, ended)
 }
 

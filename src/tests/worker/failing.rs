@@ -54,8 +54,8 @@ pub(super) async fn pauses_grow_by_store_time(bed: &Bed) {
     for ceiling in [100, 200, 300, 300] {
         let options = WorkerOptions::default().with_backoff(backoff);
         let handler = |_: Work| async { Err::<Done, _>(Failure::new("again")) };
-        let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options).unwrap().start().unwrap();
         let failed = bed.load("d").await.attempts + 1;
+        let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options).unwrap().start().unwrap();
         let found = bed.until("d", |found| found.attempts == failed).await;
         assert_eq!(worker.stop().await.unwrap().retried, 1);
         let pause = found.available_at.as_millis() - found.updated_at.as_millis();

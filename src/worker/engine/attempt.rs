@@ -38,8 +38,10 @@ pub(super) async fn run<S: Source>(shared: Arc<Shared<S>>, job: S::Job, permit: 
 async fn attempt<S: Source>(shared: &Arc<Shared<S>>, job: S::Job, permit: OwnedSemaphorePermit) {
     let cancellation = Cancellation::default();
     let began = Instant::now();
+    // The place is taken until the job is settled: before that it is not idle.
+    let mut place = Some(permit);
     let returned = match begin(shared, &job).await {
-        Ok(()) => handle(shared, &job, &cancellation, permit).await,
+        Ok(()) => handle(shared, &job, &cancellation, &mut place).await,
         Err(error) => match error.kind() {
             ErrorKind::ClaimLost if error.part().is_none() => return ending::lost(shared, Cancelled::Lost),
             ErrorKind::StaleEpoch if error.part().is_none() => return ending::lost(shared, Cancelled::Superseded),
@@ -55,6 +57,7 @@ async fn attempt<S: Source>(shared: &Arc<Shared<S>>, job: S::Job, permit: OwnedS
     let ending = Ending { returned, reason: cancellation.reason(), settling: cancellation.settling() };
     let outcome = ending::end(shared, &job, ending).await;
     shared.source.telemetry().ran(outcome, ran);
+    drop(place);
 }
 
 /// Prepares the attempt. What passes is waited for, but no longer than a third of the lease: the claim has to be
@@ -89,7 +92,7 @@ async fn handle<S: Source>(
     shared: &Arc<Shared<S>>,
     job: &S::Job,
     cancellation: &Cancellation,
-    permit: OwnedSemaphorePermit,
+    place: &mut Option<OwnedSemaphorePermit>,
 ) -> Returned {
     let work = {
         let (shared, job, cancellation) = (Arc::clone(shared), job.clone(), cancellation.clone());
@@ -100,9 +103,10 @@ async fn handle<S: Source>(
     // A handler that does not come to an `await` cannot be aborted; its place stays taken until it does.
     if let (Returned::Aborted, Some(handle)) = (&returned, task.0.take()) {
         handle.abort();
+        let place = place.take();
         tokio::spawn(async move {
             let _ended = handle.await;
-            drop(permit);
+            drop(place);
         });
     }
     returned
