@@ -4,7 +4,8 @@
 //! - everything of `store_core`: data model, contracts, errors
 //! - [`open`], [`OpenOptions`], [`StoreUrl`]: from a URL to a store
 //! - [`Stores`]: the parts of an opened store, or of two: the mailbox may be of another one
-//! - [`Worker`]: the loop that runs what is queued
+//! - [`Worker`], [`Relay`], [`Maintenance`]: loops that run what is queued, deliver what commits wrote for others, and
+//!   remove what is over
 //! - `memory`, `file`, `postgres`: the backends, one cargo feature each
 //!
 //! # A turn, a fork, a rewind
@@ -65,8 +66,8 @@ pub use self::{
 
 #[cfg(feature = "worker")]
 pub use self::worker::{
-    Backoff, Cancellation, Cancelled, Done, Failure, Handler, HandlerError, Policy, RetryAll, Running, Summary, Verdict,
-    Work, Worker, WorkerOptions,
+    Backoff, Cancellation, Cancelled, Deliver, Delivery, Done, Failure, Handler, HandlerError, Maintained, Maintenance,
+    Policy, Relay, Retention, RetryAll, Running, Summary, Verdict, Work, Worker, WorkerOptions,
 };
 
 #[cfg(feature = "file")]

@@ -146,7 +146,10 @@ impl Stores {
     /// # Errors
     /// As [`Store::tenant`].
     pub fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
-        self.store.tenant(tenant)
+        let stores = self.store.tenant(tenant)?;
+        #[cfg(feature = "metrics")]
+        let stores = crate::worker::counting_enqueues(stores, self.mailbox_backend());
+        Ok(stores)
     }
 
     /// What writes to the threads of a tenant; its `threads()` reads them.

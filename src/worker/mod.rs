@@ -1,11 +1,15 @@
 //! Running what is queued: a worker for dispatches, a relay for rows of the outbox, maintenance for what is over.
 
 mod cancellation;
+#[cfg(feature = "metrics")]
+mod counted;
 mod engine;
 mod fenced;
 mod handler;
 mod mailbox;
+mod maintenance;
 mod options;
+mod relay;
 mod running;
 mod telemetry;
 mod work;
@@ -14,11 +18,15 @@ use std::sync::Arc;
 
 use store_core::{Error, Result, TenantId};
 
+#[cfg(feature = "metrics")]
+pub(crate) use self::counted::counting_enqueues;
 use self::{engine::Engine, mailbox::Dispatches};
 pub use self::{
     cancellation::{Cancellation, Cancelled},
     handler::{Done, Failure, Handler, HandlerError, Policy, RetryAll, Verdict},
+    maintenance::{Maintained, Maintenance, Retention},
     options::{Backoff, WorkerOptions},
+    relay::{Deliver, Delivery, Relay},
     running::{Running, Summary},
     work::Work,
 };

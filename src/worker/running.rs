@@ -7,15 +7,15 @@ use store_core::{Error, Result};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// A worker or relay that was started. Dropping it asks it to stop and does not wait.
-#[must_use = "a worker that is dropped stops"]
-pub struct Running {
-    task: Option<JoinHandle<Result<Summary>>>,
+/// A worker, relay or maintenance that was started. Dropping it asks it to stop and does not wait.
+#[must_use = "what is dropped stops"]
+pub struct Running<T = Summary> {
+    task: Option<JoinHandle<Result<T>>>,
     stopping: CancellationToken,
 }
 
-impl Running {
-    pub(super) const fn new(task: JoinHandle<Result<Summary>>, stopping: CancellationToken) -> Self {
+impl<T> Running<T> {
+    pub(super) const fn new(task: JoinHandle<Result<T>>, stopping: CancellationToken) -> Self {
         Self { task: Some(task), stopping }
     }
 
@@ -24,7 +24,7 @@ impl Running {
     ///
     /// # Errors
     /// What ended the loop before: an error of the store that does not pass, such as `Closed`.
-    pub async fn stop(self) -> Result<Summary> {
+    pub async fn stop(self) -> Result<T> {
         self.ask_to_stop();
         self.ended().await
     }
@@ -49,7 +49,7 @@ impl Running {
     ///
     /// # Errors
     /// As [`stop`](Self::stop).
-    pub async fn ended(mut self) -> Result<Summary> {
+    pub async fn ended(mut self) -> Result<T> {
         let Some(task) = &mut self.task else { return Err(Error::closed()) };
         let ended = task.await;
         self.task = None;
@@ -57,7 +57,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl<T> Drop for Running<T> {
     fn drop(&mut self) {
         if self.task.is_some() {
             self.stopping.cancel();
@@ -65,7 +65,7 @@ impl Drop for Running {
     }
 }
 
-impl fmt::Debug for Running {
+impl<T> fmt::Debug for Running<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Running").field("stopping", &self.stopping.is_cancelled()).finish_non_exhaustive()
     }

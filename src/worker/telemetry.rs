@@ -40,6 +40,26 @@ macro_rules! names {
 
 /// Those of a mailbox.
 pub(super) static MAILBOX: Names = names!("agentstore.mailbox");
+/// Those of an outbox.
+pub(super) static OUTBOX: Names = names!("agentstore.outbox");
+
+/// Whether what is measured goes anywhere.
+pub(super) const IS_READ: bool = cfg!(feature = "metrics");
+
+/// How much of a mailbox is queued, and how old the first of it is.
+#[cfg_attr(not(feature = "metrics"), expect(clippy::missing_const_for_fn, reason = "nothing is counted without it"))]
+pub(super) fn waiting(backend: &'static str, queued: u64, oldest: Duration) {
+    // As a number of dispatches it is exact.
+    #[expect(clippy::cast_precision_loss, reason = "nobody has 2^53 dispatches")]
+    gauge("agentstore.mailbox.depth", backend, "queued", queued as f64);
+    gauge("agentstore.mailbox.oldest_age", backend, "queued", oldest.as_secs_f64());
+}
+
+/// What became of an enqueue.
+#[cfg(feature = "metrics")]
+pub(crate) fn enqueued(backend: &'static str, outcome: &'static str) {
+    count("agentstore.mailbox.enqueued", backend, outcome);
+}
 
 #[cfg_attr(not(feature = "metrics"), expect(clippy::unused_self, reason = "nothing is counted without the feature"))]
 impl Telemetry {
@@ -84,15 +104,15 @@ impl Telemetry {
 mod with {
     use std::time::Duration;
 
-    pub(crate) fn count(name: &'static str, backend: &'static str, outcome: &'static str) {
+    pub(super) fn count(name: &'static str, backend: &'static str, outcome: &'static str) {
         metrics::counter!(name, "backend" => backend, "outcome" => outcome).increment(1);
     }
 
-    pub(crate) fn record(name: &'static str, backend: &'static str, outcome: &'static str, time: Duration) {
+    pub(super) fn record(name: &'static str, backend: &'static str, outcome: &'static str, time: Duration) {
         metrics::histogram!(name, "backend" => backend, "outcome" => outcome).record(time.as_secs_f64());
     }
 
-    pub(crate) fn gauge(name: &'static str, backend: &'static str, outcome: &'static str, value: f64) {
+    pub(super) fn gauge(name: &'static str, backend: &'static str, outcome: &'static str, value: f64) {
         metrics::gauge!(name, "backend" => backend, "outcome" => outcome).set(value);
     }
 }
@@ -101,11 +121,11 @@ mod with {
 mod with {
     use std::time::Duration;
 
-    pub(crate) const fn count(_name: &'static str, _backend: &'static str, _outcome: &'static str) {}
+    pub(super) const fn count(_name: &'static str, _backend: &'static str, _outcome: &'static str) {}
 
-    pub(crate) const fn record(_name: &'static str, _backend: &'static str, _outcome: &'static str, _time: Duration) {}
+    pub(super) const fn record(_name: &'static str, _backend: &'static str, _outcome: &'static str, _time: Duration) {}
 
-    pub(crate) const fn gauge(_name: &'static str, _backend: &'static str, _outcome: &'static str, _value: f64) {}
+    pub(super) const fn gauge(_name: &'static str, _backend: &'static str, _outcome: &'static str, _value: f64) {}
 }
 
-pub(crate) use self::with::{count, gauge, record};
+use self::with::{count, gauge, record};

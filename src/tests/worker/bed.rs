@@ -23,7 +23,7 @@ pub(super) struct Bed {
     /// What is put together with a server's store.
     #[cfg(feature = "postgres")]
     local: Option<Stores>,
-    folder: TempDir,
+    _folder: TempDir,
 }
 
 impl Bed {
@@ -47,7 +47,7 @@ impl Bed {
             schema: None,
             #[cfg(feature = "postgres")]
             local: None,
-            folder,
+            _folder: folder,
         }
     }
 
@@ -75,27 +75,30 @@ impl Bed {
         let schema = TestSchema::create(config).await.unwrap();
         let (clock, folder) = Self::new();
         Self {
-            stores: Stores::new(Arc::new(schema.open().await.unwrap())).named("postgres"),
+            stores: Stores::new(Arc::new(schema.open().await.unwrap()))
+                .named("postgres")
+                .with_clock(Arc::new(clock.clone())),
             tenant: TenantId::default_tenant(),
             clock,
             schema: Some(schema),
             local: None,
-            folder,
+            _folder: folder,
         }
     }
 
     #[cfg(feature = "postgres")]
     pub(super) async fn postgres_with_file_mailbox() -> Self {
         let (mut bed, other) = (Self::postgres().await, Self::file().await);
-        bed.stores = bed.stores.with_mailbox(&other.stores).unwrap();
-        (bed.clock, bed.folder, bed.local) = (other.clock, other.folder, Some(other.stores));
+        bed.stores = bed.stores.with_clock(Arc::new(other.clock.clone())).with_mailbox(&other.stores).unwrap();
+        (bed.clock, bed._folder, bed.local) = (other.clock, other._folder, Some(other.stores));
         bed
     }
 
     #[cfg(feature = "postgres")]
     pub(super) async fn memory_with_postgres_mailbox() -> Self {
         let (mut bed, other) = (Self::postgres().await, Self::memory().await);
-        bed.stores = other.stores.clone().with_mailbox(&bed.stores).unwrap();
+        let server = bed.stores.with_clock(Arc::new(other.clock.clone()));
+        bed.stores = other.stores.clone().with_mailbox(&server).unwrap();
         (bed.clock, bed.local) = (other.clock, Some(other.stores));
         bed
     }
@@ -112,11 +115,6 @@ impl Bed {
             };
         }
         self.stores.clone()
-    }
-
-    /// The folder of its files.
-    pub(super) fn path(&self) -> std::path::PathBuf {
-        self.folder.path().join("data")
     }
 
     /// Lets store time pass, everywhere.

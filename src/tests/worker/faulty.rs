@@ -8,11 +8,13 @@ use std::{
 
 use async_trait::async_trait;
 use store_core::{
-    Capabilities, ClaimRef, ClaimRequest, Claims, Commit, CommitCoordinator, Dispatch, DispatchClaim, DispatchCounts,
-    DispatchId, DispatchQuery, Enqueued, Error, EventStore, InstanceId, Interrupt, Interrupted, MailboxConsumer,
-    MailboxMaintenance, MailboxProducer, MailboxReader, MailboxStore, NewDispatch, OutboxStore, Page, PageRequest,
-    PendingStore, Purge, Purged, ReadyThread, Receipt, Reclaimed, Requeue, Result, Settled, Settlement, Store, TenantId,
-    TenantStores, ThreadId, ThreadRunStore, inspect::Inspector,
+    Capabilities, ClaimOutbox, ClaimRef, ClaimRequest, ClaimedOutbox, Claims, Commit, CommitCoordinator, Dispatch,
+    DispatchClaim, DispatchCounts, DispatchId, DispatchQuery, Enqueued, Error, EventStore, ExtendOutbox, InstanceId,
+    Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, MailboxReader, MailboxStore,
+    NewDispatch, OutboxCounts, OutboxFilter, OutboxId, OutboxQuery, OutboxRow, OutboxStatus, OutboxStore, Page,
+    PageRequest, PendingStore, Purge, PurgeOutbox, Purged, ReadyThread, Receipt, Reclaimed, Requeue, RequeueOutbox,
+    Requeued, Result, SettleOutbox, Settled, Settlement, Store, TenantId, TenantStores, ThreadId, ThreadRunStore,
+    Timestamp, inspect::Inspector,
 };
 
 use super::bed::Bed;
@@ -36,6 +38,7 @@ pub(super) struct Faults {
     pub(super) extend: Mutex<VecDeque<Fault>>,
     pub(super) claim: Mutex<VecDeque<Fault>>,
     pub(super) commit: Mutex<VecDeque<Fault>>,
+    pub(super) settle_outbox: Mutex<VecDeque<Fault>>,
 }
 
 /// A store with faults, or without wake-ups.
@@ -133,7 +136,47 @@ impl CommitCoordinator for Commits {
     }
 
     fn outbox(&self) -> Arc<dyn OutboxStore> {
-        self.inner.outbox()
+        Arc::new(Outbox { inner: self.inner.outbox(), faults: Arc::clone(&self.faults) })
+    }
+}
+
+struct Outbox {
+    inner: Arc<dyn OutboxStore>,
+    faults: Arc<Faults>,
+}
+
+#[async_trait]
+impl OutboxStore for Outbox {
+    async fn claim_outbox(&self, request: ClaimOutbox) -> Result<ClaimedOutbox> {
+        self.inner.claim_outbox(request).await
+    }
+
+    async fn extend_outbox(&self, request: ExtendOutbox) -> Result<Timestamp> {
+        self.inner.extend_outbox(request).await
+    }
+
+    async fn settle_outbox(&self, requests: Vec<SettleOutbox>) -> Result<Vec<Result<OutboxStatus>>> {
+        faulty(&self.faults.settle_outbox, self.inner.settle_outbox(requests)).await
+    }
+
+    async fn load_outbox(&self, id: &OutboxId) -> Result<Option<OutboxRow>> {
+        self.inner.load_outbox(id).await
+    }
+
+    async fn list_outbox(&self, query: OutboxQuery) -> Result<Page<OutboxRow>> {
+        self.inner.list_outbox(query).await
+    }
+
+    async fn count_outbox(&self, filter: &OutboxFilter) -> Result<OutboxCounts> {
+        self.inner.count_outbox(filter).await
+    }
+
+    async fn requeue_outbox(&self, request: RequeueOutbox) -> Result<Vec<Requeued>> {
+        self.inner.requeue_outbox(request).await
+    }
+
+    async fn purge_outbox(&self, request: PurgeOutbox) -> Result<u64> {
+        self.inner.purge_outbox(request).await
     }
 }
 

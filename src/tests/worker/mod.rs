@@ -6,6 +6,10 @@ mod claims;
 mod composed;
 mod failing;
 mod faulty;
+mod maintenance;
+#[cfg(feature = "metrics")]
+mod metrics;
+mod relay;
 mod stopping;
 mod waiting;
 
@@ -63,6 +67,11 @@ on_every_store! {
         a_store_that_comes_back_is_waited_for;
     composed: an_attempt_can_end_with_its_commit_in_one_store_only a_tenant_is_deleted_from_both
         tenants_of_both_are_one_list closing_closes_both;
+    relay: rows_are_delivered_one_after_the_other failed_deliveries_are_tried_again_and_given_up
+        a_delivery_that_lost_its_row_is_told deliveries_are_given_back_when_a_relay_stops
+        a_lost_answer_about_a_row_is_found_out;
+    maintenance: what_is_over_is_removed_by_any_number_of_nodes lost_claims_are_ended_and_counted_once
+        events_and_threads_go_when_that_is_asked_for it_runs_until_it_is_stopped;
 }
 
 /// Options that lose no time.
