@@ -66,7 +66,8 @@ pub use self::{
 
 #[cfg(feature = "worker")]
 pub use self::worker::{
-    Backoff, Cancellation, Cancelled, Deliver, Delivery, Done, Failure, Handler, HandlerError, Maintained, Maintenance,
+    Backoff, Cancellation, Cancelled, Deliver, Done, Failure, Handler, HandlerError, Maintained, Maintenance,
+    OutboxDelivery,
     Policy, Relay, Retention, RetryAll, Running, Summary, Verdict, Work, Worker, WorkerOptions,
 };
 

@@ -26,7 +26,7 @@ pub use self::{
     handler::{Done, Failure, Handler, HandlerError, Policy, RetryAll, Verdict},
     maintenance::{Maintained, Maintenance, Retention},
     options::{Backoff, WorkerOptions},
-    relay::{Deliver, Delivery, Relay},
+    relay::{Deliver, OutboxDelivery, Relay},
     running::{Running, Summary},
     work::Work,
 };
@@ -102,13 +102,21 @@ impl Worker {
         self.engine.start()
     }
 
-    /// Works until nothing can be claimed and nothing runs, and what failed here was tried again. What is put off for
-    /// later, or claimed by somebody else, stays.
+    /// Starts, and ends by itself when nothing can be claimed and nothing runs, and what failed here was tried again. What
+    /// is put off for later, or claimed by somebody else, stays.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_until_idle(self) -> Result<Running> {
+        self.engine.until_idle().start()
+    }
+
+    /// Works [until it is idle](Self::start_until_idle).
     ///
     /// # Errors
     /// What ended it before; as [`Running::stop`].
     pub async fn run_until_idle(self) -> Result<Summary> {
-        self.engine.until_idle().start()?.ended().await
+        self.start_until_idle()?.ended().await
     }
 }
 

@@ -18,7 +18,7 @@ use crate::Stores;
 /// Delivers the rows of a lane of a tenant's outbox, under the rules of a [`Worker`](super::Worker) (WK-10).
 ///
 /// ```
-/// use agentstore::{Commit, Delivery, Failure, Json, NewOutboxRow, Relay, TenantId};
+/// use agentstore::{Commit, OutboxDelivery, Failure, Json, NewOutboxRow, Relay, TenantId};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> agentstore::Result<()> {
@@ -26,7 +26,7 @@ use crate::Stores;
 /// let row = NewOutboxRow::new("webhook".parse()?, "https://example.org/hook".parse()?, Json::parse(r#"{"paid":1}"#)?);
 /// stores.commits(&tenant)?.commit(Commit::new("t-1".parse()?).with_outbox([row])).await?;
 ///
-/// let relay = Relay::new(&stores, &tenant, "webhook".parse()?, async |delivery: Delivery| {
+/// let relay = Relay::new(&stores, &tenant, "webhook".parse()?, async |delivery: OutboxDelivery| {
 ///     let row = delivery.row();
 ///     println!("attempt {} to {}: {}", delivery.attempt(), row.target, row.payload.as_str());
 ///     Ok::<_, Failure>(())
@@ -106,35 +106,35 @@ impl fmt::Debug for Relay {
     }
 }
 
-/// What a relay calls for each row. Any `Fn(Delivery) -> impl Future<Output = Result<(), Failure>>` is one.
+/// What a relay calls for each row. Any `Fn(OutboxDelivery) -> impl Future<Output = Result<(), Failure>>` is one.
 #[async_trait]
 pub trait Deliver: Send + Sync + 'static {
     /// Delivers a row; it was delivered when this returns.
     ///
     /// # Errors
     /// Whatever the delivery ends with: the policy says what becomes of the row, unless the failure does.
-    async fn deliver(&self, delivery: Delivery) -> Result<(), Failure>;
+    async fn deliver(&self, delivery: OutboxDelivery) -> Result<(), Failure>;
 }
 
 #[async_trait]
 impl<F, R> Deliver for F
 where
-    F: Fn(Delivery) -> R + Send + Sync + 'static,
+    F: Fn(OutboxDelivery) -> R + Send + Sync + 'static,
     R: Future<Output = Result<(), Failure>> + Send,
 {
-    async fn deliver(&self, delivery: Delivery) -> Result<(), Failure> {
+    async fn deliver(&self, delivery: OutboxDelivery) -> Result<(), Failure> {
         self(delivery).await
     }
 }
 
 /// One attempt to deliver a row. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Delivery {
+pub struct OutboxDelivery {
     row: Arc<OutboxRow>,
     cancellation: Cancellation,
 }
 
-impl Delivery {
+impl OutboxDelivery {
     /// The row: lane, target, payload, and the id that a receiver tells repeats by.
     #[must_use]
     pub fn row(&self) -> &OutboxRow {
@@ -214,7 +214,7 @@ impl Source for Rows {
     }
 
     async fn handle(&self, job: &Self::Job, cancellation: &Cancellation) -> Result<Done, Failure> {
-        let delivery = Delivery { row: Arc::clone(&job.row), cancellation: cancellation.clone() };
+        let delivery = OutboxDelivery { row: Arc::clone(&job.row), cancellation: cancellation.clone() };
         self.deliver.deliver(delivery).await.map(|()| Done::ack())
     }
 

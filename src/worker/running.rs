@@ -12,11 +12,16 @@ use tokio_util::sync::CancellationToken;
 pub struct Running<T = Summary> {
     task: Option<JoinHandle<Result<T>>>,
     stopping: CancellationToken,
+    giving_up: CancellationToken,
 }
 
 impl<T> Running<T> {
-    pub(super) const fn new(task: JoinHandle<Result<T>>, stopping: CancellationToken) -> Self {
-        Self { task: Some(task), stopping }
+    pub(super) const fn new(
+        task: JoinHandle<Result<T>>,
+        stopping: CancellationToken,
+        giving_up: CancellationToken,
+    ) -> Self {
+        Self { task: Some(task), stopping, giving_up }
     }
 
     /// Claims nothing more, lets handlers finish until the deadline of the options, then tells those that are left to
@@ -34,15 +39,16 @@ impl<T> Running<T> {
         self.stopping.cancel();
     }
 
-    /// Stops it when this token is cancelled.
-    pub fn stop_with(&self, token: CancellationToken) {
-        let stopping = self.stopping.clone();
-        tokio::spawn(async move {
-            tokio::select! {
-                () = token.cancelled() => stopping.cancel(),
-                () = stopping.cancelled() => {}
-            }
-        });
+    /// Asks it to stop as if the deadline of the options were over, and does not wait: handlers are told to stop.
+    pub fn ask_to_give_up(&self) {
+        self.stopping.cancel();
+        self.giving_up.cancel();
+    }
+
+    /// What asks it to stop, to be kept apart: cancelling it is [`ask_to_stop`](Self::ask_to_stop).
+    #[must_use]
+    pub fn stop_token(&self) -> CancellationToken {
+        self.stopping.clone()
     }
 
     /// Waits until it has ended: because it was asked to, has nothing to do, or failed.
@@ -50,6 +56,14 @@ impl<T> Running<T> {
     /// # Errors
     /// As [`stop`](Self::stop).
     pub async fn ended(mut self) -> Result<T> {
+        self.wait().await
+    }
+
+    /// The same without giving it away, so that it can still be asked to stop. After it has answered once it is `Closed`.
+    ///
+    /// # Errors
+    /// As [`stop`](Self::stop).
+    pub async fn wait(&mut self) -> Result<T> {
         let Some(task) = &mut self.task else { return Err(Error::closed()) };
         let ended = task.await;
         self.task = None;

@@ -15,7 +15,7 @@ pub(super) struct Telemetry {
 
 /// The names of metrics.
 #[derive(Debug)]
-#[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "nothing is counted without the feature"))]
+
 pub(super) struct Names {
     span: fn(&'static str) -> Span,
     claimed: &'static str,

@@ -11,7 +11,7 @@ use super::{
     bed::{Bed, say},
     new, stands,
 };
-use crate::{Delivery, Failure, Maintenance, Relay, Retention};
+use crate::{OutboxDelivery, Failure, Maintenance, Relay, Retention};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -26,7 +26,7 @@ async fn end(bed: &Bed, name: &str) {
     bed.mailbox().settle(vec![(claimed.claim(), Settlement::Ack { result: None })]).await.unwrap().remove(0).unwrap();
     let row = NewOutboxRow::new("hooks".parse().unwrap(), "there".parse().unwrap(), Json::parse("1").unwrap());
     let _receipt = bed.commits().commit(Commit::new(name.parse().unwrap()).with_outbox([row])).await.unwrap();
-    let deliver = |_: Delivery| async { Ok::<_, Failure>(()) };
+    let deliver = |_: OutboxDelivery| async { Ok::<_, Failure>(()) };
     let relay = Relay::new(&bed.stores, &bed.tenant, "hooks".parse().unwrap(), deliver).unwrap();
     assert_eq!(relay.run_until_idle().await.unwrap().acked, 1);
 }

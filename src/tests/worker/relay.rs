@@ -16,7 +16,7 @@ use super::{
     faulty::{Fault, Faults, Faulty},
     options,
 };
-use crate::{Cancelled, Delivery, Failure, Relay};
+use crate::{Cancelled, OutboxDelivery, Failure, Relay};
 
 const LEASE: Duration = Duration::from_millis(300);
 
@@ -58,7 +58,7 @@ pub(super) async fn rows_are_delivered_one_after_the_other(bed: &Bed) {
     let ids = write(bed, ordered.chain([other])).await;
     let delivered = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&delivered);
-    let deliver = move |delivery: Delivery| {
+    let deliver = move |delivery: OutboxDelivery| {
         let seen = Arc::clone(&seen);
         async move {
             let payload = delivery.row().payload.as_str().to_owned();
@@ -81,7 +81,7 @@ pub(super) async fn rows_are_delivered_one_after_the_other(bed: &Bed) {
 pub(super) async fn failed_deliveries_are_tried_again_and_given_up(bed: &Bed) {
     let rows = ["\"fails\"", "\"panics\"", "\"never\""];
     let ids = write(bed, rows.map(|text| row(text).with_max_attempts(2))).await;
-    let deliver = |delivery: Delivery| async move {
+    let deliver = |delivery: OutboxDelivery| async move {
         match delivery.row().payload.as_str() {
             "\"never\"" => Err(Failure::for_good("gone")),
             "\"panics\"" if delivery.attempt() == 1 => panic!("once"),
@@ -98,7 +98,7 @@ pub(super) async fn failed_deliveries_are_tried_again_and_given_up(bed: &Bed) {
     assert_eq!((never.status, never.last_error.as_deref()), (OutboxStatus::DeadLetter, Some("gone")));
     let requeued = outbox(bed).requeue_outbox(RequeueOutbox::oldest(9)).await.unwrap();
     assert_eq!(requeued.len(), 2);
-    let summary = relay(bed, |_: Delivery| async { Ok(()) }).with_options(options).unwrap().run_until_idle().await.unwrap();
+    let summary = relay(bed, |_: OutboxDelivery| async { Ok(()) }).with_options(options).unwrap().run_until_idle().await.unwrap();
     assert_eq!(summary.acked, 2);
 }
 
@@ -106,7 +106,7 @@ pub(super) async fn failed_deliveries_are_tried_again_and_given_up(bed: &Bed) {
 pub(super) async fn a_delivery_that_lost_its_row_is_told(bed: &Bed) {
     let ids = write(bed, [row("1")]).await;
     let (sender, mut told) = mpsc::unbounded_channel();
-    let deliver = move |delivery: Delivery| {
+    let deliver = move |delivery: OutboxDelivery| {
         let sender = sender.clone();
         async move {
             sender.send(None).unwrap();
@@ -141,7 +141,7 @@ pub(super) async fn a_delivery_that_lost_its_row_is_told(bed: &Bed) {
 pub(super) async fn deliveries_are_given_back_when_a_relay_stops(bed: &Bed) {
     let ids = write(bed, [row("1")]).await;
     let (sender, mut began) = mpsc::unbounded_channel();
-    let deliver = move |_: Delivery| {
+    let deliver = move |_: OutboxDelivery| {
         let sender = sender.clone();
         async move {
             sender.send(()).unwrap();
@@ -162,7 +162,7 @@ pub(super) async fn a_lost_answer_about_a_row_is_found_out(bed: &Bed) {
     let faults = Arc::new(Faults::default());
     faults.settle_outbox.lock().unwrap().extend([Fault::LostAnswer, Fault::LostCall, Fault::Away, Fault::LostAnswer]);
     let stores = Faulty::over(bed, &faults);
-    let deliver = |delivery: Delivery| async move {
+    let deliver = |delivery: OutboxDelivery| async move {
         let fails = delivery.row().payload.as_str() == "2" && delivery.attempt() == 1;
         if fails { Err(Failure::new("once")) } else { Ok(()) }
     };

@@ -66,8 +66,8 @@ impl<S: Source> Engine<S> {
             summary: Mutex::default(),
             retried: Mutex::default(),
         });
-        let stopping = shared.stopping.clone();
-        Ok(Running::new(runtime.spawn(pool::run(shared)), stopping))
+        let (stopping, giving_up) = (shared.stopping.clone(), shared.giving_up.clone());
+        Ok(Running::new(runtime.spawn(pool::run(shared)), stopping, giving_up))
     }
 }
 

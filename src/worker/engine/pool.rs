@@ -22,7 +22,13 @@ pub(super) async fn run<S: Source>(shared: Arc<Shared<S>>) -> Result<Summary> {
     let claimed = claim_on(&shared, &places, &mut attempts).await;
     shared.stopping.cancel();
     let all_ended = async { while attempts.join_next().await.is_some() {} };
-    if timeout(shared.options.stop_deadline, all_ended).await.is_err() {
+    let in_time = async {
+        tokio::select! {
+            () = all_ended => true,
+            () = shared.giving_up.cancelled() => false,
+        }
+    };
+    if !timeout(shared.options.stop_deadline, in_time).await.unwrap_or(false) {
         shared.giving_up.cancel();
         while attempts.join_next().await.is_some() {}
     }

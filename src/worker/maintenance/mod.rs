@@ -147,7 +147,7 @@ impl Maintenance {
             }
             Ok(done)
         });
-        Ok(Running::new(task, stopping))
+        Ok(Running::new(task, stopping.clone(), stopping))
     }
 }
 
