@@ -67,8 +67,7 @@ pub use self::{
 #[cfg(feature = "worker")]
 pub use self::worker::{
     Backoff, Cancellation, Cancelled, Deliver, Done, Failure, Handler, HandlerError, Maintained, Maintenance,
-    OutboxDelivery,
-    Policy, Relay, Retention, RetryAll, Running, Summary, Verdict, Work, Worker, WorkerOptions,
+    OutboxDelivery, Policy, Relay, Retention, RetryAll, Running, Summary, Verdict, Work, Worker, WorkerOptions,
 };
 
 #[cfg(feature = "file")]

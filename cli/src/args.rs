@@ -68,9 +68,9 @@ impl Global {
     /// Refuses a store for the mailbox, for commands that work on one store.
     pub(crate) fn check_one_store(&self, command: &str) -> Result<(), String> {
         match &self.mailbox {
-            Some(_) => Err(format!(
-                "`{command}` works on one store: leave `--mailbox` out, and AGENTSTORE_MAILBOX unset"
-            )),
+            Some(_) => {
+                Err(format!("`{command}` works on one store: leave `--mailbox` out, and AGENTSTORE_MAILBOX unset"))
+            }
             None => Ok(()),
         }
     }

@@ -20,7 +20,6 @@ use store_core::{Error, Result, TenantId};
 
 #[cfg(feature = "metrics")]
 pub(crate) use self::counted::counting_enqueues;
-use self::{engine::Engine, mailbox::Dispatches};
 pub use self::{
     cancellation::{Cancellation, Cancelled},
     handler::{Done, Failure, Handler, HandlerError, Policy, RetryAll, Verdict},
@@ -30,6 +29,7 @@ pub use self::{
     running::{Running, Summary},
     work::Work,
 };
+use self::{engine::Engine, mailbox::Dispatches};
 use crate::{Stores, options::unsupported};
 
 /// Runs a handler for the dispatches of a tenant's mailbox.

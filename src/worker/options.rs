@@ -185,7 +185,8 @@ impl Backoff {
 pub(super) fn jittered(time: Duration) -> Duration {
     let mut bytes = [0; 4];
     // Without random bytes the pause is the longest one.
-    let share = getrandom::fill(&mut bytes).map_or(1.0, |()| f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX));
+    let share =
+        getrandom::fill(&mut bytes).map_or(1.0, |()| f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX));
     time.div_f64(2.0) + time.div_f64(2.0).mul_f64(share)
 }
 
@@ -200,7 +201,10 @@ mod tests {
     fn pauses_double_up_to_their_bound_and_differ() {
         let backoff = Backoff::default();
         let millis = |failures| backoff.ceiling(failures).as_millis();
-        assert_eq!([1, 2, 3, 7, 8, 9, 40, u32::MAX].map(millis), [250, 500, 1_000, 16_000, 30_000, 30_000, 30_000, 30_000]);
+        assert_eq!(
+            [1, 2, 3, 7, 8, 9, 40, u32::MAX].map(millis),
+            [250, 500, 1_000, 16_000, 30_000, 30_000, 30_000, 30_000]
+        );
         let pauses: Vec<_> = (0..100).map(|_| backoff.pause(3)).collect();
         let (least, most) = (Duration::from_millis(500), Duration::from_secs(1));
         assert!(pauses.iter().all(|pause| (least..=most).contains(pause)), "{pauses:?}");

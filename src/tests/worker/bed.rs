@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use store_core::{
-    Claims, ClaimRequest, ClaimedDispatch, Commit, CommitCoordinator, Dispatch, ErrorKind, Fence, MailboxStore, ManualClock,
-    Message, NewDispatch, NewEntry, TenantId, ThreadId, Timestamp,
+    ClaimRequest, ClaimedDispatch, Claims, Commit, CommitCoordinator, Dispatch, ErrorKind, Fence, MailboxStore,
+    ManualClock, Message, NewDispatch, NewEntry, TenantId, ThreadId, Timestamp,
 };
 #[cfg(feature = "postgres")]
 use store_postgres::{PostgresConfig, TestSchema};

@@ -108,7 +108,9 @@ async fn write_late(work: &Work) -> (Cancelled, Vec<ErrorKind>) {
 }
 
 /// A worker with that handler, which tells how it was cancelled and refused.
-fn writing_late(bed: &Bed) -> (crate::Running, mpsc::UnboundedReceiver<Work>, oneshot::Receiver<(Cancelled, Vec<ErrorKind>)>) {
+fn writing_late(
+    bed: &Bed,
+) -> (crate::Running, mpsc::UnboundedReceiver<Work>, oneshot::Receiver<(Cancelled, Vec<ErrorKind>)>) {
     let (began, running) = mpsc::unbounded_channel();
     let (sender, ended) = oneshot::channel();
     let sender = Arc::new(Mutex::new(Some(sender)));
@@ -179,7 +181,8 @@ pub(super) async fn an_earlier_attempt_writes_nothing_once_a_new_one_began(bed: 
             let commits = work.commits()?;
             let read = work.threads()?.load_thread(&work.dispatch().thread).await?.unwrap();
             let commit = work.commit().expecting(Expect::Version(read.version)).with_key(work.key("answer")?);
-            let receipt = commits.commit(commit.entry(store_core::NewEntry::new(Message::assistant("in time")))).await?;
+            let receipt =
+                commits.commit(commit.entry(store_core::NewEntry::new(Message::assistant("in time")))).await?;
             assert_eq!(receipt.version.number(), read.version.number() + 1);
             Ok::<_, Failure>(Done::ack())
         }

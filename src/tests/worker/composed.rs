@@ -54,7 +54,10 @@ pub(super) async fn a_tenant_is_deleted_from_both(bed: &Bed) {
     store.delete_tenant(&gone).await.unwrap();
     assert_eq!(store.list_tenants(PageRequest::default()).await.unwrap().items, [kept.clone()]);
     assert_eq!(handles.mailbox.unwrap().load_epoch(&"t".parse().unwrap()).await.unwrap_err().kind(), ErrorKind::Closed);
-    assert_eq!(handles.commits.unwrap().commit(say(&"t".parse().unwrap(), "x")).await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(
+        handles.commits.unwrap().commit(say(&"t".parse().unwrap(), "x")).await.unwrap_err().kind(),
+        ErrorKind::Closed
+    );
     for (tenant, held) in [(gone, 0), (kept, 1)] {
         let queued = bed.stores.mailbox(&tenant).unwrap().count_dispatches(None).await.unwrap().queued;
         let threads = bed.stores.threads(&tenant).unwrap().count_threads(&Default::default()).await.unwrap();

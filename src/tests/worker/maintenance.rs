@@ -11,7 +11,7 @@ use super::{
     bed::{Bed, say},
     new, stands,
 };
-use crate::{OutboxDelivery, Failure, Maintenance, Relay, Retention};
+use crate::{Failure, Maintenance, OutboxDelivery, Relay, Retention};
 
 const HOUR: Duration = Duration::from_hours(1);
 

@@ -16,7 +16,7 @@ use super::{
     faulty::{Fault, Faults, Faulty},
     options,
 };
-use crate::{Cancelled, OutboxDelivery, Failure, Relay};
+use crate::{Cancelled, Failure, OutboxDelivery, Relay};
 
 const LEASE: Duration = Duration::from_millis(300);
 
@@ -93,12 +93,16 @@ pub(super) async fn failed_deliveries_are_tried_again_and_given_up(bed: &Bed) {
     let summary = relay(bed, deliver).with_options(options.clone()).unwrap().run_until_idle().await.unwrap();
     assert_eq!((summary.acked, summary.retried, summary.dead_lettered), (1, 2, 2), "{summary:?}");
     let [fails, panics, never] = [load(bed, &ids[0]).await, load(bed, &ids[1]).await, load(bed, &ids[2]).await];
-    assert_eq!((fails.status, fails.attempts, fails.last_error.as_deref()), (OutboxStatus::DeadLetter, 2, Some("no network")));
+    assert_eq!(
+        (fails.status, fails.attempts, fails.last_error.as_deref()),
+        (OutboxStatus::DeadLetter, 2, Some("no network"))
+    );
     assert_eq!((panics.status, panics.last_error.as_deref()), (OutboxStatus::Delivered, Some("panicked: once")));
     assert_eq!((never.status, never.last_error.as_deref()), (OutboxStatus::DeadLetter, Some("gone")));
     let requeued = outbox(bed).requeue_outbox(RequeueOutbox::oldest(9)).await.unwrap();
     assert_eq!(requeued.len(), 2);
-    let summary = relay(bed, |_: OutboxDelivery| async { Ok(()) }).with_options(options).unwrap().run_until_idle().await.unwrap();
+    let summary =
+        relay(bed, |_: OutboxDelivery| async { Ok(()) }).with_options(options).unwrap().run_until_idle().await.unwrap();
     assert_eq!(summary.acked, 2);
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use store_core::{
-    Commit, CommitCoordinator, EventStore, Fence, Outcome, OutboxStore, PendingStore, Receipt, Result, Settlement,
+    Commit, CommitCoordinator, EventStore, Fence, OutboxStore, Outcome, PendingStore, Receipt, Result, Settlement,
     ThreadId, ThreadRunStore,
 };
 

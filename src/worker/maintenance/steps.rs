@@ -139,7 +139,8 @@ impl Steps {
         let mut done = 0;
         let mut page = PageRequest::first(MAX_PAGE);
         while !self.stopping.is_cancelled() {
-            let query = ThreadQuery::default().ordered(ThreadOrder::Creation, Direction::Forward).with_page(page.clone());
+            let query =
+                ThreadQuery::default().ordered(ThreadOrder::Creation, Direction::Forward).with_page(page.clone());
             let listed = match threads.list_threads(query).await {
                 Ok(listed) => listed,
                 Err(error) => return (done, Some(error)),
@@ -166,9 +167,8 @@ impl Steps {
         let filter = DispatchFilter::default().in_status([DispatchStatus::Queued]);
         let query = DispatchQuery::new(filter).with_page(PageRequest::first(1));
         let oldest = mailbox.list_dispatches(query).await?.items.into_iter().next();
-        let age = oldest.map_or(0, |oldest| {
-            self.mailbox_clock.now().as_millis().saturating_sub(oldest.created_at.as_millis())
-        });
+        let age = oldest
+            .map_or(0, |oldest| self.mailbox_clock.now().as_millis().saturating_sub(oldest.created_at.as_millis()));
         telemetry::waiting(self.backend, queued, Duration::from_millis(age));
         Ok(())
     }

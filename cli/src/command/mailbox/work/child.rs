@@ -48,9 +48,7 @@ pub(super) enum Ended {
 pub(super) async fn run(exec: &str, work: &Work) -> Exit {
     match Group::spawn(exec, work) {
         Ok(group) => group.watch(work).await,
-        Err(error) => {
-            Exit { ended: Ended::NotRun(error), output: String::new(), is_cut: false, errors: String::new() }
-        }
+        Err(error) => Exit { ended: Ended::NotRun(error), output: String::new(), is_cut: false, errors: String::new() },
     }
 }
 

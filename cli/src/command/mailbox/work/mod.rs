@@ -5,7 +5,9 @@ mod report;
 
 use std::{sync::Arc, time::Duration};
 
-use agentstore::{Done, Failure as WorkFailure, Json, Running, Summary, Verdict, Work, Worker, WorkerId, WorkerOptions};
+use agentstore::{
+    Done, Failure as WorkFailure, Json, Running, Summary, Verdict, Work, Worker, WorkerId, WorkerOptions,
+};
 use serde_json::json;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
