@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, OnceLock,
-    atomic::{AtomicU8, Ordering},
+    atomic::{AtomicBool, AtomicU8, Ordering},
 };
 
 use tokio_util::sync::CancellationToken;
@@ -21,6 +21,8 @@ pub enum Cancelled {
     Deadline,
     /// The worker stops, and its deadline is over: the work is given back.
     Stopping,
+    /// The attempt has ended: said to what its handler left running.
+    Over,
 }
 
 impl Cancelled {
@@ -33,6 +35,7 @@ impl Cancelled {
             Self::Unconfirmed => "unconfirmed",
             Self::Deadline => "deadline",
             Self::Stopping => "stopping",
+            Self::Over => "over",
         }
     }
 
@@ -52,6 +55,7 @@ pub struct Cancellation(Arc<State>);
 struct State {
     token: CancellationToken,
     why: OnceLock<Cancelled>,
+    is_over: AtomicBool,
     settling: AtomicU8,
 }
 
@@ -98,6 +102,17 @@ impl Cancellation {
     pub(super) fn cancel(&self, why: Cancelled) {
         let _ = self.0.why.set(why);
         self.0.token.cancel();
+    }
+
+    /// Ends the attempt for what its handler left running: it can write nothing more.
+    pub(super) fn end(&self) {
+        self.0.is_over.store(true, Ordering::SeqCst);
+        self.cancel(Cancelled::Over);
+    }
+
+    /// Whether nothing can be written under the claim any more, as far as is known here.
+    pub(super) fn is_lost(&self) -> bool {
+        self.0.is_over.load(Ordering::SeqCst) || self.reason().is_some_and(Cancelled::is_lost)
     }
 
     pub(super) fn settling(&self) -> Settling {

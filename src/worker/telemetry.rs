@@ -47,7 +47,6 @@ pub(super) static OUTBOX: Names = names!("agentstore.outbox");
 pub(super) const IS_READ: bool = cfg!(feature = "metrics");
 
 /// How much of a mailbox is queued, and how old the first of it is.
-#[cfg_attr(not(feature = "metrics"), expect(clippy::missing_const_for_fn, reason = "nothing is counted without it"))]
 pub(super) fn waiting(backend: &'static str, queued: u64, oldest: Duration) {
     // As a number of dispatches it is exact.
     #[expect(clippy::cast_precision_loss, reason = "nobody has 2^53 dispatches")]
@@ -61,7 +60,6 @@ pub(crate) fn enqueued(backend: &'static str, outcome: &'static str) {
     count("agentstore.mailbox.enqueued", backend, outcome);
 }
 
-#[cfg_attr(not(feature = "metrics"), expect(clippy::unused_self, reason = "nothing is counted without the feature"))]
 impl Telemetry {
     pub(super) const fn new(names: &'static Names, backend: &'static str) -> Self {
         Self { names, backend }

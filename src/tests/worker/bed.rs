@@ -27,12 +27,12 @@ pub(super) struct Bed {
 }
 
 impl Bed {
-    fn new() -> (ManualClock, TempDir) {
+    fn parts() -> (ManualClock, TempDir) {
         (ManualClock::new(Timestamp::from_millis(1_763_700_000_000).unwrap()), tempfile::tempdir().unwrap())
     }
 
     async fn of(store: &str, mailbox: &str) -> Self {
-        let (clock, folder) = Self::new();
+        let (clock, folder) = Self::parts();
         let options = OpenOptions::new().with_clock(Arc::new(clock.clone()));
         let url = |name: &str| match name {
             "file" => format!("file:{}", folder.path().join("data").display()),
@@ -73,7 +73,7 @@ impl Bed {
         let separator = if server.contains('?') { '&' } else { '?' };
         let config = PostgresConfig::new(&format!("{server}{separator}allow_unsafe=true&connections=4")).unwrap();
         let schema = TestSchema::create(config).await.unwrap();
-        let (clock, folder) = Self::new();
+        let (clock, folder) = Self::parts();
         Self {
             stores: Stores::new(Arc::new(schema.open().await.unwrap()))
                 .named("postgres")
@@ -152,7 +152,7 @@ impl Bed {
     }
 
     /// Waits until a dispatch is so.
-    pub(super) async fn until(&self, id: &str, is_so: impl Fn(&Dispatch) -> bool) -> Dispatch {
+    pub(super) async fn until(&self, id: &str, is_so: impl Fn(&Dispatch) -> bool + Send + Sync) -> Dispatch {
         let found = async {
             loop {
                 let found = self.load(id).await;

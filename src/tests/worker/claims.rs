@@ -16,7 +16,7 @@ use super::{
     bed::{Bed, say},
     new, options, stands,
 };
-use crate::{Cancelled, Done, Failure, Work, Worker};
+use crate::{Cancelled, Done, Failure, Running, Work, Worker};
 
 const LEASE: Duration = Duration::from_millis(300);
 
@@ -93,8 +93,11 @@ pub(super) async fn a_claim_is_kept_while_its_handler_runs(bed: &Bed) {
     assert_eq!(stands(&bed.load("d").await), ("acked", 0, vec!["acked"]));
 }
 
+/// How a handler was cancelled, and how what it wrote then was refused.
+type Told = (Cancelled, Vec<ErrorKind>);
+
 /// A handler that waits until it is cancelled, then tries to write in every way that it has.
-async fn write_late(work: &Work) -> (Cancelled, Vec<ErrorKind>) {
+async fn write_late(work: &Work) -> Told {
     let why = work.cancellation().cancelled().await;
     let (commits, thread) = (work.commits().unwrap(), work.dispatch().thread.clone());
     let event = NewEvent::new("late".parse().unwrap(), [Scope::Thread(thread.clone())]);
@@ -108,9 +111,7 @@ async fn write_late(work: &Work) -> (Cancelled, Vec<ErrorKind>) {
 }
 
 /// A worker with that handler, which tells how it was cancelled and refused.
-fn writing_late(
-    bed: &Bed,
-) -> (crate::Running, mpsc::UnboundedReceiver<Work>, oneshot::Receiver<(Cancelled, Vec<ErrorKind>)>) {
+fn writing_late(bed: &Bed) -> (Running, mpsc::UnboundedReceiver<Work>, oneshot::Receiver<Told>) {
     let (began, running) = mpsc::unbounded_channel();
     let (sender, ended) = oneshot::channel();
     let sender = Arc::new(Mutex::new(Some(sender)));
@@ -259,4 +260,24 @@ pub(super) async fn what_carries_no_claim_is_refused(bed: &Bed) {
     let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options()).unwrap();
     assert_eq!(worker.run_until_idle().await.unwrap().acked, 1, "{:?}", bed.load("d").await.last_error);
     assert_eq!((bed.entries("t").await, bed.entries("u").await), (1, 0));
+}
+
+/// Shows WK-2: what a handler leaves running is told that the attempt is over, and writes nothing more.
+pub(super) async fn what_a_handler_left_running_writes_nothing(bed: &Bed) {
+    bed.enqueue([new("t", "d")]).await;
+    let (sender, ended) = oneshot::channel();
+    let sender = Arc::new(Mutex::new(Some(sender)));
+    let handler = move |work: Work| {
+        let sender = sender.lock().unwrap().take().unwrap();
+        async move {
+            let _receipt = work.commits()?.commit(say(&work.dispatch().thread, "in time")).await?;
+            tokio::spawn(async move { sender.send(write_late(&work).await).unwrap() });
+            Ok::<_, Failure>(Done::ack())
+        }
+    };
+    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options()).unwrap();
+    assert_eq!(worker.run_until_idle().await.unwrap().acked, 1);
+    let (why, refused) = ended.await.unwrap();
+    assert_eq!((why, refused), (Cancelled::Over, vec![ErrorKind::ClaimLost; 3]));
+    assert_eq!(bed.entries("t").await, 1);
 }

@@ -52,7 +52,7 @@ pub(super) async fn a_tenant_is_deleted_from_both(bed: &Bed) {
     // A deletion that is repeated finishes one that was cut off.
     store.delete_tenant(&gone).await.unwrap();
     store.delete_tenant(&gone).await.unwrap();
-    assert_eq!(store.list_tenants(PageRequest::default()).await.unwrap().items, [kept.clone()]);
+    assert_eq!(store.list_tenants(PageRequest::default()).await.unwrap().items, std::slice::from_ref(&kept));
     assert_eq!(handles.mailbox.unwrap().load_epoch(&"t".parse().unwrap()).await.unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(
         handles.commits.unwrap().commit(say(&"t".parse().unwrap(), "x")).await.unwrap_err().kind(),

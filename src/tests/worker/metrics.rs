@@ -9,13 +9,13 @@ use super::{bed::Bed, new, options};
 use crate::{Done, Failure, Maintenance, Work, Worker};
 
 /// What was measured: name and labels, and a count, or how often.
-fn seen(snapshots: &Snapshotter) -> BTreeMap<String, u64> {
+fn seen(snapshots: &Snapshotter) -> BTreeMap<String, String> {
     let found = snapshots.snapshot().into_vec().into_iter().map(|(key, _, _, value)| {
         let labels: Vec<_> = key.key().labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
         let value = match value {
-            DebugValue::Counter(count) => count,
-            DebugValue::Gauge(value) => value.into_inner() as u64,
-            DebugValue::Histogram(values) => values.len() as u64,
+            DebugValue::Counter(count) => count.to_string(),
+            DebugValue::Gauge(value) => value.into_inner().to_string(),
+            DebugValue::Histogram(values) => values.len().to_string(),
         };
         (format!("{} {}", key.key().name(), labels.join(" ")), value)
     });
@@ -64,6 +64,6 @@ async fn names_and_labels_are_those_of_the_contract() {
         ("settled backend=memory outcome=retried", 1),
         ("wait backend=memory outcome=claimed", 4),
     ];
-    let wanted = wanted.map(|(name, count)| (format!("agentstore.mailbox.{name}"), count));
+    let wanted = wanted.map(|(name, count)| (format!("agentstore.mailbox.{name}"), count.to_string()));
     assert_eq!(seen(&snapshots), BTreeMap::from(wanted));
 }

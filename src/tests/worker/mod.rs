@@ -56,7 +56,7 @@ on_every_store! {
     claims: each_thread_has_one_attempt_at_a_time a_claim_is_kept_while_its_handler_runs
         a_lost_claim_is_told_and_writes_nothing an_interrupted_attempt_is_told_and_writes_nothing
         an_earlier_attempt_writes_nothing_once_a_new_one_began a_worker_that_hangs_writes_nothing_later
-        what_carries_no_claim_is_refused;
+        what_carries_no_claim_is_refused what_a_handler_left_running_writes_nothing;
     failing: failures_are_tried_again_and_then_given_up a_panic_is_a_failure pauses_grow_by_store_time
         a_failure_says_what_becomes_of_it a_policy_judges_errors an_attempt_has_a_deadline;
     stopping: handlers_finish_when_a_worker_stops what_does_not_end_is_given_back

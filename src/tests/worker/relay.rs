@@ -37,7 +37,7 @@ async fn load(bed: &Bed, id: &OutboxId) -> OutboxRow {
     outbox(bed).load_outbox(id).await.unwrap().unwrap()
 }
 
-async fn until(bed: &Bed, id: &OutboxId, is_so: impl Fn(&OutboxRow) -> bool) -> OutboxRow {
+async fn until(bed: &Bed, id: &OutboxId, is_so: impl Fn(&OutboxRow) -> bool + Send + Sync) -> OutboxRow {
     loop {
         let found = load(bed, id).await;
         if is_so(&found) {

@@ -55,6 +55,8 @@ async fn attempt<S: Source>(shared: &Arc<Shared<S>>, job: S::Job, permit: OwnedS
     };
     let ran = began.elapsed();
     let ending = Ending { returned, reason: cancellation.reason(), settling: cancellation.settling() };
+    // On two stores a number that was not outdone yet would let what the handler left running write on.
+    cancellation.end();
     let outcome = ending::end(shared, &job, ending).await;
     shared.source.telemetry().ran(outcome, ran);
     drop(place);

@@ -23,11 +23,7 @@ impl Claim {
     /// Refuses what is known to be lost. A store would refuse it too, but on two stores only from the moment when the
     /// next attempt took the thread over.
     fn check(&self) -> Result<()> {
-        if self.cancellation.reason().is_some_and(super::Cancelled::is_lost) {
-            Err(lost(&self.fence.dispatch))
-        } else {
-            Ok(())
-        }
+        if self.cancellation.is_lost() { Err(lost(&self.fence.dispatch)) } else { Ok(()) }
     }
 
     /// Refuses another thread: on two stores the number of a claim says nothing about any other, and would keep others
