@@ -147,8 +147,8 @@ impl OpenOptions {
         }
     }
 
-    /// Opens everything at `store`, but the mailbox at `mailbox` (CP-2). URLs that lead to one place give one store, which
-    /// is not opened twice (CP-3).
+    /// Opens everything at `store`, but the mailbox at `mailbox` (CP-2). URLs that lead to one place give one store,
+    /// which is not opened twice (CP-3).
     ///
     /// ```
     /// use agentstore::OpenOptions;

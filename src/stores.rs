@@ -65,13 +65,13 @@ impl Stores {
 
     /// The same with the mailbox of another store: everything else stays that of this one.
     ///
-    /// No atomic step reaches over both. A commit cannot settle a dispatch (`Unsupported`), and a claim is judged by its
-    /// number alone: a thread remembers the highest one that wrote to it, and refuses lower ones (CM-32). Who is to write
-    /// under a claim first takes its thread over, as the worker loop does.
+    /// No atomic step reaches over both. A commit cannot settle a dispatch (`Unsupported`), and a claim is judged by
+    /// its number alone: a thread remembers the highest one that wrote to it, and refuses lower ones (CM-32). Who is to
+    /// write under a claim first takes its thread over, as the worker loop does.
     ///
-    /// If both are one store it stays as it is, with the capability `fenced` (CP-3). A tenant is deleted from the mailbox
-    /// first; a deletion that was cut off is finished by repeating it. Two handles of one place that were opened apart
-    /// are not known to be one: they work, without `fenced`.
+    /// If both are one store it stays as it is, with the capability `fenced` (CP-3). A tenant is deleted from the
+    /// mailbox first; a deletion that was cut off is finished by repeating it. Two handles of one place that were
+    /// opened apart are not known to be one: they work, without `fenced`.
     ///
     /// # Errors
     /// `Unsupported` if `other` keeps no mailbox; `Closed` if it was closed.
@@ -117,7 +117,8 @@ impl Stores {
         self.mailbox.as_ref().map_or_else(|| self.capabilities(), |other| &other.capabilities)
     }
 
-    /// The name of the backend that keeps the mailbox: `memory`, `file`, `postgres`, or what [`named`](Self::named) said.
+    /// The name of the backend that keeps the mailbox: `memory`, `file`, `postgres`, or what [`named`](Self::named)
+    /// said.
     #[must_use]
     pub fn mailbox_backend(&self) -> &'static str {
         self.mailbox.as_ref().map_or(self.backend, |other| other.backend)

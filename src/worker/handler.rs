@@ -15,8 +15,8 @@ pub type HandlerError = Box<dyn StdError + Send + Sync>;
 /// A dispatch is handled at least once: see `docs/workers.md` for how to make the second time harmless.
 #[async_trait]
 pub trait Handler: Send + Sync + 'static {
-    /// Does the work of one attempt, and says how it ended. Behind [`Work::cancellation`] it ends soon: it is aborted at
-    /// its next `await` when the grace of the options is over.
+    /// Does the work of one attempt, and says how it ended. Behind [`Work::cancellation`] it ends soon: it is aborted
+    /// at its next `await` when the grace of the options is over.
     ///
     /// # Errors
     /// Whatever the work ends with: the policy says what becomes of the dispatch, unless the failure does.

@@ -102,8 +102,8 @@ impl Worker {
         self.engine.start()
     }
 
-    /// Starts, and ends by itself when nothing can be claimed and nothing runs, and what failed here was tried again. What
-    /// is put off for later, or claimed by somebody else, stays.
+    /// Starts, and ends by itself when nothing can be claimed and nothing runs, and what failed here was tried again.
+    /// What is put off for later, or claimed by somebody else, stays.
     ///
     /// # Errors
     /// As [`start`](Self::start).

@@ -37,8 +37,8 @@ use crate::Stores;
 /// ```
 ///
 /// # Guarantees
-/// - Each row is claimed, extended at a third of its lease, delivered and settled; several at once, but of those with one
-///   order key one after the other (OB-11).
+/// - Each row is claimed, extended at a third of its lease, delivered and settled; several at once, but of those with
+///   one order key one after the other (OB-11).
 /// - A row is delivered at least once. Its id is the same in every attempt: a receiver tells repeats by it (OB-10).
 /// - What fails is tried again behind growing pauses, by store time; without attempts left it is a dead letter, which
 ///   `requeue_outbox` takes back.
@@ -230,7 +230,8 @@ impl Source for Rows {
         })
     }
 
-    /// A row has no history: that it is over, or failed once more, is what this attempt made of it as far as can be known.
+    /// A row has no history: that it is over, or failed once more, is what this attempt made of it as far as can be
+    /// known.
     async fn standing(&self, job: &Self::Job) -> Result<Standing> {
         let Some(row) = self.outbox.load_outbox(&job.row.id).await? else { return Ok(Standing::Forgotten) };
         Ok(match row.status {

@@ -59,7 +59,8 @@ impl<T> Running<T> {
         self.wait().await
     }
 
-    /// The same without giving it away, so that it can still be asked to stop. After it has answered once it is `Closed`.
+    /// The same without giving it away, so that it can still be asked to stop. After it has answered once it is
+    /// `Closed`.
     ///
     /// # Errors
     /// As [`stop`](Self::stop).

@@ -76,9 +76,10 @@ impl Work {
     /// What writes to the thread of the dispatch under this claim: once the claim is lost everything is refused, by the
     /// claim itself where threads and mailbox are of one store, else by its number (CM-31, CM-32).
     ///
-    /// Its `threads()`, `events()`, `pending()` and `outbox()` read everything. Of what they write, updates of the thread
-    /// and events of the thread carry the claim; anything else, and everything for other threads, is refused with
-    /// `Unsupported` or `Invalid`: write that through the stores that were opened, knowing that no claim guards it.
+    /// Its `threads()`, `events()`, `pending()` and `outbox()` read everything. Of what they write, updates of the
+    /// thread and events of the thread carry the claim; anything else, and everything for other threads, is refused
+    /// with `Unsupported` or `Invalid`: write that through the stores that were opened, knowing that no claim guards
+    /// it.
     ///
     /// # Errors
     /// `Unsupported` if no part keeps threads.
@@ -95,8 +96,9 @@ impl Work {
         Ok(self.commits()?.threads())
     }
 
-    /// Whether a commit can end this dispatch in the same atomic step, with [`Commit::settling`]: what the work brought,
-    /// and that it is over, then take effect together (CM-33). So it is where threads and mailbox are of one store.
+    /// Whether a commit can end this dispatch in the same atomic step, with [`Commit::settling`]: what the work
+    /// brought, and that it is over, then take effect together (CM-33). So it is where threads and mailbox are of one
+    /// store.
     #[must_use]
     pub fn can_settle(&self) -> bool {
         self.0.can_settle
@@ -108,8 +110,8 @@ impl Work {
         Commit::new(self.dispatch().thread.clone())
     }
 
-    /// A commit key for a step of this dispatch, the same one in every attempt: a step that an earlier attempt committed
-    /// is not committed again (CM-10).
+    /// A commit key for a step of this dispatch, the same one in every attempt: a step that an earlier attempt
+    /// committed is not committed again (CM-10).
     ///
     /// # Errors
     /// `Invalid` if dispatch and step have more than 255 bytes together.

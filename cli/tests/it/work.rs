@@ -1,4 +1,5 @@
-//! `mailbox work`: commands for dispatches, killed, stopped, and done by another worker; and a mailbox of another store.
+//! `mailbox work`: commands for dispatches, killed, stopped, and done by another worker; and a mailbox of another
+//! store.
 
 use std::{
     fs,

@@ -55,7 +55,8 @@ pub(super) async fn what_nobody_knows_is_not_called_known(bed: &Bed) {
     assert_eq!((summary.claimed, summary.acked, summary.lost, summary.unknown), (1, 0, 0, 1), "{summary:?}");
 }
 
-/// Shows WK-3 and CM-33: the commit that ended the claim took effect, its handler was not told, and nobody does it again.
+/// Shows WK-3 and CM-33: the commit that ended the claim took effect, its handler was not told, and nobody does it
+/// again.
 pub(super) async fn a_lost_answer_to_a_commit_that_ends_its_claim_is_found_out(bed: &Bed) {
     if !bed.stores.capabilities().fenced {
         // There is no such commit on two stores: see `an_attempt_can_end_with_its_commit_in_one_store_only`.

@@ -70,8 +70,8 @@ fn failed<S: Source>(shared: &Shared<S>, failure: &Failure, failures: u32) -> Se
     }
 }
 
-/// Settles until the answer is known, or the claim must be taken for lost. A call that was not answered is repeated: the
-/// same settlement has one effect (MB-44).
+/// Settles until the answer is known, or the claim must be taken for lost. A call that was not answered is repeated:
+/// the same settlement has one effect (MB-44).
 pub(super) async fn settle<S: Source>(shared: &Shared<S>, job: &S::Job, mut settlement: Settlement) -> &'static str {
     let began = Instant::now();
     let (mut is_unknown, mut tries) = (false, 0);

@@ -54,8 +54,8 @@ impl Default for Retention {
 /// # }
 /// ```
 ///
-/// Ages are counted by the clock of the stores ([`Stores::with_clock`]), which for a server's store is that of this host:
-/// a host whose clock is ahead removes as much earlier. Threads are pruned by store time.
+/// Ages are counted by the clock of the stores ([`Stores::with_clock`]), which for a server's store is that of this
+/// host: a host whose clock is ahead removes as much earlier. Threads are pruned by store time.
 ///
 /// Events are trimmed scope by scope, of each thread that there is and of its runs: that reads every thread, and events
 /// of deleted threads stay.
@@ -127,8 +127,8 @@ impl Maintenance {
         }
     }
 
-    /// Starts on the current tokio runtime. Stopping it waits for the call that is under way, and gives what was done in
-    /// all.
+    /// Starts on the current tokio runtime. Stopping it waits for the call that is under way, and gives what was done
+    /// in all.
     ///
     /// # Errors
     /// `Unavailable` outside of a tokio runtime.

@@ -117,8 +117,8 @@ async fn what_fails_comes_again_under_its_id_and_in_its_order() {
     assert!(server.answers.lock().unwrap().is_empty());
 }
 
-/// Shows WK-10: what the server will never take, and what it did not take often enough, are dead letters, and the next one
-/// is delivered all the same.
+/// Shows WK-10: what the server will never take, and what it did not take often enough, are dead letters, and the next
+/// one is delivered all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_hopeless_is_a_dead_letter() {
     let given = Given::new().await;

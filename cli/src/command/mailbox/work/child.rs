@@ -110,7 +110,8 @@ impl Group {
                     self.kill(Signal::TERM);
                     let _in_time = timeout(KILLED_AFTER, self.child.wait()).await;
                 }
-                // Also what outlived its first process: the number of a group is not given to others while it has members.
+                // Also what outlived its first process: the number of a group is not given to others while it has
+                // members.
                 self.kill(Signal::KILL);
                 let _status = self.child.wait().await;
                 Ended::Cancelled(why)
