@@ -3,7 +3,9 @@
 //! # Layout
 //! - everything of `store_core`: data model, contracts, errors
 //! - [`open`], [`OpenOptions`], [`StoreUrl`]: from a URL to a store
-//! - [`Stores`]: the parts of an opened store
+//! - [`Stores`]: the parts of an opened store, or of two: the mailbox may be of another one
+//! - [`Worker`], [`Relay`], [`Maintenance`]: loops that run what is queued, deliver what commits wrote for others, and
+//!   remove what is over
 //! - `memory`, `file`, `postgres`, `sqlite_mailbox`: the backends, one cargo feature each
 //!
 //! # A turn, a fork, a rewind
@@ -43,9 +45,12 @@
 //! ```
 
 mod backend;
+mod composed;
 mod options;
 mod stores;
 mod url;
+#[cfg(feature = "worker")]
+mod worker;
 
 #[cfg(test)]
 mod tests;
@@ -57,6 +62,12 @@ pub use self::{
     options::{Create, Durability, OpenOptions, open},
     stores::{LogFiles, Stores},
     url::{ServerUrl, StoreUrl},
+};
+
+#[cfg(feature = "worker")]
+pub use self::worker::{
+    Backoff, Cancellation, Cancelled, Deliver, Done, Failure, Handler, HandlerError, Maintained, Maintenance,
+    OutboxDelivery, Policy, Relay, Retention, RetryAll, Running, Summary, Verdict, Work, Worker, WorkerOptions,
 };
 
 #[cfg(feature = "file")]

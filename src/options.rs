@@ -147,6 +147,31 @@ impl OpenOptions {
             StoreUrl::Postgres(url) => backend::postgres::open(url, self).await,
         }
     }
+
+    /// Opens everything at `store`, but the mailbox at `mailbox` (CP-2). URLs that lead to one place give one store,
+    /// which is not opened twice (CP-3).
+    ///
+    /// ```
+    /// use agentstore::OpenOptions;
+    ///
+    /// # async fn example() -> agentstore::Result<()> {
+    /// let stores = OpenOptions::new().open_with_mailbox("postgres://db/work", "file:./queue").await?;
+    /// assert!(!stores.capabilities().fenced);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), of either; `Unsupported` if the second one keeps no mailbox.
+    pub async fn open_with_mailbox(&self, store: &str, mailbox: &str) -> Result<Stores> {
+        let (store, mailbox) = (store.parse::<StoreUrl>()?, mailbox.parse::<StoreUrl>()?);
+        let stores = self.open_url(&store).await?;
+        if store.is_same_place(&mailbox) {
+            return Ok(stores);
+        }
+        let other = self.open_url(&mailbox).await?;
+        stores.with_mailbox(&other)
+    }
 }
 
 /// Opens the store at `url` with the defaults of [`OpenOptions`] (CP-1).

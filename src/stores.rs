@@ -3,19 +3,33 @@
 use std::{fmt, path::PathBuf, sync::Arc};
 
 use store_core::{
-    Capabilities, CommitCoordinator, MailboxStore, Result, Store, TenantId, TenantStores, ThreadId, ThreadRunStore,
+    Capabilities, Clock, CommitCoordinator, MailboxStore, Result, Store, SystemClock, TenantId, TenantStores, ThreadId,
+    ThreadRunStore,
 };
 
-use crate::options::unsupported;
+use crate::{composed::Composed, options::unsupported};
 
 /// An opened store with all its parts.
 ///
-/// Threads, logs, runs and what commits to them are always of one store: what is atomic together cannot be put together
-/// from two (CP-2).
+/// Threads, logs, runs, state, events, pending input, the outbox and what commits to them are always of one store: what
+/// is atomic together cannot be put together from two (CP-2). The mailbox alone may be of another one:
+/// [`with_mailbox`](Self::with_mailbox).
 #[derive(Clone)]
 pub struct Stores {
     store: Arc<dyn Store>,
     files: Option<Arc<dyn LogFiles>>,
+    clock: Arc<dyn Clock>,
+    backend: &'static str,
+    /// That of the mailbox, where it is of another store.
+    mailbox: Option<Other>,
+}
+
+/// A store of which the mailbox is used.
+#[derive(Clone)]
+struct Other {
+    capabilities: Capabilities,
+    clock: Arc<dyn Clock>,
+    backend: &'static str,
 }
 
 /// What a backend with readable files can say of them.
@@ -31,7 +45,45 @@ impl Stores {
     /// The parts of a store that was opened by hand.
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, files: None }
+        Self { store, files: None, clock: Arc::new(SystemClock), backend: "other", mailbox: None }
+    }
+
+    /// The same under this name of a backend, which metrics have as a label; `other` if nothing is said.
+    #[must_use]
+    pub const fn named(mut self, backend: &'static str) -> Self {
+        self.backend = backend;
+        self
+    }
+
+    /// The same with the clock that the store was opened with. What asks for times to compare with store time
+    /// (`Maintenance`) asks it; a server's store has a clock of its own, which should show about the same.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// The same with the mailbox of another store: everything else stays that of this one.
+    ///
+    /// No atomic step reaches over both. A commit cannot settle a dispatch (`Unsupported`), and a claim is judged by
+    /// its number alone: a thread remembers the highest one that wrote to it, and refuses lower ones (CM-32). Who is to
+    /// write under a claim first takes its thread over, as the worker loop does.
+    ///
+    /// If both are one store it stays as it is, with the capability `fenced` (CP-3). A tenant is deleted from the
+    /// mailbox first; a deletion that was cut off is finished by repeating it. Two handles of one place that were
+    /// opened apart are not known to be one: they work, without `fenced`.
+    ///
+    /// # Errors
+    /// `Unsupported` if `other` keeps no mailbox; `Closed` if it was closed.
+    pub fn with_mailbox(self, other: &Self) -> Result<Self> {
+        if Arc::ptr_eq(&self.store, &other.store) {
+            return Ok(self);
+        }
+        other.mailbox(&TenantId::default_tenant())?;
+        let (capabilities, clock) = (other.mailbox_capabilities().clone(), Arc::clone(other.mailbox_clock()));
+        let mailbox = Some(Other { capabilities, clock, backend: other.mailbox_backend() });
+        let store = Arc::new(Composed::new(self.store, Arc::clone(&other.store)));
+        Ok(Self { store, mailbox, ..self })
     }
 
     /// The same with what the backend can say of its files.
@@ -59,12 +111,46 @@ impl Stores {
         self.store.capabilities()
     }
 
+    /// What the store of the mailbox gives, which may be another one: how its claims, its time and its dispatches last.
+    #[must_use]
+    pub fn mailbox_capabilities(&self) -> &Capabilities {
+        self.mailbox.as_ref().map_or_else(|| self.capabilities(), |other| &other.capabilities)
+    }
+
+    /// The name of the backend that keeps the mailbox: `memory`, `file`, `postgres`, or what [`named`](Self::named)
+    /// said.
+    #[must_use]
+    pub fn mailbox_backend(&self) -> &'static str {
+        self.mailbox.as_ref().map_or(self.backend, |other| other.backend)
+    }
+
+    /// The name of the backend that keeps everything else.
+    #[must_use]
+    pub const fn backend(&self) -> &'static str {
+        self.backend
+    }
+
+    /// The clock that the store was opened with.
+    #[must_use]
+    pub const fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// The clock that the store of the mailbox was opened with.
+    #[must_use]
+    pub fn mailbox_clock(&self) -> &Arc<dyn Clock> {
+        self.mailbox.as_ref().map_or(&self.clock, |other| &other.clock)
+    }
+
     /// Every contract that the store has for a tenant.
     ///
     /// # Errors
     /// As [`Store::tenant`].
     pub fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
-        self.store.tenant(tenant)
+        let stores = self.store.tenant(tenant)?;
+        #[cfg(feature = "metrics")]
+        let stores = crate::worker::counting_enqueues(stores, self.mailbox_backend());
+        Ok(stores)
     }
 
     /// What writes to the threads of a tenant; its `threads()` reads them.

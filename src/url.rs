@@ -39,6 +39,21 @@ impl StoreUrl {
         }
     }
 
+    /// Whether both lead to one place, as far as can be told from here (CP-3): the same folder, by whatever path; the
+    /// same host, port, database and schema as they are written. `memory:` and `memory:` are one place where both are
+    /// named in one breath. Two names of one server are taken for two places.
+    #[must_use]
+    pub fn is_same_place(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::File(left), Self::File(right)) => {
+                left == right
+                    || left.canonicalize().is_ok_and(|left| right.canonicalize().is_ok_and(|right| left == right))
+            }
+            (Self::Postgres(left), Self::Postgres(right)) => left.place() == right.place(),
+            (left, right) => left == right,
+        }
+    }
+
     /// Whether what is written there outlives the process.
     #[must_use]
     pub const fn outlives_process(&self) -> bool {
@@ -62,6 +77,30 @@ impl ServerUrl {
     #[must_use]
     pub fn with_password(&self) -> &str {
         &self.0
+    }
+
+    /// What decides which store it is: host, port, database and schema, with what stands for those that are missing.
+    fn place(&self) -> [String; 4] {
+        let (_, rest) = self.0.split_once("://").unwrap_or_default();
+        let (address, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+        let given = |name: &str| {
+            let values = parameters.split('&').filter_map(|parameter| parameter.split_once('='));
+            values.filter(|(key, _)| *key == name).map(|(_, value)| value.to_owned()).next_back()
+        };
+        let (authority, database) = address.split_once('/').unwrap_or((address, ""));
+        let (login, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+        let (host, port) = match host.rsplit_once(':') {
+            Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => (host, port),
+            _ => (host, ""),
+        };
+        let user = given("user").unwrap_or_else(|| login.split(':').next().unwrap_or_default().to_owned());
+        let or = |text: &str, default: &str| if text.is_empty() { default.to_owned() } else { text.to_owned() };
+        [
+            given("host").unwrap_or_else(|| or(host, "localhost")).to_ascii_lowercase(),
+            given("port").unwrap_or_else(|| or(port, "5432")),
+            given("dbname").unwrap_or_else(|| or(database, &user)),
+            given("schema").unwrap_or_else(|| "agentstore".to_owned()),
+        ]
     }
 }
 
@@ -191,6 +230,29 @@ mod tests {
             let url: StoreUrl = text.parse().unwrap();
             assert_eq!(url.to_string(), shown);
             assert!(!format!("{url:?}").contains("canary"), "{url:?}");
+        }
+    }
+
+    /// Shows CP-3.
+    #[test]
+    fn urls_of_one_place_are_known() {
+        let (same, other) = (true, false);
+        for (left, right, wanted) in [
+            ("memory:", "memory:", same),
+            ("memory:", "file:x", other),
+            ("file:x", "file:x", same),
+            ("file:x", "file:y", other),
+            ("file:.", "file:./src/..", same),
+            ("postgres://db/work", "postgresql://ada:secret@DB:5432/work?connections=3", same),
+            ("postgres://db/work", "postgres://db/work?schema=agentstore", same),
+            ("postgres://db/work?schema=a", "postgres://db/work?schema=b", other),
+            ("postgres://db/work", "postgres://db/play", other),
+            ("postgres://db/work", "postgres://db:5433/work", other),
+            ("postgres://ada@db", "postgres://db/ada", same),
+            ("postgres:///work?host=/run/a", "postgres://localhost/work?host=/run/a", same),
+        ] {
+            let [left, right] = [left, right].map(|url| url.parse::<StoreUrl>().unwrap());
+            assert_eq!(left.is_same_place(&right), wanted, "{left} {right}");
         }
     }
 

@@ -36,6 +36,11 @@ pub(crate) struct Global {
     /// The store: `memory:`, `file:PATH` or `postgres://…`  [default: file:./agentstore-data]
     #[arg(long, global = true, env = "AGENTSTORE_URL", hide_env_values = true, value_name = "URL", help_heading = EVERY)]
     store: Option<StoreArg>,
+    /// Where the mailbox is, if it is in another store than everything else
+    #[arg(
+        long, global = true, env = "AGENTSTORE_MAILBOX", hide_env_values = true, value_name = "URL", help_heading = EVERY
+    )]
+    mailbox: Option<StoreArg>,
     /// The tenant: whose threads
     #[arg(long, global = true, value_name = "NAME", default_value_t = TenantId::default_tenant(), help_heading = EVERY)]
     pub(crate) tenant: TenantId,
@@ -47,9 +52,26 @@ pub(crate) struct Global {
 impl Global {
     /// Refuses a URL that is none.
     pub(crate) fn check(&self) -> Result<(), String> {
-        match &self.store {
-            Some(StoreArg(Err(reason))) => Err(format!("invalid value for `--store`: {reason}")),
-            _ => Ok(()),
+        for (name, url) in [("--store", &self.store), ("--mailbox", &self.mailbox)] {
+            if let Some(StoreArg(Err(reason))) = url {
+                return Err(format!("invalid value for `{name}`: {reason}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The store of the mailbox, if another one was named.
+    pub(crate) fn mailbox(&self) -> Option<&StoreUrl> {
+        self.mailbox.as_ref()?.0.as_ref().ok()
+    }
+
+    /// Refuses a store for the mailbox, for commands that work on one store.
+    pub(crate) fn check_one_store(&self, command: &str) -> Result<(), String> {
+        match &self.mailbox {
+            Some(_) => {
+                Err(format!("`{command}` works on one store: leave `--mailbox` out, and AGENTSTORE_MAILBOX unset"))
+            }
+            None => Ok(()),
         }
     }
 
@@ -80,7 +102,16 @@ impl FromStr for StoreArg {
 
 /// An age such as `90m`, `24h` or `7d`.
 pub(crate) fn age(text: &str) -> Result<Duration, String> {
-    let span: jiff::Span = text.parse().map_err(|_| "it is an age such as `90m`, `24h` or `7d`".to_owned())?;
+    length(text, "it is an age such as `90m`, `24h` or `7d`")
+}
+
+/// A length of time such as `500ms`, `30s` or `5m`.
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    length(text, "it is a length of time such as `500ms`, `30s` or `5m`")
+}
+
+fn length(text: &str, meant: &str) -> Result<Duration, String> {
+    let span: jiff::Span = text.parse().map_err(|_| meant.to_owned())?;
     let whole = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).map_err(|error| error.to_string())?;
     Duration::try_from(whole).map_err(|_| "it is not negative".to_owned())
 }

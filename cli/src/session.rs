@@ -25,6 +25,7 @@ pub(crate) enum Access {
 #[derive(Debug)]
 pub(crate) struct Session {
     url: StoreUrl,
+    mailbox: Option<StoreUrl>,
     stores: Stores,
     tenant: TenantId,
 }
@@ -34,6 +35,9 @@ pub(crate) struct Session {
 pub(crate) struct StoreHeader {
     /// Where it is.
     pub(crate) store: String,
+    /// Where its mailbox is, if that is of another store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) mailbox: Option<String>,
     /// The tenant.
     pub(crate) tenant: TenantId,
     /// What it really gives.
@@ -43,26 +47,41 @@ pub(crate) struct StoreHeader {
 impl Session {
     /// Opens the store that was named.
     pub(crate) async fn open(global: &Global, access: Access) -> Result<Self> {
-        Self::open_url(global.store(), global.tenant.clone(), access).await
+        let mut session = Self::open_url(global.store(), global.tenant.clone(), access).await?;
+        if let Some(mailbox) = global.mailbox().filter(|mailbox| !session.url.is_same_place(mailbox)) {
+            let other = Self::stores_at(mailbox, access).await?;
+            session.stores = session.stores.with_mailbox(&other)?;
+            session.mailbox = Some(mailbox.clone());
+        }
+        Ok(session)
     }
 
     /// Opens the store at this URL.
     pub(crate) async fn open_url(url: StoreUrl, tenant: TenantId, access: Access) -> Result<Self> {
+        let stores = Self::stores_at(&url, access).await?;
+        Ok(Self { url, mailbox: None, stores, tenant })
+    }
+
+    async fn stores_at(url: &StoreUrl, access: Access) -> Result<Stores> {
         let options = match access {
             Access::Read if url.outlives_process() => OpenOptions::new().read_only(),
             Access::Write if url.outlives_process() => OpenOptions::new().with_create(Create::Never),
             Access::Read | Access::Write | Access::Create => OpenOptions::new(),
         };
         let bar = Arc::new(Bar::new("Reading logs"));
-        let stores = options.with_progress(Arc::<Bar>::clone(&bar)).open_url(&url).await;
+        let stores = options.with_progress(Arc::<Bar>::clone(&bar)).open_url(url).await;
         bar.finish();
-        let stores = stores?;
-        Ok(Self { url, stores, tenant })
+        Ok(stores?)
     }
 
     /// The opened store.
     pub(crate) const fn stores(&self) -> &Stores {
         &self.stores
+    }
+
+    /// The tenant that was asked for.
+    pub(crate) const fn tenant(&self) -> &TenantId {
+        &self.tenant
     }
 
     /// What writes to the tenant's threads.
@@ -99,7 +118,8 @@ impl Session {
     /// What to say of the store.
     pub(crate) fn header(&self) -> StoreHeader {
         let capabilities = self.stores.capabilities().clone();
-        StoreHeader { store: self.url.to_string(), tenant: self.tenant.clone(), capabilities }
+        let mailbox = self.mailbox.as_ref().map(ToString::to_string);
+        StoreHeader { store: self.url.to_string(), mailbox, tenant: self.tenant.clone(), capabilities }
     }
 
     /// Closes the store, so that it need not be recovered by the next one.
@@ -116,6 +136,7 @@ impl StoreHeader {
             Survives::Process => "a killed process, but no power cut",
             Survives::Power => "a power cut",
         };
-        format!("store {}, tenant {}; what it acknowledged survives {survives}", self.store, self.tenant)
+        let mailbox = self.mailbox.as_ref().map(|mailbox| format!(", mailbox {mailbox}")).unwrap_or_default();
+        format!("store {}{mailbox}, tenant {}; what it acknowledged survives {survives}", self.store, self.tenant)
     }
 }

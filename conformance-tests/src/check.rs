@@ -57,12 +57,19 @@ pub fn expect_eq<T: PartialEq<U> + Debug, U: Debug>(found: T, wanted: U) -> Verd
     if found == wanted { Ok(()) } else { Err(Failure::new(differ(&format!("{found:?}"), &format!("{wanted:?}")))) }
 }
 
-/// Both sides from shortly before the first difference, so that large values stay readable.
+/// Both sides, of large values from shortly before the first difference on, so that they stay readable.
 fn differ(found: &str, wanted: &str) -> String {
     const SHOWN: usize = 400;
     let same = found.chars().zip(wanted.chars()).take_while(|(a, b)| a == b).count();
+    if found.len().max(wanted.len()) <= SHOWN {
+        return format!("found {found}, wanted {wanted}");
+    }
     let show = |text: &str| text.chars().skip(same.saturating_sub(60)).take(SHOWN).collect::<String>();
-    format!("found {}, wanted {} (they differ at character {same})", show(found), show(wanted))
+    format!(
+        "found {}, wanted {} (shown from shortly before character {same}, where they differ)",
+        show(found),
+        show(wanted)
+    )
 }
 
 /// Wants `holds`; `message` says what does not hold if it is false.

@@ -35,7 +35,8 @@ pub(crate) async fn open(path: &Path, options: &OpenOptions) -> Result<Stores> {
     let failed = |source| Error::unavailable("the system gives no more threads").with_source(source);
     opening.spawn(move || sender.send(FileStore::open(path, config))).map_err(failed)?;
     let store = opened.await.map_err(|panicked| Error::unavailable("the opening panicked").with_source(panicked))??;
-    Ok(Stores::new(Arc::new(store.clone())).with_log_files(Arc::new(store)))
+    let stores = Stores::new(Arc::new(store.clone())).named("file").with_clock(Arc::clone(&options.clock));
+    Ok(stores.with_log_files(Arc::new(store)))
 }
 
 #[cfg(feature = "file")]

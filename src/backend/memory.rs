@@ -19,8 +19,8 @@ pub(crate) fn open(options: &OpenOptions) -> Result<Stores> {
         return Err(unsupported("opening what is there already (`memory:` always begins empty; open `file:PATH`)"));
     }
     let OpenOptions { clock, ids, limits, .. } = options.clone();
-    let config = MemoryConfig::default().with_clock(clock).with_ids(ids).with_limits(&limits);
-    Ok(Stores::new(Arc::new(MemoryStore::open(config)?)))
+    let config = MemoryConfig::default().with_clock(Arc::clone(&clock)).with_ids(ids).with_limits(&limits);
+    Ok(Stores::new(Arc::new(MemoryStore::open(config)?)).named("memory").with_clock(clock))
 }
 
 #[cfg(not(feature = "memory"))]

@@ -20,6 +20,32 @@ mod with {
         assert_eq!(reader.threads(&tenant).unwrap().count_threads(&ThreadFilter::default()).await.unwrap(), 1);
     }
 
+    /// Shows CP-3.
+    #[tokio::test]
+    async fn two_urls_of_one_place_give_one_store() {
+        use store_core::NewDispatch;
+
+        let (folder, tenant) = (tempfile::tempdir().unwrap(), TenantId::default_tenant());
+        let url = |path: &str| format!("file:{}", folder.path().join(path).display());
+        let options = OpenOptions::new();
+        let one = options.open_with_mailbox(&url("data"), &url("data/../data")).await.unwrap();
+        assert!(one.capabilities().fenced);
+        let work = vec![NewDispatch::new("t".parse().unwrap(), "r".parse().unwrap())];
+        one.mailbox(&tenant).unwrap().enqueue(work.clone()).await.unwrap().remove(0).unwrap();
+        let two = options.open_with_mailbox(&url("data"), &url("queue")).await.unwrap();
+        assert!(!two.capabilities().fenced);
+        assert_eq!(two.mailbox(&tenant).unwrap().count_dispatches(None).await.unwrap().queued, 0);
+        let again = one.clone().with_mailbox(&one).unwrap();
+        assert!(again.capabilities().fenced);
+        assert_eq!(again.mailbox(&tenant).unwrap().count_dispatches(None).await.unwrap().queued, 1);
+        let memory = options.open_with_mailbox("memory:", "memory:").await;
+        #[cfg(feature = "memory")]
+        assert!(memory.unwrap().capabilities().fenced);
+        #[cfg(not(feature = "memory"))]
+        assert!(memory.is_err());
+        two.close().await.unwrap();
+    }
+
     #[tokio::test]
     async fn what_is_not_there_is_made_only_if_wanted() {
         let folder = tempfile::tempdir().unwrap();

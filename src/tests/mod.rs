@@ -4,6 +4,8 @@ mod file;
 mod memory;
 mod postgres;
 mod sqlite_mailbox;
+#[cfg(all(feature = "worker", feature = "memory", feature = "file"))]
+mod worker;
 
 use store_core::{ErrorKind, Result};
 

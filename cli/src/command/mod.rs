@@ -31,8 +31,8 @@ use agentstore::Receipt;
 use clap::Subcommand;
 
 use crate::{
-    args::Cli,
-    failure::{FAILED, Result},
+    args::{Cli, Global},
+    failure::{FAILED, Failure, Result},
     output::Output,
     session::{Access, Session},
     text,
@@ -94,6 +94,17 @@ impl From<Ending> for ExitCode {
 }
 
 impl Command {
+    /// Refuses options of every command that this one has no use for.
+    fn check(&self, global: &Global) -> Result<(), String> {
+        match self {
+            Self::Session(_) => Ok(()),
+            Self::Demo(_) => global.check_one_store("demo"),
+            Self::Migrate(_) => global.check_one_store("migrate"),
+            Self::Conformance(_) => global.check_one_store("conformance"),
+            Self::Bench(_) => global.check_one_store("bench"),
+        }
+    }
+
     /// Whether the command is of no use to anybody who does not read its output to the end.
     pub(crate) const fn only_shows(&self) -> bool {
         match self {
@@ -172,6 +183,7 @@ impl SessionCommand {
 /// Opens the store, runs the command, and closes the store however the command ended.
 pub(crate) async fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
     let Cli { global, command } = cli;
+    command.check(&global).map_err(Failure::Usage)?;
     let ending = match command {
         Command::Demo(args) => demo::run(args, &global, out).await?,
         Command::Migrate(args) => migrate::run(args, &global, out).await?,

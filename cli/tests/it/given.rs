@@ -106,6 +106,7 @@ fn run_into(args: &[&str], input: &str, output: impl Into<Stdio>) -> Said {
         .args(args)
         .current_dir(folder.path())
         .env_remove("AGENTSTORE_URL")
+        .env_remove("AGENTSTORE_MAILBOX")
         .stdin(Stdio::piped())
         .stdout(output)
         .stderr(Stdio::piped())

@@ -23,3 +23,4 @@ mod postgres;
 mod removal;
 mod threads;
 mod usage;
+mod work;

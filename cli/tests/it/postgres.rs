@@ -9,15 +9,19 @@ use serde_json::{Value, json};
 use crate::given::{Said, at, run};
 
 /// A schema of its own, which goes with it.
-struct Server {
+pub(crate) struct Server {
     url: String,
 }
 
 impl Server {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let server = std::env::var("AGENTSTORE_TEST_POSTGRES_URL").unwrap();
         let separator = if server.contains('?') { '&' } else { '?' };
         Self { url: format!("{server}{separator}allow_unsafe=true&schema=test_{}", Uuids.next_id().replace('-', "")) }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
     }
 
     fn run(&self, args: &[&str]) -> Said {

@@ -60,6 +60,13 @@ fn what_is_not_understood_ends_with_2() {
         (&["import", "--format", "word", "x"], "no session format is called `word`; known are"),
         (&["export", "t", "--format", "agent-core", "--json", "--store", "memory:"], "--output"),
         (&["fly"], "unrecognized subcommand"),
+        (&["threads", "--mailbox", "redis:x"], "invalid value for `--mailbox`"),
+        (&["demo", "--mailbox", "memory:"], "`demo` works on one store"),
+        (&["bench", "--mailbox", "memory:"], "`bench` works on one store"),
+        (&["migrate", "--mailbox", "memory:"], "`migrate` works on one store"),
+        (&["conformance", "--mailbox", "memory:"], "`conformance` works on one store"),
+        (&["mailbox", "work"], "--exec"),
+        (&["mailbox", "work", "--exec", "true", "--lease", "soon"], "it is a length of time such as"),
     ] {
         run(args, "").failed(2, &[says]);
     }

@@ -130,6 +130,11 @@ pub(super) async fn ready_threads_are_those_that_a_claim_takes(given: &Given) ->
     expect_eq(ready().await?, "")?;
     given.advance(LEASE).await;
     expect_eq(ready().await?, "c1 a1 b1")?;
+    // One that was settled and is queued again is there once, also when its old lease would be over.
+    let held = store.claim(request().of_thread(id("a"))).await?.claimed;
+    settle(given, expect_some(held.first(), "dispatch")?, Settlement::Release).await?;
+    given.advance(LEASE).await;
+    expect_eq(ready().await?, "c1 b1 a1")?;
     let claims = store.claim(request().up_to(9)).await?;
     let mut given_out: Vec<_> = claims.claimed.iter().map(|claimed| claimed.dispatch.id.as_str()).collect();
     given_out.sort_unstable();

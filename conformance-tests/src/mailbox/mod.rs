@@ -9,6 +9,7 @@ mod lease;
 mod list;
 mod maintain;
 mod race;
+mod reopen;
 mod settle;
 
 /// The cases of this area.
@@ -82,8 +83,12 @@ macro_rules! mailbox {
             maintain: what_was_superseded_is_purged_by_its_interrupt ["MB-49", "MB-12"] [Time];
             maintain: dead_letters_go_back_into_the_queue ["MB-50"] [];
             maintain: requeueing_respects_keys_and_filters ["MB-50"] [Time];
-            maintain: a_mailbox_outlives_a_reopen ["MB-1", "MB-13", "MB-25", "MB-52"] [Reopen, Time];
-            maintain: the_work_of_a_lost_worker_goes_on ["MB-51", "MB-52"] [Reopen, Time];
+            reopen: a_mailbox_outlives_a_reopen ["MB-1", "MB-13", "MB-25", "MB-52"] [Reopen, Time];
+            reopen: the_work_of_a_lost_worker_goes_on ["MB-51", "MB-52"] [Reopen, Time];
+            reopen: every_change_outlives_a_reopen ["MB-52", "PR-9"] [Reopen, Time];
+            reopen: a_loss_by_trying_outlives_a_reopen ["MB-33", "MB-52"] [Reopen, Time];
+            reopen: the_keys_of_interrupts_outlive_a_reopen ["MB-12", "MB-52"] [Reopen];
+            reopen: claim_numbers_grow_over_emptying_and_reopening ["MB-25", "TN-8"] [Reopen];
             race: one_key_has_one_winner ["MB-6"] [Race];
             race: enqueues_lose_nothing ["MB-8"] [Race];
             race: a_dispatch_goes_to_one_claimant ["MB-18", "MB-19"] [Race];

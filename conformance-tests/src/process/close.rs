@@ -71,13 +71,17 @@ pub(super) async fn a_closed_store_refuses_every_call(given: &Given) -> Verdict 
     Ok(store.close().await?)
 }
 
-/// The handles of a deleted tenant refuse every call with `Closed`.
+/// The handles of a deleted tenant refuse every call with `Closed`, also when its name is used again.
 pub(super) async fn a_deleted_tenant_refuses_every_call(given: &Given) -> Verdict {
     let (stores, contract) = (given.stores()?, given.contract());
     write(contract, &stores, "t").await?;
     given.store().delete_tenant(&id("default")).await?;
     every_call_is_refused(&stores).await?;
-    expect(!has(contract, &given.stores()?, "t").await?, "what was written is there through a new handle")
+    let new = given.stores()?;
+    expect(!has(contract, &new, "t").await?, "what was written is there through a new handle")?;
+    write(contract, &new, "u").await?;
+    every_call_is_refused(&stores).await?;
+    expect(has(contract, &new, "u").await?, "a call through an old handle reached what is new")
 }
 
 /// Writes racing with `close` are done or refused with `Closed`, and everything ends.

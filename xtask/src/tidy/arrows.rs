@@ -13,6 +13,7 @@ fn allowed(package: &str) -> Vec<&'static str> {
         "agentstore" | "benches" => [BACKENDS, &["store-core"]].concat(),
         "cli" => vec!["agentstore", "sessions", "conformance-tests", "store-core"],
         "test-servers" => Vec::new(),
+        "webhook-example" => vec!["agentstore"],
         "xtask" => vec!["conformance-tests", "store-core", "test-servers"],
         _ => vec!["store-core"],
     }

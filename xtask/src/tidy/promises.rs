@@ -11,8 +11,6 @@ use super::Source;
 const WAITING: &[(&str, &str)] = &[
     ("ER-4", "a backend with a connection"),
     ("FI-14", "cold logs"),
-    ("CP-2", "stores composed of parts"),
-    ("CP-3", "stores composed of parts"),
     ("CP-4", "backends with drivers"),
     ("CP-5", "decorators"),
     ("VF-2", "copy"),

@@ -1,0 +1,189 @@
+//! One command: started in a process group of its own, fed, watched, and killed with all that it started.
+
+use std::{
+    io,
+    os::unix::process::ExitStatusExt,
+    process::{ExitStatus, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use agentstore::{Cancelled, Work};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
+    process::{Child, Command},
+    task::JoinHandle,
+    time::timeout,
+};
+
+use super::{KILLED_AFTER, report::DRAINED_AFTER};
+
+/// How much of what a command prints is kept: the beginning of its output, and the end of its errors.
+const OUTPUT_BYTES: usize = 64 << 10;
+const ERROR_BYTES: usize = 900;
+
+/// How a command ended, and what it said.
+#[derive(Debug)]
+pub(super) struct Exit {
+    pub(super) ended: Ended,
+    pub(super) output: String,
+    pub(super) is_cut: bool,
+    pub(super) errors: String,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// With this exit code.
+    Code(i32),
+    /// By this signal of somebody else.
+    Signal(i32),
+    /// By us.
+    Cancelled(Cancelled),
+    /// It did not begin.
+    NotRun(io::Error),
+}
+
+/// Runs the command for one attempt. Dropping the future kills it.
+pub(super) async fn run(exec: &str, work: &Work) -> Exit {
+    match Group::spawn(exec, work) {
+        Ok(group) => group.watch(work).await,
+        Err(error) => Exit { ended: Ended::NotRun(error), output: String::new(), is_cut: false, errors: String::new() },
+    }
+}
+
+/// A command with its process group.
+struct Group {
+    child: Child,
+    /// The group, as long as its first process was not waited for: its number may be another's then.
+    id: Option<Pid>,
+    output: Reader,
+    errors: Reader,
+    feeder: JoinHandle<()>,
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill(Signal::KILL);
+        self.feeder.abort();
+    }
+}
+
+impl Group {
+    fn spawn(exec: &str, work: &Work) -> io::Result<Self> {
+        let dispatch = work.dispatch();
+        let document = serde_json::to_vec(dispatch)?;
+        let number = work.number();
+        let mut child = Command::new("sh")
+            .args(["-c", exec])
+            .env("AGENTSTORE_DISPATCH_ID", dispatch.id.as_str())
+            .env("AGENTSTORE_THREAD_ID", dispatch.thread.as_str())
+            .env("AGENTSTORE_RUN_ID", dispatch.run.as_str())
+            .env("AGENTSTORE_ATTEMPT", work.attempt().to_string())
+            .env("AGENTSTORE_CLAIM", format!("{}.{}", number.incarnation, number.counter))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()?;
+        let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let stdin = child.stdin.take();
+        let feeder = tokio::spawn(async move {
+            // A command that does not read its input is no failure.
+            if let Some(mut stdin) = stdin {
+                let _ = stdin.write_all(&document).await;
+            }
+        });
+        let output = Reader::new(child.stdout.take(), Keep::Beginning(OUTPUT_BYTES));
+        let errors = Reader::new(child.stderr.take(), Keep::End(ERROR_BYTES));
+        Ok(Self { child, id, output, errors, feeder })
+    }
+
+    /// Waits for its end. A claim that is lost ends it at once: somebody else does the work by now.
+    async fn watch(mut self, work: &Work) -> Exit {
+        let ended = tokio::select! {
+            biased;
+            status = self.child.wait() => ended(status),
+            why = work.cancellation().cancelled() => {
+                if matches!(why, Cancelled::Deadline | Cancelled::Stopping) {
+                    self.kill(Signal::TERM);
+                    let _in_time = timeout(KILLED_AFTER, self.child.wait()).await;
+                }
+                // Also what outlived its first process: the number of a group is not given to others while it has
+                // members.
+                self.kill(Signal::KILL);
+                let _status = self.child.wait().await;
+                Ended::Cancelled(why)
+            }
+        };
+        // What it left running in the background stays: the command ended by itself.
+        self.id = None;
+        let (output, is_cut) = self.output.finish().await;
+        let (errors, _) = self.errors.finish().await;
+        Exit { ended, output, is_cut, errors }
+    }
+
+    fn kill(&self, signal: Signal) {
+        if let Some(id) = self.id {
+            // A group that is gone needs no signal.
+            let _ = kill_process_group(id, signal);
+        }
+    }
+}
+
+fn ended(status: io::Result<ExitStatus>) -> Ended {
+    match status {
+        Ok(status) => match (status.code(), status.signal()) {
+            (Some(code), _) => Ended::Code(code),
+            (None, signal) => Ended::Signal(signal.unwrap_or_default()),
+        },
+        Err(error) => Ended::NotRun(error),
+    }
+}
+
+/// What is kept of what a command prints.
+#[derive(Debug, Clone, Copy)]
+enum Keep {
+    Beginning(usize),
+    End(usize),
+}
+
+/// Reads all that a command prints, and keeps a part of it.
+struct Reader {
+    kept: Arc<Mutex<(Vec<u8>, bool)>>,
+    task: JoinHandle<()>,
+}
+
+impl Reader {
+    fn new(from: Option<impl AsyncRead + Unpin + Send + 'static>, keep: Keep) -> Self {
+        let kept = Arc::new(Mutex::new((Vec::new(), false)));
+        let into = Arc::clone(&kept);
+        let task = tokio::spawn(async move {
+            let Some(mut from) = from else { return };
+            let mut buffer = vec![0; 8 << 10];
+            while let Ok(length @ 1..) = from.read(&mut buffer).await {
+                let mut into = into.lock().unwrap_or_else(PoisonError::into_inner);
+                let (bytes, is_cut) = &mut *into;
+                bytes.extend_from_slice(buffer.get(..length).unwrap_or_default());
+                match keep {
+                    Keep::Beginning(most) => {
+                        *is_cut |= bytes.len() > most;
+                        bytes.truncate(most);
+                    }
+                    Keep::End(most) => drop(bytes.drain(..bytes.len().saturating_sub(most))),
+                }
+            }
+        });
+        Self { kept, task }
+    }
+
+    /// What was kept, as text. What the command left running may hold its output open: that is not waited for.
+    async fn finish(&mut self) -> (String, bool) {
+        let _ended = timeout(DRAINED_AFTER, &mut self.task).await;
+        self.task.abort();
+        let (bytes, is_cut) = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
+        // What is cut in the middle of a character shows as one that is not known.
+        (String::from_utf8_lossy(&bytes).into_owned(), is_cut)
+    }
+}

@@ -1,0 +1,196 @@
+//! `mailbox work`: runs a command for each dispatch.
+
+mod child;
+mod report;
+
+use std::{sync::Arc, time::Duration};
+
+use agentstore::{
+    Done, Failure as WorkFailure, Json, Running, Summary, Verdict, Work, Worker, WorkerId, WorkerOptions,
+};
+use serde_json::json;
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::mpsc,
+};
+
+use self::{
+    child::{Ended, Exit},
+    report::Report,
+};
+use super::Ending;
+use crate::{
+    args,
+    failure::{Failure, Result},
+    output::Output,
+    session::Session,
+    text,
+};
+
+/// The exit code that says: not now (`EX_TEMPFAIL` of `sysexits.h`).
+const LATER: i32 = 75;
+/// How long a command that was asked to end may take before it is killed.
+const KILLED_AFTER: Duration = Duration::from_secs(3);
+
+/// Run a command for each dispatch, until it is stopped
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore mailbox work --exec ./index.sh --concurrency 4\n  \
+    agentstore mailbox work --exec 'jq .payload && curl -fsS https://example.org' --lease 60s --until-idle\n\n\
+    The command is run by `sh -c`, with the dispatch as a JSON document on standard input, and AGENTSTORE_DISPATCH_ID,\n\
+    AGENTSTORE_THREAD_ID, AGENTSTORE_RUN_ID, AGENTSTORE_ATTEMPT and AGENTSTORE_CLAIM in its environment. Exit code 0 ends\n\
+    the dispatch, with what was printed (up to 64 KiB) in its result; 75 puts it off, which counts as no attempt; any\n\
+    other code, and a kill by a signal, is a failure: it is tried again, with pauses, as long as attempts are left, and\n\
+    the end of standard error is its error. A command whose claim was lost is killed, with all that it started.\n\n\
+    A command may run twice for one dispatch: AGENTSTORE_DISPATCH_ID is the same then, and AGENTSTORE_CLAIM has grown.\n\n\
+    Ctrl-C or SIGTERM: nothing more is claimed, and what runs may finish; a second one gives it back at once. With\n\
+    `--json` each command that ended is a document on a line of its own, and the summary is the last one.")]
+pub(super) struct Args {
+    /// The command, for `sh -c`
+    #[arg(long, value_name = "CMD")]
+    exec: String,
+    /// For how long a dispatch is claimed; it is extended while the command runs
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = args::time)]
+    lease: Duration,
+    /// How many commands run at once, each for another thread
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    concurrency: u32,
+    /// The name to claim under; generated if not given
+    #[arg(long, value_name = "NAME")]
+    worker: Option<WorkerId>,
+    /// End when there is nothing to do; what is put off for later stays
+    #[arg(long)]
+    until_idle: bool,
+    /// How long a command may run; without a bound if not given
+    #[arg(long, value_name = "TIME", value_parser = args::time)]
+    timeout: Option<Duration>,
+    /// How long what exits with 75 is put off
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = args::time)]
+    later: Duration,
+    /// How long commands may finish after Ctrl-C or SIGTERM
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = args::time)]
+    stop_after: Duration,
+}
+
+pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let mut options = WorkerOptions::default()
+        .with_lease(args.lease)
+        .with_concurrency(args.concurrency)
+        .with_stop_deadline(args.stop_after)
+        .with_grace(KILLED_AFTER * 2);
+    options.deadline = args.timeout;
+    if let Some(name) = args.worker {
+        options = options.with_name(name);
+    }
+    let (name, later) = (options.name.clone(), args.later);
+    let (ended, mut reports) = mpsc::unbounded_channel();
+    let exec: Arc<str> = args.exec.into();
+    let handler = move |work: Work| {
+        let (exec, ended) = (Arc::clone(&exec), ended.clone());
+        async move {
+            let exit = child::run(&exec, &work).await;
+            // Nobody listens any more where the output is gone; the work is done all the same.
+            let _ = ended.send(Report::new(&work, &exit));
+            answer(exit, later)
+        }
+    };
+    let mut signals = Signals::new()?;
+    let worker = Worker::with_options(session.stores(), session.tenant(), handler, options)?;
+    let mut running = if args.until_idle { worker.start_until_idle()? } else { worker.start()? };
+    if !out.json() && !args.until_idle {
+        out.note(format!("worker {} waits for work; Ctrl-C ends it", text::safe(name.as_str())));
+    }
+    let summary = watch(&mut running, &mut signals, &mut reports, out).await?;
+    // The handler has ended, and with it all that sends.
+    while let Ok(report) = reports.try_recv() {
+        report.print(out)?;
+    }
+    print(&summary, out)
+}
+
+/// Prints what ends, and hands signals on, until the worker has ended.
+async fn watch(
+    running: &mut Running,
+    signals: &mut Signals,
+    reports: &mut mpsc::UnboundedReceiver<Report>,
+    out: &mut Output,
+) -> Result<Summary> {
+    let stopping = running.stop_token();
+    loop {
+        tokio::select! {
+            summary = running.wait() => return Ok(summary?),
+            Some(report) = reports.recv() => report.print(out)?,
+            () = signals.next() => {
+                if stopping.is_cancelled() {
+                    out.note("gives back what runs");
+                    running.ask_to_give_up();
+                } else {
+                    out.note("claims nothing more, and lets what runs finish; once more gives it back");
+                    running.ask_to_stop();
+                }
+            }
+        }
+    }
+}
+
+/// What becomes of a dispatch whose command ended so.
+fn answer(exit: Exit, later: Duration) -> Result<Done, WorkFailure> {
+    let Exit { ended, output, is_cut, errors } = exit;
+    match ended {
+        Ended::Code(0) => {
+            let result = json!({ "exit": 0, "output": output, "is_cut": is_cut }).to_string();
+            Ok(Done::with(Json::parse(&result)?))
+        }
+        Ended::Code(LATER) => Ok(Done::Snooze { after: later }),
+        Ended::Code(code) => Err(WorkFailure::new(with_errors(format!("exit code {code}"), &errors))),
+        Ended::Signal(signal) => Err(WorkFailure::new(with_errors(format!("killed by signal {signal}"), &errors))),
+        Ended::Cancelled(why) => Err(WorkFailure::new(format!("stopped: {}", why.name()))),
+        Ended::NotRun(error) => Err(WorkFailure::new(error).with_verdict(Verdict::Retry)),
+    }
+}
+
+fn with_errors(what: String, errors: &str) -> String {
+    let errors = errors.trim();
+    if errors.is_empty() { what } else { format!("{what}: {errors}") }
+}
+
+fn print(summary: &Summary, out: &mut Output) -> Result<Ending> {
+    if out.json() {
+        out.document(&json!({ "summary": summary }))?;
+        return Ok(Ending::Good);
+    }
+    let Summary { acked, retried, snoozed, released, dead_lettered, lost, unknown, .. } = summary;
+    let mut parts = vec![format!("{acked} done")];
+    let others = [
+        (retried, "to be tried again"),
+        (snoozed, "put off"),
+        (released, "given back"),
+        (dead_lettered, "given up"),
+        (lost, "lost to others"),
+        (unknown, "of unknown end"),
+    ];
+    parts.extend(others.iter().filter(|(count, _)| **count > 0).map(|(count, what)| format!("{count} {what}")));
+    out.line(parts.join(", "))?;
+    Ok(Ending::Good)
+}
+
+/// What asks the command to end.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self> {
+        let failed = |error| Failure::io("signals cannot be heard", error);
+        let interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        let terminate = signal(SignalKind::terminate()).map_err(failed)?;
+        Ok(Self { interrupt, terminate })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}

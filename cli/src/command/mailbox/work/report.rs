@@ -1,0 +1,69 @@
+//! What is said of a command that ended.
+
+use std::time::Duration;
+
+use agentstore::{DispatchId, RunId, ThreadId, Work};
+use serde::Serialize;
+
+use super::child::{Ended, Exit};
+use crate::{failure::Result, output::Output, text::safe};
+
+/// A command that ended, as it is printed.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    dispatch: DispatchId,
+    thread: ThreadId,
+    run: RunId,
+    attempt: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopped: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl Report {
+    pub(super) fn new(work: &Work, exit: &Exit) -> Self {
+        let dispatch = work.dispatch();
+        let mut report = Self {
+            dispatch: dispatch.id.clone(),
+            thread: dispatch.thread.clone(),
+            run: dispatch.run.clone(),
+            attempt: work.attempt(),
+            exit: None,
+            signal: None,
+            stopped: None,
+            error: None,
+        };
+        match &exit.ended {
+            Ended::Code(code) => report.exit = Some(*code),
+            Ended::Signal(signal) => report.signal = Some(*signal),
+            Ended::Cancelled(why) => report.stopped = Some(why.name()),
+            Ended::NotRun(error) => report.error = Some(error.to_string()),
+        }
+        report
+    }
+
+    /// Prints it at once: whoever follows the output wants to see it.
+    pub(super) fn print(&self, out: &mut Output) -> Result<()> {
+        if out.json() {
+            out.document(self)?;
+        } else {
+            let how = match (self.exit, self.signal, self.stopped, &self.error) {
+                (Some(code), ..) => format!("exit code {code}"),
+                (_, Some(signal), ..) => format!("killed by signal {signal}"),
+                (.., Some(why), _) => format!("stopped: {why}"),
+                (.., error) => format!("not run: {}", safe(error.as_deref().unwrap_or_default())),
+            };
+            let (dispatch, thread) = (safe(self.dispatch.as_str()), safe(self.thread.as_str()));
+            out.line(format!("dispatch {dispatch} of thread {thread}, attempt {}: {how}", self.attempt))?;
+        }
+        out.flush()
+    }
+}
+
+/// How long what a command left running may keep its output open.
+pub(super) const DRAINED_AFTER: Duration = Duration::from_secs(1);

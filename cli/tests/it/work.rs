@@ -1,0 +1,294 @@
+//! `mailbox work`: commands for dispatches, killed, stopped, and done by another worker; and a mailbox of another
+//! store.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{
+    given::{Said, at, run},
+    postgres::Server,
+};
+
+/// How long a test waits for what has to come. It is not what takes so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A store, by its URL, and a folder for what commands leave.
+struct Place {
+    urls: Vec<String>,
+    folder: TempDir,
+    _server: Option<Server>,
+}
+
+impl Place {
+    fn in_files() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("file:{}", folder.path().join("data").display());
+        Self { urls: vec!["--store".to_owned(), url], folder, _server: None }
+    }
+
+    /// Threads in files, and a mailbox beside them.
+    fn in_two_stores() -> Self {
+        let mut place = Self::in_files();
+        let url = format!("file:{}", place.folder.path().join("queue").display());
+        place.urls.extend(["--mailbox".to_owned(), url]);
+        place
+    }
+
+    fn on_a_server() -> Self {
+        let server = Server::new();
+        let urls = vec!["--store".to_owned(), server.url().to_owned()];
+        Self { urls, folder: tempfile::tempdir().unwrap(), _server: Some(server) }
+    }
+
+    fn args<'a>(&'a self, args: &[&'a str]) -> Vec<&'a str> {
+        self.urls.iter().map(String::as_str).chain(args.iter().copied()).collect()
+    }
+
+    fn run(&self, args: &[&str]) -> Said {
+        run(&self.args(args), "")
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let said = self.run(&[args, &["--json"]].concat()).good();
+        serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}", said.out))
+    }
+
+    fn enqueue(&self, thread: &str, id: &str) {
+        self.json(&["mailbox", "enqueue", thread, "--run", "r", "--id", id, "--payload", r#"{"n":1}"#]);
+    }
+
+    /// How a dispatch stands: its status, how often it failed, and how its attempts ended.
+    fn stands(&self, id: &str) -> (String, Value, Vec<String>) {
+        let list = self.json(&["mailbox", "list"]);
+        let all = at(&list, "/dispatches").as_array().unwrap();
+        let found = all.iter().find(|dispatch| at(dispatch, "/id") == id).unwrap();
+        let history = found.get("history").and_then(Value::as_array).cloned().unwrap_or_default();
+        let ends = history.iter().map(|attempt| at(attempt, "/end").as_str().unwrap().to_owned()).collect();
+        (at(found, "/status").as_str().unwrap().to_owned(), at(found, "/attempts").clone(), ends)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A worker that goes on until it is stopped.
+    fn worker(&self, exec: &str, args: &[&str]) -> Child {
+        let args = self.args(&[&["mailbox", "work", "--json", "--exec", exec], args].concat());
+        Command::new(env!("CARGO_BIN_EXE_agentstore"))
+            .args(args)
+            .current_dir(self.folder.path())
+            .env_remove("AGENTSTORE_URL")
+            .env_remove("AGENTSTORE_MAILBOX")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+}
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    #[expect(clippy::disallowed_methods, reason = "how long a test waits is real time")]
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "{what} never came");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The number that a command wrote into a file.
+fn number(path: &Path) -> Pid {
+    let read = || fs::read_to_string(path).ok().filter(|text| text.ends_with('\n'));
+    until("the number", || read().is_some());
+    Pid::from_raw(read().unwrap().trim().parse().unwrap()).unwrap()
+}
+
+fn signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), signal).unwrap();
+}
+
+/// Waits for a worker, which must have ended well, and gives its summary.
+fn summary(worker: Child) -> Value {
+    let output = worker.wait_with_output().unwrap();
+    let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(output.status.success(), "{:?}: {out} {err}", output.status);
+    let last: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    at(&last, "/summary").clone()
+}
+
+/// Shows WK-3: what the end of a command makes of its dispatch.
+#[test]
+fn a_command_says_by_its_exit_code_what_becomes_of_its_dispatch() {
+    let place = Place::in_files();
+    let ids = ["good", "later", "bad", "killed", "long", "quiet"];
+    ids.iter().for_each(|id| place.enqueue(id, id));
+    let exec = "case $AGENTSTORE_DISPATCH_ID in
+        good) jq -c . 2>/dev/null || cat; echo \"$AGENTSTORE_THREAD_ID $AGENTSTORE_RUN_ID $AGENTSTORE_ATTEMPT $AGENTSTORE_CLAIM\" ;;
+        later) exit 75 ;;
+        bad) [ $AGENTSTORE_ATTEMPT -gt 1 ] || { echo first >&2; echo 'no network' >&2; exit 3; } ;;
+        killed) [ $AGENTSTORE_ATTEMPT -gt 1 ] || kill -9 $$ ;;
+        long) head -c 200000 /dev/zero | tr '\\0' x ;;
+        quiet) sleep 100 & echo started ;;
+        esac";
+    let said = place.run(&["mailbox", "work", "--until-idle", "--concurrency", "3", "--json", "--exec", exec]).good();
+    let lines = said.lines();
+    let (last, reports) = lines.split_last().unwrap();
+    let counts = ["acked", "retried", "snoozed", "lost"].map(|name| at(last, &format!("/summary/{name}")).clone());
+    assert_eq!(counts, [json!(5), json!(2), json!(1), json!(0)], "{last}");
+    assert_eq!(reports.len(), 8);
+    let of = |id: &str| reports.iter().find(|report| at(report, "/dispatch") == id).unwrap();
+    assert_eq!((at(of("bad"), "/exit"), at(of("killed"), "/signal")), (&json!(3), &json!(9)));
+
+    let ends = |ends: &[&str]| ends.iter().map(|end| (*end).to_owned()).collect::<Vec<_>>();
+    assert_eq!(place.stands("good"), ("acked".to_owned(), json!(0), ends(&["acked"])));
+    assert_eq!(place.stands("later"), ("queued".to_owned(), json!(0), ends(&["snoozed"])));
+    assert_eq!(place.stands("bad"), ("acked".to_owned(), json!(1), ends(&["retried", "acked"])));
+    assert_eq!(place.stands("killed"), ("acked".to_owned(), json!(1), ends(&["retried", "acked"])));
+    let list = place.json(&["mailbox", "list"]);
+    let found = |id: &str| {
+        let all = at(&list, "/dispatches").as_array().unwrap();
+        all.iter().find(|dispatch| at(dispatch, "/id") == id).unwrap().clone()
+    };
+    let good = found("good");
+    let output = at(&good, "/result/output").as_str().unwrap();
+    let document: Value = serde_json::from_str(output.lines().next().unwrap()).unwrap();
+    assert_eq!((at(&document, "/id"), at(&document, "/payload/n")), (&json!("good"), &json!(1)));
+    let claim = at(&document, "/claim/number").as_array().unwrap().clone();
+    let wanted = format!("good r 1 {}.{}", claim[0], claim[1]);
+    assert_eq!(output.lines().last(), Some(wanted.as_str()));
+    assert!(at(&document, "/claim").get("token").is_none());
+    assert_eq!(at(&found("bad"), "/last_error"), &json!("exit code 3: first\nno network"));
+    assert_eq!(at(&found("killed"), "/last_error"), &json!("killed by signal 9"));
+    let long = found("long");
+    assert_eq!(
+        (at(&long, "/result/output").as_str().unwrap().len(), at(&long, "/result/is_cut")),
+        (65_536, &json!(true))
+    );
+    assert_eq!(at(&found("quiet"), "/result/output"), &json!("started\n"));
+}
+
+/// A worker is killed in the middle of its work, and another one does it. The command that the first one left behind
+/// stands for whatever outlives its worker.
+fn another_worker_finishes(place: &Place) {
+    place.enqueue("t", "d");
+    let mut first = place.worker("echo $$ > number; exec sleep 1000", &["--lease", "1s"]);
+    let command = number(&place.path("number"));
+    signal(&first, Signal::KILL);
+    first.wait().unwrap();
+    let second = place.worker("touch done", &["--lease", "30s"]);
+    until("the second worker", || place.path("done").exists());
+    signal(&second, Signal::TERM);
+    let summary = summary(second);
+    assert_eq!((at(&summary, "/claimed"), at(&summary, "/acked")), (&json!(1), &json!(1)));
+    let ends = vec!["lease_expired".to_owned(), "acked".to_owned()];
+    assert_eq!(place.stands("d"), ("acked".to_owned(), json!(1), ends));
+    kill_process(command, Signal::KILL).unwrap();
+}
+
+/// Shows WK-4 and MB-51.
+#[test]
+fn what_a_killed_worker_began_is_done_by_another() {
+    another_worker_finishes(&Place::in_files());
+}
+
+/// Shows WK-4 and MB-51.
+#[test]
+fn what_a_killed_worker_began_is_done_by_another_on_a_server() {
+    another_worker_finishes(&Place::on_a_server());
+}
+
+/// Shows WK-4 and CP-2.
+#[test]
+fn what_a_killed_worker_began_is_done_by_another_on_two_stores() {
+    another_worker_finishes(&Place::in_two_stores());
+}
+
+/// Shows WK-2: the claim ends by an interrupt of another process, and with it the command and all that it started.
+#[test]
+fn a_command_whose_claim_is_lost_is_killed_with_all_that_it_started() {
+    let place = Place::on_a_server();
+    place.enqueue("t", "d");
+    let exec = "sleep 1000 & echo $! > number; trap '' TERM; wait; touch outlived; sleep 1000";
+    let worker = place.worker(exec, &["--lease", "600ms"]);
+    let started = number(&place.path("number"));
+    place.json(&["mailbox", "interrupt", "t", "--yes"]);
+    until("the end of what the command started", || test_kill_process(started).is_err());
+    until("the end of the attempt", || place.stands("d").0 == "superseded");
+    signal(&worker, Signal::TERM);
+    let summary = summary(worker);
+    assert_eq!((at(&summary, "/lost"), at(&summary, "/acked")), (&json!(1), &json!(0)));
+    assert!(!place.path("outlived").exists());
+}
+
+/// Shows WK-4.
+#[test]
+fn a_worker_that_is_asked_to_end_lets_its_command_finish() {
+    let place = Place::in_files();
+    place.enqueue("t", "d");
+    place.enqueue("t", "after");
+    let worker = place.worker("touch began; while ! [ -e go ]; do sleep 0.05; done", &[]);
+    until("the command", || place.path("began").exists());
+    signal(&worker, Signal::INT);
+    fs::write(place.path("go"), "").unwrap();
+    let summary = summary(worker);
+    assert_eq!((at(&summary, "/claimed"), at(&summary, "/acked")), (&json!(1), &json!(1)));
+    assert_eq!(place.stands("after").0, "queued");
+}
+
+/// Shows WK-4: behind the deadline, or at the second signal, the command is ended and its dispatch given back.
+#[test]
+fn a_command_that_does_not_finish_is_given_back() {
+    for (args, signals) in [(&["--stop-after", "0s"][..], 1), (&["--stop-after", "1h"][..], 2)] {
+        let place = Place::in_files();
+        place.enqueue("t", "d");
+        let mut worker = place.worker("echo $$ > number; trap 'exit 0' TERM; while true; do sleep 0.05; done", args);
+        let command = number(&place.path("number"));
+        let mut said = std::io::BufReader::new(worker.stderr.take().unwrap());
+        for _ in 0..signals {
+            signal(&worker, Signal::TERM);
+            let mut line = String::new();
+            std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+        }
+        let summary = summary(worker);
+        assert_eq!((at(&summary, "/released"), at(&summary, "/acked")), (&json!(1), &json!(0)));
+        assert!(test_kill_process(command).is_err());
+        assert_eq!(place.stands("d"), ("queued".to_owned(), json!(0), vec!["released".to_owned()]));
+    }
+}
+
+/// Shows CP-1, CP-2 and CP-3.
+#[test]
+fn a_mailbox_can_be_in_another_store() {
+    let place = Place::in_two_stores();
+    place.enqueue("t", "d");
+    place.json(&["append", "t", "--message", "hi"]);
+    let listed = place.json(&["threads"]);
+    assert!(at(&listed, "/mailbox").as_str().unwrap().ends_with("/queue"));
+    assert_eq!(at(&listed, "/capabilities/fenced"), &json!(false));
+    let one = |url: &str, args: &[&str]| {
+        let said = run(&[&["--store", url, "--json"], args].concat(), "").good();
+        serde_json::from_str::<Value>(&said.out).unwrap()
+    };
+    let [store, queue] = [&place.urls[1], &place.urls[3]];
+    assert_eq!(at(&one(store, &["mailbox", "list"]), "/counts/queued"), &json!(0));
+    assert_eq!(at(&one(queue, &["mailbox", "list"]), "/counts/queued"), &json!(1));
+    assert_eq!(at(&one(queue, &["threads"]), "/threads"), &json!([]));
+    // Another way to write the same place.
+    let same = one(store, &["threads", "--mailbox", &store.replace("/data", "/./data")]);
+    assert!(same.get("mailbox").is_none());
+    assert_eq!(at(&same, "/capabilities/fenced"), &json!(true));
+    let said = place.run(&["mailbox", "work", "--exec", "true", "--until-idle"]).good();
+    assert_eq!(said.out, "dispatch d of thread t, attempt 1: exit code 0\n1 done\n");
+    place.json(&["tenants", "delete", "default", "--yes"]);
+    for url in [store, queue] {
+        assert_eq!(at(&one(url, &["tenants"]), "/tenants"), &json!([]));
+    }
+}

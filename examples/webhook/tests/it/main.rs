@@ -1,0 +1,152 @@
+//! The relay against a web server that answers as it was told.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails, with its place")]
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use agentstore::{
+    Backoff, Commit, Json, NewOutboxRow, OutboxFilter, OutboxId, OutboxStatus, OutboxStore, Stores, TenantId,
+    WorkerOptions,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+use webhook_example::relay;
+
+/// A request as it came: its idempotency key and its body.
+type Request = (String, String);
+
+/// A server with its answers, and the requests that it got.
+struct Server {
+    url: String,
+    answers: Arc<Mutex<VecDeque<&'static str>>>,
+    requests: Arc<Mutex<Vec<Request>>>,
+}
+
+impl Server {
+    /// Answers with these statuses, one after the other, then with 200.
+    async fn start(answers: impl IntoIterator<Item = &'static str>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/hook", listener.local_addr().unwrap());
+        let answers = Arc::new(Mutex::new(answers.into_iter().collect::<VecDeque<_>>()));
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (given, got) = (Arc::clone(&answers), Arc::clone(&requests));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let answer = given.lock().unwrap().pop_front().unwrap_or("200 OK\r\n");
+                let request = serve(stream, answer).await;
+                got.lock().unwrap().push(request);
+            }
+        });
+        Self { url, answers, requests }
+    }
+}
+
+/// Reads one request, and answers it; an empty answer hangs up.
+async fn serve(mut stream: TcpStream, answer: &str) -> Request {
+    let mut text = String::new();
+    let (head, mut body) = loop {
+        let mut bytes = [0; 1_024];
+        let length = stream.read(&mut bytes).await.unwrap();
+        text.push_str(&String::from_utf8_lossy(&bytes[..length]));
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            break (head.to_ascii_lowercase(), body.to_owned());
+        }
+    };
+    let header = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+    let length: usize = header("content-length:").parse().unwrap();
+    while body.len() < length {
+        let mut bytes = [0; 1_024];
+        let length = stream.read(&mut bytes).await.unwrap();
+        body.push_str(&String::from_utf8_lossy(&bytes[..length]));
+    }
+    if !answer.is_empty() {
+        let answer = format!("HTTP/1.1 {answer}Content-Length: 0\r\nConnection: close\r\n\r\n");
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    }
+    (header("idempotency-key:"), body)
+}
+
+struct Given {
+    stores: Stores,
+    tenant: TenantId,
+}
+
+impl Given {
+    async fn new() -> Self {
+        Self { stores: agentstore::open("memory:").await.unwrap(), tenant: TenantId::default_tenant() }
+    }
+
+    fn outbox(&self) -> Arc<dyn OutboxStore> {
+        self.stores.commits(&self.tenant).unwrap().outbox()
+    }
+
+    /// Commits a row for each payload, one behind the other.
+    async fn write(&self, url: &str, payloads: &[&str]) -> Vec<OutboxId> {
+        let row = |text: &&str| {
+            let row = NewOutboxRow::new("webhook".parse().unwrap(), url.parse().unwrap(), Json::parse(text).unwrap());
+            row.with_order_key("orders".parse().unwrap()).with_max_attempts(3)
+        };
+        let commit = Commit::new("t".parse().unwrap()).with_outbox(payloads.iter().map(row));
+        self.stores.commits(&self.tenant).unwrap().commit(commit).await.unwrap().outbox
+    }
+
+    async fn deliver(&self) -> agentstore::Summary {
+        let pauses = Backoff::new(Duration::from_millis(1), Duration::from_millis(5));
+        let options = WorkerOptions::default().with_backoff(pauses);
+        relay(&self.stores, &self.tenant, options).unwrap().run_until_idle().await.unwrap()
+    }
+}
+
+/// Shows WK-10, OB-10 and OB-11.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_fails_comes_again_under_its_id_and_in_its_order() {
+    let given = Given::new().await;
+    let server = Server::start(["500 Oops\r\n", "", "200 OK\r\n", "503 Busy\r\nRetry-After: 0\r\n"]).await;
+    let ids = given.write(&server.url, &[r#"{"n":1}"#, r#"{"n":2}"#]).await;
+    let summary = given.deliver().await;
+    assert_eq!((summary.acked, summary.retried), (2, 3), "{summary:?}");
+    let requests = server.requests.lock().unwrap().clone();
+    let [first, second] = [0, 1].map(|at: usize| (ids[at].to_string(), format!(r#"{{"n":{}}}"#, at + 1)));
+    assert_eq!(requests, [first.clone(), first.clone(), first, second.clone(), second]);
+    assert!(server.answers.lock().unwrap().is_empty());
+}
+
+/// Shows WK-10: what the server will never take, and what it did not take often enough, are dead letters, and the next
+/// one is delivered all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_hopeless_is_a_dead_letter() {
+    let given = Given::new().await;
+    let oops = "500 Oops\r\n";
+    let server = Server::start(["410 Gone\r\n", oops, oops, oops]).await;
+    let ids = given.write(&server.url, &["1", "2", "3"]).await;
+    let summary = given.deliver().await;
+    assert_eq!((summary.acked, summary.dead_lettered), (1, 2), "{summary:?}");
+    let mut found = Vec::new();
+    for id in &ids {
+        let row = given.outbox().load_outbox(id).await.unwrap().unwrap();
+        found.push((row.status, row.last_error.unwrap_or_default()));
+    }
+    assert_eq!(found[0], (OutboxStatus::DeadLetter, "the server answered 410 Gone".to_owned()));
+    assert_eq!(found[1], (OutboxStatus::DeadLetter, "the server answered 500 Internal Server Error".to_owned()));
+    assert_eq!(found[2].0, OutboxStatus::Delivered);
+    let counts = given.outbox().count_outbox(&OutboxFilter::default()).await.unwrap();
+    assert_eq!((counts.delivered, counts.dead_letter, counts.pending), (1, 2, 0));
+}
+
+/// Shows WK-10: a server that is not there is tried again like one that fails.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_not_there_is_tried_again() {
+    let given = Given::new().await;
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let ids = given.write(&format!("http://{closed}/hook"), &["1"]).await;
+    let summary = given.deliver().await;
+    assert_eq!((summary.retried, summary.dead_lettered), (2, 1), "{summary:?}");
+    let row = given.outbox().load_outbox(&ids[0]).await.unwrap().unwrap();
+    assert_eq!(row.attempts, 3);
+}

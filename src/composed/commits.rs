@@ -1,0 +1,44 @@
+//! What writes to threads whose mailbox is in another store: everything but the end of a claim.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use store_core::{Commit, CommitCoordinator, EventStore, OutboxStore, PendingStore, Receipt, Result, ThreadRunStore};
+
+use crate::options::unsupported;
+
+/// A coordinator that refuses to settle: no atomic step reaches into another store.
+pub(super) struct Unsettling(Arc<dyn CommitCoordinator>);
+
+impl Unsettling {
+    pub(super) fn new(commits: Arc<dyn CommitCoordinator>) -> Self {
+        Self(commits)
+    }
+}
+
+#[async_trait]
+impl CommitCoordinator for Unsettling {
+    async fn commit(&self, commit: Commit) -> Result<Receipt> {
+        if commit.settle.is_some() {
+            let why = "settling in a commit (the mailbox is in another store: settle it there, behind the commit)";
+            return Err(unsupported(why).in_part("settle"));
+        }
+        self.0.commit(commit).await
+    }
+
+    fn threads(&self) -> Arc<dyn ThreadRunStore> {
+        self.0.threads()
+    }
+
+    fn pending(&self) -> Arc<dyn PendingStore> {
+        self.0.pending()
+    }
+
+    fn events(&self) -> Arc<dyn EventStore> {
+        self.0.events()
+    }
+
+    fn outbox(&self) -> Arc<dyn OutboxStore> {
+        self.0.outbox()
+    }
+}

@@ -1,0 +1,85 @@
+//! A store made of two: everything of one, and the mailbox of another.
+
+mod commits;
+mod tenants;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use store_core::{
+    Capabilities, Page, PageRequest, Processes, Result, Store, TenantId, TenantStores, inspect::Inspector,
+};
+
+use self::commits::Unsettling;
+
+/// The store of the threads with the mailbox of another one. There is no field for events, pending input or the outbox:
+/// they cannot come from elsewhere (CP-2).
+pub(crate) struct Composed {
+    threads: Arc<dyn Store>,
+    mailbox: Arc<dyn Store>,
+    capabilities: Capabilities,
+}
+
+impl Composed {
+    /// The threads of one store and the mailbox of the other.
+    pub(crate) fn new(threads: Arc<dyn Store>, mailbox: Arc<dyn Store>) -> Self {
+        let capabilities = weaker(threads.capabilities(), mailbox.capabilities());
+        Self { threads, mailbox, capabilities }
+    }
+}
+
+/// What both give: the weaker of two strengths. Time and events are those of the threads.
+fn weaker(threads: &Capabilities, mailbox: &Capabilities) -> Capabilities {
+    let mut both = threads.clone();
+    both.survives = threads.survives.min(mailbox.survives);
+    both.max_record_bytes = threads.max_record_bytes.min(mailbox.max_record_bytes);
+    both.processes = threads.processes;
+    if mailbox.processes == Processes::One {
+        both.processes = Processes::One;
+    }
+    both.fenced = false;
+    both
+}
+
+#[async_trait]
+impl Store for Composed {
+    fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
+        let mut stores = self.threads.tenant(tenant)?;
+        let TenantStores { mailbox, live, wake_ups, .. } = self.mailbox.tenant(tenant)?;
+        // Wake-ups are about a mailbox: those of the threads' store would wake for another one.
+        (stores.mailbox, stores.wake_ups) = (mailbox, wake_ups);
+        stores.live = live.or(stores.live);
+        stores.commits = stores.commits.map(|commits| Arc::new(Unsettling::new(commits)) as _);
+        Ok(stores)
+    }
+
+    async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
+        tenants::list(&*self.threads, &*self.mailbox, page).await
+    }
+
+    /// The mailbox goes first: without work nobody writes to the threads again, and a call that was cut off between
+    /// the two still finds the tenant in a list.
+    async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
+        self.mailbox.delete_tenant(tenant).await?;
+        self.threads.delete_tenant(tenant).await
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    async fn sync(&self) -> Result<()> {
+        self.threads.sync().await?;
+        self.mailbox.sync().await
+    }
+
+    async fn close(&self) -> Result<()> {
+        let (mailbox, threads) = (self.mailbox.close().await, self.threads.close().await);
+        mailbox.and(threads)
+    }
+
+    /// That of the threads: a mailbox that stands alone is checked where it is.
+    fn inspector(&self) -> Option<&dyn Inspector> {
+        self.threads.inspector()
+    }
+}

@@ -1,0 +1,122 @@
+//! Answers that are lost, and a store that is away.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use store_core::{Clock, DispatchStatus, ErrorKind, Purge, Settlement, SystemClock};
+use tokio::sync::mpsc;
+
+use super::{
+    bed::{Bed, say},
+    faulty::{Fault, Faults, Faulty},
+    new, options, stands,
+};
+use crate::{Cancelled, Done, Failure, Work, Worker};
+
+fn due(faults: &Mutex<VecDeque<Fault>>, due: impl IntoIterator<Item = Fault>) {
+    faults.lock().unwrap().extend(due);
+}
+
+/// Shows WK-3 and MB-44: a settlement is repeated until its answer is known, and has one effect.
+pub(super) async fn a_lost_answer_to_a_settlement_is_asked_for_again(bed: &Bed) {
+    bed.enqueue([new("t", "d"), new("u", "e")]).await;
+    let faults = Arc::new(Faults::default());
+    due(&faults.settle, [Fault::LostAnswer, Fault::LostCall, Fault::Away]);
+    let handler = |work: Work| async move {
+        let fails = work.dispatch().id.as_str() == "e" && work.attempt() == 1;
+        if fails { Err(Failure::new("once")) } else { Ok(Done::ack()) }
+    };
+    let stores = Faulty::over(bed, &faults);
+    let worker = Worker::with_options(&stores, &bed.tenant, handler, options()).unwrap();
+    let summary = worker.run_until_idle().await.unwrap();
+    assert_eq!((summary.acked, summary.retried, summary.lost, summary.unknown), (2, 1, 0, 0), "{summary:?}");
+    assert_eq!(stands(&bed.load("d").await), ("acked", 0, vec!["acked"]));
+    assert_eq!(stands(&bed.load("e").await), ("acked", 1, vec!["retried", "acked"]));
+    assert!(faults.settle.lock().unwrap().is_empty());
+}
+
+/// Shows WK-3: where nobody can tell what became of a settlement, that is what is said.
+pub(super) async fn what_nobody_knows_is_not_called_known(bed: &Bed) {
+    bed.enqueue([new("t", "d")]).await;
+    let faults = Arc::new(Faults::default());
+    due(&faults.settle, [Fault::LostAnswer]);
+    // The repeat comes when the dispatch was purged.
+    due(&faults.settle, std::iter::repeat_n(Fault::Away, 8));
+    let stores = Faulty::over(bed, &faults);
+    let handler = |_: Work| async { Ok::<_, Failure>(Done::ack()) };
+    let worker = Worker::with_options(&stores, &bed.tenant, handler, options()).unwrap().start().unwrap();
+    bed.until("d", |found| found.status == DispatchStatus::Acked).await;
+    let later = SystemClock.now().saturating_add(Duration::from_hours(1));
+    assert_eq!(bed.mailbox().purge(Purge::new(later)).await.unwrap().removed, 1);
+    let summary = worker.stop().await.unwrap();
+    assert_eq!((summary.claimed, summary.acked, summary.lost, summary.unknown), (1, 0, 0, 1), "{summary:?}");
+}
+
+/// Shows WK-3 and CM-33: the commit that ended the claim took effect, its handler was not told, and nobody does it
+/// again.
+pub(super) async fn a_lost_answer_to_a_commit_that_ends_its_claim_is_found_out(bed: &Bed) {
+    if !bed.stores.capabilities().fenced {
+        // There is no such commit on two stores: see `an_attempt_can_end_with_its_commit_in_one_store_only`.
+        return;
+    }
+    bed.enqueue([new("t", "applied"), new("u", "lost")]).await;
+    let faults = Arc::new(Faults::default());
+    let (due_next, stores) = (Arc::clone(&faults), Faulty::over(bed, &faults));
+    let handler = move |work: Work| {
+        let faults = Arc::clone(&due_next);
+        async move {
+            let is_applied = work.dispatch().id.as_str() == "applied";
+            if is_applied || work.attempt() == 1 {
+                due(&faults.commit, [if is_applied { Fault::LostAnswer } else { Fault::LostCall }]);
+            }
+            let commit = say(&work.dispatch().thread, "answer").settling(Settlement::Ack { result: None });
+            let _receipt = work.commits()?.commit(commit).await?;
+            Ok::<_, Failure>(Done::Committed)
+        }
+    };
+    let worker = Worker::with_options(&stores, &bed.tenant, handler, options().with_concurrency(1)).unwrap();
+    let summary = worker.run_until_idle().await.unwrap();
+    assert_eq!((summary.acked, summary.retried, summary.unknown), (2, 1, 0), "{summary:?}");
+    assert_eq!((bed.entries("t").await, bed.entries("u").await), (1, 1));
+    assert_eq!(stands(&bed.load("applied").await), ("acked", 0, vec!["acked"]));
+    assert_eq!(stands(&bed.load("lost").await), ("acked", 1, vec!["retried", "acked"]));
+}
+
+/// Shows WK-2: who cannot know whether the claim is still its own is told so; what it settles counts if it was.
+pub(super) async fn an_extension_that_is_not_confirmed_is_told(bed: &Bed) {
+    bed.enqueue([new("t", "d")]).await;
+    let faults = Arc::new(Faults::default());
+    due(&faults.extend, std::iter::repeat_n(Fault::Away, 1_000));
+    let (sender, mut told) = mpsc::unbounded_channel();
+    let handler = move |work: Work| {
+        let sender = sender.clone();
+        async move {
+            sender.send(work.cancellation().cancelled().await).unwrap();
+            Ok::<_, Failure>(Done::ack())
+        }
+    };
+    let stores = Faulty::over(bed, &faults);
+    let options = options().with_lease(Duration::from_millis(60));
+    let worker = Worker::with_options(&stores, &bed.tenant, handler, options).unwrap().start().unwrap();
+    assert_eq!(told.recv().await, Some(Cancelled::Unconfirmed));
+    bed.until("d", |found| found.status == DispatchStatus::Acked).await;
+    assert_eq!(worker.stop().await.unwrap().acked, 1);
+}
+
+/// Shows WK-5: a store that is away ends no worker, one that is closed does.
+pub(super) async fn a_store_that_comes_back_is_waited_for(bed: &Bed) {
+    bed.enqueue([new("t", "d")]).await;
+    let faults = Arc::new(Faults::default());
+    due(&faults.claim, [Fault::Away, Fault::LostCall, Fault::Away]);
+    let handler = |_: Work| async { Ok::<_, Failure>(Done::ack()) };
+    let stores = Faulty::over(bed, &faults);
+    let worker = Worker::with_options(&stores, &bed.tenant, handler, options()).unwrap().start().unwrap();
+    bed.until("d", |found| found.status == DispatchStatus::Acked).await;
+    let again = bed.opened_again().await;
+    bed.stores.close().await.unwrap();
+    assert_eq!(worker.ended().await.unwrap_err().kind(), ErrorKind::Closed);
+    drop(again);
+}

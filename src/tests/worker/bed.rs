@@ -1,0 +1,210 @@
+//! Stores for the cases, whose time stands still unless it is moved.
+
+use std::{sync::Arc, time::Duration};
+
+use store_core::{
+    ClaimRequest, ClaimedDispatch, Claims, Commit, CommitCoordinator, Dispatch, ErrorKind, Fence, MailboxStore,
+    ManualClock, Message, NewDispatch, NewEntry, TenantId, ThreadId, Timestamp,
+};
+#[cfg(feature = "postgres")]
+use store_postgres::{PostgresConfig, TestSchema};
+use tempfile::TempDir;
+
+use super::PATIENCE;
+use crate::{OpenOptions, Stores};
+
+/// Stores, and what moves their time.
+pub(super) struct Bed {
+    pub(super) stores: Stores,
+    pub(super) tenant: TenantId,
+    clock: ManualClock,
+    #[cfg(feature = "postgres")]
+    schema: Option<TestSchema>,
+    /// What is put together with a server's store.
+    #[cfg(feature = "postgres")]
+    local: Option<Stores>,
+    _folder: TempDir,
+}
+
+impl Bed {
+    fn parts() -> (ManualClock, TempDir) {
+        (ManualClock::new(Timestamp::from_millis(1_763_700_000_000).unwrap()), tempfile::tempdir().unwrap())
+    }
+
+    async fn of(store: &str, mailbox: &str) -> Self {
+        let (clock, folder) = Self::parts();
+        let options = OpenOptions::new().with_clock(Arc::new(clock.clone()));
+        let url = |name: &str| match name {
+            "file" => format!("file:{}", folder.path().join("data").display()),
+            other => format!("{other}:"),
+        };
+        let stores = options.open_with_mailbox(&url(store), &url(mailbox)).await.unwrap();
+        Self {
+            stores,
+            tenant: TenantId::default_tenant(),
+            clock,
+            #[cfg(feature = "postgres")]
+            schema: None,
+            #[cfg(feature = "postgres")]
+            local: None,
+            _folder: folder,
+        }
+    }
+
+    pub(super) async fn memory() -> Self {
+        Self::of("memory", "memory").await
+    }
+
+    pub(super) async fn file() -> Self {
+        Self::of("file", "file").await
+    }
+
+    pub(super) async fn memory_with_file_mailbox() -> Self {
+        Self::of("memory", "file").await
+    }
+
+    pub(super) async fn file_with_memory_mailbox() -> Self {
+        Self::of("file", "memory").await
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(super) async fn postgres() -> Self {
+        let server = std::env::var("AGENTSTORE_TEST_POSTGRES_URL").unwrap();
+        let separator = if server.contains('?') { '&' } else { '?' };
+        let config = PostgresConfig::new(&format!("{server}{separator}allow_unsafe=true&connections=4")).unwrap();
+        let schema = TestSchema::create(config).await.unwrap();
+        let (clock, folder) = Self::parts();
+        Self {
+            stores: Stores::new(Arc::new(schema.open().await.unwrap()))
+                .named("postgres")
+                .with_clock(Arc::new(clock.clone())),
+            tenant: TenantId::default_tenant(),
+            clock,
+            schema: Some(schema),
+            local: None,
+            _folder: folder,
+        }
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(super) async fn postgres_with_file_mailbox() -> Self {
+        let (mut bed, other) = (Self::postgres().await, Self::file().await);
+        bed.stores = bed.stores.with_clock(Arc::new(other.clock.clone())).with_mailbox(&other.stores).unwrap();
+        (bed.clock, bed._folder, bed.local) = (other.clock, other._folder, Some(other.stores));
+        bed
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(super) async fn memory_with_postgres_mailbox() -> Self {
+        let (mut bed, other) = (Self::postgres().await, Self::memory().await);
+        let server = bed.stores.with_clock(Arc::new(other.clock.clone()));
+        bed.stores = other.stores.clone().with_mailbox(&server).unwrap();
+        (bed.clock, bed.local) = (other.clock, Some(other.stores));
+        bed
+    }
+
+    /// Handles for another runtime: a connection belongs to the one that made it.
+    pub(super) async fn opened_again(&self) -> Stores {
+        #[cfg(feature = "postgres")]
+        if let Some(schema) = &self.schema {
+            let server = Stores::new(Arc::new(schema.open().await.unwrap())).named("postgres");
+            return match &self.local {
+                None => server,
+                Some(local) if self.stores.backend() == "postgres" => server.with_mailbox(local).unwrap(),
+                Some(local) => local.clone().with_mailbox(&server).unwrap(),
+            };
+        }
+        self.stores.clone()
+    }
+
+    /// Lets store time pass, everywhere.
+    pub(super) async fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+        #[cfg(feature = "postgres")]
+        if let Some(schema) = &self.schema {
+            schema.advance(by).await.unwrap();
+        }
+    }
+
+    pub(super) async fn remove(self) {
+        self.stores.close().await.unwrap();
+        #[cfg(feature = "postgres")]
+        if let Some(schema) = &self.schema {
+            schema.remove().await.unwrap();
+        }
+    }
+
+    pub(super) fn mailbox(&self) -> Arc<dyn MailboxStore> {
+        self.stores.mailbox(&self.tenant).unwrap()
+    }
+
+    pub(super) fn commits(&self) -> Arc<dyn CommitCoordinator> {
+        self.stores.commits(&self.tenant).unwrap()
+    }
+
+    pub(super) async fn enqueue(&self, new: impl IntoIterator<Item = NewDispatch>) {
+        let answers = self.mailbox().enqueue(new.into_iter().collect()).await.unwrap();
+        answers.into_iter().for_each(|answer| drop(answer.unwrap()));
+    }
+
+    pub(super) async fn load(&self, id: &str) -> Dispatch {
+        self.mailbox().load_dispatch(&id.parse().unwrap()).await.unwrap().unwrap()
+    }
+
+    /// Waits until a dispatch is so.
+    pub(super) async fn until(&self, id: &str, is_so: impl Fn(&Dispatch) -> bool + Send + Sync) -> Dispatch {
+        let found = async {
+            loop {
+                let found = self.load(id).await;
+                if is_so(&found) {
+                    return found;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, found).await.expect("it never is so")
+    }
+
+    /// Claims by hand, as another worker.
+    pub(super) async fn claim(&self, lease: Duration) -> Option<ClaimedDispatch> {
+        let request = ClaimRequest::new("other".parse().unwrap(), lease);
+        let Claims { mut claimed, .. } = self.mailbox().claim(request).await.unwrap();
+        claimed.pop()
+    }
+
+    /// Lets the lease of what runs be over, and claims it as another worker, with its thread.
+    pub(super) async fn steal(&self, lease: Duration) -> ClaimedDispatch {
+        // Its holder may extend it between the two steps.
+        let stolen = async {
+            loop {
+                self.advance(lease * 2).await;
+                if let Some(claimed) = self.claim(Duration::from_hours(1)).await {
+                    return claimed;
+                }
+            }
+        };
+        let stolen = tokio::time::timeout(PATIENCE, stolen).await.expect("it cannot be claimed");
+        let over = Commit::new(stolen.dispatch.thread.clone()).fenced(stolen.fence());
+        let _taken = self.commits().commit(over).await.unwrap();
+        stolen
+    }
+
+    /// How a write under a claim ends that goes to the store itself.
+    pub(super) async fn write_under(&self, thread: &ThreadId, fence: Fence) -> Result<(), ErrorKind> {
+        let commit = say(thread, "late").fenced(fence);
+        self.commits().commit(commit).await.map(drop).map_err(|error| error.kind())
+    }
+
+    /// How many messages a thread has.
+    pub(super) async fn entries(&self, thread: &str) -> u64 {
+        let thread = self.commits().threads().load_thread(&thread.parse().unwrap()).await.unwrap();
+        thread.map_or(0, |thread| thread.version.number())
+    }
+}
+
+/// A commit with a message, under a key of its own.
+pub(super) fn say(thread: &ThreadId, text: &str) -> Commit {
+    use store_core::{CommitKey, IdSource, Uuids};
+    let key = CommitKey::new(Uuids.next_id()).unwrap();
+    Commit::new(thread.clone()).with_key(key).entry(NewEntry::new(Message::assistant(text)))
+}

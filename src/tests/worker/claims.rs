@@ -1,0 +1,283 @@
+//! What a claim is worth: one attempt at a time, kept while it runs, worthless once it is lost.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, mpsc as blocking},
+    time::Duration,
+};
+
+use store_core::{
+    AppendEvents, AppendPending, DeleteRequest, ErrorKind, Expect, Interrupt, Message, NewEvent, NewInput, Scope,
+    ThreadPatch,
+};
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use super::{
+    bed::{Bed, say},
+    new, options, stands,
+};
+use crate::{Cancelled, Done, Failure, Running, Work, Worker};
+
+const LEASE: Duration = Duration::from_millis(300);
+
+/// Who runs now, and how many did at most.
+#[derive(Default)]
+struct Counted {
+    running: BTreeMap<String, u32>,
+    most: u32,
+    at_once: u32,
+    done: Vec<String>,
+}
+
+/// Shows WK-1.
+pub(super) async fn each_thread_has_one_attempt_at_a_time(bed: &Bed) {
+    let work = (0..12).map(|at| new(&format!("t-{}", at % 4), &format!("d-{at:02}")));
+    bed.enqueue(work).await;
+    let counted = Arc::new(Mutex::new(Counted::default()));
+    let (seen, mailbox) = (Arc::clone(&counted), bed.mailbox());
+    let handler = move |work: Work| {
+        let (seen, mailbox) = (Arc::clone(&seen), Arc::clone(&mailbox));
+        async move {
+            let (thread, id) = (work.dispatch().thread.to_string(), work.dispatch().id.clone());
+            {
+                let mut seen = seen.lock().unwrap();
+                *seen.running.entry(thread.clone()).or_default() += 1;
+                assert_eq!(seen.running[&thread], 1, "two attempts of one thread");
+                seen.at_once += 1;
+                seen.most = seen.most.max(seen.at_once);
+            }
+            let claim = mailbox.load_dispatch(&id).await?.unwrap().claim.unwrap();
+            assert!(claim.started_at.is_some() && claim.instance.is_some(), "it was not started");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            let mut seen = seen.lock().unwrap();
+            *seen.running.get_mut(&thread).unwrap() -= 1;
+            seen.at_once -= 1;
+            seen.done.push(id.to_string());
+            Ok::<_, Failure>(Done::with(store_core::Json::parse("{}").unwrap()))
+        }
+    };
+    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options().with_concurrency(3)).unwrap();
+    let summary = worker.run_until_idle().await.unwrap();
+    assert_eq!((summary.claimed, summary.acked), (12, 12), "{summary:?}");
+    let mut counted = counted.lock().unwrap();
+    assert!((1..=3).contains(&counted.most), "{} at once", counted.most);
+    counted.done.sort();
+    assert_eq!(counted.done, (0..12).map(|at| format!("d-{at:02}")).collect::<Vec<_>>());
+}
+
+/// Shows WK-1: the lease passes several times, and nobody else gets the dispatch.
+pub(super) async fn a_claim_is_kept_while_its_handler_runs(bed: &Bed) {
+    bed.enqueue([new("t", "d")]).await;
+    let (began, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (told, wanted) = (Arc::clone(&began), Arc::clone(&release));
+    let handler = move |_: Work| {
+        let (told, wanted) = (Arc::clone(&told), Arc::clone(&wanted));
+        async move {
+            told.notify_one();
+            wanted.notified().await;
+            Ok::<_, Failure>(Done::ack())
+        }
+    };
+    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options().with_lease(LEASE)).unwrap();
+    let running = worker.start().unwrap();
+    began.notified().await;
+    for _ in 0..3 {
+        let lease = bed.load("d").await.claim.unwrap().lease_until;
+        bed.advance(LEASE / 2).await;
+        bed.until("d", |found| found.claim.as_ref().unwrap().lease_until > lease).await;
+        assert!(bed.claim(LEASE).await.is_none(), "another worker got it");
+    }
+    release.notify_one();
+    bed.until("d", |found| found.status.is_final()).await;
+    assert_eq!(running.stop().await.unwrap().acked, 1);
+    assert_eq!(stands(&bed.load("d").await), ("acked", 0, vec!["acked"]));
+}
+
+/// How a handler was cancelled, and how what it wrote then was refused.
+type Told = (Cancelled, Vec<ErrorKind>);
+
+/// A handler that waits until it is cancelled, then tries to write in every way that it has.
+async fn write_late(work: &Work) -> Told {
+    let why = work.cancellation().cancelled().await;
+    let (commits, thread) = (work.commits().unwrap(), work.dispatch().thread.clone());
+    let event = NewEvent::new("late".parse().unwrap(), [Scope::Thread(thread.clone())]);
+    let patch = ThreadPatch::default().with_title("late");
+    let refused = [
+        commits.commit(say(&thread, "late")).await.err(),
+        commits.events().append_events(AppendEvents::new([event])).await.err(),
+        commits.threads().update_thread(&thread, patch, Expect::Any).await.err(),
+    ];
+    (why, refused.into_iter().map(|error| error.expect("it wrote").kind()).collect())
+}
+
+/// A worker with that handler, which tells how it was cancelled and refused.
+fn writing_late(bed: &Bed) -> (Running, mpsc::UnboundedReceiver<Work>, oneshot::Receiver<Told>) {
+    let (began, running) = mpsc::unbounded_channel();
+    let (sender, ended) = oneshot::channel();
+    let sender = Arc::new(Mutex::new(Some(sender)));
+    let handler = move |work: Work| {
+        let (began, sender) = (began.clone(), Arc::clone(&sender));
+        async move {
+            began.send(work.clone()).unwrap();
+            let written = write_late(&work).await;
+            sender.lock().unwrap().take().unwrap().send(written).unwrap();
+            Ok::<_, Failure>(Done::ack())
+        }
+    };
+    // With one place it does not claim anew what it lost.
+    let options = options().with_lease(LEASE).with_concurrency(1);
+    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options).unwrap();
+    (worker.start().unwrap(), running, ended)
+}
+
+/// Shows WK-2.
+pub(super) async fn a_lost_claim_is_told_and_writes_nothing(bed: &Bed) {
+    let _thread = bed.commits().commit(say(&"t".parse().unwrap(), "first")).await.unwrap();
+    bed.enqueue([new("t", "d")]).await;
+    let (worker, mut running, ended) = writing_late(bed);
+    let work = running.recv().await.unwrap();
+    let stolen = bed.steal(LEASE).await;
+    let (why, refused) = ended.await.unwrap();
+    assert_eq!(why, Cancelled::Lost);
+    assert!(refused.iter().all(|kind| matches!(kind, ErrorKind::ClaimLost | ErrorKind::StaleEpoch)), "{refused:?}");
+    // The store refuses it as well, whoever asks.
+    let kind = bed.write_under(&"t".parse().unwrap(), work.fence()).await.unwrap_err();
+    assert!(matches!(kind, ErrorKind::ClaimLost | ErrorKind::StaleEpoch), "{kind:?}");
+    let summary = worker.stop().await.unwrap();
+    assert_eq!((summary.lost, summary.acked), (1, 0), "{summary:?}");
+    assert_eq!(bed.entries("t").await, 1);
+    let found = bed.load("d").await;
+    assert_eq!(found.claim.as_ref().map(|claim| claim.number), Some(stolen.number));
+    assert_eq!(stands(&found), ("claimed", 1, vec!["lease_expired"]));
+}
+
+/// Shows WK-2.
+pub(super) async fn an_interrupted_attempt_is_told_and_writes_nothing(bed: &Bed) {
+    let _thread = bed.commits().commit(say(&"t".parse().unwrap(), "first")).await.unwrap();
+    bed.enqueue([new("t", "d")]).await;
+    let (worker, mut running, ended) = writing_late(bed);
+    running.recv().await.unwrap();
+    bed.mailbox().interrupt(Interrupt::new("t".parse().unwrap()).because("changed")).await.unwrap();
+    let (why, refused) = ended.await.unwrap();
+    assert_eq!(why, Cancelled::Superseded);
+    assert!(refused.iter().all(|kind| matches!(kind, ErrorKind::ClaimLost | ErrorKind::StaleEpoch)), "{refused:?}");
+    assert_eq!(worker.stop().await.unwrap().lost, 1);
+    assert_eq!(bed.entries("t").await, 1);
+    assert_eq!(stands(&bed.load("d").await), ("superseded", 0, vec!["superseded"]));
+}
+
+/// Shows WK-6.
+pub(super) async fn an_earlier_attempt_writes_nothing_once_a_new_one_began(bed: &Bed) {
+    bed.enqueue([new("t", "d")]).await;
+    let earlier = bed.claim(LEASE).await.unwrap();
+    bed.write_under(&earlier.dispatch.thread, earlier.fence()).await.unwrap();
+    bed.advance(LEASE).await;
+    let (stores, fence) = (bed.stores.commits(&bed.tenant).unwrap(), earlier.fence());
+    let handler = move |work: Work| {
+        let (stores, fence) = (Arc::clone(&stores), fence.clone());
+        async move {
+            // Before this attempt read or wrote anything.
+            let late = stores.commit(say(&work.dispatch().thread, "late").fenced(fence)).await.unwrap_err();
+            assert!(matches!(late.kind(), ErrorKind::ClaimLost | ErrorKind::StaleEpoch), "{late:?}");
+            let commits = work.commits()?;
+            let read = work.threads()?.load_thread(&work.dispatch().thread).await?.unwrap();
+            let commit = work.commit().expecting(Expect::Version(read.version)).with_key(work.key("answer")?);
+            let receipt =
+                commits.commit(commit.entry(store_core::NewEntry::new(Message::assistant("in time")))).await?;
+            assert_eq!(receipt.version.number(), read.version.number() + 1);
+            Ok::<_, Failure>(Done::ack())
+        }
+    };
+    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options()).unwrap();
+    assert_eq!(worker.run_until_idle().await.unwrap().acked, 1, "{:?}", bed.load("d").await.last_error);
+    assert_eq!(bed.entries("t").await, 2);
+}
+
+/// Shows WK-2: a runtime that does not move extends nothing. When it moves again the work is another's.
+pub(super) async fn a_worker_that_hangs_writes_nothing_later(bed: &Bed) {
+    bed.enqueue([new("t", "d")]).await;
+    let stores = bed.stores.clone();
+    let again = bed.opened_again().await;
+    let tenant = bed.tenant.clone();
+    let (began, mut hangs) = mpsc::unbounded_channel();
+    let (go_on, wanted) = blocking::channel::<()>();
+    let hung = std::thread::spawn(move || {
+        let wanted = Arc::new(Mutex::new(wanted));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async move {
+            let handler = move |work: Work| {
+                let (began, wanted) = (began.clone(), Arc::clone(&wanted));
+                async move {
+                    began.send(()).unwrap();
+                    wanted.lock().unwrap().recv().unwrap();
+                    let late = work.commits()?.commit(say(&work.dispatch().thread, "late")).await.unwrap_err();
+                    assert!(matches!(late.kind(), ErrorKind::ClaimLost | ErrorKind::StaleEpoch), "{late:?}");
+                    Ok::<_, Failure>(Done::ack())
+                }
+            };
+            let worker = Worker::with_options(&again, &tenant, handler, options().with_lease(LEASE)).unwrap();
+            worker.run_until_idle().await.unwrap()
+        })
+    });
+    hangs.recv().await.unwrap();
+    bed.advance(LEASE).await;
+    let handler = |work: Work| async move {
+        let _receipt = work.commits()?.commit(say(&work.dispatch().thread, "in time")).await?;
+        Ok::<_, Failure>(Done::ack())
+    };
+    let worker = Worker::with_options(&stores, &bed.tenant, handler, options()).unwrap();
+    assert_eq!(worker.run_until_idle().await.unwrap().acked, 1);
+    go_on.send(()).unwrap();
+    let summary = tokio::task::spawn_blocking(|| hung.join().unwrap()).await.unwrap();
+    assert_eq!((summary.lost, summary.acked), (1, 0), "{summary:?}");
+    assert_eq!(bed.entries("t").await, 1);
+    assert_eq!(stands(&bed.load("d").await), ("acked", 1, vec!["lease_expired", "acked"]));
+}
+
+/// Shows WK-2: through the handles of an attempt nothing is written that no claim guards.
+pub(super) async fn what_carries_no_claim_is_refused(bed: &Bed) {
+    bed.enqueue([new("t", "d")]).await;
+    let handler = |work: Work| async move {
+        let (commits, other) = (work.commits()?, "u".parse()?);
+        let event = |thread| NewEvent::new("e".parse().unwrap(), [Scope::Thread(thread)]);
+        let input = AppendPending::new("t".parse()?, [NewInput::message(Message::user("hi"))]);
+        let refused = [
+            commits.commit(say(&other, "elsewhere")).await.err(),
+            commits.events().append_events(AppendEvents::new([event(other.clone())])).await.err(),
+            commits.threads().update_thread(&other, ThreadPatch::default(), Expect::Any).await.err(),
+            commits.threads().delete_thread(&other, DeleteRequest::default()).await.err(),
+            commits.pending().append_pending(input).await.err(),
+        ];
+        let kinds: Vec<_> = refused.into_iter().map(|error| error.unwrap().kind()).collect();
+        let (invalid, unsupported) = (ErrorKind::Invalid, ErrorKind::Unsupported);
+        assert_eq!(kinds, [invalid, invalid, invalid, unsupported, unsupported]);
+        let _receipt = commits.commit(say(&work.dispatch().thread, "here")).await?;
+        let _events = commits.events().append_events(AppendEvents::new([event("t".parse()?)])).await?;
+        let patch = ThreadPatch::default().with_title("here");
+        let _thread = commits.threads().update_thread(&"t".parse()?, patch, Expect::Any).await?;
+        Ok::<_, Failure>(Done::ack())
+    };
+    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options()).unwrap();
+    assert_eq!(worker.run_until_idle().await.unwrap().acked, 1, "{:?}", bed.load("d").await.last_error);
+    assert_eq!((bed.entries("t").await, bed.entries("u").await), (1, 0));
+}
+
+/// Shows WK-2: what a handler leaves running is told that the attempt is over, and writes nothing more.
+pub(super) async fn what_a_handler_left_running_writes_nothing(bed: &Bed) {
+    bed.enqueue([new("t", "d")]).await;
+    let (sender, ended) = oneshot::channel();
+    let sender = Arc::new(Mutex::new(Some(sender)));
+    let handler = move |work: Work| {
+        let sender = sender.lock().unwrap().take().unwrap();
+        async move {
+            let _receipt = work.commits()?.commit(say(&work.dispatch().thread, "in time")).await?;
+            tokio::spawn(async move { sender.send(write_late(&work).await).unwrap() });
+            Ok::<_, Failure>(Done::ack())
+        }
+    };
+    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options()).unwrap();
+    assert_eq!(worker.run_until_idle().await.unwrap().acked, 1);
+    let (why, refused) = ended.await.unwrap();
+    assert_eq!((why, refused), (Cancelled::Over, vec![ErrorKind::ClaimLost; 3]));
+    assert_eq!(bed.entries("t").await, 1);
+}

@@ -1,0 +1,109 @@
+//! One store, and stores of two: what is atomic with what, and what is deleted, listed and closed.
+
+use store_core::{ErrorKind, NewDispatch, PageRequest, Settlement, TenantId};
+
+use super::{
+    bed::{Bed, say},
+    new, options,
+};
+use crate::{Done, Failure, Work, Worker};
+
+/// Shows CP-2 and CM-33.
+pub(super) async fn an_attempt_can_end_with_its_commit_in_one_store_only(bed: &Bed) {
+    bed.enqueue([new("t", "d")]).await;
+    let is_one = bed.stores.backend() == bed.stores.mailbox_backend();
+    assert_eq!(bed.stores.capabilities().fenced, is_one);
+    let handler = move |work: Work| async move {
+        assert_eq!(work.can_settle(), is_one);
+        let end = say(&work.dispatch().thread, "answer").settling(Settlement::Ack { result: None });
+        let ended = work.commits()?.commit(end).await;
+        if work.can_settle() {
+            let _receipt = ended?;
+            return Ok::<_, Failure>(Done::Committed);
+        }
+        assert_eq!(ended.unwrap_err().kind(), ErrorKind::Unsupported);
+        let _receipt = work.commits()?.commit(say(&work.dispatch().thread, "answer")).await?;
+        Ok(Done::ack())
+    };
+    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options()).unwrap();
+    assert_eq!(worker.run_until_idle().await.unwrap().acked, 1, "{:?}", bed.load("d").await.last_error);
+    assert_eq!(bed.entries("t").await, 1);
+}
+
+/// Puts a message into a tenant, and work into its mailbox.
+async fn fill(bed: &Bed, tenant: &TenantId, parts: &str) {
+    if parts.contains('t') {
+        let _receipt = bed.stores.commits(tenant).unwrap().commit(say(&"t".parse().unwrap(), "hi")).await.unwrap();
+    }
+    if parts.contains('m') {
+        let work = NewDispatch::new("t".parse().unwrap(), "r".parse().unwrap());
+        bed.stores.mailbox(tenant).unwrap().enqueue(vec![work]).await.unwrap().remove(0).unwrap();
+    }
+}
+
+/// Shows CP-2 and TN-8.
+pub(super) async fn a_tenant_is_deleted_from_both(bed: &Bed) {
+    let (gone, kept) = (TenantId::new("gone").unwrap(), TenantId::new("kept").unwrap());
+    for tenant in [&gone, &kept] {
+        fill(bed, tenant, "tm").await;
+    }
+    let handles = bed.stores.tenant(&gone).unwrap();
+    let store = bed.stores.store();
+    // A deletion that is repeated finishes one that was cut off.
+    store.delete_tenant(&gone).await.unwrap();
+    store.delete_tenant(&gone).await.unwrap();
+    assert_eq!(store.list_tenants(PageRequest::default()).await.unwrap().items, std::slice::from_ref(&kept));
+    assert_eq!(handles.mailbox.unwrap().load_epoch(&"t".parse().unwrap()).await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(
+        handles.commits.unwrap().commit(say(&"t".parse().unwrap(), "x")).await.unwrap_err().kind(),
+        ErrorKind::Closed
+    );
+    for (tenant, held) in [(gone, 0), (kept, 1)] {
+        let queued = bed.stores.mailbox(&tenant).unwrap().count_dispatches(None).await.unwrap().queued;
+        let threads = bed.stores.threads(&tenant).unwrap().count_threads(&Default::default()).await.unwrap();
+        assert_eq!((queued, threads), (held, held), "{tenant}");
+    }
+}
+
+/// Shows CP-2 and TN-8: by name, each once, in pages of every size.
+pub(super) async fn tenants_of_both_are_one_list(bed: &Bed) {
+    let parts = ["t", "m", "tm", "m", "m", "t", "t", "tm", "m"];
+    let names: Vec<_> = (0..parts.len()).map(|at| TenantId::new(format!("n-{at}")).unwrap()).collect();
+    for (name, parts) in names.iter().zip(parts) {
+        fill(bed, name, parts).await;
+    }
+    let store = bed.stores.store();
+    for limit in [1, 2, 3, 4, 9, 50] {
+        let (mut found, mut page) = (Vec::new(), PageRequest::first(limit));
+        loop {
+            let listed = store.list_tenants(page.clone()).await.unwrap();
+            assert!(listed.items.len() <= limit as usize);
+            found.extend(listed.items);
+            let Some(next) = listed.next else { break };
+            page = page.after(next);
+        }
+        assert_eq!(found, names, "pages of {limit}");
+    }
+    for text in ["x", "3.c", "1.bb", "9.bb", "1.ee", "2.cxcy"] {
+        let page = PageRequest::first(5).after(store_core::Cursor::from_text(text));
+        let answer = store.list_tenants(page).await;
+        // Both at their beginning is where a list begins, whoever says so.
+        if text != "1.bb" || bed.stores.capabilities().fenced {
+            assert_eq!(answer.unwrap_err().kind(), ErrorKind::InvalidCursor, "{text}");
+        }
+    }
+    let kind = store.list_tenants(PageRequest::first(0)).await.unwrap_err().kind();
+    assert_eq!(kind, ErrorKind::Invalid);
+}
+
+/// Shows CP-2 and PR-8.
+pub(super) async fn closing_closes_both(bed: &Bed) {
+    let (mailbox, threads) = (bed.mailbox(), bed.commits().threads());
+    let again = bed.opened_again().await;
+    bed.stores.close().await.unwrap();
+    bed.stores.close().await.unwrap();
+    assert_eq!(mailbox.load_epoch(&"t".parse().unwrap()).await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(threads.load_thread(&"t".parse().unwrap()).await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(bed.stores.tenant(&bed.tenant).unwrap_err().kind(), ErrorKind::Closed);
+    drop(again);
+}

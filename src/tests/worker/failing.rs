@@ -1,0 +1,162 @@
+//! What becomes of work that fails.
+
+use std::{
+    error::Error as StdError,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use store_core::{DispatchStatus, ErrorKind};
+
+use super::{bed::Bed, new, options, stands};
+use crate::{Backoff, Cancelled, Done, Failure, Policy, Summary, Verdict, Work, Worker, WorkerOptions};
+
+async fn work(bed: &Bed, options: WorkerOptions, handler: impl crate::Handler) -> Summary {
+    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options).unwrap();
+    worker.run_until_idle().await.unwrap()
+}
+
+/// Shows WK-3.
+pub(super) async fn failures_are_tried_again_and_then_given_up(bed: &Bed) {
+    bed.enqueue([new("t", "d").with_max_attempts(3)]).await;
+    let attempts = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&attempts);
+    let handler = move |work: Work| {
+        seen.lock().unwrap().push(work.attempt());
+        async { Err::<Done, _>(Failure::new("no network")) }
+    };
+    let summary = work(bed, options(), handler).await;
+    assert_eq!((summary.claimed, summary.retried, summary.dead_lettered), (3, 2, 1), "{summary:?}");
+    assert_eq!(*attempts.lock().unwrap(), [1, 2, 3]);
+    let found = bed.load("d").await;
+    assert_eq!(stands(&found), ("dead_letter", 3, vec!["retried", "retried", "retried"]));
+    assert_eq!(found.last_error.as_deref(), Some("no network"));
+}
+
+/// Shows WK-3.
+pub(super) async fn a_panic_is_a_failure(bed: &Bed) {
+    bed.enqueue([new("t", "d"), new("u", "e")]).await;
+    let handler = |work: Work| async move {
+        assert!(work.dispatch().id.as_str() != "d" || work.attempt() > 1, "the first attempt panics");
+        Ok::<_, Failure>(Done::ack())
+    };
+    let summary = work(bed, options(), handler).await;
+    assert_eq!((summary.acked, summary.retried), (2, 1), "{summary:?}");
+    let found = bed.load("d").await;
+    assert_eq!(stands(&found), ("acked", 1, vec!["retried", "acked"]));
+    assert_eq!(found.last_error.as_deref(), Some("panicked: the first attempt panics"));
+}
+
+/// Shows WK-3: the pause is the store's, and its length that of the failures so far.
+pub(super) async fn pauses_grow_by_store_time(bed: &Bed) {
+    bed.enqueue([new("t", "d")]).await;
+    let backoff = Backoff::new(Duration::from_secs(100), Duration::from_secs(300));
+    for ceiling in [100, 200, 300, 300] {
+        let options = WorkerOptions::default().with_backoff(backoff);
+        let handler = |_: Work| async { Err::<Done, _>(Failure::new("again")) };
+        let failed = bed.load("d").await.attempts + 1;
+        let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options).unwrap().start().unwrap();
+        let found = bed.until("d", |found| found.attempts == failed).await;
+        assert_eq!(worker.stop().await.unwrap().retried, 1);
+        let pause = found.available_at.as_millis() - found.updated_at.as_millis();
+        assert!((ceiling * 500..=ceiling * 1_000).contains(&pause), "{pause} of {ceiling}");
+        bed.advance(Duration::from_secs(ceiling)).await;
+    }
+}
+
+/// Shows WK-3.
+pub(super) async fn a_failure_says_what_becomes_of_it(bed: &Bed) {
+    let kinds = ["later", "snooze", "dead", "cancel", "put-off", "give-back", "refuse"];
+    bed.enqueue(kinds.map(|kind| new(kind, kind).with_max_attempts(2))).await;
+    let later = Duration::from_secs(60);
+    let handler = move |work: Work| async move {
+        let failure = |verdict| Err(Failure::new("why").with_verdict(verdict));
+        match work.dispatch().id.as_str() {
+            "later" => failure(Verdict::RetryAfter(later)),
+            "snooze" => failure(Verdict::Snooze(later)),
+            "dead" => Err(Failure::for_good("why")),
+            "cancel" => failure(Verdict::Cancel),
+            "put-off" => Ok(Done::Snooze { after: later }),
+            "refuse" => Ok(Done::Cancel { reason: "why".to_owned() }),
+            // It would be claimed again at once: once is enough.
+            _ if work.number().counter > 1 => Ok(Done::ack()),
+            _ => Ok(Done::Release),
+        }
+    };
+    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options()).unwrap().start().unwrap();
+    for kind in kinds {
+        bed.until(kind, |found| found.status != DispatchStatus::Claimed && !found.history.is_empty()).await;
+    }
+    bed.until("give-back", |found| found.status == DispatchStatus::Acked).await;
+    let summary = worker.stop().await.unwrap();
+    assert_eq!((summary.snoozed, summary.released, summary.retried), (2, 1, 1), "{summary:?}");
+    let stood = [
+        ("queued", 1, vec!["retried"]),
+        ("queued", 0, vec!["snoozed"]),
+        ("dead_letter", 0, vec!["dead_lettered"]),
+        ("cancelled", 0, vec!["cancelled"]),
+        ("queued", 0, vec!["snoozed"]),
+        ("acked", 0, vec!["released", "acked"]),
+        ("cancelled", 0, vec!["cancelled"]),
+    ];
+    for (kind, stood) in kinds.iter().zip(stood) {
+        assert_eq!(stands(&bed.load(kind).await), stood, "{kind}");
+    }
+    let found = bed.load("later").await;
+    assert_eq!(found.available_at.as_millis() - found.updated_at.as_millis(), 60_000);
+    assert_eq!(bed.load("cancel").await.reason.as_deref(), Some("why"));
+}
+
+/// Gives up what is not found, and tries all else again.
+#[derive(Debug)]
+struct Picky;
+
+impl Policy for Picky {
+    fn judge(&self, error: &(dyn StdError + Send + Sync + 'static), attempt: u32) -> Verdict {
+        match error.downcast_ref::<store_core::Error>().map(store_core::Error::kind) {
+            Some(ErrorKind::NotFound) => Verdict::DeadLetter,
+            _ if attempt > 1 => Verdict::Cancel,
+            _ => Verdict::Retry,
+        }
+    }
+}
+
+/// Shows WK-3.
+pub(super) async fn a_policy_judges_errors(bed: &Bed) {
+    bed.enqueue([new("t", "d"), new("u", "e")]).await;
+    let handler = |work: Work| async move {
+        if work.dispatch().id.as_str() == "d" {
+            Err(store_core::Error::not_found("thread", "x"))?;
+        }
+        Err::<Done, _>(Failure::new("flaky"))
+    };
+    let summary = work(bed, options().with_policy(Picky), handler).await;
+    assert_eq!((summary.dead_lettered, summary.retried, summary.cancelled), (1, 1, 1), "{summary:?}");
+    assert_eq!(bed.load("d").await.last_error.as_deref(), Some("thread `x` does not exist"));
+    assert_eq!(bed.load("e").await.reason.as_deref(), Some("flaky"));
+}
+
+/// Shows WK-2 and WK-3: what takes too long is told so, and aborted if it does not listen.
+pub(super) async fn an_attempt_has_a_deadline(bed: &Bed) {
+    bed.enqueue(["listens", "sleeps"].map(|kind| new(kind, kind).with_max_attempts(1))).await;
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&told);
+    let handler = move |work: Work| {
+        let seen = Arc::clone(&seen);
+        async move {
+            if work.dispatch().id.as_str() == "sleeps" {
+                std::future::pending::<()>().await;
+            }
+            let why = work.cancellation().cancelled().await;
+            seen.lock().unwrap().push(why);
+            Err::<Done, _>(Failure::new("stopped"))
+        }
+    };
+    let options = options().with_deadline(Duration::from_millis(20)).with_grace(Duration::from_millis(20));
+    assert_eq!(work(bed, options, handler).await.dead_lettered, 2);
+    assert_eq!(*told.lock().unwrap(), [Cancelled::Deadline]);
+    for kind in ["listens", "sleeps"] {
+        let found = bed.load(kind).await;
+        assert_eq!(found.last_error.as_deref(), Some("it ran longer than its deadline"));
+    }
+}

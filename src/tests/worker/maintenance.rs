@@ -1,0 +1,111 @@
+//! What is removed, when, and by how many at once.
+
+use std::time::Duration;
+
+use store_core::{
+    AppendEvents, Commit, DeleteRequest, DispatchStatus, Json, NewEvent, NewOutboxRow, OutboxFilter, Scope, Settlement,
+    ThreadFilter,
+};
+
+use super::{
+    bed::{Bed, say},
+    new, stands,
+};
+use crate::{Failure, Maintenance, OutboxDelivery, Relay, Retention};
+
+const HOUR: Duration = Duration::from_hours(1);
+
+fn maintenance(bed: &Bed) -> Maintenance {
+    Maintenance::new(&bed.stores, &bed.tenant).unwrap()
+}
+
+/// Ends a dispatch and a row.
+async fn end(bed: &Bed, name: &str) {
+    bed.enqueue([new(name, name)]).await;
+    let claimed = bed.claim(HOUR).await.unwrap();
+    bed.mailbox().settle(vec![(claimed.claim(), Settlement::Ack { result: None })]).await.unwrap().remove(0).unwrap();
+    let row = NewOutboxRow::new("hooks".parse().unwrap(), "there".parse().unwrap(), Json::parse("1").unwrap());
+    let _receipt = bed.commits().commit(Commit::new(name.parse().unwrap()).with_outbox([row])).await.unwrap();
+    let deliver = |_: OutboxDelivery| async { Ok::<_, Failure>(()) };
+    let relay = Relay::new(&bed.stores, &bed.tenant, "hooks".parse().unwrap(), deliver).unwrap();
+    assert_eq!(relay.run_until_idle().await.unwrap().acked, 1);
+}
+
+/// Shows WK-9 and, of WK-8, the age of final dispatches.
+pub(super) async fn what_is_over_is_removed_by_any_number_of_nodes(bed: &Bed) {
+    for at in 0..6 {
+        end(bed, &format!("old-{at}")).await;
+    }
+    bed.advance(HOUR * 12).await;
+    end(bed, "young").await;
+    bed.enqueue([new("t", "waits")]).await;
+    // After exactly a day nothing is older than that.
+    bed.advance(HOUR * 12).await;
+    let (one, other) = (maintenance(bed), maintenance(bed));
+    let done = one.run_once().await.unwrap();
+    assert_eq!((done.dispatches, done.outbox), (0, 0), "{done:?}");
+    bed.advance(Duration::from_millis(1)).await;
+    let (one, other) = futures_util::future::join(one.run_once(), other.run_once()).await;
+    let (one, other) = (one.unwrap(), other.unwrap());
+    assert_eq!((one.dispatches + other.dispatches, one.outbox + other.outbox), (6, 6), "{one:?} {other:?}");
+    let counts = bed.mailbox().count_dispatches(None).await.unwrap();
+    assert_eq!((counts.acked, counts.queued), (1, 1));
+    assert_eq!(bed.commits().outbox().count_outbox(&OutboxFilter::default()).await.unwrap().delivered, 1);
+    assert_eq!(bed.commits().threads().count_threads(&ThreadFilter::default()).await.unwrap(), 7);
+}
+
+/// Shows WK-9 and MB-36.
+pub(super) async fn lost_claims_are_ended_and_counted_once(bed: &Bed) {
+    let work = (0..4).map(|at| new(&format!("t-{at}"), &format!("d-{at}")).with_max_attempts(1 + at % 2));
+    bed.enqueue(work).await;
+    for _ in 0..4 {
+        bed.claim(HOUR).await.unwrap();
+    }
+    bed.advance(HOUR).await;
+    let (one, other) = (maintenance(bed), maintenance(bed));
+    let (one, other) = futures_util::future::join(one.run_once(), other.run_once()).await;
+    assert_eq!(one.unwrap().reclaimed + other.unwrap().reclaimed, 4);
+    for at in 0..4 {
+        let status = if at % 2 == 0 { "dead_letter" } else { "queued" };
+        assert_eq!(stands(&bed.load(&format!("d-{at}")).await), (status, 1, vec!["lease_expired"]));
+    }
+}
+
+/// Shows WK-9: by choice, and not before.
+pub(super) async fn events_and_threads_go_when_that_is_asked_for(bed: &Bed) {
+    let event = |thread: &str| NewEvent::new("e".parse().unwrap(), [Scope::Thread(thread.parse().unwrap())]);
+    let (commits, scope) = (bed.commits(), Scope::Thread("kept".parse().unwrap()));
+    for thread in ["idle", "kept", "gone"] {
+        let _receipt = commits.commit(say(&thread.parse().unwrap(), "hi")).await.unwrap();
+        let _events = commits.events().append_events(AppendEvents::new([event(thread), event(thread)])).await.unwrap();
+    }
+    let _deleted = commits.threads().delete_thread(&"gone".parse().unwrap(), DeleteRequest::default()).await.unwrap();
+    bed.advance(HOUR * 2).await;
+    let _receipt = commits.commit(say(&"kept".parse().unwrap(), "again")).await.unwrap();
+    let _events = commits.events().append_events(AppendEvents::new([event("kept")])).await.unwrap();
+    let done = maintenance(bed).run_once().await.unwrap();
+    assert_eq!((done.events, done.threads), (0, 0), "{done:?}");
+    let mut retention = Retention::default();
+    (retention.events, retention.threads) = (Some(HOUR), Some(HOUR));
+    let done = maintenance(bed).with_retention(retention).run_once().await.unwrap();
+    assert_eq!((done.events, done.threads), (2, 1), "{done:?}");
+    let info = commits.events().load_scope(&scope).await.unwrap();
+    assert_eq!((info.events, info.floor), (1, 2));
+    let threads = commits.threads();
+    assert!(threads.load_thread(&"idle".parse().unwrap()).await.unwrap().is_none());
+    assert!(threads.load_thread(&"kept".parse().unwrap()).await.unwrap().is_some());
+}
+
+/// Shows WK-9.
+pub(super) async fn it_runs_until_it_is_stopped(bed: &Bed) {
+    let running = maintenance(bed).every(Duration::from_millis(20)).start().unwrap();
+    for round in 0..2 {
+        let id = format!("d-{round}");
+        bed.enqueue([new("t", &id).with_max_attempts(1)]).await;
+        bed.claim(HOUR).await.unwrap();
+        bed.advance(HOUR).await;
+        bed.until(&id, |found| found.status == DispatchStatus::DeadLetter).await;
+    }
+    let done = running.stop().await.unwrap();
+    assert_eq!((done.reclaimed, done.failed), (2, 0), "{done:?}");
+}

@@ -1,0 +1,178 @@
+//! Rows of the outbox, delivered under the rules of dispatches.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use store_core::{
+    ClaimOutbox, Commit, Json, NewOutboxRow, OutboxFilter, OutboxId, OutboxRow, OutboxStatus, OutboxStore,
+    RequeueOutbox,
+};
+use tokio::sync::mpsc;
+
+use super::{
+    bed::Bed,
+    faulty::{Fault, Faults, Faulty},
+    options,
+};
+use crate::{Cancelled, Failure, OutboxDelivery, Relay};
+
+const LEASE: Duration = Duration::from_millis(300);
+
+fn outbox(bed: &Bed) -> Arc<dyn OutboxStore> {
+    bed.commits().outbox()
+}
+
+fn row(payload: &str) -> NewOutboxRow {
+    NewOutboxRow::new("hooks".parse().unwrap(), "there".parse().unwrap(), Json::parse(payload).unwrap())
+}
+
+/// Commits rows, and gives their ids.
+async fn write(bed: &Bed, rows: impl IntoIterator<Item = NewOutboxRow>) -> Vec<OutboxId> {
+    bed.commits().commit(Commit::new("t".parse().unwrap()).with_outbox(rows)).await.unwrap().outbox
+}
+
+async fn load(bed: &Bed, id: &OutboxId) -> OutboxRow {
+    outbox(bed).load_outbox(id).await.unwrap().unwrap()
+}
+
+async fn until(bed: &Bed, id: &OutboxId, is_so: impl Fn(&OutboxRow) -> bool + Send + Sync) -> OutboxRow {
+    loop {
+        let found = load(bed, id).await;
+        if is_so(&found) {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn relay(bed: &Bed, deliver: impl crate::Deliver) -> Relay {
+    Relay::new(&bed.stores, &bed.tenant, "hooks".parse().unwrap(), deliver).unwrap()
+}
+
+/// Shows WK-10 and OB-11.
+pub(super) async fn rows_are_delivered_one_after_the_other(bed: &Bed) {
+    let ordered = (0..5).map(|at| row(&at.to_string()).with_order_key("o".parse().unwrap()));
+    let other = NewOutboxRow::new("mails".parse().unwrap(), "there".parse().unwrap(), Json::parse("9").unwrap());
+    let ids = write(bed, ordered.chain([other])).await;
+    let delivered = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&delivered);
+    let deliver = move |delivery: OutboxDelivery| {
+        let seen = Arc::clone(&seen);
+        async move {
+            let payload = delivery.row().payload.as_str().to_owned();
+            // The first one fails once: those behind it wait.
+            if payload == "0" && delivery.attempt() == 1 {
+                return Err(Failure::new("not yet"));
+            }
+            seen.lock().unwrap().push(payload);
+            Ok(())
+        }
+    };
+    let summary = relay(bed, deliver).with_options(options()).unwrap().run_until_idle().await.unwrap();
+    assert_eq!((summary.acked, summary.retried), (5, 1), "{summary:?}");
+    assert_eq!(*delivered.lock().unwrap(), ["0", "1", "2", "3", "4"]);
+    assert_eq!(load(bed, &ids[0]).await.attempts, 1);
+    assert_eq!(load(bed, &ids[5]).await.status, OutboxStatus::Pending);
+}
+
+/// Shows WK-10: errors, panics, what fails for good, and what an operator takes back.
+pub(super) async fn failed_deliveries_are_tried_again_and_given_up(bed: &Bed) {
+    let rows = ["\"fails\"", "\"panics\"", "\"never\""];
+    let ids = write(bed, rows.map(|text| row(text).with_max_attempts(2))).await;
+    let deliver = |delivery: OutboxDelivery| async move {
+        match delivery.row().payload.as_str() {
+            "\"never\"" => Err(Failure::for_good("gone")),
+            "\"panics\"" if delivery.attempt() == 1 => panic!("once"),
+            "\"fails\"" => Err(Failure::new("no network")),
+            _ => Ok(()),
+        }
+    };
+    let options = options();
+    let summary = relay(bed, deliver).with_options(options.clone()).unwrap().run_until_idle().await.unwrap();
+    assert_eq!((summary.acked, summary.retried, summary.dead_lettered), (1, 2, 2), "{summary:?}");
+    let [fails, panics, never] = [load(bed, &ids[0]).await, load(bed, &ids[1]).await, load(bed, &ids[2]).await];
+    assert_eq!(
+        (fails.status, fails.attempts, fails.last_error.as_deref()),
+        (OutboxStatus::DeadLetter, 2, Some("no network"))
+    );
+    assert_eq!((panics.status, panics.last_error.as_deref()), (OutboxStatus::Delivered, Some("panicked: once")));
+    assert_eq!((never.status, never.last_error.as_deref()), (OutboxStatus::DeadLetter, Some("gone")));
+    let requeued = outbox(bed).requeue_outbox(RequeueOutbox::oldest(9)).await.unwrap();
+    assert_eq!(requeued.len(), 2);
+    let summary =
+        relay(bed, |_: OutboxDelivery| async { Ok(()) }).with_options(options).unwrap().run_until_idle().await.unwrap();
+    assert_eq!(summary.acked, 2);
+}
+
+/// Shows WK-10: a row is kept as long as its lease is extended, and who lost it is told.
+pub(super) async fn a_delivery_that_lost_its_row_is_told(bed: &Bed) {
+    let ids = write(bed, [row("1")]).await;
+    let (sender, mut told) = mpsc::unbounded_channel();
+    let deliver = move |delivery: OutboxDelivery| {
+        let sender = sender.clone();
+        async move {
+            sender.send(None).unwrap();
+            sender.send(Some(delivery.cancellation().cancelled().await)).unwrap();
+            Ok(())
+        }
+    };
+    // With one place it does not claim anew what it lost.
+    let options = options().with_lease(LEASE).with_concurrency(1);
+    let running = relay(bed, deliver).with_options(options).unwrap().start().unwrap();
+    assert_eq!(told.recv().await, Some(None));
+    for _ in 0..3 {
+        let lease = load(bed, &ids[0]).await.claim.unwrap().lease_until;
+        bed.advance(LEASE / 2).await;
+        until(bed, &ids[0], |found| found.claim.as_ref().unwrap().lease_until > lease).await;
+    }
+    let other = loop {
+        bed.advance(LEASE * 2).await;
+        let request = ClaimOutbox::new("hooks".parse().unwrap(), "other".parse().unwrap(), 1);
+        if let Some(row) = outbox(bed).claim_outbox(request).await.unwrap().rows.pop() {
+            break row;
+        }
+    };
+    assert_eq!(told.recv().await, Some(Some(Cancelled::Lost)));
+    assert_eq!(running.stop().await.unwrap().lost, 1);
+    let found = load(bed, &ids[0]).await;
+    assert_eq!((found.status, found.attempts), (OutboxStatus::Claimed, 1));
+    assert_eq!(found.claim.unwrap().worker, other.row.claim.unwrap().worker);
+}
+
+/// Shows WK-10.
+pub(super) async fn deliveries_are_given_back_when_a_relay_stops(bed: &Bed) {
+    let ids = write(bed, [row("1")]).await;
+    let (sender, mut began) = mpsc::unbounded_channel();
+    let deliver = move |_: OutboxDelivery| {
+        let sender = sender.clone();
+        async move {
+            sender.send(()).unwrap();
+            std::future::pending().await
+        }
+    };
+    let options = options().with_stop_deadline(Duration::from_millis(20)).with_grace(Duration::from_millis(20));
+    let running = relay(bed, deliver).with_options(options).unwrap().start().unwrap();
+    began.recv().await.unwrap();
+    assert_eq!(running.stop().await.unwrap().released, 1);
+    let found = load(bed, &ids[0]).await;
+    assert_eq!((found.status, found.attempts), (OutboxStatus::Pending, 0));
+}
+
+/// Shows WK-10 and OB-7: a repeat of what was not answered is refused, and the row tells what became of it.
+pub(super) async fn a_lost_answer_about_a_row_is_found_out(bed: &Bed) {
+    write(bed, [row("1"), row("2")]).await;
+    let faults = Arc::new(Faults::default());
+    faults.settle_outbox.lock().unwrap().extend([Fault::LostAnswer, Fault::LostCall, Fault::Away, Fault::LostAnswer]);
+    let stores = Faulty::over(bed, &faults);
+    let deliver = |delivery: OutboxDelivery| async move {
+        let fails = delivery.row().payload.as_str() == "2" && delivery.attempt() == 1;
+        if fails { Err(Failure::new("once")) } else { Ok(()) }
+    };
+    let relay = Relay::new(&stores, &bed.tenant, "hooks".parse().unwrap(), deliver).unwrap();
+    let summary = relay.with_options(options().with_concurrency(1)).unwrap().run_until_idle().await.unwrap();
+    assert_eq!((summary.acked, summary.retried, summary.lost, summary.unknown), (2, 1, 0, 0), "{summary:?}");
+    let counts = outbox(bed).count_outbox(&OutboxFilter::default()).await.unwrap();
+    assert_eq!((counts.delivered, counts.pending), (2, 0));
+}

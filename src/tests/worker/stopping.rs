@@ -1,0 +1,79 @@
+//! What happens when a worker stops.
+
+use std::{sync::Arc, time::Duration};
+
+use store_core::DispatchStatus;
+use tokio::sync::{Notify, mpsc};
+
+use super::{bed::Bed, new, options, stands};
+use crate::{Cancelled, Done, Failure, Work, Worker};
+
+/// Shows WK-4.
+pub(super) async fn handlers_finish_when_a_worker_stops(bed: &Bed) {
+    bed.enqueue([new("t", "d"), new("t", "after")]).await;
+    let (began, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (told, wanted) = (Arc::clone(&began), Arc::clone(&release));
+    let handler = move |_: Work| {
+        let (told, wanted) = (Arc::clone(&told), Arc::clone(&wanted));
+        async move {
+            told.notify_one();
+            wanted.notified().await;
+            Ok::<_, Failure>(Done::ack())
+        }
+    };
+    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options()).unwrap().start().unwrap();
+    began.notified().await;
+    worker.ask_to_stop();
+    release.notify_one();
+    let summary = worker.stop().await.unwrap();
+    assert_eq!((summary.claimed, summary.acked), (1, 1), "{summary:?}");
+    assert_eq!(bed.load("after").await.status, DispatchStatus::Queued);
+}
+
+/// Shows WK-4: behind the deadline who listens is told, who does not is aborted, and no attempt counts.
+pub(super) async fn what_does_not_end_is_given_back(bed: &Bed) {
+    bed.enqueue(["listens", "sleeps"].map(|kind| new(kind, kind))).await;
+    let (sender, mut told) = mpsc::unbounded_channel();
+    let handler = move |work: Work| {
+        let sender = sender.clone();
+        async move {
+            sender.send(None).unwrap();
+            if work.dispatch().id.as_str() == "sleeps" {
+                std::future::pending::<()>().await;
+            }
+            sender.send(Some(work.cancellation().cancelled().await)).unwrap();
+            Err::<Done, _>(Failure::new("stopped"))
+        }
+    };
+    let options = options().with_stop_deadline(Duration::from_millis(20)).with_grace(Duration::from_millis(20));
+    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options).unwrap().start().unwrap();
+    assert_eq!((told.recv().await, told.recv().await), (Some(None), Some(None)));
+    let summary = worker.stop().await.unwrap();
+    assert_eq!((summary.claimed, summary.released, summary.retried), (2, 2, 0), "{summary:?}");
+    assert_eq!(told.recv().await, Some(Some(Cancelled::Stopping)));
+    for kind in ["listens", "sleeps"] {
+        assert_eq!(stands(&bed.load(kind).await), ("queued", 0, vec!["released"]), "{kind}");
+    }
+}
+
+/// Shows WK-4.
+pub(super) async fn a_worker_that_is_dropped_stops_claiming(bed: &Bed) {
+    bed.enqueue([new("t", "d")]).await;
+    let (began, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (told, wanted) = (Arc::clone(&began), Arc::clone(&release));
+    let handler = move |_: Work| {
+        let (told, wanted) = (Arc::clone(&told), Arc::clone(&wanted));
+        async move {
+            told.notify_one();
+            wanted.notified().await;
+            Ok::<_, Failure>(Done::ack())
+        }
+    };
+    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options()).unwrap().start().unwrap();
+    began.notified().await;
+    drop(worker);
+    bed.enqueue([new("t", "after")]).await;
+    release.notify_one();
+    bed.until("d", |found| found.status == DispatchStatus::Acked).await;
+    assert_eq!(bed.load("after").await.status, DispatchStatus::Queued);
+}

@@ -1,0 +1,59 @@
+//! How a worker finds what is new.
+
+use std::time::Duration;
+
+use store_core::DispatchStatus;
+
+use super::{bed::Bed, faulty::Faulty, new, options};
+use crate::{Done, Failure, Stores, Work, Worker, WorkerOptions};
+
+async fn find(bed: &Bed, stores: &Stores) {
+    let handler = |_: Work| async { Ok::<_, Failure>(Done::ack()) };
+    let worker = Worker::with_options(stores, &bed.tenant, handler, options().with_concurrency(2)).unwrap();
+    let worker = worker.start().unwrap();
+    // While it waits, one after the other of one thread, and then what is due later.
+    for at in 0..3 {
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        bed.enqueue([new("t", &format!("d-{at}")), new("t", &format!("e-{at}"))]).await;
+    }
+    let later = new("u", "later").available(store_core::When::In(Duration::from_secs(60)));
+    bed.enqueue([later]).await;
+    bed.until("e-2", |found| found.status == DispatchStatus::Acked).await;
+    assert_eq!(bed.load("later").await.status, DispatchStatus::Queued);
+    bed.advance(Duration::from_secs(60)).await;
+    bed.until("later", |found| found.status == DispatchStatus::Acked).await;
+    assert_eq!(worker.stop().await.unwrap().acked, 7);
+}
+
+/// Shows WK-5.
+pub(super) async fn new_work_is_found_by_waiting(bed: &Bed) {
+    assert!(bed.stores.tenant(&bed.tenant).unwrap().wake_ups().is_some());
+    find(bed, &bed.stores).await;
+}
+
+/// Shows WK-5.
+pub(super) async fn new_work_is_found_by_looking(bed: &Bed) {
+    find(bed, &Faulty::silent(bed)).await;
+}
+
+/// Shows WK-5: until idle means that what failed here was tried again, and that what is put off stays.
+pub(super) async fn what_failed_is_done_before_it_is_idle(bed: &Bed) {
+    bed.enqueue([new("t", "d"), new("u", "off")]).await;
+    let pause = crate::Backoff::new(Duration::from_millis(40), Duration::from_millis(40));
+    let handler = |work: Work| async move {
+        match work.dispatch().id.as_str() {
+            "off" => Ok(Done::Snooze { after: Duration::from_hours(1) }),
+            _ if work.attempt() < 3 => Err(Failure::new("again")),
+            _ => Ok(Done::ack()),
+        }
+    };
+    let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, WorkerOptions::default().with_backoff(pause));
+    let working = tokio::spawn(worker.unwrap().run_until_idle());
+    // Store time stands still: whatever is due is due by this.
+    for failed in 1..3 {
+        bed.until("d", |found| found.attempts == failed && found.status == DispatchStatus::Queued).await;
+        bed.advance(Duration::from_millis(40)).await;
+    }
+    let summary = working.await.unwrap().unwrap();
+    assert_eq!((summary.acked, summary.retried, summary.snoozed), (1, 2, 1), "{summary:?}");
+}

@@ -1,0 +1,168 @@
+//! One attempt, from its claim to its settlement.
+
+use std::{any::Any, sync::Arc};
+
+use store_core::{Error, ErrorKind, Settlement};
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    task::{JoinError, JoinHandle},
+    time::{Instant, sleep_until},
+};
+use tracing::Instrument;
+
+use super::{
+    Shared, Source,
+    ending::{self, Ending},
+    keep::keep,
+    passes,
+};
+use crate::worker::{Cancellation, Cancelled, Done, Failure, Verdict};
+
+/// How a handler ended.
+pub(super) enum Returned {
+    /// By itself.
+    Answer(Result<Done, Failure>),
+    /// With a panic that said this.
+    Panic(String),
+    /// Not at all, and it was aborted.
+    Aborted,
+}
+
+/// Runs one attempt. Whatever happens in it, the loop goes on.
+pub(super) async fn run<S: Source>(shared: Arc<Shared<S>>, job: S::Job, permit: OwnedSemaphorePermit) {
+    let span = shared.source.telemetry().span();
+    attempt(&shared, job, permit).instrument(span).await;
+    shared.ended.notify_one();
+}
+
+async fn attempt<S: Source>(shared: &Arc<Shared<S>>, job: S::Job, permit: OwnedSemaphorePermit) {
+    let cancellation = Cancellation::default();
+    let began = Instant::now();
+    // The place is taken until the job is settled: before that it is not idle.
+    let mut place = Some(permit);
+    let returned = match begin(shared, &job).await {
+        Ok(()) => handle(shared, &job, &cancellation, &mut place).await,
+        Err(error) => match error.kind() {
+            ErrorKind::ClaimLost if error.part().is_none() => return ending::lost(shared, Cancelled::Lost),
+            ErrorKind::StaleEpoch if error.part().is_none() => return ending::lost(shared, Cancelled::Superseded),
+            // The store is away: no fault of the work.
+            _ if error.is_retryable() => {
+                let later = Verdict::Snooze(shared.options.idle);
+                Returned::Answer(Err(Failure::new(error).with_verdict(later)))
+            }
+            _ => Returned::Answer(Err(Failure::new(error))),
+        },
+    };
+    let ran = began.elapsed();
+    let ending = Ending { returned, reason: cancellation.reason(), settling: cancellation.settling() };
+    // On two stores a number that was not outdone yet would let what the handler left running write on.
+    cancellation.end();
+    let outcome = ending::end(shared, &job, ending).await;
+    shared.source.telemetry().ran(outcome, ran);
+    drop(place);
+}
+
+/// Prepares the attempt. What passes is waited for, but no longer than a third of the lease: the claim has to be
+/// extended then.
+async fn begin<S: Source>(shared: &Shared<S>, job: &S::Job) -> Result<(), Error> {
+    let until = Instant::now() + shared.options.lease / 3;
+    let mut failures = 0;
+    loop {
+        let Err(error) = shared.source.begin(job).await else { return Ok(()) };
+        failures += 1;
+        let again = Instant::now() + shared.options.backoff.pause(failures);
+        if !passes(&error) || error.kind() == ErrorKind::Corrupt || again > until {
+            return Err(error);
+        }
+        sleep_until(again).await;
+    }
+}
+
+/// A handler in a task of its own: a panic ends the task and nothing else, and who waits for it can drop it.
+struct Task(Option<JoinHandle<Result<Done, Failure>>>);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if let Some(handle) = &self.0 {
+            handle.abort();
+        }
+    }
+}
+
+/// Runs the handler while the claim is kept.
+async fn handle<S: Source>(
+    shared: &Arc<Shared<S>>,
+    job: &S::Job,
+    cancellation: &Cancellation,
+    place: &mut Option<OwnedSemaphorePermit>,
+) -> Returned {
+    let work = {
+        let (shared, job, cancellation) = (Arc::clone(shared), job.clone(), cancellation.clone());
+        async move { shared.source.handle(&job, &cancellation).await }
+    };
+    let mut task = Task(Some(tokio::spawn(work.in_current_span())));
+    let returned = supervise(shared, job, cancellation, &mut task).await;
+    // A handler that does not come to an `await` cannot be aborted; its place stays taken until it does.
+    if let (Returned::Aborted, Some(handle)) = (&returned, task.0.take()) {
+        handle.abort();
+        let place = place.take();
+        tokio::spawn(async move {
+            let _ended = handle.await;
+            drop(place);
+        });
+    }
+    returned
+}
+
+async fn supervise<S: Source>(
+    shared: &Shared<S>,
+    job: &S::Job,
+    cancellation: &Cancellation,
+    task: &mut Task,
+) -> Returned {
+    let Some(handler) = task.0.as_mut() else { return Returned::Aborted };
+    let options = &shared.options;
+    let kept = keep(shared, job, cancellation);
+    tokio::pin!(kept);
+    // Without a deadline the far future stands for none.
+    let far = Instant::now() + std::time::Duration::from_hours(24 * 365);
+    let deadline = options.deadline.map_or(far, |deadline| Instant::now() + deadline);
+    let (mut is_kept, mut abort_at) = (true, None);
+    loop {
+        let told = cancellation.is_cancelled();
+        let why = tokio::select! {
+            biased;
+            ended = &mut *handler => return returned(ended),
+            why = &mut kept, if is_kept => {
+                is_kept = false;
+                why
+            }
+            () = sleep_until(abort_at.unwrap_or(far)), if abort_at.is_some() => return Returned::Aborted,
+            () = sleep_until(deadline), if !told && options.deadline.is_some() => Cancelled::Deadline,
+            () = shared.giving_up.cancelled(), if !told => Cancelled::Stopping,
+        };
+        cancellation.cancel(why);
+        abort_at = abort_at.or(Some(Instant::now() + options.grace));
+    }
+}
+
+fn returned(ended: Result<Result<Done, Failure>, JoinError>) -> Returned {
+    match ended {
+        Ok(answer) => Returned::Answer(answer),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => Returned::Panic(message(&*panic)),
+            // The runtime goes down.
+            Err(_) => Returned::Aborted,
+        },
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
+
+/// Gives back what was claimed when nothing more was wanted.
+pub(super) async fn release<S: Source>(shared: Arc<Shared<S>>, job: S::Job) {
+    let _outcome = ending::settle(&shared, &job, Settlement::Release).await;
+}

@@ -1,0 +1,161 @@
+//! What becomes of a job when its handler has ended.
+
+use std::time::Duration;
+
+use store_core::{Error, ErrorKind, Settlement};
+use tokio::time::{Instant, sleep};
+
+use super::{Shared, Source, Standing, attempt::Returned, passes};
+use crate::worker::{Cancelled, Failure, Verdict, cancellation::Settling, options::Backoff};
+
+/// What a settlement that is not accepted at once is tried again after.
+const AGAIN: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(2));
+/// How long a worker that stops tries to settle.
+const LAST_TRIES: Duration = Duration::from_secs(5);
+
+/// How an attempt ended here.
+pub(super) struct Ending {
+    pub(super) returned: Returned,
+    pub(super) reason: Option<Cancelled>,
+    pub(super) settling: Settling,
+}
+
+/// Ends the attempt in the store, and says how that is called.
+pub(super) async fn end<S: Source>(shared: &Shared<S>, job: &S::Job, ending: Ending) -> &'static str {
+    let Ending { returned, reason, settling } = ending;
+    if settling == Settling::Acked {
+        return settled(shared, "acked");
+    }
+    if settling != Settling::No {
+        match committed(shared, job).await {
+            Standing::Ended(outcome) => return settled(shared, outcome),
+            Standing::Lost(reason) => return told(shared, reason),
+            Standing::Forgotten => return unknown(shared),
+            // Its commit was not applied; should it come late, it is refused once this is settled.
+            Standing::Held => {}
+        }
+    }
+    if let Some(reason) = reason.filter(|reason| reason.is_lost()) {
+        lost(shared, reason);
+        return reason.name();
+    }
+    let failures = shared.source.failures(job).saturating_add(1);
+    let settlement = match (returned, reason) {
+        (Returned::Answer(Ok(done)), _) => done.settlement().unwrap_or_else(|| {
+            let failure = Failure::new("the handler said that it committed the end of its dispatch, and did not");
+            failed(shared, &failure, failures)
+        }),
+        (_, Some(Cancelled::Stopping)) => Settlement::Release,
+        (Returned::Answer(Err(_)) | Returned::Aborted, Some(Cancelled::Deadline)) => {
+            failed(shared, &Failure::new("it ran longer than its deadline"), failures)
+        }
+        (Returned::Answer(Err(failure)), _) => failed(shared, &failure, failures),
+        (Returned::Panic(message), _) => failed(shared, &Failure::new(format!("panicked: {message}")), failures),
+        (Returned::Aborted, _) => failed(shared, &Failure::new("it did not end when it was told to"), failures),
+    };
+    settle(shared, job, settlement).await
+}
+
+/// What the policy makes of a failure.
+fn failed<S: Source>(shared: &Shared<S>, failure: &Failure, failures: u32) -> Settlement {
+    let error = failure.text();
+    tracing::warn!(%error, failures, "an attempt failed");
+    let options = &shared.options;
+    match failure.verdict().unwrap_or_else(|| options.policy.judge(failure.error(), failures)) {
+        Verdict::Retry => Settlement::Retry { after: options.backoff.pause(failures), error },
+        Verdict::RetryAfter(after) => Settlement::Retry { after, error },
+        Verdict::Snooze(after) => Settlement::Snooze { after },
+        Verdict::DeadLetter => Settlement::DeadLetter { error },
+        Verdict::Cancel => Settlement::Cancel { reason: error },
+    }
+}
+
+/// Settles until the answer is known, or the claim must be taken for lost. A call that was not answered is repeated:
+/// the same settlement has one effect (MB-44).
+pub(super) async fn settle<S: Source>(shared: &Shared<S>, job: &S::Job, mut settlement: Settlement) -> &'static str {
+    let began = Instant::now();
+    let (mut is_unknown, mut tries) = (false, 0);
+    loop {
+        let error = match shared.source.settle(job, &settlement).await {
+            Ok(outcome) => {
+                if outcome == "retried" {
+                    shared.note_retry(job);
+                }
+                return settled(shared, outcome);
+            }
+            Err(error) => error,
+        };
+        is_unknown |= error.kind() == ErrorKind::CommitUnknown;
+        match error.kind() {
+            // It may be lost by this very settlement, whose answer did not come.
+            ErrorKind::ClaimLost | ErrorKind::StaleEpoch if is_unknown => match shared.source.standing(job).await {
+                Ok(Standing::Ended(outcome)) => return settled(shared, outcome),
+                Ok(Standing::Lost(reason)) => return told(shared, reason),
+                Ok(Standing::Forgotten) => return unknown(shared),
+                Ok(Standing::Held) | Err(_) => {}
+            },
+            ErrorKind::ClaimLost => return told(shared, Cancelled::Lost),
+            ErrorKind::StaleEpoch => return told(shared, Cancelled::Superseded),
+            _ if passes(&error) => {}
+            // What it brought is more than the store takes: doing it again would bring the same.
+            ErrorKind::LimitExceeded | ErrorKind::Invalid if matches!(settlement, Settlement::Ack { .. }) => {
+                settlement = Settlement::DeadLetter { error: format!("its result was refused: {error}") };
+            }
+            _ => return given_up(shared, &error),
+        }
+        tries += 1;
+        let patience = if shared.giving_up.is_cancelled() { LAST_TRIES } else { shared.options.lease };
+        if began.elapsed() >= patience {
+            return if is_unknown { unknown(shared) } else { given_up(shared, &error) };
+        }
+        sleep(AGAIN.pause(tries)).await;
+    }
+}
+
+/// What became of a commit that was to end the claim.
+async fn committed<S: Source>(shared: &Shared<S>, job: &S::Job) -> Standing {
+    let began = Instant::now();
+    let mut tries = 0;
+    loop {
+        match shared.source.standing(job).await {
+            Ok(standing) => return standing,
+            Err(error) if passes(&error) && began.elapsed() < shared.options.lease => tries += 1,
+            Err(_) => return Standing::Forgotten,
+        }
+        sleep(AGAIN.pause(tries)).await;
+    }
+}
+
+fn settled<S: Source>(shared: &Shared<S>, outcome: &'static str) -> &'static str {
+    shared.source.telemetry().settled(outcome);
+    shared.count(|summary| summary.add(outcome));
+    outcome
+}
+
+fn told<S: Source>(shared: &Shared<S>, reason: Cancelled) -> &'static str {
+    lost(shared, reason);
+    reason.name()
+}
+
+/// Counts a claim that was lost.
+pub(super) fn lost<S: Source>(shared: &Shared<S>, reason: Cancelled) {
+    tracing::warn!(reason = reason.name(), "a claim was lost");
+    shared.source.telemetry().lost(reason.name());
+    shared.count(|summary| summary.lost += 1);
+}
+
+/// Counts an attempt of which nobody can tell how it ended.
+fn unknown<S: Source>(shared: &Shared<S>) -> &'static str {
+    tracing::warn!("it is not known how an attempt ended");
+    shared.source.telemetry().lost("unknown");
+    shared.count(|summary| summary.unknown += 1);
+    "unknown"
+}
+
+/// Counts an attempt that could not be settled: its lease ends it.
+fn given_up<S: Source>(shared: &Shared<S>, error: &Error) -> &'static str {
+    tracing::error!(%error, "an attempt could not be settled");
+    shared.source.telemetry().lost("unsettled");
+    shared.count(|summary| summary.lost += 1);
+    "unsettled"
+}

@@ -1,0 +1,51 @@
+//! Keeping a claim while its handler runs.
+
+use std::time::Duration;
+
+use store_core::ErrorKind;
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+
+use super::{Shared, Source, passes};
+use crate::worker::{Cancellation, Cancelled, cancellation::Settling};
+
+/// Extends a claim at each third of its lease, and returns when it is lost, or may be.
+pub(super) async fn keep<S: Source>(shared: &Shared<S>, job: &S::Job, cancellation: &Cancellation) -> Cancelled {
+    let lease = shared.options.lease;
+    let mut confirmed = Instant::now();
+    let mut next = confirmed + lease / 3;
+    loop {
+        sleep_until(next).await;
+        let asked = Instant::now();
+        let until = (confirmed + lease).max(asked + pause(lease));
+        // An answer that does not come says no more than none.
+        let extended = timeout_at(until, shared.source.extend(job)).await;
+        let error = match extended {
+            Ok(Ok(())) => {
+                confirmed = asked;
+                next = asked + lease / 3;
+                continue;
+            }
+            Ok(Err(error)) => error,
+            Err(_) => return Cancelled::Unconfirmed,
+        };
+        tracing::debug!(%error, "a claim was not extended");
+        next = Instant::now() + pause(lease);
+        match error.kind() {
+            // The handler is ending the claim by itself, and its commit tells. Should that be refused, ask again.
+            ErrorKind::ClaimLost | ErrorKind::StaleEpoch if cancellation.settling() != Settling::No => {
+                while cancellation.settling() != Settling::No {
+                    sleep(pause(lease)).await;
+                }
+            }
+            ErrorKind::ClaimLost => return Cancelled::Lost,
+            ErrorKind::StaleEpoch => return Cancelled::Superseded,
+            _ if passes(&error) && next < confirmed + lease => {}
+            _ => return Cancelled::Unconfirmed,
+        }
+    }
+}
+
+/// How long after an extension that failed the next one is tried.
+fn pause(lease: Duration) -> Duration {
+    (lease / 20).clamp(Duration::from_millis(5), Duration::from_secs(2))
+}

@@ -1,0 +1,136 @@
+//! The loop: as many attempts at once as there are places.
+
+use std::{sync::Arc, time::Duration};
+
+use store_core::{Result, Waited};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use super::{Shared, Source, attempt, passes};
+use crate::worker::{Summary, options::jittered};
+
+/// What a worker that found nothing waits first.
+const SHORTEST: Duration = Duration::from_millis(10);
+
+/// Claims and runs until it is stopped or, if that was asked for, has nothing to do.
+pub(super) async fn run<S: Source>(shared: Arc<Shared<S>>) -> Result<Summary> {
+    let places = Arc::new(Semaphore::new(shared.options.concurrency as usize));
+    let mut attempts = JoinSet::new();
+    let claimed = claim_on(&shared, &places, &mut attempts).await;
+    shared.stopping.cancel();
+    let all_ended = async { while attempts.join_next().await.is_some() {} };
+    let in_time = async {
+        tokio::select! {
+            () = all_ended => true,
+            () = shared.giving_up.cancelled() => false,
+        }
+    };
+    if !timeout(shared.options.stop_deadline, in_time).await.unwrap_or(false) {
+        shared.giving_up.cancel();
+        while attempts.join_next().await.is_some() {}
+    }
+    claimed.map(|()| shared.summary())
+}
+
+async fn claim_on<S: Source>(
+    shared: &Arc<Shared<S>>,
+    places: &Arc<Semaphore>,
+    attempts: &mut JoinSet<()>,
+) -> Result<()> {
+    let (mut empty, mut failures) = (0, 0);
+    while let Some(permits) = free(shared, places).await {
+        while attempts.try_join_next().is_some() {}
+        // A claim under way is not dropped: what it takes would wait for the end of its lease.
+        match shared.source.claim(u32::try_from(permits.len()).unwrap_or(u32::MAX)).await {
+            Ok(jobs) if jobs.is_empty() => {
+                failures = 0;
+                let nothing_runs = permits.len() == shared.options.concurrency as usize;
+                drop(permits);
+                if shared.ends_when_idle && nothing_runs && !shared.has_retries().await? {
+                    return Ok(());
+                }
+                empty += 1;
+                idle(shared, &mut empty).await?;
+            }
+            Ok(jobs) => {
+                (empty, failures) = (0, 0);
+                begin(shared, jobs, permits, attempts);
+            }
+            Err(error) if passes(&error) => {
+                tracing::warn!(%error, "nothing could be claimed");
+                shared.source.telemetry().claim_failed(error.kind().name());
+                failures += 1;
+                drop(permits);
+                pause(shared, shared.options.backoff.pause(failures)).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// All places that are free, at least one; none when the worker stops.
+async fn free<S: Source>(shared: &Shared<S>, places: &Arc<Semaphore>) -> Option<Vec<OwnedSemaphorePermit>> {
+    let first = tokio::select! {
+        biased;
+        () = shared.stopping.cancelled() => return None,
+        // The semaphore is never closed.
+        first = Arc::clone(places).acquire_owned() => first.ok()?,
+    };
+    let more = std::iter::from_fn(|| Arc::clone(places).try_acquire_owned().ok());
+    Some(std::iter::once(first).chain(more).collect())
+}
+
+fn begin<S: Source>(
+    shared: &Arc<Shared<S>>,
+    jobs: Vec<S::Job>,
+    permits: Vec<OwnedSemaphorePermit>,
+    attempts: &mut JoinSet<()>,
+) {
+    shared.count(|summary| summary.claimed += jobs.len() as u64);
+    for (job, permit) in jobs.into_iter().zip(permits) {
+        let shared = Arc::clone(shared);
+        if shared.stopping.is_cancelled() {
+            attempts.spawn(attempt::release(shared, job));
+        } else {
+            attempts.spawn(attempt::run(shared, job, permit));
+        }
+    }
+}
+
+/// Waits until there may be something: by a wake-up, or else for a growing while (WK-5). The end of an attempt counts,
+/// as its thread may have more.
+async fn idle<S: Source>(shared: &Shared<S>, empty: &mut u32) -> Result<()> {
+    let longest = shared.options.idle;
+    let grown = jittered(SHORTEST.saturating_mul(2_u32.saturating_pow(*empty - 1)).min(longest));
+    let woken = async {
+        match shared.source.wait(longest).await {
+            // Who is woken for nothing waits by itself before it asks again.
+            Some(Ok(Waited::Woken)) => sleep(if *empty > 2 { grown } else { Duration::ZERO }).await,
+            Some(Ok(Waited::TimedOut)) => {}
+            Some(Err(error)) if !passes(&error) => return Err(error),
+            Some(Err(_)) | None => sleep(grown).await,
+        }
+        Ok(())
+    };
+    tokio::select! {
+        biased;
+        () = shared.stopping.cancelled() => Ok(()),
+        () = shared.ended.notified() => {
+            *empty = 0;
+            Ok(())
+        }
+        woken = woken => woken,
+    }
+}
+
+async fn pause<S: Source>(shared: &Shared<S>, time: Duration) {
+    tokio::select! {
+        biased;
+        () = shared.stopping.cancelled() => {}
+        () = sleep(time) => {}
+    }
+}

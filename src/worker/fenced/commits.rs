@@ -1,0 +1,72 @@
+//! Commits under a claim.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use store_core::{
+    Commit, CommitCoordinator, EventStore, Fence, OutboxStore, Outcome, PendingStore, Receipt, Result, Settlement,
+    ThreadId, ThreadRunStore,
+};
+
+use super::{Claim, events::FencedEvents, outbox::ReadOutbox, pending::ReadPending, threads::FencedThreads};
+use crate::worker::{Cancellation, cancellation::Settling};
+
+/// A coordinator for the thread of one claim.
+pub(in crate::worker) struct FencedCommits {
+    inner: Arc<dyn CommitCoordinator>,
+    claim: Claim,
+}
+
+impl FencedCommits {
+    /// What commits to `thread` under the claim.
+    pub(in crate::worker) fn new(
+        inner: Arc<dyn CommitCoordinator>,
+        thread: ThreadId,
+        fence: Fence,
+        cancellation: Cancellation,
+    ) -> Self {
+        Self { inner, claim: Claim { thread, fence, cancellation } }
+    }
+
+    /// A commit that ends the claim too. While it is under way nobody takes the end of the claim for its loss.
+    async fn settle(&self, commit: Commit) -> Result<Receipt> {
+        let cancellation = &self.claim.cancellation;
+        let (before, acks) = (cancellation.settling(), matches!(commit.settle, Some(Settlement::Ack { .. })));
+        // A future that is dropped here leaves it unknown what became of the commit.
+        cancellation.set_settling(Settling::Unknown);
+        let committed = self.inner.commit(commit).await;
+        cancellation.set_settling(match &committed {
+            Ok(_) if acks => Settling::Acked,
+            Ok(_) => Settling::Ended,
+            Err(error) if error.outcome() == Outcome::Unknown => Settling::Unknown,
+            // This one was refused; an earlier one may not have been.
+            Err(_) => before,
+        });
+        committed
+    }
+}
+
+#[async_trait]
+impl CommitCoordinator for FencedCommits {
+    async fn commit(&self, mut commit: Commit) -> Result<Receipt> {
+        self.claim.check_thread(&commit.thread)?;
+        commit.fence = self.claim.fence(commit.fence.take())?;
+        if commit.settle.is_some() { self.settle(commit).await } else { self.inner.commit(commit).await }
+    }
+
+    fn threads(&self) -> Arc<dyn ThreadRunStore> {
+        Arc::new(FencedThreads::new(self.inner.threads(), self.claim.clone()))
+    }
+
+    fn pending(&self) -> Arc<dyn PendingStore> {
+        Arc::new(ReadPending(self.inner.pending()))
+    }
+
+    fn events(&self) -> Arc<dyn EventStore> {
+        Arc::new(FencedEvents::new(self.inner.events(), self.claim.clone()))
+    }
+
+    fn outbox(&self) -> Arc<dyn OutboxStore> {
+        Arc::new(ReadOutbox(self.inner.outbox()))
+    }
+}

@@ -1,0 +1,69 @@
+//! Events under a claim: everything is read and followed, and those of the thread of the claim are appended.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use store_core::{
+    AppendEvents, AppendedEvents, Event, EventFilter, EventId, EventQuery, EventReader, EventRetention, EventStore,
+    EventSubscriber, EventWriter, Page, Result, Scope, ScopeInfo, Subscribe, Subscription, TrimRequest, Trimmed,
+};
+
+use super::Claim;
+use crate::worker::unfenced;
+
+/// What can be done to events under a claim.
+pub(super) struct FencedEvents {
+    inner: Arc<dyn EventStore>,
+    claim: Claim,
+}
+
+impl FencedEvents {
+    pub(super) fn new(inner: Arc<dyn EventStore>, claim: Claim) -> Self {
+        Self { inner, claim }
+    }
+}
+
+#[async_trait]
+impl EventWriter for FencedEvents {
+    async fn append_events(&self, mut request: AppendEvents) -> Result<AppendedEvents> {
+        request.fence = self.claim.fence(request.fence.take())?;
+        // Events of several threads, or of none, are refused there.
+        if let Some(thread) = store_core::event::fenced_thread(&request)? {
+            self.claim.check_thread(&thread)?;
+        }
+        self.inner.append_events(request).await
+    }
+}
+
+#[async_trait]
+impl EventReader for FencedEvents {
+    async fn load_event(&self, id: &EventId) -> Result<Option<Event>> {
+        self.inner.load_event(id).await
+    }
+
+    async fn list_events(&self, query: EventQuery) -> Result<Page<Event>> {
+        self.inner.list_events(query).await
+    }
+
+    async fn count_events(&self, scope: &Scope, filter: &EventFilter) -> Result<u64> {
+        self.inner.count_events(scope, filter).await
+    }
+
+    async fn load_scope(&self, scope: &Scope) -> Result<ScopeInfo> {
+        self.inner.load_scope(scope).await
+    }
+}
+
+#[async_trait]
+impl EventSubscriber for FencedEvents {
+    async fn subscribe(&self, request: Subscribe) -> Result<Subscription> {
+        self.inner.subscribe(request).await
+    }
+}
+
+#[async_trait]
+impl EventRetention for FencedEvents {
+    async fn trim_events(&self, _request: TrimRequest) -> Result<Trimmed> {
+        Err(unfenced("trimming events under a claim (do it through the stores that were opened)"))
+    }
+}

@@ -1,0 +1,49 @@
+//! The outbox beside a claim: it is read here, and written by commits.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use store_core::{
+    ClaimOutbox, ClaimedOutbox, ExtendOutbox, OutboxCounts, OutboxFilter, OutboxId, OutboxQuery, OutboxRow,
+    OutboxStatus, OutboxStore, Page, PurgeOutbox, RequeueOutbox, Requeued, Result, SettleOutbox, Timestamp,
+};
+
+use crate::worker::unfenced;
+
+/// What can be read of the outbox. What delivers rows has claims of its own.
+pub(super) struct ReadOutbox(pub(super) Arc<dyn OutboxStore>);
+
+#[async_trait]
+impl OutboxStore for ReadOutbox {
+    async fn claim_outbox(&self, _request: ClaimOutbox) -> Result<ClaimedOutbox> {
+        Err(unfenced("claiming rows under a claim (a relay does that)"))
+    }
+
+    async fn extend_outbox(&self, _request: ExtendOutbox) -> Result<Timestamp> {
+        Err(unfenced("extending rows under a claim (a relay does that)"))
+    }
+
+    async fn settle_outbox(&self, _requests: Vec<SettleOutbox>) -> Result<Vec<Result<OutboxStatus>>> {
+        Err(unfenced("settling rows under a claim (a relay does that)"))
+    }
+
+    async fn load_outbox(&self, id: &OutboxId) -> Result<Option<OutboxRow>> {
+        self.0.load_outbox(id).await
+    }
+
+    async fn list_outbox(&self, query: OutboxQuery) -> Result<Page<OutboxRow>> {
+        self.0.list_outbox(query).await
+    }
+
+    async fn count_outbox(&self, filter: &OutboxFilter) -> Result<OutboxCounts> {
+        self.0.count_outbox(filter).await
+    }
+
+    async fn requeue_outbox(&self, _request: RequeueOutbox) -> Result<Vec<Requeued>> {
+        Err(unfenced("requeueing rows under a claim (do it through the stores that were opened)"))
+    }
+
+    async fn purge_outbox(&self, _request: PurgeOutbox) -> Result<u64> {
+        Err(unfenced("purging rows under a claim (do it through the stores that were opened)"))
+    }
+}

@@ -1,0 +1,41 @@
+//! Pending input beside a claim: it is read here, and consumed by commits.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use store_core::{
+    AppendPending, Appended, EntryId, Page, PageRequest, PendingInput, PendingQueue, PendingStore, PendingUpdate,
+    Reorder, Result, ThreadId,
+};
+
+use crate::worker::unfenced;
+
+/// What can be read of pending input. No write of it can carry a claim.
+pub(super) struct ReadPending(pub(super) Arc<dyn PendingStore>);
+
+#[async_trait]
+impl PendingStore for ReadPending {
+    async fn append_pending(&self, _request: AppendPending) -> Result<Appended> {
+        Err(unfenced("appending input under a claim (do it through the stores that were opened)"))
+    }
+
+    async fn load_queue(&self, thread: &ThreadId) -> Result<PendingQueue> {
+        self.0.load_queue(thread).await
+    }
+
+    async fn update_pending(&self, _request: PendingUpdate) -> Result<PendingInput> {
+        Err(unfenced("changing input under a claim (do it through the stores that were opened)"))
+    }
+
+    async fn retract_pending(&self, _thread: &ThreadId, _id: &EntryId) -> Result<PendingInput> {
+        Err(unfenced("retracting input under a claim (do it through the stores that were opened)"))
+    }
+
+    async fn reorder_pending(&self, _request: Reorder) -> Result<u64> {
+        Err(unfenced("reordering input under a claim (do it through the stores that were opened)"))
+    }
+
+    async fn list_threads_with_pending(&self, page: PageRequest) -> Result<Page<ThreadId>> {
+        self.0.list_threads_with_pending(page).await
+    }
+}

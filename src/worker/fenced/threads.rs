@@ -1,0 +1,116 @@
+//! Threads under a claim: everything is read, and the thread of the claim is updated.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use store_core::{
+    BranchPoint, ContextRequest, DeleteRequest, Deletion, Entry, EntryId, EntryQuery, Expect, Leaf, LogReader,
+    NewThread, Page, PageRequest, Progress, PruneRequest, Pruned, Result, Run, RunFilter, RunId, RunQuery, RunReader,
+    Snapshot, Thread, ThreadAdmin, ThreadContext, ThreadFilter, ThreadId, ThreadPatch, ThreadQuery, ThreadReader,
+    ThreadRunStore,
+};
+
+use super::Claim;
+use crate::worker::unfenced;
+
+/// What can be done to threads under a claim.
+pub(super) struct FencedThreads {
+    inner: Arc<dyn ThreadRunStore>,
+    claim: Claim,
+}
+
+impl FencedThreads {
+    pub(super) fn new(inner: Arc<dyn ThreadRunStore>, claim: Claim) -> Self {
+        Self { inner, claim }
+    }
+}
+
+#[async_trait]
+impl ThreadReader for FencedThreads {
+    async fn load_thread(&self, id: &ThreadId) -> Result<Option<Thread>> {
+        self.inner.load_thread(id).await
+    }
+
+    async fn list_threads(&self, query: ThreadQuery) -> Result<Page<Thread>> {
+        self.inner.list_threads(query).await
+    }
+
+    async fn count_threads(&self, filter: &ThreadFilter) -> Result<u64> {
+        self.inner.count_threads(filter).await
+    }
+
+    async fn validate_parent(&self, thread: &ThreadId, parent: &ThreadId) -> Result<()> {
+        self.inner.validate_parent(thread, parent).await
+    }
+}
+
+#[async_trait]
+impl LogReader for FencedThreads {
+    async fn load_entry(&self, thread: &ThreadId, entry: &EntryId) -> Result<Option<Arc<Entry>>> {
+        self.inner.load_entry(thread, entry).await
+    }
+
+    async fn list_entries(&self, thread: &ThreadId, query: EntryQuery) -> Result<Page<Arc<Entry>>> {
+        self.inner.list_entries(thread, query).await
+    }
+
+    async fn list_leaves(&self, thread: &ThreadId, page: PageRequest) -> Result<Page<Leaf>> {
+        self.inner.list_leaves(thread, page).await
+    }
+
+    async fn list_branch_points(&self, thread: &ThreadId, page: PageRequest) -> Result<Page<BranchPoint>> {
+        self.inner.list_branch_points(thread, page).await
+    }
+
+    async fn list_snapshots(&self, thread: &ThreadId, page: PageRequest) -> Result<Page<Snapshot>> {
+        self.inner.list_snapshots(thread, page).await
+    }
+
+    async fn load_context(&self, thread: &ThreadId, request: ContextRequest) -> Result<ThreadContext> {
+        self.inner.load_context(thread, request).await
+    }
+}
+
+#[async_trait]
+impl RunReader for FencedThreads {
+    async fn load_run(&self, id: &RunId) -> Result<Option<Run>> {
+        self.inner.load_run(id).await
+    }
+
+    async fn list_runs(&self, query: RunQuery) -> Result<Page<Run>> {
+        self.inner.list_runs(query).await
+    }
+
+    async fn count_runs(&self, filter: &RunFilter) -> Result<u64> {
+        self.inner.count_runs(filter).await
+    }
+}
+
+#[async_trait]
+impl ThreadAdmin for FencedThreads {
+    async fn create_thread(&self, _thread: NewThread) -> Result<Thread> {
+        Err(unfenced("creating a thread under a claim (make it with a commit, or through the stores that were opened)"))
+    }
+
+    async fn update_thread(&self, id: &ThreadId, mut patch: ThreadPatch, expect: Expect) -> Result<Thread> {
+        self.claim.check_thread(id)?;
+        patch.fence = self.claim.fence(patch.fence.take())?;
+        self.inner.update_thread(id, patch, expect).await
+    }
+
+    async fn delete_thread(&self, _id: &ThreadId, _request: DeleteRequest) -> Result<Deletion> {
+        Err(unfenced("deleting a thread under a claim (do it through the stores that were opened)"))
+    }
+
+    async fn prune_threads(&self, _request: PruneRequest) -> Result<Pruned> {
+        Err(unfenced("pruning threads under a claim (do it through the stores that were opened)"))
+    }
+
+    async fn purge_deleted(&self, _progress: &dyn Progress) -> Result<u64> {
+        Err(unfenced("purging deleted threads under a claim (do it through the stores that were opened)"))
+    }
+
+    async fn reset_fence(&self, _id: &ThreadId) -> Result<()> {
+        Err(unfenced("resetting the fence of a thread under a claim (do it through the stores that were opened)"))
+    }
+}

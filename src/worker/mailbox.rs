@@ -1,0 +1,144 @@
+//! Dispatches of a mailbox, as the loop takes them.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use store_core::{
+    AttemptEnd, ClaimRequest, ClaimedDispatch, Commit, DispatchStatus, Error, ErrorKind, InstanceId, MailboxStore,
+    Result, Settlement, TenantId, TenantStores, Waited, WorkerId,
+};
+
+use super::{
+    Cancellation, Cancelled, Done, Failure, Handler, Work, WorkerOptions,
+    engine::{Source, Standing},
+    telemetry::{self, Telemetry},
+};
+use crate::{Stores, options::unsupported};
+
+/// The part of a refusal that speaks of the thread and not of the claim.
+const TAKE_OVER: &str = "take-over";
+
+/// The mailbox of a tenant, and what handles its dispatches.
+pub(super) struct Dispatches {
+    stores: TenantStores,
+    mailbox: Arc<dyn MailboxStore>,
+    handler: Arc<dyn Handler>,
+    worker: WorkerId,
+    instance: InstanceId,
+    lease: Duration,
+    /// Whether threads and mailbox are of one store.
+    is_fenced: bool,
+    telemetry: Telemetry,
+}
+
+impl Dispatches {
+    pub(super) fn new(
+        stores: &Stores,
+        tenant: &TenantId,
+        handler: Arc<dyn Handler>,
+        options: &WorkerOptions,
+    ) -> Result<Self> {
+        let WorkerOptions { name: worker, instance, lease, .. } = options.clone();
+        let parts = stores.tenant(tenant)?;
+        let mailbox = parts.mailbox.clone().ok_or_else(|| unsupported("working without a mailbox"))?;
+        let telemetry = Telemetry::new(&telemetry::MAILBOX, stores.mailbox_backend());
+        let is_fenced = stores.capabilities().fenced;
+        Ok(Self { stores: parts, mailbox, handler, worker, instance, lease, is_fenced, telemetry })
+    }
+
+    /// Takes the thread over: from here on it refuses every earlier claim (CM-32, WK-6). In one store it does so since
+    /// the claim.
+    async fn take_over(&self, claimed: &ClaimedDispatch) -> Result<()> {
+        let Some(commits) = self.stores.commits.as_ref().filter(|_| !self.is_fenced) else { return Ok(()) };
+        let taken = commits.commit(Commit::new(claimed.dispatch.thread.clone()).fenced(claimed.fence())).await;
+        match taken {
+            // A deleted thread takes nothing of anybody.
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.in_part(TAKE_OVER)),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl Source for Dispatches {
+    type Job = Arc<ClaimedDispatch>;
+
+    async fn claim(&self, limit: u32) -> Result<Vec<Self::Job>> {
+        let request = ClaimRequest::new(self.worker.clone(), self.lease).up_to(limit);
+        let claims = self.mailbox.claim(request).await?;
+        for unreadable in &claims.unreadable {
+            tracing::error!(error = %unreadable.error, "a thread was left out: its mailbox cannot be read");
+        }
+        for claimed in &claims.claimed {
+            let since = claimed.dispatch.available_at.max(claimed.dispatch.created_at).as_millis();
+            let at = claimed.dispatch.claim.as_ref().map_or(since, |claim| claim.claimed_at.as_millis());
+            self.telemetry.claimed(Duration::from_millis(at.saturating_sub(since)));
+        }
+        Ok(claims.claimed.into_iter().map(Arc::new).collect())
+    }
+
+    async fn begin(&self, job: &Self::Job) -> Result<()> {
+        self.mailbox.start(&job.claim(), self.instance.clone()).await?;
+        self.take_over(job).await
+    }
+
+    async fn extend(&self, job: &Self::Job) -> Result<()> {
+        self.mailbox.extend(&job.claim(), self.lease).await.map(drop)
+    }
+
+    async fn handle(&self, job: &Self::Job, cancellation: &Cancellation) -> Result<Done, Failure> {
+        let work = Work::new(ClaimedDispatch::clone(job), &self.stores, cancellation.clone(), self.is_fenced);
+        self.handler.handle(work).await
+    }
+
+    async fn settle(&self, job: &Self::Job, settlement: &Settlement) -> Result<&'static str> {
+        let answers = self.mailbox.settle(vec![(job.claim(), settlement.clone())]).await?;
+        let answer = answers.into_iter().next();
+        // A store answers for each; one that did not said nothing about what it did.
+        let settled = answer.unwrap_or_else(|| Err(Error::commit_unknown(None)))?;
+        Ok(match (settled.status, settlement) {
+            (DispatchStatus::Queued, Settlement::Snooze { .. }) => "snoozed",
+            (DispatchStatus::Queued, Settlement::Release) => "released",
+            (DispatchStatus::Queued, _) => "retried",
+            (status, _) => status.name(),
+        })
+    }
+
+    async fn standing(&self, job: &Self::Job) -> Result<Standing> {
+        let Some(dispatch) = self.mailbox.load_dispatch(&job.dispatch.id).await? else {
+            return Ok(Standing::Forgotten);
+        };
+        if dispatch.claim.is_some_and(|claim| claim.number == job.number) {
+            return Ok(Standing::Held);
+        }
+        let ended = dispatch.history.iter().find(|attempt| attempt.claim == job.number);
+        Ok(match ended.map(|attempt| attempt.end) {
+            None => Standing::Forgotten,
+            Some(AttemptEnd::DeadLettered) => Standing::Ended("dead_letter"),
+            Some(AttemptEnd::LeaseExpired) => Standing::Lost(Cancelled::Lost),
+            Some(AttemptEnd::Superseded) => Standing::Lost(Cancelled::Superseded),
+            Some(end) => Standing::Ended(end.name()),
+        })
+    }
+
+    async fn waits(&self, job: &Self::Job) -> Result<bool> {
+        let found = self.mailbox.load_dispatch(&job.dispatch.id).await?;
+        Ok(found.is_some_and(|dispatch| {
+            let last = dispatch.history.last().map(|attempt| attempt.claim);
+            dispatch.status == DispatchStatus::Queued && last == Some(job.number)
+        }))
+    }
+
+    fn failures(&self, job: &Self::Job) -> u32 {
+        job.dispatch.attempts
+    }
+
+    async fn wait(&self, timeout: Duration) -> Option<Result<Waited>> {
+        let wake_ups = self.stores.wake_ups()?;
+        Some(wake_ups.wait(timeout).await)
+    }
+
+    fn telemetry(&self) -> &Telemetry {
+        &self.telemetry
+    }
+}

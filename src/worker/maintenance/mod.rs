@@ -1,0 +1,159 @@
+//! Removing what is over, and ending what nobody holds any more.
+
+mod steps;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use serde::Serialize;
+use store_core::{Error, Result, TenantId};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use self::steps::Steps;
+use super::{Running, options::jittered};
+use crate::Stores;
+
+/// How long what is over is kept. What is absent is kept for good.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Retention {
+    /// Dispatches that are over, dead letters among them, after their end: 24 hours.
+    pub dispatches: Option<Duration>,
+    /// Rows of the outbox that were delivered or given up, after their end: 24 hours.
+    pub outbox: Option<Duration>,
+    /// Events of threads and their runs: for good.
+    pub events: Option<Duration>,
+    /// Threads that nobody wrote, without open runs, pending input and children: for good.
+    pub threads: Option<Duration>,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        const DAY: Duration = Duration::from_hours(24);
+        Self { dispatches: Some(DAY), outbox: Some(DAY), events: None, threads: None }
+    }
+}
+
+/// Ends lost claims and removes what is over, again and again (WK-9). Each step is a call that others may make at the
+/// same time: run it on as many nodes as you like.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use agentstore::{Maintenance, Retention, TenantId};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> agentstore::Result<()> {
+/// let stores = agentstore::open("memory:").await?;
+/// let mut retention = Retention::default();
+/// retention.events = Some(Duration::from_hours(24 * 30));
+/// let maintenance = Maintenance::new(&stores, &TenantId::default_tenant())?.with_retention(retention);
+/// let maintained = maintenance.run_once().await?;
+/// assert_eq!(maintained.dispatches, 0);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Ages are counted by the clock of the stores ([`Stores::with_clock`]), which for a server's store is that of this
+/// host: a host whose clock is ahead removes as much earlier. Threads are pruned by store time.
+///
+/// Events are trimmed scope by scope, of each thread that there is and of its runs: that reads every thread, and events
+/// of deleted threads stay.
+pub struct Maintenance {
+    steps: Steps,
+    every: Duration,
+}
+
+/// What was removed or ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
+pub struct Maintained {
+    /// Claims whose lease was over.
+    pub reclaimed: u64,
+    /// Dispatches.
+    pub dispatches: u64,
+    /// Rows of the outbox.
+    pub outbox: u64,
+    /// Events, once for each scope that lost them.
+    pub events: u64,
+    /// Threads that were idle.
+    pub threads: u64,
+    /// Deleted threads whose data was removed.
+    pub deleted: u64,
+    /// Steps that failed; what failed is in the log.
+    pub failed: u64,
+}
+
+impl Maintenance {
+    /// Maintenance of a tenant, every minute, with the ages of [`Retention`].
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn new(stores: &Stores, tenant: &TenantId) -> Result<Self> {
+        let steps = Steps {
+            stores: stores.tenant(tenant)?,
+            retention: Retention::default(),
+            clock: Arc::clone(stores.clock()),
+            mailbox_clock: Arc::clone(stores.mailbox_clock()),
+            backend: stores.mailbox_backend(),
+            stopping: CancellationToken::new(),
+        };
+        Ok(Self { steps, every: Duration::from_mins(1) })
+    }
+
+    /// The same with these ages.
+    #[must_use]
+    pub const fn with_retention(mut self, retention: Retention) -> Self {
+        self.steps.retention = retention;
+        self
+    }
+
+    /// The same at this interval, of which each pause takes from half to all.
+    #[must_use]
+    pub const fn every(mut self, interval: Duration) -> Self {
+        self.every = interval;
+        self
+    }
+
+    /// Does everything once. A step that fails keeps none of the others from being done.
+    ///
+    /// # Errors
+    /// That of the first step that failed, behind the others.
+    pub async fn run_once(&self) -> Result<Maintained> {
+        let mut done = Maintained::default();
+        match self.steps.round(&mut done).await {
+            Some(error) => Err(error),
+            None => Ok(done),
+        }
+    }
+
+    /// Starts on the current tokio runtime. Stopping it waits for the call that is under way, and gives what was done
+    /// in all.
+    ///
+    /// # Errors
+    /// `Unavailable` outside of a tokio runtime.
+    pub fn start(self) -> Result<Running<Maintained>> {
+        let runtime = tokio::runtime::Handle::try_current()
+            .map_err(|source| Error::unavailable("maintenance runs on a tokio runtime").with_source(source))?;
+        let stopping = self.steps.stopping.clone();
+        let task = runtime.spawn(async move {
+            let mut done = Maintained::default();
+            while !self.steps.stopping.is_cancelled() {
+                let _logged = self.steps.round(&mut done).await;
+                tokio::select! {
+                    () = self.steps.stopping.cancelled() => {}
+                    () = sleep(jittered(self.every)) => {}
+                }
+            }
+            Ok(done)
+        });
+        Ok(Running::new(task, stopping.clone(), stopping))
+    }
+}
+
+impl fmt::Debug for Maintenance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { steps, every } = self;
+        f.debug_struct("Maintenance").field("retention", &steps.retention).field("every", every).finish_non_exhaustive()
+    }
+}

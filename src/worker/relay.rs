@@ -1,0 +1,262 @@
+//! Delivering rows of the outbox.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use store_core::{
+    ClaimOutbox, ClaimedOutboxRow, Error, ExtendOutbox, LaneId, OutboxRow, OutboxSettlement, OutboxStatus, OutboxStore,
+    OutboxTarget, Result, SettleOutbox, Settlement, TenantId, Waited, WorkerId,
+};
+
+use super::{
+    Cancellation, Done, Failure, Running, Summary, WorkerOptions,
+    engine::{Engine, Source, Standing},
+    telemetry::{self, Telemetry},
+};
+use crate::Stores;
+
+/// Delivers the rows of a lane of a tenant's outbox, under the rules of a [`Worker`](super::Worker) (WK-10).
+///
+/// ```
+/// use agentstore::{Commit, OutboxDelivery, Failure, Json, NewOutboxRow, Relay, TenantId};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> agentstore::Result<()> {
+/// let (stores, tenant) = (agentstore::open("memory:").await?, TenantId::default_tenant());
+/// let row = NewOutboxRow::new("webhook".parse()?, "https://example.org/hook".parse()?, Json::parse(r#"{"paid":1}"#)?);
+/// stores.commits(&tenant)?.commit(Commit::new("t-1".parse()?).with_outbox([row])).await?;
+///
+/// let relay = Relay::new(&stores, &tenant, "webhook".parse()?, async |delivery: OutboxDelivery| {
+///     let row = delivery.row();
+///     println!("attempt {} to {}: {}", delivery.attempt(), row.target, row.payload.as_str());
+///     Ok::<_, Failure>(())
+/// })?;
+/// assert_eq!(relay.run_until_idle().await?.acked, 1);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Guarantees
+/// - Each row is claimed, extended at a third of its lease, delivered and settled; several at once, but of those with
+///   one order key one after the other (OB-11).
+/// - A row is delivered at least once. Its id is the same in every attempt: a receiver tells repeats by it (OB-10).
+/// - What fails is tried again behind growing pauses, by store time; without attempts left it is a dead letter, which
+///   `requeue_outbox` takes back.
+///
+/// The outbox has no wake-ups: a row that is new is found within [`WorkerOptions::idle`]. Nothing can be put off there
+/// without counting an attempt, or not be wanted any more: [`Verdict::Snooze`](super::Verdict::Snooze) is a retry, and
+/// [`Verdict::Cancel`](super::Verdict::Cancel) makes a dead letter.
+pub struct Relay {
+    rows: Rows,
+    options: WorkerOptions,
+}
+
+impl Relay {
+    /// A relay for a lane, with the defaults of [`WorkerOptions`].
+    ///
+    /// # Errors
+    /// `Unsupported` if no part keeps threads; `Closed`.
+    pub fn new(stores: &Stores, tenant: &TenantId, lane: LaneId, deliver: impl Deliver) -> Result<Self> {
+        let outbox = stores.commits(tenant)?.outbox();
+        let options = WorkerOptions::default();
+        let telemetry = Telemetry::new(&telemetry::OUTBOX, stores.backend());
+        let (worker, lease) = (options.name.clone(), options.lease);
+        let rows = Rows { outbox, deliver: Arc::new(deliver), lane, target: None, worker, lease, telemetry };
+        Ok(Self { rows, options })
+    }
+
+    /// The same with these options.
+    ///
+    /// # Errors
+    /// `Invalid` for a lease of nothing or above 24 hours, and for no concurrency or more than 1,000.
+    pub fn with_options(mut self, options: WorkerOptions) -> Result<Self> {
+        options.check()?;
+        (self.rows.worker, self.rows.lease) = (options.name.clone(), options.lease);
+        self.options = options;
+        Ok(self)
+    }
+
+    /// The same for rows to this target only.
+    #[must_use]
+    pub fn for_target(mut self, target: OutboxTarget) -> Self {
+        self.rows.target = Some(target);
+        self
+    }
+
+    /// Starts on the current tokio runtime.
+    ///
+    /// # Errors
+    /// `Unavailable` outside of a tokio runtime.
+    pub fn start(self) -> Result<Running> {
+        Engine::new(self.rows, self.options).start()
+    }
+
+    /// Delivers until there is nothing to claim and nothing runs, and what failed here was tried again.
+    ///
+    /// # Errors
+    /// What ended it before; as [`Running::stop`].
+    pub async fn run_until_idle(self) -> Result<Summary> {
+        Engine::new(self.rows, self.options).until_idle().start()?.ended().await
+    }
+}
+
+impl fmt::Debug for Relay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Relay").field("lane", &self.rows.lane).field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// What a relay calls for each row. Any `Fn(OutboxDelivery) -> impl Future<Output = Result<(), Failure>>` is one.
+#[async_trait]
+pub trait Deliver: Send + Sync + 'static {
+    /// Delivers a row; it was delivered when this returns.
+    ///
+    /// # Errors
+    /// Whatever the delivery ends with: the policy says what becomes of the row, unless the failure does.
+    async fn deliver(&self, delivery: OutboxDelivery) -> Result<(), Failure>;
+}
+
+#[async_trait]
+impl<F, R> Deliver for F
+where
+    F: Fn(OutboxDelivery) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<(), Failure>> + Send,
+{
+    async fn deliver(&self, delivery: OutboxDelivery) -> Result<(), Failure> {
+        self(delivery).await
+    }
+}
+
+/// One attempt to deliver a row. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct OutboxDelivery {
+    row: Arc<OutboxRow>,
+    cancellation: Cancellation,
+}
+
+impl OutboxDelivery {
+    /// The row: lane, target, payload, and the id that a receiver tells repeats by.
+    #[must_use]
+    pub fn row(&self) -> &OutboxRow {
+        &self.row
+    }
+
+    /// Which attempt this is, from 1 on.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.row.attempts.saturating_add(1)
+    }
+
+    /// Tells when the delivery is to stop.
+    #[must_use]
+    pub const fn cancellation(&self) -> &Cancellation {
+        &self.cancellation
+    }
+}
+
+/// A lane of an outbox, and what delivers its rows.
+struct Rows {
+    outbox: Arc<dyn OutboxStore>,
+    deliver: Arc<dyn Deliver>,
+    lane: LaneId,
+    target: Option<OutboxTarget>,
+    worker: WorkerId,
+    lease: Duration,
+    telemetry: Telemetry,
+}
+
+/// A row as it was claimed.
+pub(super) struct Row {
+    row: Arc<OutboxRow>,
+    token: store_core::ClaimToken,
+}
+
+/// A settlement as the outbox has it.
+fn outbox_settlement(settlement: &Settlement) -> OutboxSettlement {
+    match settlement.clone() {
+        Settlement::Ack { .. } => OutboxSettlement::Delivered,
+        Settlement::Retry { after, error } => OutboxSettlement::Retry { after, error },
+        Settlement::Snooze { after } => OutboxSettlement::Retry { after, error: "it was put off".to_owned() },
+        Settlement::DeadLetter { error } | Settlement::Cancel { reason: error } => {
+            OutboxSettlement::DeadLetter { error }
+        }
+        _ => OutboxSettlement::Release,
+    }
+}
+
+#[async_trait]
+impl Source for Rows {
+    type Job = Arc<Row>;
+
+    async fn claim(&self, limit: u32) -> Result<Vec<Self::Job>> {
+        let mut request = ClaimOutbox::new(self.lane.clone(), self.worker.clone(), limit).with_lease(self.lease);
+        request.target.clone_from(&self.target);
+        let claimed = self.outbox.claim_outbox(request).await?;
+        if !claimed.unreadable.is_empty() {
+            tracing::error!(rows = claimed.unreadable.len(), "rows were left out: they cannot be read");
+        }
+        let job = |ClaimedOutboxRow { row, token, .. }| {
+            let lease_until = row.claim.as_ref().map_or(row.available_at, |claim| claim.lease_until);
+            let claimed_at = lease_until.saturating_sub(self.lease).as_millis();
+            self.telemetry.claimed(Duration::from_millis(claimed_at.saturating_sub(row.available_at.as_millis())));
+            Arc::new(Row { row: Arc::new(row), token })
+        };
+        Ok(claimed.rows.into_iter().map(job).collect())
+    }
+
+    async fn begin(&self, _job: &Self::Job) -> Result<()> {
+        Ok(())
+    }
+
+    async fn extend(&self, job: &Self::Job) -> Result<()> {
+        let request = ExtendOutbox::new(job.row.id.clone(), job.token.clone(), self.lease);
+        self.outbox.extend_outbox(request).await.map(drop)
+    }
+
+    async fn handle(&self, job: &Self::Job, cancellation: &Cancellation) -> Result<Done, Failure> {
+        let delivery = OutboxDelivery { row: Arc::clone(&job.row), cancellation: cancellation.clone() };
+        self.deliver.deliver(delivery).await.map(|()| Done::ack())
+    }
+
+    async fn settle(&self, job: &Self::Job, settlement: &Settlement) -> Result<&'static str> {
+        let request = SettleOutbox::new(job.row.id.clone(), job.token.clone(), outbox_settlement(settlement));
+        let answer = self.outbox.settle_outbox(vec![request]).await?.into_iter().next();
+        // A store answers for each; one that did not said nothing about what it did.
+        let status = answer.unwrap_or_else(|| Err(Error::commit_unknown(None)))?;
+        Ok(match (status, settlement) {
+            (OutboxStatus::Pending, Settlement::Release) => "released",
+            (OutboxStatus::Pending, _) => "retried",
+            (status, _) => status.name(),
+        })
+    }
+
+    /// A row has no history: that it is over, or failed once more, is what this attempt made of it as far as can be
+    /// known.
+    async fn standing(&self, job: &Self::Job) -> Result<Standing> {
+        let Some(row) = self.outbox.load_outbox(&job.row.id).await? else { return Ok(Standing::Forgotten) };
+        Ok(match row.status {
+            OutboxStatus::Delivered => Standing::Ended("delivered"),
+            OutboxStatus::DeadLetter => Standing::Ended("dead_letter"),
+            OutboxStatus::Pending if row.attempts == job.row.attempts.saturating_add(1) => Standing::Ended("retried"),
+            _ => Standing::Forgotten,
+        })
+    }
+
+    async fn waits(&self, job: &Self::Job) -> Result<bool> {
+        let row = self.outbox.load_outbox(&job.row.id).await?;
+        let failed = job.row.attempts.saturating_add(1);
+        Ok(row.is_some_and(|row| row.status == OutboxStatus::Pending && row.attempts == failed))
+    }
+
+    fn failures(&self, job: &Self::Job) -> u32 {
+        job.row.attempts
+    }
+
+    async fn wait(&self, _timeout: Duration) -> Option<Result<Waited>> {
+        None
+    }
+
+    fn telemetry(&self) -> &Telemetry {
+        &self.telemetry
+    }
+}
