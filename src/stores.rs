@@ -117,7 +117,7 @@ impl Stores {
         self.mailbox.as_ref().map_or_else(|| self.capabilities(), |other| &other.capabilities)
     }
 
-    /// The name of the backend that keeps the mailbox: `memory`, `file`, `postgres`, or what [`named`](Self::named)
+    /// The name of the backend that keeps the mailbox: `memory`, `file`, `postgres`, `sqlite-mailbox`, or what [`named`](Self::named)
     /// said.
     #[must_use]
     pub fn mailbox_backend(&self) -> &'static str {
@@ -181,7 +181,9 @@ impl Stores {
     /// `Unsupported` if no part keeps a mailbox; else as [`Store::tenant`].
     pub fn mailbox(&self, tenant: &TenantId) -> Result<Arc<dyn MailboxStore>> {
         self.tenant(tenant)?.mailbox.ok_or_else(|| {
-            unsupported("keeping a mailbox (open a store that does: `memory:`, `file:PATH` or `postgres://…`)")
+            unsupported(
+                "keeping a mailbox (open a store that does: `memory:`, `file:PATH`, `sqlite:PATH` or `postgres://…`)",
+            )
         })
     }
 

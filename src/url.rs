@@ -39,13 +39,13 @@ impl StoreUrl {
         }
     }
 
-    /// Whether both lead to one place, as far as can be told from here (CP-3): the same folder, by whatever path; the
+    /// Whether both lead to one place, as far as can be told from here (CP-3): the same folder or file, by whatever path; the
     /// same host, port, database and schema as they are written. `memory:` and `memory:` are one place where both are
     /// named in one breath. Two names of one server are taken for two places.
     #[must_use]
     pub fn is_same_place(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::File(left), Self::File(right)) => {
+            (Self::File(left), Self::File(right)) | (Self::Sqlite(left), Self::Sqlite(right)) => {
                 left == right
                     || left.canonicalize().is_ok_and(|left| right.canonicalize().is_ok_and(|right| left == right))
             }
@@ -243,6 +243,8 @@ mod tests {
             ("file:x", "file:x", same),
             ("file:x", "file:y", other),
             ("file:.", "file:./src/..", same),
+            ("sqlite:Cargo.toml", "sqlite:./src/../Cargo.toml", same),
+            ("sqlite:x", "file:x", other),
             ("postgres://db/work", "postgresql://ada:secret@DB:5432/work?connections=3", same),
             ("postgres://db/work", "postgres://db/work?schema=agentstore", same),
             ("postgres://db/work?schema=a", "postgres://db/work?schema=b", other),

@@ -23,6 +23,8 @@ async fn the_page_says_what_stores_give() {
     let folder = tempfile::tempdir().unwrap();
     let memory = agentstore::open("memory:").await.unwrap();
     let file = agentstore::open(&format!("file:{}", folder.path().join("store").display())).await.unwrap();
+    let mailbox = folder.path().join("mailbox.db");
+    let sqlite = agentstore::open(&format!("sqlite:{}", mailbox.display())).await.unwrap();
     // One that syncs: those of other tests need not.
     let server = Postgres::start(&[]).unwrap();
     let config = PostgresConfig::new(&server.url()).unwrap();
@@ -31,6 +33,7 @@ async fn the_page_says_what_stores_give() {
         ("memory:", Gives::of(memory.store()).unwrap()),
         ("file:", Gives::of(file.store()).unwrap()),
         ("postgres:", Gives::of(&postgres).unwrap()),
+        ("sqlite:", Gives::of(sqlite.store()).unwrap()),
     ];
     postgres.close().await.unwrap();
     server.stop().unwrap();

@@ -13,7 +13,7 @@ use super::draft::{
 };
 use crate::{
     Given, Verdict,
-    check::{expect_eq, expect_kind},
+    check::{expect_eq, expect_kind, expect_some},
     given::{id, walk},
     log::writer::join,
 };

@@ -5,12 +5,12 @@ use std::time::Duration;
 use store_core::{DispatchFilter, DispatchStatus, ErrorKind, Interrupt, Purge, Requeue, Settlement, Timestamp};
 
 use super::draft::{
-    LEASE, TICK, ack, claim, expect_counts, held, interrupt, is_now, keyed, kind, later, load, mailbox, names,
-    nothing_to_claim, put, retry, settle, taken_by, try_settle, work,
+    LEASE, TICK, ack, claim, expect_counts, held, interrupt, is_now, keyed, kind, later, load, mailbox, names, put,
+    retry, settle, taken_by, work,
 };
 use crate::{
     Given, Verdict,
-    check::{expect, expect_eq, expect_kind, expect_some},
+    check::{expect_eq, expect_kind},
     given::id,
 };
 

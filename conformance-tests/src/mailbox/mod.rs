@@ -85,7 +85,8 @@ macro_rules! mailbox {
             maintain: requeueing_respects_keys_and_filters ["MB-50"] [Time];
             reopen: a_mailbox_outlives_a_reopen ["MB-1", "MB-13", "MB-25", "MB-52"] [Reopen, Time];
             reopen: the_work_of_a_lost_worker_goes_on ["MB-51", "MB-52"] [Reopen, Time];
-            reopen: every_change_outlives_a_reopen ["MB-52", "PR-9"] [Reopen, Time];
+            reopen: every_step_of_a_claim_outlives_a_reopen ["MB-52", "PR-9"] [Reopen, Time];
+            reopen: every_end_outlives_a_reopen ["MB-52", "PR-9"] [Reopen];
             reopen: a_loss_by_trying_outlives_a_reopen ["MB-33", "MB-52"] [Reopen, Time];
             reopen: the_keys_of_interrupts_outlive_a_reopen ["MB-12", "MB-52"] [Reopen];
             reopen: claim_numbers_grow_over_emptying_and_reopening ["MB-25", "TN-8"] [Reopen];

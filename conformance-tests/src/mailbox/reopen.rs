@@ -76,9 +76,9 @@ async fn outlives(given: &Given, change: &str) -> Verdict {
     expect_eq(seen(given).await?, before).map_err(|failure| failure.about(change))
 }
 
-/// Each change of a mailbox is there when it is started again, whatever the call was that made it.
-pub(super) async fn every_change_outlives_a_reopen(given: &Given) -> Verdict {
-    put(given, [work("t", "a").with_max_attempts(2), keyed("t", "b", "k"), later("t", "c", LEASE)]).await?;
+/// What becomes of a claim, short of its end, is there when the mailbox is started again.
+pub(super) async fn every_step_of_a_claim_outlives_a_reopen(given: &Given) -> Verdict {
+    put(given, [work("t", "a"), keyed("t", "b", "k"), later("t", "c", LEASE)]).await?;
     outlives(given, "enqueue").await?;
     let first = claim(given, "a").await?;
     outlives(given, "claim").await?;
@@ -86,31 +86,33 @@ pub(super) async fn every_change_outlives_a_reopen(given: &Given) -> Verdict {
     outlives(given, "start").await?;
     mailbox(given)?.extend(&first.claim(), LEASE * 2).await?;
     outlives(given, "extend").await?;
-    settle(given, &first, Settlement::Snooze { after: LEASE }).await?;
-    outlives(given, "snooze").await?;
-    let second = claim(given, "b").await?;
-    settle(given, &second, Settlement::Release).await?;
-    outlives(given, "release").await?;
-    let third = claim(given, "b").await?;
-    settle(given, &third, retry(LEASE)).await?;
-    outlives(given, "retry").await?;
+    for (end, name) in [(Settlement::Snooze { after: LEASE }, "a"), (Settlement::Release, "b"), (retry(LEASE), "b")] {
+        let held = if name == "a" { first.clone() } else { claim(given, name).await? };
+        settle(given, &held, end.clone()).await?;
+        outlives(given, &format!("{end:?}")).await?;
+    }
     given.advance(LEASE).await;
     let lost = claim(given, "a").await?;
     given.advance(LEASE).await;
     expect_eq(mailbox(given)?.reclaim(10).await?.requeued, names(["a"]))?;
     outlives(given, "reclaim").await?;
-    expect_kind(try_settle(given, &lost, ack()).await?, ErrorKind::ClaimLost)?;
-    let last = claim(given, "a").await?;
+    expect_kind(try_settle(given, &lost, ack()).await?, ErrorKind::ClaimLost).map(drop)
+}
+
+/// The end of work, and what undoes or removes it, is there when the mailbox is started again.
+pub(super) async fn every_end_outlives_a_reopen(given: &Given) -> Verdict {
+    let last = held(given, "a").await?;
     settle(given, &last, Settlement::DeadLetter { error: "broken".to_owned() }).await?;
     outlives(given, "dead letter").await?;
     let requeued = mailbox(given)?.requeue(Requeue::ids(names(["a"]))).await?;
     requeued.into_iter().try_for_each(|(_, requeued)| requeued.map(drop))?;
     outlives(given, "requeue").await?;
-    mailbox(given)?.cancel(&id("c")).await?;
+    mailbox(given)?.cancel(&id("a")).await?;
     outlives(given, "cancel").await?;
-    let done = claim(given, "b").await?;
+    let done = held(given, "b").await?;
     settle(given, &done, ack()).await?;
     outlives(given, "ack").await?;
+    put(given, [work("t", "c")]).await?;
     interrupt(given).await?;
     outlives(given, "interrupt").await?;
     expect_eq(mailbox(given)?.purge(Purge::new(Timestamp::MAX)).await?.removed, 3)?;

@@ -42,12 +42,12 @@ pub(crate) struct Wanted {
 }
 
 impl Ask {
-    /// Whether it may change a parent.
+    /// Whether it may change a parent, or take one away: who deletes a family counts on those that it found.
     pub(super) fn needs_family(&self) -> bool {
         match self {
             Self::Commit(commit) => commit::needs(commit).parent_thread.is_some(),
             Self::Create(new) => new.fields.parent_thread_id.is_some(),
-            Self::Update(patch, _) => patch.new_parent().is_some(),
+            Self::Update(patch, _) => patch.parent_thread_id.is_some(),
             _ => false,
         }
     }

@@ -19,7 +19,7 @@ use super::{place::Place, scenario::Done};
 pub(super) const fn name(place: &Place) -> &'static str {
     match place {
         Place::Memory => "a push of copied bytes under a mutex",
-        Place::Folder(_) => "an append and fdatasync",
+        Place::Folder(_) | Place::File(_) => "an append and fdatasync",
         Place::Schema(_) => "an INSERT in a transaction",
     }
 }
@@ -36,8 +36,10 @@ pub(super) async fn run(place: &Place, loops: usize, bytes: usize, during: Durat
     let until = start + during;
     let count = match place {
         Place::Memory => threads(loops, |_| Ok(pushes(bytes, until))),
-        Place::Folder(folder) => threads(loops, |number| appends(folder.path(), number, bytes, until))
-            .map_err(|error| Error::unavailable("the bare loop cannot write").with_source(error)),
+        Place::Folder(folder) | Place::File(folder) => {
+            threads(loops, |number| appends(folder.path(), number, bytes, until))
+                .map_err(|error| Error::unavailable("the bare loop cannot write").with_source(error))
+        }
         Place::Schema(_) => inserts(connections, bytes, until).await,
     }?;
     Ok(Done { count, took: start.elapsed(), calls: Vec::new() })

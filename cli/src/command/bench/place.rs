@@ -1,6 +1,6 @@
 //! Where a store is measured: in a place of its own beside the named one, on the same medium.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use agentstore::{
     Detail, Error, IdSource, OpenOptions, Result, Store, StoreUrl, Uuids,
@@ -14,6 +14,8 @@ use crate::beside::beside;
 pub(super) enum Place {
     Memory,
     Folder(TempDir),
+    /// A mailbox in a file, which lies in the folder.
+    File(TempDir),
     Schema(Box<TestSchema>),
 }
 
@@ -21,9 +23,8 @@ impl Place {
     pub(super) async fn new(url: &StoreUrl) -> Result<Self> {
         match url {
             StoreUrl::Memory => Ok(Self::Memory),
-            StoreUrl::File(path) => beside(path, ".agentstore-bench-").map(Self::Folder).map_err(|error| {
-                Error::unavailable(format!("no folder can be made beside `{}`", path.display())).with_source(error)
-            }),
+            StoreUrl::File(path) => folder(path).map(Self::Folder),
+            StoreUrl::Sqlite(path) => folder(path).map(Self::File),
             StoreUrl::Postgres(url) => {
                 let name = format!("bench_{}", Uuids.next_id().replace('-', ""));
                 let config = PostgresConfig::new(url.with_password())?.with_schema(&name)?;
@@ -39,18 +40,30 @@ impl Place {
         let url = match self {
             Self::Memory => StoreUrl::Memory,
             Self::Folder(folder) => StoreUrl::File(folder.path().join("store")),
+            Self::File(folder) => StoreUrl::Sqlite(folder.path().join("mailbox.db")),
             Self::Schema(schema) => return Ok(Arc::new(schema.open().await?)),
         };
         Ok(OpenOptions::new().open_url(&url).await?.into_store())
     }
 
+    /// Whether there are threads to commit to.
+    pub(super) const fn keeps_threads(&self) -> bool {
+        !matches!(self, Self::File(_))
+    }
+
     pub(super) async fn remove(self) -> Result<()> {
         match self {
             Self::Memory => Ok(()),
-            Self::Folder(folder) => {
+            Self::Folder(folder) | Self::File(folder) => {
                 folder.close().map_err(|error| Error::unavailable("the folder cannot be removed").with_source(error))
             }
             Self::Schema(schema) => schema.remove().await,
         }
     }
+}
+
+fn folder(path: &Path) -> Result<TempDir> {
+    beside(path, ".agentstore-bench-").map_err(|error| {
+        Error::unavailable(format!("no folder can be made beside `{}`", path.display())).with_source(error)
+    })
 }

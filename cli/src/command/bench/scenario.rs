@@ -84,9 +84,14 @@ impl Done {
 }
 
 impl Scenario {
+    /// Whether a store with a mailbox and nothing else can be measured.
+    pub(super) fn is_of_mailboxes(&self) -> bool {
+        self.work == Work::Dispatches
+    }
+
     /// What is counted.
     pub(super) fn unit(&self) -> &'static str {
-        if self.work == Work::Dispatches { "dispatches" } else { "commits" }
+        if self.is_of_mailboxes() { "dispatches" } else { "commits" }
     }
 
     /// How many bare loops it is measured beside.

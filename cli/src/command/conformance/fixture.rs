@@ -1,10 +1,11 @@
 //! How the suite opens stores: of the kind that was named, each in a new place beside the named one.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use agentstore::{
     Capabilities, Clock, Detail, Error, Limits, ManualClock, OpenOptions, Result, Store, StoreUrl, SystemClock,
     postgres::{PostgresConfig, TestSchema},
+    sqlite_mailbox::{SqliteConfig, SqliteMailbox},
 };
 use async_trait::async_trait;
 use conformance_tests::{Fixture, Gap, Lack, Need, Opened};
@@ -35,6 +36,10 @@ impl Live {
         store.close().await?;
         Ok(Self { url, capabilities })
     }
+
+    const fn keeps_mailboxes_only(&self) -> bool {
+        matches!(self.url, StoreUrl::Sqlite(_))
+    }
 }
 
 impl Place {
@@ -46,10 +51,13 @@ impl Place {
                 return Ok(Self::Server(Box::new(TestSchema::create(config).await?)));
             }
             StoreUrl::File(path) => {
-                let folder = beside(path, ".agentstore-conformance-").map_err(|error| {
-                    Error::unavailable(format!("no folder can be made beside `{}`", path.display())).with_source(error)
-                })?;
+                let folder = folder_beside(path)?;
                 let url = StoreUrl::File(folder.path().join("store"));
+                (Some(folder), url)
+            }
+            StoreUrl::Sqlite(path) => {
+                let folder = folder_beside(path)?;
+                let url = StoreUrl::Sqlite(folder.path().join("mailbox.db"));
                 (Some(folder), url)
             }
             other => (None, other.clone()),
@@ -61,6 +69,10 @@ impl Place {
 
     async fn open(&self) -> Result<Arc<dyn Store>> {
         match self {
+            Self::Here { url: StoreUrl::Sqlite(path), limits, clock, .. } => {
+                let config = SqliteConfig::new(path).with_clock(Arc::new(clock.clone())).with_limits(limits);
+                Ok(Arc::new(SqliteMailbox::open(config).await?))
+            }
             Self::Here { url, limits, clock, .. } => {
                 let options = OpenOptions::new().with_clock(Arc::new(clock.clone())).with_limits(limits.clone());
                 Ok(options.open_url(url).await?.into_store())
@@ -84,6 +96,12 @@ impl Drop for Place {
     }
 }
 
+fn folder_beside(path: &Path) -> Result<TempDir> {
+    beside(path, ".agentstore-conformance-").map_err(|error| {
+        Error::unavailable(format!("no folder can be made beside `{}`", path.display())).with_source(error)
+    })
+}
+
 fn place(opened: &Opened) -> Result<&Place> {
     opened.guard().ok_or_else(lacking)
 }
@@ -97,6 +115,7 @@ impl Fixture for Live {
     fn name(&self) -> String {
         match &self.url {
             StoreUrl::File(path) => format!("file, beside {}", path.display()),
+            StoreUrl::Sqlite(path) => format!("sqlite-mailbox, beside {}", path.display()),
             StoreUrl::Postgres(url) => format!("postgres, in schemas beside that of {url}"),
             other => other.to_string(),
         }
@@ -109,6 +128,8 @@ impl Fixture for Live {
     fn lack(&self, need: Need) -> Option<Lack> {
         let lasting = self.url.outlives_process();
         match need {
+            Need::Threads if self.keeps_mailboxes_only() => Some(Lack::Unsupported("it keeps mailboxes only")),
+            Need::Live if self.keeps_mailboxes_only() => Some(Lack::Unsupported("it has no live channel")),
             Need::Damage if matches!(self.url, StoreUrl::Postgres(_)) => {
                 Some(Lack::Unsupported("the server keeps the bytes"))
             }

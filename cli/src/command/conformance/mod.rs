@@ -54,7 +54,7 @@ pub(crate) async fn run(_args: Args, global: &Global, out: &mut Output) -> Resul
 async fn refuse_data(global: &Global) -> Result<()> {
     let store = global.store();
     let session = match &store {
-        StoreUrl::File(path) if path.exists() => Session::open(global, Access::Read).await?,
+        StoreUrl::File(path) | StoreUrl::Sqlite(path) if path.exists() => Session::open(global, Access::Read).await?,
         StoreUrl::Postgres(_) => match Session::open(global, Access::Read).await {
             Err(Failure::Refused { error, .. }) if error.kind() == ErrorKind::SchemaMismatch => return Ok(()),
             opened => opened?,
