@@ -117,8 +117,8 @@ impl Stores {
         self.mailbox.as_ref().map_or_else(|| self.capabilities(), |other| &other.capabilities)
     }
 
-    /// The name of the backend that keeps the mailbox: `memory`, `file`, `postgres`, `sqlite-mailbox`, or what [`named`](Self::named)
-    /// said.
+    /// The name of the backend that keeps the mailbox: `memory`, `file`, `postgres`, `sqlite-mailbox`, or what
+    /// [`named`](Self::named) said.
     #[must_use]
     pub fn mailbox_backend(&self) -> &'static str {
         self.mailbox.as_ref().map_or(self.backend, |other| other.backend)

@@ -66,8 +66,8 @@ impl FileStore {
     ///
     /// # Errors
     /// `Unavailable` naming host and process of a holder (FI-5), or what the system refuses, or if the progress of the
-    /// options stops it; `SchemaMismatch` for a root of a newer release, or a folder that is no root where none is to be
-    /// made; `Corrupt` for a damaged root log.
+    /// options stops it; `SchemaMismatch` for a root of a newer release, or a folder that is no root where none is to
+    /// be made; `Corrupt` for a damaged root log.
     pub fn open(path: impl AsRef<Path>, config: FileConfig) -> Result<Self> {
         let path = path.as_ref().to_owned();
         let disk = opening::disk(&path, &config)?;

@@ -134,9 +134,14 @@ impl Db {
         if self.is_closed.load(Ordering::SeqCst) { Err(Error::closed()) } else { Ok(()) }
     }
 
-    /// Takes no more calls.
-    pub(crate) fn close(&self) {
+    /// Refuses calls from now on; those that were accepted go on.
+    pub(crate) fn take_no_more(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
+    }
+
+    /// Closes the connections that nobody uses, and the others when they are given back.
+    pub(crate) fn close(&self) {
+        self.take_no_more();
         self.pool.close();
     }
 

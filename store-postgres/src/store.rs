@@ -9,8 +9,8 @@ use std::{
 use async_trait::async_trait;
 use sqlx::{PgConnection, postgres::PgArguments};
 use store_core::{
-    Capabilities, Commit, CursorScope, Error, EventDelivery, Page, PageBuilder, PageRequest, Position, Receipt, Result,
-    Store, TenantId, TenantStores, inspect::Inspector,
+    Capabilities, Commit, CursorScope, Error, EventDelivery, Limits, Page, PageBuilder, PageRequest, Position, Receipt,
+    Result, Store, TenantId, TenantStores, inspect::Inspector,
 };
 use tokio::runtime::Handle;
 
@@ -56,7 +56,8 @@ impl PostgresStore {
     /// # Errors
     /// `SchemaMismatch` for a schema that is missing or of another release; `UnsafeDurability` for a server that may
     /// lose what it acknowledged (PO-6); `Unavailable` if it cannot be reached.
-    pub async fn open(config: PostgresConfig) -> Result<Self> {
+    pub async fn open(mut config: PostgresConfig) -> Result<Self> {
+        config.limits = config.limits.at_most(&Limits::default());
         let meta = schema::open(&config).await?;
         let capabilities = Capabilities::new(meta.survives, config.limits.record_bytes)
             .delivering(EventDelivery::Push)
@@ -202,11 +203,14 @@ impl Store for PostgresStore {
     }
 
     async fn close(&self) -> Result<()> {
-        self.state.common.db.close();
-        drop(self.state.tasks.lock().unwrap_or_else(PoisonError::into_inner).take());
-        for tenant in self.tenants().values() {
-            tenant.unfollow();
+        let db = &self.state.common.db;
+        db.take_no_more();
+        let open: Vec<_> = self.tenants().values().map(Arc::clone).collect();
+        for tenant in open {
+            tenant.close().await;
         }
+        db.close();
+        drop(self.state.tasks.lock().unwrap_or_else(PoisonError::into_inner).take());
         Ok(())
     }
 

@@ -39,6 +39,7 @@ macro_rules! thread {
             parent: concurrent_updates_close_no_cycle ["TH-11"] [Race];
             parent: concurrent_updates_close_no_longer_cycle ["TH-11"] [Race];
             parent: a_child_of_a_vanishing_parent_is_no_orphan ["TH-12"] [Race];
+            parent: a_child_that_left_is_not_deleted_with_its_parent ["TH-19"] [Race];
             parent: validate_parent_answers_as_an_update_would ["TH-30"] [];
             parent: children_are_listed_without_grandchildren ["TH-13", "TH-31"] [];
             list: filters_by_resource_and_creation ["TH-14", "TH-31", "PG-9"] [];

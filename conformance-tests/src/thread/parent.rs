@@ -154,6 +154,34 @@ pub(super) async fn a_child_of_a_vanishing_parent_is_no_orphan(given: &Given) ->
     Ok(())
 }
 
+/// A child that was taken away from its parent is not deleted with it: either it left before, and stays, or it went
+/// with the parent, and there is nothing to take away.
+pub(super) async fn a_child_that_left_is_not_deleted_with_its_parent(given: &Given) -> Verdict {
+    let threads = given.threads()?;
+    for round in 0..60 {
+        let (parent, name) = (format!("p-{round}"), format!("c-{round}"));
+        given.a_thread(&parent).await?;
+        threads.create_thread(child(&name, &parent)).await?;
+        let request = DeleteRequest { children: ChildStrategy::Cascade, ..DeleteRequest::default() };
+        let (leaving, deleting) = (id::<ThreadId>(&name), id::<ThreadId>(&parent));
+        let (one, two) = (Arc::clone(&threads), Arc::clone(&threads));
+        let alone = ThreadPatch::default().with_parent(None);
+        let left = async move { one.update_thread(&leaving, alone, Expect::Any).await };
+        let deleted = async move { two.delete_thread(&deleting, request).await };
+        let (left, deleted) = race_two(left, deleted).await;
+        deleted?;
+        let stays = threads.load_thread(&id(&name)).await?.is_some();
+        match left {
+            Ok(_) => expect(stays, "a child that had left was deleted with its parent")?,
+            Err(error) => {
+                expect_kind::<()>(Err(error), ErrorKind::NotFound)?;
+                expect(!stays, "a child is there and cannot leave")?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// `validate_parent` answers exactly as an update would, and changes nothing.
 pub(super) async fn validate_parent_answers_as_an_update_would(given: &Given) -> Verdict {
     let threads = given.threads()?;
