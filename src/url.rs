@@ -39,9 +39,9 @@ impl StoreUrl {
         }
     }
 
-    /// Whether both lead to one place, as far as can be told from here (CP-3): the same folder or file, by whatever path;
-    /// the same host, port, database and schema as they are written. `memory:` and `memory:` are one place where both
-    /// are named in one breath. Two names of one server are taken for two places.
+    /// Whether both lead to one place, as far as can be told from here (CP-3): the same folder or file, by whatever
+    /// path; the same host, port, database and schema as they are written. `memory:` and `memory:` are one place where
+    /// both are named in one breath. Two names of one server are taken for two places.
     #[must_use]
     pub fn is_same_place(&self, other: &Self) -> bool {
         match (self, other) {

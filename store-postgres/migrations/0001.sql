@@ -1288,12 +1288,9 @@ BEGIN
     IF cardinality(v_late) > 0 THEN
         PERFORM $schema$.turn(p_tenant, v_late, v_now);
     END IF;
-    IF cardinality(p_dispatches) > 0 THEN
-        RETURN QUERY SELECT 'dispatch', NULL::bigint, d.id, NULL::bigint, NULL::text, NULL::text, NULL::text, NULL::text,
-            d.body, d.state FROM unnest(p_dispatches) w (id)
-            CROSS JOIN LATERAL (SELECT d.* FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.id = w.id LIMIT 1) d;
-    END IF;
     IF cardinality(v_threads) > 0 THEN
+        -- One statement, as it was at one moment: a write is refused if a mailbox was changed since, and that has to say
+        -- the same of its dispatches.
         RETURN QUERY SELECT 'mailbox', NULL::bigint, w.thread, m.epoch, m.record, x.record, f.body, f.state, d.body, d.state
             FROM unnest(v_threads) w (thread)
             CROSS JOIN LATERAL (SELECT m.epoch, m.running, m.record FROM $schema$.mailbox m
@@ -1305,7 +1302,11 @@ BEGIN
             LEFT JOIN LATERAL (SELECT d.body, d.state FROM $schema$.dispatch d
                 WHERE d.tenant = p_tenant AND d.id = q.id LIMIT 1) f ON true
             LEFT JOIN LATERAL (SELECT d.body, d.state FROM $schema$.dispatch d
-                WHERE d.tenant = p_tenant AND d.id = m.running LIMIT 1) d ON true;
+                WHERE d.tenant = p_tenant AND d.id = m.running LIMIT 1) d ON true
+        UNION ALL
+        SELECT 'dispatch', NULL::bigint, d.id, NULL::bigint, NULL::text, NULL::text, NULL::text, NULL::text,
+            d.body, d.state FROM unnest(p_dispatches) w (id)
+            CROSS JOIN LATERAL (SELECT d.* FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.id = w.id LIMIT 1) d;
     END IF;
     IF cardinality(p_keys) > 0 THEN
         RETURN QUERY SELECT 'key', w.n, k.id, NULL::bigint, NULL::text, NULL::text, NULL::text, NULL::text, NULL::text, NULL::text

@@ -92,6 +92,7 @@ macro_rules! mailbox {
             reopen: claim_numbers_grow_over_emptying_and_reopening ["MB-25", "TN-8"] [Reopen];
             race: one_key_has_one_winner ["MB-6"] [Race];
             race: enqueues_lose_nothing ["MB-8"] [Race];
+            race: purges_that_meet_remove_each_once ["MB-49"] [Race];
             race: a_dispatch_goes_to_one_claimant ["MB-18", "MB-19"] [Race];
             race: a_lost_lease_has_one_winner ["MB-18", "MB-19", "MB-29"] [Race, Time];
         }

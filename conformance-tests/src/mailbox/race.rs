@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use store_core::{ClaimRequest, ErrorKind, MailboxStore, NewDispatch};
+use store_core::{ClaimRequest, ErrorKind, MailboxStore, NewDispatch, Purge, Timestamp};
 
 use super::draft::{LEASE, ack, expect_counts, keyed, mailbox, numbers, put, request, work};
 use crate::{
@@ -46,6 +46,30 @@ pub(super) async fn enqueues_lose_nothing(given: &Given) -> Verdict {
     }
     expect_eq(seen.len(), 200)?;
     expect_counts(given, [200, 0, 0, 0, 0, 0]).await
+}
+
+/// Purges at the same time remove each dispatch once, count it once, and leave what came meanwhile.
+pub(super) async fn purges_that_meet_remove_each_once(given: &Given) -> Verdict {
+    let store = mailbox(given)?;
+    for round in 0..20 {
+        let names: Vec<_> = (0..10).map(|at| format!("{round}-{at}")).collect();
+        put(given, names.iter().map(|name| work("t", name))).await?;
+        for name in &names {
+            store.cancel(&id(name)).await?;
+        }
+        let ends = race(4, |task| {
+            let (store, own) = (Arc::clone(&store), work("t", &format!("{round}-by-{task}")));
+            async move {
+                store.enqueue(vec![own]).await?.remove(0)?;
+                store.purge(Purge::new(Timestamp::MAX)).await
+            }
+        });
+        let removed =
+            ends.await.into_iter().map(|purged| purged.map(|purged| purged.removed)).sum::<Result<u64, _>>()?;
+        expect_eq(removed, 10)?;
+        expect_counts(given, [4 * (round + 1), 0, 0, 0, 0, 0]).await?;
+    }
+    Ok(())
 }
 
 /// Claims and settles until there is nothing left; gives what it held, and whether a thread was ever held twice.

@@ -118,7 +118,9 @@ impl MailboxFacts {
                 let newest = optional::<String>(row, 5)?;
                 let newest = newest.map(|text| decode::<StoredInterrupt>("interrupt", &text)).transpose()?;
                 self.interrupts.insert(place.clone(), newest);
-                self.threads.insert(place.0.clone(), Some(stored));
+                // What was looked at before goes with the mailbox as it was then: should it be another one by now,
+                // what is decided is not written.
+                self.threads.entry(place.0.clone()).or_default().get_or_insert(stored);
                 let first = self.dispatch(row, 6)?;
                 self.firsts.insert(place, first);
                 self.dispatch(row, 8)?;
