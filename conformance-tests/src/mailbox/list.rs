@@ -134,7 +134,7 @@ pub(super) async fn ready_threads_are_those_that_a_claim_takes(given: &Given) ->
     let held = store.claim(request().of_thread(id("a"))).await?.claimed;
     settle(given, expect_some(held.first(), "dispatch")?, Settlement::Release).await?;
     given.advance(LEASE).await;
-    expect_eq(ready().await?, "c1 b1 a1")?;
+    expect_eq(ready().await?, "c1 a1 b1")?;
     let claims = store.claim(request().up_to(9)).await?;
     let mut given_out: Vec<_> = claims.claimed.iter().map(|claimed| claimed.dispatch.id.as_str()).collect();
     given_out.sort_unstable();

@@ -67,6 +67,17 @@ impl Bed {
         Self::of("file", "memory").await
     }
 
+    #[cfg(feature = "sqlite-mailbox")]
+    pub(super) async fn file_with_sqlite_mailbox() -> Self {
+        use store_sqlite_mailbox::{SqliteConfig, SqliteMailbox};
+        let mut bed = Self::file().await;
+        let clock = Arc::new(bed.clock.clone());
+        let config = SqliteConfig::new(bed._folder.path().join("mailbox.db")).with_clock(clock.clone());
+        let mailbox = Stores::new(Arc::new(SqliteMailbox::open(config).await.unwrap()));
+        bed.stores = bed.stores.with_mailbox(&mailbox.named("sqlite-mailbox").with_clock(clock)).unwrap();
+        bed
+    }
+
     #[cfg(feature = "postgres")]
     pub(super) async fn postgres() -> Self {
         let server = std::env::var("AGENTSTORE_TEST_POSTGRES_URL").unwrap();

@@ -32,6 +32,8 @@ macro_rules! on_every_store {
         on_every_store!(@store postgres, $($module: $($case)*;)*);
         on_every_store!(@store memory_with_file_mailbox, $($module: $($case)*;)*);
         on_every_store!(@store file_with_memory_mailbox, $($module: $($case)*;)*);
+        #[cfg(feature = "sqlite-mailbox")]
+        on_every_store!(@store file_with_sqlite_mailbox, $($module: $($case)*;)*);
         #[cfg(feature = "postgres")]
         on_every_store!(@store postgres_with_file_mailbox, $($module: $($case)*;)*);
         #[cfg(feature = "postgres")]
