@@ -14,6 +14,8 @@ pub struct Gives {
     pub capabilities: Capabilities,
     /// Its contracts, in the order of the list.
     pub contracts: Vec<Contract>,
+    /// Whether commands reach what runs, or only wake-ups who waits.
+    pub live: bool,
 }
 
 impl Gives {
@@ -33,7 +35,7 @@ impl Gives {
             Contract::LiveChannel => stores.live().is_some() || stores.wake_ups().is_some(),
         };
         let contracts = Contract::ALL.iter().copied().filter(has).collect();
-        Ok(Self { capabilities: store.capabilities().clone(), contracts })
+        Ok(Self { capabilities: store.capabilities().clone(), contracts, live: stores.live().is_some() })
     }
 
     /// Each thing that a store may have, and what this one has of it.
@@ -53,6 +55,7 @@ impl Gives {
         let time = match capabilities.time {
             TimeSource::Injected => "the process",
             TimeSource::Server => "the server",
+            TimeSource::Host => "the host",
         };
         let delivery = match capabilities.delivery {
             Some(EventDelivery::Push) => "at once",
@@ -67,8 +70,11 @@ impl Gives {
             ("commits check claims", yes(capabilities.fenced).to_owned()),
             ("followers hear of events", delivery.to_owned()),
         ];
-        let contracts =
-            Contract::ALL.iter().map(|one| (format!("`{one:?}`"), yes(self.contracts.contains(one)).to_owned()));
+        let has = |one: &Contract| match one {
+            Contract::LiveChannel if !self.live && self.contracts.contains(one) => "wake-ups only",
+            one => yes(self.contracts.contains(one)),
+        };
+        let contracts = Contract::ALL.iter().map(|one| (format!("`{one:?}`"), has(one).to_owned()));
         fixed.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(contracts).collect()
     }
 }
@@ -109,8 +115,9 @@ mod tests {
 
     #[test]
     fn stores_stand_side_by_side() {
-        let mut less = Gives { capabilities: Capabilities::new(Survives::Nothing, 1 << 20), contracts: Vec::new() };
-        let more = Gives { contracts: Contract::ALL.to_vec(), ..less.clone() };
+        let mut less =
+            Gives { capabilities: Capabilities::new(Survives::Nothing, 1 << 20), contracts: Vec::new(), live: false };
+        let more = Gives { contracts: Contract::ALL.to_vec(), live: true, ..less.clone() };
         less.capabilities.processes = Processes::Many;
         let table = matrix(&[("a", less), ("b", more)]);
         assert!(table.starts_with("| | `a` | `b` |\n|---|---|---|\n"), "{table}");

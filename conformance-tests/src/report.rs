@@ -182,7 +182,8 @@ mod tests {
             row("thread::b", Status::Failed("found 1, wanted 2".to_owned())),
             row("page::c", Status::NotRun("no second process".to_owned())),
         ];
-        let gives = Gives { capabilities: Capabilities::new(Survives::Nothing, 1 << 20), contracts: Vec::new() };
+        let gives =
+            Gives { capabilities: Capabilities::new(Survives::Nothing, 1 << 20), contracts: Vec::new(), live: false };
         Report { store: "memory".to_owned(), gives, rows }
     }
 

@@ -34,6 +34,8 @@ named! {
         Injected,
         /// The server's.
         Server,
+        /// That of the host, for all processes on it.
+        Host,
     }
     /// How events reach subscribers.
     EventDelivery {
@@ -95,6 +97,13 @@ impl Capabilities {
     #[must_use]
     pub const fn of_a_server(mut self) -> Self {
         (self.processes, self.time) = (Processes::Many, TimeSource::Server);
+        self
+    }
+
+    /// The same for a store that any number of processes of one host open, with the host's time.
+    #[must_use]
+    pub const fn of_a_host(mut self) -> Self {
+        (self.processes, self.time) = (Processes::Many, TimeSource::Host);
         self
     }
 }

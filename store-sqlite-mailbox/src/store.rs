@@ -86,7 +86,7 @@ impl SqliteMailbox {
         let limits = config.limits.at_most(&Limits::default());
         let capabilities = Capabilities::new(meta.survives, limits.record_bytes);
         // The clock of the host is that of all its processes.
-        let capabilities = if config.clock.is_some() { capabilities } else { capabilities.of_a_server() };
+        let capabilities = if config.clock.is_some() { capabilities } else { capabilities.of_a_host() };
         let fixed = Arc::new(Fixed {
             clock: config.clock.clone().unwrap_or_else(|| Arc::new(SystemClock)),
             ids: Arc::clone(&config.ids),

@@ -38,7 +38,7 @@ async fn a_mailbox_that_may_lose_work_is_refused_unless_that_is_allowed() {
     store.sync().await.unwrap();
     store.close().await.unwrap();
     let store = open(&folder.file()).await;
-    assert_eq!(*store.capabilities(), Capabilities::new(Survives::Power, 64 << 20).of_a_server());
+    assert_eq!(*store.capabilities(), Capabilities::new(Survives::Power, 64 << 20).of_a_host());
     store.sync().await.unwrap();
     store.close().await.unwrap();
 }
