@@ -68,8 +68,8 @@ struct StoredMessage {
 /// What a stream answered to a message.
 #[derive(Debug)]
 pub(crate) enum Written {
-    /// It has it, under this sequence number.
-    At(u64),
+    /// It has it.
+    Accepted,
     /// Somebody else wrote to the subject: it does not have it, and never will.
     Conflict,
 }
@@ -135,7 +135,7 @@ impl Connection {
         let request = Request::new().headers(headers).payload(text.into());
         let answer = self.request(subject, request, Effect::Perhaps).await?;
         match read::<Acknowledged>(&answer)? {
-            Ok(at) => Ok(Written::At(at.seq)),
+            Ok(_) => Ok(Written::Accepted),
             Err(refusal) if refusal.is_conflict() => Ok(Written::Conflict),
             Err(refusal) => Err(refusal.into()),
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use store_core::{
     ClaimedDispatch, Dispatch, DispatchClaim, DispatchId, Enqueued, Error, Interrupted, Json, Result, Settled, ThreadId,
+    Timestamp,
     codec::Codec,
     commit::Setting,
     mailbox::{Found, MailboxChange, ReclaimedAs},
@@ -166,6 +167,7 @@ impl<I: Sync, R> Call<'_, I, R> {
         let (tenant, log) = (self.tenant, self.tenant.log());
         let own = log.await_own();
         let now = log.now()?;
+        self.turn(now)?;
         let decided = {
             let view = log.view();
             let nothing = Mailbox::default();
@@ -187,7 +189,7 @@ impl<I: Sync, R> Call<'_, I, R> {
         let deed = split(tenant, deed, apart, &key).await?;
         self.fill(&mut answers, &parts).await?;
         match log.write(&key, last, deed.encode()).await {
-            Ok(Written::At(_)) => Ok(Step::Answers(answers)),
+            Ok(Written::Accepted) => Ok(Step::Answers(answers)),
             Ok(Written::Conflict) => Ok(Step::Conflict),
             Err(error) if error.outcome() == store_core::Outcome::Unknown => {
                 match resolve(tenant, &own, (&key, last)).await {
@@ -198,6 +200,18 @@ impl<I: Sync, R> Call<'_, I, R> {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Makes available what of the thread is due.
+    fn turn(&self, now: Timestamp) -> Result<()> {
+        let (tenant, log) = (self.tenant, self.tenant.log());
+        let incarnation = tenant.life(&log.view())?.map(|life| life.record.incarnation);
+        if let (Some(incarnation), Some(thread)) = (incarnation, self.thread)
+            && let Some(life) = log.view_mut().life_mut(&tenant.name, incarnation)
+        {
+            life.mailbox.turn_thread(thread, now);
+        }
+        Ok(())
     }
 
     /// Where decisions about the thread are written, and the last message there.

@@ -190,7 +190,7 @@ async fn delete(common: &Common, name: TenantId) -> Result<()> {
             break record.incarnation;
         }
         let gone = TenantRecord { is_deleted: true, ..record };
-        if let Written::At(_) = log.write(&Key::Tenant(name.clone()), last, gone.encode()).await? {
+        if let Written::Accepted = log.write(&Key::Tenant(name.clone()), last, gone.encode()).await? {
             break gone.incarnation;
         }
     };

@@ -151,7 +151,7 @@ async fn make(tenant: &Tenant, incarnation: u64, step: Step) -> Result<Option<Ta
             let key = Key::Thread(tenant.name.clone(), incarnation, thread);
             let (of_id, of_thread) = step.behind;
             let written = fence(tenant, &key, of_thread).await.map_err(not_applied)?;
-            let is_done = matches!(written, crate::connection::Written::At(_));
+            let is_done = matches!(written, crate::connection::Written::Accepted);
             Ok(is_done.then_some((step.id, of_id)))
         }
     }

@@ -98,7 +98,7 @@ struct Listed<'a> {
 impl Listed<'_> {
     fn by_creation(&mut self, after: Option<&Position>) -> Result<()> {
         let after = after.map(place).transpose()?;
-        let walk = Walk { direction: self.query.direction, after, from: None, before: None };
+        let walk = Walk { direction: self.query.direction, after };
         for (time, stored) in self.mailbox.by_creation(&self.query.filter, &walk) {
             if !self.offer(Position::new(time.as_millis(), stored.id().as_str()), stored)? {
                 break;

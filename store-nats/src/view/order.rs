@@ -8,8 +8,7 @@ use std::{
 
 use store_core::{Direction, Timestamp};
 
-/// `None` stands before every id.
-type Place<I> = (Timestamp, Option<I>);
+type Place<I> = (Timestamp, I);
 
 /// Ids by time, ties by id, in each of several scopes: a page costs the page, whatever else there is (PR-15).
 #[derive(Debug)]
@@ -21,17 +20,6 @@ pub(crate) struct Walk<I> {
     pub(crate) direction: Direction,
     /// Behind this one, in the direction of the walk.
     pub(crate) after: Option<(Timestamp, I)>,
-    /// At this time or later.
-    pub(crate) from: Option<Timestamp>,
-    /// Before this time.
-    pub(crate) before: Option<Timestamp>,
-}
-
-impl<I> Walk<I> {
-    /// Everything from one time to before another.
-    pub(crate) const fn over(from: Option<Timestamp>, before: Option<Timestamp>) -> Self {
-        Self { direction: Direction::Forward, after: None, from, before }
-    }
 }
 
 impl<S, I> Default for Order<S, I> {
@@ -43,12 +31,12 @@ impl<S, I> Default for Order<S, I> {
 impl<S: Hash + Eq, I: Ord + Clone> Order<S, I> {
     pub(crate) fn insert(&mut self, scopes: impl IntoIterator<Item = S>, time: Timestamp, id: &I) {
         for scope in scopes {
-            self.0.entry(scope).or_default().insert((time, Some(id.clone())));
+            self.0.entry(scope).or_default().insert((time, id.clone()));
         }
     }
 
     pub(crate) fn remove(&mut self, scopes: impl IntoIterator<Item = S>, time: Timestamp, id: &I) {
-        let place = (time, Some(id.clone()));
+        let place = (time, id.clone());
         for scope in scopes {
             if let Some(set) = self.0.get_mut(&scope) {
                 set.remove(&place);
@@ -61,19 +49,14 @@ impl<S: Hash + Eq, I: Ord + Clone> Order<S, I> {
 
     pub(crate) fn walk<'a>(&'a self, scope: &S, walk: &Walk<I>) -> Box<dyn Iterator<Item = (Timestamp, &'a I)> + 'a> {
         let Some(set) = self.0.get(scope) else { return Box::new(std::iter::empty()) };
-        let after = walk.after.clone().map(|(time, id)| Bound::Excluded((time, Some(id))));
-        let (from, before) = (walk.from, walk.before);
-        let named = |(time, id): &'a Place<I>| id.as_ref().map(|id| (*time, id));
+        let after = walk.after.clone().map(|(time, id)| Bound::Excluded((time, id)));
+        let named = |(time, id): &'a Place<I>| (*time, id);
         match walk.direction {
             Direction::Forward => {
-                let first = from.map_or(Bound::Unbounded, |from| Bound::Included((from, None)));
-                let places = set.range((after.unwrap_or(first), Bound::Unbounded));
-                Box::new(places.filter_map(named).take_while(move |place| before.is_none_or(|end| place.0 < end)))
+                Box::new(set.range((after.unwrap_or(Bound::Unbounded), Bound::Unbounded)).map(named))
             }
             Direction::Backward => {
-                let first = before.map_or(Bound::Unbounded, |before| Bound::Excluded((before, None)));
-                let places = set.range((Bound::Unbounded, after.unwrap_or(first))).rev();
-                Box::new(places.filter_map(named).take_while(move |place| from.is_none_or(|end| place.0 >= end)))
+                Box::new(set.range((Bound::Unbounded, after.unwrap_or(Bound::Unbounded))).rev().map(named))
             }
         }
     }
