@@ -217,4 +217,3 @@ pub(crate) fn time(raw: &str) -> Option<Timestamp> {
 pub(crate) fn corrupt(what: &str, sequence: u64, why: &DecodeError) -> Error {
     Error::corrupt(format!("{what} in message {sequence}: {why}"))
 }
-

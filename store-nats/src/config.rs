@@ -5,7 +5,10 @@ use std::{fmt, fs, path::Path, sync::Arc, time::Duration};
 use async_nats::{Client, ConnectOptions, ServerAddr};
 use store_core::{Error, IdSource, Limits, Result, Uuids};
 
-use crate::url::{self, Credentials, Parts, Tls};
+use crate::{
+    garbage,
+    url::{self, Credentials, Parts, Tls},
+};
 
 /// How a store is opened.
 #[derive(Clone)]
@@ -31,6 +34,9 @@ pub struct NatsConfig {
     /// For tests alone: the store's clock stands still unless it is moved.
     #[doc(hidden)]
     pub stands_still: bool,
+    /// For tests alone: how long messages are kept that say nothing any more.
+    #[doc(hidden)]
+    pub garbage_kept: Duration,
     /// Limits, none above the defaults.
     pub limits: Limits,
 }
@@ -61,6 +67,7 @@ impl NatsConfig {
             allow_unsafe,
             ids: Arc::new(Uuids),
             stands_still: false,
+            garbage_kept: garbage::KEPT,
             limits: Limits::default(),
         })
     }

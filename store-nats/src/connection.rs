@@ -191,7 +191,8 @@ impl Connection {
 const OVERHEAD: u64 = 128 << 10;
 
 fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<Result<T, Refusal>> {
-    let unreadable = |e: serde_json::Error| Error::unavailable("the server gave an answer that cannot be read").with_source(e);
+    let unreadable =
+        |e: serde_json::Error| Error::unavailable("the server gave an answer that cannot be read").with_source(e);
     if let Some(refusal) = serde_json::from_slice::<Answer>(answer).map_err(unreadable)?.error {
         return Ok(Err(refusal));
     }
@@ -210,9 +211,14 @@ mod tests {
 
     #[test]
     fn old_servers_are_not_supported() {
-        for (version, expected) in
-            [("2.9.25", false), ("1.12.0", false), ("", false), ("2.10.0", true), ("2.15.1", true), ("3.0.0-RC.1", true)]
-        {
+        for (version, expected) in [
+            ("2.9.25", false),
+            ("1.12.0", false),
+            ("", false),
+            ("2.10.0", true),
+            ("2.15.1", true),
+            ("3.0.0-RC.1", true),
+        ] {
             assert_eq!(is_supported(version), expected, "{version}");
         }
     }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use store_core::{
-    ClaimedDispatch, Dispatch, DispatchClaim, DispatchId, Enqueued, Error, Interrupted, Json, Result, Settled, ThreadId,
-    Timestamp,
+    ClaimedDispatch, Dispatch, DispatchClaim, DispatchId, Enqueued, Error, Interrupted, Json, Result, Settled,
+    ThreadId, Timestamp,
     codec::Codec,
     commit::Setting,
     mailbox::{Found, MailboxChange, ReclaimedAs},

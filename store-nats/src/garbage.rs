@@ -14,11 +14,9 @@ use store_core::Result;
 
 use crate::{codec::Datum, key::Key, log::Log};
 
-/// How long garbage is kept: longer than anybody looks for a decision of his own, or pages a list with payloads.
-const KEPT: Duration = Duration::from_secs(90);
-/// How much longer what others should remove is left to them.
-const OTHERS: Duration = Duration::from_secs(60);
-/// How often it is collected.
+/// How long garbage is kept: longer than anybody looks for a decision of his own, or reads a payload that he was told of.
+pub(crate) const KEPT: Duration = Duration::from_secs(90);
+/// How often it is collected, at least.
 const ROUND: Duration = Duration::from_secs(5);
 /// How many removals are on their way at once.
 const TOGETHER: usize = 16;
@@ -31,8 +29,9 @@ enum Waste {
 }
 
 /// What is to be removed, with the time from which on.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Garbage {
+    kept: Duration,
     own: Mutex<VecDeque<(Instant, Waste)>>,
     others: Mutex<VecDeque<(Instant, Waste)>>,
 }
@@ -42,6 +41,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Garbage {
+    pub(crate) fn new(kept: Duration) -> Self {
+        Self { kept, own: Mutex::default(), others: Mutex::default() }
+    }
+
     /// Notes what a message made garbage of. Whoever wrote it removes that; others do if it is still there later.
     pub(crate) fn add(&self, key: Option<Key>, messages: Vec<u64>, data: Vec<Datum>, is_own: bool) {
         if messages.is_empty() && data.is_empty() {
@@ -49,7 +52,7 @@ impl Garbage {
         }
         let messages = messages.into_iter().map(|message| Waste::Message(key.clone(), message));
         let waste = messages.chain(data.into_iter().map(Waste::Datum));
-        let (queue, kept) = if is_own { (&self.own, KEPT) } else { (&self.others, KEPT + OTHERS) };
+        let (queue, kept) = if is_own { (&self.own, self.kept) } else { (&self.others, self.kept * 2) };
         let from = Instant::now() + kept;
         lock(queue).extend(waste.map(|waste| (from, waste)));
     }
@@ -69,7 +72,8 @@ impl Garbage {
 /// Removes garbage, until the store is closed. What cannot be removed is garbage for who opens the store next.
 pub(crate) async fn collect(log: Weak<Log>) {
     loop {
-        tokio::time::sleep(ROUND).await;
+        let Some(round) = log.upgrade().map(|log| ROUND.min(log.garbage.kept)) else { return };
+        tokio::time::sleep(round).await;
         let Some(log) = log.upgrade() else { return };
         let waste = log.garbage.take(Instant::now());
         let removals = stream::iter(waste).map(|waste| remove(Arc::clone(&log), waste));

@@ -144,7 +144,8 @@ mod tests {
 
     use super::{Key, Keys, id, token};
 
-    const IDS: &[&str] = &["a", "A", "t", "b", "tYQ", "YQ", "a.b", "*", ">", "$", "é", "e\u{301}", " a", "a/b", "-_", "…"];
+    const IDS: &[&str] =
+        &["a", "A", "t", "b", "tYQ", "YQ", "a.b", "*", ">", "$", "é", "e\u{301}", " a", "a/b", "-_", "…"];
 
     #[test]
     fn ids_keep_to_one_token_of_their_own() {

@@ -101,7 +101,10 @@ impl NatsLive {
     async fn open(&self, target: LiveTarget) -> Result<LiveReceiver> {
         let tenant = &self.tenant;
         let client = tenant.log().connection.client.clone();
-        let lost = |e| Error::unavailable("the connection to the server broke").with_source(Box::<dyn std::error::Error + Send + Sync>::from(e));
+        let lost = |e| {
+            Error::unavailable("the connection to the server broke")
+                .with_source(Box::<dyn std::error::Error + Send + Sync>::from(e))
+        };
         let before = self.take_over(&target).await?;
         let own = (before + 1, Uuids.next_id());
         let commands = client.subscribe(self.subject("command", &target)).await.map_err(|e| lost(e.to_string()))?;

@@ -22,6 +22,7 @@ use tokio::{
 };
 
 use crate::{
+    config::NatsConfig,
     connection::{Connection, Written},
     garbage::Garbage,
     key::Key,
@@ -63,7 +64,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Log {
-    pub(crate) fn new(connection: Connection, stands_still: bool, deadline: Duration) -> Self {
+    pub(crate) fn new(connection: Connection, config: &NatsConfig) -> Self {
         Self {
             connection,
             view: RwLock::default(),
@@ -71,11 +72,11 @@ impl Log {
             looking: Mutex::default(),
             bells: Mutex::default(),
             awaited: Mutex::default(),
-            garbage: Garbage::default(),
+            garbage: Garbage::new(config.garbage_kept),
             process: Uuids.next_id(),
             last_name: AtomicU64::default(),
-            stands_still,
-            deadline,
+            stands_still: config.stands_still,
+            deadline: config.deadline,
         }
     }
 

@@ -84,7 +84,7 @@ impl NatsStore {
         let mut config = config;
         config.limits.record_bytes = config.limits.record_bytes.min(connection.largest_record());
         let capabilities = Capabilities::new(opened.survives, config.limits.record_bytes).of_a_server();
-        let log = Arc::new(Log::new(connection, config.stands_still, config.deadline));
+        let log = Arc::new(Log::new(connection, &config));
         let runtime = Handle::current();
         let following = runtime.spawn(log::follow(Arc::downgrade(&log)));
         let collecting = runtime.spawn(garbage::collect(Arc::downgrade(&log)));
@@ -137,7 +137,8 @@ impl Store for NatsStore {
         common.log.look().await?;
         let view = common.log.view();
         let filled = view.tenants.iter().filter(|(_, found)| !found.record.is_deleted && !found.mailbox.is_empty());
-        for (name, _) in filled.skip_while(|(name, _)| after.as_ref().is_some_and(|at| name.as_str() <= at.id.as_str())) {
+        for (name, _) in filled.skip_while(|(name, _)| after.as_ref().is_some_and(|at| name.as_str() <= at.id.as_str()))
+        {
             if !found.offer(Position::new(0, name.as_str()), 0, Some(name.clone())) {
                 break;
             }

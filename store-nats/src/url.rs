@@ -84,7 +84,8 @@ pub(crate) fn parse(text: &str) -> Result<Parts> {
 }
 
 fn server(host: &str) -> Result<ServerAddr> {
-    let url = Url::parse(&format!("nats://{host}")).ok().filter(|url| url.host_str().is_some_and(|host| !host.is_empty()));
+    let url =
+        Url::parse(&format!("nats://{host}")).ok().filter(|url| url.host_str().is_some_and(|host| !host.is_empty()));
     let url = url.filter(|url| url.path().is_empty() && url.username().is_empty() && url.password().is_none());
     let url = url.ok_or_else(|| invalid("it names a server that is none"))?;
     ServerAddr::from_url(url).map_err(|_| invalid("it names a server that is none"))

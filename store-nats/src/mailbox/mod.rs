@@ -13,9 +13,10 @@ use std::{
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use store_core::{
-    ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, DispatchQuery, DispatchStatus, Enqueued, Error,
-    InstanceId, Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, MailboxReader, Missed,
-    NewDispatch, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement, ThreadId, Unreadable,
+    ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, DispatchQuery, DispatchStatus, Enqueued,
+    Error, InstanceId, Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, MailboxReader,
+    Missed, NewDispatch, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement, ThreadId,
+    Unreadable,
     commit::Setting,
     length,
     mailbox::{self, ClaimOne, Found, MailboxChange, ReclaimedAs},
@@ -135,9 +136,8 @@ impl MailboxProducer for NatsMailbox {
         let about = Some(request.thread.clone());
         let call = |tenant: Arc<Tenant>| async move {
             let items = [request];
-            let rule = |view: &Desk<'_>, request: &Interrupt, setting: Setting<'_>| {
-                mailbox::interrupt(view, request, setting)
-            };
+            let rule =
+                |view: &Desk<'_>, request: &Interrupt, setting: Setting<'_>| mailbox::interrupt(view, request, setting);
             let thread = items.first().map(|request| &request.thread);
             let answers = Call { tenant: &tenant, thread, items: &items, rule }.decide().await;
             answers.into_iter().next().unwrap_or_else(|| Err(Error::closed()))
@@ -337,9 +337,8 @@ impl MailboxMaintenance for NatsMailbox {
                 return Ok(Purged::new(length(ids.len())));
             }
             let before = request.before;
-            let rule = |view: &Desk<'_>, id: &DispatchId, setting: Setting<'_>| {
-                mailbox::purge(view, id, before, setting)
-            };
+            let rule =
+                |view: &Desk<'_>, id: &DispatchId, setting: Setting<'_>| mailbox::purge(view, id, before, setting);
             let mut removed = 0;
             for gone in by_dispatch(&tenant, &ids, DispatchId::clone, rule).await? {
                 match gone {

@@ -47,9 +47,8 @@ impl MailboxReader for NatsMailbox {
 
     async fn count_dispatches(&self, thread: Option<&ThreadId>) -> Result<DispatchCounts> {
         let thread = thread.cloned();
-        let call = |tenant: Arc<Tenant>| async move {
-            read(&tenant, |mailbox| Ok(mailbox.counts(thread.as_ref()))).await
-        };
+        let call =
+            |tenant: Arc<Tenant>| async move { read(&tenant, |mailbox| Ok(mailbox.counts(thread.as_ref()))).await };
         self.tenant.read(call).await
     }
 

@@ -39,10 +39,7 @@ impl<'a> Desk<'a> {
     }
 
     /// Makes a decision about the thread, and keeps what it changes.
-    pub(crate) fn change<T>(
-        &mut self,
-        decide: impl FnOnce(&Self) -> Result<MailboxChange<T>>,
-    ) -> Result<T> {
+    pub(crate) fn change<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxChange<T>>) -> Result<T> {
         let change = decide(self)?;
         if let Some(plan) = change.plan {
             self.keep(*plan);

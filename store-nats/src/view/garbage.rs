@@ -88,12 +88,12 @@ mod tests {
     #[test]
     fn what_was_told_again_is_garbage() {
         let mut messages = Messages::default();
-        assert_eq!(messages.add(1, vec![(Dispatch(1), false)]), []);
-        assert_eq!(messages.add(2, vec![(Dispatch(2), false)]), []);
+        assert_eq!(messages.add(1, vec![(Dispatch(1), false)]), [0; 0]);
+        assert_eq!(messages.add(2, vec![(Dispatch(2), false)]), [0; 0]);
         assert_eq!(messages.add(5, vec![(Dispatch(1), false)]), [1]);
-        assert_eq!(messages.remove(1), []);
+        assert_eq!(messages.remove(1), [0; 0]);
         // It tells nothing, and is needed as the last one alone.
-        assert_eq!(messages.add(6, vec![]), []);
+        assert_eq!(messages.add(6, vec![]), [0; 0]);
         assert_eq!(messages.add(7, vec![(Dispatch(2), false)]), [2, 6]);
     }
 
@@ -101,10 +101,10 @@ mod tests {
     fn a_removal_is_needed_as_long_as_something_older_is_there() {
         let mut messages = Messages::default();
         messages.add(1, vec![(Dispatch(1), false), (Dispatch(2), false)]);
-        assert_eq!(messages.add(2, vec![(Dispatch(1), false)]), []);
+        assert_eq!(messages.add(2, vec![(Dispatch(1), false)]), [0; 0]);
         assert_eq!(messages.add(3, vec![(Dispatch(1), true)]), [2]);
-        assert_eq!(messages.add(4, vec![]), []);
-        assert_eq!(messages.remove(2), [], "the first message has it, too");
+        assert_eq!(messages.add(4, vec![]), [0; 0]);
+        assert_eq!(messages.remove(2), [0; 0], "the first message has it, too");
         assert_eq!(messages.add(5, vec![(Dispatch(2), false)]), [1, 4]);
         assert_eq!(messages.remove(1), [3]);
     }

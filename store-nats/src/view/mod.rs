@@ -17,12 +17,7 @@ use store_core::{
     codec::{Codec, DecodeError},
 };
 
-pub(crate) use self::{
-    desk::Desk,
-    mailbox::Mailbox,
-    order::Walk,
-    walk::ReadyPlace,
-};
+pub(crate) use self::{desk::Desk, mailbox::Mailbox, order::Walk, walk::ReadyPlace};
 use crate::{
     codec::{self, Datum, Deed, IdRecord, TenantRecord},
     key::Key,
@@ -118,8 +113,7 @@ impl View {
 
     fn apply_tenant(&mut self, sequence: u64, name: TenantId, text: &str, change: &mut Change) {
         // A record that cannot be read closes the tenant: nobody knows what of it counts.
-        let record =
-            TenantRecord::read(text).unwrap_or(TenantRecord { incarnation: u64::MAX, is_deleted: true });
+        let record = TenantRecord::read(text).unwrap_or(TenantRecord { incarnation: u64::MAX, is_deleted: true });
         change.tenant = Some(name.clone());
         let found = self.tenants.get_mut(&name);
         change.garbage.extend(found.as_ref().map(|found| found.sequence));

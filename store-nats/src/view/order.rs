@@ -52,9 +52,7 @@ impl<S: Hash + Eq, I: Ord + Clone> Order<S, I> {
         let after = walk.after.clone().map(|(time, id)| Bound::Excluded((time, id)));
         let named = |(time, id): &'a Place<I>| (*time, id);
         match walk.direction {
-            Direction::Forward => {
-                Box::new(set.range((after.unwrap_or(Bound::Unbounded), Bound::Unbounded)).map(named))
-            }
+            Direction::Forward => Box::new(set.range((after.unwrap_or(Bound::Unbounded), Bound::Unbounded)).map(named)),
             Direction::Backward => {
                 Box::new(set.range((Bound::Unbounded, after.unwrap_or(Bound::Unbounded))).rev().map(named))
             }

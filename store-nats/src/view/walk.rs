@@ -8,7 +8,10 @@ use store_core::{
     merged,
 };
 
-use super::{mailbox::{Mailbox, Scope}, order::Walk};
+use super::{
+    mailbox::{Mailbox, Scope},
+    order::Walk,
+};
 
 type Ends<'a> = Box<dyn Iterator<Item = (Timestamp, &'a DispatchId)> + 'a>;
 
