@@ -33,6 +33,10 @@ impl Place {
     pub(crate) async fn new(limits: Limits) -> Result<Self> {
         let mut config = config();
         config.limits = limits;
+        Self::of(config).await
+    }
+
+    pub(crate) async fn of(config: NatsConfig) -> Result<Self> {
         TestPrefix::create(config).await.map(Self)
     }
 

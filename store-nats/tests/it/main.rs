@@ -1,8 +1,19 @@
 //! The conformance suite and what NATS promises besides, on a real server.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails, with its place")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on fails, with its place"
+)]
 
 mod conformance;
+mod faults;
 mod fixture;
+mod garbage;
+mod given;
+mod names;
+mod settings;
+mod together;
 
 pub(crate) use self::fixture::fixture;
