@@ -158,8 +158,14 @@ impl Codec for TenantRecord {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IdRecord {
     pub(crate) thread: ThreadId,
-    /// The thread that had it before, until that one is known to have nothing under it.
+    /// The thread that had it before. It is the same one if the id is given free: nobody enqueues under it then.
     pub(crate) from: Option<ThreadId>,
+}
+
+impl IdRecord {
+    pub(crate) fn is_free(&self) -> bool {
+        self.from.as_ref() == Some(&self.thread)
+    }
 }
 
 impl Codec for IdRecord {

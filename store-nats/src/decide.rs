@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::{BoxFuture, FutureExt};
 use store_core::{
     ClaimedDispatch, Dispatch, DispatchClaim, DispatchId, Enqueued, Error, Interrupted, Json, Result, Settled,
     ThreadId, Timestamp,
@@ -16,6 +17,7 @@ use crate::{
     codec::{Datum, Deed, TenantRecord},
     connection::Written,
     key::Key,
+    log::{Log, Own},
     tenant::Tenant,
     view::{Desk, Mailbox, OfTenant},
 };
@@ -26,7 +28,7 @@ const LARGE: usize = 2_048;
 const TOGETHER: usize = 128 << 10;
 
 /// What a decision answers with.
-pub(crate) trait Answer: Send {
+pub(crate) trait Answer: Send + Sync {
     /// The dispatch that is shown, whose payload may stand elsewhere.
     fn dispatch(&mut self) -> Option<&mut Dispatch> {
         None
@@ -102,16 +104,39 @@ enum Step<T> {
     Conflict,
 }
 
+/// What must be done and hold before decisions about items are made.
+pub(crate) trait Prepare<I>: Send + Sync {
+    /// Done each time before: it looks how far the log is, at least.
+    fn before<'a>(&'a self, tenant: &'a Tenant, items: &'a [I]) -> BoxFuture<'a, Result<()>>;
+
+    /// Whether what was done still holds at the place of the log where the decision is made.
+    fn holds(&self, life: Option<&OfTenant>, item: &I, tenant: &Tenant) -> bool;
+}
+
+/// Nothing but looking how far the log is.
+pub(crate) struct Look;
+
+impl<I: Sync> Prepare<I> for Look {
+    fn before<'a>(&'a self, tenant: &'a Tenant, _: &'a [I]) -> BoxFuture<'a, Result<()>> {
+        tenant.log().look().boxed()
+    }
+
+    fn holds(&self, _: Option<&OfTenant>, _: &I, _: &Tenant) -> bool {
+        true
+    }
+}
+
 /// A call: decisions about one thread, each for an item, in their order.
-pub(crate) struct Call<'a, I, R> {
+pub(crate) struct Call<'a, I, R, P = Look> {
     pub(crate) tenant: &'a Tenant,
     /// None if nothing is known of what the items name.
     pub(crate) thread: Option<&'a ThreadId>,
     pub(crate) items: &'a [I],
     pub(crate) rule: R,
+    pub(crate) prepare: &'a P,
 }
 
-impl<I: Sync, R> Call<'_, I, R> {
+impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
     /// Makes the decisions. Each item has an answer of its own; what cannot be written leaves the others as they are.
     pub(crate) async fn decide<T: Answer>(&self) -> Vec<Result<T>>
     where
@@ -127,7 +152,7 @@ impl<I: Sync, R> Call<'_, I, R> {
         let begun = Instant::now();
         while answers.len() < self.items.len() {
             let rest = self.items.get(answers.len()..).unwrap_or_default();
-            let step = match self.tenant.log().look().await {
+            let step = match self.prepare.before(self.tenant, rest).await {
                 Ok(()) => self.step(rest, &mut apart).await,
                 Err(error) => Err(error),
             };
@@ -174,7 +199,12 @@ impl<I: Sync, R> Call<'_, I, R> {
             let life = tenant.life(&view)?;
             let mailbox = life.map_or(&nothing, |life| &life.mailbox);
             let config = &tenant.common.config;
-            self.on(mailbox, items, Setting::new(now, &config.limits, &*config.ids), &own.name)
+            let holds = |item: &&I| self.prepare.holds(life, item, tenant);
+            let ready: Vec<&I> = items.iter().take_while(holds).collect();
+            if ready.is_empty() {
+                return Ok(Step::Conflict);
+            }
+            self.on(mailbox, &ready, Setting::new(now, &config.limits, &*config.ids), &own.name)
                 .map(|decided| (decided, life.map(|life| self.place(life))))
         };
         let ((mut answers, parts, deed), place) = decided?;
@@ -225,7 +255,7 @@ impl<I: Sync, R> Call<'_, I, R> {
     fn on<T: Answer>(
         &self,
         mailbox: &Mailbox,
-        items: &[I],
+        items: &[&I],
         setting: Setting<'_>,
         by: &str,
     ) -> Result<(Vec<Result<T>>, Vec<Apart>, Option<Deed>)>
@@ -246,7 +276,10 @@ impl<I: Sync, R> Call<'_, I, R> {
         Ok((answers, parts, desk.into_deed(by)))
     }
 
-    async fn fill<T: Answer>(&self, answers: &mut [Result<T>], parts: &[Apart]) -> Result<()> {
+    async fn fill<T: Answer>(&self, answers: &mut [Result<T>], parts: &[Apart]) -> Result<()>
+    where
+        R: Send + Sync,
+    {
         for (answer, apart) in answers.iter_mut().zip(parts) {
             if let Some(dispatch) = answer.as_mut().ok().and_then(Answer::dispatch) {
                 apart.fill(self.tenant, dispatch).await?;
@@ -313,14 +346,14 @@ pub(crate) async fn create(tenant: &Tenant) -> Result<()> {
 }
 
 /// Says nothing about a thread, but behind its last message: whoever decided before that writes nothing any more.
-pub(crate) async fn fence(tenant: &Tenant, key: &Key, last: u64) -> Result<Written> {
-    let own = tenant.log().await_own();
+pub(crate) async fn fence(log: &Log, key: &Key, last: u64) -> Result<Written> {
+    let own = log.await_own();
     let deed = Deed { by: own.name.clone(), ..Deed::default() };
-    tenant.log().write(key, last, deed.encode()).await
+    log.write(key, last, deed.encode()).await
 }
 
 /// What became of a decision whose answer did not come; none if that cannot be found out in time.
-async fn resolve(tenant: &Tenant, own: &crate::log::Own<'_>, (key, last): (&Key, u64)) -> Option<bool> {
+async fn resolve(tenant: &Tenant, own: &Own<'_>, (key, last): (&Key, u64)) -> Option<bool> {
     let (begun, deadline) = (Instant::now(), tenant.common.config.deadline);
     let mut is_fenced = false;
     while begun.elapsed() < deadline {
@@ -333,7 +366,7 @@ async fn resolve(tenant: &Tenant, own: &crate::log::Own<'_>, (key, last): (&Key,
             }
         }
         // Behind a later message on the subject it cannot be written any more.
-        is_fenced |= fence(tenant, key, last).await.is_ok();
+        is_fenced |= fence(tenant.log(), key, last).await.is_ok();
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     None

@@ -4,15 +4,15 @@
 #![expect(clippy::disallowed_methods, reason = "how long something is garbage is no matter of store time")]
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, Instant},
 };
 
 use futures_util::{StreamExt, stream};
-use store_core::Result;
+use store_core::{DispatchId, Result, TenantId};
 
-use crate::{codec::Datum, key::Key, log::Log};
+use crate::{codec::Datum, key::Key, log::Log, mailbox::free};
 
 /// How long garbage is kept: longer than anybody looks for a decision of his own, or reads a payload that he was told of.
 pub(crate) const KEPT: Duration = Duration::from_secs(90);
@@ -26,6 +26,7 @@ enum Waste {
     /// A message of the log, with what it is about.
     Message(Option<Key>, u64),
     Datum(Datum),
+    Id(TenantId, u64, DispatchId),
 }
 
 /// What is to be removed, with the time from which on.
@@ -45,16 +46,29 @@ impl Garbage {
         Self { kept, own: Mutex::default(), others: Mutex::default() }
     }
 
-    /// Notes what a message made garbage of. Whoever wrote it removes that; others do if it is still there later.
-    pub(crate) fn add(&self, key: Option<Key>, messages: Vec<u64>, data: Vec<Datum>, is_own: bool) {
-        if messages.is_empty() && data.is_empty() {
-            return;
+    /// Notes messages about something that say nothing any more. Whoever made them so removes them; others do if they
+    /// are still there later.
+    pub(crate) fn add(&self, key: Option<&Key>, messages: Vec<u64>, is_own: bool) {
+        self.put(messages.into_iter().map(|message| Waste::Message(key.cloned(), message)), is_own);
+    }
+
+    /// Notes payloads that nobody needs any more.
+    pub(crate) fn add_data(&self, data: Vec<Datum>, is_own: bool) {
+        self.put(data.into_iter().map(Waste::Datum), is_own);
+    }
+
+    /// Notes ids that nothing stands under any more.
+    pub(crate) fn add_ids(&self, tenant: &TenantId, incarnation: u64, ids: Vec<DispatchId>) {
+        self.put(ids.into_iter().map(|id| Waste::Id(tenant.clone(), incarnation, id)), true);
+    }
+
+    fn put(&self, waste: impl Iterator<Item = Waste>, is_own: bool) {
+        let mut waste = waste.peekable();
+        if waste.peek().is_some() {
+            let (queue, kept) = if is_own { (&self.own, self.kept) } else { (&self.others, self.kept * 2) };
+            let from = Instant::now() + kept;
+            lock(queue).extend(waste.map(|waste| (from, waste)));
         }
-        let messages = messages.into_iter().map(|message| Waste::Message(key.clone(), message));
-        let waste = messages.chain(data.into_iter().map(Waste::Datum));
-        let (queue, kept) = if is_own { (&self.own, self.kept) } else { (&self.others, self.kept * 2) };
-        let from = Instant::now() + kept;
-        lock(queue).extend(waste.map(|waste| (from, waste)));
     }
 
     fn take(&self, until: Instant) -> Vec<Waste> {
@@ -76,14 +90,26 @@ pub(crate) async fn collect(log: Weak<Log>) {
         tokio::time::sleep(round).await;
         let Some(log) = log.upgrade() else { return };
         let waste = log.garbage.take(Instant::now());
-        let removals = stream::iter(waste).map(|waste| remove(Arc::clone(&log), waste));
+        let (mut ids, mut single) = (HashMap::<_, Vec<_>>::new(), Vec::new());
+        for waste in waste {
+            match waste {
+                Waste::Id(tenant, incarnation, id) => ids.entry((tenant, incarnation)).or_default().push(id),
+                waste => single.push(waste),
+            }
+        }
+        let removals = stream::iter(single).map(|waste| remove(Arc::clone(&log), waste));
         removals.buffer_unordered(TOGETHER).for_each(|_| async {}).await;
+        for ((tenant, incarnation), ids) in ids {
+            // What cannot be given free now is when the store is opened next.
+            let _later = free(&log, &tenant, incarnation, &ids).await;
+        }
     }
 }
 
 async fn remove(log: Arc<Log>, waste: Waste) -> Result<()> {
     let (connection, keys) = (&log.connection, &log.connection.keys);
     match waste {
+        Waste::Id(..) => Ok(()),
         Waste::Datum(datum) => connection.remove(&keys.data(), datum.sequence).await,
         Waste::Message(key, sequence) => {
             connection.remove(&keys.log(), sequence).await?;
@@ -92,7 +118,7 @@ async fn remove(log: Arc<Log>, waste: Waste) -> Result<()> {
                     Some(found) => found.mailbox.removed(thread, sequence),
                     None => Vec::new(),
                 };
-                log.garbage.add(key, more, Vec::new(), true);
+                log.garbage.add(key.as_ref(), more, true);
             }
             Ok(())
         }

@@ -98,6 +98,16 @@ impl NatsLive {
         }
     }
 
+    /// Waits until the server knows what was subscribed to: what comes over a connection is done in its order. Nobody
+    /// answers here, and it says so.
+    async fn settle(&self) -> Result<()> {
+        let client = &self.tenant.log().connection.client;
+        match client.send_request(client.new_inbox(), Request::new().timeout(Some(YIELD))).await {
+            Err(e) if e.kind() != RequestErrorKind::NoResponders => Err(error::request(e, Effect::None)),
+            _ => Ok(()),
+        }
+    }
+
     async fn open(&self, target: LiveTarget) -> Result<LiveReceiver> {
         let tenant = &self.tenant;
         let client = tenant.log().connection.client.clone();
@@ -109,7 +119,7 @@ impl NatsLive {
         let own = (before + 1, Uuids.next_id());
         let commands = client.subscribe(self.subject("command", &target)).await.map_err(|e| lost(e.to_string()))?;
         let ranks = client.subscribe(self.subject("rank", &target)).await.map_err(|e| lost(e.to_string()))?;
-        client.flush().await.map_err(|e| lost(e.to_string()))?;
+        self.settle().await?;
         let receiver = tenant.live.open_live(target.clone()).await?;
         let text = format!("{} {}", own.0, own.1);
         let subject = self.subject("rank", &target);

@@ -197,7 +197,7 @@ impl Log {
         let key = self.connection.keys.key(subject);
         let text = String::from_utf8_lossy(payload);
         let change = self.view_mut().apply(sequence, key.clone(), &text);
-        let Change { tenant, claimable_from, garbage, data, by } = change;
+        let Change { tenant, claimable_from, garbage, data, ids, by } = change;
         let mut is_own = false;
         if let Some(by) = by {
             is_own = by.starts_with(&self.process);
@@ -205,7 +205,13 @@ impl Log {
                 *found = Some(sequence);
             }
         }
-        self.garbage.add(key, garbage, data, is_own);
+        self.garbage.add(key.as_ref(), garbage, is_own);
+        self.garbage.add_data(data, is_own);
+        if let Some(Key::Thread(tenant, incarnation, _)) = key
+            && is_own
+        {
+            self.garbage.add_ids(&tenant, incarnation, ids);
+        }
         self.position.send_replace(sequence);
         match (tenant, claimable_from) {
             (Some(tenant), Some(from)) => {

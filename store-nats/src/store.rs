@@ -100,7 +100,11 @@ impl NatsStore {
         let tasks = Mutex::new(vec![following, collecting]);
         let store = Self { state: Arc::new(State { common, capabilities, tenants: Mutex::default(), tasks }) };
         // Everything is read once.
-        store.state.common.log.look().await?;
+        let log = &store.state.common.log;
+        log.look().await?;
+        for (name, tenant) in &log.view().tenants {
+            log.garbage.add_ids(name, tenant.record.incarnation, tenant.unused_ids());
+        }
         Ok(store)
     }
 

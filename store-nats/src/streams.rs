@@ -26,7 +26,7 @@ pub(crate) async fn open(connection: &Connection, config: &NatsConfig) -> Result
         if !config.allow_unsafe {
             check(&info.config)?;
         }
-        replicas = replicas.min(info.config["num_replicas"].as_u64().unwrap_or_default());
+        replicas = replicas.min(info.config.get("num_replicas").and_then(Value::as_u64).unwrap_or_default());
     }
     // Whether servers sync is not told to clients: a single one that does not loses what it accepted.
     if replicas <= 1 && !config.assume_sync && !config.allow_unsafe {
@@ -68,14 +68,17 @@ async fn ensure(connection: &Connection, config: &NatsConfig, name: &str, subjec
 
 /// Refuses a stream that may drop or lose what was accepted. A setting that cannot be read counts as unsafe.
 fn check(config: &Value) -> Result<()> {
+    let is = |name: &str, value: &str| config.get(name).and_then(Value::as_str) == Some(value);
+    let number = |name: &str| config.get(name).and_then(Value::as_i64);
     let safe: [(&'static str, bool); 7] = [
-        ("storage", config["storage"] == "file"),
-        ("discard", config["discard"] == "new"),
-        ("retention", config["retention"] == "limits"),
-        ("max_age", config["max_age"].as_u64().unwrap_or_default() == 0),
-        ("max_msgs_per_subject", config["max_msgs_per_subject"].as_i64().is_some_and(|most| most <= 0)),
-        ("allow_msg_ttl", !config["allow_msg_ttl"].as_bool().unwrap_or_default()),
-        ("persist_mode", !config["persist_mode"].as_str().is_some_and(|mode| mode == "async")),
+        ("storage", is("storage", "file")),
+        ("discard", is("discard", "new")),
+        ("retention", is("retention", "limits")),
+        // Left out, there is none.
+        ("max_age", number("max_age").is_none_or(|age| age == 0)),
+        ("max_msgs_per_subject", number("max_msgs_per_subject").is_some_and(|most| most <= 0)),
+        ("allow_msg_ttl", config.get("allow_msg_ttl").is_none_or(|allowed| *allowed == Value::Bool(false))),
+        ("persist_mode", !is("persist_mode", "async")),
     ];
     match safe.into_iter().find(|(_, is_safe)| !is_safe) {
         Some((setting, _)) => Err(refused(setting, "allow_unsafe")),

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+pub(crate) use self::ids::free;
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use store_core::{
@@ -23,7 +24,7 @@ use store_core::{
 };
 
 use crate::{
-    decide::{Answer, Call},
+    decide::{Answer, Call, Look, Prepare},
     tenant::Tenant,
     view::{Desk, Mailbox},
 };
@@ -65,7 +66,7 @@ impl NatsMailbox {
 async fn grouped<I: Clone + Send + Sync, T: Answer>(
     tenant: &Tenant,
     items: &[I],
-    thread: impl Fn(&I) -> Option<ThreadId>,
+    (thread, prepare): (impl Fn(&I) -> Option<ThreadId> + Send, &impl Prepare<I>),
     rule: impl Fn(&Desk<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
 ) -> Vec<Result<T>> {
     let mut groups: Vec<(Option<ThreadId>, Vec<usize>)> = Vec::new();
@@ -81,7 +82,7 @@ async fn grouped<I: Clone + Send + Sync, T: Answer>(
     let rule = &rule;
     let decide = |(thread, members): (Option<ThreadId>, Vec<usize>)| async move {
         let own: Vec<I> = members.iter().filter_map(|at| items.get(*at).cloned()).collect();
-        let call = Call { tenant, thread: thread.as_ref(), items: &own, rule };
+        let call = Call { tenant, thread: thread.as_ref(), items: &own, rule, prepare };
         let answers = call.decide().await;
         members.into_iter().zip(answers).collect::<Vec<_>>()
     };
@@ -95,7 +96,7 @@ async fn grouped<I: Clone + Send + Sync, T: Answer>(
 async fn by_dispatch<I: Clone + Send + Sync, T: Answer>(
     tenant: &Tenant,
     items: &[I],
-    id: impl Fn(&I) -> DispatchId,
+    id: impl Fn(&I) -> DispatchId + Send + Sync,
     rule: impl Fn(&Desk<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
 ) -> Result<Vec<Result<T>>> {
     tenant.log().look().await?;
@@ -108,7 +109,7 @@ async fn by_dispatch<I: Clone + Send + Sync, T: Answer>(
         });
         rows.collect()
     };
-    Ok(grouped(tenant, items, |item| threads.get(&id(item)).cloned(), rule).await)
+    Ok(grouped(tenant, items, (|item: &I| threads.get(&id(item)).cloned(), &Look), rule).await)
 }
 
 async fn settle(tenant: &Tenant, settlements: &[(ClaimRef, Settlement)]) -> Result<Vec<Result<Settled>>> {
@@ -139,7 +140,7 @@ impl MailboxProducer for NatsMailbox {
             let rule =
                 |view: &Desk<'_>, request: &Interrupt, setting: Setting<'_>| mailbox::interrupt(view, request, setting);
             let thread = items.first().map(|request| &request.thread);
-            let answers = Call { tenant: &tenant, thread, items: &items, rule }.decide().await;
+            let answers = Call { tenant: &tenant, thread, items: &items, rule, prepare: &Look }.decide().await;
             answers.into_iter().next().unwrap_or_else(|| Err(Error::closed()))
         };
         self.tenant.write(about, call).await
@@ -197,7 +198,7 @@ async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
         mailbox::claim(view, &thread, ClaimOne::of(request)?, setting)
     };
     let items = std::slice::from_ref(request);
-    let answers = Call { tenant, thread: Some(&thread), items, rule }.decide().await;
+    let answers = Call { tenant, thread: Some(&thread), items, rule, prepare: &Look }.decide().await;
     let mut claims = Claims::default();
     match answers.into_iter().next().unwrap_or_else(|| Err(Error::closed()))? {
         Found::Claimed(claimed) => claims.claimed.push(claimed),
@@ -273,7 +274,7 @@ async fn claim_each(
             mailbox::claim(view, &thread, ClaimOne::of(request)?, setting)
         };
         let items = std::slice::from_ref(request);
-        let found = Call { tenant, thread: Some(&thread), items, rule }.decide_once().await;
+        let found = Call { tenant, thread: Some(&thread), items, rule, prepare: &Look }.decide_once().await;
         (thread, found)
     };
     stream::iter(threads).map(one).buffered(TOGETHER).collect().await
@@ -291,7 +292,7 @@ async fn lapse(tenant: &Tenant, most: usize) -> Result<Vec<ReclaimedAs>> {
         let _alone = lock.lock().await;
         let rule = |view: &Desk<'_>, thread: &ThreadId, setting: Setting<'_>| mailbox::lapse(view, thread, setting);
         let items = std::slice::from_ref(&thread);
-        Call { tenant, thread: Some(&thread), items, rule }.decide_once().await
+        Call { tenant, thread: Some(&thread), items, rule, prepare: &Look }.decide_once().await
     };
     let ended = stream::iter(lapsed).map(one).buffered(TOGETHER).collect::<Vec<_>>().await;
     let mut reclaimed = Vec::new();

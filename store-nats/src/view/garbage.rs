@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, HashMap};
 /// What a message tells something about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Told {
+    /// The record of the thread.
+    Record,
     /// A dispatch, by its number.
     Dispatch(u64),
     /// The interrupt that began an epoch.
@@ -83,7 +85,10 @@ impl Messages {
 
 #[cfg(test)]
 mod tests {
-    use super::{Messages, Told::Dispatch};
+    use super::{
+        Messages,
+        Told::{Dispatch, Record},
+    };
 
     #[test]
     fn what_was_told_again_is_garbage() {
@@ -95,6 +100,15 @@ mod tests {
         // It tells nothing, and is needed as the last one alone.
         assert_eq!(messages.add(6, vec![]), [0; 0]);
         assert_eq!(messages.add(7, vec![(Dispatch(2), false)]), [2, 6]);
+    }
+
+    #[test]
+    fn the_record_of_a_thread_is_needed_behind_messages_that_say_nothing() {
+        let mut messages = Messages::default();
+        assert_eq!(messages.add(1, vec![(Record, false)]), [0; 0]);
+        assert_eq!(messages.add(2, vec![]), [0; 0]);
+        assert_eq!(messages.add(3, vec![]), [2]);
+        assert_eq!(messages.add(4, vec![(Record, false)]), [1, 3]);
     }
 
     #[test]

@@ -120,11 +120,13 @@ impl Mailbox {
         let rows = deed.rows.iter().map(|row| (Told::Dispatch(row.stored.body.number), false));
         let removed = deed.removed.iter().map(|removed| (Told::Dispatch(removed.number), true));
         let interrupts = deed.interrupts.iter().map(|(epoch, kept)| (Told::Interrupt(*epoch), kept.is_none()));
-        let tells = rows.chain(removed).chain(interrupts).collect();
+        let record = deed.mailbox.as_ref().map(|_| (Told::Record, false));
+        let tells = rows.chain(removed).chain(interrupts).chain(record).collect();
         let found = self.threads.entry(thread.clone()).or_default();
         change.garbage.extend(found.messages.add(sequence, tells));
         for removed in &deed.removed {
             change.data.extend(self.remove(thread, &removed.id));
+            change.ids.push(removed.id.clone());
         }
         for row in deed.rows {
             self.put(thread, row);

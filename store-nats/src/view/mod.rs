@@ -45,6 +45,8 @@ pub(crate) struct Change {
     pub(crate) garbage: Vec<u64>,
     /// Payloads that nobody needs any more.
     pub(crate) data: Vec<Datum>,
+    /// Ids that nothing stands under any more, of this life of the tenant.
+    pub(crate) ids: Vec<DispatchId>,
     /// Who wrote it.
     pub(crate) by: Option<String>,
 }
@@ -97,7 +99,10 @@ impl View {
                 let deed = Deed::read(text);
                 change.by = deed.as_ref().ok().map(|deed| deed.by.clone());
                 match self.life_mut(&tenant, incarnation) {
-                    Some(found) => found.mailbox.apply(&thread, (sequence, deed), &mut change),
+                    Some(found) => {
+                        found.mailbox.apply(&thread, (sequence, deed), &mut change);
+                        change.ids.retain(|id| found.ids.contains_key(id));
+                    }
                     // It came after its tenant was deleted.
                     None => change.garbage.push(sequence),
                 }
@@ -132,6 +137,18 @@ impl View {
 }
 
 impl OfTenant {
+    /// Forgets what is said about an id, if it is this message that says so.
+    pub(crate) fn forget_id(&mut self, id: &DispatchId, sequence: u64) {
+        if self.ids.get(id).is_some_and(|(_, at)| *at == sequence) {
+            self.ids.remove(id);
+        }
+    }
+
+    /// Ids that nothing stands under: whoever wanted them did not enqueue, or not yet.
+    pub(crate) fn unused_ids(&self) -> Vec<DispatchId> {
+        self.ids.keys().filter(|id| self.mailbox.row(id).is_none()).cloned().collect()
+    }
+
     fn apply_id(&mut self, sequence: u64, id: DispatchId, record: &Result<IdRecord, DecodeError>, change: &mut Change) {
         if let Ok(record) = record {
             let before = self.ids.insert(id, (record.clone(), sequence));

@@ -1,6 +1,6 @@
 //! Ids of any kind, in subjects (NA-2, ID-3 to ID-5), and ids that two threads want.
 
-use store_core::{ErrorKind, Limits, Store, TenantId};
+use store_core::{ErrorKind, Limits, TenantId};
 
 use crate::{
     fixture::Place,
