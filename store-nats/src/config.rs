@@ -1,9 +1,10 @@
 //! How a store is opened.
 
-use std::{fmt, fs, path::Path, sync::Arc, time::Duration};
+use std::{fmt, fs, future::ready, path::Path, sync::Arc, time::Duration};
 
-use async_nats::{Client, ConnectOptions, ServerAddr};
+use async_nats::{Client, ConnectOptions, Event, ServerAddr};
 use store_core::{Error, IdSource, Limits, Result, Uuids};
+use tokio::sync::watch;
 
 use crate::{
     garbage,
@@ -42,8 +43,8 @@ pub struct NatsConfig {
 }
 
 impl NatsConfig {
-    /// The store at a URL such as `nats://user:password@host:4222,host2:4222/?prefix=agentstore&replicas=3`. What stands
-    /// alone before the `@` is a token. `tls://` in place of `nats://` refuses servers without TLS.
+    /// The store at a URL such as `nats://user:password@host:4222,host2:4222/?prefix=agentstore&replicas=3`. What
+    /// stands alone before the `@` is a token. `tls://` in place of `nats://` refuses servers without TLS.
     ///
     /// - `prefix=NAME`: what all names on the server begin with, `agentstore` unless given;
     /// - `replicas=N`: on how many servers everything is kept, 1 unless given;
@@ -87,10 +88,17 @@ impl NatsConfig {
         Ok(self)
     }
 
-    /// Connects. What is said of credentials and TLS holds for every connection that replaces this one (NA-8).
-    pub(crate) async fn connect(&self) -> Result<Client> {
+    /// Connects. What is said of credentials and TLS holds for every connection that replaces this one (NA-8). Each
+    /// that is lost is counted.
+    pub(crate) async fn connect(&self, lost: watch::Sender<u64>) -> Result<Client> {
         let options = ConnectOptions::new()
             .name("agentstore")
+            .event_callback(move |event| {
+                if event == Event::Disconnected {
+                    lost.send_modify(|count| *count += 1);
+                }
+                ready(())
+            })
             .connection_timeout(self.deadline)
             .request_timeout(Some(self.deadline))
             .require_tls(self.tls.is_required)

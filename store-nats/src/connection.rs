@@ -9,6 +9,10 @@ use bytes::Bytes;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use store_core::{Detail, Error, Result};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
 
 use crate::{
     clock::{Clock, since_epoch},
@@ -16,6 +20,9 @@ use crate::{
     error::{self, Effect, Refusal},
     key::Keys,
 };
+
+/// How long it takes to try again.
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// The oldest server that tells its time beside the state of a stream.
 const OLDEST: (u64, u64) = (2, 10);
@@ -27,6 +34,8 @@ pub(crate) struct Connection {
     pub(crate) keys: Keys,
     pub(crate) clock: Clock,
     deadline: Duration,
+    /// How many connections were lost.
+    lost: watch::Sender<u64>,
 }
 
 /// What a server answers with.
@@ -76,12 +85,13 @@ pub(crate) enum Written {
 
 impl Connection {
     pub(crate) async fn open(config: &NatsConfig) -> Result<Self> {
-        let client = config.connect().await?;
+        let lost = watch::Sender::new(0);
+        let client = config.connect(lost.clone()).await?;
         let version = client.server_info().version;
         if !is_supported(&version) {
             return Err(Error::new(Detail::Unsupported { operation: "a server older than nats-server 2.10" }));
         }
-        Ok(Self { client, keys: Keys::new(&config.prefix), clock: Clock::new(), deadline: config.deadline })
+        Ok(Self { client, keys: Keys::new(&config.prefix), clock: Clock::new(), deadline: config.deadline, lost })
     }
 
     /// The largest record of which everything else that goes with it fits into one message, too.
@@ -90,14 +100,28 @@ impl Connection {
         u64::try_from(largest).unwrap_or_default().saturating_sub(OVERHEAD)
     }
 
-    async fn request(&self, subject: String, request: Request, effect: Effect) -> Result<Bytes> {
-        if self.client.connection_state() != State::Connected {
-            // What waits for a connection would be sent at any later time.
-            return Err(Error::unavailable("there is no connection to a server"));
+    /// Waits for a connection: what the client takes without one it would send at any later time.
+    async fn connected(&self) -> Result<()> {
+        let begun = Instant::now();
+        while self.client.connection_state() != State::Connected {
+            if begun.elapsed() > self.deadline {
+                return Err(Error::unavailable("there is no connection to a server"));
+            }
+            sleep(AGAIN).await;
         }
-        let request = request.timeout(Some(self.deadline));
-        let answered = self.client.send_request(subject, request).await;
-        answered.map(|message| message.payload).map_err(|e| error::request(e, effect))
+        Ok(())
+    }
+
+    async fn request(&self, subject: String, request: Request, effect: Effect) -> Result<Bytes> {
+        self.connected().await?;
+        let mut lost = self.lost.subscribe();
+        let answered = self.client.send_request(subject, request.timeout(Some(self.deadline)));
+        tokio::select! {
+            biased;
+            answered = answered => answered.map(|message| message.payload).map_err(|e| error::request(e, effect)),
+            // The answer would have come over the connection that was lost.
+            _ = lost.changed() => Err(error::lost(effect)),
+        }
     }
 
     /// Asks JetStream something.
@@ -123,9 +147,20 @@ impl Connection {
         }))
     }
 
-    /// The sequence number of the last message of the log.
+    /// The sequence number of the last message of the log. As long as there is time it is asked for again.
     pub(crate) async fn last(&self) -> Result<u64> {
-        Ok(self.look(&self.keys.log()).await??.0)
+        let (log, begun) = (self.keys.log(), Instant::now());
+        loop {
+            let failed = match self.look(&log).await {
+                Ok(Ok((last, _))) => return Ok(last),
+                Ok(Err(refusal)) => Error::from(refusal),
+                Err(error) => error,
+            };
+            if !failed.is_retryable() || begun.elapsed() > self.deadline {
+                return Err(failed);
+            }
+            sleep(AGAIN).await;
+        }
     }
 
     /// Writes a message, if the last one on its subject is still this one: 0 if there is none.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use store_core::{
-    ClaimedDispatch, Dispatch, DispatchClaim, DispatchId, Enqueued, Error, Interrupted, Json, Result, Settled,
+    ClaimedDispatch, Dispatch, DispatchClaim, DispatchId, Enqueued, Error, Interrupted, Json, Outcome, Result, Settled,
     ThreadId, Timestamp,
     codec::Codec,
     commit::Setting,
+    length,
     mailbox::{Found, MailboxChange, ReclaimedAs},
 };
 use tokio::time::Instant;
@@ -16,7 +17,7 @@ use tokio::time::Instant;
 use crate::{
     codec::{Datum, Deed, TenantRecord},
     connection::Written,
-    key::Key,
+    key::{Key, token},
     log::{Log, Own},
     tenant::Tenant,
     view::{Desk, Mailbox, OfTenant},
@@ -221,13 +222,11 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
         match log.write(&key, last, deed.encode()).await {
             Ok(Written::Accepted) => Ok(Step::Answers(answers)),
             Ok(Written::Conflict) => Ok(Step::Conflict),
-            Err(error) if error.outcome() == store_core::Outcome::Unknown => {
-                match resolve(tenant, &own, (&key, last)).await {
-                    Some(true) => Ok(Step::Answers(answers)),
-                    Some(false) => Ok(Step::Conflict),
-                    None => Err(error),
-                }
-            }
+            Err(error) if error.outcome() == Outcome::Unknown => match resolve(tenant, &own, (&key, last)).await {
+                Some(true) => Ok(Step::Answers(answers)),
+                Some(false) => Ok(Step::Conflict),
+                None => Err(error),
+            },
             Err(error) => Err(error),
         }
     }
@@ -313,14 +312,24 @@ async fn put(tenant: &Tenant, json: &Json, apart: &mut Parts, key: &Key) -> Resu
     }
     let Key::Thread(name, incarnation, _) = key else { return Err(Error::closed()) };
     let (connection, ids) = (&tenant.log().connection, &tenant.common.config.ids);
-    let subject = connection.keys.datum(name, *incarnation, &crate::key::token(&ids.next_id()));
-    let (text, bytes) = (json.as_str().to_owned(), json.as_str().len() as u64);
-    let written = connection.write(subject, text).await;
-    // What nobody knows of has no effect.
-    let sequence = written.map_err(|e| Error::unavailable("a payload could not be written").with_source(e))?;
-    let datum = Datum { sequence, bytes };
-    apart.0.push((json.clone(), datum));
-    Ok(datum)
+    let begun = Instant::now();
+    loop {
+        let subject = connection.keys.datum(name, *incarnation, &token(&ids.next_id()));
+        match connection.write(subject, json.as_str().to_owned()).await {
+            Ok(sequence) => {
+                let datum = Datum { sequence, bytes: length(json.as_str().len()) };
+                apart.0.push((json.clone(), datum));
+                return Ok(datum);
+            }
+            // What nobody knows of has no effect: it is written once more.
+            Err(error) if error.outcome() == Outcome::Unknown => {
+                if begun.elapsed() > tenant.common.config.deadline {
+                    return Err(Error::unavailable("a payload could not be written").with_source(error));
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Makes the tenant, if it is not there. Whoever comes first makes it.
@@ -339,9 +348,9 @@ pub(crate) async fn create(tenant: &Tenant) -> Result<()> {
         (before.map_or(0, |before| before.sequence), TenantRecord { incarnation, is_deleted: false })
     };
     match log.write(&Key::Tenant(tenant.name.clone()), last, record.encode()).await {
-        // An empty tenant is none: it does not matter whether it was made.
-        Err(error) => Err(Error::unavailable("the tenant could not be made").with_source(error)),
-        Ok(_) => Ok(()),
+        // Whether it was made shows in the log. An empty one is none.
+        Err(error) if error.outcome() != Outcome::Unknown => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -27,6 +27,14 @@ pub(crate) fn request(error: RequestError, effect: Effect) -> Error {
     Error::new(detail).with_source(error)
 }
 
+/// The connection was lost before the answer came.
+pub(crate) fn lost(effect: Effect) -> Error {
+    match effect {
+        Effect::None => Error::unavailable("the connection to the server broke"),
+        Effect::Perhaps => Error::commit_unknown(None),
+    }
+}
+
 /// What JetStream refused a request with. What it refused did nothing.
 #[derive(Debug, Clone, serde::Deserialize)]
 pub(crate) struct Refusal {

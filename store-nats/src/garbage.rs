@@ -1,5 +1,5 @@
-//! Messages that say nothing any more, and payloads that nobody needs: they are removed when everybody who may be behind
-//! has read what came after them.
+//! Messages that say nothing any more, and payloads that nobody needs: they are removed when everybody who may be
+//! behind has read what came after them.
 
 #![expect(clippy::disallowed_methods, reason = "how long something is garbage is no matter of store time")]
 
@@ -14,7 +14,8 @@ use store_core::{DispatchId, Result, TenantId};
 
 use crate::{codec::Datum, key::Key, log::Log, mailbox::free};
 
-/// How long garbage is kept: longer than anybody looks for a decision of his own, or reads a payload that he was told of.
+/// How long garbage is kept: longer than anybody looks for a decision of his own, or reads a payload that he was told
+/// of.
 pub(crate) const KEPT: Duration = Duration::from_secs(90);
 /// How often it is collected, at least.
 const ROUND: Duration = Duration::from_secs(5);

@@ -1,7 +1,7 @@
 //! Names on the server: subjects, and ids as tokens of subjects (NA-2, NA-9).
 //!
-//! An id that is made of `A-Z a-z 0-9 _ -` alone is its own token behind a `t`; every other one stands in base64 behind a
-//! `b`. So no two ids share a token, none can leave its own, and most can be read by an operator.
+//! An id that is made of `A-Z a-z 0-9 _ -` alone is its own token behind a `t`; every other one stands in base64 behind
+//! a `b`. So no two ids share a token, none can leave its own, and most can be read by an operator.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use store_core::{ClaimNumber, DispatchId, LiveTarget, TenantId, ThreadId};

@@ -1,8 +1,8 @@
 //! A mailbox for AI agents on NATS JetStream, for workers on many machines.
 //!
 //! Every decision is one message of one stream, accepted by the leader only if its thread is still as it was when the
-//! decision was made. Every process that has the store open reads that stream as it grows, and knows from it all that is
-//! decided; whoever answers without writing asks the leader first whether there is more.
+//! decision was made. Every process that has the store open reads that stream as it grows, and knows from it all that
+//! is decided; whoever answers without writing asks the leader first whether there is more.
 //!
 //! # Layout
 //! - `config`, `url`: what a store is opened with

@@ -1,7 +1,8 @@
 //! The live channel between processes: a command is a request, and its answer is what its receiver said.
 //!
-//! Whoever receives for a target has subscribed to its subject, so the server knows when nobody does. Who opens a target
-//! asks whoever has it to end first; if two open it at once, the one with the lower rank learns of the other and ends.
+//! Whoever receives for a target has subscribed to its subject, so the server knows when nobody does. Who opens a
+//! target asks whoever has it to end first; if two open it at once, the one with the lower rank learns of the other and
+//! ends.
 
 use std::{
     collections::HashMap,

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::atomic::{AtomicU32, Ordering},
@@ -40,6 +41,20 @@ impl Nats {
         fs::write(server.folder.join("nats.conf"), settings)?;
         server.restart()?;
         Ok(server)
+    }
+
+    /// Starts three that are one cluster, each with these lines in its configuration.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_cluster(settings: &str) -> Result<[Self; 3]> {
+        let ports = [free_port()?, free_port()?, free_port()?];
+        let routes = ports.map(|port| format!("nats://127.0.0.1:{port}")).join(", ");
+        let start = |at: usize, port: u16| {
+            let cluster = format!("cluster {{ name: tests, listen: \"127.0.0.1:{port}\", routes: [{routes}] }}");
+            Self::start(&format!("server_name: n{at}\n{cluster}\n{settings}\n"))
+        };
+        Ok([start(1, ports[0])?, start(2, ports[1])?, start(3, ports[2])?])
     }
 
     /// Starts it again on its port, after it was killed or ended.
@@ -132,6 +147,11 @@ fn new_folder() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("/tmp/agentstore-nats-{}-{number}", std::process::id()).into()
+}
+
+/// A port that nobody uses now.
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 /// The files in which a server says where it listens.

@@ -3,8 +3,9 @@
 //! which thread. The thread's decision is made at a place of the log where that still holds.
 //!
 //! If the thread that an id stands for has no such dispatch, another thread may take the id over. Whoever did not
-//! enqueue yet must not do so any more: behind the taking over there is a message about his thread, one that says nothing
-//! if no other comes. So what he decided before is not accepted, and what he decides later he decides knowing of it.
+//! enqueue yet must not do so any more: behind the taking over there is a message about his thread, one that says
+//! nothing if no other comes. So what he decided before is not accepted, and what he decides later he decides knowing
+//! of it.
 //!
 //! An id whose dispatch was purged is given free in the same way, and what is said about it is removed then.
 
@@ -16,7 +17,7 @@ use futures_util::{
     stream,
 };
 use store_core::{
-    DispatchId, Enqueued, Error, NewDispatch, Result, TenantId, ThreadId,
+    DispatchId, Enqueued, Error, NewDispatch, Outcome, Result, TenantId, ThreadId,
     codec::Codec,
     commit::Setting,
     length,
@@ -130,8 +131,11 @@ async fn prepare(tenant: &Tenant, dispatches: &[NewDispatch]) -> Result<()> {
         }
         let make = |(id, next)| make(tenant.log(), (&tenant.name, incarnation), id, next);
         for made in stream::iter(steps).map(make).buffer_unordered(TOGETHER).collect::<Vec<_>>().await {
-            // What is said of an id is no dispatch yet.
-            made.map_err(|e| Error::unavailable("the id of a dispatch could not be written").with_source(e))?;
+            match made {
+                // Whether it was written shows in the log.
+                Err(error) if error.outcome() == Outcome::Unknown => {}
+                made => made?,
+            }
         }
     }
 }

@@ -37,7 +37,8 @@ impl Messages {
         self.last
     }
 
-    /// Notes a message, and what it tells: each thing, and whether it was removed. Gives those that say nothing any more.
+    /// Notes a message, and what it tells: each thing, and whether it was removed. Gives those that say nothing any
+    /// more.
     pub(crate) fn add(&mut self, sequence: u64, tells: Vec<(Told, bool)>) -> Vec<u64> {
         let mut doubtful = vec![std::mem::replace(&mut self.last, sequence)];
         for &(told, is_removed) in &tells {

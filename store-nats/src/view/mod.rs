@@ -1,7 +1,7 @@
 //! What the log says: every process that has a store open reads the log in its order, and so knows what is decided.
 //!
-//! A decision is made from one place of the log, and written only if its thread is still as it was there. So a view that
-//! is behind costs another try and nothing else; whoever answers without writing looks first how far the log is.
+//! A decision is made from one place of the log, and written only if its thread is still as it was there. So a view
+//! that is behind costs another try and nothing else; whoever answers without writing looks first how far the log is.
 
 mod desk;
 mod garbage;

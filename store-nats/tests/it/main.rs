@@ -12,6 +12,7 @@ mod faults;
 mod fixture;
 mod garbage;
 mod given;
+mod lines;
 mod names;
 mod settings;
 mod together;
