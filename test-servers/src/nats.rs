@@ -160,9 +160,9 @@ fn ports_files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files.filter(|file| file.extension().is_some_and(|extension| extension == "ports")).collect())
 }
 
-/// The port for clients, as the file says: `{"nats": ["nats://127.0.0.1:4222"], …}`.
+/// The port for clients, as the file says: `{"nats": ["nats://127.0.0.1:4222"], …}`, or `tls://…`.
 fn port(file: &Path) -> Option<u16> {
     let text = fs::read_to_string(file).ok()?;
-    let from = text.split_once("\"nats\"")?.1.split_once("nats://")?.1;
+    let from = text.split_once("\"nats\"")?.1.split_once("://")?.1;
     from.split('"').next()?.rsplit_once(':')?.1.parse().ok()
 }

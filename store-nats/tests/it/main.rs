@@ -4,9 +4,11 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test that cannot go on fails, with its place"
+    clippy::print_stdout,
+    reason = "a test that cannot go on fails, with its place, and faults say what they did"
 )]
 
+mod access;
 mod conformance;
 mod faults;
 mod fixture;

@@ -1,6 +1,10 @@
 //! What several processes do together, by the server's own time.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use store_core::{
     ClaimNumber, ClaimRequest, DeliverLive, ErrorKind, IdSource, LiveCommand, LiveDelivery, LiveTarget, Store, Uuids,
@@ -50,6 +54,40 @@ async fn work_wakes_who_waits_in_another_process() {
         ack(&**mailbox, &held).await.unwrap();
     }
     assert!(slowest < Duration::from_millis(900), "somebody found it by looking: {slowest:?}");
+    remove(&config).await;
+}
+
+/// NA-1, MB-18, MB-19: of what two processes decide about a thread at once the server accepts one.
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_of_two_processes_never_meet() {
+    let (one, other, config) = two().await;
+    let mailboxes = [mailbox(&*one), mailbox(&*other)];
+    let new = (0..120).map(|at| work(&format!("t-{}", at % 6))).collect();
+    mailboxes[0].enqueue(new).await.unwrap();
+    let held = Arc::new(Mutex::new(HashSet::new()));
+    let workers = (0..8).map(|worker| {
+        let (mailbox, held) = (Arc::clone(&mailboxes[worker % 2]), Arc::clone(&held));
+        tokio::spawn(async move {
+            let (mut done, begun) = (Vec::new(), Instant::now());
+            while mailbox.count_dispatches(None).await.unwrap().acked < 120 {
+                assert!(begun.elapsed() < Duration::from_secs(50), "some are left");
+                let Some(claimed) = claim(&*mailbox).await.unwrap() else { continue };
+                let thread = claimed.dispatch.thread.clone();
+                assert!(held.lock().unwrap().insert(thread.clone()), "{thread} is held twice");
+                done.push((claimed.dispatch.id.clone(), claimed.dispatch.attempts));
+                tokio::task::yield_now().await;
+                assert!(held.lock().unwrap().remove(&thread));
+                ack(&*mailbox, &claimed).await.unwrap();
+            }
+            done
+        })
+    });
+    let mut done = Vec::new();
+    for worker in workers.collect::<Vec<_>>() {
+        done.extend(worker.await.unwrap());
+    }
+    assert!(done.iter().all(|(_, attempts)| *attempts == 0));
+    assert_eq!((done.len(), done.into_iter().collect::<HashSet<_>>().len()), (120, 120));
     remove(&config).await;
 }
 
