@@ -64,6 +64,8 @@ pub(crate) struct Mailbox {
     pub(super) leases: BTreeSet<(Timestamp, ThreadId)>,
     /// When it was last asked what is due.
     turned: Timestamp,
+    /// Threads with a message that cannot be read.
+    damaged: BTreeSet<ThreadId>,
 }
 
 fn scopes(stored: &StoredDispatch) -> [Scope; 3] {
@@ -114,6 +116,7 @@ impl Mailbox {
                 let found = self.threads.entry(thread.clone()).or_default();
                 found.damage = Some((sequence, damage));
                 found.messages.add(sequence, Vec::new());
+                self.damaged.insert(thread.clone());
                 return self.turn(thread, self.turned);
             }
         };
@@ -269,7 +272,8 @@ impl Mailbox {
 
     /// Threads with a message that cannot be read, with why.
     pub(crate) fn unreadable(&self) -> Vec<(ThreadId, store_core::Error)> {
-        let damaged = self.threads.iter().filter_map(|(thread, found)| Some((thread, found.damage.as_ref()?)));
+        let damaged = self.damaged.iter();
+        let damaged = damaged.filter_map(|thread| Some((thread, self.threads.get(thread)?.damage.as_ref()?)));
         damaged.map(|(thread, (at, why))| (thread.clone(), codec::corrupt("a decision", *at, why))).collect()
     }
 }

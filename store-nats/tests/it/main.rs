@@ -10,6 +10,7 @@
 
 mod access;
 mod conformance;
+mod damage;
 mod faults;
 mod fixture;
 mod garbage;
