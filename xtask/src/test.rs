@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use test_servers::{POOLER_URL, PgBouncer, Postgres, URL};
+use test_servers::{NATS_URL, Nats, POOLER_URL, PgBouncer, Postgres, URL};
 
 use crate::tidy;
 
@@ -85,7 +85,7 @@ fn on_the_newest(root: &Path) -> Result<()> {
     server.stop().and(passed)
 }
 
-/// Runs tests with a PostgreSQL and a pooler of their own, unless the environment names some.
+/// Runs tests with a PostgreSQL, a pooler and a NATS of their own, unless the environment names some.
 fn with_servers(run: impl FnOnce(&mut dyn Iterator<Item = (&'static str, String)>) -> Result<()>) -> Result<()> {
     let named = [URL, POOLER_URL].map(|name| env::var_os(name).is_some());
     if named[0] != named[1] {
@@ -95,9 +95,12 @@ fn with_servers(run: impl FnOnce(&mut dyn Iterator<Item = (&'static str, String)
     let pooler = server.as_ref().map(PgBouncer::start).transpose()?;
     let urls = server.as_ref().zip(pooler.as_ref());
     let urls = urls.map(|(server, pooler)| [(URL, server.url()), (POOLER_URL, pooler.url().to_owned())]);
-    let passed = run(&mut urls.into_iter().flatten());
+    let nats = if env::var_os(NATS_URL).is_some() { None } else { Some(Nats::start("")?) };
+    let nats_url = nats.as_ref().map(|nats| (NATS_URL, nats.url()));
+    let passed = run(&mut urls.into_iter().flatten().chain(nats_url));
     drop(pooler);
-    server.map_or(Ok(()), Postgres::stop).and(passed)
+    let stopped = [server.map_or(Ok(()), Postgres::stop), nats.map_or(Ok(()), Nats::stop)];
+    stopped.into_iter().collect::<Result<()>>().and(passed)
 }
 
 pub(crate) fn cargo(root: &Path, step: &str, args: &[&str]) -> Result<()> {

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use anyhow::{Context, Result};
 
-const BACKENDS: &[&str] = &["store-memory", "store-file", "store-postgres", "store-sqlite-mailbox"];
+const BACKENDS: &[&str] = &["store-memory", "store-file", "store-postgres", "store-sqlite-mailbox", "store-nats"];
 
 /// For each package, those of our own that it may depend on, apart from dev-dependencies.
 fn allowed(package: &str) -> Vec<&'static str> {

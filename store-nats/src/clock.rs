@@ -1,0 +1,77 @@
+//! The server's time, as a process knows it.
+
+#![expect(clippy::disallowed_methods, reason = "the time since the server told its own")]
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use store_core::{Result, Timestamp};
+
+/// What the leader's clock said, and what elapsed since.
+#[derive(Debug)]
+pub(crate) struct Clock(Mutex<(Duration, Instant)>);
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new((Duration::ZERO, Instant::now())))
+    }
+
+    /// The leader's clock was there a moment ago.
+    pub(crate) fn heard(&self, clock: Duration) {
+        *self.lock() = (clock, Instant::now());
+    }
+
+    /// The store's time: what the leader said last and what elapsed since, so that it is never ahead (PR-22).
+    pub(crate) fn now(&self) -> Result<Timestamp> {
+        let (clock, at) = *self.lock();
+        let now = clock.saturating_add(at.elapsed());
+        Timestamp::from_millis(u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (Duration, Instant)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The time since 1970 of a text as `2026-11-23T21:04:54.123456789Z`; none if it is no such text.
+pub(crate) fn since_epoch(text: &str) -> Option<Duration> {
+    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+    let mut date = date.splitn(3, '-').map(str::parse::<u64>);
+    let (year, month, day) = (date.next()?.ok()?, date.next()?.ok()?, date.next()?.ok()?);
+    let (clock, fraction) = time.split_once('.').unwrap_or((time, ""));
+    let mut clock = clock.splitn(3, ':').map(str::parse::<u64>);
+    let (hour, minute, second) = (clock.next()?.ok()?, clock.next()?.ok()?, clock.next()?.ok()?);
+    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || fraction.len() > 9 {
+        return None;
+    }
+    // Years that begin in March end with their leap day.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
+    let days = days.checked_sub(719_468)?;
+    let nanos: u32 = if fraction.is_empty() { 0 } else { format!("{fraction:0<9}").parse().ok()? };
+    Some(Duration::new(((days * 24 + hour) * 60 + minute) * 60 + second, nanos))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::since_epoch;
+
+    #[test]
+    fn times_of_servers_are_read() {
+        for (text, millis) in [
+            ("1970-01-01T00:00:00Z", 0),
+            ("1972-02-29T00:00:01.5Z", 68_169_601_500),
+            ("2000-03-01T12:00:00.001Z", 951_912_000_001),
+            ("2026-11-23T21:04:54.123Z", 1_795_467_894_123),
+        ] {
+            assert_eq!(since_epoch(text), Some(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "2026-11-23", "2026-11-23T21:04:54+01:00", "2026-13-01T00:00:00Z", "x-1-1T0:0:0Z"] {
+            assert_eq!(since_epoch(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! What stands in the messages of the log.
+
+use std::collections::BTreeMap;
+
+use store_core::{
+    CursorKey, DispatchId, Error, Result, ThreadId, Timestamp,
+    codec::{Codec, DecodeError, Fields, Object},
+    mailbox::{DispatchBody, DispatchState, StoredDispatch, StoredInterrupt, StoredMailbox},
+};
+
+/// The format of the log. A newer one is refused (PR-18).
+pub(crate) const VERSION: u64 = 1;
+
+/// Where a large payload or result is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Datum {
+    /// Its sequence number in the stream of data.
+    pub(crate) sequence: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Codec for Datum {
+    fn write(&self, out: &mut String) {
+        let mut object = Object::open(out);
+        object.field("sequence", &self.sequence).field("bytes", &self.bytes);
+        object.close();
+    }
+
+    fn read(raw: &str) -> Result<Self, DecodeError> {
+        let mut fields = Fields::parse(raw)?;
+        Ok(Self { sequence: fields.take("sequence")?, bytes: fields.take("bytes")? })
+    }
+}
+
+/// A dispatch as a decision left it. What is large of it stands elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) stored: StoredDispatch,
+    pub(crate) payload: Option<Datum>,
+    pub(crate) result: Option<Datum>,
+}
+
+impl Codec for Row {
+    fn write(&self, out: &mut String) {
+        let mut object = Object::open(out);
+        object.field("body", &self.stored.body).field("state", &self.stored.state);
+        object.maybe("payload", self.payload.as_ref()).maybe("result", self.result.as_ref());
+        object.close();
+    }
+
+    fn read(raw: &str) -> Result<Self, DecodeError> {
+        let mut fields = Fields::parse(raw)?;
+        let body = std::sync::Arc::new(fields.take::<DispatchBody>("body")?);
+        let stored = StoredDispatch::new(body, fields.take::<DispatchState>("state")?);
+        Ok(Self { stored, payload: fields.maybe("payload")?, result: fields.maybe("result")? })
+    }
+}
+
+/// A dispatch that is removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Removed {
+    pub(crate) id: DispatchId,
+    /// Ids can be used again; numbers are not.
+    pub(crate) number: u64,
+}
+
+impl Codec for Removed {
+    fn write(&self, out: &mut String) {
+        let mut object = Object::open(out);
+        object.field("id", &self.id).field("number", &self.number);
+        object.close();
+    }
+
+    fn read(raw: &str) -> Result<Self, DecodeError> {
+        let mut fields = Fields::parse(raw)?;
+        Ok(Self { id: fields.take("id")?, number: fields.take("number")? })
+    }
+}
+
+/// What decisions about a thread changed, all of it or nothing: one message (NA-10).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Deed {
+    /// Whoever wrote it knows it again.
+    pub(crate) by: String,
+    /// The record of the thread afterwards; none if it never had one.
+    pub(crate) mailbox: Option<StoredMailbox>,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) removed: Vec<Removed>,
+    /// Interrupts by the epoch that they began; none for those that are removed.
+    pub(crate) interrupts: BTreeMap<u64, Option<StoredInterrupt>>,
+}
+
+impl Codec for Deed {
+    fn write(&self, out: &mut String) {
+        let mut object = Object::open(out);
+        object.field("v", &VERSION).field("by", &self.by).maybe("mailbox", self.mailbox.as_ref());
+        object.unless_default("rows", &self.rows).unless_default("removed", &self.removed);
+        let (mut written, mut gone) = (Vec::new(), Vec::new());
+        for (epoch, interrupt) in &self.interrupts {
+            match interrupt {
+                Some(interrupt) => written.push(interrupt.clone()),
+                None => gone.push(*epoch),
+            }
+        }
+        object.unless_default("interrupts", &written).unless_default("forgotten", &gone);
+        object.close();
+    }
+
+    fn read(raw: &str) -> Result<Self, DecodeError> {
+        let mut fields = Fields::parse(raw)?;
+        check_version(&mut fields)?;
+        let written: Vec<StoredInterrupt> = fields.maybe("interrupts")?.unwrap_or_default();
+        let gone: Vec<u64> = fields.maybe("forgotten")?.unwrap_or_default();
+        let written = written.into_iter().map(|interrupt| (interrupt.epoch, Some(interrupt)));
+        Ok(Self {
+            by: fields.take("by")?,
+            mailbox: fields.maybe("mailbox")?,
+            rows: fields.maybe("rows")?.unwrap_or_default(),
+            removed: fields.maybe("removed")?.unwrap_or_default(),
+            interrupts: written.chain(gone.into_iter().map(|epoch| (epoch, None))).collect(),
+        })
+    }
+}
+
+fn check_version(fields: &mut Fields<'_>) -> Result<(), DecodeError> {
+    match fields.take::<u64>("v")? {
+        ..=VERSION => Ok(()),
+        _ => Err(DecodeError::new("is of a newer release")),
+    }
+}
+
+/// Whether a tenant is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TenantRecord {
+    /// Above that of every life that it had before.
+    pub(crate) incarnation: u64,
+    /// Whether it was deleted: nothing of this incarnation counts any more.
+    pub(crate) is_deleted: bool,
+}
+
+impl Codec for TenantRecord {
+    fn write(&self, out: &mut String) {
+        let mut object = Object::open(out);
+        object.field("v", &VERSION).field("incarnation", &self.incarnation);
+        object.unless_default("deleted", &u64::from(self.is_deleted));
+        object.close();
+    }
+
+    fn read(raw: &str) -> Result<Self, DecodeError> {
+        let mut fields = Fields::parse(raw)?;
+        check_version(&mut fields)?;
+        let is_deleted = fields.maybe::<u64>("deleted")?.is_some_and(|deleted| deleted != 0);
+        Ok(Self { incarnation: fields.take("incarnation")?, is_deleted })
+    }
+}
+
+/// Which thread may enqueue under an id that a caller gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct IdRecord {
+    pub(crate) thread: ThreadId,
+    /// The thread that had it before. It is the same one if the id is given free: nobody enqueues under it then.
+    pub(crate) from: Option<ThreadId>,
+}
+
+impl IdRecord {
+    pub(crate) fn is_free(&self) -> bool {
+        self.from.as_ref() == Some(&self.thread)
+    }
+}
+
+impl Codec for IdRecord {
+    fn write(&self, out: &mut String) {
+        let mut object = Object::open(out);
+        object.field("v", &VERSION).field("thread", &self.thread).maybe("from", self.from.as_ref());
+        object.close();
+    }
+
+    fn read(raw: &str) -> Result<Self, DecodeError> {
+        let mut fields = Fields::parse(raw)?;
+        check_version(&mut fields)?;
+        Ok(Self { thread: fields.take("thread")?, from: fields.maybe("from")? })
+    }
+}
+
+/// What all instances of a store share (NA-9).
+#[derive(Clone)]
+pub(crate) struct Meta {
+    pub(crate) cursors: CursorKey,
+}
+
+impl Meta {
+    /// A new one, as it is written.
+    pub(crate) fn make() -> Result<String> {
+        let mut key = [0; 32];
+        getrandom::fill(&mut key).map_err(|e| Error::unavailable("the system gives no random bytes").with_source(e))?;
+        let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut text = String::new();
+        let mut object = Object::open(&mut text);
+        object.field("v", &VERSION).field("cursors", &hex);
+        object.close();
+        Ok(text)
+    }
+
+    pub(crate) fn parse(raw: &str) -> Result<Self, DecodeError> {
+        let mut fields = Fields::parse(raw)?;
+        check_version(&mut fields)?;
+        let hex: String = fields.take("cursors")?;
+        let mut key = [0; 32];
+        for (at, byte) in key.iter_mut().enumerate() {
+            let digits = hex.get(2 * at..2 * at + 2).ok_or_else(|| DecodeError::new("is no key"))?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| DecodeError::new("is no key"))?;
+        }
+        Ok(Self { cursors: CursorKey::new(key) })
+    }
+}
+
+/// A time of tests.
+pub(crate) fn time(raw: &str) -> Option<Timestamp> {
+    raw.parse().ok().and_then(|millis| Timestamp::from_millis(millis).ok())
+}
+
+/// What the log holds at a place cannot be read.
+pub(crate) fn corrupt(what: &str, sequence: u64, why: &DecodeError) -> Error {
+    Error::corrupt(format!("{what} in message {sequence}: {why}"))
+}

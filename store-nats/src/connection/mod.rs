@@ -1,0 +1,244 @@
+//! One connection to the servers, and what is asked of JetStream over it. Everything goes to the leader of a stream:
+//! nothing is read from a replica (NA-1).
+
+use std::time::Duration;
+
+use async_nats::{Client, HeaderMap, client::Request, connection::State};
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use bytes::Bytes;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use store_core::{Detail, Error, Result};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
+
+use crate::{
+    clock::{Clock, since_epoch},
+    config::NatsConfig,
+    error::{self, Effect, Refusal},
+    key::Keys,
+};
+
+/// How long it takes to try again.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// The oldest server that tells its time beside the state of a stream.
+const OLDEST: (u64, u64) = (2, 10);
+
+/// A connection, which the client makes again whenever it is lost.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) client: Client,
+    pub(crate) keys: Keys,
+    pub(crate) clock: Clock,
+    deadline: Duration,
+    /// How many connections were lost.
+    lost: watch::Sender<u64>,
+}
+
+/// What a server answers with.
+#[derive(Deserialize)]
+struct Answer {
+    error: Option<Refusal>,
+}
+
+#[derive(Deserialize)]
+struct Acknowledged {
+    seq: u64,
+}
+
+/// What the leader says of a stream.
+#[derive(Debug, Deserialize)]
+pub(crate) struct StreamInfo {
+    pub(crate) config: Value,
+    state: StreamState,
+    ts: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct StreamState {
+    last_seq: u64,
+}
+
+#[derive(Deserialize)]
+struct Stored {
+    message: StoredMessage,
+}
+
+#[derive(Deserialize)]
+struct StoredMessage {
+    seq: u64,
+    #[serde(default)]
+    data: String,
+}
+
+/// What a stream answered to a message.
+#[derive(Debug)]
+pub(crate) enum Written {
+    /// It has it.
+    Accepted,
+    /// Somebody else wrote to the subject: it does not have it, and never will.
+    Conflict,
+}
+
+impl Connection {
+    pub(crate) async fn open(config: &NatsConfig) -> Result<Self> {
+        let lost = watch::Sender::new(0);
+        let client = config.connect(lost.clone()).await?;
+        let version = client.server_info().version;
+        if !is_supported(&version) {
+            return Err(Error::new(Detail::Unsupported { operation: "a server older than nats-server 2.10" }));
+        }
+        Ok(Self { client, keys: Keys::new(&config.prefix), clock: Clock::new(), deadline: config.deadline, lost })
+    }
+
+    /// The largest record of which everything else that goes with it fits into one message, too.
+    pub(crate) fn largest_record(&self) -> u64 {
+        let largest = self.client.server_info().max_payload;
+        u64::try_from(largest).unwrap_or_default().saturating_sub(OVERHEAD)
+    }
+
+    /// Waits for a connection: what the client takes without one it would send at any later time.
+    async fn connected(&self) -> Result<()> {
+        let begun = Instant::now();
+        while self.client.connection_state() != State::Connected {
+            if begun.elapsed() > self.deadline {
+                return Err(Error::unavailable("there is no connection to a server"));
+            }
+            sleep(AGAIN).await;
+        }
+        Ok(())
+    }
+
+    async fn request(&self, subject: String, request: Request, effect: Effect) -> Result<Bytes> {
+        self.connected().await?;
+        let mut lost = self.lost.subscribe();
+        let answered = self.client.send_request(subject, request.timeout(Some(self.deadline)));
+        tokio::select! {
+            biased;
+            answered = answered => answered.map(|message| message.payload).map_err(|e| error::request(e, effect)),
+            // The answer would have come over the connection that was lost.
+            _ = lost.changed() => Err(error::lost(effect)),
+        }
+    }
+
+    /// Asks JetStream something.
+    pub(crate) async fn ask<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        with: &Value,
+        effect: Effect,
+    ) -> Result<Result<T, Refusal>> {
+        let payload = if with.is_null() { Bytes::new() } else { Bytes::from(with.to_string()) };
+        let answer = self.request(format!("$JS.API.{what}"), Request::new().payload(payload), effect).await?;
+        read(&answer)
+    }
+
+    /// How far a stream is, by its leader, which also tells the time.
+    pub(crate) async fn look(&self, stream: &str) -> Result<Result<(u64, StreamInfo), Refusal>> {
+        let found = self.ask::<StreamInfo>(&format!("STREAM.INFO.{stream}"), &Value::Null, Effect::None).await?;
+        Ok(found.map(|info| {
+            if let Some(time) = since_epoch(&info.ts) {
+                self.clock.heard(time);
+            }
+            (info.state.last_seq, info)
+        }))
+    }
+
+    /// The sequence number of the last message of the log. As long as there is time it is asked for again.
+    pub(crate) async fn last(&self) -> Result<u64> {
+        let (log, begun) = (self.keys.log(), Instant::now());
+        loop {
+            let failed = match self.look(&log).await {
+                Ok(Ok((last, _))) => return Ok(last),
+                Ok(Err(refusal)) => Error::from(refusal),
+                Err(error) => error,
+            };
+            if !failed.is_retryable() || begun.elapsed() > self.deadline {
+                return Err(failed);
+            }
+            sleep(AGAIN).await;
+        }
+    }
+
+    /// Writes a message, if the last one on its subject is still this one: 0 if there is none.
+    pub(crate) async fn write_behind(&self, subject: String, last: u64, text: String) -> Result<Written> {
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Expected-Last-Subject-Sequence", last.to_string());
+        let request = Request::new().headers(headers).payload(text.into());
+        let answer = self.request(subject, request, Effect::Perhaps).await?;
+        match read::<Acknowledged>(&answer)? {
+            Ok(_) => Ok(Written::Accepted),
+            Err(refusal) if refusal.is_conflict() => Ok(Written::Conflict),
+            Err(refusal) => Err(refusal.into()),
+        }
+    }
+
+    /// Writes a message, whatever is there.
+    pub(crate) async fn write(&self, subject: String, text: String) -> Result<u64> {
+        let answer = self.request(subject, Request::new().payload(text.into()), Effect::Perhaps).await?;
+        Ok(read::<Acknowledged>(&answer)??.seq)
+    }
+
+    /// The message of a stream with this number; none if it is not there any more.
+    pub(crate) async fn load(&self, stream: &str, sequence: u64) -> Result<Option<String>> {
+        self.get(stream, &json!({ "seq": sequence })).await.map(|found| found.map(|(_, text)| text))
+    }
+
+    /// The last message on a subject, and its number.
+    pub(crate) async fn load_last(&self, stream: &str, subject: &str) -> Result<Option<(u64, String)>> {
+        self.get(stream, &json!({ "last_by_subj": subject })).await
+    }
+
+    async fn get(&self, stream: &str, with: &Value) -> Result<Option<(u64, String)>> {
+        let found = self.ask::<Stored>(&format!("STREAM.MSG.GET.{stream}"), with, Effect::None).await?;
+        let message = match found {
+            Ok(stored) => stored.message,
+            Err(refusal) if refusal.is_not_found() => return Ok(None),
+            Err(refusal) => return Err(refusal.into()),
+        };
+        let damaged = || Error::corrupt(format!("message {} of the stream `{stream}`", message.seq));
+        let bytes = BASE64.decode(&message.data).map_err(|e| damaged().with_source(e))?;
+        let text = String::from_utf8(bytes).map_err(|e| damaged().with_source(e.utf8_error()))?;
+        Ok(Some((message.seq, text)))
+    }
+
+    /// Removes a message; one that is not there is gone already.
+    pub(crate) async fn remove(&self, stream: &str, sequence: u64) -> Result<()> {
+        let with = json!({ "seq": sequence, "no_erase": true });
+        match self.ask::<Value>(&format!("STREAM.MSG.DELETE.{stream}"), &with, Effect::Perhaps).await? {
+            Err(refusal) if !refusal.is_not_found() => Err(refusal.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes all messages on subjects like this.
+    pub(crate) async fn purge(&self, stream: &str, subjects: &str) -> Result<()> {
+        let with = json!({ "filter": subjects });
+        self.ask::<Value>(&format!("STREAM.PURGE.{stream}"), &with, Effect::Perhaps).await??;
+        Ok(())
+    }
+}
+
+/// What of a message is not the record: the record of its thread, ids, keys, texts and attempts of a dispatch.
+const OVERHEAD: u64 = 128 << 10;
+
+fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<Result<T, Refusal>> {
+    let unreadable =
+        |e: serde_json::Error| Error::unavailable("the server gave an answer that cannot be read").with_source(e);
+    if let Some(refusal) = serde_json::from_slice::<Answer>(answer).map_err(unreadable)?.error {
+        return Ok(Err(refusal));
+    }
+    serde_json::from_slice(answer).map(Ok).map_err(unreadable)
+}
+
+fn is_supported(version: &str) -> bool {
+    let mut parts = version.split('.').map(str::parse::<u64>);
+    let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next()) else { return false };
+    (major, minor) >= OLDEST
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! Maps what the client and the server say to the errors of the contracts.
+
+use async_nats::{RequestError, RequestErrorKind};
+use store_core::{Detail, Error};
+
+/// What a request that failed can have done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Nothing: it only read.
+    None,
+    /// All or nothing, nobody knows which, if the answer was lost.
+    Perhaps,
+}
+
+/// The error of a request that brought no answer; the client's error is kept as its source.
+pub(crate) fn request(error: RequestError, effect: Effect) -> Error {
+    let detail = match error.kind() {
+        RequestErrorKind::NoResponders => unavailable("the server has no JetStream, or no leader for the stream"),
+        RequestErrorKind::InvalidSubject => unavailable("the client refuses the subject"),
+        RequestErrorKind::MaxPayloadExceeded => unavailable("the message is larger than the server takes"),
+        RequestErrorKind::TimedOut | RequestErrorKind::Other if effect == Effect::Perhaps => {
+            Detail::CommitUnknown { key: None }
+        }
+        RequestErrorKind::TimedOut => unavailable("the server did not answer in time"),
+        RequestErrorKind::Other => unavailable("the connection to the server broke"),
+    };
+    Error::new(detail).with_source(error)
+}
+
+/// The connection was lost before the answer came.
+pub(crate) fn lost(effect: Effect) -> Error {
+    match effect {
+        Effect::None => Error::unavailable("the connection to the server broke"),
+        Effect::Perhaps => Error::commit_unknown(None),
+    }
+}
+
+/// What JetStream refused a request with. What it refused did nothing.
+#[derive(Debug, Clone, serde::Deserialize)]
+pub(crate) struct Refusal {
+    #[serde(default)]
+    pub(crate) code: u64,
+    #[serde(default)]
+    pub(crate) err_code: u64,
+    #[serde(default)]
+    description: String,
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.description, self.err_code)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl Refusal {
+    /// Somebody else wrote to the subject.
+    pub(crate) const fn is_conflict(&self) -> bool {
+        matches!(self.err_code, 10_071 | 10_164)
+    }
+
+    pub(crate) const fn is_not_found(&self) -> bool {
+        matches!(self.err_code, 10_037 | 10_043 | 10_059) || (self.err_code == 0 && self.code == 404)
+    }
+
+    /// A stream with this name has other settings.
+    pub(crate) const fn is_other_stream(&self) -> bool {
+        self.err_code == 10_058
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        let detail = match refusal.err_code {
+            // Of the account, the stream, and the disk.
+            10_002 | 10_023 | 10_028 | 10_047 | 10_077 | 10_120 | 10_121 => Detail::StorageFull,
+            10_076 | 10_039 => unavailable("the account has no JetStream"),
+            10_059 => unavailable("the stream does not exist any more"),
+            10_009 | 10_005 | 10_074 => unavailable("the cluster has no leader, or not enough servers"),
+            code => unavailable(&format!("the server refuses with the code {code}")),
+        };
+        Self::new(detail).with_source(refusal)
+    }
+}
+
+fn unavailable(reason: &str) -> Detail {
+    Detail::Unavailable { reason: reason.to_owned() }
+}

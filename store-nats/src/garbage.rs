@@ -1,0 +1,127 @@
+//! Messages that say nothing any more, and payloads that nobody needs: they are removed when everybody who may be
+//! behind has read what came after them.
+
+#![expect(clippy::disallowed_methods, reason = "how long something is garbage is no matter of store time")]
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::{Duration, Instant},
+};
+
+use futures_util::{StreamExt, stream};
+use store_core::{DispatchId, Result, TenantId};
+
+use crate::{codec::Datum, key::Key, log::Log, mailbox::free};
+
+/// How long garbage is kept: longer than anybody looks for a decision of his own, or reads a payload that he was told
+/// of.
+pub(crate) const KEPT: Duration = Duration::from_secs(90);
+/// How often it is collected, at least.
+const ROUND: Duration = Duration::from_secs(5);
+/// How many removals are on their way at once.
+const TOGETHER: usize = 16;
+
+#[derive(Debug)]
+enum Waste {
+    /// A message of the log, with what it is about.
+    Message(Option<Key>, u64),
+    Datum(Datum),
+    Id(TenantId, u64, DispatchId),
+}
+
+/// What is to be removed, with the time from which on.
+#[derive(Debug)]
+pub(crate) struct Garbage {
+    kept: Duration,
+    own: Mutex<VecDeque<(Instant, Waste)>>,
+    others: Mutex<VecDeque<(Instant, Waste)>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Garbage {
+    pub(crate) fn new(kept: Duration) -> Self {
+        Self { kept, own: Mutex::default(), others: Mutex::default() }
+    }
+
+    /// Notes messages about something that say nothing any more. Whoever made them so removes them; others do if they
+    /// are still there later.
+    pub(crate) fn add(&self, key: Option<&Key>, messages: Vec<u64>, is_own: bool) {
+        self.put(messages.into_iter().map(|message| Waste::Message(key.cloned(), message)), is_own);
+    }
+
+    /// Notes payloads that nobody needs any more.
+    pub(crate) fn add_data(&self, data: Vec<Datum>, is_own: bool) {
+        self.put(data.into_iter().map(Waste::Datum), is_own);
+    }
+
+    /// Notes ids that nothing stands under any more.
+    pub(crate) fn add_ids(&self, tenant: &TenantId, incarnation: u64, ids: Vec<DispatchId>) {
+        self.put(ids.into_iter().map(|id| Waste::Id(tenant.clone(), incarnation, id)), true);
+    }
+
+    fn put(&self, waste: impl Iterator<Item = Waste>, is_own: bool) {
+        let mut waste = waste.peekable();
+        if waste.peek().is_some() {
+            let (queue, kept) = if is_own { (&self.own, self.kept) } else { (&self.others, self.kept * 2) };
+            let from = Instant::now() + kept;
+            lock(queue).extend(waste.map(|waste| (from, waste)));
+        }
+    }
+
+    fn take(&self, until: Instant) -> Vec<Waste> {
+        let mut taken = Vec::new();
+        for queue in [&self.own, &self.others] {
+            let mut queue = lock(queue);
+            while queue.front().is_some_and(|(from, _)| *from <= until) {
+                taken.extend(queue.pop_front().map(|(_, waste)| waste));
+            }
+        }
+        taken
+    }
+}
+
+/// Removes garbage, until the store is closed. What cannot be removed is garbage for who opens the store next.
+pub(crate) async fn collect(log: Weak<Log>) {
+    loop {
+        let Some(round) = log.upgrade().map(|log| ROUND.min(log.garbage.kept)) else { return };
+        tokio::time::sleep(round).await;
+        let Some(log) = log.upgrade() else { return };
+        let waste = log.garbage.take(Instant::now());
+        let (mut ids, mut single) = (HashMap::<_, Vec<_>>::new(), Vec::new());
+        for waste in waste {
+            match waste {
+                Waste::Id(tenant, incarnation, id) => ids.entry((tenant, incarnation)).or_default().push(id),
+                waste => single.push(waste),
+            }
+        }
+        let removals = stream::iter(single).map(|waste| remove(Arc::clone(&log), waste));
+        removals.buffer_unordered(TOGETHER).for_each(|_| async {}).await;
+        for ((tenant, incarnation), ids) in ids {
+            // What cannot be given free now is when the store is opened next.
+            let _later = free(&log, &tenant, incarnation, &ids).await;
+        }
+    }
+}
+
+async fn remove(log: Arc<Log>, waste: Waste) -> Result<()> {
+    let (connection, keys) = (&log.connection, &log.connection.keys);
+    match waste {
+        Waste::Id(..) => Ok(()),
+        Waste::Datum(datum) => connection.remove(&keys.data(), datum.sequence).await,
+        Waste::Message(key, sequence) => {
+            connection.remove(&keys.log(), sequence).await?;
+            if let Some(Key::Thread(tenant, incarnation, thread)) = &key {
+                let more = match log.view_mut().life_mut(tenant, *incarnation) {
+                    Some(found) => found.mailbox.removed(thread, sequence),
+                    None => Vec::new(),
+                };
+                log.garbage.add(key.as_ref(), more, true);
+            }
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Names on the server: subjects, and ids as tokens of subjects (NA-2, NA-9).
+//!
+//! An id that is made of `A-Z a-z 0-9 _ -` alone is its own token behind a `t`; every other one stands in base64 behind
+//! a `b`. So no two ids share a token, none can leave its own, and most can be read by an operator.
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+use store_core::{ClaimNumber, DispatchId, LiveTarget, TenantId, ThreadId};
+
+/// The longest id that stands in a subject as it is: with all of base64 a subject stays below 2 KiB.
+const LONGEST_PLAIN: usize = 256;
+
+/// An id as one token.
+pub(crate) fn token(id: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    match id.len() <= LONGEST_PLAIN && id.bytes().all(is_plain) {
+        true => format!("t{id}"),
+        false => format!("b{}", BASE64.encode(id)),
+    }
+}
+
+/// The id of a token.
+pub(crate) fn id(token: &str) -> Option<String> {
+    match token.split_at_checked(1)? {
+        ("t", plain) => Some(plain.to_owned()),
+        ("b", encoded) => String::from_utf8(BASE64.decode(encoded).ok()?).ok(),
+        _ => None,
+    }
+}
+
+/// What the log holds, by subject.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Key {
+    /// What all instances share.
+    Meta,
+    /// The time of tests.
+    Clock,
+    /// Nothing: it moves the log on.
+    Touch,
+    /// Whether there is a tenant, and its incarnation.
+    Tenant(TenantId),
+    /// The decisions about the mailbox of a thread.
+    Thread(TenantId, u64, ThreadId),
+    /// Which thread may enqueue a dispatch with this id.
+    Id(TenantId, u64, DispatchId),
+}
+
+/// The subjects of a store.
+#[derive(Debug, Clone)]
+pub(crate) struct Keys {
+    prefix: String,
+}
+
+impl Keys {
+    pub(crate) fn new(prefix: &str) -> Self {
+        Self { prefix: prefix.to_owned() }
+    }
+
+    /// The stream of all decisions.
+    pub(crate) fn log(&self) -> String {
+        self.prefix.clone()
+    }
+
+    /// The stream of large payloads and results.
+    pub(crate) fn data(&self) -> String {
+        format!("{}-data", self.prefix)
+    }
+
+    pub(crate) fn all_of_log(&self) -> String {
+        format!("{}.log.>", self.prefix)
+    }
+
+    pub(crate) fn all_of_data(&self) -> String {
+        format!("{}.data.>", self.prefix)
+    }
+
+    pub(crate) fn subject(&self, key: &Key) -> String {
+        let prefix = &self.prefix;
+        match key {
+            Key::Meta => format!("{prefix}.log.meta"),
+            Key::Clock => format!("{prefix}.log.clock"),
+            Key::Touch => format!("{prefix}.log.touch"),
+            Key::Tenant(tenant) => format!("{prefix}.log.tenant.{}", token(tenant.as_str())),
+            Key::Thread(tenant, incarnation, thread) => {
+                format!("{prefix}.log.thread.{}.{incarnation}.{}", token(tenant.as_str()), token(thread.as_str()))
+            }
+            Key::Id(tenant, incarnation, id) => {
+                format!("{prefix}.log.id.{}.{incarnation}.{}", token(tenant.as_str()), token(id.as_str()))
+            }
+        }
+    }
+
+    /// What a subject of the log is about; none if no release of this format wrote it.
+    pub(crate) fn key(&self, subject: &str) -> Option<Key> {
+        let rest = subject.strip_prefix(&self.prefix)?.strip_prefix(".log.")?;
+        let mut tokens = rest.split('.');
+        let kind = tokens.next()?;
+        let key = match kind {
+            "meta" => Key::Meta,
+            "clock" => Key::Clock,
+            "touch" => Key::Touch,
+            "tenant" => Key::Tenant(id(tokens.next()?)?.parse().ok()?),
+            "thread" | "id" => {
+                let tenant = id(tokens.next()?)?.parse().ok()?;
+                let incarnation = tokens.next()?.parse().ok()?;
+                let name = id(tokens.next()?)?;
+                match kind {
+                    "thread" => Key::Thread(tenant, incarnation, name.parse().ok()?),
+                    _ => Key::Id(tenant, incarnation, name.parse().ok()?),
+                }
+            }
+            _ => return None,
+        };
+        tokens.next().is_none().then_some(key)
+    }
+
+    /// All that the log holds of one life of a tenant.
+    pub(crate) fn of_tenant(&self, tenant: &TenantId, incarnation: u64) -> [String; 2] {
+        let tenant = token(tenant.as_str());
+        ["thread", "id"].map(|kind| format!("{}.log.{kind}.{tenant}.{incarnation}.>", self.prefix))
+    }
+
+    /// All payloads of one life of a tenant.
+    pub(crate) fn data_of_tenant(&self, tenant: &TenantId, incarnation: u64) -> String {
+        format!("{}.data.{}.{incarnation}.>", self.prefix, token(tenant.as_str()))
+    }
+
+    /// Where a payload is written.
+    pub(crate) fn datum(&self, tenant: &TenantId, incarnation: u64, name: &str) -> String {
+        format!("{}.data.{}.{incarnation}.{name}", self.prefix, token(tenant.as_str()))
+    }
+
+    /// Where who receives for a target is reached.
+    pub(crate) fn live(&self, kind: &str, tenant: &TenantId, target: &LiveTarget) -> String {
+        let LiveTarget { thread, run, dispatch, claim: ClaimNumber { incarnation, counter }, .. } = target;
+        let [tenant, thread, run, dispatch] =
+            [tenant.as_str(), thread.as_str(), run.as_str(), dispatch.as_str()].map(token);
+        format!("{}.live.{kind}.{tenant}.{thread}.{run}.{dispatch}.{incarnation}-{counter}", self.prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store_core::{ClaimNumber, LiveTarget, TenantId};
+
+    use super::{Key, Keys, id, token};
+
+    const IDS: &[&str] =
+        &["a", "A", "t", "b", "tYQ", "YQ", "a.b", "*", ">", "$", "é", "e\u{301}", " a", "a/b", "-_", "…"];
+
+    #[test]
+    fn ids_keep_to_one_token_of_their_own() {
+        let longest = "é".repeat(128);
+        let ids: Vec<&str> = IDS.iter().copied().chain([longest.as_str()]).collect();
+        for one in &ids {
+            let written = token(one);
+            assert!(written.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)), "{written}");
+            assert_eq!(id(&written).as_deref(), Some(*one));
+            assert_eq!(ids.iter().filter(|other| token(other) == written).count(), 1, "{one}");
+        }
+    }
+
+    #[test]
+    fn subjects_are_read_back() {
+        let keys = Keys::new("agents");
+        let tenant: TenantId = "a.b".parse().unwrap();
+        for key in [
+            Key::Meta,
+            Key::Clock,
+            Key::Touch,
+            Key::Tenant(tenant.clone()),
+            Key::Thread(tenant.clone(), 7, "c d".parse().unwrap()),
+            Key::Id(tenant, 7, "*".parse().unwrap()),
+        ] {
+            assert_eq!(keys.key(&keys.subject(&key)), Some(key));
+        }
+        for other in ["agents.log.thread.ta.7", "agents.log.meta.x", "other.log.meta", "agents.data.x", "agents.log"] {
+            assert_eq!(keys.key(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_longest_subject_fits_a_line_of_the_protocol() {
+        let longest = "\u{e9}".repeat(128);
+        let target = LiveTarget::new(
+            longest.parse().unwrap(),
+            longest.parse().unwrap(),
+            longest.parse().unwrap(),
+            ClaimNumber { incarnation: u64::MAX, counter: u64::MAX },
+        );
+        let subject = Keys::new(&"p".repeat(32)).live("command", &longest.parse().unwrap(), &target);
+        assert!(subject.len() < 2_048, "{}", subject.len());
+    }
+}

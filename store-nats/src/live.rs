@@ -1,0 +1,298 @@
+//! The live channel between processes: a command is a request, and its answer is what its receiver said.
+//!
+//! Whoever receives for a target has subscribed to its subject, so the server knows when nobody does. Who opens a
+//! target asks whoever has it to end first; if two open it at once, the one with the lower rank learns of the other and
+//! ends.
+
+use std::{
+    collections::HashMap,
+    future::poll_fn,
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    task::Poll,
+    time::Duration,
+};
+
+use async_nats::{Client, Message, RequestErrorKind, Subscriber, client::Request};
+use async_trait::async_trait;
+use futures_util::{
+    StreamExt,
+    future::{AbortHandle, Abortable},
+};
+use store_core::{
+    DeliverLive, Error, IdSource, LiveChannel, LiveDelivery, LiveReceiver, LiveTarget, Result, TenantId, Uuids,
+    codec::Codec,
+    live::{LiveAnswer, LiveHub},
+};
+use tokio::sync::watch;
+
+use crate::{error, error::Effect, tenant::Tenant};
+
+/// How long whoever opens a target waits for the one before to end.
+const YIELD: Duration = Duration::from_secs(2);
+/// How often it is noticed that a receiver was dropped.
+const ROUND: Duration = Duration::from_secs(2);
+
+/// What a process has of the live channel, beside the receivers themselves.
+#[derive(Debug, Default)]
+pub(crate) struct Post {
+    /// Moves when a tenant is closed.
+    ended: watch::Sender<u64>,
+}
+
+impl Post {
+    /// Ends the deliveries of a tenant that is closed.
+    pub(crate) fn end(&self, _tenant: &TenantId) {
+        self.ended.send_modify(|count| *count += 1);
+    }
+}
+
+/// Which of two receivers of one target is the later one.
+type Rank = (u64, String);
+
+fn rank(text: &str) -> Option<Rank> {
+    let (count, name) = text.split_once(' ')?;
+    Some((count.parse().ok()?, name.to_owned()))
+}
+
+/// An answer as it is written.
+fn answer_text(answer: &LiveAnswer) -> String {
+    match answer {
+        LiveAnswer::Accepted => "accepted".to_owned(),
+        LiveAnswer::Dropped => "dropped".to_owned(),
+        LiveAnswer::Unreadable(reason) => format!("unreadable\n{reason}"),
+    }
+}
+
+fn answer(text: &str) -> LiveAnswer {
+    match text.split_once('\n') {
+        Some(("unreadable", reason)) => LiveAnswer::Unreadable(reason.to_owned()),
+        _ if text == "accepted" => LiveAnswer::Accepted,
+        _ => LiveAnswer::Dropped,
+    }
+}
+
+/// The live channel of a tenant.
+#[derive(Debug, Clone)]
+pub(crate) struct NatsLive {
+    tenant: Arc<Tenant>,
+}
+
+impl NatsLive {
+    pub(crate) const fn new(tenant: Arc<Tenant>) -> Self {
+        Self { tenant }
+    }
+
+    fn subject(&self, kind: &str, target: &LiveTarget) -> String {
+        self.tenant.log().connection.keys.live(kind, &self.tenant.name, target)
+    }
+
+    /// Has whoever receives for a target end. Gives the rank of that.
+    async fn take_over(&self, target: &LiveTarget) -> Result<u64> {
+        let client = &self.tenant.log().connection.client;
+        let request = Request::new().payload("end".into()).timeout(Some(YIELD));
+        match client.send_request(self.subject("rank", target), request).await {
+            Ok(message) => Ok(rank(&String::from_utf8_lossy(&message.payload)).map_or(0, |rank| rank.0)),
+            // Nobody has it, or who had it is gone.
+            Err(e) if matches!(e.kind(), RequestErrorKind::NoResponders | RequestErrorKind::TimedOut) => Ok(0),
+            Err(e) => Err(error::request(e, Effect::None)),
+        }
+    }
+
+    /// Waits until the server knows what was subscribed to: what comes over a connection is done in its order. Nobody
+    /// answers here, and it says so.
+    async fn settle(&self) -> Result<()> {
+        let client = &self.tenant.log().connection.client;
+        match client.send_request(client.new_inbox(), Request::new().timeout(Some(YIELD))).await {
+            Err(e) if e.kind() != RequestErrorKind::NoResponders => Err(error::request(e, Effect::None)),
+            _ => Ok(()),
+        }
+    }
+
+    async fn open(&self, target: LiveTarget) -> Result<LiveReceiver> {
+        let tenant = &self.tenant;
+        let client = tenant.log().connection.client.clone();
+        let lost = |e| {
+            Error::unavailable("the connection to the server broke")
+                .with_source(Box::<dyn std::error::Error + Send + Sync>::from(e))
+        };
+        let before = self.take_over(&target).await?;
+        let own = (before + 1, Uuids.next_id());
+        let commands = client.subscribe(self.subject("command", &target)).await.map_err(|e| lost(e.to_string()))?;
+        let ranks = client.subscribe(self.subject("rank", &target)).await.map_err(|e| lost(e.to_string()))?;
+        self.settle().await?;
+        let receiver = tenant.live.open_live(target.clone()).await?;
+        let text = format!("{} {}", own.0, own.1);
+        let subject = self.subject("rank", &target);
+        client.publish(subject.clone(), text.into()).await.map_err(|e| lost(e.to_string()))?;
+        let held = Held { client, target, own, subject, letters: Arc::default(), is_over: false };
+        tenant.common.runtime.spawn(held.serve(Arc::downgrade(&tenant.live), commands, ranks));
+        Ok(receiver)
+    }
+
+    async fn send(&self, request: DeliverLive) -> Result<LiveDelivery> {
+        let client = &self.tenant.log().connection.client;
+        let (subject, id) = (self.subject("command", &request.target), Uuids.next_id());
+        let text = format!("{id}\n{}\n{}", request.deadline.as_millis(), request.command.encode());
+        let largest = client.server_info().max_payload as u64;
+        store_core::check_limit("record bytes", text.len() as u64, largest)?;
+        let withdrawal = Withdrawal { tenant: Arc::clone(&self.tenant), subject: subject.clone(), id: Some(id) };
+        let asked = client.send_request(subject, Request::new().payload(text.into()).timeout(Some(request.deadline)));
+        let answered = asked.await;
+        match answered {
+            Ok(message) => {
+                withdrawal.spare();
+                answer(&String::from_utf8_lossy(&message.payload)).into_delivery()
+            }
+            Err(e) if e.kind() == RequestErrorKind::NoResponders => {
+                withdrawal.spare();
+                Ok(LiveDelivery::NoReceiver)
+            }
+            Err(e) if e.kind() == RequestErrorKind::TimedOut => Ok(LiveDelivery::Unknown),
+            Err(e) => Err(error::request(e, Effect::None)),
+        }
+    }
+}
+
+/// Tells the receiver that the sender waits no more, unless it was spared.
+struct Withdrawal {
+    tenant: Arc<Tenant>,
+    subject: String,
+    id: Option<String>,
+}
+
+impl Withdrawal {
+    fn spare(mut self) {
+        self.id = None;
+    }
+}
+
+impl Drop for Withdrawal {
+    fn drop(&mut self) {
+        let Some(id) = self.id.take() else { return };
+        let (tenant, subject) = (Arc::clone(&self.tenant), std::mem::take(&mut self.subject));
+        self.tenant.common.runtime.spawn(async move {
+            // A receiver that does not hear of it has the deadline.
+            let _lost = tenant.log().connection.client.publish(subject, id.into()).await;
+        });
+    }
+}
+
+#[async_trait]
+impl LiveChannel for NatsLive {
+    async fn open_live(&self, target: LiveTarget) -> Result<LiveReceiver> {
+        self.tenant.check_open()?;
+        self.open(target).await
+    }
+
+    async fn deliver(&self, request: DeliverLive) -> Result<LiveDelivery> {
+        self.tenant.check_open()?;
+        let mut ended = self.tenant.common.post.ended.subscribe();
+        let mut sending = pin!(self.send(request));
+        loop {
+            tokio::select! {
+                biased;
+                answered = &mut sending => return answered,
+                _ = ended.changed() => self.tenant.check_open()?,
+            }
+        }
+    }
+}
+
+/// Commands on their way to the receiver, by id.
+type Letters = Mutex<HashMap<String, AbortHandle>>;
+
+fn lock(letters: &Letters) -> MutexGuard<'_, HashMap<String, AbortHandle>> {
+    letters.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A target that this process receives for.
+struct Held {
+    client: Client,
+    target: LiveTarget,
+    own: Rank,
+    subject: String,
+    letters: Arc<Letters>,
+    is_over: bool,
+}
+
+impl Held {
+    /// Carries commands to the receiver until it ends.
+    async fn serve(mut self, hub: Weak<LiveHub>, mut commands: Subscriber, mut ranks: Subscriber) {
+        while !self.is_over {
+            let Some(live) = hub.upgrade() else { break };
+            tokio::select! {
+                biased;
+                Some(message) = ranks.next() => self.meet(&live, &message).await,
+                Some(message) = commands.next() => self.hand_over(live, &message).await,
+                () = tokio::time::sleep(ROUND) => self.is_over = !live.targets().contains(&self.target),
+                else => break,
+            }
+        }
+        // Who sent something meanwhile is told at once.
+        let _gone = commands.unsubscribe().await;
+        while let Some(message) = commands.next().await {
+            reply(&self.client, &message, &LiveAnswer::Dropped).await;
+        }
+    }
+
+    /// Meets another receiver of the target.
+    async fn meet(&mut self, hub: &LiveHub, message: &Message) {
+        let text = String::from_utf8_lossy(&message.payload);
+        let own = format!("{} {}", self.own.0, self.own.1);
+        match rank(&text) {
+            Some(other) if other == self.own => {}
+            Some(other) if other < self.own => {
+                // It hears of this one, and ends.
+                let _lost = self.client.publish(self.subject.clone(), own.into()).await;
+            }
+            _ => {
+                self.is_over = true;
+                hub.end(&self.target);
+                if let Some(to) = message.reply.clone() {
+                    let _lost = self.client.publish(to, own.into()).await;
+                }
+            }
+        }
+    }
+
+    async fn hand_over(&mut self, hub: Arc<LiveHub>, message: &Message) {
+        let text = String::from_utf8_lossy(&message.payload).into_owned();
+        let mut parts = text.splitn(3, '\n');
+        let (Some(id), Some(left), Some(command)) = (parts.next(), parts.next(), parts.next()) else {
+            if let Some(letter) = lock(&self.letters).remove(&text) {
+                letter.abort();
+            }
+            return;
+        };
+        let left = Duration::from_millis(left.parse().unwrap_or_default());
+        let (target, command, id) = (self.target.clone(), command.to_owned(), id.to_owned());
+        let carrying = async move { hub.carry(target, command, left).await };
+        let (abort, registration) = AbortHandle::new_pair();
+        let mut carried = Box::pin(Abortable::new(carrying, registration));
+        // It is in its place among the others before the next one comes.
+        let first = poll_fn(|context| Poll::Ready(carried.as_mut().poll(context))).await;
+        lock(&self.letters).insert(id.clone(), abort);
+        let (client, letters, message) = (self.client.clone(), Arc::clone(&self.letters), message.clone());
+        tokio::spawn(async move {
+            let carried = match first {
+                Poll::Ready(carried) => carried,
+                Poll::Pending => carried.await,
+            };
+            lock(&letters).remove(&id);
+            match carried {
+                Ok(Ok(Some(answer))) => reply(&client, &message, &answer).await,
+                Ok(Err(_)) => reply(&client, &message, &LiveAnswer::Dropped).await,
+                // The sender waits no more.
+                Ok(Ok(None)) | Err(_) => {}
+            }
+        });
+    }
+}
+
+async fn reply(client: &Client, message: &Message, answer: &LiveAnswer) {
+    if let Some(to) = message.reply.clone() {
+        // A lost answer is none: the sender knows nothing then.
+        let _lost = client.publish(to, answer_text(answer).into()).await;
+    }
+}

@@ -1,0 +1,271 @@
+//! The log of all decisions: it is followed by a task, and whoever must know the newest waits until that has read it.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_nats::jetstream::{
+    self,
+    consumer::{DeliverPolicy, push::OrderedConfig},
+};
+use futures_util::StreamExt;
+use store_core::{Error, IdSource, Result, TenantId, Timestamp, Uuids, live::Bell};
+use tokio::{
+    runtime::Handle,
+    sync::{oneshot, watch},
+    time::{Instant, timeout},
+};
+
+use crate::{
+    config::NatsConfig,
+    connection::{Connection, Written},
+    garbage::Garbage,
+    key::Key,
+    view::{Change, View},
+};
+
+/// How long it takes to try again to follow.
+const AGAIN: Duration = Duration::from_millis(200);
+/// How long the newest message may be missing. It may have been removed since it was told of: the next one comes then.
+const MISSING: Duration = Duration::from_millis(250);
+
+/// Who waits for the leader to say how far the log is.
+#[derive(Debug, Default)]
+struct Looking {
+    is_asking: bool,
+    waiting: Vec<oneshot::Sender<Result<u64>>>,
+}
+
+/// The log, as far as it was read.
+#[derive(Debug)]
+pub(crate) struct Log {
+    pub(crate) connection: Connection,
+    view: RwLock<View>,
+    position: watch::Sender<u64>,
+    looking: Mutex<Looking>,
+    bells: Mutex<HashMap<TenantId, Arc<Bell>>>,
+    /// Decisions of this process whose place in the log is not known: where they were read.
+    awaited: Mutex<HashMap<String, Option<u64>>>,
+    pub(crate) garbage: Garbage,
+    /// Names this process.
+    process: String,
+    last_name: AtomicU64,
+    stands_still: bool,
+    deadline: Duration,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Log {
+    pub(crate) fn new(connection: Connection, config: &NatsConfig) -> Self {
+        Self {
+            connection,
+            view: RwLock::default(),
+            position: watch::Sender::new(0),
+            looking: Mutex::default(),
+            bells: Mutex::default(),
+            awaited: Mutex::default(),
+            garbage: Garbage::new(config.garbage_kept),
+            process: Uuids.next_id(),
+            last_name: AtomicU64::default(),
+            stands_still: config.stands_still,
+            deadline: config.deadline,
+        }
+    }
+
+    // What is done under these locks cannot panic: a poisoned one guards whole data.
+    pub(crate) fn view(&self) -> RwLockReadGuard<'_, View> {
+        self.view.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn view_mut(&self) -> RwLockWriteGuard<'_, View> {
+        self.view.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The bell of a tenant: it is rung for whatever the log brings.
+    pub(crate) fn bell(&self, tenant: &TenantId) -> Arc<Bell> {
+        Arc::clone(lock(&self.bells).entry(tenant.clone()).or_default())
+    }
+
+    /// Wakes everybody who waits for work.
+    pub(crate) fn ring_all(&self) {
+        lock(&self.bells).values().for_each(|bell| bell.ring(Timestamp::MIN));
+    }
+
+    /// The store's time.
+    pub(crate) fn now(&self) -> Result<Timestamp> {
+        match self.view().clock {
+            Some(clock) if self.stands_still => Ok(clock),
+            _ => self.connection.clock.now(),
+        }
+    }
+
+    /// A name for a decision of this process, which is looked for in the log from now on.
+    pub(crate) fn await_own(&self) -> Own<'_> {
+        let number = self.last_name.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{}.{number}", self.process);
+        lock(&self.awaited).insert(name.clone(), None);
+        Own { log: self, name }
+    }
+
+    /// Waits until everything is known that was written before this call.
+    pub(crate) async fn look(self: &Arc<Self>) -> Result<()> {
+        let last = self.ask_last().await?;
+        self.reach(last).await
+    }
+
+    /// Asks the leader how far the log is. Those who come while somebody asks share the next answer.
+    async fn ask_last(self: &Arc<Self>) -> Result<u64> {
+        let (sender, receiver) = oneshot::channel();
+        let is_first = {
+            let mut looking = lock(&self.looking);
+            looking.waiting.push(sender);
+            !std::mem::replace(&mut looking.is_asking, true)
+        };
+        if is_first {
+            let log = Arc::clone(self);
+            // A task of its own: whoever asks first may be dropped.
+            Handle::current().spawn(async move { log.ask_for_all().await });
+        }
+        receiver.await.map_err(|lost| Error::unavailable("the call was cut off").with_source(lost))?
+    }
+
+    async fn ask_for_all(&self) {
+        loop {
+            let waiting = {
+                let mut looking = lock(&self.looking);
+                if looking.waiting.is_empty() {
+                    looking.is_asking = false;
+                    return;
+                }
+                std::mem::take(&mut looking.waiting)
+            };
+            let answer = self.connection.last().await;
+            for waiting in waiting {
+                let copy = answer.as_ref().copied().map_err(|error| Error::new(error.detail().clone()));
+                // Who was dropped needs no answer.
+                let _gone = waiting.send(copy);
+            }
+        }
+    }
+
+    /// Waits until the log was read up to a message.
+    async fn reach(&self, last: u64) -> Result<()> {
+        let mut position = self.position.subscribe();
+        let begun = Instant::now();
+        let mut seen = *position.borrow_and_update();
+        let mut moved = begun;
+        while seen < last {
+            match timeout(MISSING, position.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return Err(Error::closed()),
+                Err(_) => {
+                    if moved.elapsed() > self.deadline {
+                        return Err(Error::unavailable("what is written does not come from the server in time"));
+                    }
+                    // What cannot be written now is tried again.
+                    let _lost = self.touch().await;
+                }
+            }
+            let now = *position.borrow_and_update();
+            if now != seen {
+                (seen, moved) = (now, Instant::now());
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a message that says nothing, so that the log goes on behind whatever was removed.
+    pub(crate) async fn touch(&self) -> Result<()> {
+        let subject = self.connection.keys.subject(&Key::Touch);
+        self.connection.write(subject, String::new()).await.map(drop)
+    }
+
+    /// Writes a message behind the last one on its subject.
+    pub(crate) async fn write(&self, key: &Key, last: u64, text: String) -> Result<Written> {
+        self.connection.write_behind(self.connection.keys.subject(key), last, text).await
+    }
+
+    fn take_in(&self, sequence: u64, subject: &str, payload: &[u8]) {
+        let key = self.connection.keys.key(subject);
+        let text = String::from_utf8_lossy(payload);
+        let change = self.view_mut().apply(sequence, key.clone(), &text);
+        let Change { tenant, claimable_from, garbage, data, ids, by } = change;
+        let mut is_own = false;
+        if let Some(by) = by {
+            is_own = by.starts_with(&self.process);
+            if let Some(found) = lock(&self.awaited).get_mut(&by) {
+                *found = Some(sequence);
+            }
+        }
+        self.garbage.add(key.as_ref(), garbage, is_own);
+        self.garbage.add_data(data, is_own);
+        if let Some(Key::Thread(tenant, incarnation, _)) = key
+            && is_own
+        {
+            self.garbage.add_ids(&tenant, incarnation, ids);
+        }
+        self.position.send_replace(sequence);
+        match (tenant, claimable_from) {
+            (Some(tenant), Some(from)) => {
+                if let Some(bell) = lock(&self.bells).get(&tenant) {
+                    bell.ring(from);
+                }
+            }
+            (None, _) => self.ring_all(),
+            _ => {}
+        }
+    }
+}
+
+/// A decision on its way: whether it was read in the log.
+pub(crate) struct Own<'a> {
+    log: &'a Log,
+    pub(crate) name: String,
+}
+
+impl Own<'_> {
+    pub(crate) fn is_read(&self) -> bool {
+        lock(&self.log.awaited).get(&self.name).is_some_and(Option::is_some)
+    }
+}
+
+impl Drop for Own<'_> {
+    fn drop(&mut self) {
+        lock(&self.log.awaited).remove(&self.name);
+    }
+}
+
+/// Reads the log as it grows, until the store is closed. Who lost the connection goes on where he was.
+pub(crate) async fn follow(log: Weak<Log>) {
+    loop {
+        let Some(strong) = log.upgrade() else { return };
+        let (context, keys) = (jetstream::new(strong.connection.client.clone()), strong.connection.keys.clone());
+        let config = OrderedConfig {
+            deliver_subject: strong.connection.client.new_inbox(),
+            deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: strong.view().position + 1 },
+            ..OrderedConfig::default()
+        };
+        drop(strong);
+        if let Ok(consumer) = context.create_consumer_on_stream(config, keys.log()).await
+            && let Ok(mut messages) = consumer.messages().await
+        {
+            while let Some(Ok(message)) = messages.next().await {
+                let Some(log) = log.upgrade() else { return };
+                let Ok(info) = message.info() else { break };
+                let sequence = info.stream_sequence;
+                if sequence > log.view().position {
+                    log.take_in(sequence, &message.subject, &message.payload);
+                }
+            }
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}

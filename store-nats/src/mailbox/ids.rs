@@ -1,0 +1,237 @@
+//! Enqueues, and the ids that their callers give. A dispatch is enqueued in one message about its thread, and an id is
+//! used once in the whole tenant: so whoever enqueues under an id of his own says first, on the subject of the id, for
+//! which thread. The thread's decision is made at a place of the log where that still holds.
+//!
+//! If the thread that an id stands for has no such dispatch, another thread may take the id over. Whoever did not
+//! enqueue yet must not do so any more: behind the taking over there is a message about his thread, one that says
+//! nothing if no other comes. So what he decided before is not accepted, and what he decides later he decides knowing
+//! of it.
+//!
+//! An id whose dispatch was purged is given free in the same way, and what is said about it is removed then.
+
+use std::collections::{BTreeSet, HashSet};
+
+use futures_util::{
+    StreamExt,
+    future::{BoxFuture, FutureExt},
+    stream,
+};
+use store_core::{
+    DispatchId, Enqueued, Error, NewDispatch, Outcome, Result, TenantId, ThreadId,
+    codec::Codec,
+    commit::Setting,
+    length,
+    mailbox::{self},
+};
+use tokio::time::Instant;
+
+use super::grouped;
+use crate::{
+    codec::IdRecord,
+    connection::Written,
+    decide::{Prepare, create, fence},
+    key::Key,
+    log::Log,
+    tenant::Tenant,
+    view::{Desk, OfTenant},
+};
+
+/// How many ids are written for at once.
+const TOGETHER: usize = 32;
+
+/// What is to be done before a dispatch can be enqueued under an id.
+#[derive(Debug)]
+enum Next {
+    /// Nothing.
+    Nothing,
+    /// To say for which thread it is, behind this message.
+    Say(IdRecord, u64),
+    /// To write about the thread that had it before, behind this message.
+    Fence(ThreadId, u64),
+}
+
+fn next(life: &OfTenant, id: &DispatchId, thread: &ThreadId) -> Next {
+    if life.mailbox.row(id).is_some() {
+        // Whether it is the same is for the rule to say.
+        return Next::Nothing;
+    }
+    let Some((record, at)) = life.ids.get(id) else {
+        return Next::Say(IdRecord { thread: thread.clone(), from: None }, 0);
+    };
+    let from = record.from.as_ref().filter(|from| life.mailbox.last_message(from) < *at);
+    if record.thread == *thread && !record.is_free() {
+        return match from {
+            Some(from) => Next::Fence(from.clone(), life.mailbox.last_message(from)),
+            None => Next::Nothing,
+        };
+    }
+    match from {
+        Some(from) if !record.is_free() => Next::Fence(from.clone(), life.mailbox.last_message(from)),
+        _ => {
+            let from = Some(record.thread.clone()).filter(|from| from != thread);
+            Next::Say(IdRecord { thread: thread.clone(), from }, *at)
+        }
+    }
+}
+
+/// Makes the ids that callers gave those of their threads.
+pub(super) struct Ids;
+
+impl Prepare<NewDispatch> for Ids {
+    fn before<'a>(&'a self, tenant: &'a Tenant, items: &'a [NewDispatch]) -> BoxFuture<'a, Result<()>> {
+        prepare(tenant, items).boxed()
+    }
+
+    fn holds(&self, life: Option<&OfTenant>, new: &NewDispatch, tenant: &Tenant) -> bool {
+        let Some(id) = new.id.as_ref().filter(|_| is_acceptable(tenant, new)) else { return true };
+        life.is_some_and(|life| matches!(next(life, id, &new.thread), Next::Nothing))
+    }
+}
+
+/// What is refused anyway needs no id.
+fn is_acceptable(tenant: &Tenant, new: &NewDispatch) -> bool {
+    let largest = tenant.common.config.limits.record_bytes;
+    new.max_attempts > 0 && new.payload.as_ref().is_none_or(|payload| length(payload.as_str().len()) <= largest)
+}
+
+pub(super) async fn enqueue(tenant: &Tenant, dispatches: &[NewDispatch]) -> Result<Vec<Result<Enqueued>>> {
+    let rule = |view: &Desk<'_>, new: &NewDispatch, setting: Setting<'_>| mailbox::enqueue(view, new, setting);
+    let thread = |new: &NewDispatch| Some(new.thread.clone());
+    let mut given: HashSet<&DispatchId> = HashSet::new();
+    let is_twice = dispatches.iter().filter_map(|new| new.id.as_ref()).any(|id| !given.insert(id));
+    if !is_twice {
+        return Ok(grouped(tenant, dispatches, (thread, &Ids), rule).await);
+    }
+    // The first one counts.
+    let mut answers = Vec::new();
+    for new in dispatches.chunks(1) {
+        answers.extend(grouped(tenant, new, (thread, &Ids), rule).await);
+    }
+    Ok(answers)
+}
+
+async fn prepare(tenant: &Tenant, dispatches: &[NewDispatch]) -> Result<()> {
+    let wanted = dispatches.iter().filter(|new| is_acceptable(tenant, new));
+    let wanted: Vec<_> = wanted.filter_map(|new| Some((new.id.clone()?, new.thread.clone()))).collect();
+    let begun = Instant::now();
+    loop {
+        tenant.log().look().await?;
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let Some((incarnation, steps)) = steps(tenant, &wanted)? else {
+            create(tenant).await?;
+            continue;
+        };
+        if steps.is_empty() {
+            return Ok(());
+        }
+        if begun.elapsed() > tenant.common.config.deadline {
+            return Err(Error::unavailable("others take the same ids, again and again"));
+        }
+        let make = |(id, next)| make(tenant.log(), (&tenant.name, incarnation), id, next);
+        for made in stream::iter(steps).map(make).buffer_unordered(TOGETHER).collect::<Vec<_>>().await {
+            match made {
+                // Whether it was written shows in the log.
+                Err(error) if error.outcome() == Outcome::Unknown => {}
+                made => made?,
+            }
+        }
+    }
+}
+
+type Steps = Vec<(DispatchId, Next)>;
+
+fn steps(tenant: &Tenant, wanted: &[(DispatchId, ThreadId)]) -> Result<Option<(u64, Steps)>> {
+    let view = tenant.log().view();
+    let Some(life) = tenant.life(&view)? else { return Ok(None) };
+    let steps = wanted.iter().map(|(id, thread)| (id.clone(), next(life, id, thread)));
+    Ok(Some((life.record.incarnation, steps.filter(|(_, next)| !matches!(next, Next::Nothing)).collect())))
+}
+
+/// Makes a step. Whether it was made, or somebody else was before, shows in the log.
+async fn make(log: &Log, (tenant, incarnation): (&TenantId, u64), id: DispatchId, next: Next) -> Result<()> {
+    match next {
+        Next::Nothing => Ok(()),
+        Next::Fence(thread, last) => {
+            fence(log, &Key::Thread(tenant.clone(), incarnation, thread), last).await.map(drop)
+        }
+        Next::Say(record, last) => {
+            let key = Key::Id(tenant.clone(), incarnation, id.clone());
+            let written = log.write(&key, last, record.encode()).await?;
+            let (connection, keys) = (&log.connection, &log.connection.keys);
+            if last > 0
+                && matches!(written, Written::Conflict)
+                && connection.load_last(&keys.log(), &keys.subject(&key)).await?.is_none()
+                && let Some(life) = log.view_mut().life_mut(tenant, incarnation)
+            {
+                // It was given free, which is not in the log.
+                life.forget_id(&id, last);
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Removes what is said about ids that nothing stands under any more.
+pub(crate) async fn free(
+    log: &std::sync::Arc<Log>,
+    tenant: &TenantId,
+    incarnation: u64,
+    ids: &[DispatchId],
+) -> Result<()> {
+    let of = (tenant, incarnation);
+    log.look().await?;
+    let say = |life: &OfTenant, id: &DispatchId| {
+        let (record, at) = life.ids.get(id).filter(|_| life.mailbox.row(id).is_none())?;
+        let from = Some(record.thread.clone());
+        let is_settled = record.from.as_ref().is_none_or(|from| life.mailbox.last_message(from) > *at);
+        let free = IdRecord { thread: record.thread.clone(), from };
+        (is_settled && !record.is_free()).then_some(Next::Say(free, *at))
+    };
+    each(log, of, ids, say).await?;
+    log.look().await?;
+    let fenced = std::sync::Mutex::new(BTreeSet::new());
+    let fence = |life: &OfTenant, id: &DispatchId| {
+        let (record, at) = life.ids.get(id).filter(|(record, _)| record.is_free())?;
+        let last = life.mailbox.last_message(&record.thread);
+        let mut fenced = fenced.lock().ok()?;
+        (last < *at && fenced.insert(record.thread.clone())).then(|| Next::Fence(record.thread.clone(), last))
+    };
+    each(log, of, ids, fence).await?;
+    log.look().await?;
+    let unused: Vec<(DispatchId, u64)> = {
+        let view = log.view();
+        let Some(life) = view.life(tenant, incarnation) else { return Ok(()) };
+        let unused = ids.iter().filter_map(|id| {
+            let (record, at) = life.ids.get(id).filter(|_| life.mailbox.row(id).is_none())?;
+            let is_fenced = record.is_free() && life.mailbox.last_message(&record.thread) > *at;
+            is_fenced.then(|| (id.clone(), *at))
+        });
+        unused.collect()
+    };
+    let remove = |(id, at): (DispatchId, u64)| async move {
+        log.connection.remove(&log.connection.keys.log(), at).await?;
+        if let Some(life) = log.view_mut().life_mut(tenant, incarnation) {
+            life.forget_id(&id, at);
+        }
+        Ok(())
+    };
+    stream::iter(unused).map(remove).buffer_unordered(TOGETHER).collect::<Vec<_>>().await.into_iter().collect()
+}
+
+/// Makes a step for each id that needs one.
+async fn each(
+    log: &Log,
+    of: (&TenantId, u64),
+    ids: &[DispatchId],
+    next: impl Fn(&OfTenant, &DispatchId) -> Option<Next> + Send,
+) -> Result<()> {
+    let steps: Steps = {
+        let view = log.view();
+        let Some(life) = view.life(of.0, of.1) else { return Ok(()) };
+        ids.iter().filter_map(|id| Some((id.clone(), next(life, id)?))).collect()
+    };
+    let made = stream::iter(steps).map(|(id, next)| make(log, of, id, next)).buffer_unordered(TOGETHER);
+    made.collect::<Vec<_>>().await.into_iter().collect()
+}

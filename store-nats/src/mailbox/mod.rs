@@ -1,0 +1,374 @@
+//! The mailbox: giving work, taking it, ending it, and waiting for it.
+
+mod ids;
+mod read;
+mod wake;
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+pub(crate) use self::ids::free;
+use async_trait::async_trait;
+use futures_util::{StreamExt, stream};
+use store_core::{
+    ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, DispatchQuery, DispatchStatus, Enqueued,
+    Error, InstanceId, Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, MailboxReader,
+    Missed, NewDispatch, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement, ThreadId,
+    Unreadable,
+    commit::Setting,
+    length,
+    mailbox::{self, ClaimOne, Found, MailboxChange, ReclaimedAs},
+};
+
+use crate::{
+    decide::{Answer, Call, Look, Prepare},
+    tenant::Tenant,
+    view::{Desk, Mailbox},
+};
+
+/// How many claims whose lease is over one claim ends: what is left is there for the next one.
+const LAPSES: usize = 1_000;
+/// How many threads are decided about at once for one call.
+const TOGETHER: usize = 16;
+/// How often a claim that others outran looks again.
+const TRIES: u32 = 50;
+
+/// The mailbox of a tenant.
+#[derive(Debug, Clone)]
+pub(crate) struct NatsMailbox {
+    tenant: Arc<Tenant>,
+}
+
+impl NatsMailbox {
+    pub(crate) const fn new(tenant: Arc<Tenant>) -> Self {
+        Self { tenant }
+    }
+
+    /// Makes one decision about a dispatch.
+    async fn about<T: Answer + 'static>(
+        &self,
+        id: &DispatchId,
+        rule: impl Fn(&Desk<'_>, &DispatchId, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync + 'static,
+    ) -> Result<T> {
+        let items = vec![id.clone()];
+        let call = |tenant: Arc<Tenant>| async move {
+            let answers = by_dispatch(&tenant, &items, DispatchId::clone, rule).await?;
+            answers.into_iter().next().unwrap_or_else(|| Err(Error::closed()))
+        };
+        self.tenant.write(None, call).await
+    }
+}
+
+/// Decides about items of several threads: each thread by itself, in the order in which they come first.
+async fn grouped<I: Clone + Send + Sync, T: Answer>(
+    tenant: &Tenant,
+    items: &[I],
+    (thread, prepare): (impl Fn(&I) -> Option<ThreadId> + Send, &impl Prepare<I>),
+    rule: impl Fn(&Desk<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
+) -> Vec<Result<T>> {
+    let mut groups: Vec<(Option<ThreadId>, Vec<usize>)> = Vec::new();
+    let mut places: HashMap<Option<ThreadId>, usize> = HashMap::new();
+    for (at, item) in items.iter().enumerate() {
+        let thread = thread(item);
+        let place = *places.entry(thread.clone()).or_insert_with(|| {
+            groups.push((thread, Vec::new()));
+            groups.len() - 1
+        });
+        groups.iter_mut().skip(place).take(1).for_each(|(_, members)| members.push(at));
+    }
+    let rule = &rule;
+    let decide = |(thread, members): (Option<ThreadId>, Vec<usize>)| async move {
+        let own: Vec<I> = members.iter().filter_map(|at| items.get(*at).cloned()).collect();
+        let call = Call { tenant, thread: thread.as_ref(), items: &own, rule, prepare };
+        let answers = call.decide().await;
+        members.into_iter().zip(answers).collect::<Vec<_>>()
+    };
+    let decided = stream::iter(groups).map(decide).buffer_unordered(TOGETHER).collect::<Vec<_>>().await;
+    let mut answers: Vec<(usize, Result<T>)> = decided.into_iter().flatten().collect();
+    answers.sort_by_key(|(at, _)| *at);
+    answers.into_iter().map(|(_, answer)| answer).collect()
+}
+
+/// The same for items that name dispatches.
+async fn by_dispatch<I: Clone + Send + Sync, T: Answer>(
+    tenant: &Tenant,
+    items: &[I],
+    id: impl Fn(&I) -> DispatchId + Send + Sync,
+    rule: impl Fn(&Desk<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
+) -> Result<Vec<Result<T>>> {
+    tenant.log().look().await?;
+    let threads: HashMap<DispatchId, ThreadId> = {
+        let view = tenant.log().view();
+        let life = tenant.life(&view)?;
+        let rows = items.iter().map(&id).filter_map(|id| {
+            let thread = life?.mailbox.row(&id)?.stored.body.thread.clone();
+            Some((id, thread))
+        });
+        rows.collect()
+    };
+    Ok(grouped(tenant, items, (|item: &I| threads.get(&id(item)).cloned(), &Look), rule).await)
+}
+
+async fn settle(tenant: &Tenant, settlements: &[(ClaimRef, Settlement)]) -> Result<Vec<Result<Settled>>> {
+    by_dispatch(
+        tenant,
+        settlements,
+        |(claim, _)| claim.dispatch.clone(),
+        |view, (claim, settlement), setting| mailbox::settle(view, claim, settlement, setting),
+    )
+    .await
+}
+
+#[async_trait]
+impl MailboxProducer for NatsMailbox {
+    async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>> {
+        mailbox::check_requests(dispatches.len(), &self.tenant.common.config.limits)?;
+        self.tenant.write(None, |tenant| async move { ids::enqueue(&tenant, &dispatches).await }).await
+    }
+
+    async fn cancel(&self, id: &DispatchId) -> Result<Dispatch> {
+        self.about(id, |view, id, setting| mailbox::cancel(view, id, setting)).await
+    }
+
+    async fn interrupt(&self, request: Interrupt) -> Result<Interrupted> {
+        let about = Some(request.thread.clone());
+        let call = |tenant: Arc<Tenant>| async move {
+            let items = [request];
+            let rule =
+                |view: &Desk<'_>, request: &Interrupt, setting: Setting<'_>| mailbox::interrupt(view, request, setting);
+            let thread = items.first().map(|request| &request.thread);
+            let answers = Call { tenant: &tenant, thread, items: &items, rule, prepare: &Look }.decide().await;
+            answers.into_iter().next().unwrap_or_else(|| Err(Error::closed()))
+        };
+        self.tenant.write(about, call).await
+    }
+}
+
+#[async_trait]
+impl MailboxConsumer for NatsMailbox {
+    async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
+        ClaimOne::of(&request)?;
+        let call = |tenant: Arc<Tenant>| async move { claim(&tenant, &request).await };
+        let back = |tenant: Arc<Tenant>, claims: Claims| async move {
+            let ends: Vec<_> = claims.claimed.iter().map(|held| (held.claim(), Settlement::Release)).collect();
+            if !ends.is_empty() {
+                let _given = settle(&tenant, &ends).await;
+            }
+        };
+        self.tenant.claim(call, back).await
+    }
+
+    async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim> {
+        let held = claim.clone();
+        self.about(&claim.dispatch, move |view, _, setting| mailbox::extend(view, &held, by, setting)).await
+    }
+
+    async fn start(&self, claim: &ClaimRef, instance: InstanceId) -> Result<DispatchClaim> {
+        let held = claim.clone();
+        self.about(&claim.dispatch, move |view, _, setting| mailbox::start(view, &held, &instance, setting)).await
+    }
+
+    async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
+        mailbox::check_requests(settlements.len(), &self.tenant.common.config.limits)?;
+        self.tenant.write(None, |tenant| async move { settle(&tenant, &settlements).await }).await
+    }
+}
+
+async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
+    let named = match (&request.thread, &request.dispatch) {
+        (Some(thread), _) => Some(thread.clone()),
+        (None, Some(id)) => {
+            tenant.log().look().await?;
+            let view = tenant.log().view();
+            let thread = tenant.life(&view)?.and_then(|life| life.mailbox.row(id));
+            let Some(row) = thread else {
+                let mut claims = Claims::default();
+                claims.missed = Some(Missed::Unknown);
+                return Ok(claims);
+            };
+            Some(row.stored.body.thread.clone())
+        }
+        (None, None) => None,
+    };
+    let Some(thread) = named else { return claim_any(tenant, request).await };
+    let rule = |view: &Desk<'_>, request: &ClaimRequest, setting: Setting<'_>| {
+        mailbox::claim(view, &thread, ClaimOne::of(request)?, setting)
+    };
+    let items = std::slice::from_ref(request);
+    let answers = Call { tenant, thread: Some(&thread), items, rule, prepare: &Look }.decide().await;
+    let mut claims = Claims::default();
+    match answers.into_iter().next().unwrap_or_else(|| Err(Error::closed()))? {
+        Found::Claimed(claimed) => claims.claimed.push(claimed),
+        Found::Nothing(missed) => claims.missed = missed,
+    }
+    Ok(claims)
+}
+
+/// Claims from ready threads, in their order. Leases that are over are ended first: their threads are ready, too.
+async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
+    let mut claims = Claims::default();
+    tenant.log().look().await?;
+    if !lapse(tenant, LAPSES).await?.is_empty() {
+        tenant.log().look().await?;
+    }
+    let mut passed = HashSet::new();
+    for _ in 0..TRIES {
+        let wanted = request.limit as usize - claims.claimed.len();
+        let ready = ready(tenant, wanted, &passed)?;
+        if ready.is_empty() && (passed.is_empty() || !claims.claimed.is_empty()) {
+            break;
+        }
+        if ready.is_empty() {
+            // Others decided about all that was ready: some of it may still be.
+            passed.clear();
+            tenant.log().look().await?;
+            continue;
+        }
+        for (thread, found) in claim_each(tenant, request, ready).await {
+            match found {
+                Ok(Some(Found::Claimed(claimed))) => claims.claimed.push(claimed),
+                Ok(_) => {}
+                // What was claimed before is told: the thread is found again by the next claim.
+                Err(error) if claims.claimed.is_empty() => return Err(error),
+                Err(_) => return Ok(claims),
+            }
+            passed.insert(thread);
+        }
+        if claims.claimed.len() >= request.limit as usize {
+            break;
+        }
+    }
+    let unreadable = |mailbox: &Mailbox| mailbox.unreadable();
+    let view = tenant.log().view();
+    let unreadable = tenant.life(&view)?.map(|life| unreadable(&life.mailbox)).unwrap_or_default();
+    claims.unreadable = unreadable.into_iter().map(|(thread, error)| Unreadable::new(thread, error)).collect();
+    Ok(claims)
+}
+
+/// The first ready threads that nobody here decides about.
+fn ready(tenant: &Tenant, wanted: usize, passed: &HashSet<ThreadId>) -> Result<Vec<ThreadId>> {
+    let now = tenant.log().now()?;
+    let Some(incarnation) = tenant.life(&tenant.log().view())?.map(|life| life.record.incarnation) else {
+        return Ok(Vec::new());
+    };
+    let mut view = tenant.log().view_mut();
+    let Some(life) = view.life_mut(&tenant.name, incarnation) else { return Err(Error::closed()) };
+    life.mailbox.turn_to(now);
+    let places = life.mailbox.first_ready(wanted, |thread| passed.contains(thread));
+    Ok(places.into_iter().map(|(_, _, thread)| thread).collect())
+}
+
+/// Claims from each of these threads, in their order. None where somebody else decides.
+async fn claim_each(
+    tenant: &Tenant,
+    request: &ClaimRequest,
+    threads: Vec<ThreadId>,
+) -> Vec<(ThreadId, Result<Option<Found>>)> {
+    let one = |thread: ThreadId| async move {
+        let lock = tenant.deciding(&thread);
+        let Ok(_alone) = lock.try_lock() else { return (thread, Ok(None)) };
+        let rule = |view: &Desk<'_>, request: &ClaimRequest, setting: Setting<'_>| {
+            mailbox::claim(view, &thread, ClaimOne::of(request)?, setting)
+        };
+        let items = std::slice::from_ref(request);
+        let found = Call { tenant, thread: Some(&thread), items, rule, prepare: &Look }.decide_once().await;
+        (thread, found)
+    };
+    stream::iter(threads).map(one).buffered(TOGETHER).collect().await
+}
+
+/// Ends leases that are over. What others end at the same time is theirs.
+async fn lapse(tenant: &Tenant, most: usize) -> Result<Vec<ReclaimedAs>> {
+    let now = tenant.log().now()?;
+    let lapsed = {
+        let view = tenant.log().view();
+        tenant.life(&view)?.map(|life| life.mailbox.lapsed(now, most)).unwrap_or_default()
+    };
+    let one = |thread: ThreadId| async move {
+        let lock = tenant.deciding(&thread);
+        let _alone = lock.lock().await;
+        let rule = |view: &Desk<'_>, thread: &ThreadId, setting: Setting<'_>| mailbox::lapse(view, thread, setting);
+        let items = std::slice::from_ref(&thread);
+        Call { tenant, thread: Some(&thread), items, rule, prepare: &Look }.decide_once().await
+    };
+    let ended = stream::iter(lapsed).map(one).buffered(TOGETHER).collect::<Vec<_>>().await;
+    let mut reclaimed = Vec::new();
+    let mut failed = None;
+    for ended in ended {
+        match ended {
+            Ok(ended) => reclaimed.extend(ended.flatten()),
+            Err(error) => failed = Some(error),
+        }
+    }
+    match failed {
+        // Some have an effect already.
+        Some(error) if reclaimed.is_empty() => Err(error),
+        _ => Ok(reclaimed),
+    }
+}
+
+#[async_trait]
+impl MailboxMaintenance for NatsMailbox {
+    async fn reclaim(&self, limit: u32) -> Result<Reclaimed> {
+        mailbox::check_batch(limit)?;
+        let call = |tenant: Arc<Tenant>| async move {
+            tenant.log().look().await?;
+            let mut reclaimed = Reclaimed::default();
+            for ended in lapse(&tenant, limit as usize).await? {
+                match ended {
+                    ReclaimedAs::Requeued(id) => reclaimed.requeued.push(id),
+                    ReclaimedAs::DeadLettered(id) => reclaimed.dead_lettered.push(id),
+                    ReclaimedAs::Superseded(id) => reclaimed.superseded.push(id),
+                }
+            }
+            Ok(reclaimed)
+        };
+        self.tenant.write(None, call).await
+    }
+
+    async fn purge(&self, request: Purge) -> Result<Purged> {
+        request.check()?;
+        let call = |tenant: Arc<Tenant>| async move {
+            tenant.log().look().await?;
+            let ids = read::ended(&tenant, &request)?;
+            if request.dry_run {
+                return Ok(Purged::new(length(ids.len())));
+            }
+            let before = request.before;
+            let rule =
+                |view: &Desk<'_>, id: &DispatchId, setting: Setting<'_>| mailbox::purge(view, id, before, setting);
+            let mut removed = 0;
+            for gone in by_dispatch(&tenant, &ids, DispatchId::clone, rule).await? {
+                match gone {
+                    Ok(gone) => removed += u64::from(gone),
+                    Err(error) if removed == 0 => return Err(error),
+                    Err(_) => break,
+                }
+            }
+            Ok(Purged::new(removed))
+        };
+        self.tenant.write(None, call).await
+    }
+
+    async fn requeue(&self, request: Requeue) -> Result<Vec<(DispatchId, Result<Dispatch>)>> {
+        request.check(&self.tenant.common.config.limits)?;
+        let ids = match request.choice {
+            RequeueChoice::Ids(ids) => ids,
+            RequeueChoice::Filter { filter, limit } => {
+                let query = DispatchQuery::new(filter.in_status([DispatchStatus::DeadLetter]));
+                let page = store_core::PageRequest::first(limit);
+                let dead = self.list_dispatches(query.with_page(page)).await?;
+                dead.items.into_iter().map(|dispatch| dispatch.id).collect()
+            }
+        };
+        let call = |tenant: Arc<Tenant>| async move {
+            let rule = |view: &Desk<'_>, id: &DispatchId, setting: Setting<'_>| mailbox::requeue(view, id, setting);
+            let answers = by_dispatch(&tenant, &ids, DispatchId::clone, rule).await?;
+            Ok(ids.into_iter().zip(answers).collect())
+        };
+        self.tenant.write(None, call).await
+    }
+}

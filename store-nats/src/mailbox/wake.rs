@@ -1,0 +1,51 @@
+//! Waiting for something to claim.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use store_core::{Clock, Error, Result, Timestamp, Waited, WakeUps};
+
+use super::NatsMailbox;
+use crate::{log::Log, tenant::Tenant};
+
+/// How long nobody waits without asking how far the log is (NA-4).
+const POLL: Duration = Duration::from_secs(1);
+
+/// The leader's time, as far as it was heard.
+#[derive(Debug)]
+struct ServerClock<'a>(&'a Log);
+
+#[async_trait]
+impl Clock for ServerClock<'_> {
+    fn now(&self) -> Timestamp {
+        self.0.now().unwrap_or_default()
+    }
+
+    async fn sleep_until(&self, time: Timestamp) {
+        // Who waits longer looks again, and hears the time.
+        let left = time.as_millis().saturating_sub(self.now().as_millis());
+        tokio::time::sleep(Duration::from_millis(left).min(POLL)).await;
+    }
+}
+
+/// From when on a claim finds something; never later than the next look.
+async fn next_claim(tenant: &Tenant) -> Result<Option<Timestamp>> {
+    tenant.log().look().await?;
+    let now = tenant.log().now()?;
+    let soon = now.saturating_add(POLL);
+    let Some(incarnation) = tenant.life(&tenant.log().view())?.map(|life| life.record.incarnation) else {
+        return Ok(Some(soon));
+    };
+    let mut view = tenant.log().view_mut();
+    let life = view.life_mut(&tenant.name, incarnation).ok_or_else(Error::closed)?;
+    Ok(Some(life.mailbox.next_claim(now).map_or(soon, |next| next.min(soon))))
+}
+
+#[async_trait]
+impl WakeUps for NatsMailbox {
+    async fn wait(&self, timeout: Duration) -> Result<Waited> {
+        let clock = ServerClock(self.tenant.log());
+        let look = || self.tenant.read(|tenant: Arc<Tenant>| async move { next_claim(&tenant).await });
+        self.tenant.bell.wait(&clock, timeout, look).await
+    }
+}

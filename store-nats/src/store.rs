@@ -1,0 +1,209 @@
+//! Opening a store, its tenants, and closing it.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use store_core::{
+    Capabilities, CursorScope, Error, Page, PageBuilder, PageRequest, Position, Result, Store, TenantId, TenantStores,
+    codec::Codec, inspect::Inspector,
+};
+use tokio::{runtime::Handle, sync::RwLock, task::JoinHandle};
+
+use crate::{
+    codec::TenantRecord,
+    config::NatsConfig,
+    connection::{Connection, Written},
+    garbage,
+    key::Key,
+    live::{NatsLive, Post},
+    log::{self, Log},
+    mailbox::NatsMailbox,
+    streams,
+    tenant::{Common, Tenant},
+};
+
+/// A store of mailboxes in JetStream, that any number of processes have open.
+///
+/// Its handles are cheap to clone (PR-7). Calls run on the runtime that it was opened on.
+#[derive(Clone)]
+pub struct NatsStore {
+    state: Arc<State>,
+}
+
+impl fmt::Debug for NatsStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NatsStore").field("config", &self.state.common.config).finish_non_exhaustive()
+    }
+}
+
+struct State {
+    common: Arc<Common>,
+    capabilities: Capabilities,
+    tenants: Mutex<HashMap<TenantId, Arc<Tenant>>>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl State {
+    /// Ends everybody who waits, and all that runs beside.
+    fn end(&self) {
+        self.common.is_closed.store(true, Ordering::SeqCst);
+        for tenant in lock(&self.tenants).values() {
+            tenant.end();
+        }
+        self.common.log.ring_all();
+        lock(&self.tasks).drain(..).for_each(|task| task.abort());
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl NatsStore {
+    /// Opens a store; its streams are made if they are not there.
+    ///
+    /// # Errors
+    /// `UnsafeDurability` for servers that may lose what they acknowledged (NA-5); `Unsupported` for servers that are
+    /// too old (NA-6); `SchemaMismatch` for a store of a newer release (NA-9); `Unavailable` if none can be reached.
+    pub async fn open(config: NatsConfig) -> Result<Self> {
+        let connection = Connection::open(&config).await?;
+        let opened = streams::open(&connection, &config).await?;
+        let mut config = config;
+        config.limits.record_bytes = config.limits.record_bytes.min(connection.largest_record());
+        let capabilities = Capabilities::new(opened.survives, config.limits.record_bytes).of_a_server();
+        let log = Arc::new(Log::new(connection, &config));
+        let runtime = Handle::current();
+        let following = runtime.spawn(log::follow(Arc::downgrade(&log)));
+        let collecting = runtime.spawn(garbage::collect(Arc::downgrade(&log)));
+        let common = Arc::new(Common {
+            log,
+            config,
+            cursors: opened.meta.cursors,
+            runtime,
+            post: Post::default(),
+            is_closed: AtomicBool::new(false),
+            writing: Arc::new(RwLock::new(())),
+        });
+        let tasks = Mutex::new(vec![following, collecting]);
+        let store = Self { state: Arc::new(State { common, capabilities, tenants: Mutex::default(), tasks }) };
+        // Everything is read once.
+        let log = &store.state.common.log;
+        log.look().await?;
+        for (name, tenant) in &log.view().tenants {
+            log.garbage.add_ids(name, tenant.record.incarnation, tenant.unused_ids());
+        }
+        Ok(store)
+    }
+
+    fn open_tenant(&self, tenant: &TenantId) -> Result<Arc<Tenant>> {
+        let common = &self.state.common;
+        common.check_open()?;
+        let mut tenants = lock(&self.state.tenants);
+        let new = || Arc::new(Tenant::new(Arc::clone(common), tenant.clone()));
+        if tenants.get(tenant).is_some_and(|open| open.check_open().is_err()) {
+            // Another process deleted it: this handle is of the next life.
+            tenants.remove(tenant);
+        }
+        Ok(Arc::clone(tenants.entry(tenant.clone()).or_insert_with(new)))
+    }
+}
+
+#[async_trait]
+impl Store for NatsStore {
+    fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
+        let tenant = self.open_tenant(tenant)?;
+        let (live, mailbox) = (NatsLive::new(Arc::clone(&tenant)), Arc::new(NatsMailbox::new(tenant)));
+        let wake_ups = Arc::clone(&mailbox);
+        let stores = TenantStores::default().with_mailbox(mailbox);
+        Ok(stores.with_wake_ups(wake_ups).with_live(Arc::new(live)))
+    }
+
+    async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
+        let common = &self.state.common;
+        common.check_open()?;
+        // The list is that of the store: the name only fills the place of a tenant.
+        let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
+        let mut found = PageBuilder::new(page.checked_limit()?);
+        let after = Position::open(&common.cursors, &scope, page.cursor.as_ref())?;
+        common.log.look().await?;
+        let view = common.log.view();
+        let filled = view.tenants.iter().filter(|(_, found)| !found.record.is_deleted && !found.mailbox.is_empty());
+        for (name, _) in filled.skip_while(|(name, _)| after.as_ref().is_some_and(|at| name.as_str() <= at.id.as_str()))
+        {
+            if !found.offer(Position::new(0, name.as_str()), 0, Some(name.clone())) {
+                break;
+            }
+        }
+        Ok(found.finish(|at| at.seal(&common.cursors, &scope)))
+    }
+
+    async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
+        let common = Arc::clone(&self.state.common);
+        common.check_open()?;
+        let open = lock(&self.state.tenants).remove(tenant);
+        if let Some(open) = open {
+            open.close().await;
+        }
+        let name = tenant.clone();
+        let task = self.state.common.runtime.spawn(async move { delete(&common, name).await });
+        task.await.map_err(|lost| Error::unavailable("the call was cut off").with_source(lost))?
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.state.capabilities
+    }
+
+    /// What was acknowledged survives already whatever the servers are set to survive.
+    async fn sync(&self) -> Result<()> {
+        self.state.common.check_open()
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.state.common.is_closed.store(true, Ordering::SeqCst);
+        // Calls that were accepted end first.
+        drop(self.state.common.writing.write().await);
+        self.state.end();
+        Ok(())
+    }
+
+    fn inspector(&self) -> Option<&dyn Inspector> {
+        None
+    }
+}
+
+/// Says that a tenant is deleted, from which moment on nothing of it counts, and then removes it.
+async fn delete(common: &Common, name: TenantId) -> Result<()> {
+    let log = &common.log;
+    let incarnation = loop {
+        log.look().await?;
+        let found = log.view().tenants.get(&name).map(|found| (found.sequence, found.record.clone()));
+        let Some((last, record)) = found else { return Ok(()) };
+        if record.is_deleted {
+            break record.incarnation;
+        }
+        let gone = TenantRecord { is_deleted: true, ..record };
+        if let Written::Accepted = log.write(&Key::Tenant(name.clone()), last, gone.encode()).await? {
+            break gone.incarnation;
+        }
+    };
+    let (connection, keys) = (&log.connection, &log.connection.keys);
+    for subjects in keys.of_tenant(&name, incarnation) {
+        connection.purge(&keys.log(), &subjects).await?;
+    }
+    connection.purge(&keys.data(), &keys.data_of_tenant(&name, incarnation)).await?;
+    // Who waits for a message that was removed goes on with this one.
+    log.touch().await
+}

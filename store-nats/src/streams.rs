@@ -1,0 +1,143 @@
+//! The two streams of a store: how they are made, and which settings would lose what was accepted (NA-3, NA-5).
+
+use serde_json::{Value, json};
+use store_core::{Detail, Error, Result, Survives};
+
+use crate::{
+    codec::Meta,
+    config::NatsConfig,
+    connection::{Connection, StreamInfo},
+    error::Effect,
+    key::Key,
+};
+
+/// What was found out at an opening.
+pub(crate) struct Opened {
+    pub(crate) meta: Meta,
+    pub(crate) survives: Survives,
+}
+
+/// Makes what is missing, and looks at what is there.
+pub(crate) async fn open(connection: &Connection, config: &NatsConfig) -> Result<Opened> {
+    let keys = &connection.keys;
+    let mut replicas = u64::MAX;
+    for (name, subjects) in [(keys.log(), keys.all_of_log()), (keys.data(), keys.all_of_data())] {
+        let info = ensure(connection, config, &name, &subjects).await?;
+        if !config.allow_unsafe {
+            check(&info.config)?;
+        }
+        replicas = replicas.min(info.config.get("num_replicas").and_then(Value::as_u64).unwrap_or_default());
+    }
+    // Whether servers sync is not told to clients: a single one that does not loses what it accepted.
+    if replicas <= 1 && !config.assume_sync && !config.allow_unsafe {
+        return Err(refused("sync_interval", "assume_sync"));
+    }
+    let survives = if config.assume_sync { Survives::Power } else { Survives::Process };
+    Ok(Opened { meta: meta(connection).await?, survives })
+}
+
+async fn ensure(connection: &Connection, config: &NatsConfig, name: &str, subjects: &str) -> Result<StreamInfo> {
+    match connection.look(name).await? {
+        Ok((_, info)) => return Ok(info),
+        Err(refusal) if refusal.is_not_found() => {}
+        Err(refusal) => return Err(refusal.into()),
+    }
+    let settings = json!({
+        "name": name,
+        "subjects": [subjects],
+        "retention": "limits",
+        "storage": "file",
+        "discard": "new",
+        "num_replicas": config.replicas,
+        "max_consumers": -1,
+        "max_msgs": -1,
+        "max_msgs_per_subject": -1,
+        "max_bytes": -1,
+        "max_age": 0,
+        "max_msg_size": -1,
+        "allow_direct": false,
+    });
+    match connection.ask::<Value>(&format!("STREAM.CREATE.{name}"), &settings, Effect::Perhaps).await? {
+        Ok(_) => {}
+        // Somebody made it at the same time.
+        Err(refusal) if refusal.is_other_stream() => {}
+        Err(refusal) => return Err(refusal.into()),
+    }
+    Ok(connection.look(name).await??.1)
+}
+
+/// Refuses a stream that may drop or lose what was accepted. A setting that cannot be read counts as unsafe.
+fn check(config: &Value) -> Result<()> {
+    let is = |name: &str, value: &str| config.get(name).and_then(Value::as_str) == Some(value);
+    let number = |name: &str| config.get(name).and_then(Value::as_i64);
+    let safe: [(&'static str, bool); 7] = [
+        ("storage", is("storage", "file")),
+        ("discard", is("discard", "new")),
+        ("retention", is("retention", "limits")),
+        // Left out, there is none.
+        ("max_age", number("max_age").is_none_or(|age| age == 0)),
+        ("max_msgs_per_subject", number("max_msgs_per_subject").is_some_and(|most| most <= 0)),
+        ("allow_msg_ttl", config.get("allow_msg_ttl").is_none_or(|allowed| *allowed == Value::Bool(false))),
+        ("persist_mode", !is("persist_mode", "async")),
+    ];
+    match safe.into_iter().find(|(_, is_safe)| !is_safe) {
+        Some((setting, _)) => Err(refused(setting, "allow_unsafe")),
+        None => Ok(()),
+    }
+}
+
+fn refused(setting: &'static str, option: &'static str) -> Error {
+    Error::new(Detail::UnsafeDurability { setting: setting.into(), option: option.into() })
+}
+
+/// What all instances share. Whoever opens the store first makes it.
+async fn meta(connection: &Connection) -> Result<Meta> {
+    let (stream, subject) = (connection.keys.log(), connection.keys.subject(&Key::Meta));
+    let found = match connection.load_last(&stream, &subject).await? {
+        Some((_, text)) => text,
+        None => {
+            connection.write_behind(subject.clone(), 0, Meta::make()?).await?;
+            let found = connection.load_last(&stream, &subject).await?;
+            found.ok_or_else(|| Error::unavailable("the streams were removed at the same time"))?.1
+        }
+    };
+    Meta::parse(&found).map_err(|why| {
+        let (found, supported) = (format!("a store whose settings say: {why}"), "version 1".to_owned());
+        Error::new(Detail::SchemaMismatch { found, supported })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use store_core::Detail;
+
+    use super::check;
+
+    fn with(name: &str, value: Value) -> Value {
+        let mut config = json!({
+            "storage": "file", "discard": "new", "retention": "limits", "max_age": 0, "max_msgs_per_subject": -1,
+        });
+        config[name] = value;
+        config
+    }
+
+    #[test]
+    fn what_may_lose_something_is_refused() {
+        assert!(check(&with("name", json!("x"))).is_ok());
+        for (name, value) in [
+            ("storage", json!("memory")),
+            ("storage", Value::Null),
+            ("discard", json!("old")),
+            ("retention", json!("workqueue")),
+            ("max_age", json!(1)),
+            ("max_msgs_per_subject", json!(1)),
+            ("allow_msg_ttl", json!(true)),
+            ("persist_mode", json!("async")),
+        ] {
+            let refused = check(&with(name, value)).unwrap_err();
+            let Detail::UnsafeDurability { setting, .. } = refused.detail() else { panic!("{refused}") };
+            assert_eq!(setting, name);
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The handle of a tenant: calls run in tasks of their own, so that a dropped one takes effect whole or not at all, and
+//! what comes later waits for those without a caller (PR-11, PR-16).
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use store_core::{
+    CursorKey, Error, Result, TenantId, ThreadId, Timestamp,
+    flight::{self, About, Orphans},
+    live::{Bell, LiveHub},
+};
+use tokio::{
+    runtime::Handle,
+    sync::{Mutex as AsyncMutex, RwLock},
+};
+
+use crate::{
+    config::NatsConfig,
+    live::Post,
+    log::Log,
+    view::{OfTenant, View},
+};
+
+/// What all tenants of a store share.
+#[derive(Debug)]
+pub(crate) struct Common {
+    pub(crate) log: Arc<Log>,
+    pub(crate) config: NatsConfig,
+    pub(crate) cursors: CursorKey,
+    pub(crate) runtime: Handle,
+    pub(crate) post: Post,
+    pub(crate) is_closed: AtomicBool,
+    /// Held by calls that write.
+    pub(crate) writing: Arc<RwLock<()>>,
+}
+
+impl Common {
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.is_closed.load(Ordering::SeqCst) { Err(Error::closed()) } else { Ok(()) }
+    }
+}
+
+/// A tenant of a store.
+pub(crate) struct Tenant {
+    pub(crate) common: Arc<Common>,
+    pub(crate) name: TenantId,
+    /// The life of the tenant that this is a handle of, once it is known.
+    incarnation: Mutex<Option<u64>>,
+    /// Held while a decision about a thread is made here: calls of one process are never in each other's way.
+    deciding: Mutex<HashMap<ThreadId, Arc<AsyncMutex<()>>>>,
+    orphans: Arc<Orphans>,
+    is_closed: AtomicBool,
+    pub(crate) bell: Arc<Bell>,
+    pub(crate) live: Arc<LiveHub>,
+    writing: Arc<RwLock<()>>,
+}
+
+impl Tenant {
+    pub(crate) fn new(common: Arc<Common>, name: TenantId) -> Self {
+        let bell = common.log.bell(&name);
+        Self {
+            common,
+            name,
+            incarnation: Mutex::default(),
+            deciding: Mutex::default(),
+            orphans: Arc::default(),
+            is_closed: AtomicBool::new(false),
+            bell,
+            live: Arc::default(),
+            writing: Arc::default(),
+        }
+    }
+
+    pub(crate) fn log(&self) -> &Arc<Log> {
+        &self.common.log
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.is_closed.load(Ordering::SeqCst) { Err(Error::closed()) } else { self.common.check_open() }
+    }
+
+    /// What is known of the tenant; none if it was never written to. The first that is seen of it is what this is a
+    /// handle of: a later life under the same name is another's.
+    pub(crate) fn life<'a>(&self, view: &'a View) -> Result<Option<&'a OfTenant>> {
+        self.check_open()?;
+        let mut known = self.incarnation.lock().unwrap_or_else(PoisonError::into_inner);
+        match *known {
+            Some(incarnation) => match view.life(&self.name, incarnation) {
+                Some(found) => Ok(Some(found)),
+                None => {
+                    self.end();
+                    Err(Error::closed())
+                }
+            },
+            None => {
+                let found = view.tenant(&self.name);
+                *known = found.map(|found| found.record.incarnation);
+                Ok(found)
+            }
+        }
+    }
+
+    /// What keeps two decisions about a thread from being made at once here.
+    pub(crate) fn deciding(&self, thread: &ThreadId) -> Arc<AsyncMutex<()>> {
+        let mut deciding = self.deciding.lock().unwrap_or_else(PoisonError::into_inner);
+        if deciding.len() > 10_000 {
+            deciding.retain(|_, lock| Arc::strong_count(lock) > 1);
+        }
+        Arc::clone(deciding.entry(thread.clone()).or_default())
+    }
+
+    /// Takes no more calls, and waits for those that write: the tenant is deleted.
+    pub(crate) async fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        self.end();
+        drop(self.writing.write().await);
+    }
+
+    /// Ends everybody who waits or receives.
+    pub(crate) fn end(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        self.live.close();
+        self.common.post.end(&self.name);
+        self.bell.ring(Timestamp::MIN);
+    }
+
+    /// Runs a call that only reads.
+    pub(crate) async fn read<T, F>(self: &Arc<Self>, call: impl FnOnce(Arc<Self>) -> F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        self.check_open()?;
+        self.orphans.wait(&None).await;
+        let task = self.common.runtime.spawn(call(Arc::clone(self)));
+        task.await.map_err(|lost| Error::unavailable("the call was cut off").with_source(lost))?
+    }
+
+    /// Runs a call that claims. What nobody receives is given `back`.
+    pub(crate) async fn claim<T, F, B>(
+        self: &Arc<Self>,
+        call: impl FnOnce(Arc<Self>) -> F,
+        back: impl Fn(Arc<Self>, T) -> B + Send + Sync + 'static,
+    ) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+        B: Future<Output = ()> + Send + 'static,
+    {
+        let tenant = Arc::clone(self);
+        let back = move |claimed: T| {
+            // Whoever lost the answer comes after it.
+            let (work, _orphan) = flight::start(&tenant.orphans, None);
+            let giving = back(Arc::clone(&tenant), claimed);
+            tenant.common.runtime.spawn(async move {
+                let _work = work;
+                giving.await;
+            });
+        };
+        let back: Arc<dyn Fn(T) + Send + Sync> = Arc::new(back);
+        let call = |tenant: Arc<Self>| {
+            let call = call(tenant);
+            async move { call.await.map(|claimed| OnTheWay { claimed: Some(claimed), back }) }
+        };
+        let mut claimed = self.write(None, call).await?;
+        claimed.claimed.take().ok_or_else(Error::closed)
+    }
+
+    /// Runs a call that writes. Dropped, it takes effect before any later call about the same, or never.
+    pub(crate) async fn write<T, F>(self: &Arc<Self>, about: About, call: impl FnOnce(Arc<Self>) -> F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        self.check_open()?;
+        self.orphans.wait(&about).await;
+        let (work, caller) = flight::start(&self.orphans, about);
+        let (call, tenant) = (call(Arc::clone(self)), Arc::clone(self));
+        let task = self.common.runtime.spawn(async move {
+            let _work = work;
+            let _of_store = tenant.common.writing.read().await;
+            let _writing = tenant.writing.read().await;
+            tenant.check_open()?;
+            call.await
+        });
+        let answer = task.await.map_err(|lost| Error::commit_unknown(None).with_source(lost));
+        caller.answered();
+        answer?
+    }
+}
+
+/// Claims on their way to whoever asked for them. Dropped on the way, they are given back (PR-11).
+struct OnTheWay<T> {
+    claimed: Option<T>,
+    back: Arc<dyn Fn(T) + Send + Sync>,
+}
+
+impl<T> Drop for OnTheWay<T> {
+    fn drop(&mut self) {
+        if let Some(claimed) = self.claimed.take() {
+            (self.back)(claimed);
+        }
+    }
+}
+
+impl fmt::Debug for Tenant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tenant").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,198 @@
+//! The URL of servers, read by ourselves: what is not known is refused, and nothing of it reaches a log.
+
+use std::path::PathBuf;
+
+use async_nats::ServerAddr;
+use percent_encoding::percent_decode_str;
+use store_core::{Error, Result};
+use url::Url;
+
+const DEFAULT_PREFIX: &str = "agentstore";
+/// The longest prefix: it stands in every subject and in the names of files on the server.
+const LONGEST_PREFIX: usize = 64;
+const MOST_REPLICAS: u32 = 5;
+
+/// How a client says who it is.
+#[derive(Clone)]
+pub(crate) enum Credentials {
+    None,
+    Password(String, String),
+    Token(String),
+    /// A file with a JWT and the seed of its key.
+    File(PathBuf),
+    /// A file with the seed of a key.
+    Key(PathBuf),
+}
+
+/// How connections are encrypted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tls {
+    pub(crate) is_required: bool,
+    pub(crate) authorities: Option<PathBuf>,
+    pub(crate) certificate: Option<(PathBuf, PathBuf)>,
+}
+
+/// What a URL says.
+pub(crate) struct Parts {
+    pub(crate) servers: Vec<ServerAddr>,
+    pub(crate) credentials: Credentials,
+    pub(crate) tls: Tls,
+    pub(crate) prefix: String,
+    pub(crate) replicas: Option<u32>,
+    pub(crate) assume_sync: bool,
+    pub(crate) allow_unsafe: bool,
+    certificate: [Option<PathBuf>; 2],
+}
+
+/// Reads a URL. Several servers stand behind each other, with commas between.
+pub(crate) fn parse(text: &str) -> Result<Parts> {
+    let (is_tls, rest) = match text.split_once("://") {
+        Some(("nats", rest)) => (false, rest),
+        Some(("tls", rest)) => (true, rest),
+        _ => return Err(invalid("it begins neither with `nats://` nor with `tls://`")),
+    };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let (who, hosts) = authority.rsplit_once('@').map_or((None, authority), |(who, hosts)| (Some(who), hosts));
+    let mut parts = Parts {
+        servers: hosts.split(',').map(server).collect::<Result<_>>()?,
+        credentials: who.map_or(Ok(Credentials::None), credentials)?,
+        tls: Tls { is_required: is_tls, ..Tls::default() },
+        prefix: DEFAULT_PREFIX.to_owned(),
+        replicas: None,
+        assume_sync: false,
+        allow_unsafe: false,
+        certificate: [None, None],
+    };
+    let about = Url::parse("nats://host").and_then(|base| base.join(path)).map_err(|_| invalid("it is no URL"))?;
+    if !matches!(about.path(), "" | "/") || about.fragment().is_some() {
+        return Err(invalid("behind the servers only parameters may stand"));
+    }
+    for (key, value) in about.query_pairs() {
+        parts.set(&key, &value)?;
+    }
+    parts.tls.certificate = match std::mem::take(&mut parts.certificate) {
+        [Some(certificate), Some(key)] => Some((certificate, key)),
+        [None, None] => None,
+        _ => return Err(invalid("of `cert` and `key` only one is there")),
+    };
+    let can_encrypt = cfg!(any(feature = "tls-ring", feature = "tls-aws-lc-rs"));
+    if parts.tls.is_required && !can_encrypt {
+        return Err(invalid("it needs TLS: build with the cargo feature `tls-ring`"));
+    }
+    Ok(parts)
+}
+
+fn server(host: &str) -> Result<ServerAddr> {
+    let url =
+        Url::parse(&format!("nats://{host}")).ok().filter(|url| url.host_str().is_some_and(|host| !host.is_empty()));
+    let url = url.filter(|url| url.path().is_empty() && url.username().is_empty() && url.password().is_none());
+    let url = url.ok_or_else(|| invalid("it names a server that is none"))?;
+    ServerAddr::from_url(url).map_err(|_| invalid("it names a server that is none"))
+}
+
+fn credentials(who: &str) -> Result<Credentials> {
+    Ok(match who.split_once(':') {
+        Some((user, password)) => Credentials::Password(decoded(user)?, decoded(password)?),
+        None => Credentials::Token(decoded(who)?),
+    })
+}
+
+impl Parts {
+    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        match (key, value) {
+            ("prefix", name) => self.prefix = prefix(name)?,
+            ("replicas", count) => {
+                let count = count.parse().ok().filter(|count| (1..=MOST_REPLICAS).contains(count));
+                self.replicas = Some(count.ok_or_else(|| invalid("`replicas` is no number from 1 to 5"))?);
+            }
+            ("creds", file) => self.identify(Credentials::File(file.into()))?,
+            ("nkey", file) => self.identify(Credentials::Key(file.into()))?,
+            ("tls", "true") => self.tls.is_required = true,
+            ("ca", file) => (self.tls.is_required, self.tls.authorities) = (true, Some(file.into())),
+            ("cert", file) => (self.tls.is_required, self.certificate[0]) = (true, Some(file.into())),
+            ("key", file) => self.certificate[1] = Some(file.into()),
+            ("assume_sync", "true") => self.assume_sync = true,
+            ("allow_unsafe", "true") => self.allow_unsafe = true,
+            ("tls", _) => return Err(invalid("`tls` is not `true`")),
+            ("assume_sync", _) => return Err(invalid("`assume_sync` is not `true`")),
+            ("allow_unsafe", _) => return Err(invalid("`allow_unsafe` is not `true`")),
+            _ => return Err(invalid("it has a parameter that is not known; see `NatsConfig::new`")),
+        }
+        Ok(())
+    }
+
+    fn identify(&mut self, as_whom: Credentials) -> Result<()> {
+        if !matches!(self.credentials, Credentials::None) {
+            return Err(invalid("it says twice who connects"));
+        }
+        self.credentials = as_whom;
+        Ok(())
+    }
+}
+
+/// A name that is one token of a subject, and the name of a stream.
+pub(crate) fn prefix(name: &str) -> Result<String> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    if !name.is_empty() && name.len() <= LONGEST_PREFIX && name.bytes().all(is_plain) {
+        return Ok(name.to_owned());
+    }
+    Err(invalid("`prefix` is not made of up to 64 letters, digits, `_` and `-`"))
+}
+
+fn decoded(text: &str) -> Result<String> {
+    let decoded = percent_decode_str(text).decode_utf8().map_err(|_| invalid("it has bytes that are no UTF-8"))?;
+    Ok(decoded.into_owned())
+}
+
+fn invalid(reason: &str) -> Error {
+    Error::invalid("store url", reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Credentials, Parts, parse};
+
+    #[test]
+    fn a_url_says_where_and_how() {
+        let url = "nats://ada:s%40cret@one:4333,two,[::1]:4/?prefix=agents&replicas=3&ca=/ca.pem&assume_sync=true";
+        let Parts { servers, credentials, tls, prefix, replicas, assume_sync, allow_unsafe, .. } = parse(url).unwrap();
+        let servers: Vec<_> = servers.iter().map(|server| (server.host().to_owned(), server.port())).collect();
+        let expected = [("one".to_owned(), 4333), ("two".to_owned(), 4222), ("::1".to_owned(), 4)];
+        assert_eq!(servers, expected);
+        assert!(matches!(credentials, Credentials::Password(user, word) if user == "ada" && word == "s@cret"));
+        assert!(tls.is_required && tls.authorities.is_some() && assume_sync && !allow_unsafe);
+        assert_eq!((prefix.as_str(), replicas), ("agents", Some(3)));
+        let Parts { credentials, prefix, tls, .. } = parse("nats://word@localhost").unwrap();
+        assert!(matches!(credentials, Credentials::Token(token) if token == "word"));
+        assert_eq!((prefix.as_str(), tls.is_required), ("agentstore", false));
+        let Parts { credentials, tls, .. } = parse("tls://localhost?creds=/user.creds").unwrap();
+        assert!(matches!(credentials, Credentials::File(_)) && tls.is_required);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_without_the_secret() {
+        for url in [
+            "http://ada:canary@h/",
+            "ada:canary@h",
+            "nats:ada:canary@h",
+            "nats://ada:canary@",
+            "nats://ada:canary@h,",
+            "nats://ada:canary@h:port",
+            "nats://ada:canary@h/canary",
+            "nats://ada:canary@h/#canary",
+            "nats://ada:canary@h?creds=/canary",
+            "nats://ada:canary@h?prefix=canary.x",
+            "nats://ada:canary@h?prefix=",
+            "nats://ada:canary@h?replicas=0",
+            "nats://ada:canary@h?tls=canary",
+            "nats://ada:canary@h?cert=canary",
+            "nats://ada:canary@h?allow_unsafe=canary",
+            "nats://ada:canary@h?other=canary",
+            "nats://ada:%ff@h/canary",
+        ] {
+            let error = parse(url).map(|_| ()).unwrap_err();
+            assert!(!format!("{error} {error:?}").to_lowercase().contains("canary"), "{error:?}");
+        }
+    }
+}

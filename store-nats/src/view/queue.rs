@@ -1,0 +1,162 @@
+//! The queue of a thread: what was written as queued, in the orders in which it is asked for.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    ops::Bound,
+};
+
+use store_core::{
+    Direction, DispatchId, Timestamp,
+    mailbox::{InQueue, QueueEnds},
+};
+
+/// Epoch, priority, number.
+type Place = (u64, u8, u64);
+
+/// The queue of a thread. What is of an older epoch than the thread's stays where it is until it is purged, and is met
+/// by nobody who claims.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    all: BTreeMap<Place, DispatchId>,
+    /// Those of `all` that are due, with the time since when.
+    available: BTreeMap<Place, Timestamp>,
+    by_due: BTreeSet<(u64, Timestamp, u8, u64)>,
+    /// Of each epoch: what an interrupt superseded is listed by its end, then by id.
+    by_id: HashMap<u64, BTreeSet<DispatchId>>,
+    /// What is due up to this time is available.
+    until: Timestamp,
+}
+
+const fn place(at: InQueue) -> Place {
+    (at.epoch, at.priority, at.number)
+}
+
+impl Queue {
+    pub(super) fn insert(&mut self, at: InQueue, id: &DispatchId) {
+        self.all.insert(place(at), id.clone());
+        self.by_due.insert((at.epoch, at.due, at.priority, at.number));
+        self.by_id.entry(at.epoch).or_default().insert(id.clone());
+        if at.due <= self.until {
+            self.available.insert(place(at), at.due);
+        }
+    }
+
+    pub(super) fn remove(&mut self, at: InQueue, id: &DispatchId) {
+        self.all.remove(&place(at));
+        self.available.remove(&place(at));
+        self.by_due.remove(&(at.epoch, at.due, at.priority, at.number));
+        if let Some(ids) = self.by_id.get_mut(&at.epoch) {
+            ids.remove(id);
+            if ids.is_empty() {
+                self.by_id.remove(&at.epoch);
+            }
+        }
+    }
+
+    /// Makes available what of an epoch is due at `now`, and nothing else. What becomes due is moved once, and back
+    /// only if time went back.
+    pub(super) fn turn_to(&mut self, epoch: u64, now: Timestamp) {
+        let (from, to) = (self.until.min(now), self.until.max(now));
+        let behind = |time| (epoch, time, u8::MAX, u64::MAX);
+        let moved = self.by_due.range((Bound::Excluded(behind(from)), Bound::Included(behind(to))));
+        for &(epoch, due, priority, number) in moved {
+            if now > from {
+                self.available.insert((epoch, priority, number), due);
+            } else {
+                self.available.remove(&(epoch, priority, number));
+            }
+        }
+        self.until = now;
+    }
+
+    /// The first of an epoch that is available at `now`.
+    pub(super) fn first(&self, epoch: u64, now: Timestamp) -> Option<&DispatchId> {
+        let mut available = self.available.range((epoch, 0, 0)..=(epoch, u8::MAX, u64::MAX));
+        available.find(|(_, due)| **due <= now).and_then(|(place, _)| self.all.get(place))
+    }
+
+    pub(super) fn ends(&self, epoch: u64) -> QueueEnds {
+        let due = |bound: Bound<_>| {
+            self.by_due.range((bound, Bound::Included((epoch, Timestamp::MAX, u8::MAX, u64::MAX)))).next()
+        };
+        let first = self.available.range((epoch, 0, 0)..=(epoch, u8::MAX, u64::MAX)).next();
+        QueueEnds {
+            first: first.map(|((_, priority, _), _)| *priority),
+            earliest: due(Bound::Included((epoch, Timestamp::MIN, 0, 0))).map(|place| place.1),
+            next: due(Bound::Excluded((epoch, self.until, u8::MAX, u64::MAX))).map(|place| place.1),
+        }
+    }
+
+    /// Those of an epoch by priority and number, behind one of them.
+    pub(super) fn walk(
+        &self,
+        epoch: u64,
+        after: Option<(u8, u64)>,
+        direction: Direction,
+    ) -> Box<dyn Iterator<Item = ((u8, u64), &DispatchId)> + '_> {
+        let (first, last) = ((epoch, 0, 0), (epoch, u8::MAX, u64::MAX));
+        let after = after.map(|(priority, number)| Bound::Excluded((epoch, priority, number)));
+        let named = |((_, priority, number), id): (&Place, _)| ((*priority, *number), id);
+        match direction {
+            Direction::Forward => {
+                let range = (after.unwrap_or(Bound::Included(first)), Bound::Included(last));
+                Box::new(self.all.range(range).map(named))
+            }
+            Direction::Backward => {
+                let range = (Bound::Included(first), after.unwrap_or(Bound::Included(last)));
+                Box::new(self.all.range(range).rev().map(named))
+            }
+        }
+    }
+
+    /// The ids of those of an epoch, in order, behind one of them.
+    pub(super) fn ids<'a>(
+        &'a self,
+        epoch: u64,
+        after: Option<&DispatchId>,
+        direction: Direction,
+    ) -> Box<dyn Iterator<Item = &'a DispatchId> + 'a> {
+        let ids = self.by_id.get(&epoch).into_iter();
+        let after = after.map(|id| Bound::Excluded(id.clone()));
+        match direction {
+            Direction::Forward => {
+                let range = (after.unwrap_or(Bound::Unbounded), Bound::Unbounded);
+                Box::new(ids.flat_map(move |ids| ids.range::<DispatchId, _>(range.clone())))
+            }
+            Direction::Backward => {
+                let range = (Bound::Unbounded, after.unwrap_or(Bound::Unbounded));
+                Box::new(ids.flat_map(move |ids| ids.range::<DispatchId, _>(range.clone()).rev()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store_core::{DispatchId, Timestamp, mailbox::InQueue};
+
+    use super::Queue;
+
+    fn time(millis: u64) -> Timestamp {
+        Timestamp::from_millis(millis).unwrap()
+    }
+
+    #[test]
+    fn what_is_due_is_available_and_not_when_time_went_back() {
+        let mut queue = Queue::default();
+        for (number, due) in [(1, 10), (2, 20), (3, 30)] {
+            let at = InQueue { epoch: 0, priority: 128, number, due: time(due) };
+            queue.insert(at, &DispatchId::new(number.to_string()).unwrap());
+        }
+        for (now, first, next) in
+            [(5, None, Some(10)), (25, Some("1"), Some(30)), (15, Some("1"), Some(20)), (9, None, Some(10))]
+        {
+            queue.turn_to(0, time(now));
+            assert_eq!(queue.first(0, time(now)).map(DispatchId::as_str), first, "at {now}");
+            assert_eq!(queue.ends(0).next, next.map(time), "at {now}");
+            assert_eq!(queue.ends(0).first.is_some(), first.is_some(), "at {now}");
+        }
+        queue.turn_to(0, time(100));
+        assert_eq!((queue.first(1, time(100)), queue.ends(1).next), (None, None));
+    }
+}

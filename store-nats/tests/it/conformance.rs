@@ -1,0 +1,5 @@
+//! The suite, and histories of many tasks at once.
+
+conformance_tests::mailbox_store!(crate::fixture());
+conformance_tests::live_channel!(crate::fixture());
+conformance_tests::mailbox_histories!(crate::fixture());

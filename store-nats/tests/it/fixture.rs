@@ -1,0 +1,115 @@
+//! How the suite opens a store on NATS, and what it may do to it.
+
+use std::{env, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use conformance_tests::{Fixture, Gap, Lack, Need, Opened};
+use store_core::{Capabilities, Limits, Result, Store, Survives};
+use store_nats::{NatsConfig, TestPrefix};
+
+struct OnNats;
+
+pub(crate) fn fixture() -> impl Fixture {
+    OnNats
+}
+
+/// Where the server is.
+pub(crate) fn server() -> String {
+    let name = "AGENTSTORE_TEST_NATS_URL";
+    env::var(name).unwrap_or_else(|_| panic!("`cargo xtask test` starts servers; or set {name}"))
+}
+
+/// How a store of a test is opened: nothing that tests keep has to survive the server.
+pub(crate) fn config() -> NatsConfig {
+    let mut config = NatsConfig::new(&server()).unwrap();
+    config.allow_unsafe = true;
+    config
+}
+
+/// A prefix that goes with this.
+pub(crate) struct Place(pub(crate) TestPrefix);
+
+impl Place {
+    pub(crate) async fn new(limits: Limits) -> Result<Self> {
+        let mut config = config();
+        config.limits = limits;
+        Self::of(config).await
+    }
+
+    pub(crate) async fn of(config: NatsConfig) -> Result<Self> {
+        TestPrefix::create(config).await.map(Self)
+    }
+
+    pub(crate) async fn store(&self) -> Result<Arc<dyn Store>> {
+        Ok(Arc::new(self.0.open().await?))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let prefix = self.0.clone();
+        let gone = std::thread::spawn(move || {
+            tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(prefix.remove())
+        });
+        gone.join().unwrap().unwrap();
+    }
+}
+
+fn place(opened: &Opened) -> &TestPrefix {
+    let place: &Place = opened.guard().unwrap();
+    &place.0
+}
+
+/// The largest record beside what else goes into a message of the usual mebibyte.
+const LARGEST: u64 = (1 << 20) - (128 << 10);
+
+#[async_trait]
+impl Fixture for OnNats {
+    fn name(&self) -> String {
+        "nats".to_owned()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(Survives::Process, LARGEST).of_a_server()
+    }
+
+    fn lack(&self, need: Need) -> Option<Lack> {
+        match need {
+            Need::Threads => Some(Lack::Unsupported("it keeps mailboxes only")),
+            Need::Damage => Some(Lack::Unsupported("the server keeps the bytes")),
+            _ => None,
+        }
+    }
+
+    fn gaps(&self) -> Vec<Gap> {
+        Vec::new()
+    }
+
+    async fn open(&self, limits: Limits) -> Result<Opened> {
+        let place = Place::new(limits).await?;
+        Ok(Opened::new(place.store().await?, place))
+    }
+
+    async fn reopen(&self, opened: Opened) -> Result<Opened> {
+        opened.store.close().await?;
+        drop(opened.store);
+        let place = *opened.guard.downcast::<Place>().unwrap();
+        Ok(Opened::new(place.store().await?, place))
+    }
+
+    async fn open_beside(&self, opened: &Opened) -> Result<Arc<dyn Store>> {
+        Ok(Arc::new(place(opened).open().await?))
+    }
+
+    async fn advance(&self, opened: &Opened, by: Duration) {
+        place(opened).advance(by).await.unwrap();
+    }
+
+    async fn set_back(&self, opened: &Opened, by: Duration) {
+        place(opened).set_back(by).await.unwrap();
+    }
+
+    async fn damage(&self, _opened: Opened, _seed: u64) -> Result<Opened> {
+        unreachable!("it was declared to be lacking")
+    }
+}

@@ -1,0 +1,121 @@
+//! What the log holds after many decisions: as much as there is, and the same for who reads it anew (NA-10).
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use store_core::{Dispatch, Interrupt, Json, MailboxStore, Purge, Requeue, Result, Settlement, Store, When};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    fixture::{Place, config},
+    given::{MINUTE, all, claim, enqueue, mailbox, stream, work},
+};
+
+/// Numbers that look random, the same ones for a seed.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// Does something or other.
+async fn act(place: &Place, mailbox: &dyn MailboxStore, numbers: &mut Numbers, at: u64) -> Result<()> {
+    let thread = format!("t-{}", numbers.below(4));
+    match numbers.below(12) {
+        0..=3 => {
+            let mut new = work(&thread).with_priority(u8::try_from(numbers.below(3)).unwrap());
+            if numbers.below(3) == 0 {
+                new = new.with_id(format!("d-{at}").parse()?);
+            }
+            if numbers.below(4) == 0 {
+                new = new.available(When::In(Duration::from_secs(numbers.below(90))));
+            }
+            if numbers.below(3) == 0 {
+                new = new.with_payload(Json::parse(&format!("\"{}\"", "x".repeat(5_000)))?);
+            }
+            enqueue(mailbox, new).await?;
+        }
+        4..=7 => {
+            if let Some(held) = claim(mailbox).await? {
+                let error = "failed".to_owned();
+                let settlement = match numbers.below(6) {
+                    0 => Settlement::Retry { after: Duration::from_secs(5), error },
+                    1 => Settlement::DeadLetter { error },
+                    2 => return Ok(()),
+                    _ => Settlement::Ack { result: Some(Json::parse("[1]")?) },
+                };
+                mailbox.settle(vec![(held.claim(), settlement)]).await?.remove(0)?;
+            }
+        }
+        8 => drop(mailbox.interrupt(Interrupt::new(thread.parse()?).because("enough")).await?),
+        9 => place.0.advance(MINUTE).await?,
+        10 => drop(mailbox.requeue(Requeue::matching(Default::default(), 2)).await?),
+        _ => {
+            let before = all(mailbox).await.iter().map(|found| found.updated_at).max();
+            let mut purge = Purge::new(before.unwrap_or_default());
+            purge.limit = 5;
+            mailbox.purge(purge).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Every dispatch by its id, and the counts.
+async fn seen(store: &dyn Store) -> (BTreeMap<String, Dispatch>, String) {
+    let mailbox = mailbox(store);
+    let counts = mailbox.count_dispatches(None).await.unwrap();
+    let all = all(&*mailbox).await.into_iter();
+    (all.map(|found| (found.id.to_string(), found)).collect(), format!("{counts:?}"))
+}
+
+/// The same is seen; what differs is said in short.
+async fn sees(store: &dyn Store, expected: &(BTreeMap<String, Dispatch>, String), when: String) {
+    let found = seen(store).await;
+    let ids = found.0.keys().chain(expected.0.keys()).filter(|id| found.0.get(*id) != expected.0.get(*id));
+    let short = |dispatch: Option<&Dispatch>| {
+        dispatch.map(|found| format!("{} {} {} {}", found.thread, found.number, found.status, found.attempts))
+    };
+    let differ: Vec<_> = ids.map(|id| (id, short(found.0.get(id)), short(expected.0.get(id)))).collect();
+    assert!(differ.is_empty() && found.1 == expected.1, "{when}: {differ:?} {} {}", found.1, expected.1);
+}
+
+async fn messages(place: &Place, suffix: &str) -> u64 {
+    let client = async_nats::connect(crate::fixture::server()).await.unwrap();
+    let name = format!("{}{suffix}", place.0.config().prefix());
+    stream(&client, &name).await["state"]["messages"].as_u64().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_holds_what_there_is_and_reads_the_same() {
+    let mut config = config();
+    config.garbage_kept = Duration::from_millis(30);
+    let place = Place::of(config).await.unwrap();
+    let mut numbers = Numbers(7);
+    let mut store: Arc<dyn Store> = place.store().await.unwrap();
+    for round in 0..8 {
+        let mailbox = mailbox(&*store);
+        for at in 0..80 {
+            act(&place, &*mailbox, &mut numbers, round * 1_000 + at).await.unwrap();
+        }
+        let expected = seen(&*store).await;
+        // Who reads the log while garbage is removed sees the same as who reads it afterwards, and as who wrote it.
+        let beside = place.store().await.unwrap();
+        sees(&*beside, &expected, format!("round {round}, beside")).await;
+        beside.close().await.unwrap();
+        sleep(Duration::from_millis(200)).await;
+        sees(&*store, &expected, format!("round {round}")).await;
+        store.close().await.unwrap();
+        store = place.store().await.unwrap();
+        sees(&*store, &expected, format!("round {round}, again")).await;
+    }
+    let there = all(&*mailbox(&*store)).await.len() as u64;
+    let begun = Instant::now();
+    // Four threads, each with its last message and an interrupt; the tenant, the clock and the like; and ids.
+    while messages(&place, "").await > there + 40 || messages(&place, "-data").await > there {
+        let (log, data) = (messages(&place, "").await, messages(&place, "-data").await);
+        assert!(begun.elapsed() < Duration::from_secs(20), "{log} and {data} messages for {there} dispatches");
+        sleep(Duration::from_millis(100)).await;
+    }
+}

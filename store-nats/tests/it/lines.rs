@@ -1,0 +1,120 @@
+//! Connections that break behind a request (ER-4, NA-7): whatever was answered is so.
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use store_core::{ErrorKind, IdSource, Outcome, Store, Uuids};
+use store_nats::{NatsConfig, NatsStore};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    time::sleep,
+};
+
+use crate::{
+    fixture::server,
+    given::{all, enqueue, mailbox, work},
+    together::remove,
+};
+
+/// A line to the server that breaks by itself: what the client sent arrives, what the server answers does not.
+struct Line {
+    port: u16,
+    /// After so many bytes of clients the next line breaks.
+    budget: Arc<AtomicU64>,
+}
+
+impl Line {
+    async fn new(to: String) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let budget = Arc::new(AtomicU64::new(u64::MAX));
+        let left = Arc::clone(&budget);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let server = TcpStream::connect(&to).await.unwrap();
+                tokio::spawn(carry(client, server, Arc::clone(&left)));
+            }
+        });
+        Self { port, budget }
+    }
+}
+
+async fn carry(mut client: TcpStream, mut server: TcpStream, budget: Arc<AtomicU64>) {
+    let (mut up, mut down) = (vec![0; 64 << 10], vec![0; 64 << 10]);
+    loop {
+        tokio::select! {
+            read = client.read(&mut up) => {
+                let Ok(length @ 1..) = read else { return };
+                if server.write_all(&up[..length]).await.is_err() {
+                    return;
+                }
+                let left = budget.load(Ordering::SeqCst);
+                if left == u64::MAX {
+                    continue;
+                }
+                budget.store(left.saturating_sub(length as u64), Ordering::SeqCst);
+                if left <= length as u64 {
+                    // It reaches the server, and nothing comes back.
+                    budget.store(u64::MAX, Ordering::SeqCst);
+                    sleep(Duration::from_millis(20)).await;
+                    return;
+                }
+            }
+            read = server.read(&mut down) => {
+                let Ok(length @ 1..) = read else { return };
+                if client.write_all(&down[..length]).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_was_lost_is_looked_for() {
+    let address = server().trim_start_matches("nats://").trim_end_matches('/').to_owned();
+    let line = Line::new(address).await;
+    let prefix = format!("test-{}", Uuids.next_id());
+    let mut config = NatsConfig::new(&format!("nats://127.0.0.1:{}/?prefix={prefix}", line.port)).unwrap();
+    config.allow_unsafe = true;
+    config.deadline = Duration::from_secs(5);
+    let store = NatsStore::open(config.clone()).await.unwrap();
+    let mailbox = mailbox(&store);
+    let (mut accepted, mut refused, mut unknown) = (Vec::new(), Vec::new(), 0_u64);
+    for round in 0..150_u64 {
+        if round % 3 == 0 {
+            // Somewhere in what a call sends.
+            line.budget.store(1 + (round * 97) % 1_500, Ordering::SeqCst);
+        }
+        let run = format!("run-{round}");
+        let mut new = work(&format!("t-{}", round % 3));
+        new.run = run.parse().unwrap();
+        match enqueue(&*mailbox, new).await {
+            Ok(_) => accepted.push(run),
+            Err(error) if error.outcome() == Outcome::Unknown => unknown += 1,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+                refused.push(run);
+            }
+        }
+    }
+    line.budget.store(u64::MAX, Ordering::SeqCst);
+    sleep(Duration::from_millis(500)).await;
+    let found: Vec<_> = all(&*mailbox).await.into_iter().map(|found| found.run.to_string()).collect();
+    let once: HashSet<_> = found.iter().collect();
+    assert_eq!(once.len(), found.len(), "something was enqueued twice");
+    let lost: Vec<_> = accepted.iter().filter(|run| !once.contains(run)).collect();
+    let late: Vec<_> = refused.iter().filter(|run| once.contains(run)).collect();
+    assert!(lost.is_empty() && late.is_empty(), "lost {lost:?}, though refused {late:?}");
+    println!("{} accepted, {} refused, {unknown} unknown", accepted.len(), refused.len());
+    assert!(accepted.len() > 75, "{} accepted, {} refused, {unknown} unknown", accepted.len(), refused.len());
+    store.close().await.unwrap();
+    remove(&config).await;
+}

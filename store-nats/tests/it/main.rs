@@ -1,0 +1,23 @@
+//! The conformance suite and what NATS promises besides, on a real server.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test that cannot go on fails, with its place, and faults say what they did"
+)]
+
+mod access;
+mod conformance;
+mod damage;
+mod faults;
+mod fixture;
+mod garbage;
+mod given;
+mod lines;
+mod names;
+mod settings;
+mod together;
+
+pub(crate) use self::fixture::fixture;

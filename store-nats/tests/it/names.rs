@@ -1,0 +1,105 @@
+//! Ids of any kind, in subjects (NA-2, ID-3 to ID-5), and ids that two threads want.
+
+use store_core::{ErrorKind, Limits, TenantId};
+
+use crate::{
+    fixture::Place,
+    given::{ack, all, claim, enqueue, mailbox, stream, work},
+};
+
+const IDS: &[&str] = &[
+    "a",
+    "A",
+    "a.b",
+    ".",
+    "..",
+    "*",
+    ">",
+    "$JS.API",
+    "a b",
+    " a",
+    "a/b",
+    "tYQ",
+    "YQ",
+    "-_",
+    "_INBOX.x",
+    "é",
+    "e\u{301}",
+    "\u{1F600}",
+    "CON",
+    "a\\b",
+    "\"",
+    "%00",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ids_of_any_kind_keep_to_themselves() {
+    let place = Place::new(Limits::default()).await.unwrap();
+    let store = place.store().await.unwrap();
+    let longest = "\u{e9}".repeat(128);
+    let ids: Vec<&str> = IDS.iter().copied().chain([longest.as_str()]).collect();
+    for tenant in ["a", "a.b", "*", ">", &longest] {
+        let mailbox = store.tenant(&TenantId::new(tenant).unwrap()).unwrap().mailbox.unwrap();
+        for id in &ids {
+            enqueue(&*mailbox, work(id).with_id(id.parse().unwrap())).await.unwrap();
+        }
+        let found: Vec<_> = all(&*mailbox).await.iter().map(|found| found.id.to_string()).collect();
+        assert_eq!(found.len(), ids.len());
+        for id in &ids {
+            let found = mailbox.load_dispatch(&id.parse().unwrap()).await.unwrap().unwrap();
+            assert_eq!((found.id.as_str(), found.thread.as_str()), (*id, *id));
+        }
+        while let Some(held) = claim(&*mailbox).await.unwrap() {
+            ack(&*mailbox, &held).await.unwrap();
+        }
+        assert_eq!(mailbox.count_dispatches(None).await.unwrap().acked, ids.len() as u64);
+    }
+    // The number of streams does not grow, and nobody follows but who has the store open (NA-3).
+    let client = async_nats::connect(crate::fixture::server()).await.unwrap();
+    let info = stream(&client, place.0.config().prefix()).await;
+    assert_eq!(info["state"]["consumer_count"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_threads_that_want_an_id_one_gets_it() {
+    let place = Place::new(Limits::default()).await.unwrap();
+    let (one, other) = (place.store().await.unwrap(), place.store().await.unwrap());
+    let mailboxes = [mailbox(&*one), mailbox(&*other)];
+    for round in 0..30 {
+        let id = format!("d-{round}");
+        let tasks = (0..6).map(|at| {
+            let mailbox = std::sync::Arc::clone(&mailboxes[at % 2]);
+            let new = work(&format!("t-{at}")).with_id(id.parse().unwrap());
+            tokio::spawn(async move { enqueue(&*mailbox, new).await })
+        });
+        let mut accepted = 0;
+        for task in tasks.collect::<Vec<_>>() {
+            match task.await.unwrap() {
+                Ok(_) => accepted += 1,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}"),
+            }
+        }
+        assert_eq!(accepted, 1, "round {round}");
+    }
+    assert_eq!(all(&*mailboxes[0]).await.len(), 30);
+    assert_eq!(mailboxes[1].count_dispatches(None).await.unwrap().queued, 30);
+}
+
+/// An id that was said to be for a thread, which died before it enqueued, is in nobody's way.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_of_which_nothing_came_goes_to_who_wants_it() {
+    let place = Place::new(Limits::default()).await.unwrap();
+    let store = place.store().await.unwrap();
+    let mailbox = mailbox(&*store);
+    enqueue(&*mailbox, work("t").with_id("first".parse().unwrap())).await.unwrap();
+    let incarnation = claim(&*mailbox).await.unwrap().unwrap().number.incarnation;
+    let client = async_nats::connect(crate::fixture::server()).await.unwrap();
+    let subject = format!("{}.log.id.tdefault.{incarnation}.tlost", place.0.config().prefix());
+    client.request(subject, r#"{"v":1,"thread":"dead"}"#.into()).await.unwrap();
+    let new = work("alive").with_id("lost".parse().unwrap());
+    assert!(!enqueue(&*mailbox, new.clone()).await.unwrap().deduplicated);
+    assert!(enqueue(&*mailbox, new).await.unwrap().deduplicated);
+    let refused = enqueue(&*mailbox, work("dead").with_id("lost".parse().unwrap())).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
+    store.close().await.unwrap();
+}

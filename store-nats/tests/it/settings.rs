@@ -1,0 +1,84 @@
+//! Settings of servers and streams that may lose what was accepted (NA-5), and stores of other releases (NA-9).
+
+use store_core::{Detail, ErrorKind, IdSource, Uuids};
+use store_nats::{NatsConfig, NatsStore};
+
+use crate::fixture::server;
+
+async fn client() -> async_nats::Client {
+    async_nats::connect(server()).await.unwrap()
+}
+
+fn config() -> NatsConfig {
+    NatsConfig::new(&server()).unwrap().with_prefix(&format!("test-{}", Uuids.next_id())).unwrap()
+}
+
+async fn ask(what: &str, with: String) {
+    let answer = client().await.request(format!("$JS.API.{what}"), with.into()).await.unwrap();
+    assert!(!String::from_utf8_lossy(&answer.payload).contains("\"error\""), "{answer:?}");
+}
+
+async fn remove(config: &NatsConfig) {
+    for suffix in ["", "-data"] {
+        ask(&format!("STREAM.DELETE.{}{suffix}", config.prefix()), String::new()).await;
+    }
+}
+
+async fn refused_for(config: NatsConfig) -> (String, String) {
+    let error = NatsStore::open(config).await.unwrap_err();
+    match error.detail() {
+        Detail::UnsafeDurability { setting, option } => (setting.clone(), option.clone()),
+        _ => panic!("{error}"),
+    }
+}
+
+#[tokio::test]
+async fn a_single_server_that_may_not_sync_is_refused() {
+    let mut config = config();
+    let expected = ("sync_interval".to_owned(), "assume_sync".to_owned());
+    assert_eq!(refused_for(config.clone()).await, expected);
+    config.assume_sync = true;
+    let store = NatsStore::open(config.clone()).await.unwrap();
+    assert_eq!(store_core::Store::capabilities(&store).survives, store_core::Survives::Power);
+    remove(&config).await;
+}
+
+#[tokio::test]
+async fn streams_that_may_lose_something_are_refused() {
+    for (setting, json) in [
+        ("storage", r#""storage":"memory","discard":"new""#),
+        ("discard", r#""storage":"file","discard":"old""#),
+        ("max_age", r#""storage":"file","discard":"new","max_age":60000000000,"duplicate_window":1000000000"#),
+        ("max_msgs_per_subject", r#""storage":"file","discard":"new","max_msgs_per_subject":1"#),
+    ] {
+        let mut config = config();
+        config.assume_sync = true;
+        let prefix = config.prefix().to_owned();
+        ask(
+            &format!("STREAM.CREATE.{prefix}"),
+            format!(r#"{{"name":"{prefix}","subjects":["{prefix}.log.>"],{json}}}"#),
+        )
+        .await;
+        assert_eq!(refused_for(config.clone()).await, (setting.to_owned(), "allow_unsafe".to_owned()));
+        config.allow_unsafe = true;
+        drop(NatsStore::open(config.clone()).await.unwrap());
+        remove(&config).await;
+    }
+}
+
+#[tokio::test]
+async fn a_store_of_a_newer_release_is_refused() {
+    let mut config = config();
+    config.assume_sync = true;
+    drop(NatsStore::open(config.clone()).await.unwrap());
+    let subject = format!("{}.log.meta", config.prefix());
+    client().await.request(subject, r#"{"v":2}"#.into()).await.unwrap();
+    assert_eq!(NatsStore::open(config.clone()).await.unwrap_err().kind(), ErrorKind::SchemaMismatch);
+    remove(&config).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_unavailable() {
+    let config = NatsConfig::new("nats://127.0.0.1:1/?assume_sync=true").unwrap();
+    assert_eq!(NatsStore::open(config).await.unwrap_err().kind(), ErrorKind::Unavailable);
+}

@@ -1,0 +1,159 @@
+//! What several processes do together, by the server's own time.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use store_core::{
+    ClaimNumber, ClaimRequest, DeliverLive, ErrorKind, IdSource, LiveCommand, LiveDelivery, LiveTarget, Store, Uuids,
+    Waited, WorkerId,
+};
+use store_nats::{NatsConfig, NatsStore};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    fixture::server,
+    given::{ack, claim, enqueue, mailbox, stores, work},
+};
+
+/// A store, the same opened again, and what it is called.
+pub(crate) async fn two() -> (Arc<dyn Store>, Arc<dyn Store>, NatsConfig) {
+    let mut config = NatsConfig::new(&server()).unwrap().with_prefix(&format!("test-{}", Uuids.next_id())).unwrap();
+    config.allow_unsafe = true;
+    let one = NatsStore::open(config.clone()).await.unwrap();
+    let other = NatsStore::open(config.clone()).await.unwrap();
+    (Arc::new(one), Arc::new(other), config)
+}
+
+pub(crate) async fn remove(config: &NatsConfig) {
+    let client = async_nats::connect(server()).await.unwrap();
+    for suffix in ["", "-data"] {
+        let delete = format!("$JS.API.STREAM.DELETE.{}{suffix}", config.prefix());
+        client.request(delete, "".into()).await.unwrap();
+    }
+}
+
+/// LV-9, NA-4.
+#[tokio::test(flavor = "multi_thread")]
+async fn work_wakes_who_waits_in_another_process() {
+    let (one, other, config) = two().await;
+    let (waiter, producer) = (stores(&*one), mailbox(&*other));
+    let mut slowest = Duration::ZERO;
+    for round in 0..20 {
+        let wake_ups = Arc::clone(waiter.wake_ups.as_ref().unwrap());
+        let waiting = tokio::spawn(async move { wake_ups.wait(Duration::from_mins(1)).await });
+        sleep(Duration::from_millis(30)).await;
+        enqueue(&*producer, work(&format!("t-{round}"))).await.unwrap();
+        let begun = Instant::now();
+        assert_eq!(waiting.await.unwrap().unwrap(), Waited::Woken);
+        slowest = slowest.max(begun.elapsed());
+        let mailbox = waiter.mailbox.as_ref().unwrap();
+        let held = claim(&**mailbox).await.unwrap().unwrap();
+        ack(&**mailbox, &held).await.unwrap();
+    }
+    assert!(slowest < Duration::from_millis(900), "somebody found it by looking: {slowest:?}");
+    remove(&config).await;
+}
+
+/// NA-1, MB-18, MB-19: of what two processes decide about a thread at once the server accepts one.
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_of_two_processes_never_meet() {
+    let (one, other, config) = two().await;
+    let mailboxes = [mailbox(&*one), mailbox(&*other)];
+    let new = (0..120).map(|at| work(&format!("t-{}", at % 6))).collect();
+    mailboxes[0].enqueue(new).await.unwrap();
+    let held = Arc::new(Mutex::new(HashSet::new()));
+    let workers = (0..8).map(|worker| {
+        let (mailbox, held) = (Arc::clone(&mailboxes[worker % 2]), Arc::clone(&held));
+        tokio::spawn(async move {
+            let (mut done, begun) = (Vec::new(), Instant::now());
+            while mailbox.count_dispatches(None).await.unwrap().acked < 120 {
+                assert!(begun.elapsed() < Duration::from_secs(50), "some are left");
+                let Some(claimed) = claim(&*mailbox).await.unwrap() else { continue };
+                let thread = claimed.dispatch.thread.clone();
+                assert!(held.lock().unwrap().insert(thread.clone()), "{thread} is held twice");
+                done.push((claimed.dispatch.id.clone(), claimed.dispatch.attempts));
+                tokio::task::yield_now().await;
+                assert!(held.lock().unwrap().remove(&thread));
+                ack(&*mailbox, &claimed).await.unwrap();
+            }
+            done
+        })
+    });
+    let mut done = Vec::new();
+    for worker in workers.collect::<Vec<_>>() {
+        done.extend(worker.await.unwrap());
+    }
+    assert!(done.iter().all(|(_, attempts)| *attempts == 0));
+    assert_eq!((done.len(), done.into_iter().collect::<HashSet<_>>().len()), (120, 120));
+    remove(&config).await;
+}
+
+/// MB-29, MB-34: leases end by the leader's clock.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_is_over_goes_to_another_process() {
+    let (one, other, config) = two().await;
+    let (first, second) = (mailbox(&*one), mailbox(&*other));
+    enqueue(&*first, work("t")).await.unwrap();
+    let lease = Duration::from_millis(700);
+    let request = ClaimRequest::new(WorkerId::new("w").unwrap(), lease);
+    let begun = Instant::now();
+    let held = first.claim(request).await.unwrap().claimed.pop().unwrap();
+    let taken = loop {
+        match claim(&*second).await.unwrap() {
+            Some(taken) => break taken,
+            None => sleep(Duration::from_millis(10)).await,
+        }
+    };
+    assert!(begun.elapsed() >= lease, "it was taken after {:?}", begun.elapsed());
+    assert!(begun.elapsed() < lease * 4, "it was taken after {:?}", begun.elapsed());
+    assert_eq!((taken.dispatch.id.clone(), taken.dispatch.attempts), (held.dispatch.id.clone(), 1));
+    assert!(taken.number > held.number);
+    let late = first.extend(&held.claim(), lease).await.unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::ClaimLost);
+    ack(&*second, &taken).await.unwrap();
+    remove(&config).await;
+}
+
+/// LV-2, LV-3.
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_reach_receivers_of_another_process() {
+    let (one, other, config) = two().await;
+    let (here, there) = (stores(&*one).live.unwrap(), stores(&*other).live.unwrap());
+    let claim = ClaimNumber { incarnation: 1, counter: 7 };
+    let target = LiveTarget::new("t".parse().unwrap(), "r".parse().unwrap(), "d".parse().unwrap(), claim);
+    let cancel = || DeliverLive::new(target.clone(), LiveCommand::Cancel);
+    assert_eq!(there.deliver(cancel()).await.unwrap(), LiveDelivery::NoReceiver);
+    let mut receiver = here.open_live(target.clone()).await.unwrap();
+    for _ in 0..20 {
+        let (delivered, received) =
+            tokio::join!(there.deliver(cancel()), async { receiver.next().await.unwrap().unwrap().accept() });
+        assert_eq!((delivered.unwrap(), received), (LiveDelivery::Delivered, Some(LiveCommand::Cancel)));
+    }
+    // Whoever opens it later has it, wherever.
+    let mut later = there.open_live(target.clone()).await.unwrap();
+    assert!(receiver.next().await.unwrap().is_none());
+    let (delivered, ()) = tokio::join!(here.deliver(cancel()), async { drop(later.next().await) });
+    assert_eq!(delivered.unwrap(), LiveDelivery::NoReceiver);
+    drop(later);
+    assert_eq!(here.deliver(cancel()).await.unwrap(), LiveDelivery::NoReceiver);
+    remove(&config).await;
+}
+
+/// TN-8: also for the handles of other processes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_is_deleted_for_every_process() {
+    let (one, other, config) = two().await;
+    let (old, new) = (mailbox(&*one), mailbox(&*other));
+    enqueue(&*old, work("t")).await.unwrap();
+    assert_eq!(new.count_dispatches(None).await.unwrap().queued, 1);
+    other.delete_tenant(&"default".parse().unwrap()).await.unwrap();
+    assert_eq!(enqueue(&*old, work("t")).await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(new.count_dispatches(None).await.unwrap_err().kind(), ErrorKind::Closed);
+    for store in [&one, &other] {
+        assert_eq!(mailbox(&**store).count_dispatches(None).await.unwrap().queued, 0);
+    }
+    remove(&config).await;
+}

@@ -1,0 +1,168 @@
+//! A NATS server of its own with JetStream, or a cluster of three, in a folder that goes with it.
+
+use std::{
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Signal, kill_process};
+
+use crate::{find, postgres::pid};
+
+/// Where tests look for a server. One that is set wins over one that is started.
+pub const NATS_URL: &str = "AGENTSTORE_TEST_NATS_URL";
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server. It is stopped when it is dropped, without a word.
+#[derive(Debug)]
+pub struct Nats {
+    bin: PathBuf,
+    folder: PathBuf,
+    port: u16,
+    child: Option<Child>,
+}
+
+impl Nats {
+    /// Starts a new, empty one with these lines in its configuration, as `jetstream { sync_interval: always }`. It
+    /// listens on a port of this machine that was free.
+    ///
+    /// # Errors
+    /// It cannot be found, fetched or started.
+    pub fn start(settings: &str) -> Result<Self> {
+        let folder = new_folder();
+        fs::create_dir(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+        let mut server = Self { bin: find::nats()?, folder, port: 0, child: None };
+        fs::write(server.folder.join("nats.conf"), settings)?;
+        server.restart()?;
+        Ok(server)
+    }
+
+    /// Starts three that are one cluster, each with these lines in its configuration.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_cluster(settings: &str) -> Result<[Self; 3]> {
+        let ports = [free_port()?, free_port()?, free_port()?];
+        let routes = ports.map(|port| format!("nats://127.0.0.1:{port}")).join(", ");
+        let start = |at: usize, port: u16| {
+            let cluster = format!("cluster {{ name: tests, listen: \"127.0.0.1:{port}\", routes: [{routes}] }}");
+            Self::start(&format!("server_name: n{at}\n{cluster}\n{settings}\n"))
+        };
+        Ok([start(1, ports[0])?, start(2, ports[1])?, start(3, ports[2])?])
+    }
+
+    /// Starts it again on its port, after it was killed or ended.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn restart(&mut self) -> Result<()> {
+        let log = fs::OpenOptions::new().create(true).append(true).open(self.folder.join("log"))?;
+        for old in ports_files(&self.folder)? {
+            fs::remove_file(old)?;
+        }
+        let port = if self.port == 0 { "-1".to_owned() } else { self.port.to_string() };
+        let mut command = Command::new(&self.bin);
+        command.args(["--config", "nats.conf", "--addr", "127.0.0.1", "--port", &port, "--jetstream"]);
+        command.args(["--store_dir", "data", "--ports_file_dir", "."]).current_dir(&self.folder);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        self.child = Some(command.spawn().context("nats-server cannot be started")?);
+        self.port = self.wait_until_ready()?;
+        Ok(())
+    }
+
+    fn wait_until_ready(&mut self) -> Result<u16> {
+        let folder = self.folder.clone();
+        let Some(child) = &mut self.child else { bail!("the server was stopped") };
+        #[expect(clippy::disallowed_methods, reason = "nothing is tested yet")]
+        let start = Instant::now();
+        loop {
+            if let Some(port) = ports_files(&folder)?.first().and_then(|file| port(file)) {
+                return Ok(port);
+            }
+            if child.try_wait()?.is_some() || start.elapsed() > PATIENCE {
+                bail!("NATS does not start:\n{}", fs::read_to_string(folder.join("log")).unwrap_or_default());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}/", self.port)
+    }
+
+    /// The folder that it lives in.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Kills it at once.
+    ///
+    /// # Errors
+    /// The system does not let it.
+    pub fn kill(&mut self) -> Result<()> {
+        let Some(mut child) = self.child.take() else { return Ok(()) };
+        child.kill()?;
+        child.wait()?;
+        Ok(())
+    }
+
+    /// Stops it, and says so if it ended badly.
+    ///
+    /// # Errors
+    /// It ended badly.
+    pub fn stop(mut self) -> Result<()> {
+        match self.interrupt()? {
+            // It ends by the signal, and says so.
+            Some(status) if !status.success() && status.code() != Some(1) => bail!("NATS ended with {status}"),
+            _ => Ok(()),
+        }
+    }
+
+    fn interrupt(&mut self) -> Result<Option<ExitStatus>> {
+        let Some(mut child) = self.child.take() else { return Ok(None) };
+        if let Some(pid) = pid(child.id()) {
+            let _gone = kill_process(pid, Signal::INT);
+        }
+        Ok(Some(child.wait()?))
+    }
+}
+
+impl Drop for Nats {
+    fn drop(&mut self) {
+        let _ended = self.interrupt();
+        let _removed = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn new_folder() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("/tmp/agentstore-nats-{}-{number}", std::process::id()).into()
+}
+
+/// A port that nobody uses now.
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// The files in which a server says where it listens.
+fn ports_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let files = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path()));
+    Ok(files.filter(|file| file.extension().is_some_and(|extension| extension == "ports")).collect())
+}
+
+/// The port for clients, as the file says: `{"nats": ["nats://127.0.0.1:4222"], …}`, or `tls://…`.
+fn port(file: &Path) -> Option<u16> {
+    let text = fs::read_to_string(file).ok()?;
+    let from = text.split_once("\"nats\"")?.1.split_once("://")?.1;
+    from.split('"').next()?.rsplit_once(':')?.1.parse().ok()
+}
