@@ -71,8 +71,8 @@ impl Bed {
     pub(super) async fn file_with_sqlite_mailbox() -> Self {
         use store_sqlite_mailbox::{SqliteConfig, SqliteMailbox};
         let mut bed = Self::file().await;
-        let clock = Arc::new(bed.clock.clone());
-        let config = SqliteConfig::new(bed._folder.path().join("mailbox.db")).with_clock(clock.clone());
+        let clock: Arc<dyn store_core::Clock> = Arc::new(bed.clock.clone());
+        let config = SqliteConfig::new(bed._folder.path().join("mailbox.db")).with_clock(Arc::clone(&clock));
         let mailbox = Stores::new(Arc::new(SqliteMailbox::open(config).await.unwrap()));
         bed.stores = bed.stores.with_mailbox(&mailbox.named("sqlite-mailbox").with_clock(clock)).unwrap();
         bed
