@@ -104,7 +104,7 @@ pub use self::{
     },
     page::{
         Cursor, CursorKey, CursorScope, DEFAULT_PAGE, MAX_BYTES_READ, MAX_PAGE, MAX_RECORDS_READ, Page, PageBuilder,
-        PageRequest, Position, merged,
+        PageRequest, Position, TimeOrder, Walk, merged,
     },
     pending::{
         AppendPending, Appended, Boundary, Delivery, Granularity, InputRef, NewInput, PendingBody, PendingInput,

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use store_core::{
     Commit, CommitCoordinator, EventStore, OutboxStore, PendingStore, Receipt, Result, Run, ThreadRunStore,
     commit::{self, Decision, Needs, Plan},
+    mailbox::MailboxMap,
     thread::StoredThread,
 };
 
@@ -14,7 +15,7 @@ use crate::{
     outbox::MemoryOutbox,
     pending::MemoryPending,
     slot::{Contents, Slot},
-    tenant::{Events, Index, Mailbox, Outbox, Tenant},
+    tenant::{Events, Index, Outbox, Tenant},
     threads::MemoryThreads,
     view::{EventsView, View},
 };
@@ -80,7 +81,7 @@ fn write(tenant: &Tenant, slot: &mut Slot, commit: &Commit, needs: &Needs) -> Re
 /// What of a tenant a commit holds beside the index: its slot, and the mailbox if it is under a claim.
 struct Parts<'a> {
     slot: &'a mut Slot,
-    mailbox: Option<&'a mut Mailbox>,
+    mailbox: Option<&'a mut MailboxMap>,
 }
 
 /// Runs of other threads are looked at without holding anything of them: if one of those that the plan saw came or went

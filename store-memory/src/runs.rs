@@ -5,10 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use store_core::{
     CursorScope, Error, Page, PageBuilder, Position, Result, Run, RunFilter, RunId, RunQuery, RunReader, Timestamp,
-    length,
+    Walk, length,
 };
 
-use crate::{tenant::Walk, threads::MemoryThreads};
+use crate::threads::MemoryThreads;
 
 #[async_trait]
 impl RunReader for MemoryThreads {

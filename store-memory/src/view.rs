@@ -6,7 +6,7 @@ use store_core::{
     commit::{CommitView, KeyRecord, LogView},
     event::{EventKeyRecord, EventView, ScopeState, StoredEvent},
     log::{MarkSource, Marks, Node, Nodes},
-    mailbox::MailboxView,
+    mailbox::{MailboxMap, MailboxView},
     outbox::{OutboxList, OutboxPlace, OutboxRows, StoredOutboxRow},
     pending::{DecisionRecord, StoredInput},
     thread::{IdRecord, StoredThread},
@@ -14,7 +14,7 @@ use store_core::{
 
 use crate::{
     slot::{Contents, Slot},
-    tenant::{Events, Mailbox, Outbox, Outside, Tenant},
+    tenant::{Events, Outbox, Outside, Tenant},
 };
 
 /// What is stored, as a plan asks for it.
@@ -23,7 +23,7 @@ pub(crate) struct View<'a> {
     pub(crate) outside: &'a Outside,
     pub(crate) events: EventsView<'a>,
     /// For a commit under a claim.
-    pub(crate) mailbox: Option<&'a Mailbox>,
+    pub(crate) mailbox: Option<&'a MailboxMap>,
     pub(crate) outbox: &'a Outbox,
 }
 

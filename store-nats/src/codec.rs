@@ -32,19 +32,32 @@ impl Codec for Datum {
     }
 }
 
+/// Where the large parts of a dispatch are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Apart {
+    pub(crate) payload: Option<Datum>,
+    pub(crate) result: Option<Datum>,
+}
+
+impl Apart {
+    /// Those that there are.
+    pub(crate) fn data(self) -> impl Iterator<Item = Datum> {
+        [self.payload, self.result].into_iter().flatten()
+    }
+}
+
 /// A dispatch as a decision left it. What is large of it stands elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) stored: StoredDispatch,
-    pub(crate) payload: Option<Datum>,
-    pub(crate) result: Option<Datum>,
+    pub(crate) apart: Apart,
 }
 
 impl Codec for Row {
     fn write(&self, out: &mut String) {
         let mut object = Object::open(out);
         object.field("body", &self.stored.body).field("state", &self.stored.state);
-        object.maybe("payload", self.payload.as_ref()).maybe("result", self.result.as_ref());
+        object.maybe("payload", self.apart.payload.as_ref()).maybe("result", self.apart.result.as_ref());
         object.close();
     }
 
@@ -52,7 +65,8 @@ impl Codec for Row {
         let mut fields = Fields::parse(raw)?;
         let body = std::sync::Arc::new(fields.take::<DispatchBody>("body")?);
         let stored = StoredDispatch::new(body, fields.take::<DispatchState>("state")?);
-        Ok(Self { stored, payload: fields.maybe("payload")?, result: fields.maybe("result")? })
+        let apart = Apart { payload: fields.maybe("payload")?, result: fields.maybe("result")? };
+        Ok(Self { stored, apart })
     }
 }
 
@@ -217,9 +231,4 @@ impl Meta {
 /// A time of tests.
 pub(crate) fn time(raw: &str) -> Option<Timestamp> {
     raw.parse().ok().and_then(|millis| Timestamp::from_millis(millis).ok())
-}
-
-/// What the log holds at a place cannot be read.
-pub(crate) fn corrupt(what: &str, sequence: u64, why: &DecodeError) -> Error {
-    Error::corrupt(format!("{what} in message {sequence}: {why}"))
 }

@@ -5,17 +5,13 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use store_core::{
-    ClaimedDispatch, Dispatch, DispatchClaim, DispatchId, Enqueued, Error, Interrupted, Json, Outcome, Result, Settled,
-    ThreadId, Timestamp,
-    codec::Codec,
-    commit::Setting,
-    length,
-    mailbox::{Found, MailboxChange, ReclaimedAs},
+    Claims, Dispatch, DispatchClaim, Enqueued, Error, Interrupted, Json, Outcome, Reclaimed, Result, Settled, ThreadId,
+    Timestamp, codec::Codec, commit::Setting, length, mailbox::MailboxChange,
 };
 use tokio::time::Instant;
 
 use crate::{
-    codec::{Datum, Deed, TenantRecord},
+    codec::{Apart, Datum, Deed, TenantRecord},
     connection::Written,
     key::{Key, token},
     log::{Log, Own},
@@ -40,7 +36,7 @@ impl Answer for Enqueued {}
 impl Answer for DispatchClaim {}
 impl Answer for Settled {}
 impl Answer for Interrupted {}
-impl Answer for Option<ReclaimedAs> {}
+impl Answer for Reclaimed {}
 impl Answer for bool {}
 
 impl Answer for Dispatch {
@@ -49,31 +45,14 @@ impl Answer for Dispatch {
     }
 }
 
-impl Answer for Found {
+/// Of one thread.
+impl Answer for Claims {
     fn dispatch(&mut self) -> Option<&mut Dispatch> {
-        match self {
-            Self::Claimed(ClaimedDispatch { dispatch, .. }) => Some(dispatch),
-            Self::Nothing(_) => None,
-        }
+        self.claimed.first_mut().map(|claimed| &mut claimed.dispatch)
     }
-}
-
-/// Where the large parts of a dispatch are.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Apart {
-    pub(crate) payload: Option<Datum>,
-    pub(crate) result: Option<Datum>,
 }
 
 impl Apart {
-    pub(crate) fn of(mailbox: &Mailbox, id: &DispatchId) -> Self {
-        mailbox.row(id).map_or_else(Self::default, |row| Self { payload: row.payload, result: row.result })
-    }
-
-    pub(crate) fn bytes(&self) -> u64 {
-        [self.payload, self.result].into_iter().flatten().map(|datum| datum.bytes).sum()
-    }
-
     /// Puts the parts back into a dispatch.
     pub(crate) async fn fill(self, tenant: &Tenant, dispatch: &mut Dispatch) -> Result<()> {
         if let Some(datum) = self.payload.filter(|_| dispatch.payload.is_none()) {
@@ -238,7 +217,7 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
         if let (Some(incarnation), Some(thread)) = (incarnation, self.thread)
             && let Some(life) = log.view_mut().life_mut(&tenant.name, incarnation)
         {
-            life.mailbox.turn_thread(thread, now);
+            life.mailbox.map.turn(thread, now);
         }
         Ok(())
     }
@@ -266,7 +245,7 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
         for item in items {
             let mut answer = desk.change(|view| (self.rule)(view, item, setting));
             let shown = answer.as_mut().ok().and_then(Answer::dispatch);
-            parts.push(shown.map(|dispatch| Apart::of(mailbox, &dispatch.id)).unwrap_or_default());
+            parts.push(shown.map(|dispatch| mailbox.apart(&dispatch.id)).unwrap_or_default());
             answers.push(answer);
             if desk.bytes() > TOGETHER {
                 break;
@@ -294,12 +273,12 @@ async fn split(tenant: &Tenant, mut deed: Deed, apart: &mut Parts, key: &Key) ->
         let stored = &mut row.stored;
         let payload = stored.body.payload.as_ref().filter(|payload| payload.as_str().len() > LARGE);
         if let Some(payload) = payload {
-            row.payload = Some(put(tenant, payload, apart, key).await?);
+            row.apart.payload = Some(put(tenant, payload, apart, key).await?);
             Arc::make_mut(&mut stored.body).payload = None;
         }
         let result = stored.state.result.as_ref().filter(|result| result.as_str().len() > LARGE);
         if let Some(result) = result {
-            row.result = Some(put(tenant, result, apart, key).await?);
+            row.apart.result = Some(put(tenant, result, apart, key).await?);
             stored.state.result = None;
         }
     }

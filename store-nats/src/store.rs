@@ -140,7 +140,7 @@ impl Store for NatsStore {
         let after = Position::open(&common.cursors, &scope, page.cursor.as_ref())?;
         common.log.look().await?;
         let view = common.log.view();
-        let filled = view.tenants.iter().filter(|(_, found)| !found.record.is_deleted && !found.mailbox.is_empty());
+        let filled = view.tenants.iter().filter(|(_, found)| !found.record.is_deleted && !found.mailbox.map.is_empty());
         for (name, _) in filled.skip_while(|(name, _)| after.as_ref().is_some_and(|at| name.as_str() <= at.id.as_str()))
         {
             if !found.offer(Position::new(0, name.as_str()), 0, Some(name.clone())) {

@@ -9,7 +9,7 @@ use store_core::{
     NewDispatch, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement, TenantId,
     commit::Setting,
     length,
-    mailbox::{self, ClaimOne, Found, MailboxChange, MailboxView, ReclaimedAs},
+    mailbox::{self, ClaimOne, MailboxChange, MailboxView},
 };
 
 use crate::{rows::Rows, store::Shared};
@@ -69,16 +69,10 @@ impl MailboxConsumer for MapMailbox {
                 (Some(thread), _) => Some(thread.clone()),
                 (None, Some(id)) => rows.dispatch(id)?.map(|stored| stored.body.thread.clone()),
             };
-            let found = match named {
-                Some(thread) => rows.change(|view| mailbox::claim(view, &thread, one, setting))?,
-                None => Found::Nothing(Some(Missed::Unknown)),
-            };
-            let mut claims = Claims::default();
-            match found {
-                Found::Claimed(claimed) => claims.claimed.push(claimed),
-                Found::Nothing(missed) => claims.missed = missed,
+            match named {
+                Some(thread) => rows.change(|view| mailbox::claim(view, &thread, one, setting)),
+                None => Ok(Claims::none(Some(Missed::Unknown))),
             }
-            Ok(claims)
         })
     }
 
@@ -112,9 +106,7 @@ fn claim_any(rows: &mut Rows, request: &ClaimRequest, one: ClaimOne<'_>, setting
         if length(claims.claimed.len()) >= u64::from(request.limit) {
             break;
         }
-        if let Found::Claimed(claimed) = rows.change(|view| mailbox::claim(view, &thread, one, setting))? {
-            claims.claimed.push(claimed);
-        }
+        claims.claimed.extend(rows.change(|view| mailbox::claim(view, &thread, one, setting))?.claimed);
     }
     Ok(claims)
 }
@@ -126,12 +118,7 @@ impl MailboxMaintenance for MapMailbox {
         self.with(|rows, setting| {
             let mut reclaimed = Reclaimed::default();
             for (_, thread) in rows.lapsed(setting.now).into_iter().take(limit as usize) {
-                match rows.change(|view| mailbox::lapse(view, &thread, setting))? {
-                    Some(ReclaimedAs::Requeued(id)) => reclaimed.requeued.push(id),
-                    Some(ReclaimedAs::DeadLettered(id)) => reclaimed.dead_lettered.push(id),
-                    Some(ReclaimedAs::Superseded(id)) => reclaimed.superseded.push(id),
-                    None => {}
-                }
+                reclaimed.extend(rows.change(|view| mailbox::lapse(view, &thread, setting))?);
             }
             Ok(reclaimed)
         })

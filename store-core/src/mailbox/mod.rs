@@ -1,6 +1,7 @@
 //! The mailbox: units of work for threads, given out under claims with a lease, retried, ended once.
 
 mod machine;
+mod map;
 mod places;
 mod query;
 mod record;
@@ -12,6 +13,7 @@ mod stored;
 pub(crate) use self::rules::{check_settlement, settlement_digest};
 pub use self::{
     machine::{Act, Standing, next},
+    map::{FreePlace, MailboxMap},
     places::{InQueue, Lot, Places, QueueEnds, in_queue, lot, places},
     query::{
         DispatchCounts, DispatchFilter, DispatchOrder, DispatchQuery, DispatchScope, Purge, Purged, ReadyThread,
@@ -23,9 +25,9 @@ pub use self::{
     },
     request::{ClaimRequest, Claims, Enqueued, Interrupt, Interrupted, Missed, Reclaimed, Settled, Unreadable},
     rules::{
-        ClaimOne, Found, MailboxChange, MailboxPlan, MailboxView, ReclaimedAs, cancel, check_batch, check_claim,
-        check_requests, claim, enqueue, extend, interrupt, is_purgeable, lapse, purge, ready, requeue, seen, settle,
-        settle_in_commit, start, time,
+        ClaimOne, MailboxChange, MailboxPlan, MailboxView, cancel, check_batch, check_claim, check_requests, claim,
+        enqueue, extend, interrupt, is_purgeable, lapse, purge, ready, requeue, seen, settle, settle_in_commit, start,
+        time,
     },
     store::{MailboxConsumer, MailboxMaintenance, MailboxProducer, MailboxReader, MailboxStore},
     stored::{

@@ -189,6 +189,14 @@ pub struct Claims {
     pub unreadable: Vec<Unreadable>,
 }
 
+impl Claims {
+    /// Nothing, with the reason if a dispatch was named.
+    #[must_use]
+    pub fn none(missed: Option<Missed>) -> Self {
+        Self { missed, ..Self::default() }
+    }
+}
+
 /// What a settlement did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -215,4 +223,19 @@ pub struct Reclaimed {
     pub dead_lettered: Vec<DispatchId>,
     /// Of an older epoch than their thread.
     pub superseded: Vec<DispatchId>,
+}
+
+impl Reclaimed {
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.requeued.is_empty() && self.dead_lettered.is_empty() && self.superseded.is_empty()
+    }
+
+    /// Adds others.
+    pub fn extend(&mut self, others: Self) {
+        self.requeued.extend(others.requeued);
+        self.dead_lettered.extend(others.dead_lettered);
+        self.superseded.extend(others.superseded);
+    }
 }

@@ -1,11 +1,15 @@
 //! Pages of lists.
 
 mod cursor;
+mod order;
 
 use serde::Serialize;
 
 pub(crate) use self::cursor::binding;
-pub use self::cursor::{Cursor, CursorKey, CursorScope};
+pub use self::{
+    cursor::{Cursor, CursorKey, CursorScope},
+    order::{TimeOrder, Walk},
+};
 use crate::error::{Error, Result};
 
 /// The largest page.

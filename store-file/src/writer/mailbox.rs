@@ -12,7 +12,7 @@ use store_core::{
     Settlement, TenantId, ThreadId, Timestamp,
     commit::{Plan, Setting},
     length,
-    mailbox::{self, ClaimOne, Found, MailboxChange, MailboxPlan, ReclaimedAs, Unreadable},
+    mailbox::{self, ClaimOne, MailboxChange, MailboxPlan, Unreadable},
 };
 
 use super::{Answer, BATCH_BYTES, How, Round};
@@ -259,39 +259,24 @@ impl Round<'_> {
             (_, Some(thread)) => Some(thread.clone()),
             (Some(id), None) => match self.staged.dispatch_row(&self.key.0, id)? {
                 Some(row) => Some(row.body.thread),
-                None => {
-                    let mut claims = Claims::default();
-                    claims.missed = Some(Missed::Unknown);
-                    return Ok(claims);
-                }
+                None => return Ok(Claims::none(Some(Missed::Unknown))),
             },
             (None, None) => None,
         };
-        let mut claims = Claims::default();
         match named {
-            Some(thread) => match self.claim_of(&thread, one, now)?? {
-                Found::Claimed(claimed) => claims.claimed.push(claimed),
-                Found::Nothing(missed) => claims.missed = missed,
-            },
-            None => self.claim_any((request.limit, one), held, now, &mut claims)?,
+            Some(thread) => self.claim_of(&thread, one, now)?,
+            None => self.claim_any((request.limit, one), held, now),
         }
-        Ok(claims)
     }
 
-    fn claim_of(&mut self, thread: &ThreadId, one: ClaimOne<'_>, now: Timestamp) -> Result<Result<Found>> {
+    fn claim_of(&mut self, thread: &ThreadId, one: ClaimOne<'_>, now: Timestamp) -> Result<Result<Claims>> {
         turn(&mut self.staged, &self.key.0, thread, now)?;
         self.change_whole(now, |view, setting| mailbox::claim(view, thread, one, setting))
     }
 
     /// Claims from ready threads, in their order. One that somebody commits to under a claim is passed over (MB-22).
-    fn claim_any(
-        &mut self,
-        what: (u32, ClaimOne<'_>),
-        held: &mut Held<'_>,
-        now: Timestamp,
-        claims: &mut Claims,
-    ) -> Result<()> {
-        let (limit, one) = what;
+    fn claim_any(&mut self, what: (u32, ClaimOne<'_>), held: &mut Held<'_>, now: Timestamp) -> Result<Claims> {
+        let (mut claims, (limit, one)) = (Claims::default(), what);
         let tenant = self.key.0.clone();
         let mut may = |thread: &ThreadId| held.take(Resource::Mailbox(thread.clone()), false);
         for thread in lapsed(&self.staged, &tenant, now, LAPSES)? {
@@ -312,13 +297,12 @@ impl Round<'_> {
                 continue;
             }
             match self.claim_of(&thread, one, now)? {
-                Ok(Found::Claimed(claimed)) => claims.claimed.push(claimed),
-                Ok(Found::Nothing(_)) => {}
+                Ok(found) => claims.claimed.extend(found.claimed),
                 // Nothing of it was changed (MB-55).
                 Err(error) => claims.unreadable.push(Unreadable::new(thread, bad(error)?)),
             }
         }
-        Ok(())
+        Ok(claims)
     }
 
     fn reclaim(&mut self, limit: u32, held: &mut Held<'_>, now: Timestamp) -> Result<Reclaimed> {
@@ -329,12 +313,7 @@ impl Round<'_> {
                 continue;
             }
             let lapsed = self.change(now, |view, setting| mailbox::lapse(view, &thread, setting))?;
-            match lapsed.or_else(|error| bad(error).map(|_| None))? {
-                Some(ReclaimedAs::Requeued(id)) => reclaimed.requeued.push(id),
-                Some(ReclaimedAs::DeadLettered(id)) => reclaimed.dead_lettered.push(id),
-                Some(ReclaimedAs::Superseded(id)) => reclaimed.superseded.push(id),
-                None => {}
-            }
+            reclaimed.extend(lapsed.or_else(|error| bad(error).map(|_| Reclaimed::default()))?);
         }
         Ok(reclaimed)
     }

@@ -7,15 +7,15 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use store_core::{
-    ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchFilter, DispatchId, DispatchStatus, Enqueued,
-    InstanceId, Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, Missed, NewDispatch,
-    Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement, ThreadId,
+    ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, Enqueued, InstanceId, Interrupt, Interrupted,
+    MailboxConsumer, MailboxMaintenance, MailboxProducer, Missed, NewDispatch, Purge, Purged, Reclaimed, Requeue,
+    RequeueChoice, Result, Settled, Settlement, ThreadId,
     commit::Setting,
     length,
-    mailbox::{self, ClaimOne, Found, MailboxChange, ReclaimedAs},
+    mailbox::{self, ClaimOne, MailboxChange, MailboxMap},
 };
 
-use crate::tenant::{Mailbox, Tenant, Walk};
+use crate::tenant::Tenant;
 
 /// How many claims whose lease is over one claim ends: what is left is there for the next one.
 const LAPSES: usize = 1_000;
@@ -32,7 +32,7 @@ impl MemoryMailbox {
     }
 
     /// Changes the mailbox, alone, and wakes who waits for what that brought.
-    fn change<T>(&self, change: impl FnOnce(&mut Mailbox, Setting<'_>) -> Result<T>) -> Result<T> {
+    fn change<T>(&self, change: impl FnOnce(&mut MailboxMap, Setting<'_>) -> Result<T>) -> Result<T> {
         let tenant = self.tenant.opened()?;
         let mut mailbox = tenant.mailbox.write();
         let changed = change(&mut mailbox, tenant.setting());
@@ -45,7 +45,7 @@ impl MemoryMailbox {
     }
 
     /// Makes one decision.
-    fn decide<T>(&self, decide: impl FnOnce(&Mailbox, Setting<'_>) -> Result<MailboxChange<T>>) -> Result<T> {
+    fn decide<T>(&self, decide: impl FnOnce(&MailboxMap, Setting<'_>) -> Result<MailboxChange<T>>) -> Result<T> {
         self.change(|mailbox, setting| mailbox.change(|view| decide(view, setting)))
     }
 }
@@ -73,14 +73,16 @@ impl MailboxProducer for MemoryMailbox {
 impl MailboxConsumer for MemoryMailbox {
     async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
         let one = ClaimOne::of(&request)?;
-        self.change(|mailbox, setting| match named(mailbox, &request) {
-            Named::Thread(thread) => claim_of(mailbox, &thread, one, setting),
-            Named::Unknown => {
-                let mut claims = Claims::default();
-                claims.missed = Some(Missed::Unknown);
-                Ok(claims)
-            }
-            Named::Nothing => claim_any(mailbox, &request, one, setting),
+        self.change(|mailbox, setting| {
+            let thread = match (&request.thread, &request.dispatch) {
+                (None, None) => return claim_any(mailbox, &request, one, setting),
+                (Some(thread), _) => Some(thread.clone()),
+                (None, Some(id)) => mailbox.get(id).map(|stored| stored.body.thread.clone()),
+            };
+            thread.map_or_else(
+                || Ok(Claims::none(Some(Missed::Unknown))),
+                |thread| claim_of(mailbox, &thread, one, setting),
+            )
         })
     }
 
@@ -103,73 +105,51 @@ impl MailboxConsumer for MemoryMailbox {
     }
 }
 
-/// What a claim names.
-enum Named {
-    Thread(ThreadId),
-    Unknown,
-    Nothing,
+/// Claims from one thread.
+fn claim_of(mailbox: &mut MailboxMap, thread: &ThreadId, one: ClaimOne<'_>, setting: Setting<'_>) -> Result<Claims> {
+    mailbox.turn(thread, setting.now);
+    mailbox.change(|view| mailbox::claim(view, thread, one, setting))
 }
 
-fn named(mailbox: &Mailbox, request: &ClaimRequest) -> Named {
-    match (&request.dispatch, &request.thread) {
-        (_, Some(thread)) => Named::Thread(thread.clone()),
-        (Some(id), None) => mailbox.get(id).map_or(Named::Unknown, |stored| Named::Thread(stored.body.thread.clone())),
-        (None, None) => Named::Nothing,
-    }
-}
-
-fn claim_of(mailbox: &mut Mailbox, thread: &ThreadId, one: ClaimOne<'_>, setting: Setting<'_>) -> Result<Claims> {
-    let mut claims = Claims::default();
-    match mailbox.claim(thread, one, setting)? {
-        Found::Claimed(claimed) => claims.claimed.push(claimed),
-        Found::Nothing(missed) => claims.missed = missed,
-    }
-    Ok(claims)
-}
-
-/// Claims from ready threads, in their order.
-fn claim_any(mailbox: &mut Mailbox, request: &ClaimRequest, one: ClaimOne<'_>, setting: Setting<'_>) -> Result<Claims> {
-    for thread in mailbox.lapsed(setting.now, LAPSES) {
-        mailbox.change(|view| mailbox::lapse(view, &thread, setting))?;
-    }
+/// Claims from ready threads, in their order. Leases that are over are ended first: their threads are ready, too.
+fn claim_any(
+    mailbox: &mut MailboxMap,
+    request: &ClaimRequest,
+    one: ClaimOne<'_>,
+    setting: Setting<'_>,
+) -> Result<Claims> {
+    lapse(mailbox, LAPSES, setting)?;
     mailbox.turn_to(setting.now);
     let (mut claims, mut after) = (Claims::default(), None);
     while length(claims.claimed.len()) < u64::from(request.limit) {
-        let Some(place) = mailbox.next_ready(after.as_ref()) else { break };
-        if let Found::Claimed(claimed) = mailbox.claim(&place.2, one, setting)? {
-            claims.claimed.push(claimed);
-        }
+        let Some(place) = mailbox.free(after.as_ref()).next().cloned() else { break };
+        claims.claimed.extend(claim_of(mailbox, &place.2, one, setting)?.claimed);
         after = Some(place);
     }
     Ok(claims)
+}
+
+/// Ends up to `most` leases that are over.
+fn lapse(mailbox: &mut MailboxMap, most: usize, setting: Setting<'_>) -> Result<Reclaimed> {
+    let mut reclaimed = Reclaimed::default();
+    for thread in mailbox.lapsed(setting.now, most) {
+        reclaimed.extend(mailbox.change(|view| mailbox::lapse(view, &thread, setting))?);
+    }
+    Ok(reclaimed)
 }
 
 #[async_trait]
 impl MailboxMaintenance for MemoryMailbox {
     async fn reclaim(&self, limit: u32) -> Result<Reclaimed> {
         mailbox::check_batch(limit)?;
-        self.change(|mailbox, setting| {
-            let mut reclaimed = Reclaimed::default();
-            for thread in mailbox.lapsed(setting.now, limit as usize) {
-                match mailbox.change(|view| mailbox::lapse(view, &thread, setting))? {
-                    Some(ReclaimedAs::Requeued(id)) => reclaimed.requeued.push(id),
-                    Some(ReclaimedAs::DeadLettered(id)) => reclaimed.dead_lettered.push(id),
-                    Some(ReclaimedAs::Superseded(id)) => reclaimed.superseded.push(id),
-                    None => {}
-                }
-            }
-            Ok(reclaimed)
-        })
+        self.change(|mailbox, setting| lapse(mailbox, limit as usize, setting))
     }
 
     async fn purge(&self, request: Purge) -> Result<Purged> {
         request.check()?;
         self.change(|mailbox, setting| {
-            let ended = mailbox.by_end(None, store_core::Direction::Forward);
-            let before = ended.take_while(|(end, _)| *end < request.before).take(request.limit as usize);
-            let ids: Vec<_> = before.map(|(_, stored)| stored.id().clone()).collect();
             let mut removed = 0;
-            for id in &ids {
+            for id in &mailbox.ended(&request) {
                 let is_gone = match request.dry_run {
                     true => true,
                     false => mailbox.change(|view| mailbox::purge(view, id, request.before, setting))?,
@@ -185,7 +165,7 @@ impl MailboxMaintenance for MemoryMailbox {
             request.check(setting.limits)?;
             let ids = match request.choice {
                 RequeueChoice::Ids(ids) => ids,
-                RequeueChoice::Filter { filter, limit } => dead_letters(mailbox, *filter, limit),
+                RequeueChoice::Filter { filter, limit } => mailbox.dead_letters(*filter, limit),
             };
             let one = |id: DispatchId| {
                 let requeued = mailbox.change(|view| mailbox::requeue(view, &id, setting));
@@ -194,15 +174,6 @@ impl MailboxMaintenance for MemoryMailbox {
             Ok(ids.into_iter().map(one).collect())
         })
     }
-}
-
-/// The oldest dead letters that a filter lets through.
-fn dead_letters(mailbox: &Mailbox, filter: DispatchFilter, limit: u32) -> Vec<DispatchId> {
-    let filter = filter.in_status([DispatchStatus::DeadLetter]);
-    let walk = Walk::over(None, None);
-    let dead = mailbox.by_creation(&filter, &walk);
-    let dead = dead.filter(|(_, stored)| mailbox::seen(mailbox, stored).is_ok_and(|seen| filter.admits(&seen)));
-    dead.take(limit as usize).map(|(_, stored)| stored.id().clone()).collect()
 }
 
 impl fmt::Debug for MemoryMailbox {

@@ -8,17 +8,13 @@ use std::{
 
 use store_core::{
     Direction, ParentFilter, ResourceId, Run, RunFilter, RunId, RunPhase, Thread, ThreadFilter, ThreadId, ThreadOrder,
-    Timestamp,
+    TimeOrder, Timestamp, Walk,
     commit::Needs,
     merged, run,
     thread::{IdRecord, StoredThread},
 };
 
-use super::{
-    events::Events,
-    order::{Order, Walk},
-    outbox::Outbox,
-};
+use super::{events::Events, outbox::Outbox};
 use crate::slot::Slot;
 
 /// Which threads a list is about.
@@ -58,10 +54,10 @@ pub(crate) struct Outside {
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     threads: HashMap<ThreadId, Row>,
-    by_activity: Order<ThreadScope, ThreadId>,
-    by_creation: Order<ThreadScope, ThreadId>,
+    by_activity: TimeOrder<ThreadScope, ThreadId>,
+    by_creation: TimeOrder<ThreadScope, ThreadId>,
     runs: HashMap<RunId, Arc<Run>>,
-    run_order: Order<RunScope, RunId>,
+    run_order: TimeOrder<RunScope, RunId>,
     /// Threads with pending input.
     pending: BTreeSet<ThreadId>,
     deleted: BTreeSet<(Timestamp, ThreadId)>,

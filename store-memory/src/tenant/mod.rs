@@ -2,8 +2,6 @@
 
 mod events;
 mod index;
-mod mailbox;
-mod order;
 mod outbox;
 mod slots;
 mod trash;
@@ -14,13 +12,12 @@ use store_core::{
     CursorKey, Error, Result, TenantId, Timestamp,
     commit::Setting,
     live::{Bell, LiveHub},
+    mailbox::MailboxMap,
 };
 
 pub(crate) use self::{
     events::Events,
     index::{Index, Outside, ThreadScope},
-    mailbox::{Mailbox, ReadyPlace},
-    order::Walk,
     outbox::Outbox,
     slots::Slots,
     trash::Trash,
@@ -56,7 +53,7 @@ pub(crate) struct Tenant {
     /// Held by whoever sets a parent or deletes a thread.
     pub(crate) family: Lock<()>,
     pub(crate) slots: Slots,
-    pub(crate) mailbox: Shared<Mailbox>,
+    pub(crate) mailbox: Shared<MailboxMap>,
     pub(crate) index: Shared<Index>,
     pub(crate) trash: Trash,
     pub(crate) live: Arc<LiveHub>,
@@ -67,7 +64,7 @@ pub(crate) struct Tenant {
 
 impl Tenant {
     pub(crate) fn new(name: TenantId, common: Arc<Common>) -> Self {
-        let mailbox = Shared::new(Mailbox::new(common.next_incarnation()));
+        let mailbox = Shared::new(MailboxMap::new(common.next_incarnation()));
         Self {
             name,
             common,

@@ -9,10 +9,10 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use store_core::{
     CursorScope, Direction, Error, Page, PageBuilder, Position, Result, Thread, ThreadFilter, ThreadId, ThreadOrder,
-    ThreadQuery, ThreadReader, Timestamp, length, thread,
+    ThreadQuery, ThreadReader, Timestamp, Walk, length, thread,
 };
 
-use crate::tenant::{Tenant, ThreadScope, Walk};
+use crate::tenant::{Tenant, ThreadScope};
 
 /// The threads of a tenant, with their logs and runs.
 #[derive(Clone)]

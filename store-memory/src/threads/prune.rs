@@ -3,12 +3,12 @@
 use std::collections::{BTreeSet, HashMap};
 
 use store_core::{
-    Error, PruneRequest, Pruned, Result, Thread, ThreadId, ThreadOrder, Timestamp,
+    Error, PruneRequest, Pruned, Result, Thread, ThreadId, ThreadOrder, Timestamp, Walk,
     thread::{self, IdRecord},
 };
 
 use super::delete::{self, Locked};
-use crate::tenant::{Index, Tenant, ThreadScope, Walk};
+use crate::tenant::{Index, Tenant, ThreadScope};
 
 /// Ids that one batch forgets.
 const BATCH: usize = 1_000;

@@ -51,7 +51,7 @@ enum Next {
 }
 
 fn next(life: &OfTenant, id: &DispatchId, thread: &ThreadId) -> Next {
-    if life.mailbox.row(id).is_some() {
+    if life.mailbox.map.get(id).is_some() {
         // Whether it is the same is for the rule to say.
         return Next::Nothing;
     }
@@ -183,7 +183,7 @@ pub(crate) async fn free(
     let of = (tenant, incarnation);
     log.look().await?;
     let say = |life: &OfTenant, id: &DispatchId| {
-        let (record, at) = life.ids.get(id).filter(|_| life.mailbox.row(id).is_none())?;
+        let (record, at) = life.ids.get(id).filter(|_| life.mailbox.map.get(id).is_none())?;
         let from = Some(record.thread.clone());
         let is_settled = record.from.as_ref().is_none_or(|from| life.mailbox.last_message(from) > *at);
         let free = IdRecord { thread: record.thread.clone(), from };
@@ -204,7 +204,7 @@ pub(crate) async fn free(
         let view = log.view();
         let Some(life) = view.life(tenant, incarnation) else { return Ok(()) };
         let unused = ids.iter().filter_map(|id| {
-            let (record, at) = life.ids.get(id).filter(|_| life.mailbox.row(id).is_none())?;
+            let (record, at) = life.ids.get(id).filter(|_| life.mailbox.map.get(id).is_none())?;
             let is_fenced = record.is_free() && life.mailbox.last_message(&record.thread) > *at;
             is_fenced.then(|| (id.clone(), *at))
         });

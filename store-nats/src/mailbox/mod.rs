@@ -17,16 +17,15 @@ use store_core::{
     ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, DispatchQuery, DispatchStatus, Enqueued,
     Error, InstanceId, Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, MailboxReader,
     Missed, NewDispatch, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement, ThreadId,
-    Unreadable,
     commit::Setting,
     length,
-    mailbox::{self, ClaimOne, Found, MailboxChange, ReclaimedAs},
+    mailbox::{self, ClaimOne, MailboxChange},
 };
 
 use crate::{
     decide::{Answer, Call, Look, Prepare},
     tenant::Tenant,
-    view::{Desk, Mailbox},
+    view::Desk,
 };
 
 /// How many claims whose lease is over one claim ends: what is left is there for the next one.
@@ -104,7 +103,7 @@ async fn by_dispatch<I: Clone + Send + Sync, T: Answer>(
         let view = tenant.log().view();
         let life = tenant.life(&view)?;
         let rows = items.iter().map(&id).filter_map(|id| {
-            let thread = life?.mailbox.row(&id)?.stored.body.thread.clone();
+            let thread = life?.mailbox.map.get(&id)?.body.thread.clone();
             Some((id, thread))
         });
         rows.collect()
@@ -183,13 +182,9 @@ async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
         (None, Some(id)) => {
             tenant.log().look().await?;
             let view = tenant.log().view();
-            let thread = tenant.life(&view)?.and_then(|life| life.mailbox.row(id));
-            let Some(row) = thread else {
-                let mut claims = Claims::default();
-                claims.missed = Some(Missed::Unknown);
-                return Ok(claims);
-            };
-            Some(row.stored.body.thread.clone())
+            let thread = tenant.life(&view)?.and_then(|life| life.mailbox.map.get(id));
+            let Some(stored) = thread else { return Ok(Claims::none(Some(Missed::Unknown))) };
+            Some(stored.body.thread.clone())
         }
         (None, None) => None,
     };
@@ -199,12 +194,7 @@ async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     };
     let items = std::slice::from_ref(request);
     let answers = Call { tenant, thread: Some(&thread), items, rule, prepare: &Look }.decide().await;
-    let mut claims = Claims::default();
-    match answers.into_iter().next().unwrap_or_else(|| Err(Error::closed()))? {
-        Found::Claimed(claimed) => claims.claimed.push(claimed),
-        Found::Nothing(missed) => claims.missed = missed,
-    }
-    Ok(claims)
+    answers.into_iter().next().unwrap_or_else(|| Err(Error::closed()))
 }
 
 /// Claims from ready threads, in their order. Leases that are over are ended first: their threads are ready, too.
@@ -229,8 +219,7 @@ async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
         }
         for (thread, found) in claim_each(tenant, request, ready).await {
             match found {
-                Ok(Some(Found::Claimed(claimed))) => claims.claimed.push(claimed),
-                Ok(_) => {}
+                Ok(found) => claims.claimed.extend(found.unwrap_or_default().claimed),
                 // What was claimed before is told: the thread is found again by the next claim.
                 Err(error) if claims.claimed.is_empty() => return Err(error),
                 Err(_) => return Ok(claims),
@@ -241,10 +230,8 @@ async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
             break;
         }
     }
-    let unreadable = |mailbox: &Mailbox| mailbox.unreadable();
     let view = tenant.log().view();
-    let unreadable = tenant.life(&view)?.map(|life| unreadable(&life.mailbox)).unwrap_or_default();
-    claims.unreadable = unreadable.into_iter().map(|(thread, error)| Unreadable::new(thread, error)).collect();
+    claims.unreadable = tenant.life(&view)?.map(|life| life.mailbox.map.unreadable()).unwrap_or_default();
     Ok(claims)
 }
 
@@ -256,9 +243,9 @@ fn ready(tenant: &Tenant, wanted: usize, passed: &HashSet<ThreadId>) -> Result<V
     };
     let mut view = tenant.log().view_mut();
     let Some(life) = view.life_mut(&tenant.name, incarnation) else { return Err(Error::closed()) };
-    life.mailbox.turn_to(now);
-    let places = life.mailbox.first_ready(wanted, |thread| passed.contains(thread));
-    Ok(places.into_iter().map(|(_, _, thread)| thread).collect())
+    life.mailbox.map.turn_to(now);
+    let threads = life.mailbox.map.free(None).map(|(_, _, thread)| thread);
+    Ok(threads.filter(|thread| !passed.contains(*thread)).take(wanted).cloned().collect())
 }
 
 /// Claims from each of these threads, in their order. None where somebody else decides.
@@ -266,7 +253,7 @@ async fn claim_each(
     tenant: &Tenant,
     request: &ClaimRequest,
     threads: Vec<ThreadId>,
-) -> Vec<(ThreadId, Result<Option<Found>>)> {
+) -> Vec<(ThreadId, Result<Option<Claims>>)> {
     let one = |thread: ThreadId| async move {
         let lock = tenant.deciding(&thread);
         let Ok(_alone) = lock.try_lock() else { return (thread, Ok(None)) };
@@ -281,11 +268,11 @@ async fn claim_each(
 }
 
 /// Ends leases that are over. What others end at the same time is theirs.
-async fn lapse(tenant: &Tenant, most: usize) -> Result<Vec<ReclaimedAs>> {
+async fn lapse(tenant: &Tenant, most: usize) -> Result<Reclaimed> {
     let now = tenant.log().now()?;
     let lapsed = {
         let view = tenant.log().view();
-        tenant.life(&view)?.map(|life| life.mailbox.lapsed(now, most)).unwrap_or_default()
+        tenant.life(&view)?.map(|life| life.mailbox.map.lapsed(now, most)).unwrap_or_default()
     };
     let one = |thread: ThreadId| async move {
         let lock = tenant.deciding(&thread);
@@ -295,11 +282,11 @@ async fn lapse(tenant: &Tenant, most: usize) -> Result<Vec<ReclaimedAs>> {
         Call { tenant, thread: Some(&thread), items, rule, prepare: &Look }.decide_once().await
     };
     let ended = stream::iter(lapsed).map(one).buffered(TOGETHER).collect::<Vec<_>>().await;
-    let mut reclaimed = Vec::new();
+    let mut reclaimed = Reclaimed::default();
     let mut failed = None;
     for ended in ended {
         match ended {
-            Ok(ended) => reclaimed.extend(ended.flatten()),
+            Ok(ended) => reclaimed.extend(ended.unwrap_or_default()),
             Err(error) => failed = Some(error),
         }
     }
@@ -316,15 +303,7 @@ impl MailboxMaintenance for NatsMailbox {
         mailbox::check_batch(limit)?;
         let call = |tenant: Arc<Tenant>| async move {
             tenant.log().look().await?;
-            let mut reclaimed = Reclaimed::default();
-            for ended in lapse(&tenant, limit as usize).await? {
-                match ended {
-                    ReclaimedAs::Requeued(id) => reclaimed.requeued.push(id),
-                    ReclaimedAs::DeadLettered(id) => reclaimed.dead_lettered.push(id),
-                    ReclaimedAs::Superseded(id) => reclaimed.superseded.push(id),
-                }
-            }
-            Ok(reclaimed)
+            lapse(&tenant, limit as usize).await
         };
         self.tenant.write(None, call).await
     }

@@ -38,7 +38,7 @@ async fn next_claim(tenant: &Tenant) -> Result<Option<Timestamp>> {
     };
     let mut view = tenant.log().view_mut();
     let life = view.life_mut(&tenant.name, incarnation).ok_or_else(Error::closed)?;
-    Ok(Some(life.mailbox.next_claim(now).map_or(soon, |next| next.min(soon))))
+    Ok(Some(life.mailbox.map.next_claim(now).map_or(soon, |next| next.min(soon))))
 }
 
 #[async_trait]

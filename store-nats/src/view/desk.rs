@@ -9,7 +9,7 @@ use store_core::{
 };
 
 use super::Mailbox;
-use crate::codec::{Deed, Removed, Row};
+use crate::codec::{Apart, Deed, Removed, Row};
 
 /// A mailbox, with what was decided about one thread of it and is not written yet.
 pub(crate) struct Desk<'a> {
@@ -59,7 +59,7 @@ impl<'a> Desk<'a> {
             }
         }
         if let Some(id) = plan.purged {
-            let known = self.rows.remove(&id).or_else(|| self.base.row(&id).map(|row| row.stored.clone()));
+            let known = self.rows.remove(&id).or_else(|| self.base.map.get(&id).cloned());
             self.removed.extend(known.map(|stored| (id, stored.body.number)));
             self.bytes += 512;
         }
@@ -77,10 +77,10 @@ impl<'a> Desk<'a> {
         let (_, mailbox) = self.record?;
         let row = |id: &DispatchId| {
             let stored = self.rows.remove(id)?;
-            let old = self.base.row(id).filter(|old| old.stored.body.number == stored.body.number);
-            let payload = old.and_then(|old| old.payload);
-            let result = old.filter(|old| old.stored.state.status == stored.state.status).and_then(|old| old.result);
-            Some(Row { stored, payload, result })
+            let old = self.base.map.get(id).filter(|old| old.body.number == stored.body.number);
+            let apart = old.map(|_| self.base.apart(id)).unwrap_or_default();
+            let result = apart.result.filter(|_| old.is_some_and(|old| old.state.status == stored.state.status));
+            Some(Row { stored, apart: Apart { result, ..apart } })
         };
         let rows = self.order.iter().filter_map(row).collect();
         let mut removed: Vec<_> = self.removed.into_iter().map(|(id, number)| Removed { id, number }).collect();
@@ -95,13 +95,13 @@ impl<'a> Desk<'a> {
 
 impl MailboxView for Desk<'_> {
     fn claim_incarnation(&self) -> u64 {
-        self.base.claim_incarnation()
+        self.base.map.claim_incarnation()
     }
 
     fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailbox>> {
         match &self.record {
             Some((about, record)) if about == thread => Ok(Some(record.clone())),
-            _ => self.base.mailbox(thread),
+            _ => self.base.map.mailbox(thread),
         }
     }
 
@@ -109,26 +109,26 @@ impl MailboxView for Desk<'_> {
         match self.rows.get(id) {
             Some(stored) => Ok(Some(stored.clone())),
             None if self.removed.contains_key(id) => Ok(None),
-            None => self.base.dispatch(id),
+            None => self.base.map.dispatch(id),
         }
     }
 
     fn last_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
         match self.keys.get(key).filter(|_| self.is_about(thread)) {
             Some(id) => Ok(Some(id.clone())),
-            None => self.base.last_with_key(thread, key),
+            None => self.base.map.last_with_key(thread, key),
         }
     }
 
     // No call claims twice from one thread: what is queued is as it was.
     fn first_available(&self, thread: &ThreadId, epoch: u64, now: Timestamp) -> Result<Option<DispatchId>> {
-        self.base.first_available(thread, epoch, now)
+        self.base.map.first_available(thread, epoch, now)
     }
 
     fn interrupt(&self, thread: &ThreadId, epoch: u64) -> Result<Option<StoredInterrupt>> {
         match self.interrupts.get(&epoch).filter(|_| self.is_about(thread)) {
             Some(interrupt) => Ok(interrupt.clone()),
-            None => self.base.interrupt(thread, epoch),
+            None => self.base.map.interrupt(thread, epoch),
         }
     }
 }

@@ -6,9 +6,6 @@
 mod desk;
 mod garbage;
 mod mailbox;
-mod order;
-mod queue;
-mod walk;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,7 +14,7 @@ use store_core::{
     codec::{Codec, DecodeError},
 };
 
-pub(crate) use self::{desk::Desk, mailbox::Mailbox, order::Walk, walk::ReadyPlace};
+pub(crate) use self::{desk::Desk, mailbox::Mailbox};
 use crate::{
     codec::{self, Datum, Deed, IdRecord, TenantRecord},
     key::Key,
@@ -146,7 +143,7 @@ impl OfTenant {
 
     /// Ids that nothing stands under: whoever wanted them did not enqueue, or not yet.
     pub(crate) fn unused_ids(&self) -> Vec<DispatchId> {
-        self.ids.keys().filter(|id| self.mailbox.row(id).is_none()).cloned().collect()
+        self.ids.keys().filter(|id| self.mailbox.map.get(id).is_none()).cloned().collect()
     }
 
     fn apply_id(&mut self, sequence: u64, id: DispatchId, record: &Result<IdRecord, DecodeError>, change: &mut Change) {

@@ -2,13 +2,43 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use store_core::{Dispatch, Interrupt, Json, MailboxStore, Purge, Requeue, Result, Settlement, Store, When};
+use store_core::{Dispatch, ErrorKind, Interrupt, Json, MailboxStore, Purge, Requeue, Result, Settlement, Store, When};
 use tokio::time::{Instant, sleep};
 
 use crate::{
     fixture::{Place, config},
     given::{MINUTE, all, claim, enqueue, mailbox, stream, work},
 };
+
+/// Only the last message about a dispatch stays, and it may be that of its claim.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dedupe_key_is_held_after_the_message_that_took_it_is_gone() {
+    let mut config = config();
+    config.garbage_kept = Duration::from_millis(30);
+    let place = Place::of(config).await.unwrap();
+    let store = place.store().await.unwrap();
+    let new = || work("t").with_dedupe_key("key".parse().unwrap());
+    enqueue(&*mailbox(&*store), new()).await.unwrap();
+    claim(&*mailbox(&*store)).await.unwrap().unwrap();
+    let begun = Instant::now();
+    while of_thread(&place).await > 1 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "the first message stays");
+        sleep(Duration::from_millis(50)).await;
+    }
+    let again = place.store().await.unwrap();
+    let refused = enqueue(&*mailbox(&*again), new()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::AlreadyExists, "{refused}");
+}
+
+/// How many messages there are about the threads of a store.
+async fn of_thread(place: &Place) -> u64 {
+    let client = async_nats::connect(crate::fixture::server()).await.unwrap();
+    let prefix = place.0.config().prefix();
+    let request = format!(r#"{{"subjects_filter":"{prefix}.log.thread.>"}}"#);
+    let answer = client.request(format!("$JS.API.STREAM.INFO.{prefix}"), request.into()).await.unwrap();
+    let info: serde_json::Value = serde_json::from_slice(&answer.payload).unwrap();
+    info["state"]["subjects"].as_object().unwrap().values().filter_map(serde_json::Value::as_u64).sum()
+}
 
 /// Numbers that look random, the same ones for a seed.
 struct Numbers(u64);

@@ -14,7 +14,7 @@ use store_core::{
     commit::Setting,
     flight::About,
     length,
-    mailbox::{self, ClaimOne, Found, MailboxChange, MailboxView, ReclaimedAs},
+    mailbox::{self, ClaimOne, MailboxChange, MailboxView},
 };
 
 use crate::{
@@ -192,22 +192,14 @@ async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
 
 /// A claim of work of a thread, or of one dispatch.
 fn claim_named(desk: &mut MailboxDesk<'_>, request: &ClaimRequest, setting: Setting<'_>) -> Result<Claims> {
-    let mut claims = Claims::default();
     let thread = match (&request.thread, &request.dispatch) {
         (Some(thread), _) => Some(thread.clone()),
         (None, Some(id)) => desk.dispatch(id)?.map(|stored| stored.body.thread.clone()),
         (None, None) => None,
     };
-    let Some(thread) = thread else {
-        claims.missed = Some(Missed::Unknown);
-        return Ok(claims);
-    };
+    let Some(thread) = thread else { return Ok(Claims::none(Some(Missed::Unknown))) };
     let one = ClaimOne::of(request)?;
-    match desk.change(|view| mailbox::claim(view, &thread, one, setting))?? {
-        Found::Claimed(claimed) => claims.claimed.push(claimed),
-        Found::Nothing(missed) => claims.missed = missed,
-    }
-    Ok(claims)
+    desk.change(|view| mailbox::claim(view, &thread, one, setting))?
 }
 
 /// A claim of whatever is first, over the threads that nobody else works on. Leases that are over are ended before;
@@ -219,9 +211,7 @@ fn claim_any(desk: &mut MailboxDesk<'_>, request: &ClaimRequest, setting: Settin
     }
     let (mut claims, one) = (Claims::default(), ClaimOne::of(request)?);
     for thread in desk.facts.mailbox.ready.clone() {
-        if let Found::Claimed(claimed) = desk.change(|view| mailbox::claim(view, &thread, one, setting))?? {
-            claims.claimed.push(claimed);
-        }
+        claims.claimed.extend(desk.change(|view| mailbox::claim(view, &thread, one, setting))??.claimed);
     }
     Ok(Some(claims))
 }
@@ -230,12 +220,7 @@ fn claim_any(desk: &mut MailboxDesk<'_>, request: &ClaimRequest, setting: Settin
 fn lapse(desk: &mut MailboxDesk<'_>, setting: Setting<'_>) -> Result<Reclaimed> {
     let mut reclaimed = Reclaimed::default();
     for thread in desk.facts.mailbox.lapsed.clone() {
-        match desk.change(|view| mailbox::lapse(view, &thread, setting))?? {
-            Some(ReclaimedAs::Requeued(id)) => reclaimed.requeued.push(id),
-            Some(ReclaimedAs::DeadLettered(id)) => reclaimed.dead_lettered.push(id),
-            Some(ReclaimedAs::Superseded(id)) => reclaimed.superseded.push(id),
-            None => {}
-        }
+        reclaimed.extend(desk.change(|view| mailbox::lapse(view, &thread, setting))??);
     }
     Ok(reclaimed)
 }

@@ -6,7 +6,7 @@ use store_core::{
     ClaimRequest, Claims, Error, ErrorKind, Missed, Result, ThreadId, Unreadable,
     commit::Setting,
     length,
-    mailbox::{self, ClaimOne, Found, MailboxView},
+    mailbox::{self, ClaimOne, MailboxView},
 };
 
 use crate::{rows::Rows, writer::Decided};
@@ -28,26 +28,23 @@ pub(super) fn claim(rows: &Rows<'_>, request: &ClaimRequest, setting: Setting<'_
             Err(error) => return Ok(Err(error)),
         },
     };
-    let mut claims = Claims::default();
-    let Some(thread) = thread else {
-        claims.missed = Some(Missed::Unknown);
-        return Ok(Ok(claims));
-    };
+    let Some(thread) = thread else { return Ok(Ok(Claims::none(Some(Missed::Unknown)))) };
     let one = match ClaimOne::of(request) {
         Ok(one) => one,
         Err(refused) => return Ok(Err(refused)),
     };
     match claim_of(rows, &thread, one, setting)? {
-        Ok(Found::Claimed(claimed)) => claims.claimed.push(claimed),
-        Ok(Found::Nothing(missed)) => claims.missed = missed,
-        Err(error) if request.dispatch.is_some() => return Ok(Err(error)),
-        Err(error) => claims.unreadable.push(readable(thread, error)?),
+        Err(error) if request.dispatch.is_none() => {
+            let mut claims = Claims::default();
+            claims.unreadable.push(readable(thread, error)?);
+            Ok(Ok(claims))
+        }
+        found => Ok(found),
     }
-    Ok(Ok(claims))
 }
 
 /// Claims from one thread.
-fn claim_of(rows: &Rows<'_>, thread: &ThreadId, one: ClaimOne<'_>, setting: Setting<'_>) -> Decided<Found> {
+fn claim_of(rows: &Rows<'_>, thread: &ThreadId, one: ClaimOne<'_>, setting: Setting<'_>) -> Decided<Claims> {
     if let Err(error) = rows.turn(thread, setting.now, false) {
         return damaged(error);
     }
@@ -101,9 +98,9 @@ fn claim_any(rows: &Rows<'_>, request: &ClaimRequest, setting: Setting<'_>) -> D
         let Some(last) = places.last().cloned() else { break };
         for (_, _, thread) in places {
             match claim_of(rows, &thread, one, setting)? {
-                Ok(Found::Claimed(claimed)) => claims.claimed.push(claimed),
                 // It was made available in a time that is not there yet: the clock was set back.
-                Ok(Found::Nothing(_)) => rows.turn(&thread, setting.now, true)?,
+                Ok(found) if found.claimed.is_empty() => rows.turn(&thread, setting.now, true)?,
+                Ok(found) => claims.claimed.extend(found.claimed),
                 Err(error) => leave_out(&mut claims, thread, error)?,
             }
         }

@@ -13,7 +13,7 @@ use store_core::{
     Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement,
     commit::Setting,
     flight::About,
-    mailbox::{self, ClaimOne, MailboxChange, ReclaimedAs},
+    mailbox::{self, ClaimOne, MailboxChange},
 };
 
 use self::read::Listing;
@@ -144,11 +144,8 @@ impl MailboxMaintenance for TenantMailbox {
             let mut reclaimed = Reclaimed::default();
             for (_, thread) in rows.lapsed(setting.now, None, limit)? {
                 // One that cannot be read keeps none of the others.
-                match rows.change(|view| mailbox::lapse(view, &thread, setting))? {
-                    Ok(Some(ReclaimedAs::Requeued(id))) => reclaimed.requeued.push(id),
-                    Ok(Some(ReclaimedAs::DeadLettered(id))) => reclaimed.dead_lettered.push(id),
-                    Ok(Some(ReclaimedAs::Superseded(id))) => reclaimed.superseded.push(id),
-                    Ok(None) | Err(_) => {}
+                if let Ok(ended) = rows.change(|view| mailbox::lapse(view, &thread, setting))? {
+                    reclaimed.extend(ended);
                 }
             }
             Ok(Ok(reclaimed))

@@ -10,8 +10,8 @@ use crate::{
     error::{Error, Result},
     id::{DispatchId, ThreadId, WorkerId},
     mailbox::{
-        Act, AttemptEnd, ClaimRequest, ClaimedDispatch, DispatchClaim, DispatchStatus, Missed, ReadyThread, Running,
-        StoredClaim, StoredDispatch,
+        Act, AttemptEnd, ClaimRequest, ClaimedDispatch, Claims, DispatchClaim, DispatchStatus, Missed, ReadyThread,
+        Reclaimed, Running, StoredClaim, StoredDispatch,
     },
 };
 
@@ -50,18 +50,8 @@ pub fn check_batch(limit: u32) -> Result<()> {
     }
 }
 
-/// What a claim of a thread gave.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "it is handed on at once")]
-pub enum Found {
-    /// A dispatch.
-    Claimed(ClaimedDispatch),
-    /// Nothing; with the reason if one was named.
-    Nothing(Option<Missed>),
-}
-
 /// Claims a dispatch of a thread, if it is free and something is available (MB-17 to MB-29). A lease that is over is
-/// ended first.
+/// ended first. It gives one claim at most.
 ///
 /// # Errors
 /// What the view ends with.
@@ -70,12 +60,12 @@ pub fn claim(
     thread: &ThreadId,
     one: ClaimOne<'_>,
     setting: Setting<'_>,
-) -> Result<MailboxChange<Found>> {
+) -> Result<MailboxChange<Claims>> {
     let mut desk = Desk::open(view, thread, setting.now)?;
     if let Some(id) = one.dispatch
         && view.dispatch(id)?.is_none_or(|stored| stored.body.thread != *thread)
     {
-        return Ok(MailboxChange::unchanged(Ok(Found::Nothing(Some(Missed::Unknown)))));
+        return Ok(MailboxChange::unchanged(Ok(Claims::none(Some(Missed::Unknown)))));
     }
     let mut ended = None;
     if let Some(running) = desk.mailbox().running.clone() {
@@ -84,18 +74,18 @@ pub fn claim(
                 true => Missed::NotQueued(DispatchStatus::Claimed),
                 false => Missed::Busy(running.dispatch),
             });
-            return Ok(MailboxChange::unchanged(Ok(Found::Nothing(missed))));
+            return Ok(MailboxChange::unchanged(Ok(Claims::none(missed))));
         }
         ended = end_running(&mut desk)?;
     }
     let chosen = choose(&desk, one, ended)?;
     let stored = match chosen {
         Ok(Some(stored)) => stored,
-        Ok(None) => return Ok(desk.finish(Ok(Found::Nothing(None)))),
-        Err(missed) => return Ok(desk.finish(Ok(Found::Nothing(Some(missed))))),
+        Ok(None) => return Ok(desk.finish(Ok(Claims::default()))),
+        Err(missed) => return Ok(desk.finish(Ok(Claims::none(Some(missed))))),
     };
     let claimed = give(&mut desk, stored, one, setting)?;
-    Ok(desk.finish(Ok(Found::Claimed(claimed))))
+    Ok(desk.finish(Ok(Claims { claimed: vec![claimed], ..Claims::default() })))
 }
 
 /// What is given out of a free thread. `ended` is what a lapse left, which the view does not show yet.
@@ -160,18 +150,7 @@ fn give<V: MailboxView + ?Sized>(
     Ok(ClaimedDispatch::new(dispatch, token, number))
 }
 
-/// What became of a claim whose lease was over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReclaimedAs {
-    /// It is queued again.
-    Requeued(DispatchId),
-    /// It was the last attempt.
-    DeadLettered(DispatchId),
-    /// Its thread was interrupted meanwhile.
-    Superseded(DispatchId),
-}
-
-/// Ends the claim of a thread if its lease is over (MB-29, MB-36); none if there is nothing to end.
+/// Ends the claim of a thread if its lease is over (MB-29, MB-36).
 ///
 /// # Errors
 /// What the view ends with.
@@ -179,18 +158,19 @@ pub fn lapse(
     view: &(impl MailboxView + ?Sized),
     thread: &ThreadId,
     setting: Setting<'_>,
-) -> Result<MailboxChange<Option<ReclaimedAs>>> {
+) -> Result<MailboxChange<Reclaimed>> {
     let mut desk = Desk::open(view, thread, setting.now)?;
     let ended = if desk.is_over() { end_running(&mut desk)? } else { None };
-    let answer = ended.map(|stored| {
-        let id = stored.id().clone();
-        match stored.state.status {
-            DispatchStatus::Queued => ReclaimedAs::Requeued(id),
-            DispatchStatus::Superseded => ReclaimedAs::Superseded(id),
-            _ => ReclaimedAs::DeadLettered(id),
-        }
-    });
-    Ok(desk.finish(Ok(answer)))
+    let mut reclaimed = Reclaimed::default();
+    if let Some(stored) = ended {
+        let ended = match stored.state.status {
+            DispatchStatus::Queued => &mut reclaimed.requeued,
+            DispatchStatus::Superseded => &mut reclaimed.superseded,
+            _ => &mut reclaimed.dead_lettered,
+        };
+        ended.push(stored.id().clone());
+    }
+    Ok(desk.finish(Ok(reclaimed)))
 }
 
 fn end_running<V: MailboxView + ?Sized>(desk: &mut Desk<'_, V>) -> Result<Option<StoredDispatch>> {

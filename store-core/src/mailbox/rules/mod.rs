@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 pub(crate) use self::settle::{check_settlement, settlement_digest};
 pub use self::{
-    claim::{ClaimOne, Found, ReclaimedAs, check_batch, claim, lapse, ready},
+    claim::{ClaimOne, check_batch, claim, lapse, ready},
     fence::{check_claim, settle_in_commit},
     maintain::{is_purgeable, purge, requeue},
     produce::{cancel, enqueue, interrupt},
@@ -81,6 +81,12 @@ pub struct MailboxPlan {
 }
 
 impl MailboxPlan {
+    /// One that writes the record of a thread and nothing else: a backend that reads plans from a log adds the rest.
+    #[must_use]
+    pub const fn new(thread: ThreadId, mailbox: StoredMailbox) -> Self {
+        Self { thread, mailbox, dispatches: Vec::new(), purged: None, interrupts: BTreeMap::new() }
+    }
+
     /// From when on a claim may find something of the thread once this is written; none if only another change can
     /// bring something. For who waits: it may be early, never late (LV-8, LV-10).
     #[must_use]

@@ -8,7 +8,7 @@ use crate::{
     commit::Setting,
     id::Uuids,
     limits::Limits,
-    mailbox::{ClaimOne, ClaimRef, Found, InQueue, StoredDispatch, StoredInterrupt, StoredMailbox, in_queue},
+    mailbox::{ClaimOne, ClaimRef, InQueue, StoredDispatch, StoredInterrupt, StoredMailbox, in_queue},
 };
 
 /// The mailbox of the only thread.
@@ -76,8 +76,7 @@ impl OfThread {
         let request = ClaimRequest::new(WorkerId::new("w").unwrap(), Duration::from_millis(lease));
         let (thread, one) = (ThreadId::new("t").unwrap(), ClaimOne::of(&request).unwrap());
         let (found, from) = self.at(now, |view, setting| claim(view, &thread, one, setting));
-        let Found::Claimed(claimed) = found else { panic!("nothing to claim") };
-        (claimed.claim(), from)
+        (found.claimed.first().expect("something to claim").claim(), from)
     }
 
     fn settle(&mut self, now: u64, held: &ClaimRef, settlement: &Settlement) -> Option<u64> {

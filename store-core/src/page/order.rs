@@ -6,48 +6,66 @@ use std::{
     ops::Bound,
 };
 
-use store_core::{Direction, Timestamp};
+use crate::{log::Direction, time::Timestamp};
 
 /// `None` stands before every id.
 type Place<I> = (Timestamp, Option<I>);
 
-/// Ids by time, ties by id, in each of several scopes: a page costs the page, whatever else there is (PR-15).
+/// Ids by time, ties by id, in each of several scopes: what a backend that keeps its lists in memory walks. A page
+/// costs the page, whatever else there is (PR-15).
+///
+/// ```
+/// use store_core::{TimeOrder, Timestamp, Walk};
+///
+/// let mut order = TimeOrder::default();
+/// for (id, at) in [("b", 20), ("a", 10), ("c", 30)] {
+///     order.insert(["all"], Timestamp::from_millis(at)?, &id);
+/// }
+/// let walk = Walk::over(Some(Timestamp::from_millis(20)?), None);
+/// let ids: Vec<_> = order.walk(&"all", &walk).map(|(_, id)| *id).collect();
+/// assert_eq!(ids, ["b", "c"]);
+/// # Ok::<(), store_core::Error>(())
+/// ```
 #[derive(Debug)]
-pub(crate) struct Order<S, I>(HashMap<S, BTreeSet<Place<I>>>);
+pub struct TimeOrder<S, I>(HashMap<S, BTreeSet<Place<I>>>);
 
 /// Which part of an order is walked, and how.
 #[derive(Debug, Clone)]
-pub(crate) struct Walk<I> {
-    pub(crate) direction: Direction,
+pub struct Walk<I> {
+    /// In which direction.
+    pub direction: Direction,
     /// Behind this one, in the direction of the walk.
-    pub(crate) after: Option<(Timestamp, I)>,
+    pub after: Option<(Timestamp, I)>,
     /// At this time or later.
-    pub(crate) from: Option<Timestamp>,
+    pub from: Option<Timestamp>,
     /// Before this time.
-    pub(crate) before: Option<Timestamp>,
+    pub before: Option<Timestamp>,
 }
 
 impl<I> Walk<I> {
     /// Everything from one time to before another.
-    pub(crate) const fn over(from: Option<Timestamp>, before: Option<Timestamp>) -> Self {
+    #[must_use]
+    pub const fn over(from: Option<Timestamp>, before: Option<Timestamp>) -> Self {
         Self { direction: Direction::Forward, after: None, from, before }
     }
 }
 
-impl<S, I> Default for Order<S, I> {
+impl<S, I> Default for TimeOrder<S, I> {
     fn default() -> Self {
         Self(HashMap::new())
     }
 }
 
-impl<S: Hash + Eq, I: Ord + Clone> Order<S, I> {
-    pub(crate) fn insert(&mut self, scopes: impl IntoIterator<Item = S>, time: Timestamp, id: &I) {
+impl<S: Hash + Eq, I: Ord + Clone> TimeOrder<S, I> {
+    /// Puts an id into scopes.
+    pub fn insert(&mut self, scopes: impl IntoIterator<Item = S>, time: Timestamp, id: &I) {
         for scope in scopes {
             self.0.entry(scope).or_default().insert((time, Some(id.clone())));
         }
     }
 
-    pub(crate) fn remove(&mut self, scopes: impl IntoIterator<Item = S>, time: Timestamp, id: &I) {
+    /// Takes an id out of scopes, where it stands under this time.
+    pub fn remove(&mut self, scopes: impl IntoIterator<Item = S>, time: Timestamp, id: &I) {
         let place = (time, Some(id.clone()));
         for scope in scopes {
             if let Some(set) = self.0.get_mut(&scope) {
@@ -59,16 +77,19 @@ impl<S: Hash + Eq, I: Ord + Clone> Order<S, I> {
         }
     }
 
-    pub(crate) fn len(&self, scope: &S) -> usize {
+    /// How many ids a scope has.
+    #[must_use]
+    pub fn len(&self, scope: &S) -> usize {
         self.0.get(scope).map_or(0, BTreeSet::len)
     }
 
     /// The ids of a scope, the first first.
-    pub(crate) fn ids<'a>(&'a self, scope: &S) -> impl Iterator<Item = &'a I> + use<'a, S, I> {
+    pub fn ids<'a>(&'a self, scope: &S) -> impl Iterator<Item = &'a I> + use<'a, S, I> {
         self.0.get(scope).into_iter().flatten().filter_map(|(_, id)| id.as_ref())
     }
 
-    pub(crate) fn walk<'a>(&'a self, scope: &S, walk: &Walk<I>) -> Box<dyn Iterator<Item = (Timestamp, &'a I)> + 'a> {
+    /// The ids of a part of a scope, each with its time.
+    pub fn walk<'a>(&'a self, scope: &S, walk: &Walk<I>) -> Box<dyn Iterator<Item = (Timestamp, &'a I)> + 'a> {
         let Some(set) = self.0.get(scope) else { return Box::new(std::iter::empty()) };
         let after = walk.after.clone().map(|(time, id)| Bound::Excluded((time, Some(id))));
         let (from, before) = (walk.from, walk.before);

@@ -5,9 +5,11 @@ use std::{
     ops::Bound,
 };
 
-use store_core::{
-    Direction, DispatchId, Timestamp,
+use crate::{
+    id::DispatchId,
+    log::Direction,
     mailbox::{InQueue, QueueEnds},
+    time::Timestamp,
 };
 
 /// Epoch, priority, number.
@@ -133,9 +135,8 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use store_core::{DispatchId, Timestamp, mailbox::InQueue};
-
     use super::Queue;
+    use crate::{id::DispatchId, mailbox::InQueue, time::Timestamp};
 
     fn time(millis: u64) -> Timestamp {
         Timestamp::from_millis(millis).unwrap()

@@ -1,31 +1,46 @@
-//! The mailbox of a tenant: dispatches by id, and threads and dispatches in the orders that claims and lists walk.
-//!
-//! Core says where a thread stands; here it is only kept there.
+//! A mailbox in memory: dispatches by id, and threads and dispatches in the orders that claims and lists walk.
 
+mod list;
 mod queue;
-mod walk;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use store_core::{
-    DedupeKey, DispatchCounts, DispatchId, DispatchStatus, Result, ThreadId, Timestamp,
-    commit::Setting,
-    mailbox::{
-        self, MailboxChange, MailboxPlan, MailboxView, Places, StoredDispatch, StoredInterrupt, StoredMailbox, in_queue,
-    },
-};
-
 use self::queue::Queue;
-pub(crate) use self::walk::ReadyPlace;
-use super::order::Order;
+use super::{
+    DispatchCounts, DispatchScope, DispatchStatus, MailboxChange, MailboxPlan, MailboxView, Places, StoredDispatch,
+    StoredInterrupt, StoredMailbox, Unreadable, in_queue, lot, places, time,
+};
+use crate::{
+    error::{Error, Result},
+    id::{DedupeKey, DispatchId, ThreadId},
+    page::TimeOrder,
+    time::Timestamp,
+};
 
 /// Which dispatches a list is about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Scope {
+enum Scope {
     All,
     Thread(ThreadId),
     Status(DispatchStatus),
 }
+
+impl From<DispatchScope<'_>> for Scope {
+    fn from(scope: DispatchScope<'_>) -> Self {
+        match scope {
+            DispatchScope::All => Self::All,
+            DispatchScope::Thread(thread) => Self::Thread(thread.clone()),
+            DispatchScope::Status(status) => Self::Status(status),
+        }
+    }
+}
+
+fn scopes(stored: &StoredDispatch) -> [Scope; 3] {
+    [Scope::All, Scope::Thread(stored.body.thread.clone()), Scope::Status(stored.state.status)]
+}
+
+/// Where a free thread with something available stands: priority, since when, which.
+pub type FreePlace = (u8, Timestamp, ThreadId);
 
 /// A thread with its queue.
 #[derive(Debug, Default)]
@@ -34,53 +49,86 @@ struct OfThread {
     interrupts: BTreeMap<u64, StoredInterrupt>,
     queue: Queue,
     places: Places,
+    /// Where a record of it cannot be read.
+    damage: Option<String>,
 }
 
-/// Everything about the dispatches of a tenant.
+impl OfThread {
+    fn error(&self) -> Option<Error> {
+        self.damage.as_ref().map(Error::corrupt)
+    }
+}
+
+/// The mailbox of a tenant, in memory: for a backend that keeps it there, or knows it from a log. Rules read it, plans
+/// are applied to it, and whatever claims, lists and purges ask for costs what is found, not what there is (PR-15,
+/// MB-22).
+///
+/// ```
+/// use store_core::{
+///     Limits, NewDispatch, RunId, ThreadId, Timestamp, Uuids,
+///     commit::Setting,
+///     mailbox::{self, MailboxMap},
+/// };
+///
+/// let (limits, now) = (Limits::default(), Timestamp::from_millis(1)?);
+/// let setting = Setting::new(now, &limits, &Uuids);
+/// let mut map = MailboxMap::new(1);
+/// let work = NewDispatch::new(ThreadId::new("t-1")?, RunId::new("r-1")?);
+/// map.change(|view| mailbox::enqueue(view, &work, setting))?;
+/// map.turn_to(now);
+/// assert_eq!(map.free(None).count(), 1);
+/// # Ok::<(), store_core::Error>(())
+/// ```
 #[derive(Debug, Default)]
-pub(crate) struct Mailbox {
+pub struct MailboxMap {
     incarnation: u64,
     threads: HashMap<ThreadId, OfThread>,
     rows: HashMap<DispatchId, StoredDispatch>,
     /// Who took a dedupe key last.
     keys: HashMap<(ThreadId, DedupeKey), DispatchId>,
-    by_creation: Order<Scope, DispatchId>,
+    by_creation: TimeOrder<Scope, DispatchId>,
     /// What ended, each by itself.
     by_end: BTreeSet<(Timestamp, DispatchId)>,
     /// What interrupts ended: thread and epoch.
     lots: BTreeMap<Timestamp, BTreeSet<(ThreadId, u64)>>,
-    ready: BTreeSet<(u8, Timestamp, ThreadId)>,
+    free: BTreeSet<FreePlace>,
     due: BTreeSet<(Timestamp, ThreadId)>,
     leases: BTreeSet<(Timestamp, ThreadId)>,
+    damaged: BTreeSet<ThreadId>,
     /// When it was last asked what is due.
     turned: Timestamp,
-    /// From when on a claim may find something that changes brought.
+    /// From when on a claim may find something that plans brought.
     claimable_from: Option<Timestamp>,
 }
 
-fn scopes(stored: &StoredDispatch) -> [Scope; 3] {
-    [Scope::All, Scope::Thread(stored.body.thread.clone()), Scope::Status(stored.state.status)]
-}
-
-impl Mailbox {
-    /// An empty one of this incarnation.
-    pub(crate) fn new(incarnation: u64) -> Self {
+impl MailboxMap {
+    /// An empty one, whose claim numbers are of this incarnation (MB-25).
+    #[must_use]
+    pub fn new(incarnation: u64) -> Self {
         Self { incarnation, ..Self::default() }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether nothing was ever written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.threads.is_empty()
     }
 
-    pub(crate) fn get(&self, id: &DispatchId) -> Option<&StoredDispatch> {
+    /// A dispatch.
+    #[must_use]
+    pub fn get(&self, id: &DispatchId) -> Option<&StoredDispatch> {
         self.rows.get(id)
     }
 
-    pub(crate) fn epoch(&self, thread: &ThreadId) -> u64 {
+    /// The epoch of a thread.
+    #[must_use]
+    pub fn epoch(&self, thread: &ThreadId) -> u64 {
         self.threads.get(thread).map_or(0, |found| found.record.epoch)
     }
 
-    pub(crate) fn counts(&self, thread: Option<&ThreadId>) -> DispatchCounts {
+    /// How many dispatches stand in each status, of a thread or of all.
+    #[must_use]
+    pub fn counts(&self, thread: Option<&ThreadId>) -> DispatchCounts {
         match thread {
             Some(thread) => self.threads.get(thread).map(|found| found.record.counts.clone()).unwrap_or_default(),
             None => self.threads.values().fold(DispatchCounts::default(), |sum, found| sum.plus(&found.record.counts)),
@@ -88,7 +136,10 @@ impl Mailbox {
     }
 
     /// Makes a decision, and writes what it says.
-    pub(crate) fn change<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxChange<T>>) -> Result<T> {
+    ///
+    /// # Errors
+    /// The answer of the decision; what a refused call writes is written all the same.
+    pub fn change<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxChange<T>>) -> Result<T> {
         let change = decide(self)?;
         if let Some(plan) = change.plan {
             self.apply(*plan);
@@ -97,21 +148,20 @@ impl Mailbox {
     }
 
     /// Writes what a plan says.
-    pub(crate) fn apply(&mut self, plan: MailboxPlan) {
+    pub fn apply(&mut self, plan: MailboxPlan) {
         self.claimable_from = [self.claimable_from, plan.claimable_from()].into_iter().flatten().min();
-        let thread = plan.thread;
-        for stored in plan.dispatches {
+        let MailboxPlan { thread, mailbox, dispatches, purged, interrupts } = plan;
+        for stored in dispatches {
             self.put(&thread, stored);
         }
-        if let Some(id) = plan.purged {
+        if let Some(id) = purged {
             self.remove(&thread, &id);
         }
-        for (epoch, interrupt) in plan.interrupts {
+        for (epoch, interrupt) in interrupts {
             self.put_interrupt(&thread, epoch, interrupt);
         }
-        let found = self.threads.entry(thread.clone()).or_default();
-        found.record = plan.mailbox;
-        let until = found.record.last_time;
+        let until = mailbox.last_time;
+        self.threads.entry(thread.clone()).or_default().record = mailbox;
         self.turn(&thread, until);
     }
 
@@ -130,16 +180,18 @@ impl Mailbox {
         }
         if let Some(at) = in_queue(&stored) {
             queue.insert(at, &id);
-            if let Some(key) = &stored.body.dedupe_key {
-                self.keys.insert((thread.clone(), key.clone()), id.clone());
-            }
+        }
+        // One that is known from its claim alone holds its key as well.
+        if let Some(key) = stored.body.dedupe_key.as_ref().filter(|_| !stored.state.status.is_final()) {
+            self.keys.insert((thread.clone(), key.clone()), id.clone());
         }
         self.by_creation.insert(scopes(&stored), created_at, &id);
         self.by_end.extend(stored.state.finished_at.map(|end| (end, id.clone())));
         self.rows.insert(id, stored);
     }
 
-    fn remove(&mut self, thread: &ThreadId, id: &DispatchId) {
+    /// Removes a dispatch of a thread.
+    pub fn remove(&mut self, thread: &ThreadId, id: &DispatchId) {
         let Some(old) = self.rows.remove(id) else { return };
         if let (Some(at), Some(found)) = (in_queue(&old), self.threads.get_mut(thread)) {
             found.queue.remove(at, id);
@@ -158,7 +210,7 @@ impl Mailbox {
     fn put_interrupt(&mut self, thread: &ThreadId, epoch: u64, interrupt: Option<StoredInterrupt>) {
         let found = self.threads.entry(thread.clone()).or_default();
         if let Some(old) = found.interrupts.remove(&epoch) {
-            let lot = mailbox::lot(&old);
+            let lot = lot(&old);
             if let Some(lots) = self.lots.get_mut(&lot.at) {
                 lots.remove(&(thread.clone(), lot.epoch));
                 if lots.is_empty() {
@@ -168,21 +220,39 @@ impl Mailbox {
         }
         let Some(new) = interrupt else { return };
         if new.holds > 0 {
-            let lot = mailbox::lot(&new);
+            let lot = lot(&new);
             self.lots.entry(lot.at).or_default().insert((thread.clone(), lot.epoch));
         }
         found.interrupts.insert(epoch, new);
     }
 
+    /// Notes that a record of a thread cannot be read, and where. Nobody knows how the thread stands then: it is left
+    /// out of what claims walk, and every decision about it is refused with `Corrupt` (MB-55).
+    pub fn set_damaged(&mut self, thread: &ThreadId, location: String) {
+        self.threads.entry(thread.clone()).or_default().damage = Some(location);
+        self.damaged.insert(thread.clone());
+        self.turn(thread, self.turned);
+    }
+
+    /// The threads with a record that cannot be read, with the error that says where.
+    #[must_use]
+    pub fn unreadable(&self) -> Vec<Unreadable> {
+        let damaged = self.damaged.iter().filter_map(|thread| self.threads.get_key_value(thread));
+        damaged.filter_map(|(thread, found)| Some(Unreadable::new(thread.clone(), found.error()?))).collect()
+    }
+
     /// Makes available what of a thread is due at `now`, and puts the thread where it stands then.
-    fn turn(&mut self, thread: &ThreadId, now: Timestamp) {
+    pub fn turn(&mut self, thread: &ThreadId, now: Timestamp) {
         let Some(found) = self.threads.get_mut(thread) else { return };
         let epoch = found.record.epoch;
-        found.queue.turn_to(epoch, mailbox::time(Some(&found.record), now));
-        let new = mailbox::places(&found.record, found.queue.ends(epoch));
+        found.queue.turn_to(epoch, time(Some(&found.record), now));
+        let new = match found.damage {
+            Some(_) => Places::default(),
+            None => places(&found.record, found.queue.ends(epoch)),
+        };
         let old = std::mem::replace(&mut found.places, new);
         if let Some((priority, since)) = old.ready {
-            self.ready.remove(&(priority, since, thread.clone()));
+            self.free.remove(&(priority, since, thread.clone()));
         }
         if let Some(at) = old.due {
             self.due.remove(&(at, thread.clone()));
@@ -190,15 +260,15 @@ impl Mailbox {
         if let Some(at) = old.lease {
             self.leases.remove(&(at, thread.clone()));
         }
-        self.ready.extend(new.ready.map(|(priority, since)| (priority, since, thread.clone())));
+        self.free.extend(new.ready.map(|(priority, since)| (priority, since, thread.clone())));
         self.due.extend(new.due.map(|at| (at, thread.clone())));
         self.leases.extend(new.lease.map(|at| (at, thread.clone())));
     }
 
     /// Makes available what is due at `now`, of whatever thread, and nothing else.
-    pub(crate) fn turn_to(&mut self, now: Timestamp) {
+    pub fn turn_to(&mut self, now: Timestamp) {
         if now < self.turned {
-            let ready: Vec<_> = self.ready.iter().map(|place| place.2.clone()).collect();
+            let ready: Vec<_> = self.free.iter().map(|place| place.2.clone()).collect();
             ready.iter().for_each(|thread| self.turn(thread, now));
         }
         self.turned = now;
@@ -207,40 +277,30 @@ impl Mailbox {
         }
     }
 
-    /// From when on a claim may find something that changes brought since this was last asked.
-    pub(crate) const fn take_claimable_from(&mut self) -> Option<Timestamp> {
+    /// From when on a claim may find something that plans brought since this was last asked (LV-8).
+    pub const fn take_claimable_from(&mut self) -> Option<Timestamp> {
         self.claimable_from.take()
     }
 
     /// From when on a claim finds something: now, or when something is due or a lease is over.
-    pub(crate) fn next_claim(&mut self, now: Timestamp) -> Option<Timestamp> {
+    pub fn next_claim(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.turn_to(now);
-        if !self.ready.is_empty() {
+        if !self.free.is_empty() {
             return Some(now);
         }
         let first = |places: &BTreeSet<(Timestamp, ThreadId)>| places.first().map(|place| place.0);
         [first(&self.due), first(&self.leases)].into_iter().flatten().min()
     }
-
-    /// Claims from one thread.
-    pub(crate) fn claim(
-        &mut self,
-        thread: &ThreadId,
-        one: mailbox::ClaimOne<'_>,
-        setting: Setting<'_>,
-    ) -> Result<mailbox::Found> {
-        self.turn(thread, setting.now);
-        self.change(|view| mailbox::claim(view, thread, one, setting))
-    }
 }
 
-impl MailboxView for Mailbox {
+impl MailboxView for MailboxMap {
     fn claim_incarnation(&self) -> u64 {
         self.incarnation
     }
 
     fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailbox>> {
-        Ok(self.threads.get(thread).map(|found| found.record.clone()))
+        let Some(found) = self.threads.get(thread) else { return Ok(None) };
+        found.error().map_or_else(|| Ok(Some(found.record.clone())), Err)
     }
 
     fn dispatch(&self, id: &DispatchId) -> Result<Option<StoredDispatch>> {
@@ -259,3 +319,6 @@ impl MailboxView for Mailbox {
         Ok(self.threads.get(thread).and_then(|found| found.interrupts.get(&epoch)).cloned())
     }
 }
+
+#[cfg(test)]
+mod tests;

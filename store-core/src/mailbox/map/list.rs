@@ -1,0 +1,228 @@
+//! What lists, claims and purges walk.
+
+use std::ops::Bound;
+
+use super::{FreePlace, MailboxMap};
+use crate::{
+    commit::Setting,
+    error::{Error, Result},
+    id::{DispatchId, ThreadId},
+    limits::length,
+    log::Direction,
+    mailbox::{
+        Dispatch, DispatchFilter, DispatchOrder, DispatchQuery, DispatchStatus, Purge, ReadyThread, StoredDispatch,
+        rules::{ready, seen},
+    },
+    page::{PageBuilder, Position, Walk, merged},
+    time::Timestamp,
+};
+
+type Ends<'a> = Box<dyn Iterator<Item = (Timestamp, &'a DispatchId)> + 'a>;
+
+/// A place among the ready threads: priority, since when, which. Those whose lease is over come last, by its end.
+type ReadyPlace = (u16, Timestamp, ThreadId);
+
+/// Behind all priorities.
+const LEASED: u16 = 256;
+
+impl MailboxMap {
+    /// Offers a page what a query lists, behind a position. `item` makes the page's item of a dispatch, and says how
+    /// many bytes were read for it beside the payload that the dispatch shows.
+    ///
+    /// # Errors
+    /// `InvalidCursor` for a position that is none of this list.
+    pub fn list<T>(
+        &self,
+        query: &DispatchQuery,
+        after: Option<&Position>,
+        page: &mut PageBuilder<T>,
+        mut item: impl FnMut(Dispatch) -> (T, u64),
+    ) -> Result<()> {
+        let direction = query.direction;
+        let rows: Box<dyn Iterator<Item = (Position, &StoredDispatch)>> = match query.order {
+            DispatchOrder::Creation => {
+                let walk = Walk { direction, after: after.map(time_place).transpose()?, from: None, before: None };
+                Box::new(self.by_creation(&query.filter, &walk).map(at_time))
+            }
+            DispatchOrder::End => Box::new(self.by_end(after.map(time_place).transpose()?, direction).map(at_time)),
+            DispatchOrder::Claim => {
+                let after = after.map(queue_place).transpose()?;
+                let threads = query.filter.thread.iter();
+                Box::new(threads.flat_map(move |thread| self.by_claim(thread, after, direction)).map(in_queue))
+            }
+        };
+        for (position, stored) in rows {
+            let dispatch = seen(self, stored)?;
+            let bytes = dispatch.payload.as_ref().map_or(0, |payload| length(payload.as_str().len()));
+            let is_admitted = query.filter.admits(&dispatch);
+            let (item, besides) = item(dispatch);
+            if !page.offer(position, bytes + besides, is_admitted.then_some(item)) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Offers a page the threads of which a claim would get something now, behind a position (MB-47).
+    ///
+    /// # Errors
+    /// `InvalidCursor` for a position that is none of this list.
+    pub fn list_ready(
+        &mut self,
+        after: Option<&Position>,
+        page: &mut PageBuilder<ReadyThread>,
+        setting: Setting<'_>,
+    ) -> Result<()> {
+        let after = after.map(ready_place).transpose()?;
+        self.turn_to(setting.now);
+        for (priority, since, thread) in self.ready(after.as_ref(), setting.now) {
+            let item = ready(self, &thread, setting)?;
+            let mut position = Position::new(since.as_millis(), thread.as_str());
+            position.bound = u64::from(priority);
+            if !page.offer(position, 0, item) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a purge is about: the first that ended before its time, by their end (MB-46).
+    #[must_use]
+    pub fn ended(&self, request: &Purge) -> Vec<DispatchId> {
+        let ended = self.by_end(None, Direction::Forward).take_while(|(end, _)| *end < request.before);
+        ended.take(request.limit as usize).map(|(_, stored)| stored.id().clone()).collect()
+    }
+
+    /// The first dead letters that a filter lets through, by creation, up to `limit` of them.
+    #[must_use]
+    pub fn dead_letters(&self, filter: DispatchFilter, limit: u32) -> Vec<DispatchId> {
+        let filter = filter.in_status([DispatchStatus::DeadLetter]);
+        let dead = self.by_creation(&filter, &Walk::over(None, None));
+        let dead = dead.filter(|(_, stored)| seen(self, stored).is_ok_and(|seen| filter.admits(&seen)));
+        dead.take(limit as usize).map(|(_, stored)| stored.id().clone()).collect()
+    }
+
+    /// The free threads of which something was available when time was turned to last, in the order of claims, behind
+    /// a place.
+    pub fn free(&self, after: Option<&FreePlace>) -> impl Iterator<Item = &FreePlace> {
+        let after = after.cloned().map_or(Bound::Unbounded, Bound::Excluded);
+        self.free.range((after, Bound::Unbounded))
+    }
+
+    /// Up to `most` threads whose lease is over at `now`, by its end.
+    #[must_use]
+    pub fn lapsed(&self, now: Timestamp, most: usize) -> Vec<ThreadId> {
+        let over = self.leases.iter().take_while(|(end, _)| *end <= now);
+        over.take(most).map(|(_, thread)| thread.clone()).collect()
+    }
+
+    /// What a filter may let through, by creation.
+    fn by_creation(
+        &self,
+        filter: &DispatchFilter,
+        walk: &Walk<DispatchId>,
+    ) -> impl Iterator<Item = (Timestamp, &StoredDispatch)> + use<'_> {
+        let backward = walk.direction == Direction::Backward;
+        let lists: Vec<_> =
+            filter.scopes().into_iter().map(|scope| self.by_creation.walk(&scope.into(), walk)).collect();
+        let places = merged(lists, move |a, b| if backward { a > b } else { a < b });
+        places.filter_map(|(time, id)| Some((time, self.rows.get(id)?)))
+    }
+
+    /// What a thread has queued under its epoch, in the order of claims.
+    fn by_claim(
+        &self,
+        thread: &ThreadId,
+        after: Option<(u8, u64)>,
+        direction: Direction,
+    ) -> impl Iterator<Item = ((u8, u64), &StoredDispatch)> + use<'_> {
+        let found = self.threads.get(thread).into_iter();
+        let places = found.flat_map(move |found| found.queue.walk(found.record.epoch, after, direction));
+        places.filter_map(|(place, id)| Some((place, self.rows.get(id)?)))
+    }
+
+    /// What ended, by its end.
+    fn by_end(
+        &self,
+        after: Option<(Timestamp, DispatchId)>,
+        direction: Direction,
+    ) -> impl Iterator<Item = (Timestamp, &StoredDispatch)> {
+        let backward = direction == Direction::Backward;
+        let lists = [self.ended_alone(after.clone(), direction), self.ended_in_lots(after, direction)];
+        let places = merged(lists, move |a, b| if backward { a > b } else { a < b });
+        places.filter_map(|(time, id)| Some((time, self.rows.get(id)?)))
+    }
+
+    fn ended_alone(&self, after: Option<(Timestamp, DispatchId)>, direction: Direction) -> Ends<'_> {
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        match direction {
+            Direction::Forward => Box::new(self.by_end.range((after, Bound::Unbounded)).map(|(at, id)| (*at, id))),
+            Direction::Backward => {
+                Box::new(self.by_end.range((Bound::Unbounded, after)).rev().map(|(at, id)| (*at, id)))
+            }
+        }
+    }
+
+    fn ended_in_lots(&self, after: Option<(Timestamp, DispatchId)>, direction: Direction) -> Ends<'_> {
+        let backward = direction == Direction::Backward;
+        let bound = after.as_ref().map_or(Bound::Unbounded, |(at, _)| Bound::Included(*at));
+        let times: Box<dyn Iterator<Item = _>> = match direction {
+            Direction::Forward => Box::new(self.lots.range((bound, Bound::Unbounded))),
+            Direction::Backward => Box::new(self.lots.range((Bound::Unbounded, bound)).rev()),
+        };
+        Box::new(times.flat_map(move |(at, lots)| {
+            let behind = after.as_ref().filter(|(time, _)| time == at).map(|(_, id)| id);
+            let ids = lots.iter().filter_map(|(thread, epoch)| {
+                self.threads.get(thread).map(|found| found.queue.ids(*epoch, behind, direction))
+            });
+            let ids: Vec<_> = ids.collect();
+            merged(ids, move |a, b| if backward { a > b } else { a < b }).map(move |id| (*at, id))
+        }))
+    }
+
+    /// Threads of which something is available, behind a place; then those whose lease is over at `now`.
+    fn ready(&self, after: Option<&ReadyPlace>, now: Timestamp) -> impl Iterator<Item = ReadyPlace> + use<'_> {
+        let free = match after {
+            None => Some(Bound::Unbounded),
+            Some((priority, since, thread)) => {
+                u8::try_from(*priority).ok().map(|priority| Bound::Excluded((priority, *since, thread.clone())))
+            }
+        };
+        let leased = match after {
+            Some((LEASED, end, thread)) => Bound::Excluded((*end, thread.clone())),
+            _ => Bound::Unbounded,
+        };
+        let free = free.into_iter().flat_map(|bound| self.free.range((bound, Bound::Unbounded)));
+        let leased = self.leases.range((leased, Bound::Unbounded)).take_while(move |(end, _)| *end <= now);
+        let free = free.map(|(priority, since, thread)| (u16::from(*priority), *since, thread.clone()));
+        free.chain(leased.map(|(end, thread)| (LEASED, *end, thread.clone())))
+    }
+}
+
+fn at_time((time, stored): (Timestamp, &StoredDispatch)) -> (Position, &StoredDispatch) {
+    (Position::new(time.as_millis(), stored.id().as_str()), stored)
+}
+
+fn in_queue(((priority, number), stored): ((u8, u64), &StoredDispatch)) -> (Position, &StoredDispatch) {
+    let mut position = Position::new(number, "");
+    position.bound = u64::from(priority);
+    (position, stored)
+}
+
+fn malformed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::invalid_cursor("it is malformed").with_source(error)
+}
+
+fn time_place(at: &Position) -> Result<(Timestamp, DispatchId)> {
+    Ok((Timestamp::from_millis(at.rank).map_err(malformed)?, DispatchId::new(&at.id).map_err(malformed)?))
+}
+
+fn queue_place(at: &Position) -> Result<(u8, u64)> {
+    Ok((u8::try_from(at.bound).map_err(malformed)?, at.rank))
+}
+
+fn ready_place(at: &Position) -> Result<ReadyPlace> {
+    let priority = u16::try_from(at.bound).map_err(malformed)?;
+    let since = Timestamp::from_millis(at.rank).map_err(malformed)?;
+    Ok((priority, since, ThreadId::new(&at.id).map_err(malformed)?))
+}

@@ -1,0 +1,75 @@
+//! A mailbox that is read from the last words about each dispatch is the same as the one that was told everything.
+
+use std::time::Duration;
+
+use super::MailboxMap;
+use crate::{
+    ClaimRequest, DedupeKey, ErrorKind, NewDispatch, Result, RunId, Settlement, ThreadId, Timestamp, WorkerId,
+    commit::Setting,
+    id::Uuids,
+    limits::Limits,
+    mailbox::{self, ClaimOne, Claims, Enqueued, MailboxPlan, MailboxView},
+};
+
+fn thread() -> ThreadId {
+    ThreadId::new("t").unwrap()
+}
+
+/// Calls at the first moment.
+fn with<T>(call: impl FnOnce(Setting<'_>) -> T) -> T {
+    let (limits, ids) = (Limits::default(), Uuids);
+    call(Setting::new(Timestamp::from_millis(1).unwrap(), &limits, &ids))
+}
+
+fn enqueue(map: &mut MailboxMap) -> Result<Enqueued> {
+    let new = NewDispatch::new(thread(), RunId::new("r").unwrap());
+    let new = new.with_dedupe_key(DedupeKey::new("key").unwrap());
+    with(|setting| map.change(|view| mailbox::enqueue(view, &new, setting)))
+}
+
+fn claim(map: &mut MailboxMap) -> Result<Claims> {
+    let request = ClaimRequest::new(WorkerId::new("w").unwrap(), Duration::from_secs(60));
+    with(|setting| {
+        map.turn(&thread(), setting.now);
+        map.change(|view| mailbox::claim(view, &thread(), ClaimOne::of(&request)?, setting))
+    })
+}
+
+/// The same mailbox, told of each dispatch once, as it stands.
+fn reread(map: &MailboxMap) -> MailboxMap {
+    let mut again = MailboxMap::new(map.claim_incarnation());
+    let mut plan = MailboxPlan::new(thread(), map.mailbox(&thread()).unwrap().unwrap());
+    plan.dispatches = map.rows.values().cloned().collect();
+    again.apply(plan);
+    again
+}
+
+#[test]
+fn a_key_is_held_until_its_dispatch_ends_also_where_only_its_claim_is_known() {
+    let mut map = MailboxMap::new(1);
+    enqueue(&mut map).unwrap();
+    let held = claim(&mut map).unwrap().claimed.remove(0);
+    for map in [&mut reread(&map), &mut map] {
+        assert_eq!(enqueue(map).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    }
+    let mut map = reread(&map);
+    let ack = Settlement::Ack { result: None };
+    with(|setting| map.change(|view| mailbox::settle(view, &held.claim(), &ack, setting))).unwrap();
+    for map in [&mut reread(&map), &mut map] {
+        enqueue(map).unwrap();
+    }
+}
+
+#[test]
+fn nobody_decides_about_a_thread_that_cannot_be_read() {
+    let mut map = MailboxMap::new(1);
+    enqueue(&mut map).unwrap();
+    map.turn_to(Timestamp::from_millis(1).unwrap());
+    assert_eq!(map.free(None).count(), 1);
+    map.set_damaged(&thread(), "line 7".to_owned());
+    assert_eq!((map.free(None).count(), map.next_claim(Timestamp::MAX)), (0, None));
+    assert_eq!(claim(&mut map).unwrap_err().kind(), ErrorKind::Corrupt);
+    let unreadable: Vec<_> = map.unreadable().into_iter().map(|of| (of.thread, of.error.to_string())).collect();
+    assert_eq!(unreadable.len(), 1);
+    assert!(unreadable.iter().all(|(of, why)| *of == thread() && why.contains("line 7")), "{unreadable:?}");
+}
