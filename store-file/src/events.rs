@@ -2,19 +2,18 @@
 
 use std::{
     collections::{BTreeSet, VecDeque},
+    sync::Arc,
     time::Duration,
 };
 
 use async_trait::async_trait;
-use futures_util::stream;
 use store_core::{
     AppendEvents, AppendedEvents, Direction, Error, Event, EventFilter, EventId, EventQuery, EventReader,
     EventRetention, EventSubscriber, EventWriter, Page, PageBuilder, Position, Result, Scope, ScopeInfo, Start,
     Subscribe, Subscription, TenantId, ThreadId, TrimRequest, Trimmed,
-    event::{self, ScopeState, StoredEvent},
+    event::{self, Changes, EventSource, ScopeState, StoredEvent},
     flight::About,
 };
-use tokio::sync::watch;
 
 use crate::{
     codec::{PlaceRow, Rows, damaged},
@@ -250,7 +249,7 @@ impl EventSubscriber for Tenant {
     async fn subscribe(&self, request: Subscribe) -> Result<Subscription> {
         let Subscribe { scope, start, filter, .. } = request;
         // Before anything is read: what is appended from now on is heard of.
-        let changed = self.shared.followers.add(&self.id, &scope);
+        let changes = self.shared.followers.follow(&(self.id.clone(), scope.clone()));
         let (about, of) = (about(&scope), scope.clone());
         let (after, started_after) = self
             .read(about, move |shared, tenant| {
@@ -263,75 +262,48 @@ impl EventSubscriber for Tenant {
                 Ok((after, (after > 0).then(|| event::cursor(&of, after, sealer))))
             })
             .await?;
-        let follower = Follower { of: self.clone(), scope, filter, after, found: VecDeque::new(), changed };
-        let events = stream::unfold(Some(follower), async |follower| {
-            let mut follower = follower?;
-            match follower.next().await {
-                Ok(event) => Some((Ok(event), Some(follower))),
-                Err(error) => Some((Err(error), None)),
-            }
-        });
-        Ok(Subscription::new(started_after, Box::pin(events)))
+        let source = Source { of: self.clone(), scope, filter };
+        Ok(Subscription::new(started_after, event::stream(source, after, changes)))
     }
 }
 
-/// Who follows a scope: it takes a batch from the store, and waits when there is none.
-struct Follower {
+/// What a subscription reads.
+struct Source {
     of: Tenant,
     scope: Scope,
     filter: EventFilter,
-    /// The sequence number of the last event that was taken.
-    after: u64,
-    found: VecDeque<Event>,
-    changed: watch::Receiver<()>,
 }
 
-impl Follower {
-    async fn next(&mut self) -> Result<Event> {
-        loop {
-            if let Some(event) = self.found.pop_front() {
-                return Ok(event);
+#[async_trait]
+impl EventSource for Source {
+    async fn take(&mut self, after: u64) -> Result<(u64, VecDeque<Event>)> {
+        let (scope, filter) = (self.scope.clone(), self.filter.clone());
+        let take = move |shared: &Arc<Shared>, tenant: &TenantId| {
+            let scoped = Scoped::new(shared, tenant, &scope)?;
+            event::check_cursor(&scoped.state, after)?;
+            let (mut last, mut bytes, mut events) = (after, 0, VecDeque::new());
+            for found in scoped.walk(Some(after), Direction::Forward).take(BATCH) {
+                let (seq, place) = found?;
+                let stored = scoped.load(&place)?;
+                last = seq;
+                if filter.admits(&stored.event) {
+                    events.push_back(event::seal(&stored, (tenant, &shared.cursor_key)));
+                    bytes += place.span.len;
+                }
+                if bytes > BATCH_BYTES {
+                    break;
+                }
             }
-            self.changed.mark_unchanged();
-            if self.take().await? {
-                continue;
-            }
-            if self.of.shared.config.read_only {
-                self.of.look_again(POLL).await?;
-            } else {
-                // Who ended it has closed the store or the tenant.
-                self.changed.changed().await.map_err(|_| Error::closed())?;
-            }
-        }
+            Ok((last, events))
+        };
+        self.of.read(None, take).await
     }
 
-    /// Takes the next events; `false` if there are none.
-    async fn take(&mut self) -> Result<bool> {
-        let (scope, after, filter) = (self.scope.clone(), self.after, self.filter.clone());
-        let (last, found) = self
-            .of
-            .read(None, move |shared, tenant| {
-                let scoped = Scoped::new(shared, tenant, &scope)?;
-                event::check_cursor(&scoped.state, after)?;
-                let (mut last, mut bytes, mut events) = (after, 0, VecDeque::new());
-                for found in scoped.walk(Some(after), Direction::Forward).take(BATCH) {
-                    let (seq, place) = found?;
-                    let stored = scoped.load(&place)?;
-                    last = seq;
-                    if filter.admits(&stored.event) {
-                        events.push_back(event::seal(&stored, (tenant, &shared.cursor_key)));
-                        bytes += place.span.len;
-                    }
-                    if bytes > BATCH_BYTES {
-                        break;
-                    }
-                }
-                Ok((last, events))
-            })
-            .await?;
-        let more = last > self.after;
-        (self.after, self.found) = (last, found);
-        Ok(more)
+    async fn wait(&mut self, changes: &mut Changes) -> Result<()> {
+        match self.of.shared.config.read_only {
+            true => self.of.look_again(POLL).await,
+            false => changes.next().await,
+        }
     }
 }
 

@@ -16,7 +16,6 @@
 //! - `codec`, `line`, `table`: how records stand in logs and in the index
 //! - `rows`, `dispatches`: outbox and mailbox in the index, as their rules ask for them; `walk`: steps through lists;
 //!   `pages`: where a page begins in one
-//! - `followers`: who waits for events
 //! - `writer`, `view`, `staged`, `fold`: planning and writing the groups of a thread, and what they change in the index
 //! - `held`: what a writer holds besides its log; `give_back`: claims whose answer nobody received
 //! - `root`, `deletion`, `purge`, `facts`: facts about several threads, and what deletions left behind
@@ -36,7 +35,6 @@ mod events;
 mod facts;
 mod files;
 mod fold;
-mod followers;
 mod give_back;
 mod held;
 mod index;

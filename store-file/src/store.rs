@@ -176,7 +176,7 @@ impl Store for FileStore {
         shared.check_writable()?;
         let state = Arc::clone(guard(&shared.tenants).entry(tenant.clone()).or_default());
         state.close();
-        shared.followers.end(Some(tenant));
+        shared.followers.end(|(of, _)| of == tenant);
         let (pool, tenant) = (shared.pool.clone(), tenant.clone());
         pool.run(move || {
             deletion::drop_tenant(&shared, &tenant, &state)?;
@@ -200,7 +200,7 @@ impl Store for FileStore {
     async fn close(&self) -> Result<()> {
         let shared = &self.0.shared;
         opening::mark_closed(shared);
-        shared.followers.end(None);
+        shared.followers.end(|_| true);
         shared.pool.close().await;
         shared.finish()
     }

@@ -3,15 +3,13 @@
 use std::{collections::VecDeque, fmt, sync::Arc};
 
 use async_trait::async_trait;
-use futures_util::stream;
 use store_core::{
-    AppendEvents, AppendedEvents, Direction, Error, Event, EventFilter, EventId, EventQuery, EventReader,
-    EventRetention, EventSubscriber, EventWriter, Page, PageBuilder, Position, Result, Scope, ScopeInfo, Subscribe,
-    Subscription, TrimRequest, Trimmed,
-    event::{self, Appending, StoredEvent},
+    AppendEvents, AppendedEvents, Direction, Event, EventFilter, EventId, EventQuery, EventReader, EventRetention,
+    EventSubscriber, EventWriter, Page, PageBuilder, Position, Result, Scope, ScopeInfo, Subscribe, Subscription,
+    TrimRequest, Trimmed,
+    event::{self, Appending, EventSource, StoredEvent},
     length,
 };
-use tokio::sync::watch;
 
 use crate::{
     tenant::{Index, Tenant},
@@ -115,65 +113,41 @@ impl EventSubscriber for MemoryEvents {
     async fn subscribe(&self, request: Subscribe) -> Result<Subscription> {
         let tenant = self.tenant.opened()?;
         let Subscribe { scope, start, filter, .. } = request;
-        let mut index = tenant.index.write();
+        let index = tenant.index.read();
         let state = index.events.scope(&scope);
         let after = event::start(&state, &scope, &start, tenant.sealer())?;
-        let changed = index.events.follow(&scope);
+        let changes = index.events.followers.follow(&scope);
         drop(index);
         let started_after = (after > 0).then(|| event::cursor(&scope, after, tenant.sealer()));
-        let follower = Follower { of: self.clone(), scope, filter, after, found: VecDeque::new(), changed };
-        let events = stream::unfold(Some(follower), async |follower| {
-            let mut follower = follower?;
-            match follower.next().await {
-                Ok(event) => Some((Ok(event), Some(follower))),
-                Err(error) => Some((Err(error), None)),
-            }
-        });
-        Ok(Subscription::new(started_after, Box::pin(events)))
+        let source = Source { of: self.clone(), scope, filter };
+        Ok(Subscription::new(started_after, event::stream(source, after, changes)))
     }
 }
 
-/// Who follows a scope: it takes a batch from the store, and waits when there is none.
-struct Follower {
+/// What a subscription reads.
+struct Source {
     of: MemoryEvents,
     scope: Scope,
     filter: EventFilter,
-    /// The sequence number of the last event that was taken.
-    after: u64,
-    found: VecDeque<Event>,
-    changed: watch::Receiver<()>,
 }
 
-impl Follower {
-    async fn next(&mut self) -> Result<Event> {
-        loop {
-            if let Some(event) = self.found.pop_front() {
-                return Ok(event);
-            }
-            self.changed.mark_unchanged();
-            if !self.take()? {
-                // Who ended it has closed the tenant.
-                self.changed.changed().await.map_err(|_| Error::closed())?;
-            }
-        }
-    }
-
-    /// Takes the next events; `false` if there are none.
-    fn take(&mut self) -> Result<bool> {
+#[async_trait]
+impl EventSource for Source {
+    async fn take(&mut self, after: u64) -> Result<(u64, VecDeque<Event>)> {
         let index = self.of.tenant.opened()?.index.read();
-        event::check_cursor(&index.events.scope(&self.scope), self.after)?;
-        let (before, mut bytes) = (self.after, 0);
-        for (seq, stored) in index.events.walk(&self.scope, Some(self.after), Direction::Forward).take(BATCH) {
-            self.after = seq;
+        event::check_cursor(&index.events.scope(&self.scope), after)?;
+        let (mut last, mut bytes, mut found) = (after, 0, VecDeque::new());
+        for (seq, stored) in index.events.walk(&self.scope, Some(after), Direction::Forward).take(BATCH) {
+            last = seq;
             if self.filter.admits(&stored.event) {
                 bytes += stored.event.payload.as_ref().map_or(0, |payload| payload.as_str().len());
-                self.found.push_back(self.of.seal(stored));
+                found.push_back(self.of.seal(stored));
             }
             if bytes > BATCH_BYTES {
                 break;
             }
         }
-        Ok(self.after > before)
+        Ok((last, found))
     }
 }
 

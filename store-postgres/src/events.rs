@@ -7,18 +7,16 @@ use std::{
 };
 
 use async_trait::async_trait;
-use futures_util::stream;
 use sqlx::postgres::{PgArguments, PgRow};
 use store_core::{
-    AppendEvents, AppendedEvents, Direction, Error, Event, EventFilter, EventId, EventQuery, EventReader,
-    EventRetention, EventSubscriber, EventWriter, Page, PageBuilder, Position, Result, Scope, ScopeInfo, Subscribe,
-    Subscription, TrimRequest, Trimmed,
+    AppendEvents, AppendedEvents, Direction, Event, EventFilter, EventId, EventQuery, EventReader, EventRetention,
+    EventSubscriber, EventWriter, Page, PageBuilder, Position, Result, Scope, ScopeInfo, Subscribe, Subscription,
+    TrimRequest, Trimmed,
     commit::{CommitView, Setting},
-    event::{self, Appending, EventKeyRecord, EventView, ScopeState, StoredEvent},
+    event::{self, Appending, Changes, EventKeyRecord, EventSource, EventView, ScopeState, StoredEvent},
     flight::About,
     length,
 };
-use tokio::sync::watch;
 
 use crate::{
     db::{Connection, add, signed},
@@ -271,82 +269,61 @@ impl EventSubscriber for PostgresEvents {
     async fn subscribe(&self, request: Subscribe) -> Result<Subscription> {
         let Subscribe { scope, start, filter, .. } = request;
         // Whatever comes from here on is told.
-        let changed = self.tenant.follow(&scope);
+        let changes = self.tenant.followers.follow(&scope);
         let of = scope.clone();
         let call = |tenant: Arc<Tenant>| async move { state(&tenant, &mut tenant.db().any(), &of).await };
         let state = self.tenant.read(None, call).await?;
         let after = event::start(&state, &scope, &start, sealer(&self.tenant))?;
         let started_after = (after > 0).then(|| event::cursor(&scope, after, sealer(&self.tenant)));
         let tenant = Arc::clone(&self.tenant);
-        let follower = Follower { tenant, scope, filter, after, found: VecDeque::new(), changed };
-        let events = stream::unfold(Some(follower), async |follower| {
-            let mut follower = follower?;
-            match follower.next().await {
-                Ok(event) => Some((Ok(event), Some(follower))),
-                Err(error) => Some((Err(error), None)),
-            }
-        });
-        Ok(Subscription::new(started_after, Box::pin(events)))
+        let source = Source { tenant, scope, filter, lost: None };
+        Ok(Subscription::new(started_after, event::stream(source, after, changes)))
     }
 }
 
-/// Where a subscription is.
-struct Follower {
+/// What a subscription reads.
+struct Source {
     tenant: Arc<Tenant>,
     scope: Scope,
     filter: EventFilter,
-    after: u64,
-    found: VecDeque<Event>,
-    changed: watch::Receiver<()>,
+    /// Since when the server has been away.
+    lost: Option<Instant>,
 }
 
-impl Follower {
-    #[expect(clippy::disallowed_methods, reason = "how long the server has been away")]
-    async fn next(&mut self) -> Result<Event> {
-        let mut lost: Option<Instant> = None;
-        loop {
-            if let Some(event) = self.found.pop_front() {
-                return Ok(event);
-            }
-            self.changed.mark_unchanged();
-            let wait = match self.take().await {
-                Ok(true) => {
-                    lost = None;
-                    continue;
-                }
-                Ok(false) => {
-                    lost = None;
-                    POLL
-                }
-                Err(error) if error.is_retryable() && lost.get_or_insert_with(Instant::now).elapsed() < PATIENCE => {
-                    RETRY
-                }
-                Err(error) => return Err(error),
-            };
-            // Who ended it has closed the tenant; who writes from another process may not be heard.
-            if let Ok(Err(_)) = tokio::time::timeout(wait, self.changed.changed()).await {
-                return Err(Error::closed());
-            }
-        }
-    }
-
-    /// Takes the next events; whether there were any.
-    async fn take(&mut self) -> Result<bool> {
-        let (scope, after) = (self.scope.clone(), self.after);
+impl Source {
+    async fn next(&self, after: u64) -> Result<(u64, VecDeque<Event>)> {
+        let scope = self.scope.clone();
         let call = |tenant: Arc<Tenant>| async move {
             let mut walk = Walk { scope: &scope, after: Some(after), direction: Direction::Forward };
             walk.next(&tenant, &mut tenant.db().any(), BATCH).await
         };
         let (state, found) = self.tenant.read(None, call).await?;
-        event::check_cursor(&state, self.after)?;
-        let before = self.after;
-        for (seq, _, stored) in found {
-            self.after = seq;
-            if self.filter.admits(&stored.event) {
-                self.found.push_back(event::seal(&stored, sealer(&self.tenant)));
+        event::check_cursor(&state, after)?;
+        let last = found.last().map_or(after, |(seq, ..)| *seq);
+        let admitted = found.into_iter().filter(|(_, _, stored)| self.filter.admits(&stored.event));
+        Ok((last, admitted.map(|(_, _, stored)| event::seal(&stored, sealer(&self.tenant))).collect()))
+    }
+}
+
+#[async_trait]
+impl EventSource for Source {
+    #[expect(clippy::disallowed_methods, reason = "how long the server has been away")]
+    async fn take(&mut self, after: u64) -> Result<(u64, VecDeque<Event>)> {
+        match self.next(after).await {
+            Err(error) if error.is_retryable() && self.lost.get_or_insert_with(Instant::now).elapsed() < PATIENCE => {
+                Ok((after, VecDeque::new()))
+            }
+            answer => {
+                self.lost = None;
+                answer
             }
         }
-        Ok(self.after > before)
+    }
+
+    async fn wait(&mut self, changes: &mut Changes) -> Result<()> {
+        let wait = if self.lost.is_some() { RETRY } else { POLL };
+        // Who writes from another process may not be heard.
+        tokio::time::timeout(wait, changes.next()).await.unwrap_or(Ok(()))
     }
 }
 

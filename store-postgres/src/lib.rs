@@ -7,7 +7,7 @@
 //! - `facts`: what is known of a thread, and what the rules of core ask for; `decide`: rules, loading and writing in
 //!   turn
 //! - `write`: what was decided, in one statement
-//! - `news`, `followers`, `live`: telling who waits, also in other processes
+//! - `news`, `live`: telling who waits, also in other processes
 //! - `tenant`: calls in tasks of their own, and what is known between them
 //! - `inspect`: checks, and repairs of what can be derived
 //! - `db`, `clock`, `sql`, `schema`: connections, the time of the server, statements, migrations
@@ -22,7 +22,6 @@ mod decide;
 mod error;
 mod events;
 mod facts;
-mod followers;
 mod inspect;
 mod live;
 mod log;

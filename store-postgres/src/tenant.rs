@@ -12,19 +12,19 @@ use std::{
 
 use store_core::{
     CommitKey, Detail, Error, ErrorKind, Outcome, Result, Scope, ThreadId, Timestamp,
+    event::Followers,
     flight::{self, About, Orphans},
     live::{Bell, LiveHub},
 };
 use tokio::{
     runtime::Handle,
-    sync::{Mutex as AsyncMutex, RwLock, watch},
+    sync::{Mutex as AsyncMutex, RwLock},
 };
 
 use crate::{
     config::PostgresConfig,
     db::Db,
     facts::{Facts, Fixed},
-    followers::Followers,
     live::Post,
     mailbox::Places,
     news::News,
@@ -138,14 +138,9 @@ impl Tenant {
         }
     }
 
-    /// Hears of later events of a scope. Ends when the tenant or the store is closed.
-    pub(crate) fn follow(&self, scope: &Scope) -> watch::Receiver<()> {
-        self.followers.add(scope)
-    }
-
     /// Ends everything that follows.
     pub(crate) fn unfollow(&self) {
-        self.followers.end();
+        self.followers.end(|_| true);
         self.live.close();
         self.common.post.end(&self.fixed.tenant);
         self.bell.ring(Timestamp::MIN);

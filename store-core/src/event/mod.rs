@@ -1,5 +1,6 @@
 //! Events: canonical facts in the scope of a thread, a run, or both, in gapless sequences.
 
+mod follow;
 mod query;
 mod record;
 mod rules;
@@ -7,6 +8,7 @@ mod store;
 
 pub(crate) use self::rules::{check_shape, digest};
 pub use self::{
+    follow::{Changes, EventSource, Followers, stream},
     query::{EventFilter, EventQuery, ScopeInfo, Start, Subscribe, TrimBefore, TrimRequest, Trimmed},
     record::{
         AppendEvents, AppendedEvents, Event, EventCursors, EventKeyRecord, EventRef, EventVisibility, NewEvent, Scope,

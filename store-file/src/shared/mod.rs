@@ -13,8 +13,9 @@ use std::{
 };
 
 use store_core::{
-    Capabilities, Clock, CursorKey, Detail, Error, EventDelivery, Limits, Result, Survives, TenantId, ThreadId,
+    Capabilities, Clock, CursorKey, Detail, Error, EventDelivery, Limits, Result, Scope, Survives, TenantId, ThreadId,
     Timestamp,
+    event::Followers,
     flight::Orphans,
     live::{Bell, LiveHub},
     outbox,
@@ -28,7 +29,6 @@ use crate::{
     error,
     files::Files,
     fold::Told,
-    followers::Followers,
     held::Resource,
     index::Index,
     lock::Lock,
@@ -119,7 +119,7 @@ pub(crate) struct Shared {
     pub(crate) writing: RwLock<()>,
     /// Who reads now.
     pub(crate) readers: Readers,
-    pub(crate) followers: Followers,
+    pub(crate) followers: Followers<(TenantId, Scope)>,
     /// Held by whoever reads what others wrote, in a store that is open for reading.
     pub(crate) refreshing: Mutex<()>,
     /// Tenants with something to purge, while a purge goes on that nobody waits for.
@@ -346,7 +346,7 @@ impl Shared {
         }
         self.index.apply(changes).inspect_err(|_| self.poison())?;
         drop(last);
-        self.followers.tell(scopes);
+        self.followers.tell(&scopes);
         Ok(())
     }
 

@@ -4,9 +4,8 @@ use std::collections::{HashMap, VecDeque};
 
 use store_core::{
     Direction, Event, EventId, EventKey, Result, Scope, Timestamp, WriterId,
-    event::{EventKeyRecord, EventPlan, ScopeState, StoredEvent, is_remembered},
+    event::{EventKeyRecord, EventPlan, Followers, ScopeState, StoredEvent, is_remembered},
 };
-use tokio::sync::watch;
 
 type Key = (WriterId, EventKey);
 
@@ -16,7 +15,7 @@ pub(crate) struct Events {
     rows: HashMap<EventId, Row>,
     scopes: HashMap<Scope, Log>,
     keys: HashMap<Key, EventKeyRecord>,
-    followers: Followers,
+    pub(crate) followers: Followers,
 }
 
 #[derive(Debug)]
@@ -32,30 +31,6 @@ struct Row {
 struct Log {
     state: ScopeState,
     ids: VecDeque<EventId>,
-}
-
-/// Who follows which scope.
-#[derive(Debug, Default)]
-struct Followers {
-    scopes: HashMap<Scope, watch::Sender<()>>,
-    /// At how many scopes those that nobody follows any more are let go.
-    sweep_at: usize,
-}
-
-impl Followers {
-    fn add(&mut self, scope: &Scope) -> watch::Receiver<()> {
-        if self.scopes.len() >= self.sweep_at {
-            self.scopes.retain(|_, changed| changed.receiver_count() > 0);
-            self.sweep_at = 2 * self.scopes.len() + 16;
-        }
-        self.scopes.entry(scope.clone()).or_insert_with(|| watch::channel(()).0).subscribe()
-    }
-
-    fn tell(&self, scope: &Scope) {
-        if let Some(changed) = self.scopes.get(scope) {
-            changed.send_replace(());
-        }
-    }
 }
 
 impl Log {
@@ -119,19 +94,9 @@ impl Events {
             self.rows.insert(id, Row { stored, key: key.clone(), scopes });
         }
         for (scope, state) in plan.scopes {
-            self.followers.tell(&scope);
+            self.followers.tell([&scope]);
             self.scopes.entry(scope).or_default().state = state;
         }
-    }
-
-    /// Hears of later events of a scope.
-    pub(crate) fn follow(&mut self, scope: &Scope) -> watch::Receiver<()> {
-        self.followers.add(scope)
-    }
-
-    /// Ends everything that follows.
-    pub(crate) fn unfollow(&mut self) {
-        self.followers = Followers::default();
     }
 
     /// Removes the events of a scope up to a sequence number. Returns how many.

@@ -86,7 +86,7 @@ impl Tenant {
 
     pub(crate) fn close(&self) {
         self.closed.raise();
-        self.index.write().events.unfollow();
+        self.index.read().events.followers.end(|_| true);
         self.live.close();
         self.bell.ring(Timestamp::MIN);
     }

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// So many statements are on their way before others wait.
-const ON_THEIR_WAY: usize = 3;
+const ON_THEIR_WAY: usize = 2;
 /// So many batches go in one statement.
 const MOST: usize = 64;
 

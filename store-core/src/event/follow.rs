@@ -1,0 +1,214 @@
+//! Following scopes: who waits, who tells them, and the stream that they get.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+    hash::Hash,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+use futures_util::stream;
+
+use super::{Event, EventStream, Scope};
+use crate::{
+    error::{Error, Result},
+    time::Timestamp,
+    waiting::Waiting,
+};
+
+/// Who follows what, in one process. A backend tells them of each scope that got events, as soon as these show, and
+/// ends them when their tenant or the store is closed.
+///
+/// ```
+/// use store_core::{Scope, ThreadId, event::Followers};
+///
+/// # futures_util::FutureExt::now_or_never(async {
+/// let followers = Followers::default();
+/// let scope = Scope::Thread(ThreadId::new("t-1")?);
+/// let mut changes = followers.follow(&scope);
+/// followers.tell([&scope]);
+/// changes.next().await?;
+/// followers.end(|_| true);
+/// assert!(changes.next().await.is_err());
+/// # Ok::<(), store_core::Error>(())
+/// # }).expect("it waits for nothing").unwrap();
+/// ```
+pub struct Followers<K = Scope>(Mutex<Followed<K>>);
+
+struct Followed<K> {
+    signals: HashMap<K, Arc<Signal>>,
+    /// At how many those that nobody follows any more are let go.
+    sweep_at: usize,
+}
+
+/// What those who follow one thing share.
+#[derive(Debug, Default)]
+struct Signal {
+    changes: AtomicU64,
+    is_over: AtomicBool,
+    waiting: Waiting,
+}
+
+impl Signal {
+    fn change(&self) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        self.waiting.wake(|_| true);
+    }
+
+    fn end(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        self.waiting.wake(|_| true);
+    }
+}
+
+impl<K: Hash + Eq + Clone> Followers<K> {
+    fn followed(&self) -> MutexGuard<'_, Followed<K>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hears of changes from here on, until it is ended.
+    #[must_use]
+    pub fn follow(&self, key: &K) -> Changes {
+        let Followed { signals, sweep_at } = &mut *self.followed();
+        if signals.len() >= *sweep_at {
+            signals.retain(|_, signal| Arc::strong_count(signal) > 1);
+            *sweep_at = 2 * signals.len() + 16;
+        }
+        let signal = Arc::clone(signals.entry(key.clone()).or_default());
+        Changes { seen: signal.changes.load(Ordering::SeqCst), signal }
+    }
+
+    /// Tells those who follow these.
+    pub fn tell<'a>(&self, changed: impl IntoIterator<Item = &'a K>)
+    where
+        K: 'a,
+    {
+        let mut changed = changed.into_iter().peekable();
+        if changed.peek().is_none() {
+            return;
+        }
+        let followed = self.followed();
+        changed.filter_map(|key| followed.signals.get(key)).for_each(|signal| signal.change());
+    }
+
+    /// Tells everybody: nobody knows what changed.
+    pub fn tell_all(&self) {
+        self.followed().signals.values().for_each(|signal| signal.change());
+    }
+
+    /// Ends those who follow what `is_meant`.
+    pub fn end(&self, is_meant: impl Fn(&K) -> bool) {
+        self.followed().signals.retain(|key, signal| {
+            let is_over = is_meant(key);
+            if is_over {
+                signal.end();
+            }
+            !is_over
+        });
+    }
+}
+
+impl<K> Default for Followers<K> {
+    fn default() -> Self {
+        Self(Mutex::new(Followed { signals: HashMap::new(), sweep_at: 0 }))
+    }
+}
+
+impl<K> fmt::Debug for Followers<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let followed = self.0.lock().unwrap_or_else(PoisonError::into_inner).signals.len();
+        f.debug_tuple("Followers").field(&followed).finish()
+    }
+}
+
+/// Hears of changes of what it follows.
+#[derive(Debug)]
+pub struct Changes {
+    signal: Arc<Signal>,
+    seen: u64,
+}
+
+impl Changes {
+    /// Returns when there was a change since the last one that was seen.
+    ///
+    /// # Errors
+    /// `Closed` when it is ended.
+    pub async fn next(&mut self) -> Result<()> {
+        let place = self.signal.waiting.join(Timestamp::MAX);
+        loop {
+            if self.signal.is_over.load(Ordering::SeqCst) {
+                return Err(Error::closed());
+            }
+            let changes = self.signal.changes.load(Ordering::SeqCst);
+            if std::mem::replace(&mut self.seen, changes) != changes {
+                return Ok(());
+            }
+            place.woken().await;
+        }
+    }
+
+    /// Takes all changes until now as seen: what they brought is about to be read.
+    fn see(&mut self) {
+        self.seen = self.signal.changes.load(Ordering::SeqCst);
+    }
+}
+
+/// Where a subscription gets its events from.
+#[async_trait]
+pub trait EventSource: Send + 'static {
+    /// Reads the next events behind a sequence number: that of the last one which was read, and those that the filter
+    /// lets through. The same number if there are none.
+    ///
+    /// # Errors
+    /// `CursorExpired` if what comes next was trimmed (EV-24); those of reading.
+    async fn take(&mut self, after: u64) -> Result<(u64, VecDeque<Event>)>;
+
+    /// Waits until there may be more.
+    ///
+    /// # Errors
+    /// `Closed` when the tenant or the store is closed.
+    async fn wait(&mut self, changes: &mut Changes) -> Result<()> {
+        changes.next().await
+    }
+}
+
+/// The events of a source behind a sequence number: what is there, then what comes. After an error it ends.
+pub fn stream(source: impl EventSource, after: u64, changes: Changes) -> EventStream {
+    let follower = Follower { source, after, found: VecDeque::new(), changes };
+    Box::pin(stream::unfold(Some(follower), async |follower| {
+        let mut follower = follower?;
+        match follower.next().await {
+            Ok(event) => Some((Ok(event), Some(follower))),
+            Err(error) => Some((Err(error), None)),
+        }
+    }))
+}
+
+/// Who follows a scope: it takes a batch from the store, and waits when there is none.
+struct Follower<S> {
+    source: S,
+    /// The sequence number of the last event that was taken.
+    after: u64,
+    found: VecDeque<Event>,
+    changes: Changes,
+}
+
+impl<S: EventSource> Follower<S> {
+    async fn next(&mut self) -> Result<Event> {
+        loop {
+            if let Some(event) = self.found.pop_front() {
+                return Ok(event);
+            }
+            self.changes.see();
+            let (last, found) = self.source.take(self.after).await?;
+            if last == self.after {
+                self.source.wait(&mut self.changes).await?;
+            }
+            (self.after, self.found) = (last, found);
+        }
+    }
+}
