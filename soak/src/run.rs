@@ -130,7 +130,7 @@ impl Soak {
         Ok(())
     }
 
-    /// Waits until everything is done, and gives superseded work out once more. Nobody helps, and it does not take long.
+    /// Waits until everything is done, and gives superseded work out once more. Nobody helps.
     async fn finish(&self, crowd: &mut Crowd<'_>, producer: &Producer<'_>) -> Result<()> {
         for round in 1.. {
             let (mut least, mut since) = (u64::MAX, Instant::now());
