@@ -7,9 +7,6 @@ pub(crate) const BEGIN_WRITE: &str = "BEGIN IMMEDIATE";
 pub(crate) const BEGIN_READ: &str = "BEGIN";
 pub(crate) const COMMIT: &str = "COMMIT";
 pub(crate) const ROLLBACK: &str = "ROLLBACK";
-pub(crate) const SAVE: &str = "SAVEPOINT call";
-pub(crate) const KEEP: &str = "RELEASE call";
-pub(crate) const BACK: &str = "ROLLBACK TO call";
 
 /// What changes nothing is not written, and not synced either.
 pub(crate) const TOUCH: &str = "UPDATE meta SET syncs = syncs + 1 WHERE one = 1";

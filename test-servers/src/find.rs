@@ -97,7 +97,10 @@ pub(crate) fn pgbouncer() -> Result<Program> {
 }
 
 /// The library by which a program sees another time than it is, as it is installed, or else from Debian's packages.
-pub(crate) fn faketime() -> Result<PathBuf> {
+///
+/// # Errors
+/// It cannot be had.
+pub fn faketime() -> Result<PathBuf> {
     let library = format!("usr/lib/{}-linux-gnu/faketime/libfaketimeMT.so.1", env::consts::ARCH);
     let installed = Path::new("/").join(&library);
     if installed.is_file() {

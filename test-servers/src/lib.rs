@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub use self::{
     disk::Disk,
+    find::faketime,
     nats::{NATS_URL, Nats},
     pgbouncer::{POOLER_URL, PgBouncer},
     postgres::{Postgres, URL},

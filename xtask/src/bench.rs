@@ -20,6 +20,8 @@ pub(crate) fn run(root: &Path, folder: &Path) -> Result<()> {
     cargo(root, "opening a store on files", &opening)?;
     let cost = ["run", "--release", "--package", "benches", "--bin", "cost", "--", "--folder", &place];
     cargo(root, "long histories beside short ones", &cost)?;
+    let sqlite = ["run", "--release", "--package", "benches", "--bin", "sqlite", "--", "--folder", &place];
+    cargo(root, "the SQLite mailbox", &sqlite)?;
     let server = if env::var_os(URL).is_some() { None } else { Some(Postgres::start(&[])?) };
     let url = server.as_ref().map_or_else(|| env::var(URL).unwrap_or_default(), Postgres::url);
     let measured = on_postgres(root, &url);

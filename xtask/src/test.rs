@@ -30,7 +30,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 const FULL: [(&str, &str); 2] = [("AGENTSTORE_FULL_FAULTS", "1"), ("AGENTSTORE_MODEL_CASES", "1000")];
 
 /// Where faults, crashes and histories are tested; random histories are the same ones on every backend.
-const FAULTS: [&str; 8] = [
+const FAULTS: [&str; 9] = [
     "faults::",
     "histories::",
     "crashes::",
@@ -38,6 +38,7 @@ const FAULTS: [&str; 8] = [
     "processes::",
     "bit_flips::",
     "relaxed::",
+    "soak::",
     "it_agrees_with_the_model",
 ];
 

@@ -15,7 +15,7 @@ use store_core::{
     ClaimNumber, ClaimRequest, ClaimedDispatch, DispatchFilter, DispatchId, DispatchQuery, DispatchStatus, EntryQuery,
     ErrorKind, Interrupt, MailboxStore, NewDispatch, PageRequest, Settlement, ThreadId,
 };
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::{
     case::{Contract, Need},
@@ -28,6 +28,8 @@ use crate::{
 
 /// How many dispatches one call enqueues.
 const BATCH: usize = 500;
+/// How long all of them may take.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How many dispatches, of how many threads, and who races for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +113,8 @@ impl RacingClaims {
             }
         });
         let about = |failure: Failure| failure.about(format!("AGENTSTORE_HISTORY_SEED={}", self.seed));
-        ends.await.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(about)?;
+        let ends = timeout(PATIENCE, ends).await.map_err(|_| about(Failure::new("work is left")))?;
+        ends.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(about)?;
         shared.judge().await.map_err(about)?;
         given.store().close().await?;
         Ok(ClaimFigures { test: self, claims: shared.claims.load(Ordering::SeqCst) })

@@ -11,7 +11,7 @@ use std::{
 };
 
 use store_core::{
-    ClaimRequest, ClaimedDispatch, Commit, CommitCoordinator, DispatchId, EntryQuery, ErrorKind, Interrupt,
+    ClaimRequest, ClaimedDispatch, Commit, CommitCoordinator, DispatchId, EntryQuery, Error, ErrorKind, Interrupt,
     MailboxStore, NewDispatch, PageRequest, Settlement, ThreadId,
 };
 use tokio::time::{sleep, timeout};
@@ -181,10 +181,11 @@ impl ForsakenWork {
     }
 }
 
-/// Workers who commit under their claims while the store's clock jumps forward and back by more than a lease.
+/// Workers who end their claims while the store's clock jumps forward and back by more than a lease: with a commit
+/// where threads are kept, else with a settlement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JumpingClock {
-    /// So many dispatches, each with a commit.
+    /// So many dispatches, each ended once.
     pub dispatches: usize,
     /// Of so many threads.
     pub threads: usize,
@@ -216,7 +217,7 @@ impl fmt::Display for JumpingFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { test: JumpingClock { dispatches, workers, .. }, jumps, refused } = self;
         write!(f, "{dispatches} dispatches for {workers} workers, the clock jumped {jumps} times by an hour: ")?;
-        write!(f, "one commit each, {refused} holders refused")
+        write!(f, "one end each, {refused} holders refused")
     }
 }
 
@@ -224,7 +225,7 @@ impl fmt::Display for JumpingFigures {
 struct Shared {
     given: Given,
     mailbox: Arc<dyn MailboxStore>,
-    commits: Arc<dyn CommitCoordinator>,
+    commits: Option<Arc<dyn CommitCoordinator>>,
     test: JumpingClock,
     done: Mutex<BTreeMap<DispatchId, u64>>,
     refused: AtomicU64,
@@ -232,13 +233,13 @@ struct Shared {
 }
 
 impl JumpingClock {
-    /// Runs it on a new store of `fixture`, whose time can be moved, and whose commits settle claims.
+    /// Runs it on a new store of `fixture`, whose time can be moved, and whose commits, if it has any, settle claims.
     ///
     /// # Errors
     /// If a call fails, or something was done twice, or not at all.
     pub async fn run(self, fixture: impl Fixture) -> Result<JumpingFigures, Failure> {
-        let given = Given::open(Contract::CommitCoordinator, Arc::new(fixture)).await?;
-        let (mailbox, commits) = (mailbox(&given)?, given.commits()?);
+        let given = Given::open(Contract::MailboxStore, Arc::new(fixture)).await?;
+        let (mailbox, commits) = (mailbox(&given)?, given.stores()?.commits);
         enqueue(&*mailbox, self.dispatches, self.threads).await?;
         let (done, refused, is_done) = (Mutex::default(), AtomicU64::new(0), AtomicBool::new(false));
         let shared = Arc::new(Shared { given, mailbox, commits, test: self, done, refused, is_done });
@@ -282,13 +283,8 @@ impl Shared {
             };
             sleep(Duration::from_millis(1)).await;
             let dispatch = &held.dispatch;
-            let commit = Commit::new(dispatch.thread.clone())
-                .with_key(id(&format!("{} {}", dispatch.id, held.number)))
-                .entry(said(dispatch.id.as_str()))
-                .fenced(held.fence())
-                .settling(ack());
-            match self.commits.commit(commit).await {
-                Ok(_) => {
+            match self.end(&held).await? {
+                Ok(()) => {
                     let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
                     *done.entry(dispatch.id.clone()).or_default() += 1;
                 }
@@ -302,14 +298,28 @@ impl Shared {
         Ok(())
     }
 
-    /// Each dispatch is acked with one commit, or was given up after too many attempts, with none.
+    /// The inner error is the refusal of the end.
+    async fn end(&self, held: &ClaimedDispatch) -> Result<Result<(), Error>, Failure> {
+        let Some(commits) = &self.commits else {
+            let answer = self.mailbox.settle(vec![(held.claim(), ack())]).await?.pop();
+            return Ok(expect_some(answer, "answer")?.map(drop));
+        };
+        let commit = Commit::new(held.dispatch.thread.clone())
+            .with_key(id(&format!("{} {}", held.dispatch.id, held.number)))
+            .entry(said(held.dispatch.id.as_str()))
+            .fenced(held.fence())
+            .settling(ack());
+        Ok(commits.commit(commit).await.map(drop))
+    }
+
+    /// Each dispatch is acked once, with one entry, or was given up after too many attempts, with none.
     async fn judge(&self) -> Verdict {
         let counts = self.mailbox.count_dispatches(None).await?;
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner).clone();
         expect(done.values().all(|times| *times == 1), "a dispatch was settled twice")?;
         expect_eq(done.len() as u64, counts.acked)?;
         expect_eq(counts.acked + counts.dead_letter, self.test.dispatches as u64)?;
-        let threads = Arc::clone(&self.commits).threads();
+        let Some(threads) = self.commits.as_ref().map(|commits| commits.threads()) else { return Ok(()) };
         let mut entries = 0;
         for at in 0..self.test.threads {
             let thread: ThreadId = id(&format!("t-{at}"));

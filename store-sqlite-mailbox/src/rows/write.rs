@@ -90,7 +90,7 @@ impl Rows<'_> {
     }
 
     fn apply(&self, plan: &MailboxPlan) -> Result<()> {
-        self.begin()?;
+        self.has_written.set(true);
         let thread = &plan.thread;
         let (found, now) = (self.of_thread(thread)?, plan.mailbox.last_time);
         // Until all is written, nothing is known of the thread.
@@ -122,14 +122,6 @@ impl Rows<'_> {
             Some((thread.clone(), Some(OfThread { no, record: plan.mailbox.clone(), due: places.due })));
         let from = [self.claimable_from.get(), plan.claimable_from()];
         self.claimable_from.set(from.into_iter().flatten().min());
-        Ok(())
-    }
-
-    /// Before the first write of a call: what it writes can be taken back alone.
-    fn begin(&self) -> Result<()> {
-        if !self.has_written.replace(true) {
-            self.run(sql::SAVE, [])?;
-        }
         Ok(())
     }
 
@@ -223,7 +215,7 @@ impl Rows<'_> {
         if !back && found.due.is_none_or(|due| due > now) {
             return Ok(());
         }
-        self.begin()?;
+        self.has_written.set(true);
         let with = (found.no, signed(found.record.epoch)?, signed(now.as_millis())?);
         self.run(sql::TURN, with)?;
         if back {

@@ -1,4 +1,4 @@
-//! A batch: one transaction for all calls that wait, with a savepoint for each.
+//! A batch: one transaction for all calls that wait. If one of them fails behind its first write, each is tried alone.
 
 #![expect(clippy::disallowed_methods, reason = "how long calls are gathered is real time")]
 
@@ -44,6 +44,9 @@ pub(crate) enum Failure {
     /// A sync failed before.
     Poisoned(Timestamp),
     Closed,
+    /// A call failed behind its first write. What it wrote cannot be taken back alone: a savepoint for each call would
+    /// copy every page that it changes.
+    Spoiled,
     /// Something else that changed nothing.
     Lost,
 }
@@ -56,7 +59,7 @@ impl From<Failure> for Error {
             Failure::Unknown => Self::commit_unknown(None),
             Failure::Poisoned(since) => place::poisoned(since),
             Failure::Closed => Self::closed(),
-            Failure::Lost => Self::unavailable("SQLite gave the transaction up"),
+            Failure::Spoiled | Failure::Lost => Self::unavailable("SQLite gave the transaction up"),
         }
     }
 }
@@ -65,6 +68,10 @@ impl From<Failure> for Error {
 pub(crate) struct Turn<'d> {
     pub(crate) conn: &'d Connection,
     fixed: &'d Fixed,
+    /// Whether no other call has part in it.
+    is_alone: bool,
+    /// Whether it is not to be committed.
+    is_spoiled: Cell<bool>,
     /// The tenant of which nothing is due or over, and when that was.
     pub(super) looked: Cell<Option<(i64, Timestamp)>>,
     /// The tenant that was asked for last.
@@ -101,40 +108,24 @@ impl Turn<'_> {
         *self.known.borrow_mut() = Some((tenant.name.clone(), known));
     }
 
-    fn run(&self, text: &str) -> std::result::Result<(), Failure> {
-        run(self.conn, text).map_err(|error| failure(&error))
-    }
-
-    /// Begins a step that may change anything.
-    pub(super) fn save(&self) -> std::result::Result<(), Failure> {
+    /// Before a step that may change anything: what is known of tenants is asked for anew.
+    pub(super) fn forget(&self) {
         *self.known.borrow_mut() = None;
-        self.run(sql::SAVE)
     }
 
-    /// What a call wrote stays.
-    pub(super) fn keep(&self, has_written: bool) -> std::result::Result<(), Failure> {
-        if has_written { self.run(sql::KEEP) } else { Ok(()) }
-    }
-
-    /// What a call wrote is taken back; that of others stays.
-    pub(super) fn take_back(&self, has_written: bool) -> std::result::Result<(), Failure> {
-        if !has_written || self.conn.is_autocommit() {
-            return Ok(());
+    /// The error of a call of which nothing stays, unless that ends the whole transaction.
+    pub(super) fn failed(&self, error: Error, has_written: bool) -> std::result::Result<Error, Failure> {
+        if self.conn.is_autocommit() {
+            return Err(match error.kind() {
+                ErrorKind::StorageFull => Failure::Full,
+                _ => Failure::Lost,
+            });
         }
-        *self.known.borrow_mut() = None;
-        self.run(sql::BACK)?;
-        self.run(sql::KEEP)
-    }
-
-    /// The error of a call, unless it ended the whole transaction.
-    pub(super) fn failed(&self, error: Error) -> std::result::Result<Error, Failure> {
-        if !self.conn.is_autocommit() {
-            return Ok(error);
+        if has_written && !self.is_alone {
+            return Err(Failure::Spoiled);
         }
-        Err(match error.kind() {
-            ErrorKind::StorageFull => Failure::Full,
-            _ => Failure::Lost,
-        })
+        self.is_spoiled.set(has_written);
+        Ok(error)
     }
 }
 
@@ -239,7 +230,7 @@ impl Desk {
     /// Commits a batch and answers its calls. If it cannot be committed as a whole, each call is tried alone.
     fn settle(&mut self, mut batch: Vec<Box<dyn Job>>) {
         let tried = self.attempt(&mut batch);
-        let goes_alone = matches!(tried, Err(Failure::Full | Failure::Lost)) && batch.len() > 1;
+        let goes_alone = matches!(tried, Err(Failure::Full | Failure::Spoiled | Failure::Lost)) && batch.len() > 1;
         let mut from = None;
         if goes_alone {
             for job in batch {
@@ -267,13 +258,18 @@ impl Desk {
         let begun = run(&self.conn, sql::BEGIN_WRITE);
         drop(turn);
         begun.map_err(|error| failure(&error))?;
-        let (looked, known) = (Cell::default(), RefCell::default());
-        let turn = Turn { conn: &self.conn, fixed: &self.fixed, looked, known };
+        let (looked, known, is_spoiled) = (Cell::default(), RefCell::default(), Cell::default());
+        let is_alone = batch.len() == 1;
+        let turn = Turn { conn: &self.conn, fixed: &self.fixed, is_alone, is_spoiled, looked, known };
         for job in batch {
             if let Err(failure) = job.run(&turn) {
                 self.roll_back();
                 return Err(failure);
             }
+        }
+        if turn.is_spoiled.get() {
+            self.roll_back();
+            return Ok(());
         }
         let Err(error) = run(&self.conn, sql::COMMIT) else { return Ok(()) };
         self.roll_back();

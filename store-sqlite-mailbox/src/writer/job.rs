@@ -52,23 +52,19 @@ where
         let now = turn.now();
         let known = match turn.known(&self.tenant) {
             Ok(known) => known,
-            Err(error) => return turn.failed(error).map(failed),
+            Err(error) => return turn.failed(error, false).map(failed),
         };
         let rows = match Rows::for_writing(turn.conn, &self.tenant.name, (known, now), &turn.looked) {
             Ok(rows) => rows,
-            Err(error) => return turn.failed(error).map(failed),
+            Err(error) => return turn.failed(error, false).map(failed),
         };
         let setting = Setting::new(now, turn.limits(), turn.ids());
         match (self.call)(&rows, setting) {
             Ok(answer) => {
-                turn.keep(rows.has_written())?;
                 turn.is_known(&self.tenant, rows.known());
                 Ok(Done { answer, known: rows.known(), claimable_from: rows.claimable_from() })
             }
-            Err(error) => {
-                turn.take_back(rows.has_written())?;
-                turn.failed(error).map(failed)
-            }
+            Err(error) => turn.failed(error, rows.has_written()).map(failed),
         }
     }
 }
@@ -122,16 +118,10 @@ where
     F: FnMut(&Turn<'_>) -> Result<T> + Send,
 {
     fn run(&mut self, turn: &Turn<'_>) -> std::result::Result<(), Failure> {
-        turn.save()?;
+        turn.forget();
         self.done = Some(match (self.step)(turn) {
-            Ok(done) => {
-                turn.keep(true)?;
-                Ok(done)
-            }
-            Err(error) => {
-                turn.take_back(true)?;
-                turn.failed(error).map(Err)?
-            }
+            Ok(done) => Ok(done),
+            Err(error) => turn.failed(error, true).map(Err)?,
         });
         Ok(())
     }

@@ -4,6 +4,7 @@
 
 mod conformance;
 mod faults;
+mod first_release;
 mod fixture;
 
 pub(crate) use self::fixture::fixture;

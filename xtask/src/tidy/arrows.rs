@@ -12,6 +12,7 @@ fn allowed(package: &str) -> Vec<&'static str> {
         "store-core" => Vec::new(),
         "agentstore" | "benches" => [BACKENDS, &["store-core"]].concat(),
         "cli" => vec!["agentstore", "sessions", "conformance-tests", "store-core"],
+        "soak" => vec!["agentstore", "conformance-tests"],
         "test-servers" => Vec::new(),
         "webhook-example" => vec!["agentstore"],
         "xtask" => vec!["conformance-tests", "store-core", "test-servers"],

@@ -1,0 +1,97 @@
+//! Callers who wait for each answer: one dispatch each, of a thread of its own.
+
+#![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use store_core::{
+    ClaimRef, ClaimRequest, Json, MailboxStore, NewDispatch, Settlement, Store, TenantId, ThreadId, WorkerId,
+};
+
+use crate::Options;
+
+pub(crate) const LEASE: Duration = Duration::from_mins(10);
+
+/// Work for a thread.
+pub(crate) fn work(thread: &str) -> Result<NewDispatch> {
+    let payload = Json::parse(r#"{"task":"index the repository","branch":"main","files":1200}"#)?;
+    Ok(NewDispatch::new(ThreadId::new(thread)?, "run".parse()?).with_payload(payload))
+}
+
+pub(crate) fn mailbox(store: &dyn Store) -> Result<Arc<dyn MailboxStore>> {
+    store.tenant(&TenantId::default_tenant())?.mailbox.context("the store keeps no mailbox")
+}
+
+/// What each of them does.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Enqueue,
+    Claim,
+    Acknowledge,
+}
+
+/// What all callers share.
+struct Crowd {
+    mailbox: Arc<dyn MailboxStore>,
+    next: AtomicUsize,
+    dispatches: usize,
+    held: Mutex<Vec<ClaimRef>>,
+}
+
+/// How many calls a second they reach: enqueues, claims, acknowledgements.
+pub(crate) async fn measure(options: &Options, file: PathBuf) -> Result<[f64; 3]> {
+    let store = crate::open(file).await?;
+    let (mailbox, dispatches) = (mailbox(&store)?, options.dispatches);
+    let crowd = Arc::new(Crowd { mailbox, next: AtomicUsize::new(0), dispatches, held: Mutex::default() });
+    let mut rates = [0.0; 3];
+    for (rate, step) in rates.iter_mut().zip([Step::Enqueue, Step::Claim, Step::Acknowledge]) {
+        crowd.next.store(0, Ordering::SeqCst);
+        let start = Instant::now();
+        let callers: Vec<_> = (0..options.callers).map(|_| tokio::spawn(Arc::clone(&crowd).call(step))).collect();
+        for caller in callers {
+            caller.await??;
+        }
+        *rate = f64::from(u32::try_from(dispatches)?) / start.elapsed().as_secs_f64();
+    }
+    store.close().await?;
+    Ok(rates)
+}
+
+impl Crowd {
+    async fn call(self: Arc<Self>, step: Step) -> Result<()> {
+        let worker = WorkerId::new("bench")?;
+        loop {
+            let at = self.next.fetch_add(1, Ordering::SeqCst);
+            if at >= self.dispatches {
+                return Ok(());
+            }
+            match step {
+                Step::Enqueue => {
+                    self.mailbox.enqueue(vec![work(&format!("thread-{at}"))?]).await?.pop().context("no answer")??;
+                }
+                Step::Claim => {
+                    let mut claims = self.mailbox.claim(ClaimRequest::new(worker.clone(), LEASE)).await?;
+                    let claim = claims.claimed.pop().context("nothing was claimed")?.claim();
+                    self.held().push(claim);
+                }
+                Step::Acknowledge => {
+                    let claim = self.held().pop().context("nothing is held")?;
+                    let end = vec![(claim, Settlement::Ack { result: None })];
+                    self.mailbox.settle(end).await?.pop().context("no answer")??;
+                }
+            }
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Vec<ClaimRef>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

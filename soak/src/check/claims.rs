@@ -1,0 +1,128 @@
+//! The claims of one thread, by their numbers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use agentstore::ClaimNumber;
+
+use super::{Rule, Violation, named};
+use crate::record::{Act, Claim, Did, Line};
+
+/// All claims of a thread that somebody wrote down.
+pub(super) struct Claims(BTreeMap<ClaimNumber, Held>);
+
+struct Held {
+    claim: Claim,
+    called: u64,
+    answered: u64,
+    /// By store time, as far as its holder was told.
+    since: u64,
+    until: u64,
+    /// When something was first called that may have ended it.
+    may_end: Option<u64>,
+    /// When the first commit under it was answered.
+    committed: Option<u64>,
+}
+
+impl Claims {
+    pub(super) fn read(lines: &[&Line], violations: &mut Vec<Violation>) -> Self {
+        let mut claims = BTreeMap::<_, Held>::new();
+        for Line { called, answered, did } in lines.iter().copied() {
+            let Did::Claimed { claim, since, until } = *did else { continue };
+            let (called, answered) = (*called, *answered);
+            let held = Held { claim, called, answered, since, until, may_end: None, committed: None };
+            if let Some(other) = claims.insert(claim.number, held) {
+                let what = format!("{} and {}", named(&other.claim), named(&claim));
+                violations.push(Violation::new(Rule::TwoClaims, what));
+            }
+        }
+        let mut claims = Self(claims);
+        claims.read_writes(lines);
+        claims
+    }
+
+    fn read_writes(&mut self, lines: &[&Line]) {
+        // Calls of which it is known that they did not end their claims.
+        let mut harmless = BTreeSet::new();
+        for Line { called, answered, did } in lines.iter().copied() {
+            let (claim, goes_on) = match did {
+                Did::Accepted { claim, act, until, .. } => {
+                    if let Some(held) = self.0.get_mut(&claim.number) {
+                        held.until = held.until.max(until.unwrap_or_default());
+                        if act.is_commit() {
+                            held.committed = Some(held.committed.map_or(*answered, |first| first.min(*answered)));
+                        }
+                    }
+                    (claim, !act.ends())
+                }
+                // A holder that was interrupted ends its claim when it writes.
+                Did::Refused { claim, kind, .. } => (claim, kind != "stale_epoch"),
+                _ => continue,
+            };
+            if goes_on {
+                harmless.insert((claim.number, *called));
+            }
+        }
+        for Line { called, did, .. } in lines.iter().copied() {
+            let Did::Tries { claim, .. } = did else { continue };
+            if let Some(held) = self.0.get_mut(&claim.number).filter(|_| !harmless.contains(&(claim.number, *called))) {
+                held.may_end = Some(held.may_end.map_or(*called, |first| first.min(*called)));
+            }
+        }
+    }
+
+    /// Numbers grow with time, and no claim begins before the one before it is over.
+    pub(super) fn check(&self, violations: &mut Vec<Violation>) {
+        let mut earliest: Option<&Held> = None;
+        for held in self.0.values().rev() {
+            if let Some(later) = earliest.filter(|later| later.answered < held.called) {
+                let what = format!("{} was asked for behind {}", named(&held.claim), named(&later.claim));
+                violations.push(Violation::new(Rule::Backwards, what));
+            }
+            if earliest.is_none_or(|later| held.answered < later.answered) {
+                earliest = Some(held);
+            }
+        }
+        for (held, next) in self.0.values().zip(self.0.values().skip(1)) {
+            let may_be_over = held.may_end.is_some_and(|called| called < next.answered);
+            if next.since < held.until && !may_be_over {
+                let what = format!(
+                    "{} began {} ms before the lease of {} was over",
+                    named(&next.claim),
+                    held.until - next.since,
+                    named(&held.claim)
+                );
+                violations.push(Violation::new(Rule::TwoClaims, what));
+            }
+        }
+    }
+
+    /// Nothing is accepted under a claim behind a newer one. Two stores cannot judge a commit before the newer holder
+    /// wrote to the thread (CM-32).
+    pub(super) fn check_writes(&self, lines: &[&Line], is_fenced: bool, violations: &mut Vec<Violation>) {
+        let claimed = self.earliest_from(|held| Some(held.answered));
+        let committed = self.earliest_from(|held| held.committed);
+        for Line { called, did, .. } in lines.iter().copied() {
+            let Did::Accepted { claim, act, again: false, .. } = did else { continue };
+            let newer = if is_fenced || !act.is_commit() { &claimed } else { &committed };
+            let above = newer.range((std::ops::Bound::Excluded(claim.number), std::ops::Bound::Unbounded)).next();
+            if let Some((number, _)) = above.filter(|(_, from)| *from < called) {
+                let what = format!("{} of {} was accepted behind {number} or a newer one", name_of(*act), named(claim));
+                violations.push(Violation::new(Rule::Stale, what));
+            }
+        }
+    }
+
+    /// For each claim the first moment at which it or a newer one had got so far.
+    fn earliest_from(&self, moment: impl Fn(&Held) -> Option<u64>) -> BTreeMap<ClaimNumber, u64> {
+        let (mut first, mut all) = (None::<u64>, BTreeMap::new());
+        for (number, held) in self.0.iter().rev() {
+            first = first.into_iter().chain(moment(held)).min();
+            all.extend(first.map(|first| (*number, first)));
+        }
+        all
+    }
+}
+
+fn name_of(act: Act) -> String {
+    format!("{act:?}").to_lowercase()
+}

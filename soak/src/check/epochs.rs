@@ -1,0 +1,59 @@
+//! The interrupts of one thread: each begins an epoch, and nothing of an earlier one comes behind it.
+
+use super::{Rule, Violation, named};
+use crate::record::{Did, Line};
+
+/// When interrupts were called and answered, and what epochs they began, in the order of these.
+pub(super) struct Epochs(Vec<(u64, u64, u64)>);
+
+impl Epochs {
+    pub(super) fn read(lines: &[&Line]) -> Self {
+        let interrupts = lines.iter().filter_map(|line| match line.did {
+            Did::Interrupted { epoch, .. } => Some((epoch, line.called, line.answered)),
+            _ => None,
+        });
+        let mut interrupts: Vec<_> = interrupts.collect();
+        interrupts.sort_unstable();
+        Self(interrupts)
+    }
+
+    pub(super) fn check(
+        &self,
+        lines: &[&Line],
+        (thread, last): (u32, u64),
+        is_fenced: bool,
+        violations: &mut Vec<Violation>,
+    ) {
+        let mut wrong = |what: String| violations.push(Violation::new(Rule::Epoch, what));
+        let dense = (1..).zip(&self.0).all(|(wanted, (epoch, ..))| wanted == *epoch);
+        if !dense || last != self.0.len() as u64 {
+            let epochs: Vec<_> = self.0.iter().map(|(epoch, ..)| epoch).collect();
+            wrong(format!("thread {thread} is in epoch {last} behind interrupts to {epochs:?}"));
+        }
+        for Line { called, answered, did } in lines.iter().copied() {
+            let least = self.at(*called);
+            match did {
+                Did::Enqueued { dispatch, epoch, .. } => {
+                    let most = self.0.iter().filter(|(_, called, _)| called < answered).map(|(epoch, ..)| *epoch).max();
+                    if *epoch < least || *epoch > most.unwrap_or_default() {
+                        wrong(format!("{dispatch} was enqueued in epoch {epoch} of thread {thread}"));
+                    }
+                }
+                Did::Claimed { claim, .. } if claim.epoch < least => {
+                    wrong(format!("{} was given out behind the interrupt to epoch {least}", named(claim)));
+                }
+                Did::Accepted { claim, act, again: false, .. }
+                    if claim.epoch < least && (is_fenced || !act.is_commit()) =>
+                {
+                    wrong(format!("{act:?} of {} was accepted behind the interrupt to epoch {least}", named(claim)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The epoch that had begun for certain at some time.
+    fn at(&self, time: u64) -> u64 {
+        self.0.iter().filter(|(.., answered)| *answered < time).map(|(epoch, ..)| *epoch).max().unwrap_or_default()
+    }
+}

@@ -1,0 +1,119 @@
+//! What became of each dispatch, and of what was said under its claims.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use agentstore::{ClaimNumber, DispatchStatus};
+
+use super::{Evidence, Rule, Violation, named};
+use crate::{
+    kept::{Kept, KeptThread},
+    record::{Did, Line, Name},
+    worker::DoneBy,
+};
+
+pub(super) fn check(evidence: &Evidence, violations: &mut Vec<Violation>) {
+    for line in &evidence.lines {
+        violations.extend(line_is_kept(evidence, line));
+    }
+    let (mut done, mut done_in) = (BTreeMap::<u32, usize>::new(), BTreeMap::<u32, BTreeSet<Name>>::new());
+    for (name, kept) in &evidence.dispatches {
+        violations.extend(ended(evidence, *name, kept));
+        if kept.status == DispatchStatus::Acked {
+            *done.entry(name.job).or_default() += 1;
+            done_in.entry(kept.thread).or_default().insert(*name);
+        }
+    }
+    for job in 0..evidence.jobs {
+        match done.get(&job) {
+            Some(1) => {}
+            None | Some(0) => violations.push(Violation::new(Rule::Lost, format!("nobody did job {job}"))),
+            Some(times) => violations.push(Violation::new(Rule::Twice, format!("job {job} was done {times} times"))),
+        }
+    }
+    for (thread, kept) in &evidence.threads {
+        let said = said(evidence, *thread, kept, violations);
+        for name in done_in
+            .get(thread)
+            .into_iter()
+            .flatten()
+            .filter(|name| said.as_ref().is_some_and(|said| !said.contains(name)))
+        {
+            violations.push(Violation::new(Rule::Lost, format!("{name} is done, and said nothing in thread {thread}")));
+        }
+    }
+}
+
+/// Whether what somebody was told is in the store.
+fn line_is_kept(evidence: &Evidence, line: &Line) -> Option<Violation> {
+    match &line.did {
+        Did::Enqueued { dispatch, thread, epoch } => {
+            let kept = evidence.dispatches.get(dispatch);
+            let is_there = kept.is_some_and(|kept| (kept.thread, kept.epoch) == (*thread, *epoch));
+            (!is_there).then(|| Violation::new(Rule::Lost, format!("{dispatch} was enqueued, and is {kept:?}")))
+        }
+        Did::Claimed { claim, .. } => {
+            let kept = evidence.dispatches.get(&claim.dispatch)?;
+            let is_there = !kept.is_whole() || kept.history.iter().any(|(number, _)| *number == claim.number);
+            (!is_there).then(|| Violation::new(Rule::Forgotten, format!("{} is in no history", named(claim))))
+        }
+        Did::Accepted { claim, act, again, .. } => {
+            let acked = evidence.dispatches.get(&claim.dispatch).and_then(Kept::acked_by);
+            let said = evidence.threads.get(&claim.thread).and_then(|kept| kept.said.as_ref());
+            let is_said = || {
+                let by = DoneBy { dispatch: claim.dispatch, claim: claim.number };
+                // What was said before, and is only repeated, may be of an earlier claim.
+                *again || said.is_none_or(|said| said.contains(&by))
+            };
+            let is_there = (!act.acks() || acked == Some(claim.number)) && (!act.says() || is_said());
+            let what = || format!("{act:?} of {} was accepted; it is acknowledged by {acked:?}", named(claim));
+            (!is_there).then(|| Violation::new(Rule::Forgotten, what()))
+        }
+        Did::Interrupted { .. } | Did::Tries { .. } | Did::Refused { .. } => None,
+    }
+}
+
+/// Whether a dispatch ended as it may, by the claim that its result names.
+fn ended(evidence: &Evidence, name: Name, kept: &Kept) -> Option<Violation> {
+    let newest = evidence.threads.get(&kept.thread).map(|thread| thread.epoch).unwrap_or_default();
+    match kept.status {
+        DispatchStatus::Acked => {
+            let by = kept.done_by?;
+            let what = || format!("the result of {name} is of {by:?}, its end of {:?}", kept.acked_by());
+            (Some(by.claim) != kept.acked_by() || by.dispatch != name).then(|| Violation::new(Rule::Stale, what()))
+        }
+        DispatchStatus::Superseded if kept.epoch < newest => None,
+        DispatchStatus::Superseded => Some(Violation::new(
+            Rule::Epoch,
+            format!("{name} of epoch {} was superseded, its thread is in epoch {newest}", kept.epoch),
+        )),
+        status => Some(Violation::new(Rule::Lost, format!("{name} is {} in the end", status.name()))),
+    }
+}
+
+/// The dispatches that the log of a thread speaks of: whether it was written under growing claims, once for each.
+fn said(
+    evidence: &Evidence,
+    thread: u32,
+    kept: &KeptThread,
+    violations: &mut Vec<Violation>,
+) -> Option<BTreeSet<Name>> {
+    let said = kept.said.as_ref()?;
+    let (mut newest, mut dispatches) = (None::<ClaimNumber>, BTreeSet::new());
+    for by in said {
+        if newest.is_some_and(|newest| by.claim < newest) {
+            let what = format!("thread {thread} was written under {}, behind {newest:?}", by.claim);
+            violations.push(Violation::new(Rule::Stale, what));
+        }
+        newest = newest.max(Some(by.claim));
+        if !dispatches.insert(by.dispatch) {
+            violations.push(Violation::new(Rule::Twice, format!("{} is said twice in thread {thread}", by.dispatch)));
+        }
+        let acked = evidence.dispatches.get(&by.dispatch).and_then(Kept::acked_by);
+        // In one store an entry and the end of its dispatch are one commit; with two the end may be of a later claim.
+        if evidence.is_fenced && acked != Some(by.claim) {
+            let what = format!("{} said in thread {thread} that {} is done, which is {acked:?}", by.claim, by.dispatch);
+            violations.push(Violation::new(Rule::Stale, what));
+        }
+    }
+    Some(dispatches)
+}

@@ -1,0 +1,180 @@
+//! The worker processes, and what is done to them.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+use conformance_tests::Random;
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Serialize;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::{options::Options, run::Soak};
+
+/// What tells a process that it is a worker, and where its stores are: URLs may hold passwords.
+pub(crate) const STORE: &str = "AGENTSTORE_SOAK_STORE";
+pub(crate) const MAILBOX: &str = "AGENTSTORE_SOAK_MAILBOX";
+
+/// What workers take for the time, as `libfaketime` reads it: some are years off, and for some it stands still.
+const CLOCKS: [&str; 6] = ["+0", "+1h", "-1h", "+10y", "-10y", "2020-02-02 02:02:02"];
+
+/// How often something was done to workers and server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Faults {
+    pub(crate) kills: u32,
+    pub(crate) stops: u32,
+    pub(crate) restarts: u32,
+}
+
+/// So many worker processes. They are killed with it.
+pub(crate) struct Crowd<'a> {
+    soak: &'a Soak,
+    workers: Vec<Process>,
+    begun: u32,
+    random: Random,
+    pub(crate) faults: Faults,
+}
+
+struct Process {
+    child: Child,
+    /// Until when it is stopped.
+    asleep: Option<Instant>,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _status = self.child.wait();
+    }
+}
+
+impl<'a> Crowd<'a> {
+    pub(crate) fn start(soak: &'a Soak) -> Result<Self> {
+        let Options { workers, seed, .. } = soak.options;
+        let (random, faults) = (Random::new(seed), Faults::default());
+        let mut crowd = Self { soak, workers: Vec::new(), begun: 0, random, faults };
+        for _ in 0..workers {
+            let worker = crowd.begin()?;
+            crowd.workers.push(worker);
+        }
+        Ok(crowd)
+    }
+
+    fn begin(&mut self) -> Result<Process> {
+        let Soak { options, tenant, logs, .. } = self.soak;
+        let name = format!("w-{}", self.begun);
+        self.begun += 1;
+        let mut command = Command::new(std::env::current_exe()?);
+        command
+            .args(["work", tenant.as_str(), &name, &options.lease.as_millis().to_string()])
+            .arg(log_of(logs, &name))
+            .env(STORE, &options.place.store)
+            .stdin(Stdio::piped());
+        if let Some(mailbox) = &options.place.mailbox {
+            command.env(MAILBOX, mailbox);
+        }
+        if let Some(library) = &options.skew {
+            let clock = CLOCKS.get(self.random.below(CLOCKS.len())).copied().unwrap_or_default();
+            command.env("LD_PRELOAD", library).env("FAKETIME", clock).env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        }
+        Ok(Process { child: command.spawn().context("a worker cannot be started")?, asleep: None })
+    }
+
+    /// Kills, stops and restarts, until it is dropped.
+    ///
+    /// # Errors
+    /// A worker that ended by itself, and a server that cannot be restarted.
+    pub(crate) async fn disturb(&mut self) -> Result<()> {
+        let mut restart_at = Instant::now() + self.soak.options.restart_every;
+        loop {
+            sleep(self.pause()).await;
+            self.wake().await?;
+            let at = self.random.below(self.workers.len());
+            if self.random.once_in(4) {
+                self.stop(at)?;
+            } else {
+                self.kill(at)?;
+            }
+            if Instant::now() >= restart_at {
+                self.restart_server().await?;
+                restart_at = Instant::now() + self.soak.options.restart_every;
+            }
+        }
+    }
+
+    /// A time around the one that was asked for.
+    fn pause(&mut self) -> Duration {
+        let hundredths = u32::try_from(self.random.below(200)).unwrap_or_default();
+        self.soak.options.kill_every * hundredths / 100
+    }
+
+    fn kill(&mut self, at: usize) -> Result<()> {
+        let next = self.begin()?;
+        if let Some(worker) = self.workers.get_mut(at) {
+            ended_by_itself(worker)?;
+            *worker = next;
+            self.faults.kills += 1;
+        }
+        Ok(())
+    }
+
+    /// Stops a worker until its leases are over. What it does then comes too late.
+    fn stop(&mut self, at: usize) -> Result<()> {
+        let until = Instant::now() + self.soak.options.lease.mul_f32(1.5);
+        if let Some(worker) = self.workers.get_mut(at).filter(|worker| worker.asleep.is_none()) {
+            ended_by_itself(worker)?;
+            kill_process(Pid::from_child(&worker.child), Signal::STOP)?;
+            worker.asleep = Some(until);
+            self.faults.stops += 1;
+        }
+        Ok(())
+    }
+
+    /// Lets those go on whose time has come.
+    async fn wake(&mut self) -> Result<()> {
+        let now = Instant::now();
+        for worker in self.workers.iter_mut().filter(|worker| worker.asleep.is_some_and(|until| until <= now)) {
+            kill_process(Pid::from_child(&worker.child), Signal::CONT)?;
+            worker.asleep = None;
+        }
+        Ok(())
+    }
+
+    /// Nothing more is done to anybody: those that were stopped go on.
+    pub(crate) async fn leave_alone(&mut self) -> Result<()> {
+        while let Some(next) = self.workers.iter().filter_map(|worker| worker.asleep).min() {
+            sleep_until(next).await;
+            self.wake().await?;
+        }
+        Ok(())
+    }
+
+    async fn restart_server(&mut self) -> Result<()> {
+        let Some(command) = &self.soak.options.restart else { return Ok(()) };
+        let status = tokio::process::Command::new("sh").args(["-c", command]).status().await?;
+        if !status.success() {
+            bail!("`{command}` ended with {status}");
+        }
+        self.faults.restarts += 1;
+        Ok(())
+    }
+
+    /// Whether all are there.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        self.workers.iter_mut().try_for_each(ended_by_itself)
+    }
+}
+
+fn ended_by_itself(worker: &mut Process) -> Result<()> {
+    match worker.child.try_wait()? {
+        None => Ok(()),
+        Some(status) => bail!("a worker ended by itself, with {status}"),
+    }
+}
+
+fn log_of(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.jsonl"))
+}

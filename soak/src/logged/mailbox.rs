@@ -1,0 +1,165 @@
+//! Claims, and what is done with them.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use agentstore::{
+    ClaimRef, ClaimRequest, ClaimedDispatch, Claims, Dispatch, DispatchClaim, DispatchCounts, DispatchId,
+    DispatchQuery, Enqueued, Error, InstanceId, Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance,
+    MailboxProducer, MailboxReader, MailboxStore, NewDispatch, Page, PageRequest, Purge, Purged, ReadyThread,
+    Reclaimed, Requeue, Result, Settled, Settlement, ThreadId,
+};
+use async_trait::async_trait;
+
+use super::{Notes, Told};
+use crate::record::{Act, Claim, Did, Line, now, thread_of};
+
+pub(super) struct LoggedMailbox {
+    inner: Arc<dyn MailboxStore>,
+    notes: Notes,
+    /// What this process claimed, by token.
+    held: Mutex<HashMap<String, Claim>>,
+}
+
+impl LoggedMailbox {
+    pub(super) fn new(inner: Arc<dyn MailboxStore>, notes: Notes) -> Self {
+        Self { inner, notes, held: Mutex::default() }
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<String, Claim>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The claim of a token that this process got.
+    fn claim_of(&self, claim: &ClaimRef) -> Result<Claim> {
+        let held = self.held().get(claim.token.as_str()).copied();
+        held.ok_or_else(|| Error::invalid("token", "it is none of this process"))
+    }
+
+    /// Calls something that answers with the lease, and notes it.
+    async fn lease(
+        &self,
+        claim: Claim,
+        act: Act,
+        call: impl Future<Output = Result<DispatchClaim>>,
+    ) -> Result<DispatchClaim> {
+        let called = self.notes.tries(claim, act);
+        let answer = call.await;
+        let told = |lease: &DispatchClaim| Told { until: Some(lease.lease_until.as_millis()), again: false };
+        self.notes.ended((claim, act), called, answer.as_ref().map(told));
+        answer
+    }
+}
+
+fn claimed(held: &ClaimedDispatch) -> Option<(Claim, Did)> {
+    let ClaimedDispatch { dispatch, number, .. } = held;
+    let claim = Claim {
+        thread: thread_of(&dispatch.thread).ok()?,
+        number: *number,
+        dispatch: dispatch.id.as_str().parse().ok()?,
+        epoch: dispatch.epoch,
+    };
+    let lease = dispatch.claim.as_ref()?;
+    let (since, until) = (lease.claimed_at.as_millis(), lease.lease_until.as_millis());
+    Some((claim, Did::Claimed { claim, since, until }))
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl MailboxConsumer for LoggedMailbox {
+    async fn claim(&self, request: ClaimRequest) -> Result<Claims> {
+        let called = now();
+        let claims = self.inner.claim(request).await?;
+        let answered = now();
+        let mut lines = Vec::new();
+        for held in &claims.claimed {
+            let (claim, did) = claimed(held).ok_or_else(|| Error::invalid("dispatch", "it is none of a soak"))?;
+            self.held().insert(held.token.as_str().to_owned(), claim);
+            lines.push(Line { called, answered, did });
+        }
+        self.notes.note(&lines);
+        Ok(claims)
+    }
+
+    async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim> {
+        self.lease(self.claim_of(claim)?, Act::Extend, self.inner.extend(claim, by)).await
+    }
+
+    async fn start(&self, claim: &ClaimRef, instance: InstanceId) -> Result<DispatchClaim> {
+        self.lease(self.claim_of(claim)?, Act::Start, self.inner.start(claim, instance)).await
+    }
+
+    async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
+        let mut tried = Vec::new();
+        for (claim, settlement) in &settlements {
+            let act = if matches!(settlement, Settlement::Ack { .. }) { Act::Ack } else { Act::GiveBack };
+            let claim = self.claim_of(claim)?;
+            tried.push((claim, act, self.notes.tries(claim, act)));
+        }
+        let answers = self.inner.settle(settlements).await?;
+        for ((claim, act, called), answer) in tried.into_iter().zip(&answers) {
+            let told = |settled: &Settled| Told { until: None, again: settled.deduplicated };
+            self.notes.ended((claim, act), called, answer.as_ref().map(told));
+        }
+        Ok(answers)
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl MailboxProducer for LoggedMailbox {
+    async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>> {
+        self.inner.enqueue(dispatches).await
+    }
+
+    async fn cancel(&self, id: &DispatchId) -> Result<Dispatch> {
+        self.inner.cancel(id).await
+    }
+
+    async fn interrupt(&self, request: Interrupt) -> Result<Interrupted> {
+        self.inner.interrupt(request).await
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl MailboxReader for LoggedMailbox {
+    async fn load_dispatch(&self, id: &DispatchId) -> Result<Option<Dispatch>> {
+        self.inner.load_dispatch(id).await
+    }
+
+    async fn list_dispatches(&self, query: DispatchQuery) -> Result<Page<Dispatch>> {
+        self.inner.list_dispatches(query).await
+    }
+
+    async fn count_dispatches(&self, thread: Option<&ThreadId>) -> Result<DispatchCounts> {
+        self.inner.count_dispatches(thread).await
+    }
+
+    async fn list_ready_threads(&self, page: PageRequest) -> Result<Page<ReadyThread>> {
+        self.inner.list_ready_threads(page).await
+    }
+
+    async fn load_epoch(&self, thread: &ThreadId) -> Result<u64> {
+        self.inner.load_epoch(thread).await
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl MailboxMaintenance for LoggedMailbox {
+    async fn reclaim(&self, limit: u32) -> Result<Reclaimed> {
+        self.inner.reclaim(limit).await
+    }
+
+    async fn purge(&self, request: Purge) -> Result<Purged> {
+        self.inner.purge(request).await
+    }
+
+    async fn requeue(&self, request: Requeue) -> Result<Vec<(DispatchId, Result<Dispatch>)>> {
+        self.inner.requeue(request).await
+    }
+}

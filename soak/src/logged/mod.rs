@@ -1,0 +1,97 @@
+//! A store that writes down what is done under claims.
+
+mod commits;
+mod mailbox;
+
+use std::sync::Arc;
+
+use agentstore::{
+    Capabilities, Error, Outcome, Page, PageRequest, Result, Store, TenantId, TenantStores, inspect::Inspector,
+};
+use async_trait::async_trait;
+
+use self::{commits::LoggedCommits, mailbox::LoggedMailbox};
+use crate::record::{Act, Claim, Did, Line, Log, now};
+
+/// The same store; whatever is claimed, and written under claims, is in the log.
+pub(crate) struct Logged {
+    inner: Arc<dyn Store>,
+    notes: Notes,
+}
+
+impl Logged {
+    pub(crate) fn new(inner: Arc<dyn Store>, log: Log) -> Self {
+        Self { inner, notes: Notes(Arc::new(log)) }
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl Store for Logged {
+    fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
+        let mut stores = self.inner.tenant(tenant)?;
+        stores.mailbox = stores.mailbox.map(|inner| Arc::new(LoggedMailbox::new(inner, self.notes.clone())) as _);
+        stores.commits = stores.commits.map(|inner| Arc::new(LoggedCommits::new(inner, self.notes.clone())) as _);
+        Ok(stores)
+    }
+
+    async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
+        self.inner.list_tenants(page).await
+    }
+
+    async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
+        self.inner.delete_tenant(tenant).await
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        self.inner.capabilities()
+    }
+
+    async fn sync(&self) -> Result<()> {
+        self.inner.sync().await
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.inner.close().await
+    }
+
+    fn inspector(&self) -> Option<&dyn Inspector> {
+        self.inner.inspector()
+    }
+}
+
+/// Where calls are noted.
+#[derive(Clone)]
+struct Notes(Arc<Log>);
+
+/// What an accepted call tells.
+#[derive(Clone, Copy, Default)]
+struct Told {
+    until: Option<u64>,
+    again: bool,
+}
+
+impl Notes {
+    /// A worker that cannot write its log is no witness: it ends.
+    #[expect(clippy::expect_used, reason = "what is not noted would be taken for a fault of the store")]
+    fn note(&self, lines: &[Line]) {
+        self.0.note(lines).expect("a log that can be written");
+    }
+
+    /// Notes that something is about to be called, and when.
+    fn tries(&self, claim: Claim, act: Act) -> u64 {
+        let called = now();
+        self.note(&[Line { called, answered: called, did: Did::Tries { claim, act } }]);
+        called
+    }
+
+    /// Notes what became of it. If nobody knows there is nothing to be noted.
+    fn ended(&self, (claim, act): (Claim, Act), called: u64, end: Result<Told, &Error>) {
+        let did = match end {
+            Ok(Told { until, again }) => Did::Accepted { claim, act, until, again },
+            Err(error) if error.outcome() == Outcome::Unknown => return,
+            Err(error) => Did::Refused { claim, act, kind: error.kind().name().to_owned() },
+        };
+        self.note(&[Line { called, answered: now(), did }]);
+    }
+}

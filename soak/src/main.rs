@@ -1,0 +1,78 @@
+//! A soak of worker processes that are killed: `cargo run --release -p soak -- --help`.
+//!
+//! # Layout
+//! - `options`: what it is told
+//! - `run`, `producer`, `crowd`: a run from its beginning to its end; who enqueues; who works, and is killed
+//! - `worker`, `logged`: one worker process, and the store that writes down what it does
+//! - `record`: the lines of the logs
+//! - `kept`, `check`: what the store holds in the end, and whether that and the logs are right
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
+
+mod check;
+mod crowd;
+mod kept;
+mod logged;
+mod options;
+mod producer;
+mod record;
+mod run;
+mod worker;
+
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+use agentstore::TenantId;
+use anyhow::{Context, Result, bail};
+use lexopt::{Parser, ValueExt};
+
+use crate::{
+    options::{HELP, Options, Place},
+    worker::Role,
+};
+
+/// How many violations are shown.
+const SHOWN: usize = 20;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    if let Ok(store) = std::env::var(crowd::STORE) {
+        let mailbox = std::env::var(crowd::MAILBOX).ok();
+        return runtime.block_on(work(&Place { store, mailbox }));
+    }
+    let Some(options) = Options::read(Parser::from_env())? else {
+        print!("{HELP}");
+        return Ok(());
+    };
+    let (figures, violations) = runtime.block_on(run::run(options))?;
+    for violation in violations.iter().take(SHOWN) {
+        eprintln!("{violation}");
+    }
+    println!("{}", serde_json::to_string(&figures)?);
+    if !violations.is_empty() {
+        bail!("{} violations", violations.len());
+    }
+    Ok(())
+}
+
+/// What this program calls itself with, as a worker: `work TENANT NAME LEASE LOG`.
+async fn work(place: &Place) -> Result<()> {
+    let mut parser = Parser::from_env();
+    let mut values = parser.values()?;
+    let mut value = move || values.next().context("too few arguments");
+    let _work = value()?;
+    let tenant: TenantId = value()?.parse()?;
+    let name = value()?.string()?;
+    let lease = Duration::from_millis(value()?.parse()?);
+    let log: PathBuf = value()?.into();
+    worker::run(place, Role { tenant, name: &name, log: &log, lease }).await
+}

@@ -1,0 +1,92 @@
+//! What a soak is told.
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::{Context, Result};
+use lexopt::{Arg, Parser, ValueExt};
+
+pub(crate) const HELP: &str = "\
+Work for threads, done by worker processes that are killed, stopped past their leases and started again at random, and
+whose threads are interrupted. Each process writes down what it does; in the end the logs and the store are compared.
+
+Usage: cargo run --release -p soak -- --store URL [OPTIONS]
+
+Options:
+  --store URL         where threads and mailbox are; `sqlite:PATH` has a mailbox only
+  --mailbox URL       another store for the mailbox
+  --dispatches N      how much work [default: 200000]
+  --threads N         of how many threads [default: 1000]
+  --workers N         how many worker processes, with 8 handlers each [default: 8]
+  --lease MS          for how long they claim [default: 2000]
+  --kill-every MS     how long until the next of them is killed or stopped [default: 400]
+  --skew LIBRARY      gives each worker process another clock, with this `libfaketime`; for stores with a server
+  --restart COMMAND   what restarts the server, for `sh -c`
+  --restart-every MS  how long until the next restart [default: 20000]
+  --folder PATH       an empty folder for the logs [default: a temporary one, kept if something is wrong]
+  --seed N            decides who is killed when, as far as anything does [default: 1]
+";
+
+/// Where the stores are.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) store: String,
+    pub(crate) mailbox: Option<String>,
+}
+
+/// What a soak is told.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    pub(crate) place: Place,
+    pub(crate) dispatches: u32,
+    pub(crate) threads: u32,
+    pub(crate) workers: usize,
+    pub(crate) lease: Duration,
+    pub(crate) kill_every: Duration,
+    pub(crate) skew: Option<PathBuf>,
+    pub(crate) restart: Option<String>,
+    pub(crate) restart_every: Duration,
+    pub(crate) folder: Option<PathBuf>,
+    pub(crate) seed: u64,
+}
+
+impl Options {
+    /// Those of a command line; none if only help is asked for.
+    pub(crate) fn read(mut parser: Parser) -> Result<Option<Self>> {
+        let (mut store, mut mailbox, mut folder, mut restart, mut skew) = (None, None, None, None, None);
+        let (mut dispatches, mut threads, mut workers, mut seed) = (200_000, 1_000, 8, 1);
+        let (mut lease, mut kill_every, mut restart_every) = (2_000, 400, 20_000);
+        while let Some(arg) = parser.next()? {
+            match arg {
+                Arg::Long("store") => store = Some(parser.value()?.parse()?),
+                Arg::Long("mailbox") => mailbox = Some(parser.value()?.parse()?),
+                Arg::Long("dispatches") => dispatches = parser.value()?.parse()?,
+                Arg::Long("threads") => threads = parser.value()?.parse()?,
+                Arg::Long("workers") => workers = parser.value()?.parse()?,
+                Arg::Long("lease") => lease = parser.value()?.parse()?,
+                Arg::Long("kill-every") => kill_every = parser.value()?.parse()?,
+                Arg::Long("skew") => skew = Some(parser.value()?.into()),
+                Arg::Long("restart") => restart = Some(parser.value()?.parse()?),
+                Arg::Long("restart-every") => restart_every = parser.value()?.parse()?,
+                Arg::Long("folder") => folder = Some(parser.value()?.into()),
+                Arg::Long("seed") => seed = parser.value()?.parse()?,
+                Arg::Long("help") | Arg::Short('h') => return Ok(None),
+                _ => return Err(arg.unexpected().into()),
+            }
+        }
+        let store = store.context("no store is named: `--store URL`")?;
+        let [lease, kill_every, restart_every] = [lease, kill_every, restart_every].map(Duration::from_millis);
+        Ok(Some(Self {
+            place: Place { store, mailbox },
+            dispatches,
+            threads,
+            workers,
+            lease,
+            kill_every,
+            skew,
+            restart,
+            restart_every,
+            folder,
+            seed,
+        }))
+    }
+}

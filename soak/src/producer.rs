@@ -1,0 +1,92 @@
+//! Who enqueues the work, and interrupts threads.
+
+use std::time::Duration;
+
+use agentstore::{Interrupt, InterruptKey, MailboxStore, NewDispatch, Outcome, RunId};
+use anyhow::{Result, bail};
+use conformance_tests::Random;
+use tokio::time::sleep;
+
+use crate::record::{Did, Line, Log, Name, now, thread_id};
+
+/// How many dispatches one call enqueues.
+const BATCH: usize = 100;
+/// A thread is interrupted once for so many dispatches.
+const INTERRUPT_EVERY: usize = 2 * BATCH;
+/// No more than so many wait for each thread: an interrupt supersedes them.
+const WAITING: u64 = 4;
+const PAUSE: Duration = Duration::from_millis(20);
+
+pub(crate) struct Producer<'a> {
+    pub(crate) mailbox: &'a dyn MailboxStore,
+    pub(crate) log: &'a Log,
+    pub(crate) threads: u32,
+    pub(crate) interrupts: u32,
+}
+
+impl Producer<'_> {
+    /// Enqueues all of these, and interrupts threads meanwhile.
+    pub(crate) async fn produce(&mut self, names: &[Name], mut random: Random) -> Result<()> {
+        for (batch, names) in names.chunks(BATCH).enumerate() {
+            while self.waiting().await? > u64::from(self.threads) * WAITING {
+                sleep(PAUSE).await;
+            }
+            self.enqueue(names).await?;
+            if ((batch + 1) * BATCH).is_multiple_of(INTERRUPT_EVERY) {
+                self.interrupt(u32::try_from(random.below(self.threads as usize))?).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Enqueues these.
+    pub(crate) async fn enqueue(&self, names: &[Name]) -> Result<()> {
+        for names in names.chunks(BATCH) {
+            let new: Vec<_> = names.iter().map(|name| self.dispatch(*name)).collect::<Result<_>>()?;
+            let called = now();
+            let answers = again(|| self.mailbox.enqueue(new.clone())).await?;
+            let answered = now();
+            let mut lines = Vec::new();
+            for (name, answer) in names.iter().zip(answers) {
+                let did = Did::Enqueued { dispatch: *name, thread: name.job % self.threads, epoch: answer?.epoch };
+                lines.push(Line { called, answered, did });
+            }
+            self.log.note(&lines)?;
+        }
+        Ok(())
+    }
+
+    fn dispatch(&self, name: Name) -> Result<NewDispatch> {
+        let new = NewDispatch::new(thread_id(name.job % self.threads)?, RunId::new("soak")?);
+        // Only the number of attempts is not to be the end of anything here.
+        Ok(new.with_id(name.id()?).with_max_attempts(1_000))
+    }
+
+    async fn interrupt(&mut self, thread: u32) -> Result<()> {
+        let key = InterruptKey::new(format!("i-{}", self.interrupts))?;
+        let request = Interrupt::new(thread_id(thread)?).with_key(key);
+        let called = now();
+        let epoch = again(|| self.mailbox.interrupt(request.clone())).await?.epoch;
+        let did = Did::Interrupted { thread, epoch };
+        self.log.note(&[Line { called, answered: now(), did }])?;
+        self.interrupts += 1;
+        Ok(())
+    }
+
+    /// How many dispatches are not over.
+    pub(crate) async fn waiting(&self) -> Result<u64> {
+        let counts = again(|| self.mailbox.count_dispatches(None)).await?;
+        Ok(counts.queued + counts.claimed)
+    }
+}
+
+/// Calls something that can be repeated until it has an answer.
+pub(crate) async fn again<T, F: Future<Output = agentstore::Result<T>>>(mut call: impl FnMut() -> F) -> Result<T> {
+    for _ in 0..600 {
+        match call().await {
+            Err(error) if error.is_retryable() || error.outcome() == Outcome::Unknown => sleep(PAUSE * 5).await,
+            answer => return Ok(answer?),
+        }
+    }
+    bail!("the store has not answered for a minute")
+}

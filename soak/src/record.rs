@@ -1,0 +1,203 @@
+//! What processes write down: a line for each thing, by a clock that all processes of a host share.
+
+use std::{
+    fmt,
+    fs::{File, OpenOptions},
+    io::Write,
+    path::Path,
+    str::FromStr,
+};
+
+use agentstore::{ClaimNumber, DispatchId, ThreadId};
+use anyhow::{Context, Result, bail};
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+/// A dispatch: which job it is for, and which try of it. A job whose dispatch was superseded is enqueued again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(crate) struct Name {
+    pub(crate) job: u32,
+    pub(crate) round: u32,
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "d-{}.{}", self.job, self.round)
+    }
+}
+
+impl FromStr for Name {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parts = text.strip_prefix("d-").and_then(|rest| rest.split_once('.'));
+        let (job, round) = parts.with_context(|| format!("`{text}` is no dispatch of a soak"))?;
+        Ok(Self { job: job.parse()?, round: round.parse()? })
+    }
+}
+
+impl Name {
+    pub(crate) fn id(self) -> Result<DispatchId> {
+        Ok(DispatchId::new(self.to_string())?)
+    }
+}
+
+/// The id of a thread.
+pub(crate) fn thread_id(thread: u32) -> Result<ThreadId> {
+    Ok(ThreadId::new(format!("t-{thread}"))?)
+}
+
+/// The thread of an id.
+pub(crate) fn thread_of(id: &ThreadId) -> Result<u32> {
+    let number = id.as_str().strip_prefix("t-").with_context(|| format!("`{id}` is no thread of a soak"))?;
+    Ok(number.parse()?)
+}
+
+/// A claim as its holder knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Claim {
+    pub(crate) thread: u32,
+    pub(crate) number: ClaimNumber,
+    pub(crate) dispatch: Name,
+    pub(crate) epoch: u64,
+}
+
+/// What is done under a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Act {
+    Start,
+    Extend,
+    Ack,
+    /// Any other end of an attempt.
+    GiveBack,
+    /// A commit that takes the thread over.
+    TakeOver,
+    /// A commit with the entry of the dispatch.
+    Say,
+    /// The same, which acknowledges the dispatch as well.
+    SayAndAck,
+}
+
+impl Act {
+    /// Whether the attempt is over once it was accepted.
+    pub(crate) const fn ends(self) -> bool {
+        matches!(self, Self::Ack | Self::GiveBack | Self::SayAndAck)
+    }
+
+    pub(crate) const fn acks(self) -> bool {
+        matches!(self, Self::Ack | Self::SayAndAck)
+    }
+
+    pub(crate) const fn says(self) -> bool {
+        matches!(self, Self::Say | Self::SayAndAck)
+    }
+
+    pub(crate) const fn is_commit(self) -> bool {
+        matches!(self, Self::TakeOver | Self::Say | Self::SayAndAck)
+    }
+}
+
+/// Something that was done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Line {
+    /// When it was called, in nanoseconds since the host started.
+    pub(crate) called: u64,
+    /// When its answer was there.
+    pub(crate) answered: u64,
+    pub(crate) did: Did,
+}
+
+/// What was done. Of a call without an answer, or with one that does not tell its effect, there is `Tries` alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Did {
+    Enqueued {
+        dispatch: Name,
+        thread: u32,
+        epoch: u64,
+    },
+    Interrupted {
+        thread: u32,
+        epoch: u64,
+    },
+    /// By store time: since when, and until when unless it is extended.
+    Claimed {
+        claim: Claim,
+        since: u64,
+        until: u64,
+    },
+    /// It is about to be called.
+    Tries {
+        claim: Claim,
+        act: Act,
+    },
+    Accepted {
+        claim: Claim,
+        act: Act,
+        /// The end of the lease, where the answer tells it.
+        until: Option<u64>,
+        /// The answer to an earlier, equal call.
+        again: bool,
+    },
+    /// It had no effect but, perhaps, the end of a claim of an earlier epoch.
+    Refused {
+        claim: Claim,
+        act: Act,
+        kind: String,
+    },
+}
+
+impl Did {
+    pub(crate) const fn thread(&self) -> u32 {
+        match self {
+            Self::Enqueued { thread, .. } | Self::Interrupted { thread, .. } => *thread,
+            Self::Claimed { claim, .. }
+            | Self::Tries { claim, .. }
+            | Self::Accepted { claim, .. }
+            | Self::Refused { claim, .. } => claim.thread,
+        }
+    }
+}
+
+/// Nanoseconds since the host started.
+pub(crate) fn now() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    let (seconds, nanoseconds) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
+    seconds * 1_000_000_000 + nanoseconds
+}
+
+/// The log of one process. What was noted is there after the process was killed.
+#[derive(Debug)]
+pub(crate) struct Log(File);
+
+impl Log {
+    pub(crate) fn create(path: &Path) -> Result<Self> {
+        let file = OpenOptions::new().create_new(true).append(true).open(path);
+        Ok(Self(file.with_context(|| format!("{} cannot be made", path.display()))?))
+    }
+
+    /// Writes lines down, in one call of the system.
+    pub(crate) fn note(&self, lines: &[Line]) -> Result<()> {
+        let mut text = Vec::new();
+        for line in lines {
+            serde_json::to_writer(&mut text, line)?;
+            text.push(b'\n');
+        }
+        (&self.0).write_all(&text).context("the log cannot be written")
+    }
+}
+
+/// Reads a log. Its last line may be torn: its process was killed.
+pub(crate) fn read(path: &Path) -> Result<Vec<Line>> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let mut lines = Vec::new();
+    for line in text.split_inclusive('\n') {
+        match serde_json::from_str(line) {
+            Ok(line) => lines.push(line),
+            Err(_) if !line.ends_with('\n') => {}
+            Err(error) => bail!("{}: a line cannot be read: {error}", path.display()),
+        }
+    }
+    Ok(lines)
+}

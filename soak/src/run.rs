@@ -1,0 +1,186 @@
+//! A soak from its beginning to its end.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use agentstore::{DispatchStatus, IdSource, NewThread, Stores, TenantId, TenantStores, Uuids};
+use anyhow::{Context, Result, bail};
+use conformance_tests::Random;
+use serde::Serialize;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    check::{Evidence, Violation, check},
+    crowd::{Crowd, Faults},
+    kept,
+    options::Options,
+    producer::{Producer, again},
+    record::{self, Line, Log, Name, thread_id},
+    worker::open,
+};
+
+/// How long everything may take once nothing disturbs it any more, beside the time that the work takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What all parts of a soak have to know.
+pub(crate) struct Soak {
+    pub(crate) options: Options,
+    pub(crate) tenant: TenantId,
+    /// The folder of the logs.
+    pub(crate) logs: PathBuf,
+}
+
+/// What was done, and found.
+#[derive(Debug, Serialize)]
+pub(crate) struct Figures {
+    seconds: f64,
+    dispatches: usize,
+    threads: u32,
+    workers: usize,
+    #[serde(flatten)]
+    faults: Faults,
+    interrupts: u32,
+    /// Dispatches that an interrupt superseded: their jobs were enqueued again.
+    superseded: usize,
+    #[serde(flatten)]
+    seen: crate::check::Seen,
+    /// How long the rest took from the last fault on.
+    seconds_behind_the_last_fault: f64,
+    violations: usize,
+}
+
+/// Runs it, and says what was found.
+pub(crate) async fn run(options: Options) -> Result<(Figures, Vec<Violation>)> {
+    let tenant = TenantId::new(format!("soak-{}", Uuids.next_id()))?;
+    let (kept, temporary) = match &options.folder {
+        Some(folder) => (Some(folder.clone()), None),
+        None => (None, Some(tempfile::tempdir()?)),
+    };
+    let logs = kept.or_else(|| Some(temporary.as_ref()?.path().to_owned())).context("a folder for the logs")?;
+    std::fs::create_dir_all(&logs)?;
+    let soak = Soak { options, tenant, logs };
+    let stores = open(&soak.options.place).await?;
+    let found = soak.work(&stores).await;
+    let is_good = matches!(&found, Ok((_, violations)) if violations.is_empty());
+    if is_good {
+        stores.store().delete_tenant(&soak.tenant).await?;
+    } else if let Some(temporary) = temporary {
+        let _kept = temporary.keep();
+    }
+    stores.close().await?;
+    found.with_context(|| format!("the logs are in {}", soak.logs.display()))
+}
+
+impl Soak {
+    async fn work(&self, stores: &Stores) -> Result<(Figures, Vec<Violation>)> {
+        let began = Instant::now();
+        let parts = stores.tenant(&self.tenant)?;
+        self.make_threads(&parts).await?;
+        let mailbox = parts.mailbox.as_ref().context("the store keeps no mailbox")?;
+        let log = Log::create(&self.logs.join("producer.jsonl"))?;
+        let Options { dispatches, threads, seed, .. } = self.options;
+        let mut producer = Producer { mailbox: &**mailbox, log: &log, threads, interrupts: 0 };
+        let mut crowd = Crowd::start(self)?;
+        let names: Vec<_> = (0..dispatches).map(|job| Name { job, round: 0 }).collect();
+        let undisturbed = async {
+            producer.produce(&names, Random::new(seed.wrapping_add(1))).await?;
+            // Enough for everybody to have something under way when it becomes quiet.
+            while producer.waiting().await? > u64::from(dispatches / 100) {
+                sleep(PAUSE).await;
+            }
+            anyhow::Ok(())
+        };
+        tokio::select! {
+            ended = undisturbed => ended?,
+            failed = crowd.disturb() => failed?,
+        }
+        crowd.leave_alone().await?;
+        let quiet = Instant::now();
+        self.finish(&mut crowd, &producer).await?;
+        let (rest, faults, interrupts) = (quiet.elapsed(), crowd.faults, producer.interrupts);
+        drop(crowd);
+        let evidence = self.evidence(stores, &parts).await?;
+        let (seen, violations) = check(&evidence);
+        let superseded = evidence.dispatches.values().filter(|kept| kept.status == DispatchStatus::Superseded).count();
+        let figures = Figures {
+            seconds: rounded(began.elapsed()),
+            dispatches: evidence.dispatches.len(),
+            threads,
+            workers: self.options.workers,
+            faults,
+            interrupts,
+            superseded,
+            seen,
+            seconds_behind_the_last_fault: rounded(rest),
+            violations: violations.len(),
+        };
+        Ok((figures, violations))
+    }
+
+    async fn make_threads(&self, parts: &TenantStores) -> Result<()> {
+        let Some(threads) = &parts.threads else { return Ok(()) };
+        for thread in 0..self.options.threads {
+            let new = NewThread::new(thread_id(thread)?);
+            again(|| threads.create_thread(new.clone())).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until everything is done, and gives superseded work out once more. Nobody helps.
+    async fn finish(&self, crowd: &mut Crowd<'_>, producer: &Producer<'_>) -> Result<()> {
+        for round in 1.. {
+            let (mut least, mut since) = (u64::MAX, Instant::now());
+            loop {
+                crowd.check()?;
+                match producer.waiting().await? {
+                    0 => break,
+                    waiting if waiting < least => (least, since) = (waiting, Instant::now()),
+                    waiting if since.elapsed() > PATIENCE + self.options.lease => bail!("{waiting} dispatches wait"),
+                    _ => {}
+                }
+                sleep(PAUSE).await;
+            }
+            let dispatches = kept::dispatches(producer.mailbox).await?;
+            let mut undone: BTreeSet<u32> = (0..self.options.dispatches).collect();
+            for (name, _) in dispatches.iter().filter(|(_, kept)| kept.status != DispatchStatus::Superseded) {
+                undone.remove(&name.job);
+            }
+            // What is not there at all is not put in again: it was lost.
+            undone.retain(|job| dispatches.contains_key(&Name { job: *job, round: 0 }));
+            if undone.is_empty() {
+                break;
+            }
+            let again: Vec<_> = undone.into_iter().map(|job| Name { job, round }).collect();
+            producer.enqueue(&again).await?;
+        }
+        Ok(())
+    }
+
+    async fn evidence(&self, stores: &Stores, parts: &TenantStores) -> Result<Evidence> {
+        let mailbox = parts.mailbox.as_ref().context("the store keeps no mailbox")?;
+        Ok(Evidence {
+            jobs: self.options.dispatches,
+            is_fenced: stores.capabilities().fenced && parts.threads.is_some(),
+            lines: lines(&self.logs)?,
+            dispatches: kept::dispatches(&**mailbox).await?,
+            threads: kept::threads(parts, self.options.threads).await?,
+        })
+    }
+}
+
+/// The lines of all logs.
+fn lines(folder: &Path) -> Result<Vec<Line>> {
+    let mut lines = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        lines.extend(record::read(&entry?.path())?);
+    }
+    Ok(lines)
+}
+
+fn rounded(time: Duration) -> f64 {
+    (time.as_secs_f64() * 10.0).round() / 10.0
+}

@@ -1,0 +1,98 @@
+//! A worker process: the loop of the facade over a store that writes down what it does, until it is killed.
+
+use std::{io::Read, path::Path, sync::Arc, time::Duration};
+
+use agentstore::{
+    ClaimNumber, Custom, Done, ErrorKind, Failure, Json, NewEntry, OpenOptions, Outcome, Stores, TenantId, Work,
+    Worker, WorkerId, WorkerOptions,
+};
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
+
+use crate::{
+    logged::Logged,
+    options::Place,
+    record::{Log, Name},
+};
+
+/// The kind of the entry that a dispatch leaves in its thread.
+pub(crate) const DONE: &str = "soak.done";
+/// One of so many jobs lasts longer than a lease. A prime number: it has nothing to do with that of the threads.
+const LONG: u32 = 199;
+/// What a worker waits before it tries again what a store in trouble did not answer.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What an entry, or a result, says: who did it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DoneBy {
+    pub(crate) dispatch: Name,
+    pub(crate) claim: ClaimNumber,
+}
+
+/// What tells one worker process from another.
+pub(crate) struct Role<'a> {
+    pub(crate) tenant: TenantId,
+    pub(crate) name: &'a str,
+    pub(crate) log: &'a Path,
+    pub(crate) lease: Duration,
+}
+
+/// Opens the stores, also of a server that is just starting.
+pub(crate) async fn open(place: &Place) -> Result<Stores> {
+    let (options, mut tries) = (OpenOptions::new(), 0);
+    loop {
+        let opened = match &place.mailbox {
+            Some(mailbox) => options.open_with_mailbox(&place.store, mailbox).await,
+            None => options.open(&place.store).await,
+        };
+        match opened {
+            Err(error) if error.is_retryable() && tries < 600 => tries += 1,
+            opened => return opened.context("the store cannot be opened"),
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// Works until it is killed, or who began it has gone.
+pub(crate) async fn run(place: &Place, role: Role<'_>) -> Result<()> {
+    std::thread::spawn(|| {
+        let _gone = std::io::stdin().read(&mut [0]);
+        std::process::exit(0);
+    });
+    let stores = open(place).await?;
+    let logged = Stores::new(Arc::new(Logged::new(stores.into_store(), Log::create(role.log)?)));
+    let options = WorkerOptions::default().with_name(WorkerId::new(role.name)?).with_lease(role.lease);
+    let nap = role.lease.mul_f32(1.5);
+    let worker = Worker::with_options(&logged, &role.tenant, move |work| handle(work, nap), options)?;
+    worker.start()?.ended().await?;
+    anyhow::bail!("the worker ended by itself")
+}
+
+/// Where threads and mailbox are of one store the entry and the end of the dispatch are one commit.
+async fn handle(work: Work, nap: Duration) -> Result<Done, Failure> {
+    let dispatch: Name = work.dispatch().id.as_str().parse().map_err(Failure::for_good)?;
+    if dispatch.job.is_multiple_of(LONG) {
+        // It does not listen to the word to stop: what it writes then is refused.
+        sleep(nap).await;
+    }
+    let result = Json::of(&DoneBy { dispatch, claim: work.number() })?;
+    let Ok(commits) = work.commits() else { return Ok(Done::with(result)) };
+    let entry = NewEntry::new(Custom::new(DONE, result.clone()));
+    let mut commit = work.commit().with_key(work.key("done")?).entry(entry);
+    if work.can_settle() {
+        commit = commit.settling(agentstore::Settlement::Ack { result: Some(result.clone()) });
+    }
+    loop {
+        match commits.commit(commit.clone()).await {
+            Ok(_) if work.can_settle() => return Ok(Done::Committed),
+            Ok(_) => return Ok(Done::with(result)),
+            // An earlier attempt said it, and was lost before it settled.
+            Err(error) if error.kind() == ErrorKind::IdempotencyMismatch && !work.can_settle() => {
+                return Ok(Done::with(result));
+            }
+            Err(error) if error.outcome() == Outcome::Unknown || error.is_retryable() => sleep(PAUSE).await,
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

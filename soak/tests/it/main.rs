@@ -1,0 +1,11 @@
+//! The soak itself, shortened unless `AGENTSTORE_FULL_FAULTS` is set: PR-3, PR-4, MB-18, MB-29, MB-33, MB-34, CM-31,
+//! WK-1, WK-4, WK-6.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test that cannot go on fails, with its place, and says what it found"
+)]
+
+mod soak;
