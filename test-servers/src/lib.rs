@@ -5,6 +5,7 @@
 mod disk;
 mod find;
 mod nats;
+mod network;
 mod pgbouncer;
 mod postgres;
 
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 pub use self::{
     disk::Disk,
     nats::{NATS_URL, Nats},
+    network::Network,
     pgbouncer::{POOLER_URL, PgBouncer},
     postgres::{Postgres, URL},
 };
