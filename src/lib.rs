@@ -6,7 +6,7 @@
 //! - [`Stores`]: the parts of an opened store, or of two: the mailbox may be of another one
 //! - [`Worker`], [`Relay`], [`Maintenance`]: loops that run what is queued, deliver what commits wrote for others, and
 //!   remove what is over
-//! - `memory`, `file`, `postgres`, `sqlite_mailbox`: the backends, one cargo feature each
+//! - `memory`, `file`, `postgres`, `sqlite_mailbox`, `nats`: the backends, one cargo feature each
 //!
 //! # A turn, a fork, a rewind
 //! ```
@@ -74,6 +74,8 @@ pub use self::worker::{
 pub use store_file as file;
 #[cfg(feature = "memory")]
 pub use store_memory as memory;
+#[cfg(feature = "nats")]
+pub use store_nats as nats;
 #[cfg(feature = "postgres")]
 pub use store_postgres as postgres;
 #[cfg(feature = "sqlite-mailbox")]

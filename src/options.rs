@@ -145,6 +145,7 @@ impl OpenOptions {
             StoreUrl::File(path) => backend::file::open(path, self).await,
             StoreUrl::Sqlite(path) => backend::sqlite_mailbox::open(path, self).await,
             StoreUrl::Postgres(url) => backend::postgres::open(url, self).await,
+            StoreUrl::Nats(url) => backend::nats::open(url, self).await,
         }
     }
 

@@ -117,7 +117,7 @@ impl Stores {
         self.mailbox.as_ref().map_or_else(|| self.capabilities(), |other| &other.capabilities)
     }
 
-    /// The name of the backend that keeps the mailbox: `memory`, `file`, `postgres`, `sqlite-mailbox`, or what
+    /// The name of the backend that keeps the mailbox: `memory`, `file`, `postgres`, `sqlite-mailbox`, `nats`, or what
     /// [`named`](Self::named) said.
     #[must_use]
     pub fn mailbox_backend(&self) -> &'static str {
@@ -182,7 +182,8 @@ impl Stores {
     pub fn mailbox(&self, tenant: &TenantId) -> Result<Arc<dyn MailboxStore>> {
         self.tenant(tenant)?.mailbox.ok_or_else(|| {
             unsupported(
-                "keeping a mailbox (open a store that does: `memory:`, `file:PATH`, `sqlite:PATH` or `postgres://…`)",
+                "keeping a mailbox (open a store that does: `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` or \
+                 `nats://…`)",
             )
         })
     }

@@ -33,7 +33,7 @@ pub(crate) struct Cli {
 /// What every command takes.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Global {
-    /// The store: `memory:`, `file:PATH`, `sqlite:PATH` or `postgres://…`  [default: file:./agentstore-data]
+    /// The store: `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…`, `nats://…`  [default: file:./agentstore-data]
     #[arg(long, global = true, env = "AGENTSTORE_URL", hide_env_values = true, value_name = "URL", help_heading = EVERY)]
     store: Option<StoreArg>,
     /// Where the mailbox is, if it is in another store than everything else

@@ -174,6 +174,13 @@ fn usual_advice(error: &Error) -> Option<&'static str> {
         ErrorKind::SchemaMismatch if is_on_server(error) => {
             "run `agentstore migrate` with the same `--store`, or use the newest release of agentstore"
         }
+        ErrorKind::SchemaMismatch if is_nothing_there(error) => {
+            "check the URL: nothing is there yet; `agentstore mailbox enqueue` makes a mailbox"
+        }
+        ErrorKind::UnsafeDurability if is_about_syncing(error) => {
+            "set `sync_interval: always` on the servers and add `assume_sync=true` to the URL, which says so; or add \
+             `allow_unsafe=true` if what is stored may be lost"
+        }
         ErrorKind::UnsafeDurability => {
             "change the setting of the server; or add `allow_unsafe=true` to the URL if what is stored may be lost"
         }
@@ -185,6 +192,16 @@ fn usual_advice(error: &Error) -> Option<&'static str> {
 /// Whether it is about a schema that can be migrated.
 fn is_on_server(error: &Error) -> bool {
     matches!(error.detail(), Detail::SchemaMismatch { supported, .. } if supported.contains("agentstore migrate"))
+}
+
+/// Whether a mailbox was looked for where none is.
+fn is_nothing_there(error: &Error) -> bool {
+    matches!(error.detail(), Detail::SchemaMismatch { found, .. } if found == "none")
+}
+
+/// Whether servers do not tell if they sync.
+fn is_about_syncing(error: &Error) -> bool {
+    matches!(error.detail(), Detail::UnsafeDurability { option, .. } if option == "assume_sync")
 }
 
 /// Whether a file or folder is not there.

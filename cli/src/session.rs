@@ -65,7 +65,9 @@ impl Session {
     async fn stores_at(url: &StoreUrl, access: Access) -> Result<Stores> {
         let options = match access {
             // It is read beside others as it is.
-            Access::Read if matches!(url, StoreUrl::Sqlite(_)) => OpenOptions::new().with_create(Create::Never),
+            Access::Read if matches!(url, StoreUrl::Sqlite(_) | StoreUrl::Nats(_)) => {
+                OpenOptions::new().with_create(Create::Never)
+            }
             Access::Read if url.outlives_process() => OpenOptions::new().read_only(),
             Access::Write if url.outlives_process() => OpenOptions::new().with_create(Create::Never),
             Access::Read | Access::Write | Access::Create => OpenOptions::new(),

@@ -2,5 +2,6 @@
 
 pub(crate) mod file;
 pub(crate) mod memory;
+pub(crate) mod nats;
 pub(crate) mod postgres;
 pub(crate) mod sqlite_mailbox;

@@ -2,6 +2,7 @@
 
 mod file;
 mod memory;
+mod nats;
 mod postgres;
 mod sqlite_mailbox;
 #[cfg(all(feature = "worker", feature = "memory", feature = "file"))]
@@ -21,7 +22,10 @@ fn refusal(result: Result<Stores>) -> (ErrorKind, String) {
 async fn an_unknown_scheme_is_refused_with_those_that_are_known() {
     let (kind, message) = refusal(open("redis://localhost").await);
     assert_eq!(kind, ErrorKind::Invalid);
-    assert!(message.contains("known are `memory:`, `file:PATH`, `sqlite:PATH` and `postgres://…`"), "{message}");
+    assert!(
+        message.contains("known are `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` and `nats://…`"),
+        "{message}"
+    );
 }
 
 /// Commits to a store, and gives the version.

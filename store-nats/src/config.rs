@@ -11,6 +11,16 @@ use crate::{
     url::{self, Credentials, Parts, Tls},
 };
 
+/// What happens to streams that do not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Create {
+    /// They are made.
+    #[default]
+    Missing,
+    /// The opening is refused.
+    Never,
+}
+
 /// How a store is opened.
 #[derive(Clone)]
 #[non_exhaustive]
@@ -21,6 +31,8 @@ pub struct NatsConfig {
     tls: Tls,
     /// What all names on the server begin with (NA-9).
     pub(crate) prefix: String,
+    /// Whether streams that do not exist are made.
+    pub create: Create,
     /// On how many servers everything is kept, if the streams are made by this opening; 1 unless given.
     pub replicas: u32,
     /// How long a call waits for the server.
@@ -62,6 +74,7 @@ impl NatsConfig {
             credentials,
             tls,
             prefix,
+            create: Create::Missing,
             replicas: replicas.unwrap_or(1),
             deadline: Duration::from_secs(10),
             assume_sync,

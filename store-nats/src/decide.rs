@@ -170,7 +170,7 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
         R: Fn(&Desk<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
     {
         let (tenant, log) = (self.tenant, self.tenant.log());
-        let own = log.await_own();
+        let mut own = log.await_own();
         let now = log.now()?;
         self.turn(now)?;
         let decided = {
@@ -198,15 +198,9 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
         };
         let deed = split(tenant, deed, apart, &key).await?;
         self.fill(&mut answers, &parts).await?;
-        match log.write(&key, last, deed.encode()).await {
-            Ok(Written::Accepted) => Ok(Step::Answers(answers)),
-            Ok(Written::Conflict) => Ok(Step::Conflict),
-            Err(error) if error.outcome() == Outcome::Unknown => match resolve(tenant, &own, (&key, last)).await {
-                Some(true) => Ok(Step::Answers(answers)),
-                Some(false) => Ok(Step::Conflict),
-                None => Err(error),
-            },
-            Err(error) => Err(error),
+        match put_in_log(tenant, &mut own, (&key, last), deed).await? {
+            true => Ok(Step::Answers(answers)),
+            false => Ok(Step::Conflict),
         }
     }
 
@@ -333,6 +327,21 @@ pub(crate) async fn create(tenant: &Tenant) -> Result<()> {
     }
 }
 
+/// Writes a decision. It has an effect if it is read in the log as one that came in time.
+async fn put_in_log(tenant: &Tenant, own: &mut Own<'_>, (key, last): (&Key, u64), deed: Deed) -> Result<bool> {
+    let log = tenant.log();
+    let unknown = match log.write_in_time(key, last, deed.encode()).await {
+        Ok(Written::Conflict) => return Ok(false),
+        Ok(Written::Accepted) => match own.wait().await {
+            Some(counts) => return Ok(counts),
+            None => Error::commit_unknown(None),
+        },
+        Err(error) if error.outcome() == Outcome::Unknown => error,
+        Err(error) => return Err(error),
+    };
+    resolve(tenant, own, (key, last)).await.ok_or(unknown)
+}
+
 /// Says nothing about a thread, but behind its last message: whoever decided before that writes nothing any more.
 pub(crate) async fn fence(log: &Log, key: &Key, last: u64) -> Result<Written> {
     let own = log.await_own();
@@ -341,13 +350,13 @@ pub(crate) async fn fence(log: &Log, key: &Key, last: u64) -> Result<Written> {
 }
 
 /// What became of a decision whose answer did not come; none if that cannot be found out in time.
-async fn resolve(tenant: &Tenant, own: &Own<'_>, (key, last): (&Key, u64)) -> Option<bool> {
+async fn resolve(tenant: &Tenant, own: &mut Own<'_>, (key, last): (&Key, u64)) -> Option<bool> {
     let (begun, deadline) = (Instant::now(), tenant.common.config.deadline);
     let mut is_fenced = false;
     while begun.elapsed() < deadline {
         if tenant.log().look().await.is_ok() {
-            if own.is_read() {
-                return Some(true);
+            if let Some(counts) = own.counts() {
+                return Some(counts);
             }
             if is_fenced {
                 return Some(false);

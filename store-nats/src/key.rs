@@ -65,6 +65,11 @@ impl Keys {
         format!("{}-data", self.prefix)
     }
 
+    /// The stream that stores are measured beside.
+    pub(crate) fn bare(&self) -> String {
+        format!("{}-bare", self.prefix)
+    }
+
     pub(crate) fn all_of_log(&self) -> String {
         format!("{}.log.>", self.prefix)
     }

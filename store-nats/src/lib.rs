@@ -12,6 +12,7 @@
 //! - `log`: the stream as it is followed; `view`: what it says; `garbage`: what of it is not needed any more
 //! - `tenant`: calls in tasks of their own
 //! - `connection`, `clock`, `key`, `codec`, `error`: requests to the leader, its time, subjects, messages
+//! - `inspect`: checks of what the servers keep
 //! - `testing`: stores for tests
 //!
 //! ```no_run
@@ -36,6 +37,7 @@ mod connection;
 mod decide;
 mod error;
 mod garbage;
+mod inspect;
 mod key;
 mod live;
 mod log;
@@ -47,4 +49,8 @@ mod testing;
 mod url;
 mod view;
 
-pub use self::{config::NatsConfig, store::NatsStore, testing::TestPrefix};
+pub use self::{
+    config::{Create, NatsConfig},
+    store::NatsStore,
+    testing::{BareMessages, TestPrefix},
+};

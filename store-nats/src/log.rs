@@ -6,24 +6,24 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use async_nats::jetstream::{
-    self,
+    self, Message,
     consumer::{DeliverPolicy, push::OrderedConfig},
 };
 use futures_util::StreamExt;
 use store_core::{Error, IdSource, Result, TenantId, Timestamp, Uuids, live::Bell};
 use tokio::{
     runtime::Handle,
-    sync::{oneshot, watch},
+    sync::{Notify, oneshot, watch},
     time::{Instant, timeout},
 };
 
 use crate::{
     config::NatsConfig,
-    connection::{Connection, Written},
+    connection::{ATTEMPT, Connection, UNTIL, Written},
     garbage::Garbage,
     key::Key,
     view::{Change, View},
@@ -33,6 +33,9 @@ use crate::{
 const AGAIN: Duration = Duration::from_millis(200);
 /// How long the newest message may be missing. It may have been removed since it was told of: the next one comes then.
 const MISSING: Duration = Duration::from_millis(250);
+
+/// After how long without a message that must be there the log is followed anew.
+const SILENT: Duration = Duration::from_secs(1);
 
 /// Who waits for the leader to say how far the log is.
 #[derive(Debug, Default)]
@@ -47,10 +50,12 @@ pub(crate) struct Log {
     pub(crate) connection: Connection,
     view: RwLock<View>,
     position: watch::Sender<u64>,
+    /// Told when what should come does not.
+    anew: Arc<Notify>,
     looking: Mutex<Looking>,
     bells: Mutex<HashMap<TenantId, Arc<Bell>>>,
-    /// Decisions of this process whose place in the log is not known: where they were read.
-    awaited: Mutex<HashMap<String, Option<u64>>>,
+    /// Decisions of this process that were not read in the log yet. Who made one is told whether it counts.
+    awaited: Mutex<HashMap<String, oneshot::Sender<bool>>>,
     pub(crate) garbage: Garbage,
     /// Names this process.
     process: String,
@@ -69,6 +74,7 @@ impl Log {
             connection,
             view: RwLock::default(),
             position: watch::Sender::new(0),
+            anew: Arc::default(),
             looking: Mutex::default(),
             bells: Mutex::default(),
             awaited: Mutex::default(),
@@ -111,8 +117,9 @@ impl Log {
     pub(crate) fn await_own(&self) -> Own<'_> {
         let number = self.last_name.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}.{number}", self.process);
-        lock(&self.awaited).insert(name.clone(), None);
-        Own { log: self, name }
+        let (sender, receiver) = oneshot::channel();
+        lock(&self.awaited).insert(name.clone(), sender);
+        Own { log: self, name, receiver }
     }
 
     /// Waits until everything is known that was written before this call.
@@ -157,11 +164,11 @@ impl Log {
     }
 
     /// Waits until the log was read up to a message.
-    async fn reach(&self, last: u64) -> Result<()> {
+    pub(crate) async fn reach(&self, last: u64) -> Result<()> {
         let mut position = self.position.subscribe();
         let begun = Instant::now();
         let mut seen = *position.borrow_and_update();
-        let mut moved = begun;
+        let (mut moved, mut asked) = (begun, begun);
         while seen < last {
             match timeout(MISSING, position.changed()).await {
                 Ok(Ok(())) => {}
@@ -172,6 +179,11 @@ impl Log {
                     }
                     // What cannot be written now is tried again.
                     let _lost = self.touch().await;
+                    if moved.elapsed() > SILENT && asked.elapsed() > SILENT {
+                        // Who sends it may be a server that is cut off.
+                        self.anew.notify_waiters();
+                        asked = Instant::now();
+                    }
                 }
             }
             let now = *position.borrow_and_update();
@@ -183,9 +195,9 @@ impl Log {
     }
 
     /// Writes a message that says nothing, so that the log goes on behind whatever was removed.
-    pub(crate) async fn touch(&self) -> Result<()> {
+    pub(crate) async fn touch(&self) -> Result<u64> {
         let subject = self.connection.keys.subject(&Key::Touch);
-        self.connection.write(subject, String::new()).await.map(drop)
+        self.connection.write(subject, String::new()).await
     }
 
     /// Writes a message behind the last one on its subject.
@@ -193,16 +205,24 @@ impl Log {
         self.connection.write_behind(self.connection.keys.subject(key), last, text).await
     }
 
-    fn take_in(&self, sequence: u64, subject: &str, payload: &[u8]) {
-        let key = self.connection.keys.key(subject);
-        let text = String::from_utf8_lossy(payload);
-        let change = self.view_mut().apply(sequence, key.clone(), &text);
+    /// Writes a message that says nothing if it comes to the log later than within the deadline (PR-21).
+    pub(crate) async fn write_in_time(&self, key: &Key, last: u64, text: String) -> Result<Written> {
+        let until = self.connection.clock.now()?.saturating_add(self.deadline);
+        self.connection.write_in_time(self.connection.keys.subject(key), last, text, until).await
+    }
+
+    fn take_in(&self, sequence: u64, message: &Message) {
+        let key = self.connection.keys.key(&message.subject);
+        let text = String::from_utf8_lossy(&message.payload);
+        let is_late = is_late(message);
+        let change = self.view_mut().apply(sequence, key.clone(), &text, is_late);
         let Change { tenant, claimable_from, garbage, data, ids, by } = change;
         let mut is_own = false;
         if let Some(by) = by {
             is_own = by.starts_with(&self.process);
-            if let Some(found) = lock(&self.awaited).get_mut(&by) {
-                *found = Some(sequence);
+            if let Some(maker) = lock(&self.awaited).remove(&by) {
+                // Who was dropped needs no answer.
+                let _gone = maker.send(!is_late);
             }
         }
         self.garbage.add(key.as_ref(), garbage, is_own);
@@ -225,15 +245,30 @@ impl Log {
     }
 }
 
-/// A decision on its way: whether it was read in the log.
+/// Whether a message came to the log later than it was to. Everybody who reads the log finds the same.
+fn is_late(message: &Message) -> bool {
+    let until = message.headers.as_ref().and_then(|headers| headers.get(UNTIL)?.as_str().parse::<u128>().ok());
+    let Some((until, info)) = until.zip(message.info().ok()) else { return false };
+    let stored = SystemTime::from(info.published).duration_since(UNIX_EPOCH).unwrap_or_default();
+    stored.as_millis() > until
+}
+
+/// A decision on its way.
 pub(crate) struct Own<'a> {
     log: &'a Log,
     pub(crate) name: String,
+    receiver: oneshot::Receiver<bool>,
 }
 
 impl Own<'_> {
-    pub(crate) fn is_read(&self) -> bool {
-        lock(&self.log.awaited).get(&self.name).is_some_and(Option::is_some)
+    /// Whether it counts, once it was read in the log. It is told once.
+    pub(crate) fn counts(&mut self) -> Option<bool> {
+        self.receiver.try_recv().ok()
+    }
+
+    /// Waits until it was read in the log, which the server said it is in.
+    pub(crate) async fn wait(&mut self) -> Option<bool> {
+        timeout(self.log.deadline, &mut self.receiver).await.ok()?.ok()
     }
 }
 
@@ -247,7 +282,9 @@ impl Drop for Own<'_> {
 pub(crate) async fn follow(log: Weak<Log>) {
     loop {
         let Some(strong) = log.upgrade() else { return };
-        let (context, keys) = (jetstream::new(strong.connection.client.clone()), strong.connection.keys.clone());
+        let (mut context, keys) = (jetstream::new(strong.connection.client.clone()), strong.connection.keys.clone());
+        context.set_timeout(ATTEMPT);
+        let anew = Arc::clone(&strong.anew);
         let config = OrderedConfig {
             deliver_subject: strong.connection.client.new_inbox(),
             deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: strong.view().position + 1 },
@@ -257,12 +294,17 @@ pub(crate) async fn follow(log: Weak<Log>) {
         if let Ok(consumer) = context.create_consumer_on_stream(config, keys.log()).await
             && let Ok(mut messages) = consumer.messages().await
         {
-            while let Some(Ok(message)) = messages.next().await {
+            loop {
+                let next = tokio::select! {
+                    next = messages.next() => next,
+                    () = anew.notified() => None,
+                };
+                let Some(Ok(message)) = next else { break };
                 let Some(log) = log.upgrade() else { return };
                 let Ok(info) = message.info() else { break };
                 let sequence = info.stream_sequence;
                 if sequence > log.view().position {
-                    log.take_in(sequence, &message.subject, &message.payload);
+                    log.take_in(sequence, &message);
                 }
             }
         }

@@ -11,15 +11,15 @@ use std::{
 
 use async_trait::async_trait;
 use store_core::{
-    Capabilities, CursorScope, Error, Page, PageBuilder, PageRequest, Position, Result, Store, TenantId, TenantStores,
-    codec::Codec, inspect::Inspector,
+    Capabilities, CursorScope, Error, Outcome, Page, PageBuilder, PageRequest, Position, Result, Store, TenantId,
+    TenantStores, codec::Codec, inspect::Inspector,
 };
 use tokio::{runtime::Handle, sync::RwLock, task::JoinHandle};
 
 use crate::{
     codec::TenantRecord,
     config::NatsConfig,
-    connection::{Connection, Written},
+    connection::Connection,
     garbage,
     key::Key,
     live::{NatsLive, Post},
@@ -77,7 +77,8 @@ impl NatsStore {
     ///
     /// # Errors
     /// `UnsafeDurability` for servers that may lose what they acknowledged (NA-5); `Unsupported` for servers that are
-    /// too old (NA-6); `SchemaMismatch` for a store of a newer release (NA-9); `Unavailable` if none can be reached.
+    /// too old (NA-6); `SchemaMismatch` for a store of a newer release (NA-9), and
+    /// for one that is not there and is not to be made; `Unavailable` if none can be reached.
     pub async fn open(config: NatsConfig) -> Result<Self> {
         let connection = Connection::open(&config).await?;
         let opened = streams::open(&connection, &config).await?;
@@ -106,6 +107,25 @@ impl NatsStore {
             log.garbage.add_ids(name, tenant.record.incarnation, tenant.unused_ids());
         }
         Ok(store)
+    }
+
+    /// Returns when this handle knows all that was acknowledged before. It writes a message, which takes a majority of
+    /// the servers: a read behind it is not that of a leader which just lost its own (PR-10).
+    ///
+    /// # Errors
+    /// `Unavailable`, also if nobody knows whether the message was written: repeat it.
+    pub async fn barrier(&self) -> Result<()> {
+        let log = self.log()?;
+        let written = log.touch().await.map_err(|error| match error.outcome() {
+            Outcome::Unknown => Error::unavailable("no majority of the servers answered in time").with_source(error),
+            Outcome::NotApplied => error,
+        });
+        log.reach(written?).await
+    }
+
+    pub(crate) fn log(&self) -> Result<&Arc<Log>> {
+        self.state.common.check_open()?;
+        Ok(&self.state.common.log)
     }
 
     fn open_tenant(&self, tenant: &TenantId) -> Result<Arc<Tenant>> {
@@ -180,7 +200,7 @@ impl Store for NatsStore {
     }
 
     fn inspector(&self) -> Option<&dyn Inspector> {
-        None
+        Some(self)
     }
 }
 
@@ -188,6 +208,7 @@ impl Store for NatsStore {
 async fn delete(common: &Common, name: TenantId) -> Result<()> {
     let log = &common.log;
     let incarnation = loop {
+        // Whether it is deleted shows in the log.
         log.look().await?;
         let found = log.view().tenants.get(&name).map(|found| (found.sequence, found.record.clone()));
         let Some((last, record)) = found else { return Ok(()) };
@@ -195,9 +216,7 @@ async fn delete(common: &Common, name: TenantId) -> Result<()> {
             break record.incarnation;
         }
         let gone = TenantRecord { is_deleted: true, ..record };
-        if let Written::Accepted = log.write(&Key::Tenant(name.clone()), last, gone.encode()).await? {
-            break gone.incarnation;
-        }
+        let _written = log.write_in_time(&Key::Tenant(name.clone()), last, gone.encode()).await?;
     };
     let (connection, keys) = (&log.connection, &log.connection.keys);
     for subjects in keys.of_tenant(&name, incarnation) {
@@ -205,5 +224,5 @@ async fn delete(common: &Common, name: TenantId) -> Result<()> {
     }
     connection.purge(&keys.data(), &keys.data_of_tenant(&name, incarnation)).await?;
     // Who waits for a message that was removed goes on with this one.
-    log.touch().await
+    log.touch().await.map(drop)
 }

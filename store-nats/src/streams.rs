@@ -5,7 +5,7 @@ use store_core::{Detail, Error, Result, Survives};
 
 use crate::{
     codec::Meta,
-    config::NatsConfig,
+    config::{Create, NatsConfig},
     connection::{Connection, StreamInfo},
     error::Effect,
     key::Key,
@@ -36,9 +36,18 @@ pub(crate) async fn open(connection: &Connection, config: &NatsConfig) -> Result
     Ok(Opened { meta: meta(connection).await?, survives })
 }
 
-async fn ensure(connection: &Connection, config: &NatsConfig, name: &str, subjects: &str) -> Result<StreamInfo> {
+pub(crate) async fn ensure(
+    connection: &Connection,
+    config: &NatsConfig,
+    name: &str,
+    subjects: &str,
+) -> Result<StreamInfo> {
     match connection.look(name).await? {
         Ok((_, info)) => return Ok(info),
+        Err(refusal) if refusal.is_not_found() && config.create == Create::Never => {
+            let (found, supported) = ("none".to_owned(), "streams made by agentstore".to_owned());
+            return Err(Error::new(Detail::SchemaMismatch { found, supported }));
+        }
         Err(refusal) if refusal.is_not_found() => {}
         Err(refusal) => return Err(refusal.into()),
     }

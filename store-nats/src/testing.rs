@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use async_nats::jetstream;
+use bytes::Bytes;
 use serde_json::Value;
-use store_core::{IdSource, Result, Timestamp, Uuids};
+use store_core::{Error, IdSource, Result, Timestamp, Uuids};
 
 use crate::{codec, config::NatsConfig, connection::Connection, error::Effect, key::Key, store::NatsStore, streams};
 
@@ -43,6 +45,12 @@ impl TestPrefix {
         streams::open(&connection, &prefix.config).await?;
         prefix.set(&connection, BEGIN).await?;
         Ok(prefix)
+    }
+
+    /// The prefix of `config` itself, whose time goes on: for removing it.
+    #[must_use]
+    pub const fn named(config: NatsConfig) -> Self {
+        Self { config }
     }
 
     /// Opens a store under it. Each opening is as one of another process.
@@ -93,9 +101,61 @@ impl TestPrefix {
     /// As [`advance`](Self::advance).
     pub async fn remove(&self) -> Result<()> {
         let connection = Connection::open(&self.config).await?;
-        for stream in [connection.keys.log(), connection.keys.data()] {
+        for stream in [connection.keys.log(), connection.keys.data(), connection.keys.bare()] {
             let delete = format!("STREAM.DELETE.{stream}");
-            let _answer = connection.ask::<Value>(&delete, &Value::Null, Effect::Perhaps).await??;
+            match connection.ask::<Value>(&delete, &Value::Null, Effect::Perhaps).await? {
+                Err(refusal) if !refusal.is_not_found() => return Err(refusal.into()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A connection that does nothing but write messages to a stream with the settings of a store: what stores are measured
+/// beside.
+///
+/// ```no_run
+/// use store_nats::{BareMessages, NatsConfig, TestPrefix};
+///
+/// # async fn example() -> store_core::Result<()> {
+/// let prefix = TestPrefix::create(NatsConfig::new("nats://localhost/?allow_unsafe=true")?).await?;
+/// let bare = BareMessages::open(&prefix).await?;
+/// bare.publish("a body", 100).await
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct BareMessages {
+    context: jetstream::Context,
+    subject: String,
+}
+
+impl BareMessages {
+    /// Connects, and makes the stream if it is not there yet. It goes with the prefix.
+    ///
+    /// # Errors
+    /// `Unavailable` if the server cannot be reached.
+    pub async fn open(prefix: &TestPrefix) -> Result<Self> {
+        let connection = Connection::open(&prefix.config).await?;
+        let stream = connection.keys.bare();
+        let subject = format!("{}.bare", prefix.config.prefix());
+        let _info = streams::ensure(&connection, &prefix.config, &stream, &subject).await?;
+        Ok(Self { context: jetstream::new(connection.client), subject })
+    }
+
+    /// Writes so many messages at once, and waits until each is acknowledged.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn publish(&self, body: &str, count: usize) -> Result<()> {
+        let failed = |e| Error::unavailable("a message is not acknowledged").with_source(e);
+        let mut acks = Vec::with_capacity(count);
+        for _ in 0..count {
+            let body = Bytes::copy_from_slice(body.as_bytes());
+            acks.push(self.context.publish(self.subject.clone(), body).await.map_err(failed)?);
+        }
+        for ack in acks {
+            let _ack = ack.await.map_err(failed)?;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 mod disk;
 mod find;
 mod nats;
+mod network;
 mod pgbouncer;
 mod postgres;
 
@@ -14,6 +15,7 @@ pub use self::{
     disk::Disk,
     find::faketime,
     nats::{NATS_URL, Nats},
+    network::Network,
     pgbouncer::{POOLER_URL, PgBouncer},
     postgres::{Postgres, URL},
 };

@@ -24,6 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Nats {
     bin: PathBuf,
     folder: PathBuf,
+    /// What starts it, as `strace` and its arguments.
+    under: Vec<String>,
+    host: String,
     port: u16,
     child: Option<Child>,
 }
@@ -35,9 +38,29 @@ impl Nats {
     /// # Errors
     /// It cannot be found, fetched or started.
     pub fn start(settings: &str) -> Result<Self> {
-        let folder = new_folder();
+        Self::start_in(new_folder(), settings)
+    }
+
+    /// The same in this folder, which is made, and goes with the server.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_in(folder: PathBuf, settings: &str) -> Result<Self> {
+        Self::start_as(folder, &[], "127.0.0.1", settings)
+    }
+
+    /// The same, started by a command that ends by becoming the server, as `strace -D` does.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_under(command: &[&str], settings: &str) -> Result<Self> {
+        Self::start_as(new_folder(), command, "127.0.0.1", settings)
+    }
+
+    pub(crate) fn start_as(folder: PathBuf, under: &[&str], host: &str, settings: &str) -> Result<Self> {
         fs::create_dir(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
-        let mut server = Self { bin: find::nats()?, folder, port: 0, child: None };
+        let under = under.iter().map(|&word| word.to_owned()).collect();
+        let mut server = Self { bin: find::nats()?, folder, under, host: host.to_owned(), port: 0, child: None };
         fs::write(server.folder.join("nats.conf"), settings)?;
         server.restart()?;
         Ok(server)
@@ -67,8 +90,11 @@ impl Nats {
             fs::remove_file(old)?;
         }
         let port = if self.port == 0 { "-1".to_owned() } else { self.port.to_string() };
-        let mut command = Command::new(&self.bin);
-        command.args(["--config", "nats.conf", "--addr", "127.0.0.1", "--port", &port, "--jetstream"]);
+        let bin = self.bin.display().to_string();
+        let mut words = self.under.iter().chain([&bin]);
+        let mut command = Command::new(words.next().unwrap_or(&bin));
+        command.args(words);
+        command.args(["--config", "nats.conf", "--addr", &self.host, "--port", &port, "--jetstream"]);
         command.args(["--store_dir", "data", "--ports_file_dir", "."]).current_dir(&self.folder);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         self.child = Some(command.spawn().context("nats-server cannot be started")?);
@@ -95,13 +121,34 @@ impl Nats {
     /// Where it is.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("nats://127.0.0.1:{}/", self.port)
+        format!("nats://{}:{}/", self.host, self.port)
     }
 
     /// The folder that it lives in.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Stops it in the middle of what it does, as if it had no processor any more.
+    ///
+    /// # Errors
+    /// The system does not let it.
+    pub fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets it go on.
+    ///
+    /// # Errors
+    /// The system does not let it.
+    pub fn go_on(&self) -> Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<()> {
+        let Some(pid) = self.child.as_ref().and_then(|child| pid(child.id())) else { bail!("the server was stopped") };
+        Ok(kill_process(pid, signal)?)
     }
 
     /// Kills it at once.
@@ -130,7 +177,7 @@ impl Nats {
     fn interrupt(&mut self) -> Result<Option<ExitStatus>> {
         let Some(mut child) = self.child.take() else { return Ok(None) };
         if let Some(pid) = pid(child.id()) {
-            let _gone = kill_process(pid, Signal::INT);
+            let _gone = (kill_process(pid, Signal::CONT), kill_process(pid, Signal::INT));
         }
         Ok(Some(child.wait()?))
     }
@@ -143,7 +190,7 @@ impl Drop for Nats {
     }
 }
 
-fn new_folder() -> PathBuf {
+pub(crate) fn new_folder() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("/tmp/agentstore-nats-{}-{number}", std::process::id()).into()

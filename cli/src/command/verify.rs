@@ -38,7 +38,7 @@ pub(crate) async fn run(_args: Args, session: &Session, out: &mut Output) -> Res
 
 /// What checks and repairs the store.
 pub(super) fn inspector(session: &Session) -> Result<&dyn Inspector> {
-    let operation = "verifying and repairing (nothing is kept that could be damaged)";
+    let operation = "verifying and repairing (the store has nothing that checks it)";
     let missing = || Error::new(Detail::Unsupported { operation });
     Ok(session.stores().store().inspector().ok_or_else(missing)?)
 }

@@ -17,6 +17,7 @@ mod given;
 mod imports;
 mod mailbox;
 mod matrix;
+mod nats;
 mod outbox;
 mod pending;
 mod postgres;

@@ -7,7 +7,7 @@ use agentstore::{
     postgres::{PostgresConfig, PostgresStore},
 };
 use conformance_tests::{Gives, matrix};
-use test_servers::Postgres;
+use test_servers::{Nats, Postgres};
 
 const ABOVE: &str = "\
 # The backends
@@ -29,12 +29,17 @@ async fn the_page_says_what_stores_give() {
     let server = Postgres::start(&[]).unwrap();
     let config = PostgresConfig::new(&server.url()).unwrap();
     let postgres = PostgresStore::open(config).await.unwrap();
+    let nats = Nats::start("jetstream { sync_interval: always }").unwrap();
+    let queue = agentstore::open(&format!("{}?assume_sync=true", nats.url())).await.unwrap();
     let gives = [
         ("memory:", Gives::of(memory.store()).unwrap()),
         ("file:", Gives::of(file.store()).unwrap()),
         ("postgres:", Gives::of(&postgres).unwrap()),
         ("sqlite:", Gives::of(sqlite.store()).unwrap()),
+        ("nats:", Gives::of(queue.store()).unwrap()),
     ];
+    queue.close().await.unwrap();
+    nats.stop().unwrap();
     postgres.close().await.unwrap();
     server.stop().unwrap();
     let text = format!("{ABOVE}{}", matrix(&gives));

@@ -46,7 +46,7 @@ fn what_is_not_understood_ends_with_2() {
     for (args, says) in [
         (
             &["threads", "--store", "redis:x"][..],
-            "the scheme `redis` is unknown; known are `memory:`, `file:PATH`, `sqlite:PATH` and `postgres://…`",
+            "the scheme `redis` is unknown; known are `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` and `nats://…`",
         ),
         (&["show"], "THREAD"),
         (&["show", ""], "invalid thread id: it is empty"),

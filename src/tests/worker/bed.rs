@@ -6,6 +6,8 @@ use store_core::{
     ClaimRequest, ClaimedDispatch, Claims, Commit, CommitCoordinator, Dispatch, ErrorKind, Fence, MailboxStore,
     ManualClock, Message, NewDispatch, NewEntry, TenantId, ThreadId, Timestamp,
 };
+#[cfg(feature = "nats")]
+use store_nats::{NatsConfig, TestPrefix};
 #[cfg(feature = "postgres")]
 use store_postgres::{PostgresConfig, TestSchema};
 use tempfile::TempDir;
@@ -20,7 +22,9 @@ pub(super) struct Bed {
     clock: ManualClock,
     #[cfg(feature = "postgres")]
     schema: Option<TestSchema>,
-    /// What is put together with a server's store.
+    #[cfg(feature = "nats")]
+    prefix: Option<TestPrefix>,
+    /// What is put together with a schema's store.
     #[cfg(feature = "postgres")]
     local: Option<Stores>,
     _folder: TempDir,
@@ -45,6 +49,8 @@ impl Bed {
             clock,
             #[cfg(feature = "postgres")]
             schema: None,
+            #[cfg(feature = "nats")]
+            prefix: None,
             #[cfg(feature = "postgres")]
             local: None,
             _folder: folder,
@@ -92,6 +98,8 @@ impl Bed {
             tenant: TenantId::default_tenant(),
             clock,
             schema: Some(schema),
+            #[cfg(feature = "nats")]
+            prefix: None,
             local: None,
             _folder: folder,
         }
@@ -112,6 +120,32 @@ impl Bed {
         bed.stores = other.stores.clone().with_mailbox(&server).unwrap();
         (bed.clock, bed.local) = (other.clock, Some(other.stores));
         bed
+    }
+
+    #[cfg(feature = "nats")]
+    pub(super) async fn file_with_nats_mailbox() -> Self {
+        Self::file().await.with_nats_mailbox().await
+    }
+
+    #[cfg(all(feature = "nats", feature = "postgres"))]
+    pub(super) async fn postgres_with_nats_mailbox() -> Self {
+        Self::postgres().await.with_nats_mailbox().await
+    }
+
+    #[cfg(feature = "nats")]
+    async fn with_nats_mailbox(mut self) -> Self {
+        let server = std::env::var("AGENTSTORE_TEST_NATS_URL").unwrap();
+        let prefix =
+            TestPrefix::create(NatsConfig::new(&format!("{server}?allow_unsafe=true")).unwrap()).await.unwrap();
+        let mailbox = Stores::new(Arc::new(prefix.open().await.unwrap())).named("nats");
+        let mailbox = mailbox.with_clock(Arc::new(self.clock.clone()));
+        self.stores = self.stores.with_mailbox(&mailbox).unwrap();
+        self.prefix = Some(prefix);
+        #[cfg(feature = "postgres")]
+        if self.schema.is_some() {
+            self.local = Some(mailbox);
+        }
+        self
     }
 
     /// Handles for another runtime: a connection belongs to the one that made it.
@@ -135,6 +169,10 @@ impl Bed {
         if let Some(schema) = &self.schema {
             schema.advance(by).await.unwrap();
         }
+        #[cfg(feature = "nats")]
+        if let Some(prefix) = &self.prefix {
+            prefix.advance(by).await.unwrap();
+        }
     }
 
     pub(super) async fn remove(self) {
@@ -142,6 +180,10 @@ impl Bed {
         #[cfg(feature = "postgres")]
         if let Some(schema) = &self.schema {
             schema.remove().await.unwrap();
+        }
+        #[cfg(feature = "nats")]
+        if let Some(prefix) = &self.prefix {
+            prefix.remove().await.unwrap();
         }
     }
 

@@ -38,6 +38,10 @@ macro_rules! on_every_store {
         on_every_store!(@store postgres_with_file_mailbox, $($module: $($case)*;)*);
         #[cfg(feature = "postgres")]
         on_every_store!(@store memory_with_postgres_mailbox, $($module: $($case)*;)*);
+        #[cfg(feature = "nats")]
+        on_every_store!(@store file_with_nats_mailbox, $($module: $($case)*;)*);
+        #[cfg(all(feature = "nats", feature = "postgres"))]
+        on_every_store!(@store postgres_with_nats_mailbox, $($module: $($case)*;)*);
     };
     (@store $store:ident, $($module:ident: $($case:ident)*;)*) => {
         mod $store {

@@ -8,7 +8,7 @@ use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use store_core::{Detail, Error, Result};
+use store_core::{Detail, Error, Result, Timestamp};
 use tokio::{
     sync::watch,
     time::{Instant, sleep},
@@ -115,7 +115,7 @@ impl Connection {
     async fn request(&self, subject: String, request: Request, effect: Effect) -> Result<Bytes> {
         self.connected().await?;
         let mut lost = self.lost.subscribe();
-        let answered = self.client.send_request(subject, request.timeout(Some(self.deadline)));
+        let answered = self.client.send_request(subject, request.timeout(Some(ATTEMPT.min(self.deadline))));
         tokio::select! {
             biased;
             answered = answered => answered.map(|message| message.payload).map_err(|e| error::request(e, effect)),
@@ -124,7 +124,7 @@ impl Connection {
         }
     }
 
-    /// Asks JetStream something.
+    /// Asks JetStream something; what has no effect, again and again within the deadline.
     pub(crate) async fn ask<T: DeserializeOwned>(
         &self,
         what: &str,
@@ -132,8 +132,16 @@ impl Connection {
         effect: Effect,
     ) -> Result<Result<T, Refusal>> {
         let payload = if with.is_null() { Bytes::new() } else { Bytes::from(with.to_string()) };
-        let answer = self.request(format!("$JS.API.{what}"), Request::new().payload(payload), effect).await?;
-        read(&answer)
+        let begun = Instant::now();
+        loop {
+            let request = Request::new().payload(payload.clone());
+            match self.request(format!("$JS.API.{what}"), request, effect).await {
+                Err(error) if effect == Effect::None && error.is_retryable() && begun.elapsed() < self.deadline => {
+                    sleep(AGAIN).await;
+                }
+                answer => return read(&answer?),
+            }
+        }
     }
 
     /// How far a stream is, by its leader, which also tells the time.
@@ -165,8 +173,23 @@ impl Connection {
 
     /// Writes a message, if the last one on its subject is still this one: 0 if there is none.
     pub(crate) async fn write_behind(&self, subject: String, last: u64, text: String) -> Result<Written> {
-        let mut headers = HeaderMap::new();
-        headers.insert("Nats-Expected-Last-Subject-Sequence", last.to_string());
+        self.write_with(subject, expecting(last), text).await
+    }
+
+    /// The same, with the time until which it is to be in the stream: what comes later does not count.
+    pub(crate) async fn write_in_time(
+        &self,
+        subject: String,
+        last: u64,
+        text: String,
+        until: Timestamp,
+    ) -> Result<Written> {
+        let mut headers = expecting(last);
+        headers.insert(UNTIL, until.as_millis().to_string());
+        self.write_with(subject, headers, text).await
+    }
+
+    async fn write_with(&self, subject: String, headers: HeaderMap, text: String) -> Result<Written> {
         let request = Request::new().headers(headers).payload(text.into());
         let answer = self.request(subject, request, Effect::Perhaps).await?;
         match read::<Acknowledged>(&answer)? {
@@ -222,8 +245,21 @@ impl Connection {
     }
 }
 
+/// After how long a server that does not answer is taken to be away. Another one may lead by now: it is asked, too.
+pub(crate) const ATTEMPT: Duration = Duration::from_secs(1);
+
 /// What of a message is not the record: the record of its thread, ids, keys, texts and attempts of a dispatch.
 const OVERHEAD: u64 = 128 << 10;
+
+/// The header with the time until which a message is to be in the stream, in milliseconds since 1970.
+pub(crate) const UNTIL: &str = "Agentstore-Until";
+
+/// Says which message must be the last on the subject.
+fn expecting(last: u64) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert("Nats-Expected-Last-Subject-Sequence", last.to_string());
+    headers
+}
 
 fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<Result<T, Refusal>> {
     let unreadable =

@@ -76,8 +76,8 @@ impl View {
         tenant.filter(|tenant| !tenant.record.is_deleted && tenant.record.incarnation == incarnation)
     }
 
-    /// Takes in the next message of the log.
-    pub(crate) fn apply(&mut self, sequence: u64, key: Option<Key>, text: &str) -> Change {
+    /// Takes in the next message of the log. One that came too late says nothing: it only is the last on its subject.
+    pub(crate) fn apply(&mut self, sequence: u64, key: Option<Key>, text: &str, is_late: bool) -> Change {
         self.position = sequence;
         let mut change = Change::default();
         match key {
@@ -91,10 +91,18 @@ impl View {
                 let before = std::mem::replace(&mut self.touched_at, sequence);
                 change.garbage.extend((before > 0).then_some(before));
             }
+            Some(Key::Tenant(tenant)) if is_late => {
+                if let Some(found) = self.tenants.get_mut(&tenant) {
+                    found.sequence = sequence;
+                }
+            }
             Some(Key::Tenant(tenant)) => self.apply_tenant(sequence, tenant, text, &mut change),
             Some(Key::Thread(tenant, incarnation, thread)) => {
-                let deed = Deed::read(text);
+                let mut deed = Deed::read(text);
                 change.by = deed.as_ref().ok().map(|deed| deed.by.clone());
+                if is_late {
+                    deed = Ok(Deed::default());
+                }
                 match self.life_mut(&tenant, incarnation) {
                     Some(found) => {
                         found.mailbox.apply(&thread, (sequence, deed), &mut change);

@@ -1,13 +1,13 @@
 //! Who connects, and by which means: also after the connection was lost (NA-8).
 
-use std::{fs, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
-use store_core::{ErrorKind, Store};
+use store_core::{DeliverLive, ErrorKind, Json, LiveCommand, LiveDelivery, LiveTarget, Silent, Store};
 use store_nats::{NatsConfig, NatsStore};
 use test_servers::Nats;
 
-use crate::given::{enqueue, mailbox, work};
+use crate::given::{ack, claim, enqueue, mailbox, stores, work};
 
 fn config(url: &str) -> NatsConfig {
     let mut config = NatsConfig::new(url).unwrap();
@@ -17,7 +17,7 @@ fn config(url: &str) -> NatsConfig {
 }
 
 /// Works, also when the server was started again.
-async fn works_twice(server: &mut Nats, url: &str) {
+pub(crate) async fn works_twice(server: &mut Nats, url: &str) {
     let store = NatsStore::open(config(url)).await.unwrap();
     let mailbox = mailbox(&store);
     enqueue(&*mailbox, work("t")).await.unwrap();
@@ -27,7 +27,7 @@ async fn works_twice(server: &mut Nats, url: &str) {
     store.close().await.unwrap();
 }
 
-async fn is_refused(url: &str) {
+pub(crate) async fn is_refused(url: &str) {
     let error = NatsStore::open(config(url)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(!format!("{error} {error:?}").contains("canary"), "{error:?}");
@@ -50,21 +50,66 @@ async fn a_token_is_said_with_every_connection() {
     is_refused(&format!("nats://canary@{host}")).await;
 }
 
+/// What docs/nats.md says that a user must be let do is enough.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_is_verified() {
+async fn a_user_needs_no_more_than_is_documented() {
+    let page = include_str!("../../../docs/nats.md");
+    let listed = page.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
+    let (publish, subscribe) = listed.split_once("subscribe:").unwrap();
+    let quoted = |list: &str| {
+        let subjects = list.trim_start_matches("publish:").split(',').map(|subject| format!("{:?}", subject.trim()));
+        subjects.collect::<Vec<_>>().join(", ")
+    };
+    let permissions = format!("{{ publish: [ {} ], subscribe: [ {} ] }}", quoted(publish), quoted(subscribe));
+    let user = format!("{{ user: ada, password: secret, permissions: {permissions} }}");
+    let mut server = Nats::start(&format!("authorization {{ users: [ {user} ] }}")).unwrap();
+    let url = server.url().replace("nats://", "nats://ada:secret@");
+    works_twice(&mut server, &url).await;
+    let store = NatsStore::open(config(&url)).await.unwrap();
+    let (large, queue) = (format!("\"{}\"", "x".repeat(10_000)), mailbox(&store));
+    enqueue(&*queue, work("t").with_payload(Json::parse(&large).unwrap())).await.unwrap();
+    let held = claim(&*queue).await.unwrap().unwrap();
+    let dispatch = held.dispatch.clone();
+    let target = LiveTarget::new(dispatch.thread, dispatch.run, dispatch.id, held.number);
+    let live = stores(&store).live.unwrap();
+    let mut receiver = live.open_live(target.clone()).await.unwrap();
+    let cancel = live.deliver(DeliverLive::new(target, LiveCommand::Cancel));
+    let (delivered, _) = tokio::join!(cancel, async { receiver.next().await.unwrap().unwrap().accept() });
+    assert_eq!(delivered.unwrap(), LiveDelivery::Delivered);
+    assert_eq!(store.inspector().unwrap().verify(&Silent).await.unwrap().findings, []);
+    ack(&*queue, &held).await.unwrap();
+    store.delete_tenant(&"default".parse().unwrap()).await.unwrap();
+    store.close().await.unwrap();
+}
+
+/// A certificate for this machine, and its key, in files.
+fn certificate(folder: &Path, name: &str) -> [String; 2] {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    [("cert", cert.pem()), ("key", signing_key.serialize_pem())].map(|(of, pem)| {
+        let file = folder.join(format!("{name}-{of}.pem"));
+        fs::write(&file, pem).unwrap();
+        file.display().to_string()
+    })
+}
+
+/// Servers and clients that show certificates; those that nobody vouches for are refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_and_clients_are_verified() {
     let folder = std::env::temp_dir().join(format!("agentstore-nats-tls-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
-    let (certificate, key) = (folder.join("cert.pem"), folder.join("key.pem"));
-    fs::write(&certificate, cert.pem()).unwrap();
-    fs::write(&key, signing_key.serialize_pem()).unwrap();
-    let settings = format!("tls {{ cert_file: {:?}, key_file: {:?} }}", certificate.display(), key.display());
-    let mut server = Nats::start(&settings.replace('\\', "")).unwrap();
+    let [own, client, other] = ["own", "client", "canary"].map(|name| certificate(&folder, name));
+    let of_server = format!("cert_file: \"{}\", key_file: \"{}\"", own[0], own[1]);
+    let mut server = Nats::start(&format!("tls {{ {of_server} }}")).unwrap();
     let host = server.url().replace("nats://", "");
-    works_twice(&mut server, &format!("tls://{host}?ca={}", certificate.display())).await;
-    // Nobody vouches for it.
+    works_twice(&mut server, &format!("tls://{host}?ca={}", own[0])).await;
     is_refused(&format!("tls://{host}")).await;
+    is_refused(&format!("tls://{host}?ca={}", other[0])).await;
     let plain = Nats::start("").unwrap();
-    is_refused(&format!("{}?ca={}", plain.url().replace("nats://", "tls://"), certificate.display())).await;
+    is_refused(&format!("{}?ca={}", plain.url().replace("nats://", "tls://"), own[0])).await;
+    let mut server = Nats::start(&format!("tls {{ {of_server}, ca_file: \"{}\", verify: true }}", client[0])).unwrap();
+    let url = format!("{}?ca={}", server.url().replace("nats://", "tls://"), own[0]);
+    works_twice(&mut server, &format!("{url}&cert={}&key={}", client[0], client[1])).await;
+    is_refused(&format!("{url}&cert={}&key={}", other[0], other[1])).await;
+    is_refused(&url).await;
     fs::remove_dir_all(folder).unwrap();
 }

@@ -1,10 +1,15 @@
-//! Messages that cannot be read (MB-55).
+//! Messages that cannot be read (MB-55), or are gone.
 
-use store_core::{ErrorKind, Limits};
+use std::collections::BTreeSet;
+
+use store_core::{
+    ErrorKind, Json, Limits, Silent,
+    inspect::{FindingKind, Repairable},
+};
 
 use crate::{
     fixture::{Place, server},
-    given::{enqueue, mailbox, request, work},
+    given::{claim, enqueue, mailbox, request, work},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -32,4 +37,33 @@ async fn a_thread_that_cannot_be_read_keeps_no_claim_from_others() {
         let refused = enqueue(&*crate::given::mailbox(&**store), work("damaged")).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
     }
+}
+
+/// VF-1: what cannot be read, and what is gone, is named.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_servers_lost_is_found() {
+    let place = Place::new(Limits::default()).await.unwrap();
+    let store = place.store().await.unwrap();
+    let mailbox = mailbox(&*store);
+    let large = Json::parse(&format!("\"{}\"", "x".repeat(10_000))).unwrap();
+    for id in ["whole", "gone", "changed"] {
+        let new =
+            work(id).with_id(id.parse().unwrap()).with_payload(Json::parse(&format!("[\"{id}\",{large}]")).unwrap());
+        enqueue(&*mailbox, new).await.unwrap();
+    }
+    let inspect = async || store.inspector().unwrap().verify(&Silent).await.unwrap();
+    let clean = inspect().await;
+    assert_eq!((clean.tenants, clean.threads, clean.findings.len()), (1, 3, 0));
+    let (client, prefix) = (async_nats::connect(server()).await.unwrap(), place.0.config().prefix());
+    // The payloads were written in this order: the second one goes.
+    let delete = format!("$JS.API.STREAM.MSG.DELETE.{prefix}-data");
+    client.request(delete, r#"{"seq":2}"#.into()).await.unwrap();
+    let incarnation = claim(&*mailbox).await.unwrap().unwrap().number.incarnation;
+    let subject = format!("{prefix}.log.thread.tdefault.{incarnation}.tchanged");
+    client.request(subject, "{".into()).await.unwrap();
+    let found: BTreeSet<_> = inspect().await.findings.into_iter().map(|f| (f.thread.unwrap(), f.kind)).collect();
+    let expected = [("changed", FindingKind::Damaged), ("gone", FindingKind::DanglingReference)];
+    assert_eq!(found, expected.map(|(thread, kind)| (thread.parse().unwrap(), kind)).into());
+    let repaired = store.inspector().unwrap().repair(false, &Silent).await.unwrap();
+    assert!(repaired.findings.iter().all(|finding| finding.repair == Repairable::NeedsBackup));
 }

@@ -15,6 +15,7 @@ mod faults;
 mod fixture;
 mod garbage;
 mod given;
+mod keys;
 mod lines;
 mod names;
 mod settings;

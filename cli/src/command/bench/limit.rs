@@ -11,9 +11,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agentstore::{Error, Result, postgres::BareInserts};
+use agentstore::{Error, Result, nats::BareMessages, postgres::BareInserts};
 
-use super::{place::Place, scenario::Done};
+use super::{
+    place::Place,
+    scenario::{Done, Turn},
+};
 
 /// What one turn of a loop does, in words.
 pub(super) const fn name(place: &Place) -> &'static str {
@@ -21,17 +24,21 @@ pub(super) const fn name(place: &Place) -> &'static str {
         Place::Memory => "a push of copied bytes under a mutex",
         Place::Folder(_) | Place::File(_) => "an append and fdatasync",
         Place::Schema(_) => "an INSERT in a transaction",
+        Place::Prefix(_) => "messages that a stream acknowledges",
     }
 }
 
-/// How often so many loops write so many bytes, each to a place of its own, and how long that took.
-pub(super) async fn run(place: &Place, loops: usize, bytes: usize, during: Duration) -> Result<Done> {
-    let mut connections = Vec::new();
-    if let Place::Schema(schema) = place {
-        for _ in 0..loops {
-            connections.push(BareInserts::open(schema).await?);
+/// How often so many loops write as much, each to a place of its own, and how long that took.
+pub(super) async fn run(place: &Place, loops: usize, turn: Turn, during: Duration) -> Result<Done> {
+    let (mut inserts, mut messages) = (Vec::new(), Vec::new());
+    for _ in 0..loops {
+        match place {
+            Place::Schema(schema) => inserts.push(BareInserts::open(schema).await?),
+            Place::Prefix(prefix) => messages.push(BareMessages::open(prefix).await?),
+            Place::Memory | Place::Folder(_) | Place::File(_) => {}
         }
     }
+    let bytes = turn.bytes();
     let start = Instant::now();
     let until = start + during;
     let count = match place {
@@ -40,7 +47,8 @@ pub(super) async fn run(place: &Place, loops: usize, bytes: usize, during: Durat
             threads(loops, |number| appends(folder.path(), number, bytes, until))
                 .map_err(|error| Error::unavailable("the bare loop cannot write").with_source(error))
         }
-        Place::Schema(_) => inserts(connections, bytes, until).await,
+        Place::Schema(_) => tasks(inserts.into_iter().map(|one| insert(one, bytes, until))).await,
+        Place::Prefix(_) => tasks(messages.into_iter().map(|one| publish(one, turn, until))).await,
     }?;
     Ok(Done { count, took: start.elapsed(), calls: Vec::new() })
 }
@@ -85,21 +93,30 @@ fn appends(folder: &Path, number: usize, bytes: usize, until: Instant) -> io::Re
     Ok(done)
 }
 
-async fn inserts(connections: Vec<BareInserts>, bytes: usize, until: Instant) -> Result<u64> {
-    let insert = |mut connection: BareInserts| {
-        tokio::spawn(async move {
-            let (body, mut done) = ("x".repeat(bytes), 0);
-            while Instant::now() < until {
-                connection.insert(&body).await?;
-                done += 1;
-            }
-            Ok::<u64, Error>(done)
-        })
-    };
-    let running: Vec<_> = connections.into_iter().map(insert).collect();
+/// Runs loops as tasks at the same time.
+async fn tasks(loops: impl Iterator<Item = impl Future<Output = Result<u64>> + Send + 'static>) -> Result<u64> {
+    let running: Vec<_> = loops.map(tokio::spawn).collect();
     let mut all = 0;
     for one in running {
         all += one.await.unwrap_or(Ok(0))?;
     }
     Ok(all)
+}
+
+async fn insert(mut connection: BareInserts, bytes: usize, until: Instant) -> Result<u64> {
+    let (body, mut done) = ("x".repeat(bytes), 0);
+    while Instant::now() < until {
+        connection.insert(&body).await?;
+        done += 1;
+    }
+    Ok(done)
+}
+
+async fn publish(connection: BareMessages, turn: Turn, until: Instant) -> Result<u64> {
+    let (body, mut done) = ("x".repeat(turn.piece), 0);
+    while Instant::now() < until {
+        connection.publish(&body, turn.pieces).await?;
+        done += 1;
+    }
+    Ok(done)
 }

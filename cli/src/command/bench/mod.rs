@@ -22,10 +22,12 @@ const ROUNDS: u32 = 5;
 /// Measure a store beside the machine's own limit, in a place of its own that is gone afterwards
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore bench --store file:/mnt/disk/agentstore-data\n  \
-    agentstore bench --store memory: --scenario commit-1 --scenario commit-64 --seconds 10 --json\n\n\
+    agentstore bench --store memory: --scenario commit-1 --scenario commit-64 --seconds 10 --json\n  \
+    agentstore bench --store 'nats://queue.example/?assume_sync=true' --scenario dispatch-8\n\n\
     The limit is that of loops on the same medium that write the same bytes and nothing else, as many as there are\n\
-    callers: an append and fdatasync, an INSERT of 8 connections at most, or a push to a list in memory. Scenario and\n\
-    limit run in turns. A dispatch counts as three writes. Bodies have 600 bytes, or 4 KiB where the name says so.")]
+    callers: an append and fdatasync, an INSERT of 8 connections at most, messages to a stream of NATS with the same\n\
+    settings, or a push to a list in memory. Scenario and limit run in turns. A dispatch counts as three writes. Bodies\n\
+    have 600 bytes, or 4 KiB where the name says so.")]
 pub(crate) struct Args {
     /// Only this scenario; can be given more than once
     #[arg(long, value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(ALL.map(|one| one.name)))]
@@ -73,11 +75,10 @@ async fn measure(place: &Place, wanted: &[Scenario], during: Duration, bar: &Bar
     let mut found = Vec::new();
     let (all, mut done) = (wanted.len() as u64 * u64::from(ROUNDS + 1), 0);
     for scenario in wanted {
-        let loops = scenario.loops(matches!(place, Place::Schema(_)));
-        let (bytes, stands_for) = scenario.turn();
+        let (loops, turn) = (scenario.loops(place.is_on_server()), scenario.turn());
         let (mut store, mut work, mut bare) = (place.open().await?, Done::default(), Done::default());
         for round in 0..=ROUNDS {
-            let turns = limit::run(place, loops, bytes, during).await?;
+            let turns = limit::run(place, loops, turn, during).await?;
             let (next, part) = one_round(place, store, *scenario, during).await?;
             store = next;
             // The first round warms up.
@@ -89,7 +90,7 @@ async fn measure(place: &Place, wanted: &[Scenario], during: Duration, bar: &Bar
             let _goes_on = bar.advance(done, Some(all));
         }
         store.close().await?;
-        let (value, limit) = (work.a_second().round(), (bare.a_second() * stands_for).round());
+        let (value, limit) = (work.a_second().round(), (bare.a_second() * turn.stands_for).round());
         work.calls.sort_unstable();
         found.push(Found {
             scenario: scenario.name,

@@ -4,6 +4,7 @@ use std::{path::Path, sync::Arc};
 
 use agentstore::{
     Detail, Error, IdSource, OpenOptions, Result, Store, StoreUrl, Uuids,
+    nats::{NatsConfig, TestPrefix},
     postgres::{PostgresConfig, PostgresStore, TestSchema},
 };
 use tempfile::TempDir;
@@ -17,6 +18,7 @@ pub(super) enum Place {
     /// A mailbox in a file, which lies in the folder.
     File(TempDir),
     Schema(Box<TestSchema>),
+    Prefix(Box<TestPrefix>),
 }
 
 impl Place {
@@ -31,6 +33,11 @@ impl Place {
                 PostgresStore::migrate(&config).await?;
                 Ok(Self::Schema(Box::new(TestSchema::named(config))))
             }
+            StoreUrl::Nats(url) => {
+                let name = format!("bench-{}", Uuids.next_id());
+                let config = NatsConfig::new(url.with_password())?.with_prefix(&name)?;
+                Ok(Self::Prefix(Box::new(TestPrefix::named(config))))
+            }
             _ => Err(Error::new(Detail::Unsupported { operation: "measuring a store of this kind" })),
         }
     }
@@ -42,13 +49,19 @@ impl Place {
             Self::Folder(folder) => StoreUrl::File(folder.path().join("store")),
             Self::File(folder) => StoreUrl::Sqlite(folder.path().join("mailbox.db")),
             Self::Schema(schema) => return Ok(Arc::new(schema.open().await?)),
+            Self::Prefix(prefix) => return Ok(Arc::new(prefix.open().await?)),
         };
         Ok(OpenOptions::new().open_url(&url).await?.into_store())
     }
 
     /// Whether there are threads to commit to.
     pub(super) const fn keeps_threads(&self) -> bool {
-        !matches!(self, Self::File(_))
+        !matches!(self, Self::File(_) | Self::Prefix(_))
+    }
+
+    /// Whether loops have connections to a server.
+    pub(super) const fn is_on_server(&self) -> bool {
+        matches!(self, Self::Schema(_) | Self::Prefix(_))
     }
 
     pub(super) async fn remove(self) -> Result<()> {
@@ -58,6 +71,7 @@ impl Place {
                 folder.close().map_err(|error| Error::unavailable("the folder cannot be removed").with_source(error))
             }
             Self::Schema(schema) => schema.remove().await,
+            Self::Prefix(prefix) => prefix.remove().await,
         }
     }
 }

@@ -62,6 +62,24 @@ pub(super) const ALL: [Scenario; 11] = [
     of("dispatch-8", Work::Dispatches, 8, SMALL),
 ];
 
+/// What a bare loop writes at once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Turn {
+    /// How many records that are.
+    pub(super) pieces: usize,
+    /// How many bytes each has.
+    pub(super) piece: usize,
+    /// How many of what is counted that is.
+    pub(super) stands_for: f64,
+}
+
+impl Turn {
+    /// The bytes of all.
+    pub(super) const fn bytes(self) -> usize {
+        self.pieces * self.piece
+    }
+}
+
 /// What was done in all, in what time, and how long each call took.
 #[derive(Debug, Default)]
 pub(super) struct Done {
@@ -103,10 +121,12 @@ impl Scenario {
         }
     }
 
-    /// How many bytes a bare loop writes in a turn, and how many of what is counted that stands for: a dispatch is
-    /// written when it is enqueued, claimed and settled.
-    pub(super) fn turn(&self) -> (usize, f64) {
-        if self.work == Work::Dispatches { (self.bytes * BATCH, BATCH as f64 / 3.0) } else { (self.bytes, 1.0) }
+    /// What a bare loop writes in a turn. A dispatch is written when it is enqueued, claimed and settled.
+    pub(super) fn turn(&self) -> Turn {
+        match self.work {
+            Work::Dispatches => Turn { pieces: BATCH, piece: self.bytes, stands_for: BATCH as f64 / 3.0 },
+            _ => Turn { pieces: 1, piece: self.bytes, stands_for: 1.0 },
+        }
     }
 
     /// Runs the callers for so long.

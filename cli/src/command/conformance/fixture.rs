@@ -4,6 +4,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use agentstore::{
     Capabilities, Clock, Detail, Error, Limits, ManualClock, OpenOptions, Result, Store, StoreUrl, SystemClock,
+    nats::{NatsConfig, TestPrefix},
     postgres::{PostgresConfig, TestSchema},
     sqlite_mailbox::{SqliteConfig, SqliteMailbox},
 };
@@ -24,7 +25,9 @@ enum Place {
     /// In this process, or in a folder that is removed with it.
     Here { url: StoreUrl, limits: Limits, clock: ManualClock, _folder: Option<TempDir> },
     /// In a schema that is removed with it.
-    Server(Box<TestSchema>),
+    Schema(Box<TestSchema>),
+    /// Under a prefix that is removed with it.
+    Prefix(Box<TestPrefix>),
 }
 
 impl Live {
@@ -38,7 +41,7 @@ impl Live {
     }
 
     const fn keeps_mailboxes_only(&self) -> bool {
-        matches!(self.url, StoreUrl::Sqlite(_))
+        matches!(self.url, StoreUrl::Sqlite(_) | StoreUrl::Nats(_))
     }
 }
 
@@ -48,7 +51,12 @@ impl Place {
             StoreUrl::Postgres(url) => {
                 let mut config = PostgresConfig::new(url.with_password())?;
                 config.limits = limits;
-                return Ok(Self::Server(Box::new(TestSchema::create(config).await?)));
+                return Ok(Self::Schema(Box::new(TestSchema::create(config).await?)));
+            }
+            StoreUrl::Nats(url) => {
+                let mut config = NatsConfig::new(url.with_password())?;
+                config.limits = limits;
+                return Ok(Self::Prefix(Box::new(TestPrefix::create(config).await?)));
             }
             StoreUrl::File(path) => {
                 let folder = folder_beside(path)?;
@@ -77,23 +85,35 @@ impl Place {
                 let options = OpenOptions::new().with_clock(Arc::new(clock.clone())).with_limits(limits.clone());
                 Ok(options.open_url(url).await?.into_store())
             }
-            Self::Server(schema) => Ok(Arc::new(schema.open().await?)),
+            Self::Schema(schema) => Ok(Arc::new(schema.open().await?)),
+            Self::Prefix(prefix) => Ok(Arc::new(prefix.open().await?)),
         }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Self::Server(schema) = self {
-            let schema = schema.clone();
-            // Cases end on a runtime of their own, which may end with them.
-            let gone = std::thread::spawn(move || {
-                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-                runtime.map(|runtime| runtime.block_on(schema.remove()))
-            });
-            let _gone = gone.join();
+        match self {
+            Self::Here { .. } => {}
+            Self::Schema(schema) => {
+                let schema = schema.clone();
+                finish(async move { schema.remove().await });
+            }
+            Self::Prefix(prefix) => {
+                let prefix = prefix.clone();
+                finish(async move { prefix.remove().await });
+            }
         }
     }
+}
+
+/// Cases end on a runtime of their own, which may end with them: what is removed then has another one.
+fn finish(removal: impl Future<Output = Result<()>> + Send + 'static) {
+    let gone = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.map(|runtime| runtime.block_on(removal))
+    });
+    let _gone = gone.join();
 }
 
 fn folder_beside(path: &Path) -> Result<TempDir> {
@@ -117,6 +137,7 @@ impl Fixture for Live {
             StoreUrl::File(path) => format!("file, beside {}", path.display()),
             StoreUrl::Sqlite(path) => format!("sqlite-mailbox, beside {}", path.display()),
             StoreUrl::Postgres(url) => format!("postgres, in schemas beside that of {url}"),
+            StoreUrl::Nats(url) => format!("nats, under prefixes beside that of {url}"),
             other => other.to_string(),
         }
     }
@@ -129,8 +150,8 @@ impl Fixture for Live {
         let lasting = self.url.outlives_process();
         match need {
             Need::Threads if self.keeps_mailboxes_only() => Some(Lack::Unsupported("it keeps mailboxes only")),
-            Need::Live if self.keeps_mailboxes_only() => Some(Lack::Unsupported("it has no live channel")),
-            Need::Damage if matches!(self.url, StoreUrl::Postgres(_)) => {
+            Need::Live if matches!(self.url, StoreUrl::Sqlite(_)) => Some(Lack::Unsupported("it has no live channel")),
+            Need::Damage if matches!(self.url, StoreUrl::Postgres(_) | StoreUrl::Nats(_)) => {
                 Some(Lack::Unsupported("the server keeps the bytes"))
             }
             Need::Reopen | Need::Damage if !lasting => Some(Lack::Unsupported("the store ends with its last handle")),
@@ -165,7 +186,8 @@ impl Fixture for Live {
         match place(opened) {
             Ok(Place::Here { clock, .. }) => clock.advance(by),
             // A case whose time does not move fails by itself.
-            Ok(Place::Server(schema)) => drop(schema.advance(by).await),
+            Ok(Place::Schema(schema)) => drop(schema.advance(by).await),
+            Ok(Place::Prefix(prefix)) => drop(prefix.advance(by).await),
             Err(_) => {}
         }
     }
@@ -173,7 +195,8 @@ impl Fixture for Live {
     async fn set_back(&self, opened: &Opened, by: Duration) {
         match place(opened) {
             Ok(Place::Here { clock, .. }) => clock.set(clock.now().saturating_sub(by)),
-            Ok(Place::Server(schema)) => drop(schema.set_back(by).await),
+            Ok(Place::Schema(schema)) => drop(schema.set_back(by).await),
+            Ok(Place::Prefix(prefix)) => drop(prefix.set_back(by).await),
             Err(_) => {}
         }
     }

@@ -55,7 +55,7 @@ async fn refuse_data(global: &Global) -> Result<()> {
     let store = global.store();
     let session = match &store {
         StoreUrl::File(path) | StoreUrl::Sqlite(path) if path.exists() => Session::open(global, Access::Read).await?,
-        StoreUrl::Postgres(_) => match Session::open(global, Access::Read).await {
+        StoreUrl::Postgres(_) | StoreUrl::Nats(_) => match Session::open(global, Access::Read).await {
             Err(Failure::Refused { error, .. }) if error.kind() == ErrorKind::SchemaMismatch => return Ok(()),
             opened => opened?,
         },
@@ -69,7 +69,8 @@ async fn refuse_data(global: &Global) -> Result<()> {
 fn holds_data(global: &Global) -> Failure {
     let what = format!("store `{}`", safe(&global.store().to_string()));
     let detail = Detail::Invalid { what, reason: "it holds data".to_owned() };
-    Failure::from(Error::new(detail)).advise("name a folder or a schema that does not exist yet, beside this one")
+    Failure::from(Error::new(detail))
+        .advise("name a folder, a schema or a prefix that does not exist yet, beside this one")
 }
 
 fn print(report: &Report, out: &mut Output) -> Result<()> {

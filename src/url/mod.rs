@@ -1,10 +1,14 @@
 //! Store URLs: which backend, and where.
 
+mod server;
+
 use std::{fmt, path::PathBuf, str::FromStr};
 
 use store_core::{Error, Result};
 
-/// Where a store is: `memory:`, `file:PATH`, `sqlite:PATH` or `postgres://…`.
+pub use self::server::ServerUrl;
+
+/// Where a store is: `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` or `nats://…`.
 ///
 /// ```
 /// use agentstore::StoreUrl;
@@ -24,24 +28,27 @@ pub enum StoreUrl {
     Sqlite(PathBuf),
     /// The store on this PostgreSQL server.
     Postgres(ServerUrl),
+    /// The mailbox on these NATS servers; they keep nothing else.
+    Nats(ServerUrl),
 }
 
 /// How the known URLs are written, for messages.
-const KNOWN: &str = "known are `memory:`, `file:PATH`, `sqlite:PATH` and `postgres://…`";
+const KNOWN: &str = "known are `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` and `nats://…`";
 
 impl StoreUrl {
     /// The URL with everything that is secret: for handing it on, not for showing it.
     #[must_use]
     pub fn with_password(&self) -> String {
         match self {
-            Self::Postgres(url) => url.with_password().to_owned(),
+            Self::Postgres(url) | Self::Nats(url) => url.with_password().to_owned(),
             other => other.to_string(),
         }
     }
 
     /// Whether both lead to one place, as far as can be told from here (CP-3): the same folder or file, by whatever
-    /// path; the same host, port, database and schema as they are written. `memory:` and `memory:` are one place where
-    /// both are named in one breath. Two names of one server are taken for two places.
+    /// path; the same host, port, database and schema as they are written; a common NATS server, with the same prefix
+    /// and the same credentials. `memory:` and `memory:` are one place where both are named in one breath. Two names
+    /// of one server are taken for two places.
     #[must_use]
     pub fn is_same_place(&self, other: &Self) -> bool {
         match (self, other) {
@@ -49,7 +56,8 @@ impl StoreUrl {
                 left == right
                     || left.canonicalize().is_ok_and(|left| right.canonicalize().is_ok_and(|right| left == right))
             }
-            (Self::Postgres(left), Self::Postgres(right)) => left.place() == right.place(),
+            (Self::Postgres(left), Self::Postgres(right)) => left.is_same_schema(right),
+            (Self::Nats(left), Self::Nats(right)) => left.is_same_prefix(right),
             (left, right) => left == right,
         }
     }
@@ -58,69 +66,6 @@ impl StoreUrl {
     #[must_use]
     pub const fn outlives_process(&self) -> bool {
         !matches!(self, Self::Memory)
-    }
-}
-
-/// The URL of a server. It is shown without the user, the password and what may hold one.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct ServerUrl(String);
-
-impl ServerUrl {
-    #[cfg_attr(not(feature = "postgres"), expect(clippy::unnecessary_wraps, reason = "as the one that checks"))]
-    fn postgres(text: &str) -> Result<Self> {
-        #[cfg(feature = "postgres")]
-        store_postgres::PostgresConfig::new(text)?;
-        Ok(Self(text.to_owned()))
-    }
-
-    /// The whole URL with everything that is secret: for handing it on, not for showing it.
-    #[must_use]
-    pub fn with_password(&self) -> &str {
-        &self.0
-    }
-
-    /// What decides which store it is: host, port, database and schema, with what stands for those that are missing.
-    fn place(&self) -> [String; 4] {
-        let (_, rest) = self.0.split_once("://").unwrap_or_default();
-        let (address, parameters) = rest.split_once('?').unwrap_or((rest, ""));
-        let given = |name: &str| {
-            let values = parameters.split('&').filter_map(|parameter| parameter.split_once('='));
-            values.filter(|(key, _)| *key == name).map(|(_, value)| value.to_owned()).next_back()
-        };
-        let (authority, database) = address.split_once('/').unwrap_or((address, ""));
-        let (login, host) = authority.rsplit_once('@').unwrap_or(("", authority));
-        let (host, port) = match host.rsplit_once(':') {
-            Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => (host, port),
-            _ => (host, ""),
-        };
-        let user = given("user").unwrap_or_else(|| login.split(':').next().unwrap_or_default().to_owned());
-        let or = |text: &str, default: &str| if text.is_empty() { default.to_owned() } else { text.to_owned() };
-        [
-            given("host").unwrap_or_else(|| or(host, "localhost")).to_ascii_lowercase(),
-            given("port").unwrap_or_else(|| or(port, "5432")),
-            given("dbname").unwrap_or_else(|| or(database, &user)),
-            given("schema").unwrap_or_else(|| "agentstore".to_owned()),
-        ]
-    }
-}
-
-impl fmt::Display for ServerUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scheme, rest) = self.0.split_once("://").unwrap_or(("postgres", ""));
-        // Whatever stands before an `@` may be a password, also one that is not encoded as it should be.
-        let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
-        let (place, parameters) = place.split_once('?').unwrap_or((place, ""));
-        let mut shown = parameters
-            .split('&')
-            .filter(|parameter| matches!(parameter.split_once('='), Some(("host" | "port" | "dbname" | "schema", _))));
-        write!(f, "{scheme}://{place}")?;
-        shown.try_fold('?', |before, parameter| write!(f, "{before}{parameter}").map(|()| '&')).map(drop)
-    }
-}
-
-impl fmt::Debug for ServerUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ServerUrl({self})")
     }
 }
 
@@ -139,6 +84,7 @@ impl FromStr for StoreUrl {
             "file" => path(rest, "`file:` needs the path of a folder, as in `file:./agentstore-data`").map(Self::File),
             "sqlite" => path(rest, "`sqlite:` needs the path of a file, as in `sqlite:./mailbox.db`").map(Self::Sqlite),
             "postgres" | "postgresql" => ServerUrl::postgres(text).map(Self::Postgres),
+            "nats" | "tls" => ServerUrl::nats(text).map(Self::Nats),
             _ => Err(invalid(format!("the scheme `{}` is unknown; {KNOWN}", cut(scheme)))),
         }
     }
@@ -150,7 +96,7 @@ impl fmt::Display for StoreUrl {
             Self::Memory => f.write_str("memory:"),
             Self::File(path) => write!(f, "file:{}", path.display()),
             Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
-            Self::Postgres(url) => url.fmt(f),
+            Self::Postgres(url) | Self::Nats(url) => url.fmt(f),
         }
     }
 }
@@ -203,8 +149,8 @@ mod tests {
     #[test]
     fn what_is_no_url_is_refused_with_what_to_do() {
         for (text, says) in [
-            ("", "known are `memory:`, `file:PATH`, `sqlite:PATH` and `postgres://…`"),
-            ("./data", "known are `memory:`, `file:PATH`, `sqlite:PATH` and"),
+            ("", "known are `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` and `nats://…`"),
+            ("./data", "known are `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` and"),
             ("redis://localhost", "the scheme `redis` is unknown; known are"),
             ("file:", "needs the path of a folder"),
             ("sqlite:", "needs the path of a file"),
@@ -226,6 +172,9 @@ mod tests {
             ("postgres://ada:canary@db.example:5433/work?schema=x", "postgres://db.example:5433/work?schema=x"),
             ("postgres:///work?host=/run/pg&password=canary&schema=x", "postgres:///work?host=/run/pg&schema=x"),
             ("postgresql://ada:c%40nary@db/work?user=canary", "postgresql://db/work"),
+            ("nats://ada:canary@one,two:4333/?prefix=x&assume_sync=true", "nats://one,two:4333/?prefix=x"),
+            ("nats://canary@one?replicas=3", "nats://one?replicas=3"),
+            ("tls://one/?creds=/canary", "tls://one/"),
         ] {
             let url: StoreUrl = text.parse().unwrap();
             assert_eq!(url.to_string(), shown);
@@ -252,6 +201,14 @@ mod tests {
             ("postgres://db/work", "postgres://db:5433/work", other),
             ("postgres://ada@db", "postgres://db/ada", same),
             ("postgres:///work?host=/run/a", "postgres://localhost/work?host=/run/a", same),
+            ("nats://one,two", "nats://TWO:4222,three/?prefix=agentstore&assume_sync=true", same),
+            ("nats://one", "tls://one", same),
+            ("nats://[::1]", "nats://[::1]:4222/", same),
+            ("nats://one", "nats://two", other),
+            ("nats://one:4222", "nats://one:4223", other),
+            ("nats://one", "nats://one/?prefix=x", other),
+            ("nats://ada:secret@one", "nats://bob:secret@one", other),
+            ("nats://one", "postgres://one", other),
         ] {
             let [left, right] = [left, right].map(|url| url.parse::<StoreUrl>().unwrap());
             assert_eq!(left.is_same_place(&right), wanted, "{left} {right}");

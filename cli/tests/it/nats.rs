@@ -1,0 +1,104 @@
+//! The command on a mailbox of NATS.
+
+use agentstore::{
+    IdSource, Uuids,
+    nats::{NatsConfig, TestPrefix},
+};
+use serde_json::{Value, json};
+
+use crate::given::{Said, at, run};
+
+/// A prefix of its own, which goes with it.
+struct Prefix {
+    url: String,
+}
+
+impl Prefix {
+    fn new() -> Self {
+        let server = std::env::var("AGENTSTORE_TEST_NATS_URL").unwrap();
+        Self { url: format!("{server}?allow_unsafe=true&prefix=test-{}", Uuids.next_id()) }
+    }
+
+    fn run(&self, args: &[&str]) -> Said {
+        run(&[&["--store", &self.url], args].concat(), "")
+    }
+
+    fn json(&self, args: &[&str]) -> Value {
+        let said = self.run(&[args, &["--json"]].concat()).good();
+        serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}", said.out))
+    }
+}
+
+impl Drop for Prefix {
+    fn drop(&mut self) {
+        let prefix = TestPrefix::named(NatsConfig::new(&self.url).unwrap());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(prefix.remove()).unwrap();
+    }
+}
+
+#[test]
+fn a_mailbox_is_filled_and_looked_after() {
+    let prefix = Prefix::new();
+    prefix.run(&["mailbox", "list"]).failed(1, &["nothing is there yet"]);
+    let queue = |thread, id| prefix.json(&["mailbox", "enqueue", thread, "--run", "r", "--id", id]);
+    queue("t", "d-1");
+    queue("t", "d-2");
+    queue("u", "d-3");
+    let listed = prefix.json(&["mailbox", "list"]);
+    assert_eq!(at(&listed, "/dispatches").as_array().unwrap().len(), 3);
+    let work = ["mailbox", "work", "--exec", "cat > /dev/null", "--until-idle"];
+    assert_eq!(prefix.run(&work).code, 0);
+    let done = prefix.json(&["mailbox", "list", "--status", "acked"]);
+    assert_eq!(at(&done, "/dispatches").as_array().unwrap().len(), 3);
+    queue("t", "d-4");
+    prefix.json(&["mailbox", "interrupt", "t", "--yes"]);
+    let verified = prefix.json(&["verify"]);
+    assert_eq!(at(&verified, "/findings"), &json!([]));
+    let shown = at(&verified, "/store").as_str().unwrap();
+    assert!(shown.contains("prefix=test-") && !shown.contains("allow_unsafe"), "{shown}");
+    assert_eq!(at(&prefix.json(&["mailbox", "purge", "--older-than", "0s", "--yes"]), "/removed"), &json!(4));
+    prefix.run(&["threads"]).failed(1, &["keeping threads"]);
+}
+
+#[test]
+fn threads_and_mailbox_are_in_two_stores() {
+    let (prefix, folder) = (Prefix::new(), tempfile::tempdir().unwrap());
+    let threads = format!("file:{}", folder.path().join("data").display());
+    let stores = ["--store", &threads, "--mailbox", &prefix.url];
+    let both = |args: &[&str]| run(&[&stores, args].concat(), "");
+    both(&["append", "t", "--message", "hi"]).good();
+    both(&["mailbox", "enqueue", "t", "--run", "r"]).good();
+    assert_eq!(both(&["mailbox", "work", "--exec", "cat > /dev/null", "--until-idle"]).code, 0);
+    let done = prefix.json(&["mailbox", "list", "--status", "acked"]);
+    assert_eq!(at(&done, "/dispatches").as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn the_suite_runs_on_servers_that_are_named() {
+    let prefix = Prefix::new();
+    let report = prefix.json(&["conformance"]);
+    let sums = ["/passed", "/failed"].map(|sum| at(&report, sum).as_u64().unwrap());
+    assert!(sums[0] > 80 && sums[1] == 0, "{sums:?}");
+}
+
+#[test]
+fn it_is_measured_beside_bare_messages() {
+    let prefix = Prefix::new();
+    let report = prefix.json(&["bench", "--seconds", "1"]);
+    assert_eq!(at(&report, "/scenarios").as_array().unwrap().len(), 1);
+    let number = |path: &str| at(&report, &format!("/scenarios/0/{path}")).as_f64().unwrap();
+    assert!(number("value") > 0.0 && number("limit") > number("value"), "{report}");
+}
+
+#[test]
+fn what_is_wrong_is_told_without_the_secret() {
+    let url = "nats://ada:canary@127.0.0.1:1/";
+    let said = run(&["mailbox", "list", "--store", url], "").failed(1, &["no server can be connected to"]);
+    assert!(!said.err.contains("canary"), "{said:?}");
+    let said = run(&["mailbox", "list", "--store", &format!("{url}?colour=canary")], "").failed(2, &["not known"]);
+    assert!(!said.err.contains("canary"), "{said:?}");
+    let server = std::env::var("AGENTSTORE_TEST_NATS_URL").unwrap();
+    let says = ["sync_interval may lose acknowledged data", "`sync_interval: always`", "assume_sync=true"];
+    run(&["mailbox", "enqueue", "t", "--run", "r", "--store", &server], "").failed(1, &says);
+}

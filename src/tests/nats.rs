@@ -1,0 +1,71 @@
+//! `nats://…`, with its cargo feature and without.
+
+#[cfg(feature = "nats")]
+mod with {
+    use std::time::Duration;
+
+    use store_core::{ErrorKind, IdSource, NewDispatch, Processes, Survives, TenantId, Uuids};
+    use store_nats::{NatsConfig, TestPrefix};
+
+    use crate::{Create, Durability, OpenOptions, open, tests::refusal};
+
+    /// Where no streams are yet.
+    fn url(more: &str) -> String {
+        let server = std::env::var("AGENTSTORE_TEST_NATS_URL").unwrap();
+        format!("{server}?prefix=test-{}{more}", Uuids.next_id())
+    }
+
+    #[tokio::test]
+    async fn it_gives_a_mailbox_and_nothing_else() {
+        let (url, tenant) = (url("&assume_sync=true"), TenantId::default_tenant());
+        let stores = OpenOptions::new().with_durability(Durability::Sync).open(&url).await.unwrap();
+        let gives = stores.capabilities();
+        assert_eq!((gives.survives, gives.processes, gives.fenced), (Survives::Power, Processes::Many, false));
+        let work = NewDispatch::new("t".parse().unwrap(), "r".parse().unwrap());
+        let put = stores.mailbox(&tenant).unwrap().enqueue(vec![work]).await.unwrap();
+        assert_eq!(put.len(), 1);
+        let error = stores.threads(&tenant).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        let parts = stores.tenant(&tenant).unwrap();
+        assert!(parts.wake_ups.is_some() && parts.live.is_some());
+        stores.close().await.unwrap();
+        TestPrefix::named(NatsConfig::new(&url).unwrap()).remove().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn options_that_it_does_not_have_are_refused() {
+        let unsafe_url = url("&allow_unsafe=true");
+        for options in [
+            OpenOptions::new().with_durability(Durability::None),
+            OpenOptions::new().with_durability(Durability::Interval(Duration::from_secs(1))),
+            // Nobody says that the server syncs.
+            OpenOptions::new().with_durability(Durability::Sync),
+            OpenOptions::new().read_only(),
+        ] {
+            let (kind, _) = refusal(options.open(&unsafe_url).await);
+            assert_eq!(kind, ErrorKind::Unsupported, "{options:?}");
+        }
+        let never = OpenOptions::new().with_create(Create::Never);
+        assert_eq!(refusal(never.open(&unsafe_url).await).0, ErrorKind::SchemaMismatch);
+        assert_eq!(refusal(open(&url("")).await).0, ErrorKind::UnsafeDurability);
+        open(&unsafe_url).await.unwrap().close().await.unwrap();
+        never.open(&unsafe_url).await.unwrap().close().await.unwrap();
+        TestPrefix::named(NatsConfig::new(&unsafe_url).unwrap()).remove().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn no_message_shows_a_secret() {
+        for url in ["nats://ada:canary@127.0.0.1:1/", "nats://ada:canary@127.0.0.1:1/?colour=canary"] {
+            let error = open(url).await.unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("canary"), "{error:?}");
+        }
+    }
+}
+
+#[cfg(not(feature = "nats"))]
+#[tokio::test]
+async fn a_build_without_it_says_what_to_do() {
+    let (kind, message) = super::refusal(crate::open("nats://localhost").await);
+    assert_eq!(kind, store_core::ErrorKind::Unsupported);
+    assert!(message.contains("cargo feature `nats`"), "{message}");
+}

@@ -1,0 +1,125 @@
+//! URLs of servers: what of them may be shown, and which of them lead to one place.
+
+use std::fmt;
+
+use store_core::Result;
+
+/// The URL of a server, or of several. It is shown without the user, the password and what may hold one.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ServerUrl(String);
+
+/// What stands in a URL, and where.
+struct Parts<'a> {
+    login: &'a str,
+    hosts: &'a str,
+    path: &'a str,
+    parameters: &'a str,
+}
+
+impl ServerUrl {
+    #[cfg_attr(not(feature = "postgres"), expect(clippy::unnecessary_wraps, reason = "as the one that checks"))]
+    pub(super) fn postgres(text: &str) -> Result<Self> {
+        #[cfg(feature = "postgres")]
+        store_postgres::PostgresConfig::new(text)?;
+        Ok(Self(text.to_owned()))
+    }
+
+    #[cfg_attr(not(feature = "nats"), expect(clippy::unnecessary_wraps, reason = "as the one that checks"))]
+    pub(super) fn nats(text: &str) -> Result<Self> {
+        #[cfg(feature = "nats")]
+        store_nats::NatsConfig::new(text)?;
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The whole URL with everything that is secret: for handing it on, not for showing it.
+    #[must_use]
+    pub fn with_password(&self) -> &str {
+        &self.0
+    }
+
+    fn parts(&self) -> Parts<'_> {
+        let (_, rest) = self.0.split_once("://").unwrap_or_default();
+        let (address, parameters) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, path) = address.split_once('/').unwrap_or((address, ""));
+        let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+        Parts { login, hosts, path, parameters }
+    }
+
+    /// Whether both name one schema of PostgreSQL: by host, port, database and schema, with what stands for those that
+    /// are missing.
+    pub(super) fn is_same_schema(&self, other: &Self) -> bool {
+        self.schema() == other.schema()
+    }
+
+    fn schema(&self) -> [String; 4] {
+        let Parts { login, hosts, path, .. } = self.parts();
+        let given = |name: &str| self.parts().given(name);
+        let (host, port) = host_and_port(hosts);
+        let user = given("user").unwrap_or_else(|| login.split(':').next().unwrap_or_default());
+        [
+            given("host").unwrap_or_else(|| or(host, "localhost")).to_ascii_lowercase(),
+            given("port").unwrap_or_else(|| or(port, "5432")).to_owned(),
+            given("dbname").unwrap_or_else(|| or(path, user)).to_owned(),
+            given("schema").unwrap_or("agentstore").to_owned(),
+        ]
+    }
+
+    /// Whether both name one prefix on NATS servers of which they have one in common. Who connects decides in which
+    /// account that is.
+    pub(super) fn is_same_prefix(&self, other: &Self) -> bool {
+        let (left, right) = (self.parts(), other.parts());
+        let is_same = |name: &str, default| left.given(name).unwrap_or(default) == right.given(name).unwrap_or(default);
+        left.login == right.login
+            && is_same("creds", "")
+            && is_same("nkey", "")
+            && is_same("prefix", "agentstore")
+            && left.nats_servers().any(|server| right.nats_servers().any(|other| server == other))
+    }
+}
+
+impl<'a> Parts<'a> {
+    /// The last value of a parameter.
+    fn given(&self, name: &str) -> Option<&'a str> {
+        let values = self.parameters.split('&').filter_map(|parameter| parameter.split_once('='));
+        values.filter(|(key, _)| *key == name).map(|(_, value)| value).next_back()
+    }
+
+    fn nats_servers(&self) -> impl Iterator<Item = (String, &'a str)> {
+        self.hosts.split(',').map(|server| {
+            let (host, port) = host_and_port(server);
+            (host.to_ascii_lowercase(), or(port, "4222"))
+        })
+    }
+}
+
+/// What stands before the port, and the port.
+fn host_and_port(server: &str) -> (&str, &str) {
+    match server.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => (host, port),
+        _ => (server, ""),
+    }
+}
+
+fn or<'a>(text: &'a str, default: &'a str) -> &'a str {
+    if text.is_empty() { default } else { text }
+}
+
+impl fmt::Display for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: [&str; 6] = ["host", "port", "dbname", "schema", "prefix", "replicas"];
+        let (scheme, rest) = self.0.split_once("://").unwrap_or(("postgres", ""));
+        // Whatever stands before an `@` may be a password, also one that is not encoded as it should be.
+        let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
+        let (place, parameters) = place.split_once('?').unwrap_or((place, ""));
+        let is_shown = |parameter: &&str| parameter.split_once('=').is_some_and(|(name, _)| SHOWN.contains(&name));
+        write!(f, "{scheme}://{place}")?;
+        let mut shown = parameters.split('&').filter(is_shown);
+        shown.try_fold('?', |before, parameter| write!(f, "{before}{parameter}").map(|()| '&')).map(drop)
+    }
+}
+
+impl fmt::Debug for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ServerUrl({self})")
+    }
+}

@@ -1,0 +1,137 @@
+//! Checks of what the servers keep: that every decision can be read, and that what is large of a dispatch is there.
+
+use std::collections::HashSet;
+
+use async_trait::async_trait;
+use futures_util::{StreamExt, stream};
+use store_core::{
+    Direction, DispatchFilter, DispatchId, Error, Json, Progress, Result, TenantId, ThreadId, Timestamp,
+    inspect::{Finding, FindingKind, Inspection, Inspector},
+    length,
+};
+
+use crate::{
+    codec::Datum,
+    decide::Apart,
+    log::Log,
+    store::NatsStore,
+    view::{Mailbox, OfTenant, Walk},
+};
+
+/// How many dispatches are looked at in one go: nobody waits long for it.
+const BATCH: usize = 1_000;
+/// How many payloads are on their way at once.
+const TOGETHER: usize = 16;
+
+#[async_trait]
+impl Inspector for NatsStore {
+    async fn verify(&self, progress: &dyn Progress) -> Result<Inspection> {
+        let log = self.log()?;
+        log.look().await?;
+        let is_there = |(_, found): &(&TenantId, &OfTenant)| !found.record.is_deleted && !found.mailbox.is_empty();
+        let lives: Vec<_> = log.view().tenants.iter().filter(is_there).map(life).collect();
+        let mut inspection = Inspection::default();
+        for life in lives {
+            inspection.tenants += 1;
+            of_tenant(log, &life, progress, &mut inspection).await?;
+            if inspection.stopped {
+                break;
+            }
+        }
+        Ok(inspection)
+    }
+
+    /// The log says everything once: nothing of it can be made again from something else (VF-5).
+    async fn repair(&self, _dry_run: bool, progress: &dyn Progress) -> Result<Inspection> {
+        self.verify(progress).await
+    }
+}
+
+/// A tenant, in one of its lives.
+type Life = (TenantId, u64);
+
+fn life((name, found): (&TenantId, &OfTenant)) -> Life {
+    (name.clone(), found.record.incarnation)
+}
+
+/// A dispatch and where its large parts are.
+struct Place {
+    at: (Timestamp, DispatchId),
+    thread: ThreadId,
+    apart: Apart,
+}
+
+async fn of_tenant(log: &Log, life: &Life, progress: &dyn Progress, inspection: &mut Inspection) -> Result<()> {
+    let mut threads = HashSet::new();
+    for (thread, error) in read(log, life, Mailbox::unreadable) {
+        let finding = Finding::new(FindingKind::Damaged, format!("the log of `{thread}`"), error.to_string());
+        inspection.findings.push(finding.of_thread(&life.0, &thread));
+        threads.insert(thread);
+    }
+    let mut after = None;
+    loop {
+        let places = read(log, life, |mailbox| batch(mailbox, after.take()));
+        let Some(last) = places.last() else { break };
+        after = Some(last.at.clone());
+        threads.extend(places.iter().map(|place| place.thread.clone()));
+        let checks = stream::iter(places).map(|place| check(log, life, place)).buffered(TOGETHER);
+        for findings in checks.collect::<Vec<_>>().await {
+            inspection.findings.extend(findings?);
+        }
+        if !progress.advance(inspection.threads + length(threads.len()), None) {
+            inspection.stopped = true;
+            break;
+        }
+    }
+    inspection.threads += length(threads.len());
+    Ok(())
+}
+
+/// Something that the view says of a tenant; nothing if the tenant was deleted meanwhile.
+fn read<T: Default>(log: &Log, (name, incarnation): &Life, read: impl FnOnce(&Mailbox) -> T) -> T {
+    log.view().life(name, *incarnation).map(|found| read(&found.mailbox)).unwrap_or_default()
+}
+
+fn batch(mailbox: &Mailbox, after: Option<(Timestamp, DispatchId)>) -> Vec<Place> {
+    let walk = Walk { direction: Direction::Forward, after };
+    let place = |(time, stored): (Timestamp, &store_core::mailbox::StoredDispatch)| {
+        let id = stored.id().clone();
+        let apart = Apart::of(mailbox, &id);
+        Place { at: (time, id), thread: stored.body.thread.clone(), apart }
+    };
+    mailbox.by_creation(&DispatchFilter::default(), &walk).take(BATCH).map(place).collect()
+}
+
+async fn check(log: &Log, life: &Life, place: Place) -> Result<Vec<Finding>> {
+    let (id, mut findings) = (&place.at.1, Vec::new());
+    for (name, datum) in [("payload", place.apart.payload), ("result", place.apart.result)] {
+        let Some(datum) = datum else { continue };
+        let Some((kind, detail)) = wrong(log, datum).await? else { continue };
+        // What was purged meanwhile needs it no more.
+        let now = read(log, life, |mailbox| Some(Apart::of(mailbox, id))).unwrap_or_default();
+        if [now.payload, now.result].contains(&Some(datum)) {
+            let finding = Finding::new(kind, format!("the {name} of dispatch `{id}`"), detail);
+            findings.push(finding.of_thread(&life.0, &place.thread));
+        }
+    }
+    Ok(findings)
+}
+
+/// What is wrong with a payload that stands in a message of its own.
+async fn wrong(log: &Log, datum: Datum) -> Result<Option<(FindingKind, String)>> {
+    let stream = log.connection.keys.data();
+    let place = format!("message {} of the stream `{stream}`", datum.sequence);
+    let Some(text) = log.connection.load(&stream, datum.sequence).await.map(Some).or_else(unreadable)?.flatten() else {
+        return Ok(Some((FindingKind::DanglingReference, format!("{place} is not there, or no text"))));
+    };
+    let is_whole = length(text.len()) == datum.bytes && Json::parse(&text).is_ok();
+    Ok((!is_whole).then(|| (FindingKind::Damaged, format!("{place} is not what was written"))))
+}
+
+/// Damage is no failure of the check.
+fn unreadable<T>(error: Error) -> Result<Option<T>> {
+    match error.kind() {
+        store_core::ErrorKind::Corrupt => Ok(None),
+        _ => Err(error),
+    }
+}

@@ -1,0 +1,147 @@
+//! N2: the power goes under load (PR-9), and the disk is full. Only root can mount the disks of these tests: they say
+//! if they are not run.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use conformance_tests::Random;
+use store_core::{ErrorKind, Json, MailboxStore, NewDispatch, Store};
+use store_nats::{NatsConfig, NatsStore};
+use test_servers::{Disk, Nats};
+use tokio::time::{Instant, sleep};
+
+use super::given::{count, disk, open};
+use crate::given::{all, enqueue, mailbox, work};
+
+/// What writes until it is told to stop: the ids of what was acknowledged.
+type Acknowledged = Arc<Mutex<Vec<String>>>;
+
+async fn write(mailbox: Arc<dyn MailboxStore>, name: String, acknowledged: Acknowledged) {
+    for at in 0.. {
+        let id = format!("{name}-{at}");
+        match enqueue(&*mailbox, work(&format!("t-{}", at % 3)).with_id(id.parse().unwrap())).await {
+            Ok(_) => acknowledged.lock().unwrap().push(id),
+            Err(_) => sleep(Duration::from_millis(5)).await,
+        }
+    }
+}
+
+/// A server on the disk, with these lines in its configuration.
+fn start(disk: &Disk, settings: &str) -> Nats {
+    let server = Nats::start_in(disk.folder().join("server"), settings).unwrap();
+    // Its configuration is not what is to be lost.
+    disk.sync().unwrap();
+    server
+}
+
+fn cut_power(server: &mut Nats, disk: &Disk) {
+    disk.cut_power().unwrap();
+    server.kill().unwrap();
+    disk.power_on().unwrap();
+    server.restart().unwrap();
+}
+
+async fn found(store: &dyn Store) -> Vec<String> {
+    all(&*mailbox(store)).await.into_iter().map(|found| found.id.to_string()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_acknowledged_survives_power_cuts() {
+    let Some(disk) = disk("nats-power", 512) else { return };
+    let mut server = start(&disk, "jetstream { sync_interval: always }");
+    let mut config = NatsConfig::new(&server.url()).unwrap();
+    config.assume_sync = true;
+    let (cycles, mut random, mut known) = (count(20, 3), Random::new(2), Vec::new());
+    for cycle in 0..cycles {
+        let store = NatsStore::open(config.clone()).await.unwrap();
+        let acknowledged = Acknowledged::default();
+        let begin = |writer| {
+            let name = format!("{cycle}-{writer}");
+            tokio::spawn(write(mailbox(&store), name, Arc::clone(&acknowledged)))
+        };
+        let writers: Vec<_> = (0..8).map(begin).collect();
+        sleep(Duration::from_millis(100 + random.below(300) as u64)).await;
+        // A sync that is under way while the file system is stopped may return as if it had done its work, which no
+        // real power cut does.
+        known.append(&mut acknowledged.lock().unwrap());
+        cut_power(&mut server, &disk);
+        writers.iter().for_each(|writer| writer.abort());
+        drop(store);
+        let store = open(&server.url(), 1).await;
+        let found = found(&*store).await;
+        let lost: Vec<_> = known.iter().filter(|id| !found.contains(*id)).collect();
+        assert!(lost.is_empty(), "cycle {cycle}: {} of {} were lost: {lost:?}", lost.len(), known.len());
+    }
+    println!("{cycles} power cuts, {} acknowledged dispatches: none lost", known.len());
+    assert!(known.len() > cycles * 10);
+}
+
+/// The control: a server that syncs every two minutes, as it does unless told otherwise, loses what it acknowledged. A
+/// store refuses it unasked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_syncs_now_and_then_loses_work() {
+    let Some(disk) = disk("nats-control", 512) else { return };
+    let mut server = start(&disk, "");
+    let refused = NatsStore::open(NatsConfig::new(&server.url()).unwrap()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::UnsafeDurability);
+    let store = open(&server.url(), 1).await;
+    // The streams are not what is to be lost.
+    enqueue(&*mailbox(&*store), work("t")).await.unwrap();
+    disk.sync().unwrap();
+    for _ in 0..50 {
+        enqueue(&*mailbox(&*store), work("t")).await.unwrap();
+    }
+    drop(store);
+    cut_power(&mut server, &disk);
+    let found = found(&*open(&server.url(), 1).await).await.len();
+    println!("{found} of 51 acknowledged dispatches are left");
+    assert!(found < 51);
+}
+
+/// Half a megabyte that cannot be made smaller.
+fn long(number: usize) -> NewDispatch {
+    let mut random = Random::new(number as u64);
+    let text: String = (0..62_500).map(|_| format!("{:08x}", random.below(1 << 32))).collect();
+    let id = format!("d-{number}").parse().unwrap();
+    work("t").with_id(id).with_payload(Json::parse(&format!("\"{text}\"")).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_takes_nothing() {
+    let Some(disk) = disk("nats-full", 200) else { return };
+    // More than there is: the server learns it from the disk.
+    let settings = "jetstream { sync_interval: always, max_file_store: 10GB }";
+    let mut server = start(&disk, settings);
+    let store = open(&server.url(), 1).await;
+    let (mut number, mut accepted) = (0, Vec::new());
+    for _ in 0..2 {
+        let filler = disk.fill(20).unwrap();
+        let refused = loop {
+            number += 1;
+            match enqueue(&*mailbox(&*store), long(number)).await {
+                Ok(_) => accepted.push(format!("d-{number}")),
+                Err(error) => break error,
+            }
+            assert!(number < 200, "the disk is never full");
+        };
+        let kinds = [ErrorKind::StorageFull, ErrorKind::CommitUnknown, ErrorKind::Unavailable];
+        assert!(kinds.contains(&refused.kind()), "{refused:?}");
+        println!("after {number}: {refused:?}");
+        std::fs::remove_file(filler).unwrap();
+        // Out of space a server ends its JetStream, and begins it again when it is started.
+        server.kill().unwrap();
+        server.restart().unwrap();
+        let begun = Instant::now();
+        while let Err(error) = enqueue(&*mailbox(&*store), work("goes-on")).await {
+            assert!(begun.elapsed() < Duration::from_secs(30), "{error:?}");
+            sleep(Duration::from_millis(100)).await;
+        }
+        let found = found(&*store).await;
+        let lost: Vec<_> = accepted.iter().filter(|id| !found.contains(*id)).collect();
+        assert!(lost.is_empty(), "{lost:?} were lost");
+    }
+    println!("a disk that was full twice, {} acknowledged dispatches: none lost", accepted.len());
+    store.close().await.unwrap();
+}

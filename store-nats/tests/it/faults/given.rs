@@ -1,0 +1,102 @@
+//! What the tests of faults do again and again.
+
+use std::{collections::HashSet, fmt::Display, io::Write as _, sync::Arc, time::Duration};
+
+use store_core::{ErrorKind, MailboxStore, Outcome};
+use store_nats::{NatsConfig, NatsStore};
+use test_servers::Disk;
+use tokio::time::{Instant, sleep};
+
+use crate::given::{ack, all, claim, enqueue, mailbox, work};
+
+/// How often something is done: `AGENTSTORE_FULL_FAULTS` makes it more.
+pub(super) fn count(full: usize, short: usize) -> usize {
+    if std::env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { full } else { short }
+}
+
+/// Says, past any capture, that something is not run.
+pub(super) fn not_run(what: &str, why: impl Display) {
+    std::io::stderr().write_all(format!("not run: {what}: {why}\n").as_bytes()).unwrap();
+}
+
+/// A disk; nothing where none can be mounted.
+pub(super) fn disk(name: &str, mib: u64) -> Option<Disk> {
+    Disk::new(name, mib).map_err(|error| not_run("a test on a disk of its own, as none can be mounted", error)).ok()
+}
+
+/// What became of enqueues.
+#[derive(Default)]
+pub(super) struct Ends {
+    pub(super) accepted: Vec<String>,
+    pub(super) refused: Vec<String>,
+    pub(super) unknown: usize,
+}
+
+impl Ends {
+    pub(super) fn add(&mut self, other: Self) {
+        self.accepted.extend(other.accepted);
+        self.refused.extend(other.refused);
+        self.unknown += other.unknown;
+    }
+}
+
+/// Enqueues through several stores at once for a while.
+pub(super) async fn write(stores: &[Arc<NatsStore>], round: usize, lasts: Duration) -> Ends {
+    let end = Instant::now() + lasts;
+    let writers = (0..4).map(|writer| {
+        let mailbox = mailbox(&*stores[writer % stores.len()]);
+        tokio::spawn(async move {
+            let (mut ends, mut at) = (Ends::default(), 0);
+            while Instant::now() < end {
+                let id = format!("{round}-{writer}-{at}");
+                match enqueue(&*mailbox, work(&format!("t-{}", at % 5)).with_id(id.parse().unwrap())).await {
+                    Ok(_) => ends.accepted.push(id),
+                    Err(error) if error.outcome() == Outcome::Unknown => ends.unknown += 1,
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+                        ends.refused.push(id);
+                    }
+                }
+                at += 1;
+            }
+            ends
+        })
+    });
+    let mut all = Ends::default();
+    for writer in writers.collect::<Vec<_>>() {
+        all.add(writer.await.unwrap());
+    }
+    all
+}
+
+/// All that was accepted is there, nothing that was refused, and each is given out once.
+pub(super) async fn check(mailbox: &dyn MailboxStore, ends: &Ends) {
+    let found: HashSet<_> = all(mailbox).await.into_iter().map(|found| found.id.to_string()).collect();
+    let lost: Vec<_> = ends.accepted.iter().filter(|id| !found.contains(*id)).collect();
+    assert!(lost.is_empty(), "{} of {} were lost: {lost:?}", lost.len(), ends.accepted.len());
+    let late: Vec<_> = ends.refused.iter().filter(|id| found.contains(*id)).collect();
+    assert!(late.is_empty(), "{} of {} came although they were refused: {late:?}", late.len(), ends.refused.len());
+    assert!(found.len() <= ends.accepted.len() + ends.unknown, "{} are there", found.len());
+    for _ in 0..50 {
+        let Some(held) = claim(mailbox).await.unwrap() else { break };
+        assert_eq!(held.dispatch.attempts, 0);
+        ack(mailbox, &held).await.unwrap();
+    }
+    println!("{} accepted, {} refused, {} unknown", ends.accepted.len(), ends.refused.len(), ends.unknown);
+}
+
+pub(super) async fn open(url: &str, replicas: u32) -> Arc<NatsStore> {
+    let mut config = NatsConfig::new(url).unwrap();
+    config.allow_unsafe = true;
+    config.replicas = replicas;
+    config.deadline = Duration::from_secs(5);
+    let begun = Instant::now();
+    loop {
+        match NatsStore::open(config.clone()).await {
+            Ok(store) => return Arc::new(store),
+            // A new cluster has no leader at first.
+            Err(error) => assert!(begun.elapsed() < Duration::from_secs(30), "{error}"),
+        }
+        sleep(Duration::from_millis(200)).await;
+    }
+}

@@ -1,0 +1,148 @@
+//! What comes too late: holders whose lease was given to others (N7), and requests that a broken line delivers at last
+//! (PR-21).
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use store_core::{ErrorKind, IdSource, Outcome, Settlement, Store, Uuids};
+use store_nats::{NatsConfig, NatsStore};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    time::sleep,
+};
+
+use super::given::count;
+use crate::{
+    fixture::{Place, server},
+    given::{MINUTE, ack, all, claim, enqueue, mailbox, stream, work},
+    together::remove,
+};
+
+/// N7, MB-31.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_that_is_late_is_refused() {
+    let place = Place::new(Default::default()).await.unwrap();
+    let (one, other) = (place.store().await.unwrap(), place.store().await.unwrap());
+    let (sleeper, taker) = (mailbox(&*one), mailbox(&*other));
+    let (rounds, mut refused) = (count(200, 40), 0);
+    for round in 0..rounds {
+        enqueue(&*sleeper, work(&format!("t-{round}"))).await.unwrap();
+        let held = claim(&*sleeper).await.unwrap().unwrap();
+        place.0.advance(2 * MINUTE).await.unwrap();
+        let taken = claim(&*taker).await.unwrap().unwrap();
+        assert!(taken.number > held.number);
+        let late = match round % 3 {
+            0 => sleeper.extend(&held.claim(), MINUTE).await.map(drop),
+            1 => ack(&*sleeper, &held).await,
+            _ => sleeper.settle(vec![(held.claim(), Settlement::Release)]).await.unwrap().remove(0).map(drop),
+        };
+        refused += usize::from(late.unwrap_err().kind() == ErrorKind::ClaimLost);
+        ack(&*taker, &taken).await.unwrap();
+    }
+    println!("{refused} of {rounds} late holders were refused");
+    assert_eq!(refused, rounds);
+}
+
+/// A line that can be held up: what clients send is kept, and reaches the server when it goes on. Meanwhile it is
+/// broken for them.
+struct Line {
+    port: u16,
+    is_held: Arc<AtomicBool>,
+}
+
+impl Line {
+    async fn new(to: String) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (port, is_held) = (listener.local_addr().unwrap().port(), Arc::new(AtomicBool::new(false)));
+        let held = Arc::clone(&is_held);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                if !held.load(Ordering::SeqCst) {
+                    tokio::spawn(carry(client, TcpStream::connect(&to).await.unwrap(), Arc::clone(&held)));
+                }
+            }
+        });
+        Self { port, is_held }
+    }
+}
+
+async fn carry(mut client: TcpStream, mut server: TcpStream, held: Arc<AtomicBool>) {
+    let (mut up, mut down) = (vec![0; 64 << 10], vec![0; 64 << 10]);
+    loop {
+        tokio::select! {
+            read = client.read(&mut up) => {
+                let Ok(length @ 1..) = read else { return };
+                if held.load(Ordering::SeqCst) {
+                    drop(client);
+                    while held.load(Ordering::SeqCst) {
+                        sleep(Duration::from_millis(10)).await;
+                    }
+                    server.write_all(&up[..length]).await.unwrap();
+                    // Whoever waited for the answer is gone.
+                    while matches!(server.read(&mut down).await, Ok(1..)) {}
+                    return;
+                }
+                server.write_all(&up[..length]).await.unwrap();
+            }
+            read = server.read(&mut down) => {
+                let Ok(length @ 1..) = read else { return };
+                if client.write_all(&down[..length]).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// PR-21: what nobody knew the end of when the call ended has no effect later, whenever it reaches the server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_arrives_after_its_time_says_nothing() {
+    let line = Line::new(server().trim_start_matches("nats://").trim_end_matches('/').to_owned()).await;
+    let prefix = format!("test-{}", Uuids.next_id());
+    let mut config = NatsConfig::new(&format!("{}?prefix={prefix}&allow_unsafe=true", server())).unwrap();
+    let direct = NatsStore::open(config.clone()).await.unwrap();
+    let remaining = config.clone();
+    config = NatsConfig::new(&format!("nats://127.0.0.1:{}/?prefix={prefix}&allow_unsafe=true", line.port)).unwrap();
+    config.deadline = Duration::from_secs(1);
+    let far = NatsStore::open(config).await.unwrap();
+    let (near, writer) = (mailbox(&direct), mailbox(&far));
+    enqueue(&*near, work("t")).await.unwrap();
+    let client = async_nats::connect(server()).await.unwrap();
+    let length = async || stream(&client, &prefix).await["state"]["last_seq"].as_u64().unwrap();
+    let (mut unknown, mut arrived) = (0, 0);
+    for round in 0..count(20, 6) {
+        // Somewhere among what a call asks and writes.
+        let holding = async {
+            sleep(Duration::from_micros(200 * round as u64)).await;
+            line.is_held.store(true, Ordering::SeqCst);
+        };
+        let (answer, ()) = tokio::join!(enqueue(&*writer, work("t")), holding);
+        let is_unknown = answer.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown);
+        let before = (all(&*near).await.len(), length().await);
+        sleep(Duration::from_millis(1_500)).await;
+        line.is_held.store(false, Ordering::SeqCst);
+        sleep(Duration::from_millis(100)).await;
+        let after = (all(&*near).await.len(), length().await);
+        assert_eq!(before.0, after.0, "round {round}: it came although it was too late");
+        unknown += u32::from(is_unknown);
+        arrived += u32::from(is_unknown && after.1 > before.1);
+        // The thread goes on behind it, also for who was cut off.
+        enqueue(&*near, work("t")).await.unwrap();
+        let mut tries = 0;
+        while let Err(error) = enqueue(&*writer, work("t")).await {
+            tries += 1;
+            assert!(tries < 20, "{error}");
+        }
+    }
+    println!("{unknown} calls of unknown end, {arrived} of whose messages reached the log too late");
+    assert!(arrived > 0, "nothing arrived late: the test is blind");
+    far.close().await.unwrap();
+    direct.close().await.unwrap();
+    remove(&remaining).await;
+}

@@ -1,0 +1,110 @@
+//! N10: the limits of a server (ER-10). They are told by kind, and what was accepted stays.
+
+use std::time::Duration;
+
+use store_core::{ErrorKind, Json, NewDispatch, Store};
+use test_servers::Nats;
+use tokio::{
+    io::copy,
+    net::{TcpListener, TcpStream},
+    time::{Instant, sleep},
+};
+
+use super::given::open;
+use crate::given::{all, enqueue, mailbox, work};
+
+fn of_bytes(length: usize) -> NewDispatch {
+    work("t").with_payload(Json::parse(&format!("\"{}\"", "x".repeat(length))).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_is_at_most_what_a_message_holds() {
+    let server = Nats::start("max_payload: 262144").unwrap();
+    let store = open(&server.url(), 1).await;
+    let largest = store.capabilities().max_record_bytes;
+    assert_eq!(largest, 131_072);
+    enqueue(&*mailbox(&*store), of_bytes(120_000)).await.unwrap();
+    let refused = enqueue(&*mailbox(&*store), of_bytes(132_000)).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::LimitExceeded, "{refused}");
+    assert_eq!(all(&*mailbox(&*store)).await.len(), 1);
+    store.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_is_full_drops_nothing() {
+    // The account may hold so much.
+    let server = Nats::start("jetstream { max_file_store: 3MB }").unwrap();
+    let store = open(&server.url(), 1).await;
+    let mailbox = mailbox(&*store);
+    let mut accepted = 0;
+    let refused = loop {
+        match enqueue(&*mailbox, of_bytes(100_000)).await {
+            Ok(_) => accepted += 1,
+            Err(error) => break error,
+        }
+        assert!(accepted < 100, "it is never full");
+    };
+    assert_eq!(refused.kind(), ErrorKind::StorageFull, "{refused:?}");
+    assert!(accepted > 10, "{accepted}");
+    assert_eq!(all(&*mailbox).await.len(), accepted);
+    store.close().await.unwrap();
+}
+
+/// Whoever does not read what the server sends is cut off by it. He reads on where he was.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_is_too_slow_misses_nothing() {
+    let server = Nats::start("max_pending: 4MB\nwrite_deadline: \"500ms\"").unwrap();
+    let address = server.url().replace("nats://", "").replace('/', "");
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let slow_url = format!("nats://127.0.0.1:{}/", listener.local_addr().unwrap().port());
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let (server, mut stopped) = (TcpStream::connect(&address).await.unwrap(), stopped.clone());
+            let (mut from_client, mut to_client) = client.into_split();
+            let (mut from_server, mut to_server) = server.into_split();
+            tokio::spawn(async move { copy(&mut from_client, &mut to_server).await });
+            tokio::spawn(async move {
+                tokio::select! {
+                    _ = copy(&mut from_server, &mut to_client) => return,
+                    _ = stopped.wait_for(|stopped| *stopped) => {}
+                }
+                // Nothing is read any more, for so long that the server has enough of it.
+                stopped.wait_for(|stopped| !*stopped).await.map(drop).unwrap();
+                let _ended = copy(&mut from_server, &mut to_client).await;
+            });
+        }
+    });
+    let (slow, quick) = (open(&slow_url, 1).await, open(&server.url(), 1).await);
+    enqueue(&*mailbox(&*slow), work("t")).await.unwrap();
+    stop.send(true).unwrap();
+    let mut count = 1;
+    for at in 0..2_000 {
+        let new = (0..10).map(|thread| of_thread(&format!("t-{thread}"), at)).collect();
+        count += mailbox(&*quick).enqueue(new).await.unwrap().into_iter().filter(Result::is_ok).count();
+        if count > 9_000 {
+            break;
+        }
+    }
+    sleep(Duration::from_secs(1)).await;
+    stop.send(false).unwrap();
+    let begun = Instant::now();
+    loop {
+        match mailbox(&*slow).count_dispatches(None).await {
+            Ok(counts) => {
+                assert_eq!(counts.queued, count as u64);
+                break;
+            }
+            Err(error) => assert!(begun.elapsed() < Duration::from_secs(30), "{error:?}"),
+        }
+    }
+    println!("{count} dispatches, read by one who was cut off within {:?}", begun.elapsed());
+    let log = std::fs::read_to_string(server.folder().join("log")).unwrap();
+    assert!(log.contains("Slow Consumer"), "nobody was cut off");
+    slow.close().await.unwrap();
+    quick.close().await.unwrap();
+}
+
+fn of_thread(thread: &str, at: usize) -> NewDispatch {
+    work(thread).with_payload(Json::parse(&format!("[{at},\"{}\"]", "x".repeat(1_500))).unwrap())
+}

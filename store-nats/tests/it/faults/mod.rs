@@ -1,0 +1,9 @@
+//! What goes wrong with servers, their disks, and the lines to them. `AGENTSTORE_FULL_FAULTS` makes all of it longer.
+
+mod disks;
+mod given;
+mod kill;
+mod late;
+mod limits;
+mod network;
+mod syncs;

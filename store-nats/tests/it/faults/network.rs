@@ -1,0 +1,333 @@
+//! N4: a cluster of three whose lines are cut, whose servers are stopped, killed and started again, under load (NA-7).
+//! What was acknowledged stays, no thread is held twice, a minority acknowledges nothing, and a majority goes on. It
+//! takes network namespaces, which only root can make: it says if it is not run.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use store_core::{ClaimNumber, ClaimRequest, DispatchStatus, MailboxStore, Outcome, Result, Store, ThreadId, WorkerId};
+use store_nats::{NatsConfig, NatsStore};
+use test_servers::Network;
+use tokio::time::{Instant, sleep};
+
+use super::given::{count, not_run};
+use crate::given::{ack, all, enqueue, mailbox, work};
+
+const LEASE: Duration = Duration::from_secs(4);
+/// How long a call waits. So much later a majority is asked anew.
+const DEADLINE: Duration = Duration::from_secs(2);
+/// How soon after a cut a majority goes on: servers elect a leader in 4 to 9 s, if the first election has a winner.
+const SOON: Duration = Duration::from_secs(15);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    IsolateLeader,
+    IsolateFollower,
+    /// The leader hears the others, and they do not hear it.
+    OneWay,
+    Split,
+    PauseLeader,
+    KillOne,
+    KillTwo,
+    RollingRestart,
+}
+
+const ALL: [Fault; 8] = [
+    Fault::IsolateLeader,
+    Fault::PauseLeader,
+    Fault::Split,
+    Fault::OneWay,
+    Fault::KillOne,
+    Fault::IsolateFollower,
+    Fault::KillTwo,
+    Fault::RollingRestart,
+];
+
+/// An acknowledged call that wrote something: through which server, and from when till when.
+struct Acknowledged {
+    server: usize,
+    begun: Instant,
+    ended: Instant,
+}
+
+/// Everything that callers heard.
+#[derive(Default)]
+struct Heard {
+    acknowledged: Vec<Acknowledged>,
+    barriers: Vec<Acknowledged>,
+    accepted: HashSet<String>,
+    refused: HashSet<String>,
+    done: HashSet<String>,
+    /// The holder of each thread, until when at least.
+    held: HashMap<ThreadId, (ClaimNumber, Instant)>,
+    claims: usize,
+    unknown: usize,
+}
+
+impl Heard {
+    fn acknowledge(&mut self, server: usize, begun: Instant) {
+        self.acknowledged.push(Acknowledged { server, begun, ended: Instant::now() });
+    }
+
+    fn enqueue(&mut self, id: String, answer: Result<()>, (server, begun): (usize, Instant)) {
+        match answer {
+            Ok(()) => {
+                self.accepted.insert(id);
+                self.acknowledge(server, begun);
+            }
+            Err(error) if error.outcome() == Outcome::Unknown => self.unknown += 1,
+            Err(_) => drop(self.refused.insert(id)),
+        }
+    }
+
+    fn claim(&mut self, thread: &ThreadId, number: ClaimNumber, begun: Instant) {
+        self.claims += 1;
+        if let Some((before, until)) = self.held.insert(thread.clone(), (number, begun + LEASE)) {
+            assert!(Instant::now() >= until, "{thread} was held under {before:?} when {number:?} was given out");
+            assert!(number > before, "{thread}: {number:?} after {before:?}");
+        }
+    }
+}
+
+struct Load {
+    heard: Mutex<Heard>,
+    is_over: AtomicBool,
+}
+
+async fn produce(load: Arc<Load>, server: usize, mailbox: Arc<dyn MailboxStore>, name: String) {
+    for at in 0.. {
+        if load.is_over.load(Ordering::SeqCst) {
+            return;
+        }
+        let (id, begun) = (format!("{name}-{at}"), Instant::now());
+        let thread = format!("t-{}", at % 20);
+        let answer = enqueue(&*mailbox, work(&thread).with_id(id.parse().unwrap())).await;
+        load.heard.lock().unwrap().enqueue(id, answer.map(drop), (server, begun));
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Asks for barriers (PR-10): a minority gives none.
+async fn bar(load: Arc<Load>, server: usize, store: NatsStore) {
+    while !load.is_over.load(Ordering::SeqCst) {
+        let begun = Instant::now();
+        if store.barrier().await.is_ok() {
+            load.heard.lock().unwrap().barriers.push(Acknowledged { server, begun, ended: Instant::now() });
+        }
+        sleep(Duration::from_millis(200)).await;
+    }
+}
+
+async fn consume(load: Arc<Load>, server: usize, mailbox: Arc<dyn MailboxStore>) {
+    let worker = WorkerId::new(format!("w-{server}")).unwrap();
+    while !load.is_over.load(Ordering::SeqCst) {
+        let begun = Instant::now();
+        let Ok(mut claims) = mailbox.claim(ClaimRequest::new(worker.clone(), LEASE)).await else {
+            sleep(Duration::from_millis(20)).await;
+            continue;
+        };
+        let Some(held) = claims.claimed.pop() else {
+            sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let thread = held.dispatch.thread.clone();
+        {
+            let mut heard = load.heard.lock().unwrap();
+            heard.claim(&thread, held.number, begun);
+            heard.acknowledge(server, begun);
+        }
+        sleep(Duration::from_millis(5)).await;
+        // From here on others may hold it, whatever is heard of the end.
+        load.heard.lock().unwrap().held.remove(&thread);
+        let begun = Instant::now();
+        if ack(&*mailbox, &held).await.is_ok() {
+            let mut heard = load.heard.lock().unwrap();
+            assert!(heard.done.insert(held.dispatch.id.to_string()), "{} was done twice", held.dispatch.id);
+            heard.acknowledge(server, begun);
+        }
+    }
+}
+
+async fn open(url: &str, replicas: u32) -> NatsStore {
+    let mut config = NatsConfig::new(url).unwrap();
+    (config.allow_unsafe, config.replicas, config.deadline) = (true, replicas, DEADLINE);
+    let begun = Instant::now();
+    loop {
+        match NatsStore::open(config.clone()).await {
+            Ok(store) => return store,
+            Err(error) => assert!(begun.elapsed() < Duration::from_secs(60), "{error:?}"),
+        }
+        sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// The number of the server that leads the log.
+async fn leader(network: &Network) -> usize {
+    let begun = Instant::now();
+    for server in (0..3).cycle() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "there is no leader");
+        let asking = async {
+            let client = async_nats::connect(network.servers[server].url()).await.ok()?;
+            let info = client.request("$JS.API.STREAM.INFO.agentstore", "".into()).await.ok()?;
+            let info: serde_json::Value = serde_json::from_slice(&info.payload).ok()?;
+            info["cluster"]["leader"].as_str()?.trim_start_matches('n').parse().ok()
+        };
+        if let Ok(Some(leader)) = tokio::time::timeout(Duration::from_secs(2), asking).await {
+            return leader;
+        }
+        sleep(Duration::from_millis(200)).await;
+    }
+    unreachable!("it goes round and round")
+}
+
+/// Does it. Gives the servers that are in no majority now.
+fn begin(network: &mut Network, fault: Fault, leader: usize) -> Vec<usize> {
+    let (next, last) = ((leader + 1) % 3, (leader + 2) % 3);
+    match fault {
+        Fault::IsolateLeader => network.isolate(leader).unwrap(),
+        Fault::IsolateFollower => {
+            network.isolate(next).unwrap();
+            return vec![next];
+        }
+        Fault::OneWay => [next, last].iter().for_each(|other| network.cut(leader, *other).unwrap()),
+        Fault::Split => {
+            [leader, next, last].iter().for_each(|server| network.isolate(*server).unwrap());
+            return vec![0, 1, 2];
+        }
+        Fault::PauseLeader => network.servers[leader].pause().unwrap(),
+        Fault::KillOne => network.servers[leader].kill().unwrap(),
+        Fault::KillTwo => {
+            [next, last].iter().for_each(|server| network.servers[*server].kill().unwrap());
+            return vec![0, 1, 2];
+        }
+        Fault::RollingRestart => return Vec::new(),
+    }
+    vec![leader]
+}
+
+fn end(network: &mut Network, fault: Fault, leader: usize) {
+    match fault {
+        Fault::PauseLeader => network.servers[leader].go_on().unwrap(),
+        Fault::KillOne => network.servers[leader].restart().unwrap(),
+        Fault::KillTwo => [1, 2].iter().for_each(|step| network.servers[(leader + step) % 3].restart().unwrap()),
+        _ => network.heal().unwrap(),
+    }
+}
+
+/// A round: a fault, for so long, and what callers heard meanwhile.
+async fn round(network: &mut Network, load: &Load, fault: Fault, lasts: Duration) {
+    let leader = leader(network).await;
+    let minority = begin(network, fault, leader);
+    let cut = Instant::now();
+    if fault == Fault::RollingRestart {
+        for server in 0..3 {
+            network.servers[server].kill().unwrap();
+            sleep(Duration::from_secs(1)).await;
+            network.servers[server].restart().unwrap();
+            sleep(lasts / 3).await;
+        }
+    } else {
+        sleep(lasts).await;
+    }
+    let healed = Instant::now();
+    if fault != Fault::RollingRestart {
+        end(network, fault, leader);
+    }
+    let during = |calls: &[Acknowledged]| -> Vec<(usize, Duration)> {
+        let calls = calls.iter().filter(|call| call.begun >= cut && call.ended < healed);
+        calls.map(|call| (call.server, call.ended - cut)).collect()
+    };
+    let (calls, barriers) = {
+        let heard = load.heard.lock().unwrap();
+        (during(&heard.acknowledged), during(&heard.barriers))
+    };
+    let from_minority = calls.iter().chain(&barriers).filter(|(server, _)| minority.contains(server)).count();
+    assert_eq!(from_minority, 0, "{fault:?}: a minority acknowledged something");
+    let first = calls.iter().map(|(_, after)| *after).min();
+    if minority.len() < 2 {
+        assert!(first.is_some_and(|first| first < SOON), "{fault:?}: the majority went on after {first:?}");
+    }
+    // All of it goes on, through every server.
+    let mut waiting: HashSet<usize> = (0..3).collect();
+    while !waiting.is_empty() {
+        assert!(healed.elapsed() < Duration::from_secs(60), "{fault:?}: nothing goes on through {waiting:?}");
+        sleep(Duration::from_millis(100)).await;
+        let heard = load.heard.lock().unwrap();
+        let went_on: HashSet<_> =
+            heard.acknowledged.iter().filter(|call| call.begun > healed).map(|call| call.server).collect();
+        waiting.retain(|server| !went_on.contains(server));
+    }
+    println!(
+        "{fault:?}: {} calls acknowledged meanwhile, the first after {first:?}; all servers went on {:?} after it",
+        calls.len(),
+        healed.elapsed()
+    );
+}
+
+/// What was accepted is there, through each server the same; what was refused is not; what was done is so.
+async fn check(load: &Load, stores: &[NatsStore]) {
+    let mut views = Vec::new();
+    for store in stores {
+        let found = all(&*mailbox(store)).await.into_iter().map(|found| (found.id.to_string(), found.status));
+        views.push(found.collect::<HashMap<_, _>>());
+    }
+    assert!(views.iter().all(|view| *view == views[0]), "servers show different things");
+    let (found, heard) = (&views[0], load.heard.lock().unwrap());
+    let lost: Vec<_> = heard.accepted.iter().filter(|id| !found.contains_key(*id)).collect();
+    assert!(lost.is_empty(), "{} of {} were lost: {lost:?}", lost.len(), heard.accepted.len());
+    let late: Vec<_> = heard.refused.iter().filter(|id| found.contains_key(*id)).collect();
+    assert!(late.is_empty(), "{late:?} came although they were refused");
+    let undone: Vec<_> = heard.done.iter().filter(|id| found.get(*id) != Some(&DispatchStatus::Acked)).collect();
+    assert!(undone.is_empty(), "{undone:?} were settled, and are not");
+    println!(
+        "{} accepted, {} refused, {} unknown, {} claims, {} done",
+        heard.accepted.len(),
+        heard.refused.len(),
+        heard.unknown,
+        heard.claims,
+        heard.done.len()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_in_parts_acknowledges_nothing_that_it_loses() {
+    let mut network = match Network::start("") {
+        Ok(network) => network,
+        Err(error) => return not_run("a test of a cluster in parts", format_args!("{error:#}")),
+    };
+    let (rounds, lasts) = (count(20, 2), Duration::from_secs(count(20, 16) as u64));
+    let mut stores = Vec::new();
+    for server in &network.servers {
+        stores.push(open(&server.url(), 3).await);
+    }
+    let load = Arc::new(Load { heard: Mutex::default(), is_over: AtomicBool::new(false) });
+    let mut callers = Vec::new();
+    for (server, store) in stores.iter().enumerate() {
+        for writer in 0..2 {
+            let name = format!("d-{server}-{writer}");
+            callers.push(tokio::spawn(produce(Arc::clone(&load), server, mailbox(store), name)));
+        }
+        callers.push(tokio::spawn(bar(Arc::clone(&load), server, store.clone())));
+        for _ in 0..2 {
+            callers.push(tokio::spawn(consume(Arc::clone(&load), server, mailbox(store))));
+        }
+    }
+    for fault in ALL.into_iter().cycle().take(rounds) {
+        round(&mut network, &load, fault, lasts).await;
+        assert!(callers.iter().all(|caller| !caller.is_finished()), "a caller saw something wrong");
+    }
+    load.is_over.store(true, Ordering::SeqCst);
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    check(&load, &stores).await;
+    for store in stores {
+        store.close().await.unwrap();
+    }
+}

@@ -1,0 +1,58 @@
+//! N3: a sync of the server fails. `strace` makes the system say so; where it is missing the test says that it is not
+//! run.
+
+use std::{process::Command, time::Duration};
+
+use store_core::Store;
+use store_nats::{NatsConfig, NatsStore};
+use test_servers::Nats;
+
+use super::given::{count, not_run, open};
+use crate::given::{all, enqueue, mailbox, work};
+
+fn has_strace() -> bool {
+    match Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status() {
+        Ok(done) if done.success() => return true,
+        Ok(done) => not_run("a test with syncs that fail", format_args!("`strace` ends with {done}")),
+        Err(error) => not_run("a test with syncs that fail", format_args!("there is no `strace`: {error}")),
+    }
+    false
+}
+
+/// Of many dispatches one is written while the sync fails. What is acknowledged all the same is counted; all that was
+/// acknowledged is there when the server was killed and started again.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_acknowledged_around_a_failed_sync_is_there() {
+    if !has_strace() {
+        return;
+    }
+    let (rounds, mut refusals) = (count(20, 2), 0);
+    for round in 0..rounds {
+        let fails = format!("inject=fsync,fdatasync:error=EIO:when={}", 30 + round);
+        let trace = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", &fails];
+        let mut server = Nats::start_under(&trace, "jetstream { sync_interval: always }").unwrap();
+        let mut config = NatsConfig::new(&server.url()).unwrap();
+        (config.assume_sync, config.deadline) = (true, Duration::from_secs(2));
+        let store = NatsStore::open(config).await.unwrap();
+        let mut accepted = Vec::new();
+        for at in 0..60 {
+            let id = format!("d-{at}");
+            match enqueue(&*mailbox(&store), work("t").with_id(id.parse().unwrap())).await {
+                Ok(_) => accepted.push(id),
+                Err(_) => {
+                    refusals += 1;
+                    break;
+                }
+            }
+        }
+        drop(store);
+        server.kill().unwrap();
+        server.restart().unwrap();
+        let store = open(&server.url(), 1).await;
+        let found: Vec<_> = all(&*mailbox(&*store)).await.into_iter().map(|found| found.id.to_string()).collect();
+        let lost: Vec<_> = accepted.iter().filter(|id| !found.contains(*id)).collect();
+        assert!(lost.is_empty(), "round {round}: {lost:?} were lost");
+        store.close().await.unwrap();
+    }
+    println!("{rounds} failed syncs, {refusals} calls that heard of it; nothing acknowledged was lost by a kill");
+}

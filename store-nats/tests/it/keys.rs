@@ -1,0 +1,112 @@
+//! Clients that sign what the server asks: with an NKey, and with the JWT of an account (NA-8).
+
+use std::path::PathBuf;
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+use nkeys::{KeyPair, KeyPairType};
+use serde_json::{Value, json};
+use test_servers::Nats;
+
+use crate::access::{is_refused, works_twice};
+
+/// The same keys every time.
+fn key(of: KeyPairType, number: u8) -> KeyPair {
+    KeyPair::new_from_raw(of, [number; 32]).unwrap()
+}
+
+/// A folder for files with secrets.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("agentstore-nats-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn put(&self, name: &str, text: &str) -> String {
+        let file = self.0.join(name);
+        std::fs::write(&file, text).unwrap();
+        file.display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _removed = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_nkey_signs_every_connection() {
+    let (known, unknown) = (key(KeyPairType::User, 1), key(KeyPairType::User, 2));
+    let mut server =
+        Nats::start(&format!("authorization {{ users: [ {{ nkey: {} }} ] }}", known.public_key())).unwrap();
+    let (host, folder) = (server.url(), Folder::new("nkey"));
+    let [known, unknown] =
+        [("known", known), ("canary", unknown)].map(|(name, key)| folder.put(name, &key.seed().unwrap()));
+    works_twice(&mut server, &format!("{host}?nkey={known}")).await;
+    is_refused(&format!("{host}?nkey={unknown}")).await;
+    is_refused(&format!("{host}?nkey={}", folder.put("no-key", "canary"))).await;
+    is_refused(&format!("{host}?nkey={}", folder.0.join("missing").display())).await;
+}
+
+/// A token that an issuer signs about somebody.
+fn jwt(issuer: &KeyPair, subject: &KeyPair, about: &Value) -> String {
+    let part = |value: &Value| BASE64.encode(value.to_string());
+    let head = part(&json!({ "typ": "JWT", "alg": "ed25519-nkey" }));
+    let claims = json!({
+        "jti": "test", "iat": 1_700_000_000, "iss": issuer.public_key(), "sub": subject.public_key(), "name": "test",
+        "nats": about,
+    });
+    let signed = format!("{head}.{}", part(&claims));
+    let signature = issuer.sign(signed.as_bytes()).unwrap();
+    format!("{signed}.{}", BASE64.encode(signature))
+}
+
+/// What everybody may do without end.
+fn limits() -> Value {
+    let names = ["subs", "data", "payload", "imports", "exports", "conn", "leaf"];
+    let jetstream = ["mem_storage", "disk_storage", "streams", "consumer"];
+    let limits = names.iter().chain(&jetstream).map(|name| ((*name).to_owned(), json!(-1)));
+    Value::Object(limits.chain([("wildcards".to_owned(), json!(true))]).collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_credentials_is_used_for_every_connection() {
+    let operator = key(KeyPairType::Operator, 1);
+    let [account, system, elsewhere] = [1, 2, 3].map(|number| key(KeyPairType::Account, number));
+    let user = key(KeyPairType::User, 1);
+    let of_account = |account: &KeyPair, limits: Value| {
+        jwt(&operator, account, &json!({ "type": "account", "version": 2, "limits": limits }))
+    };
+    let about_user = json!({ "type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1 });
+    // The system's own account has no JetStream.
+    let mut no_streams = limits();
+    for name in ["mem_storage", "disk_storage", "streams", "consumer"] {
+        no_streams[name] = json!(0);
+    }
+    let settings = format!(
+        "operator: {}\nsystem_account: {}\nresolver: MEMORY\nresolver_preload: {{ {}: {}, {}: {} }}\n",
+        jwt(&operator, &operator, &json!({ "type": "operator", "version": 2 })),
+        system.public_key(),
+        account.public_key(),
+        of_account(&account, limits()),
+        system.public_key(),
+        of_account(&system, no_streams),
+    );
+    let mut server = Nats::start(&settings).unwrap();
+    let (host, folder) = (server.url(), Folder::new("creds"));
+    let file = |name: &str, issuer: &KeyPair| {
+        let (jwt, seed) = (jwt(issuer, &user, &about_user), user.seed().unwrap());
+        let text = format!(
+            "-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n\n\
+             -----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n"
+        );
+        folder.put(name, &text)
+    };
+    works_twice(&mut server, &format!("{host}?creds={}", file("user.creds", &account))).await;
+    // Of an account that the operator does not know, and of none.
+    is_refused(&format!("{host}?creds={}", file("canary.creds", &elsewhere))).await;
+    is_refused(&host).await;
+}
