@@ -5,17 +5,16 @@ use std::collections::HashSet;
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use store_core::{
-    Direction, DispatchFilter, DispatchId, Error, Json, Progress, Result, TenantId, ThreadId, Timestamp,
+    DispatchId, Error, Json, Progress, Result, TenantId, ThreadId, Timestamp, Unreadable,
     inspect::{Finding, FindingKind, Inspection, Inspector},
     length,
 };
 
 use crate::{
-    codec::Datum,
-    decide::Apart,
+    codec::{Apart, Datum},
     log::Log,
     store::NatsStore,
-    view::{Mailbox, OfTenant, Walk},
+    view::{Mailbox, OfTenant},
 };
 
 /// How many dispatches are looked at in one go: nobody waits long for it.
@@ -28,7 +27,7 @@ impl Inspector for NatsStore {
     async fn verify(&self, progress: &dyn Progress) -> Result<Inspection> {
         let log = self.log()?;
         log.look().await?;
-        let is_there = |(_, found): &(&TenantId, &OfTenant)| !found.record.is_deleted && !found.mailbox.is_empty();
+        let is_there = |(_, found): &(&TenantId, &OfTenant)| !found.record.is_deleted && !found.mailbox.map.is_empty();
         let lives: Vec<_> = log.view().tenants.iter().filter(is_there).map(life).collect();
         let mut inspection = Inspection::default();
         for life in lives {
@@ -63,7 +62,7 @@ struct Place {
 
 async fn of_tenant(log: &Log, life: &Life, progress: &dyn Progress, inspection: &mut Inspection) -> Result<()> {
     let mut threads = HashSet::new();
-    for (thread, error) in read(log, life, Mailbox::unreadable) {
+    for Unreadable { thread, error, .. } in read(log, life, |mailbox| mailbox.map.unreadable()) {
         let finding = Finding::new(FindingKind::Damaged, format!("the log of `{thread}`"), error.to_string());
         inspection.findings.push(finding.of_thread(&life.0, &thread));
         threads.insert(thread);
@@ -93,13 +92,12 @@ fn read<T: Default>(log: &Log, (name, incarnation): &Life, read: impl FnOnce(&Ma
 }
 
 fn batch(mailbox: &Mailbox, after: Option<(Timestamp, DispatchId)>) -> Vec<Place> {
-    let walk = Walk { direction: Direction::Forward, after };
     let place = |(time, stored): (Timestamp, &store_core::mailbox::StoredDispatch)| {
         let id = stored.id().clone();
-        let apart = Apart::of(mailbox, &id);
+        let apart = mailbox.apart(&id);
         Place { at: (time, id), thread: stored.body.thread.clone(), apart }
     };
-    mailbox.by_creation(&DispatchFilter::default(), &walk).take(BATCH).map(place).collect()
+    mailbox.map.dispatches(after).take(BATCH).map(place).collect()
 }
 
 async fn check(log: &Log, life: &Life, place: Place) -> Result<Vec<Finding>> {
@@ -108,7 +106,7 @@ async fn check(log: &Log, life: &Life, place: Place) -> Result<Vec<Finding>> {
         let Some(datum) = datum else { continue };
         let Some((kind, detail)) = wrong(log, datum).await? else { continue };
         // What was purged meanwhile needs it no more.
-        let now = read(log, life, |mailbox| Some(Apart::of(mailbox, id))).unwrap_or_default();
+        let now = read(log, life, |mailbox| Some(mailbox.apart(id))).unwrap_or_default();
         if [now.payload, now.result].contains(&Some(datum)) {
             let finding = Finding::new(kind, format!("the {name} of dispatch `{id}`"), detail);
             findings.push(finding.of_thread(&life.0, &place.thread));

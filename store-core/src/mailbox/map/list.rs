@@ -86,6 +86,15 @@ impl MailboxMap {
         Ok(())
     }
 
+    /// All dispatches as they are stored, by creation, behind one of them: for checks of what is stored.
+    pub fn dispatches(
+        &self,
+        after: Option<(Timestamp, DispatchId)>,
+    ) -> impl Iterator<Item = (Timestamp, &StoredDispatch)> {
+        let walk = Walk { after, ..Walk::over(None, None) };
+        self.by_creation(&DispatchFilter::default(), &walk)
+    }
+
     /// What a purge is about: the first that ended before its time, by their end (MB-46).
     #[must_use]
     pub fn ended(&self, request: &Purge) -> Vec<DispatchId> {
