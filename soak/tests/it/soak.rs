@@ -1,13 +1,18 @@
-//! Workers that are killed, stopped and interrupted: what their logs and the store say is right.
+//! Workers that are killed, stopped and interrupted, and servers that are killed: what the logs and the store say is
+//! right.
 
-use std::process::Command;
+use std::{
+    process::{Command, Output, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
 
 use agentstore::{
     IdSource, Uuids,
     postgres::{PostgresConfig, TestSchema},
 };
 use serde_json::Value;
-use test_servers::Postgres;
+use test_servers::{Nats, Postgres};
 
 fn is_full() -> bool {
     std::env::var_os("AGENTSTORE_FULL_FAULTS").is_some()
@@ -15,12 +20,24 @@ fn is_full() -> bool {
 
 /// Runs a soak with these arguments, and says what it found.
 fn soak(args: &[&str]) {
+    soak_while(args, |_| {});
+}
+
+/// The same while something is done to a server, which is told for how long it has been going on.
+fn soak_while(args: &[&str], mut meanwhile: impl FnMut(Duration)) {
     let size = if is_full() {
         ["--dispatches=200000", "--threads=1000", "--workers=8", "--lease=2000", "--kill-every=400"]
     } else {
         ["--dispatches=1000", "--threads=50", "--workers=3", "--lease=800", "--kill-every=300"]
     };
-    let output = Command::new(env!("CARGO_BIN_EXE_soak")).args(args).args(size).output().unwrap();
+    let mut soak = Command::new(env!("CARGO_BIN_EXE_soak"));
+    let mut child = soak.args(args).args(size).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        sleep(Duration::from_millis(50));
+        meanwhile(begun.elapsed());
+    }
+    let output: Output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
     println!("{figures}");
@@ -78,4 +95,51 @@ fn work_survives_its_workers_on_postgres_whatever_their_clocks_show() {
 fn work_survives_its_workers_in_two_stores() {
     let folder = tempfile::tempdir().unwrap();
     soak(&["--store", &Server::new().url, "--mailbox", &sqlite(&folder)]);
+}
+
+/// The place of a mailbox on servers that sync.
+fn nats(servers: &[Nats]) -> String {
+    let urls = servers.iter().map(Nats::url);
+    let hosts: Vec<_> = urls.map(|url| url.trim_start_matches("nats://").trim_end_matches('/').to_owned()).collect();
+    format!("nats://{}/?assume_sync=true&prefix=soak&replicas={}", hosts.join(","), hosts.len())
+}
+
+/// NA-7, and LC2 and LC3 among processes: the server is killed, too.
+#[test]
+fn work_survives_its_workers_and_their_server_on_nats() {
+    let mut server = Nats::start("jetstream { sync_interval: always }").unwrap();
+    let (every, mut kills) = (Duration::from_secs(if is_full() { 20 } else { 3 }), 0);
+    soak_while(&["--store", &nats(std::slice::from_ref(&server))], |elapsed| {
+        if elapsed >= every * (kills + 1) {
+            server.kill().unwrap();
+            sleep(Duration::from_millis(100));
+            server.restart().unwrap();
+            kills += 1;
+        }
+    });
+    println!("the server was killed {kills} times");
+    assert!(kills > 0);
+    server.stop().unwrap();
+}
+
+/// WK-6 and CM-32: threads on one server, the mailbox in a cluster of which one is killed.
+#[test]
+fn work_survives_its_workers_on_postgres_and_nats() {
+    let mut servers = Nats::start_cluster("jetstream { sync_interval: always }").unwrap();
+    let mailbox = nats(&servers);
+    let mut kills: u32 = 0;
+    soak_while(&["--store", &Server::new().url, "--mailbox", &mailbox], |elapsed| {
+        // A cluster needs up to 9 s for another leader, and goes on for a while.
+        if elapsed >= Duration::from_secs(5 + 30 * u64::from(kills)) {
+            let server = &mut servers[kills as usize % 3];
+            server.kill().unwrap();
+            sleep(Duration::from_secs(1));
+            server.restart().unwrap();
+            kills += 1;
+        }
+    });
+    println!("servers were killed {kills} times");
+    for server in servers {
+        server.stop().unwrap();
+    }
 }
