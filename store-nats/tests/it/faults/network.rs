@@ -40,8 +40,8 @@ enum Fault {
 
 const ALL: [Fault; 8] = [
     Fault::IsolateLeader,
-    Fault::PauseLeader,
     Fault::Split,
+    Fault::PauseLeader,
     Fault::OneWay,
     Fault::KillOne,
     Fault::IsolateFollower,
