@@ -24,6 +24,7 @@ fn soak(args: &[&str]) {
 }
 
 /// The same while something is done to a server, which is told for how long it has been going on.
+#[expect(clippy::disallowed_methods, reason = "servers are killed in real time")]
 fn soak_while(args: &[&str], mut meanwhile: impl FnMut(Duration)) {
     let size = if is_full() {
         ["--dispatches=200000", "--threads=1000", "--workers=8", "--lease=2000", "--kill-every=400"]
