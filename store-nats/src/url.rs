@@ -134,10 +134,13 @@ impl Parts {
 /// A name that is one token of a subject, and the name of a stream.
 pub(crate) fn prefix(name: &str) -> Result<String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-    if !name.is_empty() && name.len() <= LONGEST_PREFIX && name.bytes().all(is_plain) {
-        return Ok(name.to_owned());
+    if name.is_empty() || name.len() > LONGEST_PREFIX || !name.bytes().all(is_plain) {
+        return Err(invalid("`prefix` is not made of up to 64 letters, digits, `_` and `-`"));
     }
-    Err(invalid("`prefix` is not made of up to 64 letters, digits, `_` and `-`"))
+    if ["-data", "-bare"].iter().any(|end| name.ends_with(end)) {
+        return Err(invalid("`prefix` ends with `-data` or `-bare`, as streams of another one do"));
+    }
+    Ok(name.to_owned())
 }
 
 fn decoded(text: &str) -> Result<String> {
@@ -184,6 +187,7 @@ mod tests {
             "nats://ada:canary@h?creds=/canary",
             "nats://ada:canary@h?prefix=canary.x",
             "nats://ada:canary@h?prefix=",
+            "nats://ada:canary@h?prefix=canary-data",
             "nats://ada:canary@h?replicas=0",
             "nats://ada:canary@h?tls=canary",
             "nats://ada:canary@h?cert=canary",
