@@ -21,12 +21,11 @@ pub(crate) const MAILBOX: &str = "AGENTSTORE_SOAK_MAILBOX";
 /// What workers take for the time, as `libfaketime` reads it: some are years off, and for some it stands still.
 const CLOCKS: [&str; 6] = ["+0", "+1h", "-1h", "+10y", "-10y", "2020-02-02 02:02:02"];
 
-/// How often something was done to workers and server.
+/// How often something was done to workers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Faults {
     pub(crate) kills: u32,
     pub(crate) stops: u32,
-    pub(crate) restarts: u32,
 }
 
 /// So many worker processes. They are killed with it.
@@ -83,12 +82,11 @@ impl<'a> Crowd<'a> {
         Ok(Process { child: command.spawn().context("a worker cannot be started")?, asleep: None })
     }
 
-    /// Kills, stops and restarts, until it is dropped.
+    /// Kills and stops, until it is dropped.
     ///
     /// # Errors
-    /// A worker that ended by itself, and a server that cannot be restarted.
+    /// A worker that ended by itself.
     pub(crate) async fn disturb(&mut self) -> Result<()> {
-        let mut restart_at = Instant::now() + self.soak.options.restart_every;
         loop {
             sleep(self.pause()).await;
             self.wake().await?;
@@ -97,10 +95,6 @@ impl<'a> Crowd<'a> {
                 self.stop(at)?;
             } else {
                 self.kill(at)?;
-            }
-            if Instant::now() >= restart_at {
-                self.restart_server().await?;
-                restart_at = Instant::now() + self.soak.options.restart_every;
             }
         }
     }
@@ -149,16 +143,6 @@ impl<'a> Crowd<'a> {
             sleep_until(next).await;
             self.wake().await?;
         }
-        Ok(())
-    }
-
-    async fn restart_server(&mut self) -> Result<()> {
-        let Some(command) = &self.soak.options.restart else { return Ok(()) };
-        let status = tokio::process::Command::new("sh").args(["-c", command]).status().await?;
-        if !status.success() {
-            bail!("`{command}` ended with {status}");
-        }
-        self.faults.restarts += 1;
         Ok(())
     }
 

@@ -20,8 +20,6 @@ Options:
   --lease MS          for how long they claim [default: 2000]
   --kill-every MS     how long until the next of them is killed or stopped [default: 400]
   --skew LIBRARY      gives each worker process another clock, with this `libfaketime`; for stores with a server
-  --restart COMMAND   what restarts the server, for `sh -c`
-  --restart-every MS  how long until the next restart [default: 20000]
   --folder PATH       an empty folder for the logs [default: a temporary one, kept if something is wrong]
   --seed N            decides who is killed when, as far as anything does [default: 1]
 ";
@@ -43,8 +41,6 @@ pub(crate) struct Options {
     pub(crate) lease: Duration,
     pub(crate) kill_every: Duration,
     pub(crate) skew: Option<PathBuf>,
-    pub(crate) restart: Option<String>,
-    pub(crate) restart_every: Duration,
     pub(crate) folder: Option<PathBuf>,
     pub(crate) seed: u64,
 }
@@ -52,9 +48,9 @@ pub(crate) struct Options {
 impl Options {
     /// Those of a command line; none if only help is asked for.
     pub(crate) fn read(mut parser: Parser) -> Result<Option<Self>> {
-        let (mut store, mut mailbox, mut folder, mut restart, mut skew) = (None, None, None, None, None);
+        let (mut store, mut mailbox, mut folder, mut skew) = (None, None, None, None);
         let (mut dispatches, mut threads, mut workers, mut seed) = (200_000, 1_000, 8, 1);
-        let (mut lease, mut kill_every, mut restart_every) = (2_000, 400, 20_000);
+        let (mut lease, mut kill_every) = (2_000, 400);
         while let Some(arg) = parser.next()? {
             match arg {
                 Arg::Long("store") => store = Some(parser.value()?.parse()?),
@@ -65,8 +61,6 @@ impl Options {
                 Arg::Long("lease") => lease = parser.value()?.parse()?,
                 Arg::Long("kill-every") => kill_every = parser.value()?.parse()?,
                 Arg::Long("skew") => skew = Some(parser.value()?.into()),
-                Arg::Long("restart") => restart = Some(parser.value()?.parse()?),
-                Arg::Long("restart-every") => restart_every = parser.value()?.parse()?,
                 Arg::Long("folder") => folder = Some(parser.value()?.into()),
                 Arg::Long("seed") => seed = parser.value()?.parse()?,
                 Arg::Long("help") | Arg::Short('h') => return Ok(None),
@@ -74,7 +68,7 @@ impl Options {
             }
         }
         let store = store.context("no store is named: `--store URL`")?;
-        let [lease, kill_every, restart_every] = [lease, kill_every, restart_every].map(Duration::from_millis);
+        let [lease, kill_every] = [lease, kill_every].map(Duration::from_millis);
         Ok(Some(Self {
             place: Place { store, mailbox },
             dispatches,
@@ -83,8 +77,6 @@ impl Options {
             lease,
             kill_every,
             skew,
-            restart,
-            restart_every,
             folder,
             seed,
         }))
