@@ -45,21 +45,24 @@ pub(crate) struct StoreHeader {
 }
 
 impl Session {
-    /// Opens the store that was named.
+    /// Opens the store that was named, or both.
     pub(crate) async fn open(global: &Global, access: Access) -> Result<Self> {
-        let mut session = Self::open_url(global.store(), global.tenant.clone(), access).await?;
-        if let Some(mailbox) = global.mailbox().filter(|mailbox| !session.url.is_same_place(mailbox)) {
-            let other = Self::stores_at(mailbox, access).await?;
-            session.stores = session.stores.with_mailbox(&other)?;
-            session.mailbox = Some(mailbox.clone());
-        }
-        Ok(session)
+        Self::open_at(global.store(), global.mailbox(), global.tenant.clone(), access).await
     }
 
-    /// Opens the store at this URL.
-    pub(crate) async fn open_url(url: StoreUrl, tenant: TenantId, access: Access) -> Result<Self> {
-        let stores = Self::stores_at(&url, access).await?;
-        Ok(Self { url, mailbox: None, stores, tenant })
+    /// Opens the store at a URL, with the mailbox of another one.
+    pub(crate) async fn open_at(
+        url: StoreUrl,
+        mailbox: Option<&StoreUrl>,
+        tenant: TenantId,
+        access: Access,
+    ) -> Result<Self> {
+        let mut stores = Self::stores_at(&url, access).await?;
+        let mailbox = mailbox.filter(|mailbox| !url.is_same_place(mailbox)).cloned();
+        if let Some(mailbox) = &mailbox {
+            stores = stores.with_mailbox(&Self::stores_at(mailbox, access).await?)?;
+        }
+        Ok(Self { url, mailbox, stores, tenant })
     }
 
     async fn stores_at(url: &StoreUrl, access: Access) -> Result<Stores> {

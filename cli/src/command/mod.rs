@@ -97,8 +97,7 @@ impl Command {
     /// Refuses options of every command that this one has no use for.
     fn check(&self, global: &Global) -> Result<(), String> {
         match self {
-            Self::Session(_) => Ok(()),
-            Self::Demo(_) => global.check_one_store("demo"),
+            Self::Session(_) | Self::Demo(_) => Ok(()),
             Self::Migrate(_) => global.check_one_store("migrate"),
             Self::Conformance(_) => global.check_one_store("conformance"),
             Self::Bench(_) => global.check_one_store("bench"),

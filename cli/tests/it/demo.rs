@@ -10,7 +10,13 @@ fn outcomes(document: &Value) -> Vec<(&str, &str)> {
     steps.iter().map(|step| (text(step, "/step"), text(step, "/outcome"))).collect()
 }
 
-fn take(args: &[&str]) -> Value {
+/// The step of the tour that works in the background.
+pub(crate) fn work(document: &Value) -> &Value {
+    at(document, "/steps/3")
+}
+
+/// Takes the tour, and gives what it says.
+pub(crate) fn take(args: &[&str]) -> Value {
     let said = run(&[&["demo", "--json"], args].concat(), "").good();
     serde_json::from_str(&said.out).unwrap()
 }
@@ -33,6 +39,20 @@ fn the_tour_in_memory_says_what_needs_files() {
     assert_eq!(skipped, [("crash", "skipped"), ("resume", "skipped")]);
     assert_eq!(at(&document, "/failed"), 0, "{document}");
     assert_eq!(at(&document, "/capabilities/survives"), "nothing");
+}
+
+#[test]
+fn the_tour_takes_a_mailbox_of_another_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let mailbox = format!("sqlite:{}", folder.path().join("queue.db").display());
+    let document = take(&["--mailbox", &mailbox]);
+    assert_eq!((at(&document, "/failed"), at(&document, "/skipped")), (&json!(0), &json!(0)), "{document}");
+    assert_eq!(at(&document, "/mailbox"), &json!(mailbox));
+    assert!(at(work(&document), "/did").as_str().unwrap().ends_with("then ended it in the other store"), "{document}");
+    let left = run(&["mailbox", "list", "--json", "--store", &mailbox], "").good();
+    let left: Value = serde_json::from_str(&left.out).unwrap();
+    let statuses: Vec<_> = at(&left, "/dispatches").as_array().unwrap().iter().map(|one| at(one, "/status")).collect();
+    assert_eq!(statuses, ["superseded", "acked"]);
 }
 
 #[test]

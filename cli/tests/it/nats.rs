@@ -6,7 +6,11 @@ use agentstore::{
 };
 use serde_json::{Value, json};
 
-use crate::given::{Said, at, run};
+use crate::{
+    demo::{take, work},
+    given::{Said, at, run},
+    postgres::Server,
+};
 
 /// A prefix of its own, which goes with it.
 struct Prefix {
@@ -72,6 +76,15 @@ fn threads_and_mailbox_are_in_two_stores() {
     assert_eq!(both(&["mailbox", "work", "--exec", "cat > /dev/null", "--until-idle"]).code, 0);
     let done = prefix.json(&["mailbox", "list", "--status", "acked"]);
     assert_eq!(at(&done, "/dispatches").as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn the_tour_on_two_servers_proves_every_step() {
+    let (threads, mailbox) = (Server::new(), Prefix::new());
+    let document = take(&["--store", threads.url(), "--mailbox", &mailbox.url]);
+    let steps = at(&document, "/steps").as_array().unwrap();
+    assert!(steps.iter().all(|step| at(step, "/outcome") == "proved"), "{document}");
+    assert!(at(work(&document), "/did").as_str().unwrap().ends_with("then ended it in the other store"), "{document}");
 }
 
 #[test]

@@ -61,7 +61,6 @@ fn what_is_not_understood_ends_with_2() {
         (&["export", "t", "--format", "agent-core", "--json", "--store", "memory:"], "--output"),
         (&["fly"], "unrecognized subcommand"),
         (&["threads", "--mailbox", "redis:x"], "invalid value for `--mailbox`"),
-        (&["demo", "--mailbox", "memory:"], "`demo` works on one store"),
         (&["bench", "--mailbox", "memory:"], "`bench` works on one store"),
         (&["migrate", "--mailbox", "memory:"], "`migrate` works on one store"),
         (&["conformance", "--mailbox", "memory:"], "`conformance` works on one store"),

@@ -29,7 +29,8 @@ const SESSION: &[u8] = include_bytes!("../../../../sessions/fixtures/sessions/pi
 /// Take the tour: import, commit, deliver input, queue work, crash, resume, branch; each step says what it proved
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  agentstore demo\n  agentstore demo --keep\n  agentstore demo --store memory: --json\n\n\
+    after_help = "Examples:\n  agentstore demo\n  agentstore demo --keep\n  agentstore demo --store memory: --json\n  \
+    agentstore demo --mailbox sqlite:queue.db\n\n\
     Unless `--store` or AGENTSTORE_URL names a store it works on a temporary one, which is gone afterwards."
 )]
 pub(crate) struct Args {
@@ -41,6 +42,8 @@ pub(crate) struct Args {
 /// What the steps of the tour work on.
 struct Tour {
     url: StoreUrl,
+    /// Where the mailbox is, if it is in another store.
+    mailbox: Option<StoreUrl>,
     tenant: TenantId,
     /// Begins every id and key of this tour, so that it can be taken again on the same store.
     name: String,
@@ -53,6 +56,7 @@ pub(crate) async fn run(args: Args, global: &Global, out: &mut Output) -> Result
         .map_err(|error| Failure::io("no temporary folder can be made", error))?;
     let tour = Tour {
         url: global.named_store().cloned().unwrap_or_else(|| StoreUrl::File(folder.path().join("agentstore-data"))),
+        mailbox: global.mailbox().cloned(),
         tenant: global.tenant.clone(),
         name: format!("demo-{}", Uuids.next_id()),
         folder: folder.path().to_owned(),
@@ -70,6 +74,6 @@ pub(crate) async fn run(args: Args, global: &Global, out: &mut Output) -> Result
 
 impl Tour {
     async fn open(&self, access: Access) -> Result<Session> {
-        Session::open_url(self.url.clone(), self.tenant.clone(), access).await
+        Session::open_at(self.url.clone(), self.mailbox.as_ref(), self.tenant.clone(), access).await
     }
 }

@@ -16,7 +16,7 @@ use super::{
 use crate::{failure::Result, session::Session};
 
 /// A dispatch is claimed and interrupted, and its holder can write nothing any more. The next one is settled by the
-/// commit that has its answer and a row for the outbox.
+/// commit that has its answer and a row for the outbox; behind it, if threads and mailbox are two stores.
 pub(super) async fn work(tour: &Tour, session: &Session, id: &ThreadId, report: &mut Report<'_>) -> Result<()> {
     let began = now();
     let (mailbox, commits) = (session.mailbox()?, session.commits()?);
@@ -32,18 +32,26 @@ pub(super) async fn work(tour: &Tour, session: &Session, id: &ThreadId, report: 
     queue("first").await?;
     let first = claim(&*mailbox, id).await?;
     let _interrupted = mailbox.interrupt(Interrupt::new(id.clone()).because("the user changed their mind")).await?;
-    let late = commits.commit(say("late", "Nobody wants this any more.")?.fenced(first.fence())).await;
-    let settled = mailbox.settle(vec![(first.claim(), Settlement::Ack { result: None })]).await?;
-    let refused = [late.err(), settled.into_iter().find_map(agentstore::Result::err)];
+    let settled = settle(&*mailbox, &first, None).await;
     queue("second").await?;
     let second = claim(&*mailbox, id).await?;
+    let is_one_step = session.stores().capabilities().fenced;
+    if !is_one_step {
+        // Nothing but a take-over tells the store of the threads.
+        let _taken = commits.commit(Commit::new(id.clone()).fenced(second.fence())).await?;
+    }
+    let late = commits.commit(say("late", "Nobody wants this any more.")?.fenced(first.fence())).await;
+    let refused = [late.err(), settled.err()];
     let result = Some(Json::parse(r#"{"answers":1}"#)?);
     let row = NewOutboxRow::new("webhook".parse()?, "billing".parse()?, Json::parse(r#"{"answers":1}"#)?);
-    let done = say("done", "This is wanted.")?
-        .with_outbox([row])
-        .fenced(second.fence())
-        .settling(Settlement::Ack { result: result.clone() });
-    let receipt = commits.commit(done).await?;
+    let done = say("done", "This is wanted.")?.with_outbox([row]).fenced(second.fence());
+    let receipt = if is_one_step {
+        commits.commit(done.settling(Settlement::Ack { result: result.clone() })).await?
+    } else {
+        let receipt = commits.commit(done).await?;
+        settle(&*mailbox, &second, result.clone()).await?;
+        receipt
+    };
     let loads = [mailbox.load_dispatch(&first.dispatch.id).await?, mailbox.load_dispatch(&second.dispatch.id).await?];
     let [first, second] = loads.map(|found| found.map(|dispatch| (dispatch.status, dispatch.result)));
     let mut broken = Vec::new();
@@ -53,14 +61,26 @@ pub(super) async fn work(tour: &Tour, session: &Session, id: &ThreadId, report: 
     check(&mut broken, second == Some((DispatchStatus::Acked, result)), "the work is not done");
     let rows = receipt.outbox.len();
     check(&mut broken, rows == 1, "the row of the outbox is not there");
+    let (ended, proved) = if is_one_step {
+        let proved = "after the interrupt the holder could write nothing; entry, outbox row and the end of the work are one step";
+        ("ended that in the commit of its answer", proved)
+    } else {
+        let proved =
+            "the holder could write nothing once the next one had taken over; entry and outbox row are one step";
+        ("committed its answer, then ended it in the other store", proved)
+    };
     let taken = Taken {
-        did: "queued work, claimed it, interrupted it; queued more, and ended that in the commit of its answer"
-            .to_owned(),
-        proved: "after the interrupt the holder could write nothing; entry, outbox row and the end of the work are one step",
+        did: format!("queued work, claimed it, interrupted it; queued more, and {ended}"),
+        proved,
         broken,
         figures: json!({ "refused": refused.len(), "outbox_rows": rows }),
     };
     report.took("work", began, taken)
+}
+
+async fn settle(mailbox: &dyn MailboxStore, claimed: &ClaimedDispatch, result: Option<Json>) -> agentstore::Result<()> {
+    let settled = mailbox.settle(vec![(claimed.claim(), Settlement::Ack { result })]).await?;
+    settled.into_iter().try_for_each(|settled| settled.map(drop))
 }
 
 async fn claim(mailbox: &dyn MailboxStore, id: &ThreadId) -> Result<ClaimedDispatch> {
