@@ -102,6 +102,8 @@ pub(crate) struct Deed {
     pub(crate) removed: Vec<Removed>,
     /// Interrupts by the epoch that they began; none for those that are removed.
     pub(crate) interrupts: BTreeMap<u64, Option<StoredInterrupt>>,
+    /// Messages about the thread that cannot be read, and that it goes on without (MB-55).
+    pub(crate) without: Vec<u64>,
 }
 
 impl Codec for Deed {
@@ -117,6 +119,7 @@ impl Codec for Deed {
             }
         }
         object.unless_default("interrupts", &written).unless_default("forgotten", &gone);
+        object.unless_default("without", &self.without);
         object.close();
     }
 
@@ -132,6 +135,7 @@ impl Codec for Deed {
             rows: fields.maybe("rows")?.unwrap_or_default(),
             removed: fields.maybe("removed")?.unwrap_or_default(),
             interrupts: written.chain(gone.into_iter().map(|epoch| (epoch, None))).collect(),
+            without: fields.maybe("without")?.unwrap_or_default(),
         })
     }
 }

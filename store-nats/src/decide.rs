@@ -198,7 +198,7 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
         };
         let deed = split(tenant, deed, apart, &key).await?;
         self.fill(&mut answers, &parts).await?;
-        match put_in_log(tenant, &mut own, (&key, last), deed).await? {
+        match put_in_log(log, &mut own, (&key, last), deed).await? {
             true => Ok(Step::Answers(answers)),
             false => Ok(Step::Conflict),
         }
@@ -328,8 +328,8 @@ pub(crate) async fn create(tenant: &Tenant) -> Result<()> {
 }
 
 /// Writes a decision. It has an effect if it is read in the log as one that came in time.
-async fn put_in_log(tenant: &Tenant, own: &mut Own<'_>, (key, last): (&Key, u64), deed: Deed) -> Result<bool> {
-    let log = tenant.log();
+pub(crate) async fn put_in_log(log: &Arc<Log>, own: &mut Own<'_>, at: (&Key, u64), deed: Deed) -> Result<bool> {
+    let (key, last) = at;
     let unknown = match log.write_in_time(key, last, deed.encode()).await {
         Ok(Written::Conflict) => return Ok(false),
         Ok(Written::Accepted) => match own.wait().await {
@@ -339,7 +339,7 @@ async fn put_in_log(tenant: &Tenant, own: &mut Own<'_>, (key, last): (&Key, u64)
         Err(error) if error.outcome() == Outcome::Unknown => error,
         Err(error) => return Err(error),
     };
-    resolve(tenant, own, (key, last)).await.ok_or(unknown)
+    resolve(log, own, at).await.ok_or(unknown)
 }
 
 /// Says nothing about a thread, but behind its last message: whoever decided before that writes nothing any more.
@@ -350,11 +350,10 @@ pub(crate) async fn fence(log: &Log, key: &Key, last: u64) -> Result<Written> {
 }
 
 /// What became of a decision whose answer did not come; none if that cannot be found out in time.
-async fn resolve(tenant: &Tenant, own: &mut Own<'_>, (key, last): (&Key, u64)) -> Option<bool> {
-    let (begun, deadline) = (Instant::now(), tenant.common.config.deadline);
-    let mut is_fenced = false;
-    while begun.elapsed() < deadline {
-        if tenant.log().look().await.is_ok() {
+async fn resolve(log: &Arc<Log>, own: &mut Own<'_>, (key, last): (&Key, u64)) -> Option<bool> {
+    let (begun, mut is_fenced) = (Instant::now(), false);
+    while begun.elapsed() < log.deadline {
+        if log.look().await.is_ok() {
             if let Some(counts) = own.counts() {
                 return Some(counts);
             }
@@ -363,7 +362,7 @@ async fn resolve(tenant: &Tenant, own: &mut Own<'_>, (key, last): (&Key, u64)) -
             }
         }
         // Behind a later message on the subject it cannot be written any more.
-        is_fenced |= fence(tenant.log(), key, last).await.is_ok();
+        is_fenced |= fence(log, key, last).await.is_ok();
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     None

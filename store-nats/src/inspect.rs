@@ -1,6 +1,6 @@
 //! Checks of what the servers keep: that every decision can be read, and that what is large of a dispatch is there.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, sync::Arc};
 
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
@@ -9,9 +9,12 @@ use store_core::{
     inspect::{Finding, FindingKind, Inspection, Inspector},
     length,
 };
+use tokio::time::Instant;
 
 use crate::{
     codec::{Apart, Datum},
+    decide::put_in_log,
+    key::Key,
     log::Log,
     store::NatsStore,
     view::{Mailbox, OfTenant},
@@ -27,10 +30,8 @@ impl Inspector for NatsStore {
     async fn verify(&self, progress: &dyn Progress) -> Result<Inspection> {
         let log = self.log()?;
         log.look().await?;
-        let is_there = |(_, found): &(&TenantId, &OfTenant)| !found.record.is_deleted && !found.mailbox.map.is_empty();
-        let lives: Vec<_> = log.view().tenants.iter().filter(is_there).map(life).collect();
         let mut inspection = Inspection::default();
-        for life in lives {
+        for life in lives(log) {
             inspection.tenants += 1;
             of_tenant(log, &life, progress, &mut inspection).await?;
             if inspection.stopped {
@@ -40,14 +41,26 @@ impl Inspector for NatsStore {
         Ok(inspection)
     }
 
-    /// The log says everything once: nothing of it can be made again from something else (VF-5).
-    async fn repair(&self, _dry_run: bool, progress: &dyn Progress) -> Result<Inspection> {
-        self.verify(progress).await
+    /// The log says everything once: nothing of it can be made again from something else (VF-5). A thread with a decision
+    /// that cannot be read goes on without (MB-55).
+    async fn repair(&self, dry_run: bool, progress: &dyn Progress) -> Result<Inspection> {
+        let (log, inspection) = (self.log()?, self.verify(progress).await?);
+        for life in lives(log).into_iter().filter(|_| !dry_run) {
+            for Unreadable { thread, .. } in read(log, &life, |mailbox| mailbox.map.unreadable()) {
+                go_on(log, &life, &thread).await?;
+            }
+        }
+        Ok(inspection)
     }
 }
 
 /// A tenant, in one of its lives.
 type Life = (TenantId, u64);
+
+fn lives(log: &Log) -> Vec<Life> {
+    let is_there = |(_, found): &(&TenantId, &OfTenant)| !found.record.is_deleted && !found.mailbox.map.is_empty();
+    log.view().tenants.iter().filter(is_there).map(life).collect()
+}
 
 fn life((name, found): (&TenantId, &OfTenant)) -> Life {
     (name.clone(), found.record.incarnation)
@@ -84,6 +97,23 @@ async fn of_tenant(log: &Log, life: &Life, progress: &dyn Progress, inspection: 
     }
     inspection.threads += length(threads.len());
     Ok(())
+}
+
+/// Says that a thread goes on without what cannot be read of it, unless somebody else said so.
+async fn go_on(log: &Arc<Log>, life: &Life, thread: &ThreadId) -> Result<()> {
+    let key = Key::Thread(life.0.clone(), life.1, thread.clone());
+    let begun = Instant::now();
+    while begun.elapsed() < log.deadline {
+        log.look().await?;
+        let mut own = log.await_own();
+        let wanted =
+            read(log, life, |mailbox| Some((mailbox.last_message(thread), mailbox.repair(thread, &own.name)?)));
+        let Some((last, deed)) = wanted else { return Ok(()) };
+        if put_in_log(log, &mut own, (&key, last), deed).await? {
+            return Ok(());
+        }
+    }
+    Err(Error::unavailable("others wrote at the same time, again and again"))
 }
 
 /// Something that the view says of a tenant; nothing if the tenant was deleted meanwhile.

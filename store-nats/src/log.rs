@@ -61,7 +61,7 @@ pub(crate) struct Log {
     process: String,
     last_name: AtomicU64,
     stands_still: bool,
-    deadline: Duration,
+    pub(crate) deadline: Duration,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

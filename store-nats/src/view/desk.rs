@@ -85,7 +85,8 @@ impl<'a> Desk<'a> {
         let rows = self.order.iter().filter_map(row).collect();
         let mut removed: Vec<_> = self.removed.into_iter().map(|(id, number)| Removed { id, number }).collect();
         removed.sort_by_key(|removed| removed.number);
-        Some(Deed { by: by.to_owned(), mailbox: Some(mailbox), rows, removed, interrupts: self.interrupts })
+        let deed = Deed { by: by.to_owned(), mailbox: Some(mailbox), ..Deed::default() };
+        Some(Deed { rows, removed, interrupts: self.interrupts, ..deed })
     }
 
     fn is_about(&self, thread: &ThreadId) -> bool {

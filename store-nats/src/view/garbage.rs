@@ -13,6 +13,8 @@ pub(crate) enum Told {
     Dispatch(u64),
     /// The interrupt that began an epoch.
     Interrupt(u64),
+    /// Nobody knows what: this message cannot be read.
+    Unreadable(u64),
 }
 
 /// The messages that tell of one thing, the oldest first.

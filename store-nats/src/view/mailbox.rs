@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use store_core::{
     DispatchId, Result, ThreadId,
     codec::DecodeError,
+    length,
     mailbox::{MailboxMap, MailboxPlan},
 };
 
@@ -21,6 +22,8 @@ pub(crate) struct Mailbox {
     /// Of those dispatches that have large parts.
     apart: HashMap<DispatchId, Apart>,
     messages: HashMap<ThreadId, Messages>,
+    /// Messages that cannot be read.
+    unreadable: HashMap<ThreadId, Vec<u64>>,
 }
 
 impl Mailbox {
@@ -50,11 +53,13 @@ impl Mailbox {
         let deed = match deed {
             Ok(deed) => deed,
             Err(why) => {
-                messages.add(sequence, Vec::new());
+                change.garbage.extend(messages.add(sequence, vec![(Told::Unreadable(sequence), false)]));
+                self.unreadable.entry(thread.clone()).or_default().push(sequence);
                 return self.map.set_damaged(thread, format!("a decision in message {sequence}: {why}"));
             }
         };
         change.garbage.extend(messages.add(sequence, tells(&deed)));
+        self.go_on(thread, &deed.without);
         for removed in deed.removed {
             self.map.remove(thread, &removed.id);
             change.data.extend(self.apart.remove(&removed.id).unwrap_or_default().data());
@@ -75,6 +80,23 @@ impl Mailbox {
         change.claimable_from = self.map.take_claimable_from();
     }
 
+    /// What is written of a damaged thread so that it goes on without what cannot be read; none if all of it can be.
+    pub(crate) fn repair(&self, thread: &ThreadId, by: &str) -> Option<Deed> {
+        let without = self.unreadable.get(thread)?.clone();
+        let mailbox = Some(self.map.without(thread, length(without.len())));
+        Some(Deed { by: by.to_owned(), mailbox, without, ..Deed::default() })
+    }
+
+    fn go_on(&mut self, thread: &ThreadId, without: &[u64]) {
+        if let Some(left) = self.unreadable.get_mut(thread) {
+            left.retain(|message| !without.contains(message));
+            if left.is_empty() {
+                self.unreadable.remove(thread);
+                self.map.set_sound(thread);
+            }
+        }
+    }
+
     /// Notes that a message about a thread was removed. Gives those that are not needed any more for that reason.
     pub(crate) fn removed(&mut self, thread: &ThreadId, sequence: u64) -> Vec<u64> {
         self.messages.get_mut(thread).map(|messages| messages.remove(sequence)).unwrap_or_default()
@@ -87,5 +109,6 @@ fn tells(deed: &Deed) -> Vec<(Told, bool)> {
     let removed = deed.removed.iter().map(|removed| (Told::Dispatch(removed.number), true));
     let interrupts = deed.interrupts.iter().map(|(epoch, kept)| (Told::Interrupt(*epoch), kept.is_none()));
     let record = deed.mailbox.as_ref().map(|_| (Told::Record, false));
-    rows.chain(removed).chain(interrupts).chain(record).collect()
+    let without = deed.without.iter().map(|message| (Told::Unreadable(*message), true));
+    rows.chain(removed).chain(interrupts).chain(record).chain(without).collect()
 }

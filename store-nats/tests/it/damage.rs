@@ -37,6 +37,15 @@ async fn a_thread_that_cannot_be_read_keeps_no_claim_from_others() {
         let refused = enqueue(&*crate::given::mailbox(&**store), work("damaged")).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
     }
+    // A repair ends that, for everybody; a claim that nobody can read of keeps its number.
+    let repair = async |dry_run| store.inspector().unwrap().repair(dry_run, &Silent).await.unwrap().findings.len();
+    assert_eq!((repair(true).await, repair(false).await, repair(false).await), (1, 1, 0));
+    enqueue(&*crate::given::mailbox(&*beside), work("damaged")).await.unwrap();
+    let after = place.store().await.unwrap();
+    let claims = crate::given::mailbox(&*after).claim(request().up_to(5)).await.unwrap();
+    let claimed: Vec<_> =
+        claims.claimed.iter().map(|held| (held.dispatch.thread.as_str(), held.number.counter)).collect();
+    assert_eq!((claimed.as_slice(), claims.unreadable.len()), ([("damaged", 2)].as_slice(), 0));
 }
 
 /// VF-1: what cannot be read, and what is gone, is named.
@@ -66,4 +75,6 @@ async fn what_the_servers_lost_is_found() {
     assert_eq!(found, expected.map(|(thread, kind)| (thread.parse().unwrap(), kind)).into());
     let repaired = store.inspector().unwrap().repair(false, &Silent).await.unwrap();
     assert!(repaired.findings.iter().all(|finding| finding.repair == Repairable::NeedsBackup));
+    let left: Vec<_> = inspect().await.findings.into_iter().map(|finding| finding.kind).collect();
+    assert_eq!(left, [FindingKind::DanglingReference]);
 }

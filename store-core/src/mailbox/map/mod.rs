@@ -11,6 +11,7 @@ use super::{
     StoredInterrupt, StoredMailbox, Unreadable, in_queue, lot, places, time,
 };
 use crate::{
+    claim::ClaimNumber,
     error::{Error, Result},
     id::{DedupeKey, DispatchId, ThreadId},
     page::TimeOrder,
@@ -232,6 +233,26 @@ impl MailboxMap {
         self.threads.entry(thread.clone()).or_default().damage = Some(location);
         self.damaged.insert(thread.clone());
         self.turn(thread, self.turned);
+    }
+
+    /// Notes that nothing of a thread stands in the way any more.
+    pub fn set_sound(&mut self, thread: &ThreadId) {
+        if let Some(found) = self.threads.get_mut(thread) {
+            found.damage = None;
+        }
+        self.damaged.remove(thread);
+        self.turn(thread, self.turned);
+    }
+
+    /// The record that a thread goes on with, without so many decisions that cannot be read. Each of them may have given
+    /// out a claim: the numbers of later ones are above (MB-25).
+    #[must_use]
+    pub fn without(&self, thread: &ThreadId, lost: u64) -> StoredMailbox {
+        let mut record = self.threads.get(thread).map(|found| found.record.clone()).unwrap_or_default();
+        let last = record.last_claim.unwrap_or(ClaimNumber { incarnation: self.incarnation, counter: 0 });
+        record.last_claim = Some(ClaimNumber { counter: last.counter.saturating_add(lost), ..last });
+        record.revision = record.revision.saturating_add(lost).saturating_add(1);
+        record
     }
 
     /// The threads with a record that cannot be read, with the error that says where.

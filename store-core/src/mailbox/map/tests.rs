@@ -72,4 +72,10 @@ fn nobody_decides_about_a_thread_that_cannot_be_read() {
     let unreadable: Vec<_> = map.unreadable().into_iter().map(|of| (of.thread, of.error.to_string())).collect();
     assert_eq!(unreadable.len(), 1);
     assert!(unreadable.iter().all(|(of, why)| *of == thread() && why.contains("line 7")), "{unreadable:?}");
+    let record = map.without(&thread(), 3);
+    map.set_sound(&thread());
+    map.apply(MailboxPlan::new(thread(), record));
+    assert!(map.unreadable().is_empty());
+    let claimed = claim(&mut map).unwrap().claimed;
+    assert_eq!(claimed.iter().map(|held| held.number.counter).collect::<Vec<_>>(), [4]);
 }
