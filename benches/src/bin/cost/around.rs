@@ -66,14 +66,15 @@ pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<R
 
 async fn filled(side: &Side, id: &str, events: u64, inputs: u64) -> Result<Around> {
     let id = ThreadId::new(id)?;
+    let commits = side.commits()?;
     for first in (0..events).step_by(usize::try_from(BATCH)?) {
         let facts = (first..events.min(first + BATCH)).map(|_| fact(&id)).collect::<Result<Vec<_>>>()?;
-        side.commits.events().append_events(AppendEvents::new(facts)).await?;
+        commits.events().append_events(AppendEvents::new(facts)).await?;
     }
     let mut last = None;
     for first in (0..inputs).step_by(usize::try_from(BATCH)?) {
         let said = (first..inputs.min(first + BATCH)).map(|_| said());
-        let queued = side.commits.pending().append_pending(AppendPending::new(id.clone(), said)).await?;
+        let queued = commits.pending().append_pending(AppendPending::new(id.clone(), said)).await?;
         last = queued.inputs.last().map(|input| input.id.clone());
     }
     Ok(Around { id, last: last.context("an empty queue")? })
@@ -90,7 +91,8 @@ fn said() -> NewInput {
 
 async fn act(side: &Side, thread: &mut Around, step: usize, sample: usize) -> Result<Duration> {
     let id = thread.id.clone();
-    let (events, pending) = (side.commits.events(), side.commits.pending());
+    let commits = side.commits()?;
+    let (events, pending) = (commits.events(), commits.pending());
     let scope = Scope::Thread(id.clone());
     let page = |direction| EventQuery::new(scope.clone()).with_direction(direction).with_page(PageRequest::first(PAGE));
     match step {
@@ -101,7 +103,7 @@ async fn act(side: &Side, thread: &mut Around, step: usize, sample: usize) -> Re
         }
         1 => {
             let commit = Commit::new(id.clone()).with_events(AppendEvents::new([fact(&id)?]));
-            let (took, done) = timed(side.commits.commit(commit)).await;
+            let (took, done) = timed(commits.commit(commit)).await;
             done.map(|_| took).map_err(Into::into)
         }
         2 | 3 => {
@@ -128,7 +130,7 @@ async fn act(side: &Side, thread: &mut Around, step: usize, sample: usize) -> Re
             // What step 5 queued: the queue stays as long as it is.
             let input = pending.update_pending(PendingUpdate::new(id.clone(), thread.last.clone())).await?.as_ref();
             let commit = Commit::new(id).with_key(CommitKey::new(format!("take-{sample}"))?).consuming([input]);
-            let (took, done) = timed(side.commits.commit(commit)).await;
+            let (took, done) = timed(commits.commit(commit)).await;
             done.map(|_| took).map_err(Into::into)
         }
     }

@@ -37,9 +37,9 @@ pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<R
     let side = Side::to_fill(backend, &path).await?;
     let mut small = Vec::new();
     for number in 0..samples.div_ceil(SAMPLES_EACH) {
-        small.push(compacted(&*side.commits, &format!("short-{number}"), SHORT).await?);
+        small.push(compacted(side.commits()?, &format!("short-{number}"), SHORT).await?);
     }
-    let large = vec![compacted(&*side.commits, "long", options.entries).await?];
+    let large = vec![compacted(side.commits()?, "long", options.entries).await?];
     // In one store: only the histories differ, not what else has to be looked through.
     let side = side.ready(backend, &path).await?;
     let mut histories = [small, large].map(|threads| History { side: side.clone(), threads });
@@ -75,7 +75,7 @@ async fn reading([small, large]: &[History; 2], backend: Backend, samples: usize
         for is_large in turns(sample) {
             let history = if is_large { large } else { small };
             let thread = history.threads.first().context("a thread")?;
-            let call = history.side.threads.load_context(&thread.id, ContextRequest::head());
+            let call = history.side.threads()?.load_context(&thread.id, ContextRequest::head());
             let (took, found) = timed(call).await;
             anyhow::ensure!(found?.context.messages.len() < 20, "the compaction is not used");
             taken.add(is_large, took);
@@ -90,7 +90,7 @@ async fn page(history: &History, direction: Direction, on_path: bool) -> Result<
     let mut query = if on_path { EntryQuery::path_of(thread.tip.clone()) } else { EntryQuery::all() };
     query.direction = direction;
     query.page = PageRequest::first(PAGE);
-    let log: &dyn LogReader = &*history.side.threads;
+    let log: &dyn LogReader = history.side.threads()?;
     let (took, found) = timed(log.list_entries(&thread.id, query)).await;
     anyhow::ensure!(found?.items.len() == PAGE as usize, "the page is not full");
     Ok(took)
@@ -125,7 +125,7 @@ async fn writing(histories: &mut [History; 2], backend: Backend, samples: usize)
 }
 
 async fn write(side: &Side, thread: &Filled, step: usize, sample: usize) -> Result<(Duration, Receipt)> {
-    let commits = &*side.commits;
+    let commits = side.commits()?;
     let number = sample as u64;
     let guard = Guard::at(thread.id.clone(), thread.version);
     let append = Commit::new(thread.id.clone()).expecting(Expect::Version(thread.version)).entry(message(number));

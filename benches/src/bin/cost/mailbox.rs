@@ -6,7 +6,8 @@ use std::{sync::Arc, time::Duration};
 use anyhow::{Context, Result};
 use benches::{Kind, Row, Samples, timed};
 use store_core::{
-    ClaimRequest, Enqueued, Interrupt, Json, MailboxStore, NewDispatch, PageRequest, Settlement, TenantId, ThreadId,
+    ClaimRequest, Enqueued, Interrupt, Json, MailboxStore, NewDispatch, PageRequest, Purge, Settlement, TenantId,
+    ThreadId, Timestamp,
 };
 
 use crate::{
@@ -41,6 +42,7 @@ impl Beside {
                 "claim, threads waiting",
                 "settle, threads waiting",
                 "page of ready threads",
+                "purge of nothing, threads waiting",
             ],
             Self::Same => &["enqueue, queue long", "claim, queue long", "settle, queue long"],
             Self::Ended => &["enqueue, much ended", "claim, much ended", "settle, much ended"],
@@ -121,6 +123,9 @@ async fn turn(mailbox: &dyn MailboxStore, beside: Beside, sample: usize) -> Resu
         let (listed, page) = timed(mailbox.list_ready_threads(PageRequest::first(PAGE))).await;
         anyhow::ensure!(page?.items.len() == PAGE as usize, "the page is not full");
         took.push(listed);
+        let (purged, done) = timed(mailbox.purge(Purge::new(Timestamp::MIN))).await;
+        anyhow::ensure!(done?.removed == 0, "something was purged");
+        took.push(purged);
     }
     Ok(took)
 }

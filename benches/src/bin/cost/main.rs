@@ -21,7 +21,7 @@ use crate::{mailbox::Beside, side::Backend};
 
 const HELP: &str = "\
 What operations cost on a thread of 100,000 entries or events against one of 100, in a mailbox of 100,000 dispatches
-against one of 100, and in a tenant beside 200 others.
+against one of 100, and in a tenant beside 200 others. Stores that keep nothing but a mailbox have the parts of it.
 
 Usage: cargo run --release -p benches --bin cost -- [OPTIONS]
 
@@ -31,12 +31,15 @@ Options:
   --entries N      length of the long thread [default: 100000]
   --dispatches N   how many dispatches the large mailbox has [default: 100000]
   --tenants N      how many other tenants, of 100 threads each [default: 200]
-  --only NAME      only one backend: memory, file, file-sync, or postgres (at AGENTSTORE_TEST_POSTGRES_URL)
+  --only NAME      only one backend: memory, file, file-sync, sqlite, or one on a server: postgres, nats
+                   (at AGENTSTORE_TEST_POSTGRES_URL, AGENTSTORE_TEST_NATS_URL)
   --part NAME      only one part: history, around, tenants, or of the mailbox: waiting, queue, ended, interrupts, drain
 ";
 
 /// Each with stores of its own; its lines are printed when it ends.
 const PARTS: [&str; 8] = ["history", "around", "waiting", "queue", "ended", "interrupts", "drain", "tenants"];
+/// Those about threads and what goes with them.
+const OF_THREADS: [&str; 3] = ["history", "around", "tenants"];
 
 /// What is measured.
 #[derive(Debug, Clone)]
@@ -95,14 +98,13 @@ fn run(options: &Options) -> Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut holds = true;
     benches::print_heading();
-    for backend in [Backend::Memory, Backend::File, Backend::FileSync, Backend::Postgres] {
-        // A server is measured if it is asked for.
-        let is_wanted = options.only.as_ref().map_or(backend != Backend::Postgres, |only| only == backend.name());
-        if !is_wanted {
+    for backend in Backend::ALL {
+        if !options.only.as_ref().map_or(!backend.is_server(), |only| only == backend.name()) {
             continue;
         }
         for part in PARTS {
-            if options.part.as_ref().is_some_and(|only| only != part) {
+            let is_none = backend.is_mailbox() && OF_THREADS.contains(&part);
+            if is_none || options.part.as_ref().is_some_and(|only| only != part) {
                 continue;
             }
             let rows = runtime.block_on(async {

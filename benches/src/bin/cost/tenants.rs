@@ -31,7 +31,7 @@ pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<R
             other(&side, &format!("a-{tenant}")).await?;
         }
         for number in 0..THREADS {
-            threads.push(fill(&*side.commits, &format!("t-{number}"), 10).await?);
+            threads.push(fill(side.commits()?, &format!("t-{number}"), 10).await?);
         }
         for tenant in others / 2..others {
             other(&side, &format!("z-{tenant}")).await?;
@@ -62,7 +62,7 @@ async fn samples([mut alone, mut beside]: [Small; 2], backend: Backend, samples:
         for is_large in turns(sample) {
             let small = if is_large { &mut beside } else { &mut alone };
             let query = ThreadQuery::new(ThreadFilter::default()).with_page(PageRequest::first(PAGE));
-            let reader: &dyn ThreadReader = &*small.side.threads;
+            let reader: &dyn ThreadReader = small.side.threads()?;
             let (took, found) = timed(reader.list_threads(query)).await;
             anyhow::ensure!(found?.items.len() == PAGE as usize, "the page is not full");
             pages.add(is_large, took);
@@ -72,7 +72,7 @@ async fn samples([mut alone, mut beside]: [Small; 2], backend: Backend, samples:
             let thread = small.threads.get_mut(sample % THREADS).context("a thread")?;
             let expect = Expect::Version(thread.version);
             let commit = Commit::new(thread.id.clone()).expecting(expect).entry(message(sample as u64));
-            let (took, receipt) = timed(small.side.commits.commit(commit)).await;
+            let (took, receipt) = timed(small.side.commits()?.commit(commit)).await;
             thread.follow(&receipt?);
             appends.add(is_large, took);
         }

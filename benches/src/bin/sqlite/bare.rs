@@ -1,35 +1,84 @@
-//! The machine's own limit: one thread that writes a bare table with one index, as many rows in a transaction as there
-//! are callers, under the settings of the mailbox.
+//! The machine's own limits, under the settings of the mailbox: one thread that writes for as many dispatches in a
+//! transaction as there are callers. Once the same rows of the same tables, which is what SQLite takes of the mailbox's
+//! work; once one row of as many bytes to a table with one index.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
-use std::{path::Path, time::Instant};
+use std::{
+    cell::RefCell,
+    path::Path,
+    time::{Duration, Instant},
+};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use rusqlite::Connection;
+use store_core::{IdSource, Uuids};
 
 use crate::Options;
 
-/// How many bytes of text the mailbox has for each dispatch.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Bytes {
-    /// From its enqueue on: dispatch, payload and thread.
-    enqueued: usize,
-    /// From its claim on.
-    state: usize,
+/// What a mailbox has for each dispatch, once all were acknowledged.
+#[derive(Debug, Clone)]
+pub(crate) struct Texts {
+    body: String,
+    payload: String,
+    thread: String,
+    state: String,
+    /// Its tables and indexes.
+    schema: Vec<String>,
 }
 
-impl Bytes {
-    /// Those of a mailbox whose dispatches were all acknowledged.
+impl Texts {
+    /// Those of this mailbox.
     pub(crate) fn of(file: &Path) -> Result<Self> {
         let conn = Connection::open(file)?;
-        let mean = |text| anyhow::Ok(usize::try_from(conn.query_row(text, [], |row| row.get::<_, u32>(0))?)?);
-        let body = mean("SELECT CAST(avg(length(body)) AS INTEGER) FROM dispatches")?;
-        let payload = mean("SELECT CAST(avg(length(payload)) AS INTEGER) FROM payloads")?;
-        let thread = mean("SELECT CAST(avg(length(record)) AS INTEGER) FROM mailboxes")?;
-        let state = mean("SELECT CAST(avg(length(state)) AS INTEGER) FROM dispatches")?;
-        Ok(Self { enqueued: body + payload + thread, state })
+        let text = |column: &str, table: &str| {
+            let length = format!("SELECT CAST(avg(length({column})) AS INTEGER) FROM {table}");
+            let length: u32 = conn.query_row(&length, [], |row| row.get(0))?;
+            anyhow::Ok("x".repeat(usize::try_from(length)?))
+        };
+        let mut schema =
+            conn.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite%'")?;
+        Ok(Self {
+            body: text("body", "dispatches")?,
+            payload: text("payload", "payloads")?,
+            thread: text("record", "mailboxes")?,
+            state: text("state", "dispatches")?,
+            schema: schema.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?,
+        })
     }
+}
+
+fn open(file: &Path) -> Result<Connection> {
+    let conn = Connection::open(file)?;
+    conn.set_prepared_statement_cache_capacity(64);
+    // The mailbox, too, brings its log into the database when it has 4,096 pages.
+    conn.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA mmap_size = 0;
+         PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 4096;",
+    )?;
+    Ok(conn)
+}
+
+/// What is done for a dispatch of this number.
+type Step<'a> = Box<dyn FnMut(u32) -> Result<()> + 'a>;
+
+/// How long the steps take, each as often in a transaction as there are callers.
+fn measure(options: &Options, conn: &Connection, mut steps: [Step<'_>; 3]) -> Result<[Duration; 3]> {
+    let mut took = [Duration::ZERO; 3];
+    for wave in options.waves() {
+        for (took, step) in took.iter_mut().zip(&mut steps) {
+            let start = Instant::now();
+            for first in wave.clone().step_by(options.callers) {
+                conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+                for at in first..wave.end.min(first + options.callers) {
+                    step(u32::try_from(at)?)?;
+                }
+                conn.prepare_cached("COMMIT")?.execute([])?;
+            }
+            *took += start.elapsed();
+        }
+    }
+    Ok(took)
 }
 
 const TABLE: &str = "
@@ -40,30 +89,83 @@ const CLAIM: &str = "UPDATE jobs SET status = 1, state = ?1
     WHERE no = (SELECT no FROM jobs INDEXED BY queued WHERE status = 0 ORDER BY no LIMIT 1) RETURNING body";
 const ACKNOWLEDGE: &str = "UPDATE jobs SET status = 2, state = ?1 WHERE no = ?2";
 
-/// How many rows a second are written: those of enqueues, claims, acknowledgements.
-pub(crate) fn measure(options: &Options, file: &Path, bytes: Bytes) -> Result<[f64; 3]> {
-    let conn = Connection::open(file)?;
-    // The mailbox, too, brings its log into the database when it has 4,096 pages.
-    conn.execute_batch(
-        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA mmap_size = 0;
-         PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 4096;",
-    )?;
+/// One row of as many bytes: enqueues, claims, acknowledgements.
+pub(crate) fn one_row(options: &Options, file: &Path, texts: &Texts) -> Result<[Duration; 3]> {
+    let conn = open(file)?;
     conn.execute_batch(TABLE)?;
-    let (body, state) = ("x".repeat(bytes.enqueued), "x".repeat(bytes.state));
-    let rate = |mut write: Box<dyn FnMut(u32) -> rusqlite::Result<()> + '_>| -> Result<f64> {
-        let start = Instant::now();
-        for first in (0..options.dispatches).step_by(options.callers) {
-            conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-            for at in first..options.dispatches.min(first + options.callers) {
-                write(u32::try_from(at)?)?;
-            }
-            conn.prepare_cached("COMMIT")?.execute([])?;
-        }
-        Ok(f64::from(u32::try_from(options.dispatches)?) / start.elapsed().as_secs_f64())
+    let body = [texts.body.as_str(), &texts.payload, &texts.thread].concat();
+    let state = &texts.state;
+    let enqueue = |_| {
+        conn.prepare_cached(ENQUEUE)?.execute([&body])?;
+        Ok(())
     };
-    Ok([
-        rate(Box::new(|_| conn.prepare_cached(ENQUEUE)?.execute([&body]).map(drop)))?,
-        rate(Box::new(|_| conn.prepare_cached(CLAIM)?.query_row([&state], |row| row.get::<_, String>(0)).map(drop)))?,
-        rate(Box::new(|at| conn.prepare_cached(ACKNOWLEDGE)?.execute((&state, at + 1)).map(drop)))?,
-    ])
+    let claim = |_| {
+        let _body: String = conn.prepare_cached(CLAIM)?.query_row([state], |row| row.get(0))?;
+        Ok(())
+    };
+    let acknowledge = |at| {
+        conn.prepare_cached(ACKNOWLEDGE)?.execute((state, at + 1))?;
+        Ok(())
+    };
+    measure(options, &conn, [Box::new(enqueue), Box::new(claim), Box::new(acknowledge)])
+}
+
+const ADD_MAILBOX: &str =
+    "INSERT INTO mailboxes (tenant, thread, record, crc, priority, since) VALUES (1, ?1, ?2, 7, 100, ?3)";
+const ADD_PAYLOAD: &str = "INSERT INTO payloads (payload, crc) VALUES (?1, 7)";
+const ADD_DISPATCH: &str = "INSERT INTO dispatches
+    (tenant, id, mailbox, created, status, epoch, available, priority, number, due, payload, body, body_crc)
+    VALUES (1, ?1, ?2, ?3, 0, 0, 1, 100, 1, ?3, ?4, ?5, 7)";
+const READY: &str = "SELECT thread FROM mailboxes INDEXED BY ready
+    WHERE tenant = 1 AND priority IS NOT NULL ORDER BY priority, since, thread LIMIT 1";
+const MAILBOX: &str = "SELECT no, record FROM mailboxes INDEXED BY mailbox_of_thread WHERE tenant = 1 AND thread = ?1";
+const FIRST: &str = "SELECT id, body, payloads.payload
+    FROM dispatches INDEXED BY queue JOIN payloads ON payloads.no = dispatches.payload
+    WHERE mailbox = ?1 AND epoch = 0 AND available = 1 ORDER BY priority, number LIMIT 1";
+const HOLD_DISPATCH: &str = "UPDATE dispatches SET status = 1, available = NULL, due = NULL, state = ?2, state_crc = 7
+    WHERE tenant = 1 AND id = ?1";
+const HOLD_MAILBOX: &str = "UPDATE mailboxes SET record = ?2, priority = NULL, since = NULL, lease = ?3 WHERE no = ?1";
+const CLAIMED: &str = "SELECT state, record FROM dispatches JOIN mailboxes ON mailboxes.no = dispatches.mailbox
+    WHERE dispatches.tenant = 1 AND id = ?1";
+const END_DISPATCH: &str = "UPDATE dispatches SET status = 2, ended = ?3, state = ?2, state_crc = 8
+    WHERE tenant = 1 AND id = ?1";
+const FREE_MAILBOX: &str = "UPDATE mailboxes SET record = ?2, lease = NULL WHERE no = ?1";
+
+/// The same rows in the same tables, without rules, checksums, or callers: enqueues, claims, acknowledgements.
+pub(crate) fn same_rows(options: &Options, file: &Path, texts: &Texts) -> Result<[Duration; 3]> {
+    let conn = open(file)?;
+    for text in &texts.schema {
+        conn.execute_batch(text)?;
+    }
+    let Texts { body, payload, thread, state, .. } = texts;
+    let held: RefCell<Vec<(i64, String)>> = RefCell::default();
+    let enqueue = |at| {
+        conn.prepare_cached(ADD_MAILBOX)?.execute((format!("thread-{at}"), thread, at))?;
+        let mailbox = conn.last_insert_rowid();
+        conn.prepare_cached(ADD_PAYLOAD)?.execute([payload])?;
+        let with = (Uuids.next_id(), mailbox, at, conn.last_insert_rowid(), body);
+        conn.prepare_cached(ADD_DISPATCH)?.execute(with)?;
+        Ok(())
+    };
+    let claim = |at| {
+        let name: String = conn.prepare_cached(READY)?.query_row([], |row| row.get(0))?;
+        let found = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let (mailbox, _record): (i64, String) = conn.prepare_cached(MAILBOX)?.query_row([name], found)?;
+        let found = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        let (id, _body, _payload): (String, String, String) =
+            conn.prepare_cached(FIRST)?.query_row([mailbox], found)?;
+        conn.prepare_cached(HOLD_DISPATCH)?.execute((&id, state))?;
+        conn.prepare_cached(HOLD_MAILBOX)?.execute((mailbox, thread, at))?;
+        held.borrow_mut().push((mailbox, id));
+        Ok(())
+    };
+    let acknowledge = |at| {
+        let (mailbox, id) = held.borrow().get(usize::try_from(at)?).cloned().context("nothing is held")?;
+        let found = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let (_state, _record): (String, String) = conn.prepare_cached(CLAIMED)?.query_row([&id], found)?;
+        conn.prepare_cached(END_DISPATCH)?.execute((&id, state, at))?;
+        conn.prepare_cached(FREE_MAILBOX)?.execute((mailbox, thread))?;
+        Ok(())
+    };
+    measure(options, &conn, [Box::new(enqueue), Box::new(claim), Box::new(acknowledge)])
 }

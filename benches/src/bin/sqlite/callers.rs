@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
 use std::{
+    collections::VecDeque,
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -42,35 +43,36 @@ enum Step {
 struct Crowd {
     mailbox: Arc<dyn MailboxStore>,
     next: AtomicUsize,
-    dispatches: usize,
-    held: Mutex<Vec<ClaimRef>>,
+    /// The first that was claimed is the first that ends.
+    held: Mutex<VecDeque<ClaimRef>>,
 }
 
-/// How many calls a second they reach: enqueues, claims, acknowledgements.
-pub(crate) async fn measure(options: &Options, file: PathBuf) -> Result<[f64; 3]> {
+/// How long they take for all: enqueues, claims, acknowledgements.
+pub(crate) async fn measure(options: &Options, file: PathBuf) -> Result<[Duration; 3]> {
     let store = crate::open(file).await?;
-    let (mailbox, dispatches) = (mailbox(&store)?, options.dispatches);
-    let crowd = Arc::new(Crowd { mailbox, next: AtomicUsize::new(0), dispatches, held: Mutex::default() });
-    let mut rates = [0.0; 3];
-    for (rate, step) in rates.iter_mut().zip([Step::Enqueue, Step::Claim, Step::Acknowledge]) {
-        crowd.next.store(0, Ordering::SeqCst);
-        let start = Instant::now();
-        let callers: Vec<_> = (0..options.callers).map(|_| tokio::spawn(Arc::clone(&crowd).call(step))).collect();
-        for caller in callers {
-            caller.await??;
+    let crowd = Arc::new(Crowd { mailbox: mailbox(&store)?, next: AtomicUsize::new(0), held: Mutex::default() });
+    let mut took = [Duration::ZERO; 3];
+    for wave in options.waves() {
+        for (took, step) in took.iter_mut().zip([Step::Enqueue, Step::Claim, Step::Acknowledge]) {
+            crowd.next.store(wave.start, Ordering::SeqCst);
+            let start = Instant::now();
+            let call = |_| tokio::spawn(Arc::clone(&crowd).call(step, wave.end));
+            for caller in (0..options.callers).map(call).collect::<Vec<_>>() {
+                caller.await??;
+            }
+            *took += start.elapsed();
         }
-        *rate = f64::from(u32::try_from(dispatches)?) / start.elapsed().as_secs_f64();
     }
     store.close().await?;
-    Ok(rates)
+    Ok(took)
 }
 
 impl Crowd {
-    async fn call(self: Arc<Self>, step: Step) -> Result<()> {
+    async fn call(self: Arc<Self>, step: Step, end: usize) -> Result<()> {
         let worker = WorkerId::new("bench")?;
         loop {
             let at = self.next.fetch_add(1, Ordering::SeqCst);
-            if at >= self.dispatches {
+            if at >= end {
                 return Ok(());
             }
             match step {
@@ -80,10 +82,10 @@ impl Crowd {
                 Step::Claim => {
                     let mut claims = self.mailbox.claim(ClaimRequest::new(worker.clone(), LEASE)).await?;
                     let claim = claims.claimed.pop().context("nothing was claimed")?.claim();
-                    self.held().push(claim);
+                    self.held().push_back(claim);
                 }
                 Step::Acknowledge => {
-                    let claim = self.held().pop().context("nothing is held")?;
+                    let claim = self.held().pop_front().context("nothing is held")?;
                     let end = vec![(claim, Settlement::Ack { result: None })];
                     self.mailbox.settle(end).await?.pop().context("no answer")??;
                 }
@@ -91,7 +93,7 @@ impl Crowd {
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, Vec<ClaimRef>> {
+    fn held(&self) -> MutexGuard<'_, VecDeque<ClaimRef>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,36 +1,36 @@
-//! The SQLite mailbox beside a bare table in SQLite, beside much that is queued (MB-28), and waking other processes
-//! (LV-9).
+//! The SQLite mailbox beside bare SQLite, and waking other processes (LV-9).
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
-mod backlog;
 mod bare;
 mod callers;
 mod wake;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{ops::Range, path::PathBuf, process::ExitCode};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use lexopt::{Arg, Parser, ValueExt};
 use serde_json::json;
 use store_sqlite_mailbox::{SqliteConfig, SqliteMailbox};
 use tokio::runtime::Runtime;
 
 const HELP: &str = "\
-The SQLite mailbox: callers who enqueue, claim and acknowledge one dispatch each beside a bare table that is written as
-many rows at a time; claims beside much that is queued; and how soon work of one process is claimed by another.
+The SQLite mailbox: callers who enqueue, claim and acknowledge one dispatch each beside bare loops of rusqlite that write
+for as many at a time, the same rows and one row of as many bytes; and how soon work of one process is claimed by another.
 
 Usage: cargo run --release -p benches --bin sqlite -- [OPTIONS]
 
 Options:
   --folder PATH     where the files are made, on the disk that is asked about [default: that for temporary files]
   --callers N       how many callers wait for answers at once [default: 64]
-  --dispatches N    how many dispatches they enqueue, claim and acknowledge [default: 20000]
+  --dispatches N    how many dispatches they enqueue, claim and acknowledge, 2000 at a time [default: 20000]
   --rounds N        how often both do so, in turns; the middle one counts [default: 3]
-  --backlog N       how many dispatches are queued where a claim does not look [default: 1000000]
   --wakes N         how often another process is woken [default: 100]
-  --part NAME       only one part: callers, backlog, or wake
+  --part NAME       only one part: callers, or wake
 ";
+
+/// How many dispatches wait at once.
+const WAVE: usize = 2_000;
 
 /// What is measured.
 #[derive(Debug, Clone)]
@@ -39,9 +39,15 @@ struct Options {
     callers: usize,
     dispatches: usize,
     rounds: usize,
-    backlog: usize,
     wakes: usize,
     part: Option<String>,
+}
+
+impl Options {
+    /// The numbers of those that are enqueued, then claimed, then acknowledged, before the next of them are.
+    fn waves(&self) -> impl Iterator<Item = Range<usize>> {
+        (0..self.dispatches).step_by(WAVE).map(|first| first..self.dispatches.min(first + WAVE))
+    }
 }
 
 fn main() -> ExitCode {
@@ -55,15 +61,8 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<()> {
-    let mut options = Options {
-        folder: std::env::temp_dir(),
-        callers: 64,
-        dispatches: 20_000,
-        rounds: 3,
-        backlog: 1_000_000,
-        wakes: 100,
-        part: None,
-    };
+    let mut options =
+        Options { folder: std::env::temp_dir(), callers: 64, dispatches: 20_000, rounds: 3, wakes: 100, part: None };
     let mut parser = Parser::from_env();
     while let Some(arg) = parser.next()? {
         match arg {
@@ -71,7 +70,6 @@ fn run() -> Result<()> {
             Arg::Long("callers") => options.callers = parser.value()?.parse()?,
             Arg::Long("dispatches") => options.dispatches = parser.value()?.parse()?,
             Arg::Long("rounds") => options.rounds = parser.value()?.parse()?,
-            Arg::Long("backlog") => options.backlog = parser.value()?.parse()?,
             Arg::Long("wakes") => options.wakes = parser.value()?.parse()?,
             Arg::Long("part") => options.part = Some(parser.value()?.parse()?),
             // What this program calls itself with, in another process.
@@ -86,9 +84,6 @@ fn run() -> Result<()> {
     let is_wanted = |part: &str| options.part.as_ref().is_none_or(|only| only == part);
     if is_wanted("callers") {
         beside_bare(&options)?;
-    }
-    if is_wanted("backlog") {
-        backlog::measure(&options)?;
     }
     if is_wanted("wake") {
         wake::measure(&options)?;
@@ -106,33 +101,31 @@ async fn open(file: PathBuf) -> Result<SqliteMailbox> {
 }
 
 fn beside_bare(options: &Options) -> Result<()> {
-    let mut found = [const { [const { Vec::new() }; 2] }; 3];
+    // Of each call: the mailbox, the same rows, one row.
+    let mut found = [const { [const { Vec::new() }; 3] }; 3];
     for _ in 0..options.rounds {
         let folder = tempfile::tempdir_in(&options.folder)?;
         let mailbox = folder.path().join("mailbox.db");
         let ours = runtime()?.block_on(callers::measure(options, mailbox.clone()))?;
-        let bare = bare::measure(options, &folder.path().join("bare.db"), bare::Bytes::of(&mailbox)?)?;
-        for ((of_one, ours), bare) in found.iter_mut().zip(ours).zip(bare) {
-            let [of_ours, of_bare] = of_one;
-            of_ours.push(ours);
-            of_bare.push(bare);
+        let texts = bare::Texts::of(&mailbox)?;
+        let rows = bare::same_rows(options, &folder.path().join("rows.db"), &texts)?;
+        let row = bare::one_row(options, &folder.path().join("row.db"), &texts)?;
+        for (at, of_call) in found.iter_mut().enumerate() {
+            for (taken, took) in of_call.iter_mut().zip([ours, rows, row]) {
+                taken.extend(took.get(at));
+            }
         }
     }
-    for (name, [ours, bare]) in ["enqueue", "claim", "acknowledge"].into_iter().zip(found) {
-        let (ours, bare) = (middle(ours), middle(bare));
-        if bare == 0.0 {
-            bail!("nothing was measured");
-        }
-        let ratio = (ours / bare * 100.0).round() / 100.0;
+    for (name, taken) in ["enqueue", "claim", "acknowledge"].into_iter().zip(found) {
+        let [ours, rows, row] = taken.map(|took| options.dispatches as f64 / benches::median(took).as_secs_f64());
+        let ratio = |limit: f64| (ours / limit * 100.0).round() / 100.0;
         println!(
             "{}",
-            json!({ "call": name, "callers": options.callers, "per_second": ours.round(), "bare": bare.round(), "ratio": ratio })
+            json!({
+                "call": name, "callers": options.callers, "per_second": ours.round(),
+                "same_rows": rows.round(), "ratio": ratio(rows), "one_row": row.round(), "ratio_to_one_row": ratio(row),
+            })
         );
     }
     Ok(())
-}
-
-fn middle(mut rates: Vec<f64>) -> f64 {
-    rates.sort_by(f64::total_cmp);
-    rates.get(rates.len() / 2).copied().unwrap_or_default()
 }
