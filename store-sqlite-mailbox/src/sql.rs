@@ -7,6 +7,8 @@ pub(crate) const BEGIN_WRITE: &str = "BEGIN IMMEDIATE";
 pub(crate) const BEGIN_READ: &str = "BEGIN";
 pub(crate) const COMMIT: &str = "COMMIT";
 pub(crate) const ROLLBACK: &str = "ROLLBACK";
+/// Another number whenever somebody else has written.
+pub(crate) const DATA_VERSION: &str = "PRAGMA data_version";
 
 /// What changes nothing is not written, and not synced either.
 pub(crate) const TOUCH: &str = "UPDATE meta SET syncs = syncs + 1 WHERE one = 1";
@@ -30,7 +32,8 @@ pub(crate) const FORGET_TENANT: &str = "DELETE FROM tenants WHERE no = ?1";
 
 pub(crate) const MAILBOX: &str = "SELECT no, record, crc, due FROM mailboxes INDEXED BY mailbox_of_thread
     WHERE tenant = ?1 AND thread = ?2";
-pub(crate) const ADD_MAILBOX: &str = "INSERT INTO mailboxes (tenant, thread, record, crc) VALUES (?1, ?2, ?3, ?4)";
+pub(crate) const ADD_MAILBOX: &str = "INSERT INTO mailboxes (tenant, thread, record, crc, priority, since, due, lease)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 pub(crate) const SET_MAILBOX: &str =
     "UPDATE mailboxes SET record = ?2, crc = ?3, priority = ?4, since = ?5, due = ?6, lease = ?7 WHERE no = ?1";
 pub(crate) const SET_PLACES: &str =

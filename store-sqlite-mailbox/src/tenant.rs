@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use crate::{
     news::News,
     readers::{Gate, Readers},
-    rows::{Known, Rows, get, one, unsigned},
+    rows::{Known, Recent, Rows, get, one, unsigned},
     sql,
     writer::{Call, Decided, Writer},
 };
@@ -146,7 +146,7 @@ impl Tenant {
         let reading = self.common.readers.read(move |conn| {
             let known = tenant.known_in(conn)?;
             tenant.bind(known);
-            call(&Rows::new(conn, &tenant.name, known))
+            call(&Rows::new(conn, &tenant.name, known, &Recent::default()))
         });
         reading.await
     }

@@ -15,7 +15,7 @@ use store_core::{
 use self::thread::{Place, Seen};
 use crate::{
     error::sql,
-    rows::{Known, Rows, all, get, unsigned},
+    rows::{Known, Recent, Rows, all, get, unsigned},
     sql as text,
     store::SqliteMailbox,
 };
@@ -84,7 +84,7 @@ impl SqliteMailbox {
             let (name, place, from) = (tenant.clone(), place.clone(), seen.clone());
             let read = move |conn: &Connection| {
                 let mut seen = from;
-                let found = seen.batch(&Rows::new(conn, &name, Some(known)), &place)?;
+                let found = seen.batch(&Rows::new(conn, &name, Some(known), &Recent::default()), &place)?;
                 Ok((seen, found))
             };
             let (then, found) = self.read(read).await?;
@@ -113,7 +113,8 @@ impl SqliteMailbox {
             let (name, place) = (tenant.clone(), place.clone());
             let step = move |turn: &crate::writer::Turn<'_>| {
                 let setting = Setting::new(turn.now(), turn.limits(), turn.ids());
-                thread::put_right(&Rows::new(turn.conn, &name, Some(known)), &place, &from, setting)
+                let rows = Rows::new(turn.conn, &name, Some(known), turn.recent);
+                thread::put_right(&rows, &place, &from, setting)
             };
             after = self.step(step).await?;
         }

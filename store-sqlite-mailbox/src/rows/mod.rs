@@ -1,19 +1,16 @@
 //! What is kept of a tenant, as rules ask for it: rows of one transaction.
 
 mod read;
+mod recent;
 mod walk;
 mod write;
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 use rusqlite::{Connection, OptionalExtension, Params, Row};
-use store_core::{
-    Error, Result, TenantId, ThreadId, Timestamp,
-    codec::Codec,
-    mailbox::{StoredDispatch, StoredMailbox},
-};
+use store_core::{Error, Result, TenantId, Timestamp, codec::Codec, mailbox::StoredMailbox};
 
-pub(crate) use self::{read::ReadyPlace, walk::Walk, write::number};
+pub(crate) use self::{read::ReadyPlace, recent::Recent, walk::Walk, write::number};
 use crate::{
     error::{corrupt, sql},
     sql,
@@ -37,10 +34,7 @@ pub(crate) struct Rows<'c> {
     next_incarnation: Cell<u64>,
     /// Whether dispatches are read with their payloads. Most decisions need none.
     with_payloads: Cell<bool>,
-    /// The thread that was looked at last.
-    last: RefCell<Option<(ThreadId, Option<OfThread>)>>,
-    /// The dispatch that was read last: a rule asks for it more than once.
-    read: RefCell<Option<StoredDispatch>>,
+    recent: &'c Recent,
     /// Up to when what is due and over was looked for in this transaction.
     looked: Option<&'c Cell<Option<(i64, Timestamp)>>>,
     /// From when on a claim may find something that was written.
@@ -65,15 +59,14 @@ pub(super) struct OfThread {
 }
 
 impl<'c> Rows<'c> {
-    pub(crate) fn new(conn: &'c Connection, tenant: &'c TenantId, known: Option<Known>) -> Self {
+    pub(crate) fn new(conn: &'c Connection, tenant: &'c TenantId, known: Option<Known>, recent: &'c Recent) -> Self {
         Self {
             conn,
             tenant,
             known: Cell::new(known),
             next_incarnation: Cell::new(0),
             with_payloads: Cell::new(false),
-            last: RefCell::default(),
-            read: RefCell::default(),
+            recent,
             looked: None,
             claimable_from: Cell::default(),
             has_written: Cell::default(),
@@ -85,13 +78,13 @@ impl<'c> Rows<'c> {
     pub(crate) fn for_writing(
         conn: &'c Connection,
         tenant: &'c TenantId,
-        of: (Option<Known>, Timestamp),
-        looked: &'c Cell<Option<(i64, Timestamp)>>,
+        (known, now): (Option<Known>, Timestamp),
+        (recent, looked): (&'c Recent, &'c Cell<Option<(i64, Timestamp)>>),
     ) -> Result<Self> {
-        let rows = Self { looked: Some(looked), ..Self::new(conn, tenant, of.0) };
-        if of.0.is_none() {
+        let rows = Self { looked: Some(looked), ..Self::new(conn, tenant, known, recent) };
+        if known.is_none() {
             let next = rows.one(sql::NEXT_INCARNATION, [], |row| unsigned(get(row, 0)?))?.unwrap_or_default();
-            rows.next_incarnation.set(next.max(of.1.as_millis()));
+            rows.next_incarnation.set(next.max(now.as_millis()));
         }
         Ok(rows)
     }
@@ -112,7 +105,6 @@ impl<'c> Rows<'c> {
     /// Reads dispatches with their payloads from now on.
     pub(crate) fn read_payloads(&self) {
         self.with_payloads.set(true);
-        *self.read.borrow_mut() = None;
     }
 
     pub(crate) const fn conn(&self) -> &Connection {

@@ -26,14 +26,10 @@ impl MailboxView for Rows<'_> {
     }
 
     fn dispatch(&self, id: &DispatchId) -> Result<Option<StoredDispatch>> {
-        if let Some(read) = &*self.read.borrow()
-            && read.id() == id
-        {
-            return Ok(Some(read.clone()));
+        match self.recent.dispatch(self.no(), id, self.with_payloads.get()) {
+            Some(known) => Ok(Some(known)),
+            None => self.one(sql::DISPATCH, (self.no(), id.as_str()), |row| self.stored(row, id)),
         }
-        let found = self.one(sql::DISPATCH, (self.no(), id.as_str()), |row| self.stored(row, id))?;
-        self.read.borrow_mut().clone_from(&found);
-        Ok(found)
     }
 
     fn last_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>> {
@@ -46,8 +42,10 @@ impl MailboxView for Rows<'_> {
         let with = (found.no, signed(epoch)?, signed(now.as_millis())?);
         self.one(sql::FIRST, with, |row| {
             let id = id(&get::<String>(row, 5)?)?;
-            let stored = self.stored(row, &id)?;
-            *self.read.borrow_mut() = Some(stored);
+            // What reads it next finds it.
+            if self.recent.dispatch(self.no(), &id, self.with_payloads.get()).is_none() {
+                self.stored(row, &id)?;
+            }
             Ok(id)
         })
     }
@@ -74,38 +72,36 @@ impl Rows<'_> {
     fn stored(&self, row: &Row<'_>, id: &DispatchId) -> Result<StoredDispatch> {
         let name = id.as_str();
         let mut body: DispatchBody = self.whose(BODY, name).decode(&get::<String>(row, 0)?, get(row, 1)?)?;
-        if let Some(no) = get::<Option<i64>>(row, 4)?
-            && self.with_payloads.get()
-        {
+        let payload = get::<Option<i64>>(row, 4)?;
+        let is_whole = payload.is_none() || self.with_payloads.get();
+        if let Some(no) = payload.filter(|_| is_whole) {
             body.payload = Some(self.payload(no, id)?);
         }
         let body = Arc::new(body);
-        Ok(match get::<Option<String>>(row, 2)? {
+        let stored = match get::<Option<String>>(row, 2)? {
             Some(state) => {
                 let state: DispatchState = self.whose(STATE, name).decode(&state, get(row, 3)?)?;
                 StoredDispatch::new(body, state)
             }
             None => StoredDispatch::enqueued(body),
-        })
+        };
+        self.recent.put_read(self.no(), &stored, is_whole);
+        Ok(stored)
     }
 
     /// The row of a thread; none if nothing was ever written for it.
     pub(super) fn of_thread(&self, thread: &ThreadId) -> Result<Option<OfThread>> {
-        if let Some((last, found)) = &*self.last.borrow()
-            && last == thread
-        {
-            return Ok(found.clone());
+        let Some(tenant) = self.known.get() else { return Ok(None) };
+        if let Some(known) = self.recent.thread(tenant.no, thread) {
+            return Ok(known);
         }
         let read = |row: &Row<'_>| {
             let whose = self.whose(MAILBOX, thread.as_str());
             let record = whose.decode(&get::<String>(row, 1)?, get(row, 2)?)?;
             Ok(OfThread { no: get(row, 0)?, record, due: maybe_time(get(row, 3)?)? })
         };
-        let found = match self.known.get() {
-            Some(known) => self.one(sql::MAILBOX, (known.no, thread.as_str()), read)?,
-            None => None,
-        };
-        *self.last.borrow_mut() = Some((thread.clone(), found.clone()));
+        let found = self.one(sql::MAILBOX, (tenant.no, thread.as_str()), read)?;
+        self.recent.put_thread(tenant.no, thread, found.clone());
         Ok(found)
     }
 

@@ -93,33 +93,37 @@ impl Rows<'_> {
         self.has_written.set(true);
         let thread = &plan.thread;
         let (found, now) = (self.of_thread(thread)?, plan.mailbox.last_time);
-        // Until all is written, nothing is known of the thread.
-        *self.last.borrow_mut() = None;
-        *self.read.borrow_mut() = None;
+        let told = ends_of(plan);
         let no = match &found {
             Some(found) => found.no,
-            None => self.add_mailbox(thread, &plan.mailbox)?,
+            None => {
+                self.add_mailbox(thread, &plan.mailbox, mailbox::places(&plan.mailbox, told.unwrap_or_default()))?
+            }
         };
         for stored in &plan.dispatches {
             self.put(no, stored, now)?;
+            self.recent.put_written(self.no(), stored);
         }
         if let Some(id) = &plan.purged {
             self.remove(id)?;
+            self.recent.remove(self.no(), id);
         }
         for (epoch, interrupt) in &plan.interrupts {
             self.put_interrupt((thread, no), *epoch, interrupt.as_ref())?;
         }
-        if found.is_some_and(|found| found.due.is_some_and(|due| due <= now)) {
+        if found.as_ref().is_some_and(|found| found.due.is_some_and(|due| due <= now)) {
             self.run(sql::TURN, (no, signed(plan.mailbox.epoch)?, signed(now.as_millis())?))?;
         }
-        let ends = match ends_of(plan) {
+        let ends = match told {
             Some(ends) => ends,
             None => self.ends(no, plan.mailbox.epoch)?,
         };
         let places = mailbox::places(&plan.mailbox, ends);
-        self.set_mailbox((thread, no), &plan.mailbox, places)?;
-        *self.last.borrow_mut() =
-            Some((thread.clone(), Some(OfThread { no, record: plan.mailbox.clone(), due: places.due })));
+        if found.is_some() || told.is_none() {
+            self.set_mailbox((thread, no), &plan.mailbox, places)?;
+        }
+        let row = OfThread { no, record: plan.mailbox.clone(), due: places.due };
+        self.recent.put_thread(self.no(), thread, Some(row));
         let from = [self.claimable_from.get(), plan.claimable_from()];
         self.claimable_from.set(from.into_iter().flatten().min());
         Ok(())
@@ -139,10 +143,13 @@ impl Rows<'_> {
         Ok(no)
     }
 
-    fn add_mailbox(&self, thread: &ThreadId, record: &StoredMailbox) -> Result<i64> {
+    fn add_mailbox(&self, thread: &ThreadId, record: &StoredMailbox, places: Places) -> Result<i64> {
         let tenant = self.tenant_no()?;
         let (text, crc) = self.whose(MAILBOX, thread.as_str()).encode(record);
-        self.run(sql::ADD_MAILBOX, (tenant, thread.as_str(), text, crc))?;
+        let (priority, since) = places.ready.unzip();
+        let (due, lease) = (millis(places.due)?, millis(places.lease)?);
+        let with = params![tenant, thread.as_str(), text, crc, priority, millis(since)?, due, lease];
+        self.run(sql::ADD_MAILBOX, with)?;
         Ok(self.conn.last_insert_rowid())
     }
 
@@ -225,7 +232,7 @@ impl Rows<'_> {
         let (priority, since) = places.ready.unzip();
         let with = params![found.no, priority, millis(since)?, millis(places.due)?, millis(places.lease)?];
         self.run(sql::SET_PLACES, with)?;
-        *self.last.borrow_mut() = Some((thread.clone(), Some(OfThread { due: places.due, ..found })));
+        self.recent.put_thread(self.no(), thread, Some(OfThread { due: places.due, ..found }));
         Ok(())
     }
 }
@@ -259,7 +266,6 @@ impl Rows<'_> {
 
     /// Puts a dispatch where it belongs.
     pub(crate) fn put_right(&self, mailbox: i64, stored: &StoredDispatch, now: Timestamp) -> Result<()> {
-        *self.read.borrow_mut() = None;
         if self.stands(stored)? {
             return Ok(());
         }
@@ -282,7 +288,7 @@ impl Rows<'_> {
     pub(crate) fn place_anew(&self, thread: &ThreadId, no: i64, record: StoredMailbox) -> Result<()> {
         let places = mailbox::places(&record, self.ends(no, record.epoch)?);
         self.set_mailbox((thread, no), &record, places)?;
-        *self.last.borrow_mut() = Some((thread.clone(), Some(OfThread { no, record, due: places.due })));
+        self.recent.put_thread(self.no(), thread, Some(OfThread { no, record, due: places.due }));
         Ok(())
     }
 }

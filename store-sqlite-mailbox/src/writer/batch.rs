@@ -18,7 +18,7 @@ use crate::{
     config::Synchronous,
     error,
     place::{self, Place},
-    rows::Known,
+    rows::{Known, Recent},
     schema, sql,
     tenant::{Fixed, Tenant},
 };
@@ -68,6 +68,7 @@ impl From<Failure> for Error {
 pub(crate) struct Turn<'d> {
     pub(crate) conn: &'d Connection,
     fixed: &'d Fixed,
+    pub(crate) recent: &'d Recent,
     /// Whether no other call has part in it.
     is_alone: bool,
     /// Whether it is not to be committed.
@@ -108,9 +109,10 @@ impl Turn<'_> {
         *self.known.borrow_mut() = Some((tenant.name.clone(), known));
     }
 
-    /// Before a step that may change anything: what is known of tenants is asked for anew.
+    /// Before a step that may change anything: what is known is asked for anew.
     pub(super) fn forget(&self) {
         *self.known.borrow_mut() = None;
+        self.recent.forget();
     }
 
     /// The error of a call of which nothing stays, unless that ends the whole transaction.
@@ -154,6 +156,9 @@ pub(super) struct Desk {
     place: Arc<Place>,
     fixed: Arc<Fixed>,
     log: Log,
+    recent: Recent,
+    /// Tells whether somebody else has written since.
+    version: i64,
     /// How many calls the last batch had.
     last: usize,
     poisoned: Option<Timestamp>,
@@ -162,7 +167,7 @@ pub(super) struct Desk {
 impl Desk {
     pub(super) fn new(conn: Connection, place: Arc<Place>, fixed: Arc<Fixed>) -> Self {
         let log = Log::new(&conn, Arc::clone(&fixed));
-        Self { conn, place, fixed, log, last: 0, poisoned: None }
+        Self { conn, place, fixed, log, recent: Recent::default(), version: 0, last: 0, poisoned: None }
     }
 
     /// Works until it is closed, or nobody can ask any more.
@@ -258,9 +263,13 @@ impl Desk {
         let begun = run(&self.conn, sql::BEGIN_WRITE);
         drop(turn);
         begun.map_err(|error| failure(&error))?;
+        if !self.is_as_it_was() {
+            self.recent.forget();
+        }
         let (looked, known, is_spoiled) = (Cell::default(), RefCell::default(), Cell::default());
         let is_alone = batch.len() == 1;
-        let turn = Turn { conn: &self.conn, fixed: &self.fixed, is_alone, is_spoiled, looked, known };
+        let (conn, fixed, recent) = (&self.conn, &*self.fixed, &self.recent);
+        let turn = Turn { conn, fixed, recent, is_alone, is_spoiled, looked, known };
         for job in batch {
             if let Err(failure) = job.run(&turn) {
                 self.roll_back();
@@ -280,6 +289,14 @@ impl Desk {
                 Err(Failure::Unknown)
             }
             failure => Err(failure),
+        }
+    }
+
+    /// Whether nobody else has written since this was last asked.
+    fn is_as_it_was(&mut self) -> bool {
+        match self.conn.prepare_cached(sql::DATA_VERSION).and_then(|mut ask| ask.query_row([], |row| row.get(0))) {
+            Ok(now) => std::mem::replace(&mut self.version, now) == now,
+            Err(_) => false,
         }
     }
 
@@ -304,6 +321,7 @@ impl Desk {
     }
 
     fn roll_back(&self) {
+        self.recent.forget();
         if !self.conn.is_autocommit() {
             let _rolled_back = run(&self.conn, sql::ROLLBACK);
         }

@@ -54,7 +54,7 @@ where
             Ok(known) => known,
             Err(error) => return turn.failed(error, false).map(failed),
         };
-        let rows = match Rows::for_writing(turn.conn, &self.tenant.name, (known, now), &turn.looked) {
+        let rows = match Rows::for_writing(turn.conn, &self.tenant.name, (known, now), (turn.recent, &turn.looked)) {
             Ok(rows) => rows,
             Err(error) => return turn.failed(error, false).map(failed),
         };

@@ -2,9 +2,9 @@
 
 use std::{fs, path::Path};
 
-use store_core::{ErrorKind, Store};
+use store_core::{ErrorKind, Interrupt, Settlement, Store};
 
-use super::given::{Folder, mailbox, open, put, thread, verify, work};
+use super::given::{Folder, ack, mailbox, open, put, request, settle, thread, verify, work};
 
 const CALLS: usize = 64;
 
@@ -40,4 +40,29 @@ async fn calls_at_once_share_a_transaction_and_have_their_own_answers() {
     assert_eq!(counts.queued, CALLS as u64 * 3 / 4 + 1);
     verify(&store).await;
     store.close().await.unwrap();
+}
+
+/// What a process remembers of what it wrote is forgotten when another one writes: each decides about what is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_decides_about_what_others_have_changed() {
+    let folder = Folder::new();
+    let (one, other) = (open(&folder.file()).await, open(&folder.file()).await);
+    let (one, other) = (mailbox(&one), mailbox(&other));
+    put(&*one, work("t", "first")).await;
+    put(&*one, work("t", "second")).await;
+    // What one enqueued and read, the other claims, ends, and claims anew.
+    let held = other.claim(request()).await.unwrap().claimed.remove(0);
+    assert!(one.claim(request()).await.unwrap().claimed.is_empty());
+    settle(&*other, &held, ack("first")).await;
+    let held = one.claim(request()).await.unwrap().claimed.remove(0);
+    assert_eq!(held.dispatch.payload, work("t", "second").payload);
+    other.interrupt(Interrupt::new(thread("t"))).await.unwrap();
+    let late = one.settle(vec![(held.claim(), ack("second"))]).await.unwrap().remove(0);
+    assert_eq!(late.unwrap_err().kind(), ErrorKind::StaleEpoch);
+    put(&*other, work("t", "third")).await;
+    let held = one.claim(request()).await.unwrap().claimed.remove(0);
+    assert_eq!((held.dispatch.id.as_str(), held.dispatch.epoch), ("third", 1));
+    settle(&*one, &held, Settlement::Release).await;
+    other.cancel(&held.dispatch.id).await.unwrap();
+    assert!(one.claim(request()).await.unwrap().claimed.is_empty());
 }
