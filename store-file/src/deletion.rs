@@ -6,11 +6,11 @@ use std::{
 };
 
 use store_core::{
-    ChildStrategy, ClaimNumber, DeleteRequest, Deletion, Error, Outcome, PruneRequest, Pruned, Result, TenantId,
-    ThreadId, ThreadOrder, Timestamp,
+    ClaimNumber, DeleteRequest, Deletion, Error, Outcome, PruneRequest, Pruned, Result, TenantId, ThreadId,
+    ThreadOrder, Timestamp,
     codec::Codec,
     length,
-    thread::{self, IdRecord, StoredThread},
+    thread::{self, Choice, Family, IdRecord, StoredThread},
 };
 
 use crate::{
@@ -74,19 +74,17 @@ pub(crate) fn delete(shared: &Shared, key: &ThreadKey, request: DeleteRequest) -
     shared.check_writable()?;
     let family = shared.family(&key.0);
     let _family = guard(&family);
-    let children = children(shared, &key.0, &key.1)?;
-    let (deleted, detached) = match request.children {
-        ChildStrategy::Cascade => (descendants(shared, key)?, Vec::new()),
-        ChildStrategy::Detach | ChildStrategy::Reject => (vec![key.1.clone()], children.clone()),
-    };
-    let counts = (length(children.len()), length(deleted.len() + detached.len()));
-    let held = Slots::take(shared, &key.0, deleted.iter().chain(&detached));
+    let mut threads = Family::of(key.1.clone(), children(shared, &key.0, &key.1)?, request.children);
+    while let Some(thread) = threads.next(shared.limits.deletion_threads) {
+        threads.add(children(shared, &key.0, &thread)?);
+    }
+    let held = Slots::take(shared, &key.0, threads.all());
     let mut slots = held.lock();
     let row = shared.known_thread(&key.0, &key.1)?;
     let stored = row.map(|row| crate::view::stamp(row.stored, shared.meta.incarnation()));
-    thread::check_deletion(&key.1, stored.as_ref(), request, counts, &shared.limits)?;
-    apply(shared, &key.0, (&deleted, &detached), &mut slots)?;
-    Ok(Deletion::new(deleted, detached))
+    threads.check(&key.1, stored.as_ref(), request, &shared.limits)?;
+    apply(shared, &key.0, (threads.deleted(), threads.detached()), &mut slots)?;
+    Ok(Deletion::from(threads))
 }
 
 /// The slots of several threads, locked in the order of their ids.
@@ -177,131 +175,59 @@ fn children(shared: &Shared, tenant: &TenantId, parent: &ThreadId) -> Result<Vec
     Ok(children)
 }
 
-/// A thread and all below it; no more than what shows that the limit is passed.
-fn descendants(shared: &Shared, key: &ThreadKey) -> Result<Vec<ThreadId>> {
-    let mut found = vec![key.1.clone()];
-    let mut next = 0;
-    while let Some(parent) = found.get(next).cloned() {
-        found.extend(children(shared, &key.0, &parent)?);
-        next += 1;
-        if length(found.len()) > shared.limits.deletion_threads {
-            break;
-        }
-    }
-    Ok(found)
-}
-
 /// Deletes threads that nobody wrote for a while, and forgets ids that need not be remembered (TH-25 to TH-28).
 pub(crate) fn prune(shared: &Shared, tenant: &TenantId, request: PruneRequest) -> Result<Pruned> {
     shared.check_writable()?;
-    let limit = store_core::PageRequest::first(request.limit).checked_limit()?;
     let now = shared.time.now();
-    let (mut threads, more) = idle(shared, tenant, (request, now), limit)?;
-    if !request.dry_run {
-        purge::what_can_be(shared, Some(tenant))?;
-        let mut pruned = Vec::new();
-        for id in threads {
-            match prune_one(shared, tenant, &id, (request, now)) {
-                Ok(true) => pruned.push(id),
-                Ok(false) => {}
-                Err(error) => return Err(if pruned.is_empty() { error } else { begun(error) }),
-            }
-        }
-        forget(shared, tenant, now).map_err(|error| if pruned.is_empty() { error } else { begun(error) })?;
-        threads = pruned;
+    let mut choice = Choice::new(request, now)?;
+    choose(shared, tenant, &mut choice)?;
+    if request.dry_run {
+        return Ok(choice.pruned(choice.chosen().to_vec()));
     }
-    Ok(Pruned::new(threads, more))
+    purge::what_can_be(shared, Some(tenant))?;
+    let mut pruned = Vec::new();
+    for id in choice.chosen() {
+        match prune_one(shared, tenant, id, &choice) {
+            Ok(true) => pruned.push(id.clone()),
+            Ok(false) => {}
+            Err(error) => return Err(if pruned.is_empty() { error } else { begun(error) }),
+        }
+    }
+    forget(shared, tenant, now).map_err(|error| if pruned.is_empty() { error } else { begun(error) })?;
+    Ok(choice.pruned(pruned))
 }
 
-/// Idle threads without children that stay, children before their parents, the longest idle families first; and whether
-/// there are more of them.
-fn idle(
-    shared: &Shared,
-    tenant: &TenantId,
-    when: (PruneRequest, Timestamp),
-    limit: usize,
-) -> Result<(Vec<ThreadId>, bool)> {
-    let (request, now) = when;
+fn choose(shared: &Shared, tenant: &TenantId, choice: &mut Choice) -> Result<()> {
     let list = table::thread_list(tenant, ThreadScope::All, ThreadOrder::LastActivity);
-    let snapshot = shared.index.snapshot();
-    let mut family = Family { shared, tenant, when, judged: BTreeMap::new(), found: Vec::new() };
-    let bound = now.saturating_sub(request.idle).as_millis();
+    let (snapshot, until) = (shared.index.snapshot(), choice.until().as_millis());
+    let stored = |id: &ThreadId| Ok::<_, Error>(shared.index.thread_row(tenant, id)?.map(|row| row.stored));
     for pair in snapshot.prefix(list.as_bytes(), Direction::Forward) {
         let (key, _) = pair?;
         let (time, id) = table::read_place(&list, &key).ok_or_else(|| crate::codec::damaged("thread list"))?;
-        if time >= bound || family.found.len() > limit {
+        if time >= until || choice.is_full() {
             break;
         }
-        family.judge(&ThreadId::new(id)?)?;
-    }
-    let more = family.found.len() > limit;
-    family.found.truncate(limit);
-    Ok((family.found, more))
-}
-
-/// Judges threads with their descendants: a thread goes only if all below it go.
-struct Family<'a> {
-    shared: &'a Shared,
-    tenant: &'a TenantId,
-    when: (PruneRequest, Timestamp),
-    judged: BTreeMap<ThreadId, bool>,
-    found: Vec<ThreadId>,
-}
-
-/// A thread whose children are being judged.
-struct Judging {
-    id: ThreadId,
-    goes: bool,
-    rest: Vec<ThreadId>,
-}
-
-impl Family<'_> {
-    /// Judges a thread and all below it that were not judged before.
-    fn judge(&mut self, root: &ThreadId) -> Result<()> {
-        let mut open = Vec::new();
-        if !self.judged.contains_key(root) {
-            open.push(self.begin(root)?);
-        }
-        while let Some(mut judging) = open.pop() {
-            if let Some(child) = judging.rest.pop().filter(|_| judging.goes) {
-                match self.judged.get(&child) {
-                    Some(goes) => judging.goes &= goes,
-                    None => {
-                        // It is judged first, and this one again with what came out.
-                        judging.rest.push(child.clone());
-                        open.push(judging);
-                        judging = self.begin(&child)?;
-                    }
-                }
-                open.push(judging);
-                continue;
+        let id = ThreadId::new(id)?;
+        let mut next = if children(shared, tenant, &id)?.is_empty() { stored(&id)? } else { None };
+        while let Some(thread) = next.take() {
+            let Some(parent) = choice.offer(&thread) else { break };
+            let count = if choice.knows(&parent) { 0 } else { length(children(shared, tenant, &parent)?.len()) };
+            if choice.is_childless(&parent, count) {
+                next = stored(&parent)?;
             }
-            if judging.goes {
-                self.found.push(judging.id.clone());
-            }
-            self.judged.insert(judging.id, judging.goes);
         }
-        Ok(())
     }
-
-    fn begin(&self, id: &ThreadId) -> Result<Judging> {
-        let (request, now) = self.when;
-        let row = self.shared.index.thread_row(self.tenant, id)?;
-        let goes = row.is_some_and(|row| thread::is_idle(&row.stored, request.idle, now));
-        let rest = if goes { children(self.shared, self.tenant, id)? } else { Vec::new() };
-        Ok(Judging { id: id.clone(), goes, rest })
-    }
+    Ok(())
 }
 
 /// Deletes a thread if it is still to be pruned (TH-27).
-fn prune_one(shared: &Shared, tenant: &TenantId, id: &ThreadId, when: (PruneRequest, Timestamp)) -> Result<bool> {
-    let (request, now) = when;
+fn prune_one(shared: &Shared, tenant: &TenantId, id: &ThreadId, choice: &Choice) -> Result<bool> {
     let family = shared.family(tenant);
     let _family = guard(&family);
     let held = Slots::take(shared, tenant, std::iter::once(id));
     let mut slots = held.lock();
     let Some(row) = shared.index.thread_row(tenant, id)? else { return Ok(false) };
-    if !thread::is_idle(&row.stored, request.idle, now) || !children(shared, tenant, id)?.is_empty() {
+    if !choice.is_idle(&row.stored) || !children(shared, tenant, id)?.is_empty() {
         return Ok(false);
     }
     apply(shared, tenant, (std::slice::from_ref(id), &[]), &mut slots)?;

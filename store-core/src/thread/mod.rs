@@ -1,5 +1,6 @@
 //! Threads: conversations with their own fields, and how they are made, changed, found and deleted.
 
+mod family;
 mod query;
 mod record;
 mod rules;
@@ -8,15 +9,13 @@ mod stored;
 
 pub(crate) use self::rules::check_fields;
 pub use self::{
+    family::{Choice, Family},
     query::{
         ChildStrategy, DeleteRequest, Deletion, ParentFilter, PruneRequest, Pruned, ThreadFilter, ThreadOrder,
         ThreadQuery,
     },
     record::{NewThread, Thread, ThreadFields, ThreadPatch},
-    rules::{
-        REMEMBERED_FOR, ThreadChange, check_deletion, check_parent, create, deleted_id, detach, is_forgotten, is_idle,
-        update,
-    },
+    rules::{REMEMBERED_FOR, ThreadChange, check_parent, create, deleted_id, detach, is_forgotten, update},
     store::{ThreadAdmin, ThreadReader, ThreadRunStore},
     stored::{IdRecord, StoredThread},
 };

@@ -186,7 +186,7 @@ pub fn check_parent(thread: &ThreadId, parent: &ThreadId, ancestors: &[ThreadId]
 ///
 /// # Errors
 /// `NotFound`, `Conflict`, `HasChildren`, `LimitExceeded`.
-pub fn check_deletion(
+pub(super) fn check_deletion(
     id: &ThreadId,
     stored: Option<&StoredThread>,
     request: DeleteRequest,
@@ -223,7 +223,7 @@ pub fn detach(mut child: StoredThread, now: Timestamp) -> StoredThread {
 /// Whether a thread may be pruned, as far as it alone tells (TH-26). A write counts by the store's time, not by the
 /// time that an import gives.
 #[must_use]
-pub fn is_idle(stored: &StoredThread, idle: Duration, now: Timestamp) -> bool {
+pub(super) fn is_idle(stored: &StoredThread, idle: Duration, now: Timestamp) -> bool {
     let written = stored.last_time.max(stored.thread.updated_at);
     stored.thread.open_runs.is_empty() && stored.queue.count == 0 && written < now.saturating_sub(idle)
 }

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use store_core::{
-    ChildStrategy, DeleteRequest, Deletion, Result, ThreadId, Timestamp, length,
-    thread::{self, StoredThread},
+    ChildStrategy, DeleteRequest, Deletion, Result, ThreadId, Timestamp,
+    thread::{self, Family, StoredThread},
 };
 
 use crate::{
@@ -16,56 +16,33 @@ use crate::{
 /// The locked slots of all threads that a deletion changes.
 pub(super) type Locked<'a> = BTreeMap<&'a ThreadId, WriteGuard<'a, Slot>>;
 
-/// Which threads a deletion changes.
-#[derive(Debug, Default)]
-struct Family {
-    children: u64,
-    deleted: Vec<ThreadId>,
-    detached: Vec<ThreadId>,
-}
-
-impl Family {
-    /// Those of a deletion of `id`; once there are more than `most`, only some of them.
-    fn of(index: &Index, id: &ThreadId, strategy: ChildStrategy, most: u64) -> Self {
-        let children: Vec<_> = index.children(id).cloned().collect();
-        let mut family = Self { children: length(children.len()), deleted: vec![id.clone()], detached: Vec::new() };
-        match strategy {
-            ChildStrategy::Reject => {}
-            ChildStrategy::Detach => family.detached = children,
-            ChildStrategy::Cascade => {
-                let mut next = children;
-                while let Some(thread) = next.pop().filter(|_| family.changed() <= most) {
-                    next.extend(index.children(&thread).cloned());
-                    family.deleted.push(thread);
-                }
-            }
-        }
-        family
+/// Those that a deletion changes.
+fn family(index: &Index, id: &ThreadId, strategy: ChildStrategy, most: u64) -> Family {
+    let children = |of: &ThreadId| index.children(of).cloned().collect();
+    let mut family = Family::of(id.clone(), children(id), strategy);
+    while let Some(thread) = family.next(most) {
+        family.add(children(&thread));
     }
-
-    fn changed(&self) -> u64 {
-        length(self.deleted.len() + self.detached.len())
-    }
+    family
 }
 
 pub(super) fn delete(tenant: &Tenant, id: &ThreadId, request: DeleteRequest) -> Result<Deletion> {
     let limits = &tenant.common.config.limits;
     let _family = tenant.family.lock();
-    let family = Family::of(&tenant.index.read(), id, request.children, limits.deletion_threads);
-    let counts = (family.children, family.changed());
+    let family = family(&tenant.index.read(), id, request.children, limits.deletion_threads);
     let check = |slot: &Slot| {
         let stored = slot.contents.as_ref().map(|contents| &*contents.thread);
-        thread::check_deletion(id, stored, request, counts, limits)
+        family.check(id, stored, request, limits)
     };
     // What is refused whatever the other threads are must not lock them all.
     tenant.slots.read(id, check)?;
-    let slots = tenant.slots.several(family.deleted.iter().chain(&family.detached));
+    let slots = tenant.slots.several(family.all());
     let mut locked: Locked<'_> = slots.iter().map(|(id, slot)| (id, slot.write())).collect();
     if let Some(slot) = locked.get(id) {
         check(slot)?;
     }
-    apply(tenant, &mut locked, &family.deleted, &family.detached);
-    Ok(Deletion::new(family.deleted, family.detached))
+    apply(tenant, &mut locked, family.deleted(), family.detached());
+    Ok(Deletion::from(family))
 }
 
 /// Deletes and detaches threads, all of them locked, in one step for every reader.
