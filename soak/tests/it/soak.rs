@@ -20,19 +20,22 @@ fn is_full() -> bool {
 
 /// Runs a soak with these arguments, and says what it found.
 fn soak(args: &[&str]) {
-    soak_while(args, |_| {});
+    soak_while(args, 400, |_| {});
 }
 
-/// The same while something is done to a server, which is told for how long it has been going on.
+/// The same, in full with so many ms from one kill to the next, while something is done to a server, which is told for
+/// how long it has been going on.
 #[expect(clippy::disallowed_methods, reason = "servers are killed in real time")]
-fn soak_while(args: &[&str], mut meanwhile: impl FnMut(Duration)) {
+fn soak_while(args: &[&str], every: u32, mut meanwhile: impl FnMut(Duration)) {
     let size = if is_full() {
-        ["--dispatches=200000", "--threads=1000", "--workers=8", "--lease=2000", "--kill-every=400"]
+        ["--dispatches=200000", "--threads=1000", "--workers=8", "--lease=2000"]
     } else {
-        ["--dispatches=1000", "--threads=50", "--workers=3", "--lease=800", "--kill-every=300"]
+        ["--dispatches=1000", "--threads=50", "--workers=3", "--lease=800"]
     };
+    let every = format!("--kill-every={}", if is_full() { every } else { 300 });
     let mut soak = Command::new(env!("CARGO_BIN_EXE_soak"));
-    let mut child = soak.args(args).args(size).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        soak.args(args).args(size).arg(every).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let begun = Instant::now();
     while child.try_wait().unwrap().is_none() {
         sleep(Duration::from_millis(50));
@@ -98,6 +101,9 @@ fn work_survives_its_workers_in_two_stores() {
     soak(&["--store", &Server::new().url, "--mailbox", &sqlite(&folder)]);
 }
 
+/// How long it is from one kill to the next on NATS: a worker that begins reads the log, which takes seconds in the end.
+const READING: u32 = 5_000;
+
 /// The place of a mailbox on servers that sync.
 fn nats(servers: &[Nats]) -> String {
     let urls = servers.iter().map(Nats::url);
@@ -110,7 +116,7 @@ fn nats(servers: &[Nats]) -> String {
 fn work_survives_its_workers_and_their_server_on_nats() {
     let mut server = Nats::start("jetstream { sync_interval: always }").unwrap();
     let (every, mut kills) = (Duration::from_secs(if is_full() { 20 } else { 3 }), 0);
-    soak_while(&["--store", &nats(std::slice::from_ref(&server))], |elapsed| {
+    soak_while(&["--store", &nats(std::slice::from_ref(&server))], READING, |elapsed| {
         if elapsed >= every * (kills + 1) {
             server.kill().unwrap();
             sleep(Duration::from_millis(100));
@@ -129,7 +135,7 @@ fn work_survives_its_workers_on_postgres_and_nats() {
     let mut servers = Nats::start_cluster("jetstream { sync_interval: always }").unwrap();
     let mailbox = nats(&servers);
     let mut kills: u32 = 0;
-    soak_while(&["--store", &Server::new().url, "--mailbox", &mailbox], |elapsed| {
+    soak_while(&["--store", &Server::new().url, "--mailbox", &mailbox], READING, |elapsed| {
         // A cluster needs up to 9 s for another leader, and goes on for a while.
         if elapsed >= Duration::from_secs(5 + 30 * u64::from(kills)) {
             let server = &mut servers[kills as usize % 3];
