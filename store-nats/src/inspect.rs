@@ -41,8 +41,8 @@ impl Inspector for NatsStore {
         Ok(inspection)
     }
 
-    /// The log says everything once: nothing of it can be made again from something else (VF-5). A thread with a decision
-    /// that cannot be read goes on without (MB-55).
+    /// The log says everything once: nothing of it can be made again from something else (VF-5). A thread with a
+    /// decision that cannot be read goes on without (MB-55).
     async fn repair(&self, dry_run: bool, progress: &dyn Progress) -> Result<Inspection> {
         let (log, inspection) = (self.log()?, self.verify(progress).await?);
         for life in lives(log).into_iter().filter(|_| !dry_run) {

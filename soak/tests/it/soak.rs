@@ -101,7 +101,7 @@ fn work_survives_its_workers_in_two_stores() {
     soak(&["--store", &Server::new().url, "--mailbox", &sqlite(&folder)]);
 }
 
-/// How long it is from one kill to the next on NATS: a worker that begins reads the log, which takes seconds in the end.
+/// How long it is from one kill to the next on NATS: a worker that begins reads the log, which takes seconds at last.
 const READING: u32 = 5_000;
 
 /// The place of a mailbox on servers that sync.

@@ -1,5 +1,5 @@
-//! Which threads a deletion changes, and which ones a prune takes. Whoever asks holds the families of the tenant: no thread
-//! gets or loses a parent meanwhile.
+//! Which threads a deletion changes, and which ones a prune takes. Whoever asks holds the families of the tenant: no
+//! thread gets or loses a parent meanwhile.
 
 use std::collections::HashMap;
 

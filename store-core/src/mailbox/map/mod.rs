@@ -244,8 +244,8 @@ impl MailboxMap {
         self.turn(thread, self.turned);
     }
 
-    /// The record that a thread goes on with, without so many decisions that cannot be read. Each of them may have given
-    /// out a claim: the numbers of later ones are above (MB-25).
+    /// The record that a thread goes on with, without so many decisions that cannot be read. Each may have given out a
+    /// claim: the numbers of later ones are above (MB-25).
     #[must_use]
     pub fn without(&self, thread: &ThreadId, lost: u64) -> StoredMailbox {
         let mut record = self.threads.get(thread).map(|found| found.record.clone()).unwrap_or_default();
