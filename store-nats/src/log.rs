@@ -50,6 +50,8 @@ pub(crate) struct Log {
     pub(crate) connection: Connection,
     view: RwLock<View>,
     position: watch::Sender<u64>,
+    /// The first message that somebody waits for: nobody is woken before it was read.
+    wanted: AtomicU64,
     /// Told when what should come does not.
     anew: Arc<Notify>,
     looking: Mutex<Looking>,
@@ -74,6 +76,7 @@ impl Log {
             connection,
             view: RwLock::default(),
             position: watch::Sender::new(0),
+            wanted: AtomicU64::new(u64::MAX),
             anew: Arc::default(),
             looking: Mutex::default(),
             bells: Mutex::default(),
@@ -167,11 +170,24 @@ impl Log {
     pub(crate) async fn reach(&self, last: u64) -> Result<()> {
         let mut position = self.position.subscribe();
         let begun = Instant::now();
-        let mut seen = *position.borrow_and_update();
-        let (mut moved, mut asked) = (begun, begun);
-        while seen < last {
+        let (mut seen, mut moved, mut asked) = (0, begun, begun);
+        loop {
+            let now = {
+                let position = position.borrow_and_update();
+                // Said while nobody moves it: whoever does so next tells.
+                self.wanted.fetch_min(last, Ordering::SeqCst);
+                *position
+            };
+            if now >= last {
+                return Ok(());
+            }
+            if now != seen {
+                (seen, moved) = (now, Instant::now());
+            }
             match timeout(MISSING, position.changed()).await {
                 Ok(Ok(())) => {}
+                // It is on its way.
+                Err(_) if *position.borrow() != seen => {}
                 Ok(Err(_)) => return Err(Error::closed()),
                 Err(_) => {
                     if moved.elapsed() > self.deadline {
@@ -186,12 +202,7 @@ impl Log {
                     }
                 }
             }
-            let now = *position.borrow_and_update();
-            if now != seen {
-                (seen, moved) = (now, Instant::now());
-            }
         }
-        Ok(())
     }
 
     /// Writes a message that says nothing, so that the log goes on behind whatever was removed.
@@ -232,7 +243,14 @@ impl Log {
         {
             self.garbage.add_ids(&tenant, incarnation, ids);
         }
-        self.position.send_replace(sequence);
+        self.position.send_if_modified(|position| {
+            *position = sequence;
+            let is_wanted = sequence >= self.wanted.load(Ordering::SeqCst);
+            if is_wanted {
+                self.wanted.store(u64::MAX, Ordering::SeqCst);
+            }
+            is_wanted
+        });
         match (tenant, claimable_from) {
             (Some(tenant), Some(from)) => {
                 if let Some(bell) = lock(&self.bells).get(&tenant) {
