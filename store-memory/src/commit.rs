@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use store_core::{
     Commit, CommitCoordinator, EventStore, OutboxStore, PendingStore, Receipt, Result, Run, ThreadRunStore,
-    commit::{self, Decision, Needs, Plan},
+    commit::{self, CommitChange, Needs, Plan},
     mailbox::MailboxMap,
     thread::StoredThread,
 };
@@ -98,8 +98,8 @@ fn write_alone(tenant: &Tenant, parts: &mut Parts<'_>, commit: &Commit, needs: &
             mailbox: parts.mailbox.as_deref(),
         };
         let plan = match commit::plan(&view, commit, tenant.setting())? {
-            Decision::Repeat(receipt) => return Ok(*receipt),
-            Decision::Write(plan) => plan,
+            CommitChange::Repeat(receipt) => return Ok(*receipt),
+            CommitChange::Write(plan) => plan,
         };
         let mut index = tenant.index.write();
         if index.still_holds(needs, &outside) {
@@ -117,8 +117,8 @@ fn write_with_more(tenant: &Tenant, parts: &mut Parts<'_>, commit: &Commit, need
     let mailbox = parts.mailbox.as_deref();
     let view = View { slot: parts.slot, outside: &outside, events, outbox: &index.outbox, mailbox };
     match commit::plan(&view, commit, tenant.setting())? {
-        Decision::Repeat(receipt) => Ok(*receipt),
-        Decision::Write(plan) => apply(&mut index, parts, commit, *plan),
+        CommitChange::Repeat(receipt) => Ok(*receipt),
+        CommitChange::Write(plan) => apply(&mut index, parts, commit, *plan),
     }
 }
 

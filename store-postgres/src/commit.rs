@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use sqlx::PgConnection;
 use store_core::{
     Commit, CommitCoordinator, EventStore, OutboxStore, PendingStore, Receipt, Result, ThreadRunStore,
-    commit::{self, Decision, Setting},
+    commit::{self, CommitChange, Setting},
 };
 
 use crate::{
@@ -96,8 +96,8 @@ pub(crate) async fn commit_in(tenant: &Tenant, connection: &mut PgConnection, co
 
 fn plan(facts: &Facts, commit: &Commit, setting: Setting<'_>) -> Result<Decided<Receipt>> {
     let plan = match commit::plan(facts, commit, setting)? {
-        Decision::Repeat(receipt) => return Ok(Decided::Answer(*receipt)),
-        Decision::Write(plan) => plan,
+        CommitChange::Repeat(receipt) => return Ok(Decided::Answer(*receipt)),
+        CommitChange::Write(plan) => plan,
     };
     let mut batch = Batch::default();
     if commit.fence.is_some() && commit.settle.is_none() {

@@ -10,7 +10,7 @@ mod store;
 mod view;
 
 pub use self::{
-    plan::{Decision, Plan, Planned, Setting, plan},
+    plan::{CommitChange, Plan, Planned, Setting, plan},
     record::{Commit, KeyRecord, Receipt, StateChange, StateOp, ThreadState},
     state::StateWrite,
     store::CommitCoordinator,

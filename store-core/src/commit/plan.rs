@@ -42,7 +42,7 @@ impl<'a> Setting<'a> {
 
 /// What is to be done about a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
+pub enum CommitChange {
     /// It was done before: give this receipt and write nothing (CM-10).
     Repeat(Box<Receipt>),
     /// Write this, all or nothing (CM-1).
@@ -85,7 +85,7 @@ pub struct Plan {
 ///
 /// # Errors
 /// Those of [`CommitCoordinator::commit`](super::CommitCoordinator::commit); what the view ends with.
-pub fn plan(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting<'_>) -> Result<Decision> {
+pub fn plan(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting<'_>) -> Result<CommitChange> {
     let limits = setting.limits;
     shape::check(commit, limits)?;
     let stored = view.thread()?;
@@ -94,7 +94,7 @@ pub fn plan(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting
         return Err(Error::not_found("thread", &commit.thread));
     }
     if let Some(receipt) = repeated(view, commit)? {
-        return Ok(Decision::Repeat(Box::new(receipt)));
+        return Ok(CommitChange::Repeat(Box::new(receipt)));
     }
     let mailbox = judge_claim(view, commit, setting)?;
     id.check_fence(commit.fence.as_ref())?;
@@ -112,7 +112,7 @@ pub fn plan(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting
     };
     match thread {
         Some(thread) => write(view, commit, Setting { now, ..setting }, Start { thread, creates, id, mailbox }),
-        None => Ok(Decision::Write(Box::new(Plan { mailbox, ..remember(view, commit, id, now) }))),
+        None => Ok(CommitChange::Write(Box::new(Plan { mailbox, ..remember(view, commit, id, now) }))),
     }
 }
 
@@ -208,7 +208,12 @@ struct Start {
     mailbox: Option<Box<MailboxPlan>>,
 }
 
-fn write(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting<'_>, start: Start) -> Result<Decision> {
+fn write(
+    view: &(impl CommitView + ?Sized),
+    commit: &Commit,
+    setting: Setting<'_>,
+    start: Start,
+) -> Result<CommitChange> {
     let Start { mut thread, creates, mut id, mailbox } = start;
     let limits = setting.limits;
     let at = commit.at.unwrap_or(setting.now);
@@ -262,7 +267,7 @@ fn write(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting<'_
     let events = events.and_then(|events| events.plan);
     let thread = Some(thread);
     let plan = Plan { thread, creates, id, entries, marks, runs, state, queue, events, outbox, mailbox, key, receipt };
-    Ok(Decision::Write(Box::new(plan)))
+    Ok(CommitChange::Write(Box::new(plan)))
 }
 
 /// The events of the commit: of its thread, and of runs of it (CM-21).

@@ -16,7 +16,7 @@ use std::{
 
 use store_core::{
     ClaimNumber, Commit, Error, ErrorKind, Expect, NewThread, Result, Thread, ThreadPatch, Timestamp,
-    commit::{self, CommitView, Decision, Plan, Setting},
+    commit::{self, CommitChange, CommitView, Plan, Setting},
     mailbox::{self as rules, MailboxPlan},
     thread::{self, StoredThread, ThreadChange},
 };
@@ -251,8 +251,8 @@ impl<'a> Round<'a> {
 
     fn commit(&mut self, commit: &Commit, now: Timestamp) -> Result<Answer> {
         match commit::plan(&self.view(), commit, self.setting(now))? {
-            Decision::Repeat(receipt) => Ok(Answer::Receipt(receipt)),
-            Decision::Write(plan) => {
+            CommitChange::Repeat(receipt) => Ok(Answer::Receipt(receipt)),
+            CommitChange::Write(plan) => {
                 let receipt = plan.receipt.clone();
                 self.put(commit, *plan, now)?;
                 Ok(Answer::Receipt(Box::new(receipt)))
