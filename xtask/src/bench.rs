@@ -3,11 +3,15 @@
 use std::{env, fs, path::Path, thread};
 
 use anyhow::Result;
-use test_servers::{Postgres, URL};
+use test_servers::{NATS_URL, Nats, Postgres, URL};
 
 use crate::test::{cargo, cargo_with};
 
-/// Measures all backends in a folder of the disk that is asked about, and PostgreSQL on a server with durable settings.
+/// What a NATS server is told that is to lose nothing.
+const SYNCED: &str = "jetstream { sync_interval: always }";
+
+/// Measures all backends in a folder of the disk that is asked about; PostgreSQL and NATS on servers with durable
+/// settings.
 pub(crate) fn run(root: &Path, folder: &Path) -> Result<()> {
     println!("== the machine: {}", machine());
     fs::create_dir_all(folder)?;
@@ -25,13 +29,25 @@ pub(crate) fn run(root: &Path, folder: &Path) -> Result<()> {
     let server = if env::var_os(URL).is_some() { None } else { Some(Postgres::start(&[])?) };
     let url = server.as_ref().map_or_else(|| env::var(URL).unwrap_or_default(), Postgres::url);
     let measured = on_postgres(root, &url);
-    server.map_or(Ok(()), Postgres::stop).and(measured)
+    server.map_or(Ok(()), Postgres::stop).and(measured)?;
+    // One that syncs each message; a URL of the environment says what its server does.
+    let server = if env::var_os(NATS_URL).is_some() { None } else { Some(Nats::start(SYNCED)?) };
+    let named = || env::var(NATS_URL).unwrap_or_default();
+    let url = server.as_ref().map_or_else(named, |server| format!("{}?assume_sync=true", server.url()));
+    let measured = on_nats(root, &url);
+    server.map_or(Ok(()), Nats::stop).and(measured)
 }
 
 fn on_postgres(root: &Path, url: &str) -> Result<()> {
     bench(root, url)?;
     let cost = ["run", "--release", "--package", "benches", "--bin", "cost", "--", "--only", "postgres"];
     cargo_with(root, "the same on PostgreSQL", &cost, [(URL, url.to_owned())])
+}
+
+fn on_nats(root: &Path, url: &str) -> Result<()> {
+    bench(root, url)?;
+    let cost = ["run", "--release", "--package", "benches", "--bin", "cost", "--", "--only", "nats"];
+    cargo_with(root, "the same on NATS", &cost, [(NATS_URL, url.to_owned())])
 }
 
 fn bench(root: &Path, url: &str) -> Result<()> {
