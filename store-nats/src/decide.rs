@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use store_core::{
-    Claims, Dispatch, DispatchClaim, Enqueued, Error, Interrupted, Json, Outcome, Reclaimed, Result, Settled, ThreadId,
-    Timestamp, codec::Codec, commit::Setting, length, mailbox::MailboxChange,
+    Claims, Dispatch, DispatchClaim, Enqueued, Error, ErrorKind, Interrupted, Json, Outcome, Reclaimed, Result,
+    Settled, ThreadId, Timestamp, codec::Codec, commit::Setting, length, mailbox::MailboxChange,
 };
 use tokio::time::Instant;
 
@@ -30,6 +30,9 @@ pub(crate) trait Answer: Send + Sync {
     fn dispatch(&mut self) -> Option<&mut Dispatch> {
         None
     }
+
+    /// Whether it is given without what cannot be read of the dispatch.
+    const IS_LENIENT: bool = false;
 }
 
 impl Answer for Enqueued {}
@@ -43,6 +46,17 @@ impl Answer for Dispatch {
     fn dispatch(&mut self) -> Option<&mut Dispatch> {
         Some(self)
     }
+}
+
+/// A dispatch that was cancelled, which also what cannot be read any more can be (MB-55).
+pub(crate) struct Cancelled(pub(crate) Dispatch);
+
+impl Answer for Cancelled {
+    fn dispatch(&mut self) -> Option<&mut Dispatch> {
+        Some(&mut self.0)
+    }
+
+    const IS_LENIENT: bool = true;
 }
 
 /// Of one thread.
@@ -254,7 +268,10 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
     {
         for (answer, apart) in answers.iter_mut().zip(parts) {
             if let Some(dispatch) = answer.as_mut().ok().and_then(Answer::dispatch) {
-                apart.fill(self.tenant, dispatch).await?;
+                match apart.fill(self.tenant, dispatch).await {
+                    Err(error) if T::IS_LENIENT && error.kind() == ErrorKind::Corrupt => {}
+                    filled => filled?,
+                }
             }
         }
         Ok(())

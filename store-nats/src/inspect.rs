@@ -45,7 +45,10 @@ impl Inspector for NatsStore {
     /// decision that cannot be read goes on without (MB-55).
     async fn repair(&self, dry_run: bool, progress: &dyn Progress) -> Result<Inspection> {
         let (log, inspection) = (self.log()?, self.verify(progress).await?);
-        for life in lives(log).into_iter().filter(|_| !dry_run) {
+        if dry_run || inspection.stopped {
+            return Ok(inspection);
+        }
+        for life in lives(log) {
             for Unreadable { thread, .. } in read(log, &life, |mailbox| mailbox.map.unreadable()) {
                 go_on(log, &life, &thread).await?;
             }
@@ -105,9 +108,9 @@ async fn go_on(log: &Arc<Log>, life: &Life, thread: &ThreadId) -> Result<()> {
     let begun = Instant::now();
     while begun.elapsed() < log.deadline {
         log.look().await?;
-        let mut own = log.await_own();
-        let wanted =
-            read(log, life, |mailbox| Some((mailbox.last_message(thread), mailbox.repair(thread, &own.name)?)));
+        let (mut own, now) = (log.await_own(), log.now()?);
+        let repair = |mailbox: &Mailbox| mailbox.repair(thread, &own.name, now);
+        let wanted = read(log, life, |mailbox| Some((mailbox.last_message(thread), repair(mailbox)?)));
         let Some((last, deed)) = wanted else { return Ok(()) };
         if put_in_log(log, &mut own, (&key, last), deed).await? {
             return Ok(());

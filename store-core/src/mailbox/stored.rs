@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::{Attempt, Dispatch, DispatchClaim, DispatchCounts, DispatchStatus};
+use super::{Attempt, Dispatch, DispatchClaim, DispatchCounts, DispatchStatus, Standing};
 use crate::{
     claim::{ClaimNumber, ClaimToken},
     codec::{Extra, record},
@@ -189,6 +189,12 @@ impl StoredDispatch {
         &self.body.id
     }
 
+    /// Whether somebody holds it, as it was written.
+    #[must_use]
+    pub fn is_claimed(&self) -> bool {
+        self.state.status == DispatchStatus::Claimed
+    }
+
     /// Whether it is as it was enqueued: its state need not be written.
     #[must_use]
     pub const fn is_new(&self) -> bool {
@@ -246,6 +252,30 @@ pub struct StoredMailbox {
     pub last_time: Timestamp,
     /// Fields of a newer release.
     pub extra: Extra,
+}
+
+impl StoredMailbox {
+    /// How many dispatches stand in each status, as they read: of their statuses and epochs as written, and how many.
+    #[must_use]
+    pub fn count(&self, dispatches: impl IntoIterator<Item = (DispatchStatus, u64, u64)>) -> DispatchCounts {
+        let mut counts = DispatchCounts { extra: self.counts.extra.clone(), ..DispatchCounts::default() };
+        for (status, epoch, count) in dispatches {
+            let standing = Standing { status: Some(status), is_stale: epoch < self.epoch, is_last: false };
+            *counts.of_mut(standing.status().unwrap_or_default()) += count;
+        }
+        counts
+    }
+
+    /// Puts right what the dispatches of the thread tell: these counts, and whether the one that runs is claimed. If it
+    /// is not, the thread is free since `now`.
+    pub fn put_right(&mut self, counts: DispatchCounts, is_claimed: bool, now: Timestamp) {
+        if self.running.is_some() && !is_claimed {
+            self.running = None;
+            self.free_since = self.last_time.max(now);
+        }
+        self.counts = counts;
+        self.revision = self.revision.saturating_add(1);
+    }
 }
 
 record!(StoredMailbox {

@@ -104,6 +104,19 @@ impl From<Family> for Deletion {
     }
 }
 
+impl PruneRequest {
+    /// Refuses what no store can do.
+    ///
+    /// # Errors
+    /// `Invalid` for a bad limit.
+    pub fn check(&self) -> Result<()> {
+        match self.limit {
+            1..=1_000 => Ok(()),
+            _ => Err(Error::invalid("prune limit", "it must be from 1 to 1000")),
+        }
+    }
+}
+
 /// The choice of threads to prune: idle ones, children before their parents, the longest idle first (TH-26, TH-28).
 ///
 /// It is offered threads by their last activity. Behind each that it takes it may ask for the parent.
@@ -123,9 +136,7 @@ impl Choice {
     /// # Errors
     /// `Invalid` for a bad limit.
     pub fn new(request: PruneRequest, now: Timestamp) -> Result<Self> {
-        if !(1..=1_000).contains(&request.limit) {
-            return Err(Error::invalid("prune limit", "it must be from 1 to 1000"));
-        }
+        request.check()?;
         Ok(Self { request, now, chosen: Vec::new(), more: false, staying: HashMap::new() })
     }
 

@@ -15,15 +15,16 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use store_core::{
     ClaimRef, ClaimRequest, Claims, Dispatch, DispatchClaim, DispatchId, DispatchQuery, DispatchStatus, Enqueued,
-    Error, InstanceId, Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer, MailboxReader,
-    Missed, NewDispatch, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement, ThreadId,
+    Error, ErrorKind, InstanceId, Interrupt, Interrupted, MailboxConsumer, MailboxMaintenance, MailboxProducer,
+    MailboxReader, Missed, NewDispatch, Purge, Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement,
+    ThreadId, Unreadable,
     commit::Setting,
     length,
     mailbox::{self, ClaimOne, MailboxChange},
 };
 
 use crate::{
-    decide::{Answer, Call, Look, Prepare},
+    decide::{Answer, Call, Cancelled, Look, Prepare},
     tenant::Tenant,
     view::Desk,
 };
@@ -129,7 +130,10 @@ impl MailboxProducer for NatsMailbox {
     }
 
     async fn cancel(&self, id: &DispatchId) -> Result<Dispatch> {
-        self.about(id, |view, id, setting| mailbox::cancel(view, id, setting)).await
+        let rule = |view: &Desk<'_>, id: &DispatchId, setting: Setting<'_>| {
+            mailbox::cancel(view, id, setting).map(|change| change.map(Cancelled))
+        };
+        self.about(id, rule).await.map(|Cancelled(dispatch)| dispatch)
     }
 
     async fn interrupt(&self, request: Interrupt) -> Result<Interrupted> {
@@ -204,10 +208,10 @@ async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     if !lapse(tenant, LAPSES).await?.is_empty() {
         tenant.log().look().await?;
     }
-    let mut passed = HashSet::new();
+    let (mut passed, mut left_out) = (HashSet::new(), HashSet::new());
     for _ in 0..TRIES {
         let wanted = request.limit as usize - claims.claimed.len();
-        let ready = ready(tenant, wanted, &passed)?;
+        let ready = ready(tenant, wanted, |thread| !passed.contains(thread) && !left_out.contains(thread))?;
         if ready.is_empty() && (passed.is_empty() || !claims.claimed.is_empty()) {
             break;
         }
@@ -220,6 +224,12 @@ async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
         for (thread, found) in claim_each(tenant, request, ready).await {
             match found {
                 Ok(found) => claims.claimed.extend(found.unwrap_or_default().claimed),
+                // Its payload, or what else it shows, is gone (MB-55).
+                Err(error) if error.kind() == ErrorKind::Corrupt => {
+                    claims.unreadable.push(Unreadable::new(thread.clone(), error));
+                    left_out.insert(thread);
+                    continue;
+                }
                 // What was claimed before is told: the thread is found again by the next claim.
                 Err(error) if claims.claimed.is_empty() => return Err(error),
                 Err(_) => return Ok(claims),
@@ -231,12 +241,12 @@ async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
         }
     }
     let view = tenant.log().view();
-    claims.unreadable = tenant.life(&view)?.map(|life| life.mailbox.map.unreadable()).unwrap_or_default();
+    claims.unreadable.extend(tenant.life(&view)?.iter().flat_map(|life| life.mailbox.map.unreadable()));
     Ok(claims)
 }
 
 /// The first ready threads that nobody here decides about.
-fn ready(tenant: &Tenant, wanted: usize, passed: &HashSet<ThreadId>) -> Result<Vec<ThreadId>> {
+fn ready(tenant: &Tenant, wanted: usize, is_wanted: impl Fn(&ThreadId) -> bool) -> Result<Vec<ThreadId>> {
     let now = tenant.log().now()?;
     let Some(incarnation) = tenant.life(&tenant.log().view())?.map(|life| life.record.incarnation) else {
         return Ok(Vec::new());
@@ -245,7 +255,7 @@ fn ready(tenant: &Tenant, wanted: usize, passed: &HashSet<ThreadId>) -> Result<V
     let Some(life) = view.life_mut(&tenant.name, incarnation) else { return Err(Error::closed()) };
     life.mailbox.map.turn_to(now);
     let threads = life.mailbox.map.free(None).map(|(_, _, thread)| thread);
-    Ok(threads.filter(|thread| !passed.contains(*thread)).take(wanted).cloned().collect())
+    Ok(threads.filter(|thread| is_wanted(thread)).take(wanted).cloned().collect())
 }
 
 /// Claims from each of these threads, in their order. None where somebody else decides.
@@ -287,6 +297,8 @@ async fn lapse(tenant: &Tenant, most: usize) -> Result<Reclaimed> {
     for ended in ended {
         match ended {
             Ok(ended) => reclaimed.extend(ended.unwrap_or_default()),
+            // One that cannot be read keeps none of the others.
+            Err(error) if error.kind() == ErrorKind::Corrupt => {}
             Err(error) => failed = Some(error),
         }
     }

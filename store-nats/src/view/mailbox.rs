@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use store_core::{
-    DispatchId, Result, ThreadId,
+    DispatchId, Result, ThreadId, Timestamp,
     codec::DecodeError,
     length,
     mailbox::{MailboxMap, MailboxPlan},
@@ -81,9 +81,9 @@ impl Mailbox {
     }
 
     /// What is written of a damaged thread so that it goes on without what cannot be read; none if all of it can be.
-    pub(crate) fn repair(&self, thread: &ThreadId, by: &str) -> Option<Deed> {
+    pub(crate) fn repair(&self, thread: &ThreadId, by: &str, now: Timestamp) -> Option<Deed> {
         let without = self.unreadable.get(thread)?.clone();
-        let mailbox = Some(self.map.without(thread, length(without.len())));
+        let mailbox = Some(self.map.without(thread, length(without.len()), now));
         Some(Deed { by: by.to_owned(), mailbox, without, ..Deed::default() })
     }
 

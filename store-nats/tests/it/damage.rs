@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use store_core::{
-    ErrorKind, Json, Limits, Silent,
+    DispatchStatus, ErrorKind, Json, Limits, Silent,
     inspect::{FindingKind, Repairable},
 };
 
@@ -77,4 +77,16 @@ async fn what_the_servers_lost_is_found() {
     assert!(repaired.findings.iter().all(|finding| finding.repair == Repairable::NeedsBackup));
     let left: Vec<_> = inspect().await.findings.into_iter().map(|finding| finding.kind).collect();
     assert_eq!(left, [FindingKind::DanglingReference]);
+    // A payload that is gone keeps no claim from others, until its dispatch is cancelled (MB-55).
+    let claims = mailbox.claim(request().up_to(5)).await.unwrap();
+    let claimed: Vec<_> = claims.claimed.iter().map(|held| held.dispatch.id.as_str()).collect();
+    let unreadable: Vec<_> = claims.unreadable.iter().map(|of| (of.thread.as_str(), of.error.kind())).collect();
+    assert_eq!(
+        (claimed.as_slice(), unreadable.as_slice()),
+        (["changed"].as_slice(), [("gone", ErrorKind::Corrupt)].as_slice())
+    );
+    let cancelled = mailbox.cancel(&"gone".parse().unwrap()).await.unwrap();
+    assert_eq!((cancelled.status, cancelled.payload), (DispatchStatus::Cancelled, None));
+    let claims = mailbox.claim(request().up_to(5)).await.unwrap();
+    assert_eq!((claims.claimed.len(), claims.unreadable.len()), (0, 0));
 }

@@ -121,6 +121,7 @@ async fn try_delete(at: &mut At<'_>, id: &ThreadId, request: DeleteRequest) -> R
 }
 
 pub(super) async fn prune(tenant: &Tenant, request: PruneRequest) -> Result<Pruned> {
+    request.check()?;
     let pruned = prune_idle(tenant, request).await?;
     while !request.dry_run && forget(tenant).await? == BATCH {}
     Ok(pruned)

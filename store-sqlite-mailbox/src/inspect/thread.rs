@@ -2,10 +2,10 @@
 
 use rusqlite::{Connection, Row, params};
 use store_core::{
-    DispatchCounts, DispatchId, DispatchStatus, ErrorKind, Result,
+    DispatchId, DispatchStatus, ErrorKind, Result,
     commit::Setting,
     inspect::{Finding, FindingKind},
-    mailbox::{self, MailboxView, Standing, StoredMailbox},
+    mailbox::MailboxView,
 };
 
 use crate::{
@@ -99,7 +99,7 @@ fn whole(rows: &Rows<'_>, place: &Place) -> Result<Vec<Finding>> {
         Err(error) => return Err(error),
     };
     let mut findings = Vec::new();
-    let counted = counts(rows, place.no, &record)?;
+    let counted = record.count(rows.by_status_and_epoch(place.no)?);
     if counted != record.counts {
         let detail = format!("it counts {:?}, there are {counted:?}", record.counts);
         findings.push(Finding::new(FindingKind::WrongSum, name(), detail));
@@ -124,20 +124,10 @@ fn whole(rows: &Rows<'_>, place: &Place) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Dispatches of a thread by status, as everybody sees them.
-fn counts(rows: &Rows<'_>, no: i64, record: &StoredMailbox) -> Result<DispatchCounts> {
-    let mut counts = DispatchCounts::default();
-    counts.extra = record.counts.extra.clone();
-    for (status, epoch, count) in rows.by_status_and_epoch(no)? {
-        let standing = Standing { status: Some(status), is_stale: epoch < record.epoch, is_last: false };
-        *counts.of_mut(standing.status().unwrap_or_default()) += count;
-    }
-    Ok(counts)
-}
-
 /// Puts right where some dispatches of a thread stand, and with the last of them the thread. What cannot be read is put
 /// aside: it stays as it is, and keeps no claim from others (MB-55). Gives where to go on.
 pub(super) fn put_right(rows: &Rows<'_>, place: &Place, after: &At, setting: Setting<'_>) -> Result<Option<At>> {
+    rows.read_payloads();
     let ids = rows.ids_of(place.no, after)?;
     for (_, id) in &ids {
         let found = id.parse::<DispatchId>().map(|id| rows.dispatch(&id));
@@ -153,14 +143,10 @@ pub(super) fn put_right(rows: &Rows<'_>, place: &Place, after: &At, setting: Set
     }
     let Ok(thread) = place.thread.parse() else { return Ok(None) };
     let Ok(Some(mut record)) = rows.mailbox(&thread) else { return Ok(None) };
-    if let Some(running) = &record.running
-        && !rows.dispatch(&running.dispatch).is_ok_and(|found| found.is_some())
-    {
-        record.running = None;
-        record.free_since = mailbox::time(Some(&record), setting.now);
-    }
-    record.counts = counts(rows, place.no, &record)?;
-    record.revision += 1;
+    let running = record.running.as_ref().map(|running| rows.dispatch(&running.dispatch));
+    let is_claimed =
+        running.is_some_and(|found| found.is_ok_and(|found| found.is_some_and(|found| found.is_claimed())));
+    record.put_right(record.count(rows.by_status_and_epoch(place.no)?), is_claimed, setting.now);
     rows.place_anew(&thread, place.no, record)?;
     Ok(None)
 }

@@ -17,6 +17,8 @@ const LONGEST: usize = 4_096;
 pub(crate) struct Recent {
     threads: RefCell<HashMap<(i64, ThreadId), Option<OfThread>>>,
     dispatches: RefCell<HashMap<(i64, DispatchId), Known>>,
+    /// What was read last, if it is not kept otherwise: a decision asks for it more than once.
+    last: RefCell<Option<((i64, DispatchId), Known)>>,
 }
 
 #[derive(Debug)]
@@ -24,6 +26,12 @@ struct Known {
     stored: StoredDispatch,
     /// Whether its payload is known, too.
     is_whole: bool,
+}
+
+impl Known {
+    fn with(&self, payload: bool) -> Option<StoredDispatch> {
+        (self.is_whole || !payload).then(|| self.stored.clone())
+    }
 }
 
 fn put<K: Eq + Hash, V>(kept: &RefCell<HashMap<K, V>>, key: K, value: V) {
@@ -38,6 +46,12 @@ impl Recent {
     pub(crate) fn forget(&self) {
         self.threads.borrow_mut().clear();
         self.dispatches.borrow_mut().clear();
+        self.forget_last();
+    }
+
+    /// Forgets what is of any size, at the end of a call.
+    pub(crate) fn forget_last(&self) {
+        *self.last.borrow_mut() = None;
     }
 
     /// The row of a thread, which may be known not to be there.
@@ -51,21 +65,29 @@ impl Recent {
 
     /// A dispatch, with its payload if that is asked for.
     pub(super) fn dispatch(&self, tenant: i64, id: &DispatchId, with_payload: bool) -> Option<StoredDispatch> {
-        let kept = self.dispatches.borrow();
-        let found = kept.get(&(tenant, id.clone())).filter(|known| known.is_whole || !with_payload);
-        found.map(|known| known.stored.clone())
-    }
-
-    /// A dispatch that was read, with its payload or without.
-    pub(super) fn put_read(&self, tenant: i64, stored: &StoredDispatch, is_whole: bool) {
-        let length = stored.body.payload.as_ref().map_or(0, |payload| payload.as_str().len());
-        if length <= LONGEST {
-            put(&self.dispatches, (tenant, stored.id().clone()), Known { stored: stored.clone(), is_whole });
+        let key = (tenant, id.clone());
+        match &*self.last.borrow() {
+            Some((last, known)) if *last == key => known.with(with_payload),
+            _ => self.dispatches.borrow().get(&key)?.with(with_payload),
         }
     }
 
-    /// A dispatch that was written. One that is over is not asked for again.
+    /// A dispatch that was read, with its payload or without. One that is over is hardly asked for again.
+    pub(super) fn put_read(&self, tenant: i64, stored: &StoredDispatch, is_whole: bool) {
+        let (key, known) = ((tenant, stored.id().clone()), Known { stored: stored.clone(), is_whole });
+        let length = stored.body.payload.as_ref().map_or(0, |payload| payload.as_str().len());
+        if length > LONGEST || stored.state.finished_at.is_some() {
+            self.dispatches.borrow_mut().remove(&key);
+            *self.last.borrow_mut() = Some((key, known));
+        } else {
+            self.forget_last();
+            put(&self.dispatches, key, known);
+        }
+    }
+
+    /// A dispatch that was written.
     pub(super) fn put_written(&self, tenant: i64, stored: &StoredDispatch) {
+        self.forget_last();
         if stored.state.finished_at.is_some() {
             self.remove(tenant, stored.id());
         } else if stored.is_new() {
@@ -77,6 +99,7 @@ impl Recent {
     }
 
     pub(super) fn remove(&self, tenant: i64, id: &DispatchId) {
+        self.forget_last();
         self.dispatches.borrow_mut().remove(&(tenant, id.clone()));
     }
 }

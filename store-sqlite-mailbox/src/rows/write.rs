@@ -81,6 +81,8 @@ impl Rows<'_> {
     pub(crate) fn change<T>(&self, decide: impl FnOnce(&Self) -> Result<MailboxChange<T>>) -> Result<Result<T>> {
         let change = match decide(self) {
             Ok(change) => change,
+            // SQLite gave the transaction up: that is no answer.
+            Err(error) if self.conn.is_autocommit() => return Err(error),
             Err(error) => return Ok(Err(error)),
         };
         if let Some(plan) = change.plan {

@@ -263,15 +263,19 @@ impl Desk {
         let begun = run(&self.conn, sql::BEGIN_WRITE);
         drop(turn);
         begun.map_err(|error| failure(&error))?;
-        if !self.is_as_it_was() {
-            self.recent.forget();
+        if let Err(error) = self.look_for_others() {
+            self.roll_back();
+            return Err(failure(&error));
         }
         let (looked, known, is_spoiled) = (Cell::default(), RefCell::default(), Cell::default());
         let is_alone = batch.len() == 1;
         let (conn, fixed, recent) = (&self.conn, &*self.fixed, &self.recent);
         let turn = Turn { conn, fixed, recent, is_alone, is_spoiled, looked, known };
         for job in batch {
-            if let Err(failure) = job.run(&turn) {
+            let ran = job.run(&turn);
+            // Without a transaction nothing of the others is there any more, and what comes next would be by itself.
+            let ran = if self.conn.is_autocommit() { ran.and(Err(Failure::Lost)) } else { ran };
+            if let Err(failure) = ran {
                 self.roll_back();
                 return Err(failure);
             }
@@ -292,12 +296,13 @@ impl Desk {
         }
     }
 
-    /// Whether nobody else has written since this was last asked.
-    fn is_as_it_was(&mut self) -> bool {
-        match self.conn.prepare_cached(sql::DATA_VERSION).and_then(|mut ask| ask.query_row([], |row| row.get(0))) {
-            Ok(now) => std::mem::replace(&mut self.version, now) == now,
-            Err(_) => false,
+    /// Forgets what is known, if somebody else has written since.
+    fn look_for_others(&mut self) -> std::result::Result<(), SqlError> {
+        let now = self.conn.prepare_cached(sql::DATA_VERSION)?.query_row([], |row| row.get(0))?;
+        if std::mem::replace(&mut self.version, now) != now {
+            self.recent.forget();
         }
+        Ok(())
     }
 
     /// A commit with a sync takes all of the log with it.

@@ -59,7 +59,9 @@ where
             Err(error) => return turn.failed(error, false).map(failed),
         };
         let setting = Setting::new(now, turn.limits(), turn.ids());
-        match (self.call)(&rows, setting) {
+        let decided = (self.call)(&rows, setting);
+        turn.recent.forget_last();
+        match decided {
             Ok(answer) => {
                 turn.is_known(&self.tenant, rows.known());
                 Ok(Done { answer, known: rows.known(), claimable_from: rows.claimable_from() })

@@ -31,7 +31,8 @@ const SESSION: &[u8] = include_bytes!("../../../../sessions/fixtures/sessions/pi
 #[command(
     after_help = "Examples:\n  agentstore demo\n  agentstore demo --keep\n  agentstore demo --store memory: --json\n  \
     agentstore demo --mailbox sqlite:queue.db\n\n\
-    Unless `--store` or AGENTSTORE_URL names a store it works on a temporary one, which is gone afterwards."
+    Unless `--store` or AGENTSTORE_URL names a store it works on a temporary one, which is gone afterwards. Its work is \
+    queued in the same store, or in that of `--mailbox` or AGENTSTORE_MAILBOX."
 )]
 pub(crate) struct Args {
     /// Keep the temporary store, and say where it is

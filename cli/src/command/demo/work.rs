@@ -32,16 +32,20 @@ pub(super) async fn work(tour: &Tour, session: &Session, id: &ThreadId, report: 
     queue("first").await?;
     let first = claim(&*mailbox, id).await?;
     let _interrupted = mailbox.interrupt(Interrupt::new(id.clone()).because("the user changed their mind")).await?;
-    let settled = settle(&*mailbox, &first, None).await;
+    let is_one_step = session.stores().capabilities().fenced;
+    let late = say("late", "Nobody wants this any more.")?.fenced(first.fence());
+    let mut refused = Vec::new();
+    if is_one_step {
+        refused.push(commits.commit(late.clone()).await.err());
+    }
+    refused.push(settle(&*mailbox, &first, None).await.err());
     queue("second").await?;
     let second = claim(&*mailbox, id).await?;
-    let is_one_step = session.stores().capabilities().fenced;
     if !is_one_step {
         // Nothing but a take-over tells the store of the threads.
         let _taken = commits.commit(Commit::new(id.clone()).fenced(second.fence())).await?;
+        refused.push(commits.commit(late).await.err());
     }
-    let late = commits.commit(say("late", "Nobody wants this any more.")?.fenced(first.fence())).await;
-    let refused = [late.err(), settled.err()];
     let result = Some(Json::parse(r#"{"answers":1}"#)?);
     let row = NewOutboxRow::new("webhook".parse()?, "billing".parse()?, Json::parse(r#"{"answers":1}"#)?);
     let done = say("done", "This is wanted.")?.with_outbox([row]).fenced(second.fence());

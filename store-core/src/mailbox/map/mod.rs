@@ -244,14 +244,18 @@ impl MailboxMap {
         self.turn(thread, self.turned);
     }
 
-    /// The record that a thread goes on with, without so many decisions that cannot be read. Each may have given out a
-    /// claim: the numbers of later ones are above (MB-25).
+    /// The record that a thread goes on with at `now`, without so many decisions that cannot be read. Each may have
+    /// given out a claim: the numbers of later ones are above (MB-25).
     #[must_use]
-    pub fn without(&self, thread: &ThreadId, lost: u64) -> StoredMailbox {
+    pub fn without(&self, thread: &ThreadId, lost: u64, now: Timestamp) -> StoredMailbox {
         let mut record = self.threads.get(thread).map(|found| found.record.clone()).unwrap_or_default();
-        let last = record.last_claim.unwrap_or(ClaimNumber { incarnation: self.incarnation, counter: 0 });
+        let first = ClaimNumber { incarnation: self.incarnation, counter: 0 };
+        let last = record.last_claim.map_or(first, |last| last.max(first));
         record.last_claim = Some(ClaimNumber { counter: last.counter.saturating_add(lost), ..last });
-        record.revision = record.revision.saturating_add(lost).saturating_add(1);
+        let rows = || self.by_creation.ids(&Scope::Thread(thread.clone())).filter_map(|id| self.rows.get(id));
+        let counts = record.count(rows().map(|stored| (stored.state.status, stored.state.epoch, 1)));
+        let running = record.running.as_ref().and_then(|running| self.rows.get(&running.dispatch));
+        record.put_right(counts, running.is_some_and(StoredDispatch::is_claimed), now);
         record
     }
 

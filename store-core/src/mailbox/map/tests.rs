@@ -72,10 +72,27 @@ fn nobody_decides_about_a_thread_that_cannot_be_read() {
     let unreadable: Vec<_> = map.unreadable().into_iter().map(|of| (of.thread, of.error.to_string())).collect();
     assert_eq!(unreadable.len(), 1);
     assert!(unreadable.iter().all(|(of, why)| *of == thread() && why.contains("line 7")), "{unreadable:?}");
-    let record = map.without(&thread(), 3);
+    let record = map.without(&thread(), 3, Timestamp::from_millis(1).unwrap());
     map.set_sound(&thread());
     map.apply(MailboxPlan::new(thread(), record));
     assert!(map.unreadable().is_empty());
     let claimed = claim(&mut map).unwrap().claimed;
     assert_eq!(claimed.iter().map(|held| held.number.counter).collect::<Vec<_>>(), [4]);
+}
+
+/// What runs by a record that could be read may be claimed by one that could not.
+#[test]
+fn a_thread_goes_on_without_a_claim_that_nobody_knows_of() {
+    let (mut known, mut map) = (MailboxMap::new(1), MailboxMap::new(1));
+    enqueue(&mut known).unwrap();
+    known.turn_to(Timestamp::from_millis(1).unwrap());
+    claim(&mut known).unwrap();
+    let claimed = known.without(&thread(), 1, Timestamp::MIN);
+    assert!(claimed.running.is_some());
+    assert_eq!((claimed.counts.queued, claimed.counts.claimed), (0, 1));
+    enqueue(&mut map).unwrap();
+    map.apply(MailboxPlan::new(thread(), claimed));
+    let free = map.without(&thread(), 1, Timestamp::from_millis(7).unwrap());
+    assert_eq!((free.running, free.free_since), (None, Timestamp::from_millis(7).unwrap()));
+    assert_eq!((free.counts.queued, free.counts.claimed), (1, 0));
 }
