@@ -83,7 +83,7 @@ async fn what_the_servers_lost_is_found() {
     let unreadable: Vec<_> = claims.unreadable.iter().map(|of| (of.thread.as_str(), of.error.kind())).collect();
     assert_eq!(
         (claimed.as_slice(), unreadable.as_slice()),
-        (["changed"].as_slice(), [("gone", ErrorKind::Corrupt)].as_slice())
+        (["whole"].as_slice(), [("gone", ErrorKind::Corrupt)].as_slice())
     );
     let cancelled = mailbox.cancel(&"gone".parse().unwrap()).await.unwrap();
     assert_eq!((cancelled.status, cancelled.payload), (DispatchStatus::Cancelled, None));
