@@ -39,8 +39,16 @@ pub(crate) struct Crowd<'a> {
 
 struct Process {
     child: Child,
+    log: PathBuf,
     /// Until when it is stopped.
     asleep: Option<Instant>,
+}
+
+impl Process {
+    /// Whether it has claimed anything.
+    fn has_worked(&self) -> bool {
+        std::fs::metadata(&self.log).is_ok_and(|log| log.len() > 0)
+    }
 }
 
 impl Drop for Process {
@@ -65,11 +73,12 @@ impl<'a> Crowd<'a> {
     fn begin(&mut self) -> Result<Process> {
         let Soak { options, tenant, logs, .. } = self.soak;
         let name = format!("w-{}", self.begun);
+        let log = log_of(logs, &name);
         self.begun += 1;
         let mut command = Command::new(std::env::current_exe()?);
         command
             .args(["work", tenant.as_str(), &name, &options.lease.as_millis().to_string()])
-            .arg(log_of(logs, &name))
+            .arg(&log)
             .env(STORE, &options.place.store)
             .stdin(Stdio::piped());
         if let Some(mailbox) = &options.place.mailbox {
@@ -79,7 +88,7 @@ impl<'a> Crowd<'a> {
             let clock = CLOCKS.get(self.random.below(CLOCKS.len())).copied().unwrap_or_default();
             command.env("LD_PRELOAD", library).env("FAKETIME", clock).env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
         }
-        Ok(Process { child: command.spawn().context("a worker cannot be started")?, asleep: None })
+        Ok(Process { child: command.spawn().context("a worker cannot be started")?, log, asleep: None })
     }
 
     /// Kills and stops, until it is dropped.
@@ -91,6 +100,10 @@ impl<'a> Crowd<'a> {
             sleep(self.pause()).await;
             self.wake().await?;
             let at = self.random.below(self.workers.len());
+            // Otherwise workers that need long to begin would do nothing else.
+            if !self.workers.get(at).is_some_and(Process::has_worked) {
+                continue;
+            }
             if self.random.once_in(4) {
                 self.stop(at)?;
             } else {

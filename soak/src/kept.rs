@@ -1,12 +1,13 @@
-//! What the store holds in the end.
+//! What the store holds in the end, and what was taken out of it before.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use agentstore::{
-    AttemptEnd, Body, ClaimNumber, Dispatch, DispatchQuery, DispatchStatus, EntryQuery, LogReader, MailboxStore,
-    PageRequest, TenantStores,
+    AttemptEnd, Body, ClaimNumber, Direction, Dispatch, DispatchOrder, DispatchQuery, DispatchStatus, EntryQuery,
+    LogReader, MailboxStore, PageRequest, Purge, TenantStores, Timestamp,
 };
 use anyhow::{Context, Result};
+use tokio::time::sleep;
 
 use crate::{
     producer::again,
@@ -18,8 +19,13 @@ use crate::{
 const PAGE: u32 = 1_000;
 /// How many attempts a store keeps of each dispatch.
 const HISTORY: usize = 20;
+/// How long what ended stays, at least: until nobody repeats a call about it, and whatever was decided at an earlier time
+/// is written.
+const STAYS: Duration = Duration::from_secs(30);
+/// How often what ended is taken over.
+const ROUND: Duration = Duration::from_secs(5);
 
-/// A dispatch in the end.
+/// A dispatch when it had ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Kept {
     pub(crate) thread: u32,
@@ -63,13 +69,78 @@ pub(crate) struct KeptThread {
     pub(crate) said: Option<Vec<DoneBy>>,
 }
 
-/// All dispatches.
-pub(crate) async fn dispatches(mailbox: &dyn MailboxStore) -> Result<BTreeMap<Name, Kept>> {
+/// Dispatches that were read when they had ended, and removed from the store then: it holds what one in use holds.
+#[derive(Debug, Default)]
+pub(crate) struct Ended(BTreeMap<Name, Kept>);
+
+impl Ended {
+    /// Takes over what ended a while ago, again and again, until it is dropped.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn follow(&mut self, mailbox: &dyn MailboxStore) -> Result<()> {
+        loop {
+            sleep(ROUND).await;
+            if let Some(newest) = newest_end(mailbox).await? {
+                self.take(mailbox, newest.saturating_sub(STAYS)).await?;
+            }
+        }
+    }
+
+    /// Takes over all that ended, when nothing is under way any more.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn take_all(&mut self, mailbox: &dyn MailboxStore) -> Result<()> {
+        match newest_end(mailbox).await? {
+            Some(newest) => self.take(mailbox, newest.saturating_add(Duration::from_millis(1))).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Takes over what ended before a time.
+    async fn take(&mut self, mailbox: &dyn MailboxStore, before: Timestamp) -> Result<()> {
+        let by_end = DispatchQuery::default().ordered(DispatchOrder::End, Direction::Forward);
+        let is_meant = |dispatch: &Dispatch| dispatch.finished_at.is_some_and(|end| end < before);
+        self.0.extend(read(mailbox, by_end, is_meant).await?);
+        let request = Purge::new(before);
+        while again(|| mailbox.purge(request.clone())).await?.removed == u64::from(request.limit) {}
+        Ok(())
+    }
+
+    /// All dispatches: these, and those that are still in the store.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn and_kept(&self, mailbox: &dyn MailboxStore) -> Result<BTreeMap<Name, Kept>> {
+        let mut all = read(mailbox, DispatchQuery::default(), |_| true).await?;
+        all.extend(self.0.iter().map(|(name, kept)| (*name, kept.clone())));
+        Ok(all)
+    }
+}
+
+/// When the dispatch ended that ended last.
+async fn newest_end(mailbox: &dyn MailboxStore) -> Result<Option<Timestamp>> {
+    let last =
+        DispatchQuery::default().ordered(DispatchOrder::End, Direction::Backward).with_page(PageRequest::first(1));
+    let found = again(|| mailbox.list_dispatches(last.clone())).await?;
+    Ok(found.items.first().and_then(|dispatch| dispatch.finished_at))
+}
+
+/// Dispatches in the order of a list, up to the first that is not meant.
+async fn read(
+    mailbox: &dyn MailboxStore,
+    query: DispatchQuery,
+    is_meant: impl Fn(&Dispatch) -> bool,
+) -> Result<BTreeMap<Name, Kept>> {
     let (mut all, first) = (BTreeMap::new(), PageRequest::first(PAGE));
     let mut page = first.clone();
     loop {
-        let found = again(|| mailbox.list_dispatches(DispatchQuery::default().with_page(page.clone()))).await?;
+        let found = again(|| mailbox.list_dispatches(query.clone().with_page(page.clone()))).await?;
         for dispatch in found.items {
+            if !is_meant(&dispatch) {
+                return Ok(all);
+            }
             let (name, kept) = Kept::read(dispatch)?;
             all.insert(name, kept);
         }

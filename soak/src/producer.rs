@@ -44,11 +44,16 @@ impl Producer<'_> {
         for names in names.chunks(BATCH) {
             let new: Vec<_> = names.iter().map(|name| self.dispatch(*name)).collect::<Result<_>>()?;
             let called = now();
-            let answers = again(|| self.mailbox.enqueue(new.clone())).await?;
+            // What was accepted already is answered as before (MB-3).
+            let answers = again(|| async {
+                let answers = self.mailbox.enqueue(new.clone()).await?;
+                answers.into_iter().collect::<agentstore::Result<Vec<_>>>()
+            });
+            let answers = answers.await?;
             let answered = now();
             let mut lines = Vec::new();
             for (name, answer) in names.iter().zip(answers) {
-                let did = Did::Enqueued { dispatch: *name, thread: name.job % self.threads, epoch: answer?.epoch };
+                let did = Did::Enqueued { dispatch: *name, thread: name.job % self.threads, epoch: answer.epoch };
                 lines.push(Line { called, answered, did });
             }
             self.log.note(&lines)?;

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     check::{Evidence, Violation, check},
     crowd::{Crowd, Faults},
-    kept,
+    kept::{self, Ended},
     options::Options,
     producer::{Producer, again},
     record::{self, Line, Log, Name, thread_id},
@@ -48,7 +48,7 @@ pub(crate) struct Figures {
     superseded: usize,
     #[serde(flatten)]
     seen: crate::check::Seen,
-    /// How long the rest took from the last fault on.
+    /// How long what waited took from the last fault on (LC6).
     seconds_behind_the_last_fault: f64,
     violations: usize,
 }
@@ -94,16 +94,18 @@ impl Soak {
             }
             anyhow::Ok(())
         };
+        let mut ended = Ended::default();
         tokio::select! {
-            ended = undisturbed => ended?,
+            produced = undisturbed => produced?,
             failed = crowd.disturb() => failed?,
+            failed = ended.follow(&**mailbox) => failed?,
         }
         crowd.leave_alone().await?;
-        let quiet = Instant::now();
-        self.finish(&mut crowd, &producer).await?;
-        let (rest, faults, interrupts) = (quiet.elapsed(), crowd.faults, producer.interrupts);
+        let rest = self.finish(&mut crowd, &producer, &ended).await?;
+        let (faults, interrupts) = (crowd.faults, producer.interrupts);
         drop(crowd);
-        let evidence = self.evidence(stores, &parts).await?;
+        ended.take_all(&**mailbox).await?;
+        let evidence = self.evidence(stores, &parts, &ended).await?;
         let (seen, violations) = check(&evidence);
         let superseded = evidence.dispatches.values().filter(|kept| kept.status == DispatchStatus::Superseded).count();
         let figures = Figures {
@@ -130,8 +132,10 @@ impl Soak {
         Ok(())
     }
 
-    /// Waits until everything is done, and gives superseded work out once more. Nobody helps.
-    async fn finish(&self, crowd: &mut Crowd<'_>, producer: &Producer<'_>) -> Result<()> {
+    /// Waits until everything is done, and gives superseded work out once more. Nobody helps. Says how long what waited
+    /// at first took.
+    async fn finish(&self, crowd: &mut Crowd<'_>, producer: &Producer<'_>, ended: &Ended) -> Result<Duration> {
+        let (quiet, mut first) = (Instant::now(), None);
         for round in 1.. {
             let (mut least, mut since) = (u64::MAX, Instant::now());
             loop {
@@ -144,7 +148,8 @@ impl Soak {
                 }
                 sleep(PAUSE).await;
             }
-            let dispatches = kept::dispatches(producer.mailbox).await?;
+            first.get_or_insert_with(|| quiet.elapsed());
+            let dispatches = ended.and_kept(producer.mailbox).await?;
             let mut undone: BTreeSet<u32> = (0..self.options.dispatches).collect();
             for (name, _) in dispatches.iter().filter(|(_, kept)| kept.status != DispatchStatus::Superseded) {
                 undone.remove(&name.job);
@@ -157,16 +162,16 @@ impl Soak {
             let again: Vec<_> = undone.into_iter().map(|job| Name { job, round }).collect();
             producer.enqueue(&again).await?;
         }
-        Ok(())
+        Ok(first.unwrap_or_default())
     }
 
-    async fn evidence(&self, stores: &Stores, parts: &TenantStores) -> Result<Evidence> {
+    async fn evidence(&self, stores: &Stores, parts: &TenantStores, ended: &Ended) -> Result<Evidence> {
         let mailbox = parts.mailbox.as_ref().context("the store keeps no mailbox")?;
         Ok(Evidence {
             jobs: self.options.dispatches,
             is_fenced: stores.capabilities().fenced && parts.threads.is_some(),
             lines: lines(&self.logs)?,
-            dispatches: kept::dispatches(&**mailbox).await?,
+            dispatches: ended.and_kept(&**mailbox).await?,
             threads: kept::threads(parts, self.options.threads).await?,
         })
     }
