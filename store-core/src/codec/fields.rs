@@ -52,6 +52,15 @@ impl<'a> Object<'a> {
         self.out
     }
 
+    /// Writes what stands before the value of a field that a record declares: its name in quotes, and a colon.
+    pub(crate) fn declared(&mut self, quoted: &'static str) -> &mut String {
+        if !std::mem::replace(&mut self.empty, false) {
+            self.out.push(',');
+        }
+        self.out.push_str(quoted);
+        self.out
+    }
+
     /// Writes a field.
     pub fn field<T: Codec>(&mut self, name: &str, value: &T) -> &mut Self {
         value.write(self.key(name));
@@ -68,7 +77,7 @@ impl<'a> Object<'a> {
 
     /// Writes a field unless it has its default.
     pub fn unless_default<T: Codec + Default + PartialEq>(&mut self, name: &str, value: &T) -> &mut Self {
-        if *value != T::default() {
+        if !super::is_default(value) {
             self.field(name, value);
         }
         self

@@ -70,10 +70,19 @@ macro_rules! record {
 
         crate::codec::serde_by_codec!($type);
     };
-    (@write $object:ident, $value:expr, $field:ident, req) => { $object.field(stringify!($field), &$value) };
-    (@write $object:ident, $value:expr, $field:ident, opt) => { $object.maybe(stringify!($field), $value.as_ref()) };
+    // The name of a field needs no escape: it is written as it is, with what stands around it.
+    (@write $object:ident, $value:expr, $field:ident, req) => {
+        crate::codec::Codec::write(&$value, $object.declared(concat!("\"", stringify!($field), "\":")))
+    };
+    (@write $object:ident, $value:expr, $field:ident, opt) => {
+        if let Some(value) = $value.as_ref() {
+            crate::codec::record!(@write $object, *value, $field, req);
+        }
+    };
     (@write $object:ident, $value:expr, $field:ident, def) => {
-        $object.unless_default(stringify!($field), &$value)
+        if !crate::codec::is_default(&$value) {
+            crate::codec::record!(@write $object, $value, $field, req);
+        }
     };
     (@read $fields:ident, $field:ident, req) => { $fields.take(stringify!($field))? };
     (@read $fields:ident, $field:ident, opt) => { $fields.maybe(stringify!($field))? };

@@ -34,12 +34,19 @@ pub trait Codec: Sized {
     }
 }
 
+/// Whether a field that is left out if it has its default is left out.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// The SHA-256 of a text, in hexadecimal digits.
 pub(crate) fn sha256(text: &str) -> String {
     let digest = Sha256::digest(text);
     // Formatting each byte takes ten times as long, and claims wait for it.
-    let digits = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
+    let mut digits = String::with_capacity(2 * digest.len());
+    let each = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.extend(each.filter_map(|digit| char::from_digit(digit.into(), 16)));
+    digits
 }
 
 /// Why stored JSON is not the record that it should be. It names the place, never the value.
