@@ -25,9 +25,9 @@ pub use self::{
     },
     request::{ClaimRequest, Claims, Enqueued, Interrupt, Interrupted, Missed, Reclaimed, Settled, Unreadable},
     rules::{
-        ClaimOne, MailboxChange, MailboxPlan, MailboxView, cancel, check_batch, check_claim, check_requests, claim,
-        enqueue, extend, interrupt, is_purgeable, lapse, purge, ready, requeue, seen, settle, settle_in_commit, start,
-        time,
+        ClaimOne, EnqueueOne, MailboxChange, MailboxPlan, MailboxView, SettleOne, cancel, check_batch, check_claim,
+        check_requests, claim, enqueue, enqueue_one, extend, interrupt, is_purgeable, lapse, purge, ready, requeue,
+        seen, settle, settle_in_commit, settle_one, start, time,
     },
     store::{MailboxConsumer, MailboxMaintenance, MailboxProducer, MailboxReader, MailboxStore},
     stored::{

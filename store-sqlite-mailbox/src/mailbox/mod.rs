@@ -13,7 +13,7 @@ use store_core::{
     Purged, Reclaimed, Requeue, RequeueChoice, Result, Settled, Settlement,
     commit::Setting,
     flight::About,
-    mailbox::{self, ClaimOne, MailboxChange},
+    mailbox::{self, ClaimOne, EnqueueOne, MailboxChange, SettleOne},
 };
 
 use self::read::Listing;
@@ -46,29 +46,21 @@ fn each<I, T>(items: &[I], mut decide: impl FnMut(&I) -> Decided<T>) -> Decided<
     answers.map(Ok)
 }
 
-fn settle(
-    rows: &Rows<'_>,
-    settlements: &[(ClaimRef, Settlement)],
-    setting: Setting<'_>,
-) -> Decided<Vec<Result<Settled>>> {
-    if let Err(refused) = mailbox::check_requests(settlements.len(), setting.limits) {
-        return Ok(Err(refused));
-    }
-    each(settlements, |(claim, end)| rows.change(|view| mailbox::settle(view, claim, end, setting)))
+fn settle(rows: &Rows<'_>, settlements: &[SettleOne], setting: Setting<'_>) -> Decided<Vec<Result<Settled>>> {
+    each(settlements, |one| rows.change(|view| mailbox::settle_one(view, one, setting)))
 }
 
 #[async_trait]
 impl MailboxProducer for TenantMailbox {
     async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>> {
+        mailbox::check_requests(dispatches.len(), &self.tenant.fixed().limits)?;
         let about = match &*dispatches {
             [one] => Some(one.thread.clone()),
             _ => None,
         };
+        let dispatches: Vec<_> = dispatches.into_iter().map(EnqueueOne::of).collect();
         let call = move |rows: &Rows<'_>, setting: Setting<'_>| {
-            if let Err(refused) = mailbox::check_requests(dispatches.len(), setting.limits) {
-                return Ok(Err(refused));
-            }
-            each(&dispatches, |new| rows.change(|view| mailbox::enqueue(view, new, setting)))
+            each(&dispatches, |one| rows.change(|view| mailbox::enqueue_one(view, one, setting)))
         };
         self.tenant.write(about, call).await
     }
@@ -116,6 +108,8 @@ impl MailboxConsumer for TenantMailbox {
     }
 
     async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
+        mailbox::check_requests(settlements.len(), &self.tenant.fixed().limits)?;
+        let settlements: Vec<_> = settlements.into_iter().map(|(claim, end)| SettleOne::of(claim, end)).collect();
         self.tenant.write(None, move |rows, setting| settle(rows, &settlements, setting)).await
     }
 }
@@ -129,7 +123,7 @@ struct OnTheWay {
 impl Drop for OnTheWay {
     fn drop(&mut self) {
         let claims = self.claims.take().map(|claims| claims.claimed).unwrap_or_default();
-        let ends: Vec<_> = claims.iter().map(|held| (held.claim(), Settlement::Release)).collect();
+        let ends: Vec<_> = claims.iter().map(|held| SettleOne::of(held.claim(), Settlement::Release)).collect();
         if !ends.is_empty() {
             self.tenant.write_first(move |rows, setting| Ok(settle(rows, &ends, setting)?.map(drop)));
         }

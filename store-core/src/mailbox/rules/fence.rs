@@ -39,11 +39,12 @@ pub fn check_claim(view: &(impl MailboxView + ?Sized), thread: &ThreadId, fence:
     };
     let desk = Desk::open(view, thread, mailbox.last_time)?;
     let is_its = |number| number == fence.claim;
-    let held = stored.state.claim.as_ref().is_some_and(|held| held.token == fence.token.digest());
+    let token = fence.token.digest();
+    let held = stored.state.claim.as_ref().is_some_and(|held| held.token == token);
     if stored.body.thread != *thread || held && !stored.state.claim.as_ref().is_some_and(|c| is_its(c.claim.number)) {
         return Err(lost(&claim));
     }
-    match hold(&desk, &stored, &fence.token) {
+    match hold(&desk, &stored, &token) {
         Hold::Live => Ok(()),
         Hold::Stale | Hold::Superseded => Err(stale(&desk, &stored)),
         Hold::Lost => Err(lost(&claim)),

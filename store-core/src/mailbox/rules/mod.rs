@@ -15,8 +15,8 @@ pub use self::{
     claim::{ClaimOne, check_batch, claim, lapse, ready},
     fence::{check_claim, settle_in_commit},
     maintain::{is_purgeable, purge, requeue},
-    produce::{cancel, enqueue, interrupt},
-    settle::{extend, settle, start},
+    produce::{EnqueueOne, cancel, enqueue, enqueue_one, interrupt},
+    settle::{SettleOne, extend, settle, settle_one, start},
 };
 use super::{Dispatch, DispatchStatus, StoredDispatch, StoredInterrupt, StoredMailbox, in_queue};
 use crate::{

@@ -19,6 +19,23 @@ use crate::{
 /// How many keys of interrupts a thread remembers (MB-12).
 const REMEMBERED: usize = 20;
 
+/// A new dispatch with the digest of what the caller gave. It needs nothing of the store: whoever has one thread that
+/// decides makes it elsewhere.
+#[derive(Debug)]
+pub struct EnqueueOne {
+    new: NewDispatch,
+    digest: String,
+}
+
+impl EnqueueOne {
+    /// What a caller asks for.
+    #[must_use]
+    pub fn of(new: NewDispatch) -> Self {
+        let digest = digest(&new);
+        Self { new, digest }
+    }
+}
+
 /// Enqueues a dispatch, or says why not (MB-1 to MB-9).
 ///
 /// # Errors
@@ -28,15 +45,27 @@ pub fn enqueue(
     new: &NewDispatch,
     setting: Setting<'_>,
 ) -> Result<MailboxChange<Enqueued>> {
+    enqueue_one(view, &EnqueueOne::of(new.clone()), setting)
+}
+
+/// The same of one whose digest was made.
+///
+/// # Errors
+/// What the view ends with.
+pub fn enqueue_one(
+    view: &(impl MailboxView + ?Sized),
+    one: &EnqueueOne,
+    setting: Setting<'_>,
+) -> Result<MailboxChange<Enqueued>> {
+    let EnqueueOne { new, digest } = one;
     let refused = |error| Ok(MailboxChange::unchanged(Err(error)));
     if let Err(error) = check(new, setting.limits) {
         return refused(error);
     }
-    let digest = digest(new);
     if let Some(id) = &new.id
         && let Some(stored) = view.dispatch(id)?
     {
-        return match stored.body.digest == digest {
+        return match stored.body.digest == *digest {
             true => Ok(MailboxChange::unchanged(Ok(answer(&stored.body, true)))),
             false => refused(Error::already_exists("dispatch", id)),
         };
@@ -64,7 +93,7 @@ pub fn enqueue(
         epoch: mailbox.epoch,
         number: mailbox.last_number,
         created_at: now,
-        digest,
+        digest: digest.clone(),
         extra: Extra::default(),
     });
     let enqueued = answer(&body, false);

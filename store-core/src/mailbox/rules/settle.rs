@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{MailboxChange, MailboxView, desk::Desk};
 use crate::{
-    claim::{ClaimToken, check_lease},
+    claim::check_lease,
     codec::{Object, sha256},
     commit::Setting,
     error::{Detail, Error, Result},
@@ -27,8 +27,8 @@ pub(super) enum Hold {
     Lost,
 }
 
-pub(super) fn hold<V: MailboxView + ?Sized>(desk: &Desk<'_, V>, stored: &StoredDispatch, token: &ClaimToken) -> Hold {
-    let digest = token.digest();
+/// How who has the token with this digest stands to a dispatch.
+pub(super) fn hold<V: MailboxView + ?Sized>(desk: &Desk<'_, V>, stored: &StoredDispatch, digest: &str) -> Hold {
     if stored.state.claim.as_ref().is_some_and(|claim| claim.token == digest) {
         return if desk.standing(stored).is_stale { Hold::Stale } else { Hold::Live };
     }
@@ -56,11 +56,22 @@ fn act<V: MailboxView + ?Sized, T>(
     setting: Setting<'_>,
     act: impl FnOnce(&mut StoredDispatch, &mut Desk<'_, V>) -> Result<T>,
 ) -> Result<MailboxChange<T>> {
-    let Some(mut stored) = view.dispatch(&claim.dispatch)? else {
-        return Ok(MailboxChange::unchanged(Err(lost(claim))));
-    };
+    match view.dispatch(&claim.dispatch)? {
+        Some(stored) => act_on(view, stored, (claim, &claim.token.digest()), setting, act),
+        None => Ok(MailboxChange::unchanged(Err(lost(claim)))),
+    }
+}
+
+/// The same with the dispatch that is claimed, and the digest of the token.
+fn act_on<V: MailboxView + ?Sized, T>(
+    view: &V,
+    mut stored: StoredDispatch,
+    (claim, token): (&ClaimRef, &str),
+    setting: Setting<'_>,
+    act: impl FnOnce(&mut StoredDispatch, &mut Desk<'_, V>) -> Result<T>,
+) -> Result<MailboxChange<T>> {
     let mut desk = Desk::open(view, &stored.body.thread, setting.now)?;
-    match hold(&desk, &stored, &claim.token) {
+    match hold(&desk, &stored, token) {
         Hold::Live => match act(&mut stored, &mut desk) {
             Ok(answer) => {
                 desk.put(stored);
@@ -160,6 +171,25 @@ pub(crate) fn settlement_digest(settlement: &Settlement) -> String {
     format!("1:{}", sha256(&text))
 }
 
+/// A settlement with its digests. They need nothing of the store: whoever has one thread that decides makes them
+/// elsewhere.
+#[derive(Debug)]
+pub struct SettleOne {
+    claim: ClaimRef,
+    settlement: Settlement,
+    token: String,
+    digest: String,
+}
+
+impl SettleOne {
+    /// What a caller asks for.
+    #[must_use]
+    pub fn of(claim: ClaimRef, settlement: Settlement) -> Self {
+        let (token, digest) = (claim.token.digest(), settlement_digest(&settlement));
+        Self { claim, settlement, token, digest }
+    }
+}
+
 /// Ends an attempt (MB-38 to MB-43). The same settlement again gets the first answer.
 ///
 /// # Errors
@@ -170,27 +200,40 @@ pub fn settle(
     settlement: &Settlement,
     setting: Setting<'_>,
 ) -> Result<MailboxChange<Settled>> {
+    settle_one(view, &SettleOne::of(claim.clone(), settlement.clone()), setting)
+}
+
+/// The same of a settlement whose digests were made.
+///
+/// # Errors
+/// What the view ends with.
+pub fn settle_one(
+    view: &(impl MailboxView + ?Sized),
+    one: &SettleOne,
+    setting: Setting<'_>,
+) -> Result<MailboxChange<Settled>> {
+    let SettleOne { claim, settlement, token, digest } = one;
     if let Err(error) = check_settlement(settlement, setting.limits) {
         return Ok(MailboxChange::unchanged(Err(error)));
     }
-    let digest = settlement_digest(settlement);
-    if let Some(first) = repeated(view, claim, &digest)? {
+    let Some(stored) = view.dispatch(&claim.dispatch)? else {
+        return Ok(MailboxChange::unchanged(Err(lost(claim))));
+    };
+    if let Some(first) = repeated(&stored, one) {
         return Ok(MailboxChange::unchanged(Ok(first)));
     }
-    act(view, claim, setting, |stored, desk| {
+    act_on(view, stored, (claim, token), setting, |stored, desk| {
         let end = end(desk, stored, settlement, setting.limits)?;
-        desk.end_attempt(stored, end, Some(digest));
+        desk.end_attempt(stored, end, Some(digest.clone()));
         let settled = stored.state.history.last().map(|ended| settled(claim, ended, false));
         settled.ok_or_else(|| Error::corrupt("a claimed dispatch has no claim"))
     })
 }
 
 /// The answer to an equal settlement of the same attempt (MB-39).
-fn repeated(view: &(impl MailboxView + ?Sized), claim: &ClaimRef, digest: &str) -> Result<Option<Settled>> {
-    let Some(stored) = view.dispatch(&claim.dispatch)? else { return Ok(None) };
-    let token = claim.token.digest();
-    let same = |ended: &&StoredAttempt| ended.token == token && ended.settlement.as_deref() == Some(digest);
-    Ok(stored.state.history.iter().rev().find(same).map(|ended| settled(claim, ended, true)))
+fn repeated(stored: &StoredDispatch, one: &SettleOne) -> Option<Settled> {
+    let same = |ended: &&StoredAttempt| ended.token == one.token && ended.settlement.as_deref() == Some(&*one.digest);
+    stored.state.history.iter().rev().find(same).map(|ended| settled(&one.claim, ended, true))
 }
 
 fn settled(claim: &ClaimRef, ended: &StoredAttempt, deduplicated: bool) -> Settled {
