@@ -30,12 +30,19 @@ pub(crate) const DROP_MAILBOXES: &str = "DELETE FROM mailboxes WHERE no IN
     (SELECT no FROM mailboxes INDEXED BY mailbox_of_thread WHERE tenant = ?1 ORDER BY thread LIMIT ?2)";
 pub(crate) const FORGET_TENANT: &str = "DELETE FROM tenants WHERE no = ?1";
 
-pub(crate) const MAILBOX: &str = "SELECT no, record, crc, due FROM mailboxes INDEXED BY mailbox_of_thread
+pub(crate) const MAILBOX: &str = "SELECT no, record, crc, priority, since, due, lease
+    FROM mailboxes INDEXED BY mailbox_of_thread
     WHERE tenant = ?1 AND thread = ?2";
 pub(crate) const ADD_MAILBOX: &str = "INSERT INTO mailboxes (tenant, thread, record, crc, priority, since, due, lease)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 pub(crate) const SET_MAILBOX: &str =
     "UPDATE mailboxes SET record = ?2, crc = ?3, priority = ?4, since = ?5, due = ?6, lease = ?7 WHERE no = ?1";
+// An update looks at each index of a column that it names, whether the column changes or not: there is one for each
+// kind of change that is usual.
+pub(crate) const SET_RECORD: &str = "UPDATE mailboxes SET record = ?2, crc = ?3 WHERE no = ?1";
+pub(crate) const SET_LEASE: &str = "UPDATE mailboxes SET record = ?2, crc = ?3, lease = ?4 WHERE no = ?1";
+pub(crate) const SET_READY_LEASE: &str =
+    "UPDATE mailboxes SET record = ?2, crc = ?3, priority = ?4, since = ?5, lease = ?6 WHERE no = ?1";
 pub(crate) const SET_PLACES: &str =
     "UPDATE mailboxes SET priority = ?2, since = ?3, due = ?4, lease = ?5 WHERE no = ?1";
 pub(crate) const RECORDS: &str = "SELECT record, crc, thread, no FROM mailboxes INDEXED BY mailbox_of_thread
@@ -48,6 +55,11 @@ pub(crate) const ADD_DISPATCH: &str = "INSERT INTO dispatches (tenant, id, mailb
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)";
 pub(crate) const SET_DISPATCH: &str = "UPDATE dispatches SET status = ?3, epoch = ?4, available = ?5, due = ?6,
     ended = ?7, key = ?8, state = ?9, state_crc = ?10 WHERE tenant = ?1 AND id = ?2";
+pub(crate) const SET_STATE: &str = "UPDATE dispatches SET state = ?3, state_crc = ?4 WHERE tenant = ?1 AND id = ?2";
+pub(crate) const SET_CLAIMED: &str = "UPDATE dispatches SET status = 1, available = NULL, due = NULL, state = ?3,
+    state_crc = ?4 WHERE tenant = ?1 AND id = ?2";
+pub(crate) const SET_ENDED: &str = "UPDATE dispatches SET status = ?3, ended = ?4, state = ?5, state_crc = ?6
+    WHERE tenant = ?1 AND id = ?2";
 pub(crate) const REMOVE_DISPATCH: &str = "DELETE FROM dispatches WHERE tenant = ?1 AND id = ?2 RETURNING payload";
 pub(crate) const PAYLOAD: &str = "SELECT payload, crc FROM payloads WHERE no = ?1";
 pub(crate) const ADD_PAYLOAD: &str = "INSERT INTO payloads (payload, crc) VALUES (?1, ?2)";
@@ -202,10 +214,16 @@ mod tests {
             DROP_MAILBOXES,
             MAILBOX,
             SET_MAILBOX,
+            SET_RECORD,
+            SET_LEASE,
+            SET_READY_LEASE,
             SET_PLACES,
             RECORDS,
             DISPATCH,
             SET_DISPATCH,
+            SET_STATE,
+            SET_CLAIMED,
+            SET_ENDED,
             REMOVE_DISPATCH,
             PAYLOAD,
             REMOVE_PAYLOAD,

@@ -49,13 +49,27 @@ const PAYLOAD: &str = "payload of dispatch";
 const MAILBOX: &str = "mailbox of thread";
 const INTERRUPT: &str = "interrupt";
 
+/// Most records are no longer than this, in bytes.
+const USUAL: usize = 512;
+
 /// The row of a thread.
 #[derive(Debug, Clone)]
 pub(super) struct OfThread {
     no: i64,
     record: StoredMailbox,
+    /// Where it stands, as it was written.
+    columns: PlaceColumns,
+}
+
+/// The columns of the places of a thread: priority, since when, due, lease.
+type PlaceColumns = [Option<i64>; 4];
+
+impl OfThread {
     /// When something becomes available next, as far as it was written.
-    due: Option<Timestamp>,
+    fn due(&self) -> Result<Option<Timestamp>> {
+        let [.., due, _] = self.columns;
+        maybe_time(due)
+    }
 }
 
 impl<'c> Rows<'c> {
@@ -216,7 +230,8 @@ impl Whose<'_> {
 
     /// What is written of a record, with its checksum.
     fn encode(self, record: &impl Codec) -> (String, i64) {
-        let text = record.encode();
+        let mut text = String::with_capacity(USUAL);
+        record.write(&mut text);
         let crc = self.checksum(&text);
         (text, crc)
     }

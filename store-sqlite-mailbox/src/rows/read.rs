@@ -98,7 +98,8 @@ impl Rows<'_> {
         let read = |row: &Row<'_>| {
             let whose = self.whose(MAILBOX, thread.as_str());
             let record = whose.decode(&get::<String>(row, 1)?, get(row, 2)?)?;
-            Ok(OfThread { no: get(row, 0)?, record, due: maybe_time(get(row, 3)?)? })
+            let columns = [get(row, 3)?, get(row, 4)?, get(row, 5)?, get(row, 6)?];
+            Ok(OfThread { no: get(row, 0)?, record, columns })
         };
         let found = self.one(sql::MAILBOX, (tenant.no, thread.as_str()), read)?;
         self.recent.put_thread(tenant.no, thread, found.clone());

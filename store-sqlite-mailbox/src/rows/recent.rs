@@ -1,8 +1,11 @@
 //! What was read and written lately: who claims a dispatch settles it soon, and what is known need not be read again.
 
-use std::{cell::RefCell, collections::HashMap, hash::Hash, sync::Arc};
+use std::{cell::RefCell, collections::HashMap, hash::Hash};
 
-use store_core::{DispatchId, ThreadId, mailbox::StoredDispatch};
+use store_core::{
+    DispatchId, ThreadId,
+    mailbox::{DispatchState, StoredDispatch},
+};
 
 use super::OfThread;
 
@@ -85,21 +88,26 @@ impl Recent {
         }
     }
 
-    /// A dispatch that was written.
-    pub(super) fn put_written(&self, tenant: i64, stored: &StoredDispatch) {
+    /// A dispatch that is written. Gives its state before, if that is known.
+    pub(super) fn put_written(&self, tenant: i64, stored: &StoredDispatch) -> Option<DispatchState> {
         self.forget_last();
         if stored.state.finished_at.is_some() {
-            self.remove(tenant, stored.id());
-        } else if stored.is_new() {
-            self.put_read(tenant, stored, true);
-        } else if let Some(known) = self.dispatches.borrow_mut().get_mut(&(tenant, stored.id().clone())) {
-            // What was decided may have been decided without the payload.
-            known.stored = StoredDispatch::new(Arc::clone(&known.stored.body), stored.state.clone());
+            return self.remove(tenant, stored.id());
         }
+        if stored.is_new() {
+            self.put_read(tenant, stored, true);
+            return None;
+        }
+        let mut kept = self.dispatches.borrow_mut();
+        // What was decided may have been decided without the payload.
+        let known = kept.get_mut(&(tenant, stored.id().clone()))?;
+        Some(std::mem::replace(&mut known.stored.state, stored.state.clone()))
     }
 
-    pub(super) fn remove(&self, tenant: i64, id: &DispatchId) {
+    /// Forgets a dispatch, and gives what was known of its state.
+    pub(super) fn remove(&self, tenant: i64, id: &DispatchId) -> Option<DispatchState> {
         self.forget_last();
-        self.dispatches.borrow_mut().remove(&(tenant, id.clone()));
+        let known = self.dispatches.borrow_mut().remove(&(tenant, id.clone()));
+        known.map(|known| known.stored.state)
     }
 }

@@ -4,12 +4,12 @@ use rusqlite::params;
 use store_core::{
     DispatchId, DispatchStatus, Result, ThreadId, Timestamp, length,
     mailbox::{
-        self, DispatchBody, MailboxChange, MailboxPlan, Places, QueueEnds, StoredDispatch, StoredInterrupt,
-        StoredMailbox, in_queue,
+        self, DispatchBody, DispatchState, MailboxChange, MailboxPlan, Places, QueueEnds, StoredDispatch,
+        StoredInterrupt, StoredMailbox, in_queue,
     },
 };
 
-use super::{BODY, INTERRUPT, Known, MAILBOX, OfThread, PAYLOAD, Rows, STATE, get, signed};
+use super::{BODY, INTERRUPT, Known, MAILBOX, OfThread, PAYLOAD, PlaceColumns, Rows, STATE, get, signed};
 use crate::sql;
 
 /// Statuses as they are kept in a column: numbers never change their meaning.
@@ -26,6 +26,11 @@ pub(crate) const fn number(status: DispatchStatus) -> i64 {
 
 fn millis(time: Option<Timestamp>) -> Result<Option<i64>> {
     time.map(|time| signed(time.as_millis())).transpose()
+}
+
+fn columns(places: Places) -> Result<PlaceColumns> {
+    let (priority, since) = places.ready.unzip();
+    Ok([priority.map(i64::from), millis(since)?, millis(places.due)?, millis(places.lease)?])
 }
 
 /// The columns that say where a dispatch stands.
@@ -99,12 +104,13 @@ impl Rows<'_> {
         let no = match &found {
             Some(found) => found.no,
             None => {
-                self.add_mailbox(thread, &plan.mailbox, mailbox::places(&plan.mailbox, told.unwrap_or_default()))?
+                let places = mailbox::places(&plan.mailbox, told.unwrap_or_default());
+                self.add_mailbox(thread, &plan.mailbox, columns(places)?)?
             }
         };
         for stored in &plan.dispatches {
-            self.put(no, stored, now)?;
-            self.recent.put_written(self.no(), stored);
+            let before = self.recent.put_written(self.no(), stored);
+            self.put(no, stored, (before.as_ref(), now))?;
         }
         if let Some(id) = &plan.purged {
             self.remove(id)?;
@@ -113,18 +119,19 @@ impl Rows<'_> {
         for (epoch, interrupt) in &plan.interrupts {
             self.put_interrupt((thread, no), *epoch, interrupt.as_ref())?;
         }
-        if found.as_ref().is_some_and(|found| found.due.is_some_and(|due| due <= now)) {
+        if found.as_ref().map(OfThread::due).transpose()?.flatten().is_some_and(|due| due <= now) {
             self.run(sql::TURN, (no, signed(plan.mailbox.epoch)?, signed(now.as_millis())?))?;
         }
         let ends = match told {
             Some(ends) => ends,
             None => self.ends(no, plan.mailbox.epoch)?,
         };
-        let places = mailbox::places(&plan.mailbox, ends);
+        let columns = columns(mailbox::places(&plan.mailbox, ends))?;
         if found.is_some() || told.is_none() {
-            self.set_mailbox((thread, no), &plan.mailbox, places)?;
+            let before = found.map(|found| found.columns);
+            self.set_mailbox((thread, no), &plan.mailbox, (before, columns))?;
         }
-        let row = OfThread { no, record: plan.mailbox.clone(), due: places.due };
+        let row = OfThread { no, record: plan.mailbox.clone(), columns };
         self.recent.put_thread(self.no(), thread, Some(row));
         let from = [self.claimable_from.get(), plan.claimable_from()];
         self.claimable_from.set(from.into_iter().flatten().min());
@@ -145,31 +152,64 @@ impl Rows<'_> {
         Ok(no)
     }
 
-    fn add_mailbox(&self, thread: &ThreadId, record: &StoredMailbox, places: Places) -> Result<i64> {
+    fn add_mailbox(&self, thread: &ThreadId, record: &StoredMailbox, columns: PlaceColumns) -> Result<i64> {
         let tenant = self.tenant_no()?;
         let (text, crc) = self.whose(MAILBOX, thread.as_str()).encode(record);
-        let (priority, since) = places.ready.unzip();
-        let (due, lease) = (millis(places.due)?, millis(places.lease)?);
-        let with = params![tenant, thread.as_str(), text, crc, priority, millis(since)?, due, lease];
-        self.run(sql::ADD_MAILBOX, with)?;
+        let [priority, since, due, lease] = columns;
+        self.run(sql::ADD_MAILBOX, params![tenant, thread.as_str(), text, crc, priority, since, due, lease])?;
         Ok(self.conn.last_insert_rowid())
     }
 
-    fn set_mailbox(&self, (thread, no): (&ThreadId, i64), record: &StoredMailbox, places: Places) -> Result<()> {
+    /// Writes the record of a thread and where it stands; where it stood, if that is known.
+    fn set_mailbox(
+        &self,
+        (thread, no): (&ThreadId, i64),
+        record: &StoredMailbox,
+        (before, columns): (Option<PlaceColumns>, PlaceColumns),
+    ) -> Result<()> {
         let (text, crc) = self.whose(MAILBOX, thread.as_str()).encode(record);
-        let (priority, since) = places.ready.unzip();
-        let with = params![no, text, crc, priority, millis(since)?, millis(places.due)?, millis(places.lease)?];
-        self.run(sql::SET_MAILBOX, with).map(drop)
+        let [priority, since, due, lease] = columns;
+        let written = match before {
+            Some(before) if before == columns => self.run(sql::SET_RECORD, params![no, text, crc]),
+            Some([first, second, third, _]) if [first, second, third] == [priority, since, due] => {
+                self.run(sql::SET_LEASE, params![no, text, crc, lease])
+            }
+            Some([.., before, _]) if before == due => {
+                self.run(sql::SET_READY_LEASE, params![no, text, crc, priority, since, lease])
+            }
+            _ => self.run(sql::SET_MAILBOX, params![no, text, crc, priority, since, due, lease]),
+        };
+        written.map(drop)
     }
 
-    fn put(&self, mailbox: i64, stored: &StoredDispatch, now: Timestamp) -> Result<()> {
+    /// Writes a dispatch; its state before, if that is known.
+    fn put(
+        &self,
+        mailbox: i64,
+        stored: &StoredDispatch,
+        (before, now): (Option<&DispatchState>, Timestamp),
+    ) -> Result<()> {
         let (body, columns) = (&*stored.body, Columns::of(self, stored, now)?);
         let Columns { status, epoch, available, due, ended, key, state: (state, crc) } = columns;
+        let (tenant, id) = (self.no(), body.id.as_str());
+        // What changes nothing but what is usual leaves the other columns, and their indexes, alone.
+        let is_same = |before: &&DispatchState| before.epoch == stored.state.epoch && before.finished_at.is_none();
+        match (before.filter(is_same).map(|before| before.status), stored.state.status) {
+            (Some(DispatchStatus::Claimed), DispatchStatus::Claimed) => {
+                return self.run(sql::SET_STATE, params![tenant, id, state, crc]).map(drop);
+            }
+            (Some(DispatchStatus::Queued), DispatchStatus::Claimed) => {
+                return self.run(sql::SET_CLAIMED, params![tenant, id, state, crc]).map(drop);
+            }
+            (Some(DispatchStatus::Claimed), to) if to.is_final() && body.dedupe_key.is_none() => {
+                return self.run(sql::SET_ENDED, params![tenant, id, status, ended, state, crc]).map(drop);
+            }
+            _ => {}
+        }
         if let Some(key) = key {
             // A rule found that nobody has it any more.
             self.run(sql::FREE_KEY, (mailbox, key, body.id.as_str()))?;
         }
-        let (tenant, id) = (self.no(), body.id.as_str());
         if !stored.is_new() {
             let with = params![tenant, id, status, epoch, available, due, ended, key, state, crc];
             return self.run(sql::SET_DISPATCH, with).map(drop);
@@ -221,7 +261,7 @@ impl Rows<'_> {
     pub(crate) fn turn(&self, thread: &ThreadId, now: Timestamp, back: bool) -> Result<()> {
         let Some(found) = self.of_thread(thread)? else { return Ok(()) };
         let now = mailbox::time(Some(&found.record), now);
-        if !back && found.due.is_none_or(|due| due > now) {
+        if !back && found.due()?.is_none_or(|due| due > now) {
             return Ok(());
         }
         self.has_written.set(true);
@@ -230,11 +270,10 @@ impl Rows<'_> {
         if back {
             self.run(sql::TURN_BACK, with)?;
         }
-        let places = mailbox::places(&found.record, self.ends(found.no, found.record.epoch)?);
-        let (priority, since) = places.ready.unzip();
-        let with = params![found.no, priority, millis(since)?, millis(places.due)?, millis(places.lease)?];
-        self.run(sql::SET_PLACES, with)?;
-        self.recent.put_thread(self.no(), thread, Some(OfThread { due: places.due, ..found }));
+        let columns = columns(mailbox::places(&found.record, self.ends(found.no, found.record.epoch)?))?;
+        let [priority, since, due, lease] = columns;
+        self.run(sql::SET_PLACES, params![found.no, priority, since, due, lease])?;
+        self.recent.put_thread(self.no(), thread, Some(OfThread { columns, ..found }));
         Ok(())
     }
 }
@@ -259,10 +298,8 @@ impl Rows<'_> {
 
     /// Whether a thread stands where it belongs.
     pub(crate) fn is_placed(&self, no: i64, record: &StoredMailbox) -> Result<bool> {
-        let places = mailbox::places(record, self.ends(no, record.epoch)?);
-        let (priority, since) = places.ready.unzip();
-        let right = (priority, millis(since)?, millis(places.due)?, millis(places.lease)?);
-        let read = |row: &rusqlite::Row<'_>| Ok((get(row, 0)?, get(row, 1)?, get(row, 2)?, get(row, 3)?));
+        let right = columns(mailbox::places(record, self.ends(no, record.epoch)?))?;
+        let read = |row: &rusqlite::Row<'_>| Ok([get(row, 0)?, get(row, 1)?, get(row, 2)?, get(row, 3)?]);
         Ok(self.one(sql::PLACES, [no], read)? == Some(right))
     }
 
@@ -288,9 +325,9 @@ impl Rows<'_> {
 
     /// Writes the record of a thread, and puts the thread where it belongs.
     pub(crate) fn place_anew(&self, thread: &ThreadId, no: i64, record: StoredMailbox) -> Result<()> {
-        let places = mailbox::places(&record, self.ends(no, record.epoch)?);
-        self.set_mailbox((thread, no), &record, places)?;
-        self.recent.put_thread(self.no(), thread, Some(OfThread { no, record, due: places.due }));
+        let columns = columns(mailbox::places(&record, self.ends(no, record.epoch)?))?;
+        self.set_mailbox((thread, no), &record, (None, columns))?;
+        self.recent.put_thread(self.no(), thread, Some(OfThread { no, record, columns }));
         Ok(())
     }
 }
