@@ -140,7 +140,10 @@ pub(crate) fn same_rows(options: &Options, file: &Path, texts: &Texts) -> Result
     let Texts { body, payload, thread, state, .. } = texts;
     let held: RefCell<Vec<(i64, String)>> = RefCell::default();
     let enqueue = |at| {
-        conn.prepare_cached(ADD_MAILBOX)?.execute((format!("thread-{at}"), thread, at))?;
+        let name = format!("thread-{at}");
+        // Whoever enqueues has to know whether the thread is there, and what its record says.
+        anyhow::ensure!(!conn.prepare_cached(MAILBOX)?.exists([&name])?, "the thread is there");
+        conn.prepare_cached(ADD_MAILBOX)?.execute((name, thread, at))?;
         let mailbox = conn.last_insert_rowid();
         conn.prepare_cached(ADD_PAYLOAD)?.execute([payload])?;
         let with = (Uuids.next_id(), mailbox, at, conn.last_insert_rowid(), body);
