@@ -72,7 +72,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Log {
     pub(crate) fn new(connection: Connection, config: &NatsConfig) -> Self {
-        let process = Uuids.next_id();
         Self {
             connection,
             view: RwLock::default(),
@@ -82,8 +81,8 @@ impl Log {
             looking: Mutex::default(),
             bells: Mutex::default(),
             awaited: Mutex::default(),
-            garbage: Garbage::new(&process, config.garbage_kept),
-            process,
+            garbage: Garbage::new(config.garbage_kept),
+            process: Uuids.next_id(),
             last_name: AtomicU64::default(),
             stands_still: config.stands_still,
             deadline: config.deadline,
@@ -229,16 +228,18 @@ impl Log {
         let is_late = is_late(message);
         let change = self.view_mut().apply(sequence, key.clone(), &text, is_late);
         let Change { tenant, claimable_from, garbage, data, ids, by } = change;
-        if let Some(maker) = by.as_ref().and_then(|by| lock(&self.awaited).remove(by)) {
-            // Who was dropped needs no answer.
-            let _gone = maker.send(!is_late);
+        let mut is_own = false;
+        if let Some(by) = by {
+            is_own = by.starts_with(&self.process);
+            if let Some(maker) = lock(&self.awaited).remove(&by) {
+                // Who was dropped needs no answer.
+                let _gone = maker.send(!is_late);
+            }
         }
-        // Some messages do not say who wrote them.
-        let maker = by.as_ref().and_then(|by| by.rsplit_once('.')).map_or("", |(process, _)| process);
-        self.garbage.add(maker, key.as_ref(), garbage);
-        self.garbage.add_data(maker, data);
+        self.garbage.add(key.as_ref(), garbage, is_own);
+        self.garbage.add_data(data, is_own);
         if let Some(Key::Thread(tenant, incarnation, _)) = key
-            && maker == self.process
+            && is_own
         {
             self.garbage.add_ids(&tenant, incarnation, ids);
         }

@@ -2,13 +2,12 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use futures_util::{FutureExt, StreamExt};
 use store_core::{Dispatch, ErrorKind, Interrupt, Json, MailboxStore, Purge, Requeue, Result, Settlement, Store, When};
 use tokio::time::{Instant, sleep};
 
 use crate::{
     fixture::{Place, config},
-    given::{MINUTE, ack, all, claim, enqueue, mailbox, stream, work},
+    given::{MINUTE, all, claim, enqueue, mailbox, stream, work},
 };
 
 /// Only the last message about a dispatch stays, and it may be that of its claim.
@@ -39,49 +38,6 @@ async fn of_thread(place: &Place) -> u64 {
     let answer = client.request(format!("$JS.API.STREAM.INFO.{prefix}"), request.into()).await.unwrap();
     let info: serde_json::Value = serde_json::from_slice(&answer.payload).unwrap();
     info["state"]["subjects"].as_object().unwrap().values().filter_map(serde_json::Value::as_u64).sum()
-}
-
-/// Whoever made something garbage removes it, and nobody else asks for that unless that process has gone.
-#[tokio::test(flavor = "multi_thread")]
-async fn garbage_is_removed_once() {
-    let mut config = config();
-    config.garbage_kept = Duration::from_secs(2);
-    let place = Place::of(config).await.unwrap();
-    let client = async_nats::connect(crate::fixture::server()).await.unwrap();
-    let subject = format!("$JS.API.STREAM.MSG.DELETE.{}", place.0.config().prefix());
-    let mut removals = client.subscribe(subject).await.unwrap();
-    let (one, other) = (place.store().await.unwrap(), place.store().await.unwrap());
-    let busy = mailbox(&*one);
-    for _ in 0..20 {
-        enqueue(&*busy, work("t")).await.unwrap();
-        let held = claim(&*busy).await.unwrap().unwrap();
-        ack(&*busy, &held).await.unwrap();
-    }
-    // The other one looks after twice to three times the time that garbage is kept.
-    sleep(Duration::from_secs(8)).await;
-    let mut asked = BTreeMap::<u64, u32>::new();
-    while let Some(Some(removal)) = removals.next().now_or_never() {
-        let removal: serde_json::Value = serde_json::from_slice(&removal.payload).unwrap();
-        *asked.entry(removal["seq"].as_u64().unwrap()).or_default() += 1;
-    }
-    assert!(asked.len() >= 40, "too little was removed: {asked:?}");
-    // What does not say who wrote it may be removed by both.
-    let again = asked.values().filter(|times| **times > 1).count();
-    assert!(again <= 4, "removed again: {asked:?}");
-    let before = of_thread(&place).await;
-    for _ in 0..5 {
-        enqueue(&*busy, work("t")).await.unwrap();
-        let held = claim(&*busy).await.unwrap().unwrap();
-        ack(&*busy, &held).await.unwrap();
-    }
-    one.close().await.unwrap();
-    let begun = Instant::now();
-    // A message for each dispatch stays.
-    while of_thread(&place).await > before + 5 {
-        assert!(begun.elapsed() < Duration::from_secs(30), "nobody removes what a closed store left");
-        sleep(Duration::from_millis(100)).await;
-    }
-    other.close().await.unwrap();
 }
 
 /// Numbers that look random, the same ones for a seed.
