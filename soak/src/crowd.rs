@@ -100,8 +100,8 @@ impl<'a> Crowd<'a> {
             sleep(self.pause()).await;
             self.wake().await?;
             let at = self.random.below(self.workers.len());
-            // Otherwise workers that need long to begin would do nothing else.
-            if !self.workers.get(at).is_some_and(Process::has_worked) {
+            // Workers that need long to begin would do nothing else otherwise.
+            if !self.workers.get(at).is_some_and(Process::has_worked) && !self.random.once_in(10) {
                 continue;
             }
             if self.random.once_in(4) {

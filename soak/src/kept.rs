@@ -1,6 +1,9 @@
 //! What the store holds in the end, and what was taken out of it before.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use agentstore::{
     AttemptEnd, Body, ClaimNumber, Direction, Dispatch, DispatchOrder, DispatchQuery, DispatchStatus, EntryQuery,
@@ -19,8 +22,8 @@ use crate::{
 const PAGE: u32 = 1_000;
 /// How many attempts a store keeps of each dispatch.
 const HISTORY: usize = 20;
-/// How long what ended stays, at least: until nobody repeats a call about it, and whatever was decided at an earlier time
-/// is written.
+/// How long what ended stays, at least: until nobody repeats a call about it, and whatever was decided at an earlier
+/// time is written.
 const STAYS: Duration = Duration::from_secs(30);
 /// How often what ended is taken over.
 const ROUND: Duration = Duration::from_secs(5);
@@ -71,7 +74,11 @@ pub(crate) struct KeptThread {
 
 /// Dispatches that were read when they had ended, and removed from the store then: it holds what one in use holds.
 #[derive(Debug, Default)]
-pub(crate) struct Ended(BTreeMap<Name, Kept>);
+pub(crate) struct Ended {
+    dispatches: BTreeMap<Name, Kept>,
+    /// Those that were there again as something else.
+    came_back: BTreeSet<Name>,
+}
 
 impl Ended {
     /// Takes over what ended a while ago, again and again, until it is dropped.
@@ -102,7 +109,12 @@ impl Ended {
     async fn take(&mut self, mailbox: &dyn MailboxStore, before: Timestamp) -> Result<()> {
         let by_end = DispatchQuery::default().ordered(DispatchOrder::End, Direction::Forward);
         let is_meant = |dispatch: &Dispatch| dispatch.finished_at.is_some_and(|end| end < before);
-        self.0.extend(read(mailbox, by_end, is_meant).await?);
+        for (name, kept) in read(mailbox, by_end, is_meant).await? {
+            // It is the same one if the removal was cut off before.
+            if *self.dispatches.entry(name).or_insert_with(|| kept.clone()) != kept {
+                self.came_back.insert(name);
+            }
+        }
         let request = Purge::new(before);
         while again(|| mailbox.purge(request.clone())).await?.removed == u64::from(request.limit) {}
         Ok(())
@@ -114,8 +126,26 @@ impl Ended {
     /// Those of the store.
     pub(crate) async fn and_kept(&self, mailbox: &dyn MailboxStore) -> Result<BTreeMap<Name, Kept>> {
         let mut all = read(mailbox, DispatchQuery::default(), |_| true).await?;
-        all.extend(self.0.iter().map(|(name, kept)| (*name, kept.clone())));
+        all.extend(self.dispatches.iter().map(|(name, kept)| (*name, kept.clone())));
         Ok(all)
+    }
+
+    /// The same when all that ended was taken over, and those of them that are there again.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) async fn and_rest(
+        mut self,
+        mailbox: &dyn MailboxStore,
+    ) -> Result<(BTreeMap<Name, Kept>, BTreeSet<Name>)> {
+        for (name, kept) in read(mailbox, DispatchQuery::default(), |_| true).await? {
+            if self.dispatches.contains_key(&name) {
+                self.came_back.insert(name);
+            } else {
+                self.dispatches.insert(name, kept);
+            }
+        }
+        Ok((self.dispatches, self.came_back))
     }
 }
 

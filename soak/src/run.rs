@@ -105,7 +105,7 @@ impl Soak {
         let (faults, interrupts) = (crowd.faults, producer.interrupts);
         drop(crowd);
         ended.take_all(&**mailbox).await?;
-        let evidence = self.evidence(stores, &parts, &ended).await?;
+        let evidence = self.evidence(ended).await?;
         let (seen, violations) = check(&evidence);
         let superseded = evidence.dispatches.values().filter(|kept| kept.status == DispatchStatus::Superseded).count();
         let figures = Figures {
@@ -165,14 +165,19 @@ impl Soak {
         Ok(first.unwrap_or_default())
     }
 
-    async fn evidence(&self, stores: &Stores, parts: &TenantStores, ended: &Ended) -> Result<Evidence> {
+    /// What whoever opens the stores then finds.
+    async fn evidence(&self, ended: Ended) -> Result<Evidence> {
+        let stores = open(&self.options.place).await?;
+        let parts = stores.tenant(&self.tenant)?;
         let mailbox = parts.mailbox.as_ref().context("the store keeps no mailbox")?;
+        let (dispatches, came_back) = ended.and_rest(&**mailbox).await?;
         Ok(Evidence {
             jobs: self.options.dispatches,
             is_fenced: stores.capabilities().fenced && parts.threads.is_some(),
             lines: lines(&self.logs)?,
-            dispatches: ended.and_kept(&**mailbox).await?,
-            threads: kept::threads(parts, self.options.threads).await?,
+            dispatches,
+            came_back,
+            threads: kept::threads(&parts, self.options.threads).await?,
         })
     }
 }

@@ -11,7 +11,10 @@ mod work;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use serde::Serialize;
 
@@ -30,6 +33,8 @@ pub(crate) struct Evidence {
     pub(crate) is_fenced: bool,
     pub(crate) lines: Vec<Line>,
     pub(crate) dispatches: BTreeMap<Name, Kept>,
+    /// Those that were there again when they had ended and were removed.
+    pub(crate) came_back: BTreeSet<Name>,
     pub(crate) threads: BTreeMap<u32, KeptThread>,
 }
 
@@ -40,7 +45,7 @@ pub(crate) enum Rule {
     Lost,
     /// A write that was acknowledged is not there.
     Forgotten,
-    /// A job was done more than once.
+    /// A job was done more than once, or may be: its dispatch came back.
     Twice,
     /// Two claims of one thread have one number, or were live at a time.
     TwoClaims,

@@ -158,6 +158,14 @@ fn what_may_have_happened_is_not_objected_to() {
 }
 
 #[test]
+fn work_that_comes_back_is_found() {
+    let mut story = Story::of(1);
+    story.does(claim(1, 0));
+    story.evidence.came_back.insert(name(0));
+    assert_eq!(story.rules(), [Rule::Twice]);
+}
+
+#[test]
 fn lost_work_is_found() {
     let mut story = Story::of(2);
     story.does(claim(1, 0));

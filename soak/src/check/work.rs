@@ -23,6 +23,9 @@ pub(super) fn check(evidence: &Evidence, violations: &mut Vec<Violation>) {
             done_in.entry(kept.thread).or_default().insert(*name);
         }
     }
+    for name in &evidence.came_back {
+        violations.push(Violation::new(Rule::Twice, format!("{name} was removed, and is there again")));
+    }
     for job in 0..evidence.jobs {
         match done.get(&job) {
             Some(1) => {}
