@@ -1,7 +1,7 @@
 //! What the store holds in the end, and what was taken out of it before.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     time::Duration,
 };
 
@@ -139,10 +139,9 @@ impl Ended {
         mailbox: &dyn MailboxStore,
     ) -> Result<(BTreeMap<Name, Kept>, BTreeSet<Name>)> {
         for (name, kept) in read(mailbox, DispatchQuery::default(), |_| true).await? {
-            if self.dispatches.contains_key(&name) {
-                self.came_back.insert(name);
-            } else {
-                self.dispatches.insert(name, kept);
+            match self.dispatches.entry(name) {
+                Entry::Occupied(_) => _ = self.came_back.insert(name),
+                Entry::Vacant(free) => _ = free.insert(kept),
             }
         }
         Ok((self.dispatches, self.came_back))
