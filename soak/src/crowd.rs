@@ -104,7 +104,7 @@ impl<'a> Crowd<'a> {
             if !self.workers.get(at).is_some_and(Process::has_worked) && !self.random.once_in(10) {
                 continue;
             }
-            if self.random.once_in(4) {
+            if self.faults.stops * 3 <= self.faults.kills {
                 self.stop(at)?;
             } else {
                 self.kill(at)?;
