@@ -52,7 +52,7 @@ pub(crate) async fn decide<T: Send>(
 ) -> Result<T> {
     let slot = tenant.slot(id);
     let mut facts = slot.lock().await;
-    let answer = Deciding { tenant, connection: tenant.db().any(), first, locks: false }.run(&mut facts, &rule).await;
+    let answer = Deciding::new(tenant, tenant.db().any(), first).run(&mut facts, &rule).await;
     if answer.is_err() {
         // What is known may be from before a write of which nobody knows.
         facts.forget();
@@ -71,7 +71,7 @@ pub(crate) async fn decide_locked<T: Send>(
     loop {
         tries += 1;
         let connection = tenant.db().transaction().await?;
-        let mut deciding = Deciding { tenant, connection, first: first.clone(), locks: true };
+        let mut deciding = Deciding { locks: true, ..Deciding::new(tenant, connection, first.clone()) };
         let answer = loop {
             let mut facts = Facts::new(Arc::clone(&tenant.fixed), None);
             match deciding.run(&mut facts, &rule).await {
@@ -95,7 +95,7 @@ pub(crate) async fn decide_alone<T: Send>(
     rule: impl Fn(&Facts, Setting<'_>) -> Result<Decided<T>> + Send + Sync,
 ) -> Result<T> {
     let mut facts = Facts::new(Arc::clone(&tenant.fixed), None);
-    Deciding { tenant, connection: tenant.db().any(), first, locks: false }.run(&mut facts, &rule).await
+    Deciding::new(tenant, tenant.db().any(), first).run(&mut facts, &rule).await
 }
 
 /// The same while nobody else changes parents in the tenant, or deletes in it (PR-12).
@@ -109,7 +109,7 @@ pub(crate) async fn decide_in_family<T: Send>(
     let mut facts = slot.lock().await;
     facts.forget();
     let connection = tenant.db().family(&tenant.fixed.tenant).await?;
-    let mut deciding = Deciding { tenant, connection, first, locks: false };
+    let mut deciding = Deciding::new(tenant, connection, first);
     let answer = deciding.run(&mut facts, &rule).await;
     let ended = deciding.connection.finish(answer.is_ok()).await;
     if answer.is_err() || ended.is_err() {
@@ -128,18 +128,24 @@ pub(crate) async fn decide_inside<T: Send>(
     rule: impl Fn(&Facts, Setting<'_>) -> Result<Decided<T>> + Send + Sync,
 ) -> Result<T> {
     let mut facts = Facts::new(Arc::clone(&tenant.fixed), Some(id.clone()));
-    Deciding { tenant, connection, first, locks: false }.run(&mut facts, &rule).await
+    Deciding::new(tenant, connection, first).run(&mut facts, &rule).await
 }
 
 struct Deciding<'a> {
     tenant: &'a Tenant,
     connection: Connection<'a>,
     first: Look,
+    /// Whether that was looked at.
+    has_looked: bool,
     /// Whether what is looked at is locked until the transaction ends.
     locks: bool,
 }
 
-impl Deciding<'_> {
+impl<'a> Deciding<'a> {
+    const fn new(tenant: &'a Tenant, connection: Connection<'a>, first: Look) -> Self {
+        Self { tenant, connection, first, has_looked: false, locks: false }
+    }
+
     async fn run<T: Send>(
         &mut self,
         facts: &mut Facts,
@@ -151,13 +157,12 @@ impl Deciding<'_> {
             if facts.row.is_none() && !facts.is_fresh {
                 self.look_anew(facts).await?;
             }
-            facts.made.rewind();
-            let made = Arc::clone(&facts.made);
-            let ids = Ids { made: &made, source: &*self.tenant.common.config.ids };
+            facts.rewind();
+            let ids = Ids { made: &Arc::clone(&facts.made), source: &*self.tenant.common.config.ids };
             let moment = self.tenant.db().clock.moment()?;
             let decided = rule(facts, Setting::new(moment.now, &self.tenant.common.config.limits, &ids));
             if let Some(missing) = facts.take_missing() {
-                self.look(facts, missing).await?;
+                self.look_further(facts, missing).await?;
                 continue;
             }
             // An answer or a refusal counts only if nothing of it may be old.
@@ -194,6 +199,7 @@ impl Deciding<'_> {
                 }
                 Ok(Written::Stale(mut rows, keys)) => {
                     rounds += 1;
+                    self.has_looked = false;
                     match rows.pop() {
                         Some(row) => facts.renew(row, keys),
                         None => facts.forget(),
@@ -221,9 +227,20 @@ impl Deciding<'_> {
     async fn look_anew(&mut self, facts: &mut Facts) -> Result<()> {
         facts.forget();
         facts.is_fresh = true;
+        self.has_looked = true;
         let is_of_thread = facts.id.is_some();
         let look = Look { thread: is_of_thread, head: is_of_thread, ..self.first.clone() };
         self.look(facts, look).await
+    }
+
+    /// A rule ends at the first thing that is not known: with that goes, once, what it most likely asks for next.
+    async fn look_further(&mut self, facts: &mut Facts, missing: Look) -> Result<()> {
+        if self.has_looked {
+            return self.look(facts, missing).await;
+        }
+        self.has_looked = true;
+        facts.note(self.first.clone());
+        Ok(())
     }
 
     async fn look(&mut self, facts: &mut Facts, mut look: Look) -> Result<()> {

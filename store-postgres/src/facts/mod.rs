@@ -165,6 +165,17 @@ impl Facts {
         (missing != Look::default()).then_some(missing)
     }
 
+    /// This is looked at together with what the rule asks for when it is run again.
+    pub(crate) fn note(&mut self, look: Look) {
+        self.missing = RefCell::new(look);
+    }
+
+    /// The rule is run from its beginning.
+    pub(crate) fn rewind(&self) {
+        self.made.rewind();
+        self.assumed.set(false);
+    }
+
     /// Whether something was taken as absent that may be there.
     pub(crate) fn has_assumed(&self) -> bool {
         self.assumed.get()
@@ -360,8 +371,8 @@ impl MadeIds {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The rule is run from its beginning.
-    pub(crate) fn rewind(&self) {
+    /// They are given once more.
+    fn rewind(&self) {
         self.lock().1 = 0;
     }
 

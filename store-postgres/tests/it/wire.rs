@@ -1,7 +1,10 @@
 //! What goes over the wire, to whom, and what it leaves in the database.
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
-use store_core::{ErrorKind, Expect, Limits, Message, NewDispatch, NewEntry, Store, ThreadId};
+use store_core::{
+    AppendPending, Commit, ErrorKind, Expect, Limits, Message, NewDispatch, NewEntry, NewInput, PendingInput, Store,
+    ThreadId,
+};
 use store_postgres::{PostgresConfig, PostgresStore};
 
 use crate::{
@@ -89,6 +92,32 @@ async fn what_comes_at_once_goes_together() {
             _ => 1 + ROUNDS,
         };
         assert_eq!(found, u64::try_from(expected).unwrap(), "{id}");
+    }
+}
+
+/// PO-4: what a decision looks at goes over the wire at once, however much it is, also if the thread is known already.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_inputs_go_as_one() {
+    let place = Place::new(Limits::default()).await.unwrap();
+    let proxy = Proxy::start(socket()).await;
+    let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(place.0.config().schema()).unwrap();
+    (config.connections, config.stands_still) = (1, true);
+    let store = PostgresStore::open(config).await.unwrap();
+    let (commits, pending, id) = (commits(&store), stores(&store).pending.unwrap(), thread("t"));
+    for (round, number) in [1, 1, 1, 200, 400].into_iter().enumerate() {
+        let input =
+            |at: usize| NewInput::message(Message::user("hi")).with_id(format!("{round}-{at}").parse().unwrap());
+        quiet(&proxy).await;
+        let _appended = pending.append_pending(AppendPending::new(id.clone(), (0..number).map(input))).await.unwrap();
+        let appended = proxy.round_trips();
+        let queue = pending.load_queue(&id).await.unwrap();
+        let consumed = queue.inputs.iter().map(PendingInput::as_ref);
+        let commit = Commit::new(id.clone()).with_key(format!("k-{round}").parse().unwrap()).consuming(consumed);
+        quiet(&proxy).await;
+        let _receipt = commits.commit(commit).await.unwrap();
+        let consumed = proxy.round_trips();
+        // To look and to write, and what preparing these two takes.
+        assert!(appended <= 4 && consumed <= 4, "{number} inputs: {appended} to append, {consumed} to consume");
     }
 }
 
