@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::{
     codec::{Apart, Datum, Deed, TenantRecord},
-    connection::Written,
+    connection::{AGAIN, Written},
     key::{Key, token},
     log::{Log, Own},
     tenant::Tenant,
@@ -349,6 +349,10 @@ pub(crate) async fn put_in_log(log: &Arc<Log>, own: &mut Own<'_>, at: (&Key, u64
     let (key, last) = at;
     let unknown = match log.write_in_time(key, last, deed.encode()).await {
         Ok(Written::Conflict) => return Ok(false),
+        Ok(Written::Busy) => {
+            tokio::time::sleep(AGAIN).await;
+            return Ok(false);
+        }
         Ok(Written::Accepted) => match own.wait().await {
             Some(counts) => return Ok(counts),
             None => Error::commit_unknown(None),
@@ -378,9 +382,9 @@ async fn resolve(log: &Arc<Log>, own: &mut Own<'_>, (key, last): (&Key, u64)) ->
                 return Some(false);
             }
         }
-        // Behind a later message on the subject it cannot be written any more.
-        is_fenced |= fence(log, key, last).await.is_ok();
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        // Behind a later message on the subject it cannot be written any more. One that is on its way may be itself.
+        is_fenced |= matches!(fence(log, key, last).await, Ok(Written::Accepted | Written::Conflict));
+        tokio::time::sleep(AGAIN).await;
     }
     None
 }

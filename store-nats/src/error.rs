@@ -57,7 +57,12 @@ impl std::error::Error for Refusal {}
 impl Refusal {
     /// Somebody else wrote to the subject.
     pub(crate) const fn is_conflict(&self) -> bool {
-        matches!(self.err_code, 10_071 | 10_164)
+        self.err_code == 10_071
+    }
+
+    /// A message on the subject is on its way through the cluster: a leader takes no second one meanwhile.
+    pub(crate) const fn is_busy(&self) -> bool {
+        self.err_code == 10_164
     }
 
     pub(crate) const fn is_not_found(&self) -> bool {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub use self::{
     disk::Disk,
     find::faketime,
-    nats::{NATS_URL, Nats},
+    nats::{NATS_CLUSTER_URL, NATS_URL, Nats},
     network::Network,
     pgbouncer::{POOLER_URL, PgBouncer},
     postgres::{Postgres, URL},

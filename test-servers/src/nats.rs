@@ -17,6 +17,9 @@ use crate::{find, postgres::pid};
 /// Where tests look for a server. One that is set wins over one that is started.
 pub const NATS_URL: &str = "AGENTSTORE_TEST_NATS_URL";
 
+/// The same for a cluster of three, of which each server is named.
+pub const NATS_CLUSTER_URL: &str = "AGENTSTORE_TEST_NATS_CLUSTER_URL";
+
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server. It is stopped when it is dropped, without a word.
@@ -66,7 +69,8 @@ impl Nats {
         Ok(server)
     }
 
-    /// Starts three that are one cluster, each with these lines in its configuration.
+    /// Starts three that are one cluster, each with these lines in its configuration, and waits until all of them know
+    /// who leads it.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -77,7 +81,32 @@ impl Nats {
             let cluster = format!("cluster {{ name: tests, listen: \"127.0.0.1:{port}\", routes: [{routes}] }}");
             Self::start(&format!("server_name: n{at}\n{cluster}\n{settings}\n"))
         };
-        Ok([start(1, ports[0])?, start(2, ports[1])?, start(3, ports[2])?])
+        let servers = [start(1, ports[0])?, start(2, ports[1])?, start(3, ports[2])?];
+        servers.iter().try_for_each(Self::wait_for_leader)?;
+        Ok(servers)
+    }
+
+    /// Where servers of one cluster are: what a client is told that is to find any of them.
+    #[must_use]
+    pub fn url_of(servers: &[Self]) -> String {
+        let hosts: Vec<_> = servers.iter().map(|server| format!("{}:{}", server.host, server.port)).collect();
+        format!("nats://{}/", hosts.join(","))
+    }
+
+    fn wait_for_leader(&self) -> Result<()> {
+        #[expect(clippy::disallowed_methods, reason = "nothing is tested yet")]
+        let start = Instant::now();
+        loop {
+            let log = fs::read_to_string(self.folder.join("log"))?;
+            // `JetStream cluster new metadata leader: n2/tests`, or `Self is new JetStream cluster metadata leader`.
+            if log.contains("metadata leader") {
+                return Ok(());
+            }
+            if start.elapsed() > PATIENCE {
+                bail!("the cluster finds no leader:\n{log}");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Starts it again on its port, after it was killed or ended.

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// How long it takes to try again.
-const AGAIN: Duration = Duration::from_millis(20);
+pub(crate) const AGAIN: Duration = Duration::from_millis(20);
 
 /// The oldest server that tells its time beside the state of a stream.
 const OLDEST: (u64, u64) = (2, 10);
@@ -33,7 +33,7 @@ pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) keys: Keys,
     pub(crate) clock: Clock,
-    deadline: Duration,
+    pub(crate) deadline: Duration,
     /// How many connections were lost.
     lost: watch::Sender<u64>,
 }
@@ -81,6 +81,9 @@ pub(crate) enum Written {
     Accepted,
     /// Somebody else wrote to the subject: it does not have it, and never will.
     Conflict,
+    /// It does not have it, and never will: another message on the subject waits for other servers, and nobody knows
+    /// what becomes of that one.
+    Busy,
 }
 
 impl Connection {
@@ -195,6 +198,7 @@ impl Connection {
         match read::<Acknowledged>(&answer)? {
             Ok(_) => Ok(Written::Accepted),
             Err(refusal) if refusal.is_conflict() => Ok(Written::Conflict),
+            Err(refusal) if refusal.is_busy() => Ok(Written::Busy),
             Err(refusal) => Err(refusal.into()),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, fmt::Display, io::Write as _, sync::Arc, time::Duration};
 
-use store_core::{ErrorKind, MailboxStore, Outcome};
+use store_core::{Enqueued, ErrorKind, MailboxStore, Outcome, Result};
 use store_nats::{NatsConfig, NatsStore};
 use test_servers::Disk;
 use tokio::time::{Instant, sleep};
@@ -33,6 +33,17 @@ pub(super) struct Ends {
 }
 
 impl Ends {
+    pub(super) fn note(&mut self, id: String, enqueued: Result<Enqueued>) {
+        match enqueued {
+            Ok(_) => self.accepted.push(id),
+            Err(error) if error.outcome() == Outcome::Unknown => self.unknown += 1,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+                self.refused.push(id);
+            }
+        }
+    }
+
     pub(super) fn add(&mut self, other: Self) {
         self.accepted.extend(other.accepted);
         self.refused.extend(other.refused);
@@ -49,14 +60,8 @@ pub(super) async fn write(stores: &[Arc<NatsStore>], round: usize, lasts: Durati
             let (mut ends, mut at) = (Ends::default(), 0);
             while Instant::now() < end {
                 let id = format!("{round}-{writer}-{at}");
-                match enqueue(&*mailbox, work(&format!("t-{}", at % 5)).with_id(id.parse().unwrap())).await {
-                    Ok(_) => ends.accepted.push(id),
-                    Err(error) if error.outcome() == Outcome::Unknown => ends.unknown += 1,
-                    Err(error) => {
-                        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-                        ends.refused.push(id);
-                    }
-                }
+                let new = work(&format!("t-{}", at % 5)).with_id(id.parse().unwrap());
+                ends.note(id, enqueue(&*mailbox, new).await);
                 at += 1;
             }
             ends

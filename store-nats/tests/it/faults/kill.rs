@@ -7,7 +7,7 @@ use test_servers::Nats;
 use tokio::time::sleep;
 
 use super::given::{Ends, check, count, open, write};
-use crate::given::mailbox;
+use crate::given::{all, enqueue, mailbox, stream, work};
 
 /// What was acknowledged is there when a server that was killed is started again, by the handles that were open; what
 /// was said not to have been applied is not.
@@ -37,8 +37,7 @@ async fn a_killed_server_loses_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_loses_nothing_when_a_server_is_killed() {
     let mut servers = Nats::start_cluster("").unwrap();
-    let hosts = servers.each_ref().map(|server| server.url().replace("nats://", "").replace('/', "")).join(",");
-    let url = format!("nats://{hosts}/");
+    let url = Nats::url_of(&servers);
     let stores = [open(&url, 3).await, open(&url, 3).await];
     let mut ends = Ends::default();
     for round in 0..count(12, 4) {
@@ -58,4 +57,38 @@ async fn a_cluster_loses_nothing_when_a_server_is_killed() {
     for store in stores {
         store.close().await.unwrap();
     }
+}
+
+/// A decision that waits for a majority is made once, and what is said of it is so: who asks the leader meanwhile
+/// learns only that something is on its way (ER-2, ER-3).
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_that_waits_for_a_majority_is_made_once() {
+    let servers = Nats::start_cluster("").unwrap();
+    let store = open(&Nats::url_of(&servers), 3).await;
+    let (mailbox, client) = (mailbox(&*store), async_nats::connect(servers[0].url()).await.unwrap());
+    let mut ends = Ends::default();
+    for round in 0..count(20, 3) {
+        let leader = stream(&client, "agentstore").await["cluster"]["leader"].as_str().map(str::to_owned);
+        let others = (1..).zip(&servers).filter(|(at, _)| Some(format!("n{at}")) != leader).map(|(_, server)| server);
+        let others: Vec<_> = others.collect();
+        others.iter().for_each(|server| server.pause().unwrap());
+        let run = format!("run-{round}");
+        let mut new = work(&format!("t-{}", round % 2));
+        new.run = run.parse().unwrap();
+        // Longer than a request waits, shorter than a leader does for the others; and longer than a call may take.
+        let paused = if round % 3 == 2 { 6_000 } else { 2_500 };
+        let (enqueued, ()) = tokio::join!(enqueue(&*mailbox, new), async {
+            sleep(Duration::from_millis(paused)).await;
+            others.iter().for_each(|server| server.go_on().unwrap());
+        });
+        ends.note(run, enqueued);
+        sleep(Duration::from_secs(3)).await;
+    }
+    let found: Vec<_> = all(&*mailbox).await.into_iter().map(|found| found.run.to_string()).collect();
+    let times = |run: &String| found.iter().filter(|found| *found == run).count();
+    assert!(ends.accepted.iter().all(|run| times(run) == 1), "{:?} were accepted, {found:?} are there", ends.accepted);
+    assert!(ends.refused.iter().all(|run| times(run) == 0), "{:?} were refused, {found:?} are there", ends.refused);
+    assert!(found.len() <= ends.accepted.len() + ends.unknown, "{found:?}");
+    println!("{} accepted, {} refused, {} unknown", ends.accepted.len(), ends.refused.len(), ends.unknown);
+    store.close().await.unwrap();
 }
