@@ -221,6 +221,7 @@ async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
             tenant.log().look().await?;
             continue;
         }
+        let mut failed = None;
         for (thread, found) in claim_each(tenant, request, ready).await {
             match found {
                 Ok(found) => claims.claimed.extend(found.unwrap_or_default().claimed),
@@ -230,11 +231,15 @@ async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
                     left_out.insert(thread);
                     continue;
                 }
-                // What was claimed before is told: the thread is found again by the next claim.
-                Err(error) if claims.claimed.is_empty() => return Err(error),
-                Err(_) => return Ok(claims),
+                Err(error) => failed = Some(error),
             }
             passed.insert(thread);
+        }
+        match failed {
+            Some(error) if claims.claimed.is_empty() => return Err(error),
+            // What was claimed is told: the other threads are found again by the next claim.
+            Some(_) => return Ok(claims),
+            None => {}
         }
         if claims.claimed.len() >= request.limit as usize {
             break;
@@ -331,15 +336,17 @@ impl MailboxMaintenance for NatsMailbox {
             let before = request.before;
             let rule =
                 |view: &Desk<'_>, id: &DispatchId, setting: Setting<'_>| mailbox::purge(view, id, before, setting);
-            let mut removed = 0;
+            let (mut removed, mut failed) = (0, None);
             for gone in by_dispatch(&tenant, &ids, DispatchId::clone, rule).await? {
                 match gone {
                     Ok(gone) => removed += u64::from(gone),
-                    Err(error) if removed == 0 => return Err(error),
-                    Err(_) => break,
+                    Err(error) => failed = Some(error),
                 }
             }
-            Ok(Purged::new(removed))
+            match failed {
+                Some(error) if removed == 0 => Err(error),
+                _ => Ok(Purged::new(removed)),
+            }
         };
         self.tenant.write(None, call).await
     }
