@@ -64,6 +64,7 @@ pub(crate) struct Log {
     last_name: AtomicU64,
     stands_still: bool,
     pub(crate) deadline: Duration,
+    runtime: Handle,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -71,7 +72,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Log {
-    pub(crate) fn new(connection: Connection, config: &NatsConfig) -> Self {
+    pub(crate) fn new(connection: Connection, config: &NatsConfig, runtime: Handle) -> Self {
         Self {
             connection,
             view: RwLock::default(),
@@ -86,6 +87,7 @@ impl Log {
             last_name: AtomicU64::default(),
             stands_still: config.stands_still,
             deadline: config.deadline,
+            runtime,
         }
     }
 
@@ -141,8 +143,8 @@ impl Log {
         };
         if is_first {
             let log = Arc::clone(self);
-            // A task of its own: whoever asks first may be dropped.
-            Handle::current().spawn(async move { log.ask_for_all().await });
+            // A task of the store: whoever asks first may be dropped, with the runtime that he asks on.
+            self.runtime.spawn(async move { log.ask_for_all().await });
         }
         receiver.await.map_err(|lost| Error::unavailable("the call was cut off").with_source(lost))?
     }

@@ -85,8 +85,8 @@ impl NatsStore {
         let mut config = config;
         config.limits.record_bytes = config.limits.record_bytes.min(connection.largest_record());
         let capabilities = Capabilities::new(opened.survives, config.limits.record_bytes).of_a_server();
-        let log = Arc::new(Log::new(connection, &config));
         let runtime = Handle::current();
+        let log = Arc::new(Log::new(connection, &config, runtime.clone()));
         let following = runtime.spawn(log::follow(Arc::downgrade(&log)));
         let collecting = runtime.spawn(garbage::collect(Arc::downgrade(&log)));
         let common = Arc::new(Common {
