@@ -1,12 +1,13 @@
 //! The two streams of a store: how they are made, and which settings would lose what was accepted (NA-3, NA-5).
 
 use serde_json::{Value, json};
-use store_core::{Detail, Error, Result, Survives};
+use store_core::{Detail, Error, Outcome, Result, Survives};
+use tokio::time::{Instant, sleep};
 
 use crate::{
     codec::Meta,
     config::{Create, NatsConfig},
-    connection::{Connection, StreamInfo},
+    connection::{AGAIN, Connection, StreamInfo, Written},
     error::Effect,
     key::Key,
 };
@@ -23,6 +24,7 @@ pub(crate) async fn open(connection: &Connection, config: &NatsConfig) -> Result
     let mut replicas = u64::MAX;
     for (name, subjects) in [(keys.log(), keys.all_of_log()), (keys.data(), keys.all_of_data())] {
         let info = ensure(connection, config, &name, &subjects).await?;
+        fits(&info.config, &name, &subjects)?;
         if !config.allow_unsafe {
             check(&info.config)?;
         }
@@ -42,15 +44,6 @@ pub(crate) async fn ensure(
     name: &str,
     subjects: &str,
 ) -> Result<StreamInfo> {
-    match connection.look(name).await? {
-        Ok((_, info)) => return Ok(info),
-        Err(refusal) if refusal.is_not_found() && config.create == Create::Never => {
-            let (found, supported) = ("none".to_owned(), "streams made by agentstore".to_owned());
-            return Err(Error::new(Detail::SchemaMismatch { found, supported }));
-        }
-        Err(refusal) if refusal.is_not_found() => {}
-        Err(refusal) => return Err(refusal.into()),
-    }
     let settings = json!({
         "name": name,
         "subjects": [subjects],
@@ -66,13 +59,44 @@ pub(crate) async fn ensure(
         "max_msg_size": -1,
         "allow_direct": false,
     });
-    match connection.ask::<Value>(&format!("STREAM.CREATE.{name}"), &settings, Effect::Perhaps).await? {
-        Ok(_) => {}
-        // Somebody made it at the same time.
-        Err(refusal) if refusal.is_other_stream() => {}
-        Err(refusal) => return Err(refusal.into()),
+    let begun = Instant::now();
+    loop {
+        match connection.look(name).await? {
+            Ok((_, info)) => return Ok(info),
+            Err(refusal) if refusal.is_not_found() && config.create == Create::Never => {
+                let (found, supported) = ("none".to_owned(), "streams made by agentstore".to_owned());
+                return Err(Error::new(Detail::SchemaMismatch { found, supported }));
+            }
+            Err(refusal) if refusal.is_not_found() => {}
+            Err(refusal) => return Err(refusal.into()),
+        }
+        let failed = match connection.ask::<Value>(&format!("STREAM.CREATE.{name}"), &settings, Effect::Perhaps).await {
+            Ok(Ok(_)) => continue,
+            // Somebody made it at the same time.
+            Ok(Err(refusal)) if refusal.is_other_stream() => continue,
+            Ok(Err(refusal)) => refusal.into(),
+            Err(error) => error,
+        };
+        // A cluster that begins has no leader yet, or not all of its servers. Whether it was made shows.
+        let may_go_on = failed.is_retryable() || failed.outcome() == Outcome::Unknown;
+        if !may_go_on || begun.elapsed() > connection.deadline {
+            return Err(failed);
+        }
+        sleep(AGAIN).await;
     }
-    Ok(connection.look(name).await??.1)
+}
+
+/// Refuses a stream of others that has the name, and one in which nothing can be written or removed.
+fn fits(config: &Value, name: &str, subjects: &str) -> Result<()> {
+    let has = |name: &str| config.get(name).is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false)));
+    let other =
+        ["mirror", "sources", "sealed", "deny_delete", "deny_purge", "no_ack"].into_iter().find(|name| has(name));
+    let found = match (config.get("subjects") == Some(&json!([subjects])), other) {
+        (true, None) => return Ok(()),
+        (true, Some(setting)) => format!("a stream `{name}` with `{setting}`"),
+        (false, _) => format!("a stream `{name}` with other subjects"),
+    };
+    Err(Error::new(Detail::SchemaMismatch { found, supported: "streams made by agentstore".to_owned() }))
 }
 
 /// Refuses a stream that may drop or lose what was accepted. A setting that cannot be read counts as unsafe.
@@ -102,12 +126,19 @@ fn refused(setting: &'static str, option: &'static str) -> Error {
 /// What all instances share. Whoever opens the store first makes it.
 async fn meta(connection: &Connection) -> Result<Meta> {
     let (stream, subject) = (connection.keys.log(), connection.keys.subject(&Key::Meta));
-    let found = match connection.load_last(&stream, &subject).await? {
-        Some((_, text)) => text,
-        None => {
-            connection.write_behind(subject.clone(), 0, Meta::make()?).await?;
-            let found = connection.load_last(&stream, &subject).await?;
-            found.ok_or_else(|| Error::unavailable("the streams were removed at the same time"))?.1
+    let begun = Instant::now();
+    let found = loop {
+        if let Some((_, text)) = connection.load_last(&stream, &subject).await? {
+            break text;
+        }
+        if begun.elapsed() > connection.deadline {
+            return Err(Error::unavailable("the streams were removed at the same time, or somebody else makes them"));
+        }
+        match connection.write_behind(subject.clone(), 0, Meta::make()?).await {
+            Ok(Written::Accepted | Written::Conflict) => {}
+            // Whether it was written shows.
+            Err(error) if error.outcome() != Outcome::Unknown => return Err(error),
+            Ok(Written::Busy) | Err(_) => sleep(AGAIN).await,
         }
     };
     Meta::parse(&found).map_err(|why| {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use async_nats::jetstream;
 use bytes::Bytes;
 use serde_json::Value;
-use store_core::{Error, IdSource, Result, Timestamp, Uuids};
+use store_core::{Error, IdSource, Outcome, Result, Timestamp, Uuids};
+use tokio::time::Instant;
 
 use crate::{codec, config::NatsConfig, connection::Connection, error::Effect, key::Key, store::NatsStore, streams};
 
@@ -92,7 +93,13 @@ impl TestPrefix {
     }
 
     async fn set(&self, connection: &Connection, millis: u64) -> Result<()> {
-        connection.write(connection.keys.subject(&Key::Clock), millis.to_string()).await.map(drop)
+        let begun = Instant::now();
+        loop {
+            match connection.write(connection.keys.subject(&Key::Clock), millis.to_string()).await {
+                Err(error) if error.outcome() == Outcome::Unknown && begun.elapsed() < self.config.deadline => {}
+                written => return written.map(drop),
+            }
+        }
     }
 
     /// Removes it with everything under it.
@@ -103,9 +110,15 @@ impl TestPrefix {
         let connection = Connection::open(&self.config).await?;
         for stream in [connection.keys.log(), connection.keys.data(), connection.keys.bare()] {
             let delete = format!("STREAM.DELETE.{stream}");
-            match connection.ask::<Value>(&delete, &Value::Null, Effect::Perhaps).await? {
-                Err(refusal) if !refusal.is_not_found() => return Err(refusal.into()),
-                _ => {}
+            let begun = Instant::now();
+            loop {
+                match connection.ask::<Value>(&delete, &Value::Null, Effect::Perhaps).await {
+                    // Once it is gone that is all.
+                    Err(error) if error.outcome() == Outcome::Unknown && begun.elapsed() < self.config.deadline => {}
+                    Err(error) => return Err(error),
+                    Ok(Err(refusal)) if !refusal.is_not_found() => return Err(refusal.into()),
+                    Ok(_) => break,
+                }
             }
         }
         Ok(())

@@ -3,18 +3,19 @@
 use std::io::Read;
 
 use anyhow::Result;
-use test_servers::{NATS_URL, Nats, POOLER_URL, PgBouncer, Postgres, URL};
+use test_servers::{NATS_CLUSTER_URL, NATS_URL, Nats, POOLER_URL, PgBouncer, Postgres, URL};
 
-/// Puts a pooler in front of a server, starts a NATS beside it, says where they are, and stops them when standard input
-/// ends or Ctrl-C is pressed.
+/// Puts a pooler in front of a server, starts a NATS and a cluster of three beside it, says where they are, and stops
+/// them when standard input ends or Ctrl-C is pressed.
 pub(crate) fn run(postgres: Postgres) -> Result<()> {
     let pooler = PgBouncer::start(&postgres)?;
-    let nats = Nats::start("")?;
-    println!("{URL}={}\n{POOLER_URL}={}\n{NATS_URL}={}", postgres.url(), pooler.url(), nats.url());
+    let (nats, cluster) = (Nats::start("")?, Nats::start_cluster("")?);
+    println!("{URL}={}\n{POOLER_URL}={}", postgres.url(), pooler.url());
+    println!("{NATS_URL}={}\n{NATS_CLUSTER_URL}={}", nats.url(), Nats::url_of(&cluster));
     println!("\nThey stop with Ctrl-C, or when standard input ends.");
     wait();
     drop(pooler);
-    nats.stop().and(postgres.stop())
+    cluster.into_iter().chain([nats]).try_for_each(Nats::stop).and(postgres.stop())
 }
 
 /// Ctrl-C reaches all processes of the terminal: the servers end by it, too.

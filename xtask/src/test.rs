@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use test_servers::{NATS_URL, Nats, POOLER_URL, PgBouncer, Postgres, URL};
+use test_servers::{NATS_CLUSTER_URL, NATS_URL, Nats, POOLER_URL, PgBouncer, Postgres, URL};
 
 use crate::tidy;
 
@@ -86,7 +86,7 @@ fn on_the_newest(root: &Path) -> Result<()> {
     server.stop().and(passed)
 }
 
-/// Runs tests with a PostgreSQL, a pooler and a NATS of their own, unless the environment names some.
+/// Runs tests with a PostgreSQL, a pooler, a NATS and a cluster of it of their own, unless the environment names some.
 fn with_servers(run: impl FnOnce(&mut dyn Iterator<Item = (&'static str, String)>) -> Result<()>) -> Result<()> {
     let named = [URL, POOLER_URL].map(|name| env::var_os(name).is_some());
     if named[0] != named[1] {
@@ -96,12 +96,15 @@ fn with_servers(run: impl FnOnce(&mut dyn Iterator<Item = (&'static str, String)
     let pooler = server.as_ref().map(PgBouncer::start).transpose()?;
     let urls = server.as_ref().zip(pooler.as_ref());
     let urls = urls.map(|(server, pooler)| [(URL, server.url()), (POOLER_URL, pooler.url().to_owned())]);
-    let nats = if env::var_os(NATS_URL).is_some() { None } else { Some(Nats::start("")?) };
+    let is_missing = |name: &str| env::var_os(name).is_none();
+    let nats = is_missing(NATS_URL).then(|| Nats::start("")).transpose()?;
+    let cluster = is_missing(NATS_CLUSTER_URL).then(|| Nats::start_cluster("")).transpose()?;
     let nats_url = nats.as_ref().map(|nats| (NATS_URL, nats.url()));
-    let passed = run(&mut urls.into_iter().flatten().chain(nats_url));
+    let cluster_url = cluster.as_ref().map(|servers| (NATS_CLUSTER_URL, Nats::url_of(servers)));
+    let passed = run(&mut urls.into_iter().flatten().chain(nats_url).chain(cluster_url));
     drop(pooler);
-    let stopped = [server.map_or(Ok(()), Postgres::stop), nats.map_or(Ok(()), Nats::stop)];
-    stopped.into_iter().collect::<Result<()>>().and(passed)
+    let stopped = nats.into_iter().chain(cluster.into_iter().flatten()).try_for_each(Nats::stop);
+    server.map_or(Ok(()), Postgres::stop).and(stopped).and(passed)
 }
 
 pub(crate) fn cargo(root: &Path, step: &str, args: &[&str]) -> Result<()> {

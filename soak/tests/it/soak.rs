@@ -106,9 +106,7 @@ const READING: u32 = 10_000;
 
 /// The place of a mailbox on servers that are killed. They need not sync for that: what they wrote outlives them.
 fn nats(servers: &[Nats]) -> String {
-    let urls = servers.iter().map(Nats::url);
-    let hosts: Vec<_> = urls.map(|url| url.trim_start_matches("nats://").trim_end_matches('/').to_owned()).collect();
-    format!("nats://{}/?allow_unsafe=true&prefix=soak&replicas={}", hosts.join(","), hosts.len())
+    format!("{}?allow_unsafe=true&prefix=soak&replicas={}", Nats::url_of(servers), servers.len())
 }
 
 /// NA-7, and LC2 and LC3 among processes: the server is killed, too.

@@ -6,23 +6,38 @@ use async_trait::async_trait;
 use conformance_tests::{Fixture, Gap, Lack, Need, Opened};
 use store_core::{Capabilities, Limits, Result, Store, Survives};
 use store_nats::{NatsConfig, TestPrefix};
+use test_servers::{NATS_CLUSTER_URL, NATS_URL};
 
-struct OnNats;
+enum OnNats {
+    Alone,
+    InCluster,
+}
 
 pub(crate) fn fixture() -> impl Fixture {
-    OnNats
+    OnNats::Alone
+}
+
+pub(crate) fn clustered() -> impl Fixture {
+    OnNats::InCluster
 }
 
 /// Where the server is.
 pub(crate) fn server() -> String {
-    let name = "AGENTSTORE_TEST_NATS_URL";
+    variable(NATS_URL)
+}
+
+fn variable(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| panic!("`cargo xtask test` starts servers; or set {name}"))
 }
 
 /// How a store of a test is opened: nothing that tests keep has to survive the server.
 pub(crate) fn config() -> NatsConfig {
-    let mut config = NatsConfig::new(&server()).unwrap();
-    config.allow_unsafe = true;
+    at(&server(), 1)
+}
+
+fn at(url: &str, replicas: u32) -> NatsConfig {
+    let mut config = NatsConfig::new(url).unwrap();
+    (config.allow_unsafe, config.replicas) = (true, replicas);
     config
 }
 
@@ -66,7 +81,11 @@ const LARGEST: u64 = (1 << 20) - (128 << 10);
 #[async_trait]
 impl Fixture for OnNats {
     fn name(&self) -> String {
-        "nats".to_owned()
+        match self {
+            Self::Alone => "nats",
+            Self::InCluster => "nats, a cluster",
+        }
+        .to_owned()
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -86,7 +105,12 @@ impl Fixture for OnNats {
     }
 
     async fn open(&self, limits: Limits) -> Result<Opened> {
-        let place = Place::new(limits).await?;
+        let mut config = match self {
+            Self::Alone => config(),
+            Self::InCluster => at(&variable(NATS_CLUSTER_URL), 3),
+        };
+        config.limits = limits;
+        let place = Place::of(config).await?;
         Ok(Opened::new(place.store().await?, place))
     }
 

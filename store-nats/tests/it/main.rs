@@ -9,6 +9,7 @@
 )]
 
 mod access;
+mod cluster;
 mod conformance;
 mod damage;
 mod faults;
