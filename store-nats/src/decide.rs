@@ -353,7 +353,7 @@ pub(crate) async fn put_in_log(log: &Arc<Log>, own: &mut Own<'_>, at: (&Key, u64
             tokio::time::sleep(AGAIN).await;
             return Ok(false);
         }
-        Ok(Written::Accepted) => match own.wait().await {
+        Ok(Written::Accepted(sequence)) => match own.wait(sequence).await {
             Some(counts) => return Ok(counts),
             None => Error::commit_unknown(None),
         },
@@ -383,7 +383,7 @@ async fn resolve(log: &Arc<Log>, own: &mut Own<'_>, (key, last): (&Key, u64)) ->
             }
         }
         // Behind a later message on the subject it cannot be written any more. One that is on its way may be itself.
-        is_fenced |= matches!(fence(log, key, last).await, Ok(Written::Accepted | Written::Conflict));
+        is_fenced |= matches!(fence(log, key, last).await, Ok(Written::Accepted(_) | Written::Conflict));
         tokio::time::sleep(AGAIN).await;
     }
     None

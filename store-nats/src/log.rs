@@ -18,7 +18,7 @@ use store_core::{Error, IdSource, Result, TenantId, Timestamp, Uuids, live::Bell
 use tokio::{
     runtime::Handle,
     sync::{Notify, oneshot, watch},
-    time::{Instant, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use crate::{
@@ -129,8 +129,20 @@ impl Log {
 
     /// Waits until everything is known that was written before this call.
     pub(crate) async fn look(self: &Arc<Self>) -> Result<()> {
-        let last = self.ask_last().await?;
-        self.reach(last).await
+        let begun = Instant::now();
+        loop {
+            let known = *self.position.borrow();
+            let last = self.ask_last().await?;
+            if last >= known {
+                return self.reach(last).await;
+            }
+            // A leader that another one has replaced knows less, and not for long.
+            if begun.elapsed() > self.deadline {
+                let what = format!("the log on the servers, which ends at {last} and was read up to {known}");
+                return Err(Error::corrupt(what));
+            }
+            sleep(AGAIN).await;
+        }
     }
 
     /// Asks the leader how far the log is. Those who come while somebody asks share the next answer.
@@ -286,9 +298,15 @@ impl Own<'_> {
         self.receiver.try_recv().ok()
     }
 
-    /// Waits until it was read in the log, which the server said it is in.
-    pub(crate) async fn wait(&mut self) -> Option<bool> {
-        timeout(self.log.deadline, &mut self.receiver).await.ok()?.ok()
+    /// Waits until it was read in the log, where the server said it is.
+    pub(crate) async fn wait(&mut self, sequence: u64) -> Option<bool> {
+        match timeout(MISSING, &mut self.receiver).await {
+            Ok(counts) => counts.ok(),
+            Err(_) => {
+                self.log.reach(sequence).await.ok()?;
+                self.counts()
+            }
+        }
     }
 }
 
@@ -328,6 +346,6 @@ pub(crate) async fn follow(log: Weak<Log>) {
                 }
             }
         }
-        tokio::time::sleep(AGAIN).await;
+        sleep(AGAIN).await;
     }
 }

@@ -135,7 +135,7 @@ async fn meta(connection: &Connection) -> Result<Meta> {
             return Err(Error::unavailable("the streams were removed at the same time, or somebody else makes them"));
         }
         match connection.write_behind(subject.clone(), 0, Meta::make()?).await {
-            Ok(Written::Accepted | Written::Conflict) => {}
+            Ok(Written::Accepted(_) | Written::Conflict) => {}
             // Whether it was written shows.
             Err(error) if error.outcome() != Outcome::Unknown => return Err(error),
             Ok(Written::Busy) | Err(_) => sleep(AGAIN).await,

@@ -109,12 +109,15 @@ fn nats(servers: &[Nats]) -> String {
     format!("{}?allow_unsafe=true&prefix=soak&replicas={}", Nats::url_of(servers), servers.len())
 }
 
-/// NA-7, and LC2 and LC3 among processes: the server is killed, too.
+/// NA-7, and LC2 and LC3 among processes: the server is killed, too, and the clocks of the workers are years off, or
+/// stand still (LK1).
 #[test]
 fn work_survives_its_workers_and_their_server_on_nats() {
     let mut server = Nats::start("").unwrap();
     let (every, mut kills) = (Duration::from_secs(if is_full() { 20 } else { 3 }), 0);
-    soak_while(&["--store", &nats(std::slice::from_ref(&server))], READING, |elapsed| {
+    let library = test_servers::faketime().unwrap().display().to_string();
+    let store = nats(std::slice::from_ref(&server));
+    soak_while(&["--store", &store, "--skew", &library], READING, |elapsed| {
         if elapsed >= every * (kills + 1) {
             server.kill().unwrap();
             sleep(Duration::from_millis(100));

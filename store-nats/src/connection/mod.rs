@@ -77,8 +77,8 @@ struct StoredMessage {
 /// What a stream answered to a message.
 #[derive(Debug)]
 pub(crate) enum Written {
-    /// It has it.
-    Accepted,
+    /// It has it, under this number.
+    Accepted(u64),
     /// Somebody else wrote to the subject: it does not have it, and never will.
     Conflict,
     /// It does not have it, and never will: another message on the subject waits for other servers, and nobody knows
@@ -196,7 +196,7 @@ impl Connection {
         let request = Request::new().headers(headers).payload(text.into());
         let answer = self.request(subject, request, Effect::Perhaps).await?;
         match read::<Acknowledged>(&answer)? {
-            Ok(_) => Ok(Written::Accepted),
+            Ok(acknowledged) => Ok(Written::Accepted(acknowledged.seq)),
             Err(refusal) if refusal.is_conflict() => Ok(Written::Conflict),
             Err(refusal) if refusal.is_busy() => Ok(Written::Busy),
             Err(refusal) => Err(refusal.into()),

@@ -17,7 +17,6 @@ mod fixture;
 mod garbage;
 mod given;
 mod keys;
-mod lines;
 mod names;
 mod settings;
 mod together;

@@ -35,7 +35,7 @@ pub(crate) async fn remove(config: &NatsConfig) {
     }
 }
 
-/// LV-9, NA-4.
+/// LV-9.
 #[tokio::test(flavor = "multi_thread")]
 async fn work_wakes_who_waits_in_another_process() {
     let (one, other, config) = two().await;
@@ -54,6 +54,37 @@ async fn work_wakes_who_waits_in_another_process() {
         ack(&**mailbox, &held).await.unwrap();
     }
     assert!(slowest < Duration::from_millis(900), "somebody found it by looking: {slowest:?}");
+    remove(&config).await;
+}
+
+/// NA-4: whoever is not told any more, as the server forgot his consumer, finds the work all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn work_whose_signal_was_lost_is_found_soon() {
+    let (one, other, config) = two().await;
+    let (waiter, producer) = (stores(&*one), mailbox(&*other));
+    let client = async_nats::connect(server()).await.unwrap();
+    for round in 0..3 {
+        let names = client.request(format!("$JS.API.CONSUMER.NAMES.{}", config.prefix()), "".into()).await.unwrap();
+        let names: serde_json::Value = serde_json::from_slice(&names.payload).unwrap();
+        let consumers = names["consumers"].as_array().unwrap();
+        assert_eq!(consumers.len(), 2, "{consumers:?}");
+        let wake_ups = Arc::clone(waiter.wake_ups.as_ref().unwrap());
+        let waiting = tokio::spawn(async move { wake_ups.wait(Duration::from_mins(1)).await });
+        sleep(Duration::from_millis(100)).await;
+        for consumer in consumers {
+            let delete = format!("$JS.API.CONSUMER.DELETE.{}.{}", config.prefix(), consumer.as_str().unwrap());
+            client.request(delete, "".into()).await.unwrap();
+        }
+        let begun = Instant::now();
+        enqueue(&*producer, work(&format!("t-{round}"))).await.unwrap();
+        assert_eq!(waiting.await.unwrap().unwrap(), Waited::Woken);
+        let mailbox = waiter.mailbox.as_ref().unwrap();
+        let held = claim(&**mailbox).await.unwrap().unwrap();
+        let took = begun.elapsed();
+        println!("found after {took:?}");
+        assert!(took < Duration::from_secs(10), "it was found after {took:?}");
+        ack(&**mailbox, &held).await.unwrap();
+    }
     remove(&config).await;
 }
 

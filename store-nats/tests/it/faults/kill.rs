@@ -1,8 +1,8 @@
 //! Servers that are killed and come back, alone and in a cluster (NA-7).
 
-use std::time::Duration;
+use std::{fs, path::Path, process::Command, time::Duration};
 
-use store_core::Store;
+use store_core::{ErrorKind, Outcome, Store};
 use test_servers::Nats;
 use tokio::time::sleep;
 
@@ -91,4 +91,33 @@ async fn a_decision_that_waits_for_a_majority_is_made_once() {
     assert!(found.len() <= ends.accepted.len() + ends.unknown, "{found:?}");
     println!("{} accepted, {} refused, {} unknown", ends.accepted.len(), ends.refused.len(), ends.unknown);
     store.close().await.unwrap();
+}
+
+/// Servers that lost what they acknowledged are not believed by who knows more: nothing is decided on half a log.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_went_back_is_told() {
+    let mut server = Nats::start("").unwrap();
+    let store = open(&server.url(), 1).await;
+    enqueue(&*mailbox(&*store), work("t")).await.unwrap();
+    let (data, copy) = (server.folder().join("data"), server.folder().join("copy"));
+    let put =
+        |from: &Path, to: &Path| assert!(Command::new("cp").arg("-r").args([from, to]).status().unwrap().success());
+    server.kill().unwrap();
+    put(&data, &copy);
+    server.restart().unwrap();
+    for _ in 0..5 {
+        enqueue(&*mailbox(&*store), work("t")).await.unwrap();
+    }
+    server.kill().unwrap();
+    fs::remove_dir_all(&data).unwrap();
+    put(&copy, &data);
+    server.restart().unwrap();
+    let refused = enqueue(&*mailbox(&*store), work("t")).await.unwrap_err();
+    assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Corrupt, Outcome::NotApplied), "{refused}");
+    let anew = open(&server.url(), 1).await;
+    enqueue(&*mailbox(&*anew), work("t")).await.unwrap();
+    assert_eq!(all(&*mailbox(&*anew)).await.len(), 2);
+    for store in [store, anew] {
+        store.close().await.unwrap();
+    }
 }

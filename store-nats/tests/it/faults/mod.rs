@@ -5,5 +5,7 @@ mod given;
 mod kill;
 mod late;
 mod limits;
+mod lines;
 mod network;
+mod reads;
 mod syncs;

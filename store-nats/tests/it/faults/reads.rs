@@ -1,0 +1,104 @@
+//! N5, N9: reads and conditions through different servers of one cluster (NA-1).
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_nats::{
+    HeaderMap,
+    jetstream::{self, Context, context::PublishErrorKind, stream::Config},
+};
+use futures_util::future::join_all;
+use store_core::Store;
+use test_servers::Nats;
+
+use super::given::{count, open};
+use crate::given::{enqueue, mailbox, work};
+
+const TASKS: usize = 8;
+
+async fn context(server: &Nats) -> Context {
+    jetstream::new(async_nats::connect(server.url()).await.unwrap())
+}
+
+/// The stream of raw messages, with a copy on each server.
+async fn make(context: &Context, allow_direct: bool) {
+    let config = Config {
+        name: "raw".to_owned(),
+        subjects: vec!["raw.>".to_owned()],
+        num_replicas: 3,
+        allow_direct,
+        ..Config::default()
+    };
+    let _stream = context.create_stream(config).await.unwrap();
+}
+
+/// What was acknowledged through one server is read through another at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_one_wrote_another_reads_at_once() {
+    let servers = Nats::start_cluster("").unwrap();
+    let (here, there) = (open(&servers[0].url(), 3).await, open(&servers[1].url(), 3).await);
+    let pairs = count(10_000, 400);
+    let tasks = (0..TASKS).map(|task| {
+        let (here, there) = (mailbox(&*here), mailbox(&*there));
+        async move {
+            for at in 0..pairs / TASKS {
+                let new = enqueue(&*here, work(&format!("t-{task}"))).await.unwrap();
+                let read = there.load_dispatch(&new.id).await.unwrap();
+                assert!(read.is_some(), "dispatch {at} of task {task} is not there yet");
+            }
+        }
+    });
+    join_all(tasks).await;
+    println!("{pairs} pairs, none stale");
+    control(&servers, pairs).await;
+    for store in [here, there] {
+        store.close().await.unwrap();
+    }
+}
+
+/// Any server may answer a direct read, also one that lags: this is why nothing here is read so.
+async fn control(servers: &[Nats; 3], pairs: usize) {
+    let (here, there) = (context(&servers[0]).await, context(&servers[1]).await);
+    make(&here, true).await;
+    let (stream, stale) = (there.get_stream("raw").await.unwrap(), AtomicUsize::default());
+    let tasks = (0..TASKS).map(|task| {
+        let (here, stream, stale) = (&here, &stream, &stale);
+        async move {
+            for _ in 0..pairs / TASKS {
+                let ack = here.publish(format!("raw.{task}"), "x".into()).await.unwrap().await.unwrap();
+                if stream.direct_get(ack.sequence).await.is_err() {
+                    stale.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    });
+    join_all(tasks).await;
+    println!("the control: {} of {pairs} direct reads were stale", stale.into_inner());
+}
+
+/// A message that is the last on its subject is found to be so, however much is written on others.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_condition_that_holds_is_never_refused() {
+    let servers = Nats::start_cluster("").unwrap();
+    let _ready = open(&servers[0].url(), 3).await;
+    let context = context(&servers[0]).await;
+    make(&context, false).await;
+    let messages = count(20_000, 1_000);
+    let tasks = (0..TASKS).map(|task| {
+        let context = &context;
+        async move {
+            let mut last = 0;
+            for _ in 0..messages / TASKS {
+                let mut headers = HeaderMap::new();
+                headers.insert("Nats-Expected-Last-Subject-Sequence", last.to_string());
+                let sent = context.publish_with_headers(format!("raw.{task}"), headers, "x".into()).await.unwrap();
+                last = match sent.await {
+                    Ok(ack) => ack.sequence,
+                    Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => panic!("a wrong conflict"),
+                    Err(error) => panic!("{error}"),
+                };
+            }
+        }
+    });
+    join_all(tasks).await;
+    println!("{messages} conditions on a busy stream, no wrong conflict");
+}
