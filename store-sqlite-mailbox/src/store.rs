@@ -133,7 +133,7 @@ impl SqliteMailbox {
     ) -> Result<T> {
         self.state.common.check_open()?;
         let (reply, answer) = oneshot::channel();
-        self.state.common.writer.put(Box::new(Step { step, reply, done: None }));
+        self.state.common.writer.put(Box::new(Step { step, reply: Some(reply), done: None }));
         answer.await.map_err(|lost| Error::commit_unknown(None).with_source(lost))?
     }
 }

@@ -162,7 +162,7 @@ impl Tenant {
         self.check_open()?;
         let (work, caller) = flight::start(&self.orphans, about);
         let (reply, answer) = oneshot::channel();
-        let job = Call { tenant: Arc::clone(self), call, reply, work, room, done: None };
+        let job = Call { tenant: Arc::clone(self), call, reply: Some(reply), _work: work, _room: room, done: None };
         self.common.writer.put(Box::new(job));
         // Without an answer the thread ended in the middle.
         let answer = answer.await.map_err(|lost| Error::commit_unknown(None).with_source(lost));
@@ -183,7 +183,7 @@ impl Tenant {
             let _kept = &answer;
             call(rows, setting)
         };
-        let job = Call { tenant: Arc::clone(self), call, reply, work, room: None, done: None };
+        let job = Call { tenant: Arc::clone(self), call, reply: Some(reply), _work: work, _room: None, done: None };
         self.common.writer.put_first(Box::new(job));
     }
 }

@@ -4,6 +4,7 @@
 
 use std::{
     cell::{Cell, RefCell},
+    collections::VecDeque,
     sync::Arc,
     thread::sleep,
     time::{Duration, Instant},
@@ -25,7 +26,7 @@ use crate::{
 
 /// Calls of one transaction.
 const MOST: usize = 512;
-/// How long a batch waits for those who were answered with the one before: they are likely to ask again.
+/// How long a batch waits in all for those who were answered with the one before: they are likely to ask again.
 const GATHER: Duration = Duration::from_micros(400);
 /// How long it waits for the next of them.
 const STEP: Duration = Duration::from_micros(40);
@@ -149,6 +150,55 @@ enum Then {
     Close(oneshot::Sender<()>),
 }
 
+/// The calls of one transaction.
+#[derive(Default)]
+struct Batch {
+    /// Those that ran, in order; the last of them perhaps not to its end.
+    ran: Vec<Box<dyn Job>>,
+    next: VecDeque<Box<dyn Job>>,
+    /// Of those that are next, how many come before all others.
+    firsts: usize,
+    then: Option<Then>,
+}
+
+impl Batch {
+    fn len(&self) -> usize {
+        self.ran.len() + self.next.len()
+    }
+
+    /// Takes what waits, up to what is to be done behind all calls before it.
+    fn take(&mut self, message: Message, waiting: &mut mpsc::UnboundedReceiver<Message>) {
+        let mut next = Some(message);
+        while let Some(message) = next {
+            match message {
+                Message::Job(job) => self.next.push_back(job),
+                Message::First(job) => {
+                    self.next.insert(self.firsts.min(self.next.len()), job);
+                    self.firsts += 1;
+                }
+                Message::Sync(reply) => return self.then = Some(Then::Sync(reply)),
+                Message::Close(reply) => return self.then = Some(Then::Close(reply)),
+            }
+            next = if self.len() < MOST { waiting.try_recv().ok() } else { None };
+        }
+    }
+
+    /// Runs what is next.
+    fn run(&mut self, turn: &Turn<'_>) -> std::result::Result<(), Failure> {
+        while let Some(mut job) = self.next.pop_front() {
+            self.firsts = self.firsts.saturating_sub(1);
+            let ran = job.run(turn);
+            self.ran.push(job);
+            // Without a transaction nothing of the others is there any more, and what comes next would be by itself.
+            if turn.conn.is_autocommit() {
+                return ran.and(Err(Failure::Lost));
+            }
+            ran?;
+        }
+        Ok(())
+    }
+}
+
 /// What the thread has.
 pub(super) struct Desk {
     // Closed before the place is given up.
@@ -175,13 +225,12 @@ impl Desk {
         let mut closing = None;
         while closing.is_none() {
             let Some(first) = waiting.blocking_recv() else { break };
-            let mut batch = Vec::new();
-            let then = self.gather(first, &mut waiting, &mut batch);
-            self.last = batch.len();
-            if !batch.is_empty() {
-                self.settle(batch);
+            let mut batch = Batch::default();
+            batch.take(first, &mut waiting);
+            if batch.len() > 0 {
+                self.settle(&mut batch, &mut waiting);
             }
-            match then {
+            match batch.then {
                 Some(Then::Sync(reply)) => drop(reply.send(self.sync())),
                 Some(Then::Close(reply)) => closing = Some(reply),
                 None => {}
@@ -192,7 +241,7 @@ impl Desk {
         }
         waiting.close();
         while let Ok(message) = waiting.try_recv() {
-            if let Message::Job(job) | Message::First(job) = message {
+            if let Message::Job(mut job) | Message::First(mut job) = message {
                 job.end(Err(Failure::Closed));
             }
         }
@@ -202,60 +251,62 @@ impl Desk {
         closing.map(|closing| closing.send(()));
     }
 
-    /// Takes what waits. Those who were answered together come back one by one: they are waited for, shortly.
-    fn gather(
-        &self,
-        first: Message,
-        waiting: &mut mpsc::UnboundedReceiver<Message>,
-        batch: &mut Vec<Box<dyn Job>>,
-    ) -> Option<Then> {
-        let (mut next, mut firsts, mut until) = (Some(first), 0, None);
-        loop {
-            match next {
-                Some(Message::Job(job)) => batch.push(job),
-                Some(Message::First(job)) => {
-                    batch.insert(firsts, job);
-                    firsts += 1;
-                }
-                Some(Message::Sync(reply)) => return Some(Then::Sync(reply)),
-                Some(Message::Close(reply)) => return Some(Then::Close(reply)),
-                None => return None,
+    /// Takes those who were answered with the batch before and ask again. They come back one by one while others run,
+    /// and if none is there they are waited for, shortly. Gives whether there are some.
+    fn join(&self, batch: &mut Batch, waiting: &mut mpsc::UnboundedReceiver<Message>, waited: &mut Duration) -> bool {
+        while batch.ran.len() < self.last && batch.then.is_none() {
+            if let Ok(message) = waiting.try_recv() {
+                batch.take(message, waiting);
+                return !batch.next.is_empty();
             }
-            next = if batch.len() < MOST { waiting.try_recv().ok() } else { None };
-            if next.is_none() && batch.len() < self.last {
-                let until = *until.get_or_insert_with(|| Instant::now() + GATHER);
-                while next.is_none() && Instant::now() < until {
-                    sleep(STEP);
-                    next = waiting.try_recv().ok();
-                }
+            if *waited >= GATHER {
+                break;
             }
+            let began = Instant::now();
+            sleep(STEP);
+            *waited += began.elapsed();
         }
+        false
     }
 
     /// Commits a batch and answers its calls. If it cannot be committed as a whole, each call is tried alone.
-    fn settle(&mut self, mut batch: Vec<Box<dyn Job>>) {
-        let tried = self.attempt(&mut batch);
-        let goes_alone = matches!(tried, Err(Failure::Full | Failure::Spoiled | Failure::Lost)) && batch.len() > 1;
+    fn settle(&mut self, batch: &mut Batch, waiting: &mut mpsc::UnboundedReceiver<Message>) {
+        let tried = self.attempt(batch, Some(waiting));
+        batch.ran.extend(batch.next.drain(..));
+        self.last = batch.ran.len();
+        let goes_alone = match tried {
+            Err(Failure::Spoiled) => true,
+            Err(Failure::Full | Failure::Lost) => batch.ran.len() > 1,
+            _ => false,
+        };
         let mut from = None;
         if goes_alone {
-            for job in batch {
-                let mut alone = [job];
-                let tried = self.attempt(&mut alone);
-                let [job] = alone;
-                from = earlier(from, job.end(tried));
+            for job in std::mem::take(&mut batch.ran) {
+                let mut alone = Batch { next: VecDeque::from([job]), ..Batch::default() };
+                let tried = self.attempt(&mut alone, None);
+                alone.ran.extend(alone.next);
+                batch.ran.extend(alone.ran);
+                from = earlier(from, batch.ran.last_mut().and_then(|job| job.end(tried)));
             }
         } else {
-            for job in batch {
+            for job in &mut batch.ran {
                 from = earlier(from, job.end(tried));
             }
         }
+        // What they hold is given up behind all answers.
+        batch.ran.clear();
         // Whoever waits in another process looks by itself for what comes later.
         if from.is_some_and(|from| from <= self.fixed.clock.now().saturating_add(SOON)) {
             self.fixed.ring();
         }
     }
 
-    fn attempt(&mut self, batch: &mut [Box<dyn Job>]) -> std::result::Result<(), Failure> {
+    /// Runs a batch in a transaction, which others that wait may join.
+    fn attempt(
+        &mut self,
+        batch: &mut Batch,
+        mut joining: Option<&mut mpsc::UnboundedReceiver<Message>>,
+    ) -> std::result::Result<(), Failure> {
         if let Some(since) = self.poisoned_since() {
             return Err(Failure::Poisoned(since));
         }
@@ -268,16 +319,17 @@ impl Desk {
             return Err(failure(&error));
         }
         let (looked, known, is_spoiled) = (Cell::default(), RefCell::default(), Cell::default());
-        let is_alone = batch.len() == 1;
+        let is_alone = joining.is_none() || batch.len() == 1 && self.last <= 1;
         let (conn, fixed, recent) = (&self.conn, &*self.fixed, &self.recent);
         let turn = Turn { conn, fixed, recent, is_alone, is_spoiled, looked, known };
-        for job in batch {
-            let ran = job.run(&turn);
-            // Without a transaction nothing of the others is there any more, and what comes next would be by itself.
-            let ran = if self.conn.is_autocommit() { ran.and(Err(Failure::Lost)) } else { ran };
-            if let Err(failure) = ran {
+        let mut waited = Duration::ZERO;
+        loop {
+            if let Err(failure) = batch.run(&turn) {
                 self.roll_back();
                 return Err(failure);
+            }
+            if !joining.as_mut().is_some_and(|waiting| self.join(batch, waiting, &mut waited)) {
+                break;
             }
         }
         if turn.is_spoiled.get() {

@@ -20,17 +20,19 @@ pub(crate) trait Job: Send {
     /// Does its work in the transaction. An error ends the whole transaction.
     fn run(&mut self, turn: &Turn<'_>) -> std::result::Result<(), Failure>;
 
-    /// Says what became of it; gives from when on a claim may find something.
-    fn end(self: Box<Self>, end: std::result::Result<(), Failure>) -> Option<Timestamp>;
+    /// Says what became of it; gives from when on a claim may find something. What it holds is given up when it is
+    /// dropped: behind the answers to all calls of a batch, as who is answered asks again.
+    fn end(&mut self, end: std::result::Result<(), Failure>) -> Option<Timestamp>;
 }
 
 /// A call about the rows of a tenant.
 pub(crate) struct Call<T, F> {
     pub(crate) tenant: Arc<Tenant>,
     pub(crate) call: F,
-    pub(crate) reply: oneshot::Sender<Result<T>>,
-    pub(crate) work: Work,
-    pub(crate) room: Option<OwnedSemaphorePermit>,
+    pub(crate) reply: Option<oneshot::Sender<Result<T>>>,
+    /// Dropped, what comes after the call may go on.
+    pub(crate) _work: Work,
+    pub(crate) _room: Option<OwnedSemaphorePermit>,
     pub(crate) done: Option<Done<T>>,
 }
 
@@ -79,30 +81,27 @@ where
     fn run(&mut self, turn: &Turn<'_>) -> std::result::Result<(), Failure> {
         self.done = None;
         // Whoever asked has gone before it began: it never takes effect.
-        if !self.reply.is_closed() {
+        if self.reply.as_ref().is_some_and(|reply| !reply.is_closed()) {
             self.done = Some(self.work(turn)?);
         }
         Ok(())
     }
 
-    fn end(self: Box<Self>, end: std::result::Result<(), Failure>) -> Option<Timestamp> {
-        let Self { tenant, reply, work, room, done, .. } = *self;
-        drop(room);
+    fn end(&mut self, end: std::result::Result<(), Failure>) -> Option<Timestamp> {
+        let (reply, done) = (self.reply.take()?, self.done.take());
         let mut from = None;
         match (end, done) {
             (Ok(()), Some(done)) => {
-                tenant.bind(done.known);
+                self.tenant.bind(done.known);
                 from = done.claimable_from;
                 if let Some(from) = from {
-                    tenant.bell.ring(from);
+                    self.tenant.bell.ring(from);
                 }
                 let _nobody = reply.send(done.answer);
             }
             (Ok(()), None) => {}
             (Err(failure), _) => drop(reply.send(Err(failure.into()))),
         }
-        // What comes after the call may go on now.
-        drop(work);
         from
     }
 }
@@ -110,7 +109,7 @@ where
 /// A step that is about the whole file.
 pub(crate) struct Step<T, F> {
     pub(crate) step: F,
-    pub(crate) reply: oneshot::Sender<Result<T>>,
+    pub(crate) reply: Option<oneshot::Sender<Result<T>>>,
     pub(crate) done: Option<Result<T>>,
 }
 
@@ -128,13 +127,13 @@ where
         Ok(())
     }
 
-    fn end(self: Box<Self>, end: std::result::Result<(), Failure>) -> Option<Timestamp> {
-        let answer = match (end, self.done) {
+    fn end(&mut self, end: std::result::Result<(), Failure>) -> Option<Timestamp> {
+        let answer = match (end, self.done.take()) {
             (Ok(()), Some(done)) => done,
             (Ok(()), None) => Err(Failure::Closed.into()),
             (Err(failure), _) => Err(failure.into()),
         };
-        let _nobody = self.reply.send(answer);
+        let _nobody = self.reply.take()?.send(answer);
         None
     }
 }

@@ -75,7 +75,7 @@ impl Writer {
     }
 
     fn send(&self, message: Message) {
-        if let Err(mpsc::error::SendError(Message::Job(job) | Message::First(job))) = self.queue.send(message) {
+        if let Err(mpsc::error::SendError(Message::Job(mut job) | Message::First(mut job))) = self.queue.send(message) {
             job.end(Err(Failure::Closed));
         }
     }
