@@ -2,15 +2,22 @@
 
 mod read;
 mod recent;
+mod statements;
 mod walk;
 mod write;
 
 use std::cell::Cell;
 
-use rusqlite::{Connection, OptionalExtension, Params, Row};
+use rusqlite::{Connection, Error as SqlError, OptionalExtension, Params, Row, Statement};
 use store_core::{Error, Result, TenantId, Timestamp, codec::Codec, mailbox::StoredMailbox};
 
-pub(crate) use self::{read::ReadyPlace, recent::Recent, walk::Walk, write::number};
+pub(crate) use self::{
+    read::ReadyPlace,
+    recent::Recent,
+    statements::{Kept, Statements},
+    walk::Walk,
+    write::number,
+};
 use crate::{
     error::{corrupt, sql},
     sql,
@@ -24,9 +31,9 @@ pub(crate) struct Known {
 }
 
 /// The rows of a tenant in one transaction.
-#[derive(Debug)]
 pub(crate) struct Rows<'c> {
     conn: &'c Connection,
+    statements: &'c dyn Statements,
     tenant: &'c TenantId,
     /// None if nothing of it is written yet.
     known: Cell<Option<Known>>,
@@ -76,6 +83,7 @@ impl<'c> Rows<'c> {
     pub(crate) fn new(conn: &'c Connection, tenant: &'c TenantId, known: Option<Known>, recent: &'c Recent) -> Self {
         Self {
             conn,
+            statements: conn,
             tenant,
             known: Cell::new(known),
             next_incarnation: Cell::new(0),
@@ -90,12 +98,12 @@ impl<'c> Rows<'c> {
     /// The same, for a tenant that is not there: with its first row it gets an incarnation above all before it, and
     /// above `now`, in case the file is older than it was (MB-25).
     pub(crate) fn for_writing(
-        conn: &'c Connection,
+        (conn, statements): (&'c Connection, &'c dyn Statements),
         tenant: &'c TenantId,
         (known, now): (Option<Known>, Timestamp),
         (recent, looked): (&'c Recent, &'c Cell<Option<(i64, Timestamp)>>),
     ) -> Result<Self> {
-        let rows = Self { looked: Some(looked), ..Self::new(conn, tenant, known, recent) };
+        let rows = Self { statements, looked: Some(looked), ..Self::new(conn, tenant, known, recent) };
         if known.is_none() {
             let next = rows.one(sql::NEXT_INCARNATION, [], |row| unsigned(get(row, 0)?))?.unwrap_or_default();
             rows.next_incarnation.set(next.max(now.as_millis()));
@@ -147,16 +155,35 @@ impl<'c> Rows<'c> {
         Whose { part, tenant: self.no(), name }
     }
 
-    fn one<T>(&self, text: &str, with: impl Params, read: impl FnOnce(&Row<'_>) -> Result<T>) -> Result<Option<T>> {
-        one(self.conn, text, with, read)
+    fn one<T>(
+        &self,
+        text: &'static str,
+        with: impl Params,
+        read: impl FnOnce(&Row<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        self.with(text, |statement| statement.query_row(with, |row| Ok(read(row))).optional())?.transpose()
     }
 
-    fn all<T>(&self, text: &str, with: impl Params, read: impl FnMut(&Row<'_>) -> Result<T>) -> Result<Vec<T>> {
-        all(self.conn, text, with, read)
+    fn all<T>(&self, text: &'static str, with: impl Params, read: impl FnMut(&Row<'_>) -> Result<T>) -> Result<Vec<T>> {
+        self.with(text, |statement| Ok(all_of(statement, with, read)))?
     }
 
-    fn run(&self, text: &str, with: impl Params) -> Result<usize> {
-        self.conn.prepare_cached(text).and_then(|mut statement| statement.execute(with)).map_err(sql)
+    fn run(&self, text: &'static str, with: impl Params) -> Result<usize> {
+        self.with(text, |statement| statement.execute(with))
+    }
+
+    fn with<T>(
+        &self,
+        text: &'static str,
+        work: impl FnOnce(&mut Statement<'_>) -> std::result::Result<T, SqlError>,
+    ) -> Result<T> {
+        let (mut work, mut done) = (Some(work), None);
+        let mut once = |statement: &mut Statement<'_>| {
+            done = work.take().map(|work| work(statement)).transpose()?;
+            Ok(())
+        };
+        self.statements.with(text, &mut once).map_err(sql)?;
+        done.ok_or_else(|| Error::unavailable("a statement did not run"))
     }
 }
 
@@ -176,9 +203,16 @@ pub(crate) fn all<T>(
     conn: &Connection,
     text: &str,
     with: impl Params,
+    read: impl FnMut(&Row<'_>) -> Result<T>,
+) -> Result<Vec<T>> {
+    all_of(&mut *conn.prepare_cached(text).map_err(sql)?, with, read)
+}
+
+fn all_of<T>(
+    statement: &mut Statement<'_>,
+    with: impl Params,
     mut read: impl FnMut(&Row<'_>) -> Result<T>,
 ) -> Result<Vec<T>> {
-    let mut statement = conn.prepare_cached(text).map_err(sql)?;
     let mut rows = statement.query(with).map_err(sql)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next().map_err(sql)? {

@@ -55,7 +55,6 @@ struct Source {
 }
 
 /// A walk over one list, of one moment.
-#[derive(Debug)]
 pub(crate) struct Walk<'r> {
     rows: &'r Rows<'r>,
     direction: Direction,

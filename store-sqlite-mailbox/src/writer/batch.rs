@@ -19,7 +19,7 @@ use crate::{
     config::Synchronous,
     error,
     place::{self, Place},
-    rows::{Known, Recent},
+    rows::{Kept, Known, Recent, Statements},
     schema, sql,
     tenant::{Fixed, Tenant},
 };
@@ -68,6 +68,7 @@ impl From<Failure> for Error {
 /// The transaction of a batch, as a call sees it.
 pub(crate) struct Turn<'d> {
     pub(crate) conn: &'d Connection,
+    pub(super) statements: &'d dyn Statements,
     fixed: &'d Fixed,
     pub(crate) recent: &'d Recent,
     /// Whether no other call has part in it.
@@ -200,9 +201,9 @@ impl Batch {
 }
 
 /// What the thread has.
-pub(super) struct Desk {
-    // Closed before the place is given up.
-    conn: Connection,
+pub(super) struct Desk<'c> {
+    conn: &'c Connection,
+    kept: Kept<'c>,
     place: Arc<Place>,
     fixed: Arc<Fixed>,
     log: Log,
@@ -214,14 +215,14 @@ pub(super) struct Desk {
     poisoned: Option<Timestamp>,
 }
 
-impl Desk {
-    pub(super) fn new(conn: Connection, place: Arc<Place>, fixed: Arc<Fixed>) -> Self {
-        let log = Log::new(&conn, Arc::clone(&fixed));
-        Self { conn, place, fixed, log, recent: Recent::default(), version: 0, last: 0, poisoned: None }
+impl<'c> Desk<'c> {
+    pub(super) fn new(conn: &'c Connection, place: Arc<Place>, fixed: Arc<Fixed>) -> Self {
+        let (kept, log) = (Kept::new(conn), Log::new(conn, Arc::clone(&fixed)));
+        Self { conn, kept, place, fixed, log, recent: Recent::default(), version: 0, last: 0, poisoned: None }
     }
 
-    /// Works until it is closed, or nobody can ask any more.
-    pub(super) fn serve(mut self, mut waiting: mpsc::UnboundedReceiver<Message>) {
+    /// Works until it is closed, or nobody can ask any more. Gives who is to be told when the file is closed.
+    pub(super) fn serve(mut self, mut waiting: mpsc::UnboundedReceiver<Message>) -> Option<oneshot::Sender<()>> {
         let mut closing = None;
         while closing.is_none() {
             let Some(first) = waiting.blocking_recv() else { break };
@@ -235,7 +236,7 @@ impl Desk {
                 Some(Then::Close(reply)) => closing = Some(reply),
                 None => {}
             }
-            if self.log.keep_small(&self.conn).is_err() {
+            if self.log.keep_small(self.conn).is_err() {
                 self.poison();
             }
         }
@@ -245,10 +246,7 @@ impl Desk {
                 job.end(Err(Failure::Closed));
             }
         }
-        let Self { conn, place, .. } = self;
-        drop(conn);
-        drop(place);
-        closing.map(|closing| closing.send(()));
+        closing
     }
 
     /// Takes those who were answered with the batch before and ask again. They come back one by one while others run,
@@ -311,7 +309,7 @@ impl Desk {
             return Err(Failure::Poisoned(since));
         }
         let turn = self.place.next();
-        let begun = run(&self.conn, sql::BEGIN_WRITE);
+        let begun = run(self.conn, sql::BEGIN_WRITE);
         drop(turn);
         begun.map_err(|error| failure(&error))?;
         if let Err(error) = self.look_for_others() {
@@ -320,8 +318,8 @@ impl Desk {
         }
         let (looked, known, is_spoiled) = (Cell::default(), RefCell::default(), Cell::default());
         let is_alone = joining.is_none() || batch.len() == 1 && self.last <= 1;
-        let (conn, fixed, recent) = (&self.conn, &*self.fixed, &self.recent);
-        let turn = Turn { conn, fixed, recent, is_alone, is_spoiled, looked, known };
+        let (conn, statements, fixed, recent) = (self.conn, &self.kept, &*self.fixed, &self.recent);
+        let turn = Turn { conn, statements, fixed, recent, is_alone, is_spoiled, looked, known };
         let mut waited = Duration::ZERO;
         loop {
             if let Err(failure) = batch.run(&turn) {
@@ -336,7 +334,7 @@ impl Desk {
             self.roll_back();
             return Ok(());
         }
-        let Err(error) = run(&self.conn, sql::COMMIT) else { return Ok(()) };
+        let Err(error) = run(self.conn, sql::COMMIT) else { return Ok(()) };
         self.roll_back();
         match failure(&error) {
             Failure::Lost => {
@@ -362,12 +360,12 @@ impl Desk {
         if let Some(since) = self.poisoned_since() {
             return Err(place::poisoned(since));
         }
-        schema::synchronous(&self.conn, Synchronous::Full)?;
-        let synced = run(&self.conn, sql::BEGIN_WRITE)
-            .and_then(|()| run(&self.conn, sql::TOUCH))
-            .and_then(|()| run(&self.conn, sql::COMMIT));
+        schema::synchronous(self.conn, Synchronous::Full)?;
+        let synced = run(self.conn, sql::BEGIN_WRITE)
+            .and_then(|()| run(self.conn, sql::TOUCH))
+            .and_then(|()| run(self.conn, sql::COMMIT));
         self.roll_back();
-        schema::synchronous(&self.conn, Synchronous::Normal)?;
+        schema::synchronous(self.conn, Synchronous::Normal)?;
         synced.map_err(|error| match failure(&error) {
             Failure::Lost => {
                 self.poison();
@@ -380,7 +378,7 @@ impl Desk {
     fn roll_back(&self) {
         self.recent.forget();
         if !self.conn.is_autocommit() {
-            let _rolled_back = run(&self.conn, sql::ROLLBACK);
+            let _rolled_back = run(self.conn, sql::ROLLBACK);
         }
     }
 

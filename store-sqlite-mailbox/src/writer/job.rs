@@ -56,7 +56,12 @@ where
             Ok(known) => known,
             Err(error) => return turn.failed(error, false).map(failed),
         };
-        let rows = match Rows::for_writing(turn.conn, &self.tenant.name, (known, now), (turn.recent, &turn.looked)) {
+        let rows = match Rows::for_writing(
+            (turn.conn, turn.statements),
+            &self.tenant.name,
+            (known, now),
+            (turn.recent, &turn.looked),
+        ) {
             Ok(rows) => rows,
             Err(error) => return turn.failed(error, false).map(failed),
         };

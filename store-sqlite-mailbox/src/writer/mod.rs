@@ -47,7 +47,15 @@ impl Writer {
     pub(crate) fn begin(conn: Connection, place: Arc<Place>, fixed: Arc<Fixed>) -> Result<Self> {
         let (queue, waiting) = mpsc::unbounded_channel();
         let named = thread::Builder::new().name("agentstore-writer".to_owned());
-        let begun = named.spawn(move || Desk::new(conn, place, fixed).serve(waiting));
+        let begun = named.spawn(move || {
+            let closing = Desk::new(&conn, Arc::clone(&place), fixed).serve(waiting);
+            // The file is closed before the place is given up.
+            drop(conn);
+            drop(place);
+            if let Some(closing) = closing {
+                let _nobody = closing.send(());
+            }
+        });
         let thread = begun.map_err(|e| Error::unavailable("the system gives no more threads").with_source(e))?;
         Ok(Self { queue, room: Arc::new(Semaphore::new(ROOM)), thread: Mutex::new(Some(thread)) })
     }
