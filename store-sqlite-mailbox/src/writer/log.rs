@@ -12,9 +12,9 @@ const SOME: i32 = 4_096;
 /// How much it has to have grown before that is tried again, if somebody's read stood in the way.
 const MORE: i32 = 1_024;
 /// Pages after which it is begun anew: no new read begins until the ones that run have ended. It grows by no more than
-/// what is written meanwhile (SQ-5).
-const MUCH: i32 = 12_288;
-/// The same in bytes; a longer file is cut to this.
+/// what is written meanwhile (SQ-5): 24 MiB leave room for that below the bound.
+const MUCH: i32 = 6_144;
+/// A longer file is cut to this.
 pub(crate) const WAL_BYTES: i64 = 48 << 20;
 
 thread_local! {
