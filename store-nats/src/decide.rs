@@ -348,11 +348,7 @@ pub(crate) async fn create(tenant: &Tenant) -> Result<()> {
 pub(crate) async fn put_in_log(log: &Arc<Log>, own: &mut Own<'_>, at: (&Key, u64), deed: Deed) -> Result<bool> {
     let (key, last) = at;
     let unknown = match log.write_in_time(key, last, deed.encode()).await {
-        Ok(Written::Conflict) => return Ok(false),
-        Ok(Written::Busy) => {
-            tokio::time::sleep(AGAIN).await;
-            return Ok(false);
-        }
+        Ok(Written::Conflict | Written::Busy) => return Ok(false),
         Ok(Written::Accepted(sequence)) => match own.wait(sequence).await {
             Some(counts) => return Ok(counts),
             None => Error::commit_unknown(None),
@@ -372,18 +368,21 @@ pub(crate) async fn fence(log: &Log, key: &Key, last: u64) -> Result<Written> {
 
 /// What became of a decision whose answer did not come; none if that cannot be found out in time.
 async fn resolve(log: &Arc<Log>, own: &mut Own<'_>, (key, last): (&Key, u64)) -> Option<bool> {
-    let (begun, mut is_fenced) = (Instant::now(), false);
+    let begun = Instant::now();
     while begun.elapsed() < log.deadline {
-        if log.look().await.is_ok() {
-            if let Some(counts) = own.counts() {
-                return Some(counts);
-            }
-            if is_fenced {
-                return Some(false);
-            }
+        if log.look().await.is_ok()
+            && let Some(counts) = own.counts()
+        {
+            return Some(counts);
         }
         // Behind a later message on the subject it cannot be written any more. One that is on its way may be itself.
-        is_fenced |= matches!(fence(log, key, last).await, Ok(Written::Accepted(_) | Written::Conflict));
+        if let Ok(Written::Accepted(_) | Written::Conflict) = fence(log, key, last).await
+            && let Ok(end) = log.touch().await
+            && log.reach(end).await.is_ok()
+        {
+            // All that was there was read, whichever leader says how far that is.
+            return Some(own.counts().unwrap_or_default());
+        }
         tokio::time::sleep(AGAIN).await;
     }
     None

@@ -65,6 +65,11 @@ impl Refusal {
         self.err_code == 10_164
     }
 
+    /// A cluster that has no leader yet, or has not heard of all its servers.
+    pub(crate) const fn is_of_beginning(&self) -> bool {
+        matches!(self.err_code, 10_005 | 10_008 | 10_009)
+    }
+
     pub(crate) const fn is_not_found(&self) -> bool {
         matches!(self.err_code, 10_037 | 10_043 | 10_059) || (self.err_code == 0 && self.code == 404)
     }

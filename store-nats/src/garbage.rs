@@ -90,7 +90,11 @@ pub(crate) async fn collect(log: Weak<Log>) {
         let Some(round) = log.upgrade().map(|log| ROUND.min(log.garbage.kept)) else { return };
         tokio::time::sleep(round).await;
         let Some(log) = log.upgrade() else { return };
-        let waste = log.garbage.take(Instant::now());
+        let mut waste = log.garbage.take(Instant::now());
+        // If a part of the log is lost, numbers of messages may be those of others.
+        if !waste.is_empty() && log.look().await.is_err() {
+            waste.clear();
+        }
         let (mut ids, mut single) = (HashMap::<_, Vec<_>>::new(), Vec::new());
         for waste in waste {
             match waste {

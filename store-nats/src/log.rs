@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -65,6 +65,8 @@ pub(crate) struct Log {
     stands_still: bool,
     pub(crate) deadline: Duration,
     runtime: Handle,
+    /// Whether a part of what was read is lost.
+    went_back: AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -88,6 +90,7 @@ impl Log {
             stands_still: config.stands_still,
             deadline: config.deadline,
             runtime,
+            went_back: AtomicBool::default(),
         }
     }
 
@@ -129,20 +132,41 @@ impl Log {
 
     /// Waits until everything is known that was written before this call.
     pub(crate) async fn look(self: &Arc<Self>) -> Result<()> {
-        let begun = Instant::now();
+        let mut behind = None;
         loop {
+            self.check()?;
             let known = *self.position.borrow();
             let last = self.ask_last().await?;
             if last >= known {
                 return self.reach(last).await;
             }
-            // A leader that another one has replaced knows less, and not for long.
-            if begun.elapsed() > self.deadline {
-                let what = format!("the log on the servers, which ends at {last} and was read up to {known}");
-                return Err(Error::corrupt(what));
+            // Either a leader that another one has replaced, which writes nothing, or the end of what was read is lost.
+            let _shown = self.touch().await;
+            if behind.get_or_insert_with(Instant::now).elapsed() > self.deadline {
+                return self
+                    .check()
+                    .and(Err(Error::unavailable("the leader knows less than was read from another one")));
             }
             sleep(AGAIN).await;
         }
+    }
+
+    /// Refuses everything once a part of the log that was read is lost: what is decided here would rest on it.
+    fn check(&self) -> Result<()> {
+        if self.went_back.load(Ordering::SeqCst) {
+            return Err(Error::corrupt(
+                "the log on the servers, which lost a part that was read: open the mailbox anew",
+            ));
+        }
+        Ok(())
+    }
+
+    /// What was written comes behind all that was read, or else a part of that is lost.
+    fn comes_behind(&self, known: u64, sequence: u64) -> Result<()> {
+        if sequence <= known {
+            self.went_back.store(true, Ordering::SeqCst);
+        }
+        self.check()
     }
 
     /// Asks the leader how far the log is. Those who come while somebody asks share the next answer.
@@ -221,19 +245,33 @@ impl Log {
 
     /// Writes a message that says nothing, so that the log goes on behind whatever was removed.
     pub(crate) async fn touch(&self) -> Result<u64> {
-        let subject = self.connection.keys.subject(&Key::Touch);
-        self.connection.write(subject, String::new()).await
+        let (subject, known) = (self.connection.keys.subject(&Key::Touch), *self.position.borrow());
+        let sequence = self.connection.write(subject, String::new()).await?;
+        self.comes_behind(known, sequence).map(|()| sequence)
     }
 
     /// Writes a message behind the last one on its subject.
     pub(crate) async fn write(&self, key: &Key, last: u64, text: String) -> Result<Written> {
-        self.connection.write_behind(self.connection.keys.subject(key), last, text).await
+        let known = *self.position.borrow();
+        let written = self.connection.write_behind(self.connection.keys.subject(key), last, text).await?;
+        self.check_written(known, written)
     }
 
     /// Writes a message that says nothing if it comes to the log later than within the deadline (PR-21).
     pub(crate) async fn write_in_time(&self, key: &Key, last: u64, text: String) -> Result<Written> {
         let until = self.connection.clock.now()?.saturating_add(self.deadline);
-        self.connection.write_in_time(self.connection.keys.subject(key), last, text, until).await
+        let known = *self.position.borrow();
+        let written = self.connection.write_in_time(self.connection.keys.subject(key), last, text, until).await?;
+        self.check_written(known, written)
+    }
+
+    fn check_written(&self, known: u64, written: Written) -> Result<Written> {
+        if let Written::Accepted(sequence) = written
+            && let Err(lost) = self.comes_behind(known, sequence)
+        {
+            return Err(Error::commit_unknown(None).with_source(lost));
+        }
+        Ok(written)
     }
 
     fn take_in(&self, sequence: u64, message: &Message) {

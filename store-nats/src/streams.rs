@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 use crate::{
     codec::Meta,
     config::{Create, NatsConfig},
-    connection::{AGAIN, Connection, StreamInfo, Written},
+    connection::{AGAIN, Connection, StreamInfo},
     error::Effect,
     key::Key,
 };
@@ -71,15 +71,17 @@ pub(crate) async fn ensure(
             Err(refusal) => return Err(refusal.into()),
         }
         let failed = match connection.ask::<Value>(&format!("STREAM.CREATE.{name}"), &settings, Effect::Perhaps).await {
-            Ok(Ok(_)) => continue,
-            // Somebody made it at the same time.
-            Ok(Err(refusal)) if refusal.is_other_stream() => continue,
-            Ok(Err(refusal)) => refusal.into(),
-            Err(error) => error,
+            // Somebody else may have made it at the same time, or it is not known everywhere yet.
+            Ok(Ok(_)) => Error::unavailable("the stream that was made is not there"),
+            Ok(Err(refusal)) if refusal.is_other_stream() => {
+                Error::unavailable("the stream that is there is not found")
+            }
+            Ok(Err(refusal)) if refusal.is_of_beginning() => refusal.into(),
+            Ok(Err(refusal)) => return Err(refusal.into()),
+            Err(error) if error.is_retryable() || error.outcome() == Outcome::Unknown => error,
+            Err(error) => return Err(error),
         };
-        // A cluster that begins has no leader yet, or not all of its servers. Whether it was made shows.
-        let may_go_on = failed.is_retryable() || failed.outcome() == Outcome::Unknown;
-        if !may_go_on || begun.elapsed() > connection.deadline {
+        if begun.elapsed() > connection.deadline {
             return Err(failed);
         }
         sleep(AGAIN).await;
@@ -135,10 +137,9 @@ async fn meta(connection: &Connection) -> Result<Meta> {
             return Err(Error::unavailable("the streams were removed at the same time, or somebody else makes them"));
         }
         match connection.write_behind(subject.clone(), 0, Meta::make()?).await {
-            Ok(Written::Accepted(_) | Written::Conflict) => {}
             // Whether it was written shows.
             Err(error) if error.outcome() != Outcome::Unknown => return Err(error),
-            Ok(Written::Busy) | Err(_) => sleep(AGAIN).await,
+            _ => {}
         }
     };
     Meta::parse(&found).map_err(|why| {

@@ -198,7 +198,10 @@ impl Connection {
         match read::<Acknowledged>(&answer)? {
             Ok(acknowledged) => Ok(Written::Accepted(acknowledged.seq)),
             Err(refusal) if refusal.is_conflict() => Ok(Written::Conflict),
-            Err(refusal) if refusal.is_busy() => Ok(Written::Busy),
+            Err(refusal) if refusal.is_busy() => {
+                sleep(AGAIN).await;
+                Ok(Written::Busy)
+            }
             Err(refusal) => Err(refusal.into()),
         }
     }

@@ -14,7 +14,7 @@ use store_core::{Json, Store};
 
 use super::given::{Folder, count, mailbox, open, put, verify, work};
 
-/// What the log stays below while nobody else reads for long: 48 MiB, and what is written until the reads that run have
+/// What the log stays below while nobody else reads for long: 24 MiB, and what is written until the reads that run have
 /// ended.
 const BOUND: u64 = 96 << 20;
 
