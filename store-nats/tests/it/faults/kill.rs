@@ -117,7 +117,8 @@ async fn a_log_that_went_back_is_told() {
     server.restart().unwrap();
     let refused = enqueue(&*mailbox(&store), work("t")).await.unwrap_err();
     assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Corrupt, Outcome::NotApplied), "{refused}");
-    sleep(Duration::from_secs(5)).await;
+    // Two rounds of its collector.
+    sleep(Duration::from_secs(8)).await;
     let anew = open(&server.url(), 1).await;
     let found = all(&*mailbox(&*anew)).await;
     assert_eq!(found.iter().map(|found| found.status).collect::<Vec<_>>(), [DispatchStatus::Claimed]);
