@@ -44,6 +44,42 @@ struct Looking {
     waiting: Vec<oneshot::Sender<Result<u64>>>,
 }
 
+/// Asks the leader for all who wait, as long as somebody does. If it is dropped before, they are told.
+struct Asking {
+    log: Arc<Log>,
+    is_over: bool,
+}
+
+impl Asking {
+    async fn ask(mut self) {
+        loop {
+            let waiting = {
+                let mut looking = lock(&self.log.looking);
+                if looking.waiting.is_empty() {
+                    looking.is_asking = false;
+                    self.is_over = true;
+                    return;
+                }
+                std::mem::take(&mut looking.waiting)
+            };
+            let answer = self.log.connection.last().await;
+            for waiting in waiting {
+                let copy = answer.as_ref().copied().map_err(|error| Error::new(error.detail().clone()));
+                // Who was dropped needs no answer.
+                let _gone = waiting.send(copy);
+            }
+        }
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        if !self.is_over {
+            *lock(&self.log.looking) = Looking::default();
+        }
+    }
+}
+
 /// The log, as far as it was read.
 #[derive(Debug)]
 pub(crate) struct Log {
@@ -178,30 +214,10 @@ impl Log {
             !std::mem::replace(&mut looking.is_asking, true)
         };
         if is_first {
-            let log = Arc::clone(self);
             // A task of the store: whoever asks first may be dropped, with the runtime that he asks on.
-            self.runtime.spawn(async move { log.ask_for_all().await });
+            self.runtime.spawn(Asking { log: Arc::clone(self), is_over: false }.ask());
         }
         receiver.await.map_err(|lost| Error::unavailable("the call was cut off").with_source(lost))?
-    }
-
-    async fn ask_for_all(&self) {
-        loop {
-            let waiting = {
-                let mut looking = lock(&self.looking);
-                if looking.waiting.is_empty() {
-                    looking.is_asking = false;
-                    return;
-                }
-                std::mem::take(&mut looking.waiting)
-            };
-            let answer = self.connection.last().await;
-            for waiting in waiting {
-                let copy = answer.as_ref().copied().map_err(|error| Error::new(error.detail().clone()));
-                // Who was dropped needs no answer.
-                let _gone = waiting.send(copy);
-            }
-        }
     }
 
     /// Waits until the log was read up to a message.

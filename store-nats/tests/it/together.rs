@@ -7,11 +7,14 @@ use std::{
 };
 
 use store_core::{
-    ClaimNumber, ClaimRequest, DeliverLive, ErrorKind, IdSource, LiveCommand, LiveDelivery, LiveTarget, Store, Uuids,
-    Waited, WorkerId,
+    ClaimNumber, ClaimRequest, DeliverLive, ErrorKind, IdSource, LiveCommand, LiveDelivery, LiveTarget, PageRequest,
+    Store, Uuids, Waited, WorkerId,
 };
 use store_nats::{NatsConfig, NatsStore};
-use tokio::time::{Instant, sleep};
+use tokio::{
+    runtime::Runtime,
+    time::{Instant, sleep, timeout},
+};
 
 use crate::{
     fixture::server,
@@ -86,6 +89,17 @@ async fn work_whose_signal_was_lost_is_found_soon() {
         ack(&**mailbox, &held).await.unwrap();
     }
     remove(&config).await;
+}
+
+/// PR-8: where the runtime of a store has ended nothing hangs.
+#[test]
+fn a_store_without_its_runtime_answers() {
+    let (first, second) = (Runtime::new().unwrap(), Runtime::new().unwrap());
+    let (store, _, config) = first.block_on(two());
+    drop(first);
+    let asked = async { timeout(Duration::from_secs(30), store.list_tenants(PageRequest::default())).await };
+    assert_eq!(second.block_on(asked).unwrap().unwrap_err().kind(), ErrorKind::Unavailable);
+    second.block_on(remove(&config));
 }
 
 /// NA-1, MB-18, MB-19: of what two processes decide about a thread at once the server accepts one.
