@@ -22,9 +22,7 @@ use crate::{
 async fn a_commit_is_one_round_trip() {
     let place = Place::new(Limits::default()).await.unwrap();
     let proxy = Proxy::start(socket()).await;
-    let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(place.0.config().schema()).unwrap();
-    (config.connections, config.stands_still) = (1, true);
-    let (store, other) = (PostgresStore::open(config).await.unwrap(), place.0.open().await.unwrap());
+    let (store, other) = (through(&proxy, &place, 1).await, place.0.open().await.unwrap());
     let (here, there, id) = (commits(&store), commits(&other), thread("t"));
     let mut version = here.commit(whole(&id, 1)).await.unwrap().version;
     let (mut commits, mut conflicts) = (Vec::new(), Vec::new());
@@ -54,9 +52,7 @@ async fn what_comes_at_once_goes_together() {
     const ROUNDS: usize = 10;
     let place = Place::new(Limits::default()).await.unwrap();
     let proxy = Proxy::start(socket()).await;
-    let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(place.0.config().schema()).unwrap();
-    (config.connections, config.stands_still) = (4, true);
-    let (store, other) = (PostgresStore::open(config).await.unwrap(), place.0.open().await.unwrap());
+    let (store, other) = (through(&proxy, &place, 4).await, place.0.open().await.unwrap());
     let (here, there) = (commits(&store), commits(&other));
     let ids: Vec<_> = (0..THREADS).map(|at| thread(format!("t-{at}"))).collect();
     for id in &ids {
@@ -100,9 +96,7 @@ async fn what_comes_at_once_goes_together() {
 async fn many_inputs_go_as_one() {
     let place = Place::new(Limits::default()).await.unwrap();
     let proxy = Proxy::start(socket()).await;
-    let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(place.0.config().schema()).unwrap();
-    (config.connections, config.stands_still) = (1, true);
-    let store = PostgresStore::open(config).await.unwrap();
+    let store = through(&proxy, &place, 1).await;
     let (commits, pending, id) = (commits(&store), stores(&store).pending.unwrap(), thread("t"));
     for (round, number) in [1, 1, 1, 200, 400].into_iter().enumerate() {
         let input =
@@ -119,6 +113,13 @@ async fn many_inputs_go_as_one() {
         // To look and to write, and what preparing these two takes.
         assert!(appended <= 4 && consumed <= 4, "{number} inputs: {appended} to append, {consumed} to consume");
     }
+}
+
+/// A store in this place, with so many connections, all of them through the proxy.
+async fn through(proxy: &Proxy, place: &Place, connections: u32) -> PostgresStore {
+    let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(place.0.config().schema()).unwrap();
+    (config.connections, config.stands_still) = (connections, true);
+    PostgresStore::open(config).await.unwrap()
 }
 
 /// What is sent behind commits is sent.
