@@ -91,6 +91,20 @@ impl Network {
         }
         Ok(())
     }
+
+    /// Whether the servers send each other everything at once. What was lost on a line that was cut is sent again
+    /// later and later, so that it may be silent for as long again as it was cut.
+    ///
+    /// # Errors
+    /// The system does not tell.
+    pub fn is_whole(&self) -> Result<bool> {
+        for at in 0..COUNT {
+            if ip(&format!("netns exec {} ss -Htni", self.net.namespace(at)))?.contains(" backoff:") {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
 }
 
 impl Net {
@@ -121,7 +135,8 @@ impl Net {
 
     /// Packets to the other server go nowhere, or where they belong again.
     fn route(&self, act: &str, (from, to): (usize, usize)) -> Result<()> {
-        ip(&format!("-n {} route {act} blackhole {}/32", self.namespace(from), self.address(to)))
+        ip(&format!("-n {} route {act} blackhole {}/32", self.namespace(from), self.address(to)))?;
+        Ok(())
     }
 }
 
@@ -134,10 +149,11 @@ impl Drop for Net {
     }
 }
 
-fn ip(command: &str) -> Result<()> {
+/// What the command prints.
+fn ip(command: &str) -> Result<String> {
     let done = Command::new("ip").args(command.split(' ')).output()?;
     if !done.status.success() {
         bail!("`ip {command}` failed: {}", String::from_utf8_lossy(&done.stderr).trim());
     }
-    Ok(())
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
 }

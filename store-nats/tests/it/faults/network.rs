@@ -220,8 +220,14 @@ fn end(network: &mut Network, fault: Fault, leader: usize) {
     }
 }
 
-/// A round: a fault, for so long, and what callers heard meanwhile.
+/// A round: a fault, for so long, and what callers heard meanwhile. It begins when every server hears every other
+/// one: two of them that do not are no majority without the third.
 async fn round(network: &mut Network, load: &Load, fault: Fault, lasts: Duration) {
+    let begun = Instant::now();
+    while !network.is_whole().unwrap() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{fault:?}: lines between servers stay silent");
+        sleep(Duration::from_millis(100)).await;
+    }
     let leader = leader(network).await;
     let minority = begin(network, fault, leader);
     let cut = Instant::now();
