@@ -185,4 +185,19 @@ mod tests {
         let json: Json = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&json).unwrap(), text);
     }
+
+    #[test]
+    fn depth_is_counted_where_it_is() {
+        assert!(Json::parse(&format!("[{}{{}}]", "[],{},".repeat(MAX_JSON_DEPTH))).is_ok());
+    }
+
+    #[test]
+    fn objects_and_arrays_are_known() {
+        for (text, is_object, is_array) in
+            [("{}", true, false), (" [1]", false, true), ("\"{[\"", false, false), ("1", false, false)]
+        {
+            let json = Json::parse(text).unwrap();
+            assert_eq!((json.is_object(), json.is_array()), (is_object, is_array), "{text}");
+        }
+    }
 }

@@ -123,4 +123,21 @@ mod tests {
         let text = serde_json::to_string(&Version::new(7, 2, 0)).unwrap();
         assert_eq!(text, r#"{"version":7,"generation":2}"#);
     }
+
+    #[test]
+    fn a_version_says_what_is_not_as_usual() {
+        let text = |number, generation, incarnation| Version::new(number, generation, incarnation).to_string();
+        assert_eq!(text(3, 1, 0), "version 3");
+        assert_eq!(text(3, 2, 4), "version 3 of generation 2 of incarnation 4");
+    }
+
+    #[test]
+    fn a_version_is_written_with_an_incarnation_if_it_has_one() {
+        for incarnation in [0, 1] {
+            let version = Version::new(3, 1, incarnation);
+            let text = serde_json::to_string(&version).unwrap();
+            assert_eq!(text.contains("incarnation"), incarnation != 0, "{text}");
+            assert_eq!(serde_json::from_str::<Version>(&text).unwrap(), version);
+        }
+    }
 }

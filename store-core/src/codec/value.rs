@@ -204,4 +204,9 @@ mod tests {
             assert_eq!(number.encode(), number.to_string());
         }
     }
+
+    #[test]
+    fn text_has_the_short_escapes() {
+        assert_eq!("\u{0}\u{1f}\n\r\t\"\\/".to_owned().encode(), r#""\u0000\u001f\n\r\t\"\\/""#);
+    }
 }

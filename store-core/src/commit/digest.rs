@@ -217,7 +217,12 @@ fn state(out: &mut String, change: &StateChange) {
 #[cfg(test)]
 mod tests {
     use super::{current, matches};
-    use crate::{Commit, Expect, Json, Message, NewEntry, StateChange, ThreadId, Version};
+    use std::collections::BTreeSet;
+
+    use crate::{
+        Commit, EntryId, Expect, Json, Message, NewEntry, ResourceId, RewindTo, RunChange, RunId, RunStatus,
+        StateChange, ThreadFields, ThreadId, Version,
+    };
 
     fn commit() -> Commit {
         Commit::new(ThreadId::new("t").unwrap()).entry(NewEntry::new(Message::user("hi")))
@@ -258,5 +263,37 @@ mod tests {
     #[test]
     fn a_digest_of_the_first_version_stays_as_it_is() {
         assert_eq!(current(&commit()), "1:48c078623088b847d9fd637c5f9445a6dda151ea9384963d3782d298088fe124");
+    }
+
+    #[test]
+    fn so_is_each_part_of_it() {
+        let rewind = |to: RewindTo| commit().entry(NewEntry::new(to));
+        let running = || RunChange::new(RunId::new("r").unwrap(), RunStatus::Running);
+        let with_run = |change: &dyn Fn(&mut RunChange)| {
+            let mut run = running();
+            change(&mut run);
+            Commit { run: Some(run), ..commit() }
+        };
+        let with_thread = |change: &dyn Fn(&mut ThreadFields)| {
+            let mut fields = ThreadFields::default();
+            change(&mut fields);
+            Commit { create: Some(fields), ..commit() }
+        };
+        let others = [
+            rewind(RewindTo::Start),
+            rewind(RewindTo::Entry(EntryId::new("x").unwrap())),
+            rewind(RewindTo::Checkpoint(1)),
+            rewind(RewindTo::Label("x".to_owned())),
+            rewind(RewindTo::Snapshot("x".to_owned())),
+            with_run(&|_| {}),
+            with_run(&|run| drop(run.state.insert("k".to_owned(), None))),
+            with_run(&|run| drop(run.state.insert("k".to_owned(), Some(Json::null())))),
+            with_thread(&|_| {}),
+            with_thread(&|fields| fields.title = Some("x".to_owned())),
+            with_thread(&|fields| fields.resource_id = ResourceId::new("x").ok()),
+            with_thread(&|fields| fields.parent_thread_id = ThreadId::new("x").ok()),
+        ];
+        let digests: BTreeSet<_> = others.iter().map(current).collect();
+        assert_eq!(digests.len(), others.len());
     }
 }

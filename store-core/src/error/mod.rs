@@ -228,4 +228,16 @@ mod tests {
         assert!(!Error::commit_unknown(None).is_retryable());
         assert!(Error::new(Detail::StorageFull).is_retryable());
     }
+
+    #[test]
+    fn a_message_tells_what_there_is_and_what_to_do() {
+        let long = Error::not_found("thread", "x".repeat(100)).to_string();
+        assert_eq!(long, format!("thread `{}…` does not exist", "x".repeat(61)));
+        let (expected, actual) = (Some(crate::Version::new(3, 1, 0)), None);
+        let conflict = Error::new(Detail::Conflict { what: "the thread", expected, actual });
+        assert_eq!(conflict.to_string(), "the thread was expected to be version 3, found none");
+        let unknown = |key| Error::commit_unknown(key).to_string();
+        assert!(unknown(None).ends_with("read before you repeat it"));
+        assert!(unknown(crate::CommitKey::new("k").ok()).ends_with("repeat it with its key `k`"));
+    }
 }

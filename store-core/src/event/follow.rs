@@ -212,3 +212,49 @@ impl<S: EventSource> Follower<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::Followers;
+    use crate::ErrorKind;
+
+    #[tokio::test]
+    async fn who_follows_hears_of_his_own_and_of_what_nobody_knows() {
+        let followers = Followers::default();
+        let (mut a, mut b) = (followers.follow(&"a"), followers.follow(&"b"));
+        followers.tell([&"a"]);
+        a.next().await.unwrap();
+        assert!(a.next().now_or_never().is_none() && b.next().now_or_never().is_none());
+        followers.tell_all();
+        a.next().await.unwrap();
+        b.next().await.unwrap();
+        followers.tell([&"a"]);
+        a.see();
+        assert!(a.next().now_or_never().is_none());
+    }
+
+    #[tokio::test]
+    async fn an_end_is_for_whom_it_is_meant() {
+        let followers = Followers::default();
+        let (mut a, mut b) = (followers.follow(&"a"), followers.follow(&"b"));
+        followers.end(|key| *key == "a");
+        assert_eq!(a.next().await.unwrap_err().kind(), ErrorKind::Closed);
+        followers.tell([&"b"]);
+        b.next().await.unwrap();
+    }
+
+    #[test]
+    fn what_nobody_follows_any_more_is_not_kept() {
+        let followers = Followers::default();
+        let kept: Vec<_> = (0..100).map(|key| followers.follow(&key)).collect();
+        for key in 100..10_000 {
+            let _gone = followers.follow(&key);
+        }
+        let known = followers.followed().signals.len();
+        assert!((100..=216).contains(&known), "{known}");
+        followers.tell([&0]);
+        assert!(kept.into_iter().next().unwrap().next().now_or_never().is_some());
+    }
+}

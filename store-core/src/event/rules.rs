@@ -362,3 +362,21 @@ pub fn fenced_thread(request: &AppendEvents) -> Result<Option<ThreadId>> {
 pub fn is_remembered(record: &EventKeyRecord, has_event: bool, now: Timestamp) -> bool {
     has_event || record.created_at >= now.saturating_sub(REMEMBERED_FOR)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{REMEMBERED_FOR, is_remembered};
+    use crate::{Timestamp, codec::Extra, event::EventKeyRecord};
+
+    #[test]
+    fn a_key_is_remembered_for_so_long_ev_5() {
+        let at = |millis| Timestamp::from_millis(millis).unwrap();
+        let now = at(100).saturating_add(REMEMBERED_FOR);
+        let remembered = |created_at, has_event| {
+            let record =
+                EventKeyRecord { digest: String::new(), events: Vec::new(), created_at, extra: Extra::default() };
+            is_remembered(&record, has_event, now)
+        };
+        assert!(remembered(at(100), false) && !remembered(at(99), false) && remembered(at(99), true));
+    }
+}

@@ -311,4 +311,19 @@ mod tests {
             assert_eq!(cover.cuts(&Cover::new(from, to)), cuts, "{from} to {to}");
         }
     }
+
+    #[test]
+    fn where_a_path_was_is_found_in_few_steps() {
+        let parents: Vec<_> = (0..2000).map(|at| (at > 0).then_some(at)).collect();
+        let log = grow(&parents);
+        for seq in 1..=2000 {
+            let steps = std::cell::Cell::new(0);
+            let nodes = |seq: u64| -> Result<Node> {
+                steps.set(steps.get() + 1);
+                Ok(at(&log, seq))
+            };
+            assert_eq!(depth_up_to(&nodes, &log[1999], seq).unwrap(), seq);
+            assert!(steps.get() <= 33, "{} steps to {seq}", steps.get());
+        }
+    }
 }

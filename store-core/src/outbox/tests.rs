@@ -246,3 +246,31 @@ fn places_follow_from_the_rows() {
         }
     }
 }
+
+#[test]
+fn rows_are_numbered_within_lane_target_and_key() {
+    let mut world = World::new();
+    let elsewhere = |change: &dyn Fn(&mut NewOutboxRow)| {
+        let mut row = row(Some("o"), 1);
+        change(&mut row);
+        row
+    };
+    let others = [
+        elsewhere(&|row| row.lane = "other".parse().unwrap()),
+        elsewhere(&|row| row.target = "other".parse().unwrap()),
+        row(Some("p"), 1),
+        row(None, 1),
+    ];
+    let mut numbers = |drafts: &[NewOutboxRow]| {
+        let before: BTreeSet<_> = world.table.rows.keys().cloned().collect();
+        world.send(drafts);
+        let rows = world.table.rows.iter().filter(|(id, _)| !before.contains(*id));
+        rows.map(|(_, row)| row.order).collect::<Vec<_>>()
+    };
+    let [lane, target, key, none] = others;
+    assert_eq!(
+        numbers(&[row(Some("o"), 1), lane.clone(), target, key, none, row(Some("o"), 1), lane]),
+        [1, 1, 1, 1, 0, 2, 2]
+    );
+    assert_eq!(numbers(&[row(Some("o"), 1), row(Some("p"), 1)]), [3, 2]);
+}

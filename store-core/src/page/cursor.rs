@@ -137,7 +137,7 @@ impl fmt::Debug for CursorKey {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cursor, CursorKey, CursorScope};
+    use super::{Cursor, CursorKey, CursorScope, MAX_CURSOR_BYTES};
     use crate::{ErrorKind, TenantId};
 
     fn scope(tenant: &str, method: &'static str, query: &str) -> CursorScope {
@@ -179,5 +179,15 @@ mod tests {
     fn the_longest_position_makes_a_cursor_of_at_most_a_kibibyte() {
         let cursor = CursorKey::new([7; 32]).seal(&scope("a", "threads", "q"), &[0; 600]);
         assert!(cursor.as_str().len() <= 1024);
+    }
+
+    #[test]
+    fn a_cursor_has_a_longest_text() {
+        let (key, scope) = (CursorKey::new([7; 32]), scope("a", "threads", "q"));
+        let sealed = |length: usize| key.seal(&scope, &vec![b'x'; length]);
+        let longest = (0..MAX_CURSOR_BYTES).rfind(|&it| sealed(it).as_str().len() <= MAX_CURSOR_BYTES).unwrap();
+        assert_eq!(sealed(longest).as_str().len(), MAX_CURSOR_BYTES);
+        assert!(key.open(&scope, &sealed(longest)).is_ok());
+        assert_eq!(key.open(&scope, &sealed(longest + 1)).unwrap_err().kind(), ErrorKind::InvalidCursor);
     }
 }

@@ -196,7 +196,7 @@ pub fn merged<I: Iterator>(
 
 #[cfg(test)]
 mod tests {
-    use super::{Cursor, PageBuilder, PageRequest, Position, merged};
+    use super::{Cursor, MAX_BYTES_READ, PageBuilder, PageRequest, Position, merged};
     use crate::ErrorKind;
 
     fn page(records: usize, limit: usize, admits: impl Fn(usize) -> bool) -> (Vec<usize>, Option<String>) {
@@ -243,5 +243,16 @@ mod tests {
         check([&[1, 4, 9], &[], &[2, 3, 10]], &[1, 2, 3, 4, 9, 10]);
         check([&[], &[], &[]], &[]);
         check([&[5], &[1], &[3]], &[1, 3, 5]);
+    }
+
+    #[test]
+    fn a_full_page_wants_no_record_any_more() {
+        let mut page = PageBuilder::new(1);
+        assert!(!page.is_full());
+        page.offer(Position::new(0, ""), 1, Some("x"));
+        assert!(page.is_full());
+        let mut much_read = PageBuilder::<()>::new(1);
+        much_read.offer(Position::new(0, ""), MAX_BYTES_READ, None);
+        assert!(much_read.is_full());
     }
 }

@@ -385,3 +385,21 @@ fn consumed(id: &EntryId) -> Error {
 fn unknown(id: &EntryId) -> Error {
     Error::not_found("pending input", id)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{ENVELOPE, check};
+    use crate::{AppendPending, ErrorKind, Limits, Message, NewInput, ThreadId, codec::Codec, limits::length};
+
+    #[test]
+    fn an_input_has_room_for_what_its_entry_has_besides() {
+        let input = NewInput::message(Message::user("x".repeat(100)));
+        let bytes = length(input.body.encode().len() + input.delivery.encode().len());
+        let request = AppendPending::new(ThreadId::new("t").unwrap(), [input.clone(), input]);
+        let limits = |record_bytes, commit_bytes| Limits { record_bytes, commit_bytes, ..Limits::default() };
+        check(&request, &limits(bytes + ENVELOPE, 2 * bytes)).unwrap();
+        for short in [limits(bytes + ENVELOPE - 1, 2 * bytes), limits(bytes + ENVELOPE, 2 * bytes - 1)] {
+            assert_eq!(check(&request, &short).unwrap_err().kind(), ErrorKind::LimitExceeded);
+        }
+    }
+}

@@ -209,8 +209,8 @@ impl RunQuery {
 mod tests {
     use super::{RunContext, change};
     use crate::{
-        AgentId, EntryRange, ErrorKind, Limits, Run, RunChange, RunId, RunOutcome, RunStatus, ThreadId, Timestamp,
-        TokenCounts, WaitingReason,
+        AgentId, EntryRange, ErrorKind, Limits, Run, RunChange, RunFilter, RunId, RunOutcome, RunStatus, ThreadId,
+        Timestamp, TokenCounts, WaitingReason,
     };
 
     fn statuses() -> [RunStatus; 4] {
@@ -271,5 +271,30 @@ mod tests {
         assert_eq!(refused(&|c| c.output = vec![EntryRange { from: 5, to: 6 }]), ErrorKind::Invalid);
         assert_eq!(refused(&|c| c.output = vec![EntryRange { from: 0, to: 1 }]), ErrorKind::Invalid);
         assert_eq!(apply(Some(&run), &first, "other").unwrap_err(), ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn ranges_that_touch_are_one() {
+        let range = |from, to| EntryRange { from, to };
+        let mut ranges = Vec::new();
+        super::extend(&mut ranges, &[range(1, 3), range(4, 4), range(6, 7)]);
+        super::extend(&mut ranges, &[range(8, 9)]);
+        assert_eq!(ranges, [range(1, 4), range(6, 9)]);
+    }
+
+    #[test]
+    fn a_filter_lets_through_what_it_says_ru_10() {
+        let run = apply(None, &draft(RunStatus::Running), "t").unwrap();
+        let admits = |change: &dyn Fn(&mut RunFilter)| {
+            let mut filter = RunFilter::default();
+            change(&mut filter);
+            filter.admits(&run)
+        };
+        let later = Timestamp::from_millis(run.created_at.as_millis() + 1).unwrap();
+        assert!(admits(&|_| {}));
+        assert!(admits(&|filter| filter.created_before = Some(later)));
+        assert!(!admits(&|filter| filter.created_before = Some(run.created_at)));
+        assert!(admits(&|filter| filter.created_after = Some(run.created_at)));
+        assert!(!admits(&|filter| filter.created_after = Some(later)));
     }
 }

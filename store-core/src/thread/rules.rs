@@ -303,9 +303,12 @@ impl ThreadQuery {
 
 #[cfg(test)]
 mod tests {
-    use super::{ThreadChange, check_parent, create, is_idle, update};
+    use std::collections::BTreeSet;
+
+    use super::{REMEMBERED_FOR, ThreadChange, check_parent, create, is_forgotten, is_idle, update};
     use crate::{
-        ErrorKind, Expect, Json, Limits, NewThread, ThreadId, ThreadPatch, Timestamp, Version,
+        Direction, ErrorKind, Expect, Json, Limits, NewThread, ParentFilter, ResourceId, ThreadFilter, ThreadId,
+        ThreadOrder, ThreadPatch, ThreadQuery, Timestamp, Version,
         thread::{IdRecord, StoredThread},
     };
 
@@ -371,5 +374,62 @@ mod tests {
         assert!(is_idle(&thread, idle, at(16)));
         thread.last_time = at(12);
         assert!(!is_idle(&thread, idle, at(16)));
+    }
+
+    #[test]
+    fn a_deleted_id_is_remembered_for_so_long_th_25() {
+        let now = at(100).saturating_add(REMEMBERED_FOR);
+        let forgotten = |deleted_at| is_forgotten(&IdRecord { deleted_at, ..IdRecord::default() }, now);
+        assert!(!forgotten(None) && !forgotten(Some(at(100))) && forgotten(Some(at(99))));
+    }
+
+    #[test]
+    fn a_filter_lets_through_what_it_says_th_14() {
+        let mut thread = made(0).thread;
+        thread.resource_id = ResourceId::new("r").ok();
+        let admits = |change: &dyn Fn(&mut ThreadFilter)| {
+            let mut filter = ThreadFilter::default();
+            change(&mut filter);
+            filter.admits(&thread)
+        };
+        assert!(admits(&|_| {}));
+        assert!(admits(&|filter| filter.resource_id = ResourceId::new("r").ok()));
+        assert!(!admits(&|filter| filter.resource_id = ResourceId::new("s").ok()));
+        for (before, passes) in [(at(10), false), (at(11), true)] {
+            assert_eq!(admits(&|filter| filter.created_before = Some(before)), passes);
+            assert_eq!(admits(&|filter| filter.active_before = Some(before)), passes);
+            assert_eq!(admits(&|filter| filter.created_after = Some(before)), !passes);
+            assert_eq!(admits(&|filter| filter.active_after = Some(before)), !passes);
+        }
+        assert!(admits(&|filter| filter.parent = Some(ParentFilter::Root)));
+        assert!(!admits(&|filter| filter.parent = Some(ParentFilter::Of(id("p")))));
+        assert!(!admits(&|filter| filter.has_open_runs = Some(true)));
+        assert!(!admits(&|filter| filter.metadata = vec![("k".to_owned(), Json::null())]));
+    }
+
+    #[test]
+    fn a_cursor_is_bound_to_all_that_a_list_asks_for_pg_6() {
+        let changes: [&dyn Fn(&mut ThreadQuery); 14] = [
+            &|_| {},
+            &|query| query.filter.resource_id = ResourceId::new("r").ok(),
+            &|query| query.filter.parent = Some(ParentFilter::Root),
+            &|query| query.filter.parent = Some(ParentFilter::Of(id("p"))),
+            &|query| query.filter.parent = Some(ParentFilter::Of(id("q"))),
+            &|query| query.filter.has_open_runs = Some(false),
+            &|query| query.filter.created_before = Some(at(1)),
+            &|query| query.filter.created_after = Some(at(1)),
+            &|query| query.filter.active_before = Some(at(1)),
+            &|query| query.filter.active_after = Some(at(1)),
+            &|query| query.filter.metadata = vec![("k".to_owned(), Json::null())],
+            &|query| query.filter.metadata = vec![("l".to_owned(), Json::null())],
+            &|query| query.order = ThreadOrder::Creation,
+            &|query| query.direction = Direction::Forward,
+        ];
+        let bindings = changes.map(|change| {
+            let mut query = ThreadQuery::default();
+            change(&mut query);
+            query.binding()
+        });
+        assert_eq!(BTreeSet::from(bindings).len(), changes.len());
     }
 }

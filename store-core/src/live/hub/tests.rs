@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::FutureExt;
 use tokio::task::{JoinHandle, yield_now};
 
-use super::{LiveHub, MOST_BYTES, MOST_LETTERS};
+use super::{Inbox, LiveHub, MOST_BYTES, MOST_LETTERS};
 use crate::{
     ClaimNumber, DeliverLive, DispatchId, EntryId, ErrorKind, Json, LiveChannel, LiveCommand, LiveDelivery, LiveInput,
     LiveReceiver, LiveTarget, Message, Result, RunId, ThreadId,
@@ -207,4 +207,39 @@ async fn closing_ends_everything() {
     // What it had not read does not come any more.
     assert_eq!(waiting.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(hub.open_live(target("t", 1)).await.unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn an_inbox_counts_what_it_holds() {
+    let mut inbox = Inbox::new(0);
+    for (number, text) in [(1, "a"), (2, "bc"), (3, "def")] {
+        assert!(inbox.put(number, text.to_owned()));
+    }
+    assert_eq!(inbox.pop(), Some((1, "a".to_owned())));
+    assert_eq!(inbox.bytes, 5);
+    inbox.remove(3);
+    inbox.remove(3);
+    assert_eq!(inbox.bytes, 2);
+    assert!(inbox.put(4, "x".repeat(MOST_BYTES - 2)));
+    assert!(!inbox.put(5, String::new()));
+}
+
+#[tokio::test]
+async fn a_target_that_another_process_opens_is_over_here_lv_3() {
+    let hub = LiveHub::default();
+    let mut receiver = open(&hub, 1).await;
+    assert_eq!(hub.targets(), [target("t", 1)]);
+    hub.end(&target("t", 2));
+    assert_eq!(hub.targets(), [target("t", 1)]);
+    hub.end(&target("t", 1));
+    assert!(hub.targets().is_empty());
+    assert!(receiver.next().await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_hub_that_is_dropped_ends_its_receivers() {
+    let hub = LiveHub::default();
+    let mut receiver = open(&hub, 1).await;
+    drop(hub);
+    assert_eq!(receiver.next().await.map(drop).unwrap_err().kind(), ErrorKind::Closed);
 }
