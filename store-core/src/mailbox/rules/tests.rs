@@ -1,10 +1,11 @@
-//! From when on a thread is worth a claim after a decision.
+//! Decisions about one thread, one behind the other.
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{MailboxChange, MailboxView, cancel, claim, enqueue, settle};
+use super::{MailboxChange, MailboxView, cancel, check_claim, claim, enqueue, interrupt, purge, seen, settle};
 use crate::{
-    ClaimRequest, DedupeKey, DispatchId, NewDispatch, Result, RunId, Settlement, ThreadId, Timestamp, When, WorkerId,
+    ClaimNumber, ClaimRequest, DedupeKey, DispatchId, DispatchStatus, ErrorKind, Fence, Interrupt, Interrupted,
+    NewDispatch, Result, RunId, Settlement, ThreadId, Timestamp, When, WorkerId,
     commit::Setting,
     id::Uuids,
     limits::Limits,
@@ -16,6 +17,7 @@ use crate::{
 struct OfThread {
     record: Option<StoredMailbox>,
     rows: BTreeMap<DispatchId, StoredDispatch>,
+    interrupts: BTreeMap<u64, StoredInterrupt>,
 }
 
 impl MailboxView for OfThread {
@@ -41,8 +43,8 @@ impl MailboxView for OfThread {
         Ok(available.min().map(|(_, id)| id))
     }
 
-    fn interrupt(&self, _: &ThreadId, _: u64) -> Result<Option<StoredInterrupt>> {
-        Ok(None)
+    fn interrupt(&self, _: &ThreadId, epoch: u64) -> Result<Option<StoredInterrupt>> {
+        Ok(self.interrupts.get(&epoch).cloned())
     }
 }
 
@@ -63,6 +65,13 @@ impl OfThread {
         let from = plan.claimable_from().map(Timestamp::as_millis);
         self.record = Some(plan.mailbox);
         self.rows.extend(plan.dispatches.into_iter().map(|row| (row.id().clone(), row)));
+        plan.purged.iter().for_each(|id| drop(self.rows.remove(id)));
+        for (epoch, interrupt) in plan.interrupts {
+            match interrupt {
+                Some(interrupt) => drop(self.interrupts.insert(epoch, interrupt)),
+                None => drop(self.interrupts.remove(&epoch)),
+            }
+        }
         (change.answer.unwrap(), from)
     }
 
@@ -82,6 +91,31 @@ impl OfThread {
     fn settle(&mut self, now: u64, held: &ClaimRef, settlement: &Settlement) -> Option<u64> {
         self.at(now, |view, setting| settle(view, held, settlement, setting)).1
     }
+
+    fn interrupted(&mut self, now: u64, request: &Interrupt) -> Interrupted {
+        self.at(now, |view, setting| interrupt(view, request, setting)).0
+    }
+
+    fn purge(&mut self, id: &str, before: u64) -> bool {
+        self.at(before, |view, setting| purge(view, &DispatchId::new(id).unwrap(), time(before), setting)).0
+    }
+
+    /// Whether a purge leaves it alone.
+    fn keeps(&self, id: &str, before: u64) -> bool {
+        let (limits, ids) = (Limits::default(), Uuids);
+        let setting = Setting::new(time(before), &limits, &ids);
+        let change = purge(self, &DispatchId::new(id).unwrap(), time(before), setting).unwrap();
+        change.plan.is_none() && !change.answer.unwrap()
+    }
+
+    /// The epochs whose interrupt is kept, and how many dispatches need each.
+    fn kept(&self) -> Vec<(u64, u64)> {
+        self.interrupts.values().map(|interrupt| (interrupt.epoch, interrupt.holds)).collect()
+    }
+}
+
+fn stop() -> Interrupt {
+    Interrupt::new(ThreadId::new("t").unwrap())
 }
 
 #[test]
@@ -102,4 +136,71 @@ fn a_thread_is_worth_a_claim_when_something_is_due_or_a_lease_is_over() {
         assert_eq!(mailbox.at(600, |view, setting| cancel(view, &id, setting)).1, from);
     }
     assert_eq!(mailbox.enqueue(700, "d", 50), Some(750));
+}
+
+#[test]
+fn an_interrupt_is_kept_as_long_as_something_needs_it() {
+    let mut mailbox = OfThread::default();
+    mailbox.enqueue(10, "a", 0);
+    mailbox.enqueue(10, "b", 0);
+    mailbox.interrupted(20, &stop());
+    mailbox.enqueue(30, "c", 0);
+    mailbox.interrupted(40, &stop());
+    assert_eq!(mailbox.kept(), [(1, 2), (2, 1)]);
+    assert!(mailbox.purge("a", 100));
+    assert_eq!(mailbox.kept(), [(1, 1), (2, 1)]);
+    assert!(mailbox.purge("b", 100) && mailbox.purge("c", 100));
+    assert_eq!(mailbox.kept(), [(2, 0)], "the newest one stays");
+    mailbox.enqueue(110, "d", 0);
+    let (held, _) = mailbox.claim(120, 1_000);
+    mailbox.interrupted(130, &stop());
+    assert_eq!(mailbox.kept(), [(3, 1)], "what is held needs it");
+    mailbox.interrupted(140, &stop().with_key("k".parse().unwrap()));
+    assert_eq!(mailbox.kept(), [(3, 1), (4, 0)]);
+    let refused = mailbox.at(150, |view, setting| {
+        let settled = settle(view, &held, &Settlement::Ack { result: None }, setting)?;
+        let refusal = settled.answer.map(drop).map_err(|error| error.kind());
+        Ok(MailboxChange { plan: settled.plan, answer: Ok(refusal) })
+    });
+    assert_eq!(refused.0, Err(ErrorKind::StaleEpoch));
+    mailbox.interrupted(160, &stop());
+    assert_eq!(mailbox.kept(), [(4, 0), (5, 0)], "its key is remembered");
+}
+
+#[test]
+fn only_what_ended_before_is_purged_mb_49() {
+    let mut mailbox = OfThread::default();
+    mailbox.enqueue(10, "a", 0);
+    assert!(mailbox.keeps("a", 100));
+    let (held, _) = mailbox.claim(20, 1_000);
+    assert!(mailbox.keeps("a", 100));
+    mailbox.settle(30, &held, &Settlement::Ack { result: None });
+    assert!(mailbox.keeps("a", 30));
+    assert!(mailbox.purge("a", 31));
+    assert!(mailbox.keeps("a", 31));
+}
+
+#[test]
+fn what_is_taken_over_late_was_superseded_before_mb_53() {
+    let mut mailbox = OfThread::default();
+    mailbox.enqueue(10, "a", 0);
+    mailbox.claim(20, 1_000);
+    mailbox.interrupted(30, &stop().because("first"));
+    mailbox.interrupted(40, &stop().because("second").taking_over());
+    let row = seen(&mailbox, &mailbox.rows[&DispatchId::new("a").unwrap()]).unwrap();
+    assert_eq!((row.status, row.reason.as_deref()), (DispatchStatus::Superseded, Some("first")));
+    assert_eq!(mailbox.kept(), [(2, 0)]);
+}
+
+#[test]
+fn the_fence_of_a_take_over_is_that_of_its_claim_mb_53() {
+    let mut mailbox = OfThread::default();
+    mailbox.enqueue(10, "a", 0);
+    mailbox.claim(20, 1_000);
+    let fence = mailbox.interrupted(30, &stop().taking_over()).fence.unwrap();
+    let check =
+        |fence: &Fence| check_claim(&mailbox, &ThreadId::new("t").unwrap(), fence).map_err(|error| error.kind());
+    assert_eq!(check(&fence), Ok(()));
+    let other = ClaimNumber { counter: fence.claim.counter + 1, ..fence.claim };
+    assert_eq!(check(&Fence { claim: other, ..fence.clone() }), Err(ErrorKind::ClaimLost));
 }
