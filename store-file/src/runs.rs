@@ -53,10 +53,14 @@ pub(crate) fn load(shared: &Shared, row: &RunRow) -> Result<Run> {
 
 fn list(shared: &Arc<Shared>, tenant: &TenantId, query: &RunQuery) -> Result<Page<Run>> {
     let limit = query.page.checked_limit()?;
-    let scope = CursorScope::new(tenant, "runs", &query.binding());
+    let snapshot = shared.index.snapshot();
+    // A cursor of a deleted thread is none of the one that is made anew under its id (TH-24).
+    let of_thread = query.filter.thread.as_ref().map(|thread| snapshot.thread_row(tenant, thread)).transpose()?;
+    let generation = of_thread.map(|row| row.map_or(0, |row| row.stored.thread.generation()));
+    let scope = CursorScope::new(tenant, "runs", &format!("{:?}", (generation, query.binding())));
     let from = Position::open(&shared.cursor_key, &scope, query.page.cursor.as_ref())?;
     let mut page = PageBuilder::new(limit);
-    walk(shared, &shared.index.snapshot(), (tenant, query, from), |row, run| {
+    walk(shared, &snapshot, (tenant, query, from), |row, run| {
         let position = Position::new(row.created_at.as_millis(), run.id.as_str());
         let bytes = u64::from(row.span.len);
         page.offer(position, bytes, query.filter.admits(&run).then_some(run))

@@ -101,7 +101,9 @@ impl<'a> View<'a> {
 
     pub(super) fn runs(&self, query: &'a RunQuery) -> Result<Page<Run>> {
         let RunQuery { filter, direction, .. } = query;
-        let walk = self.walk("runs", &format!("{:?}", (filter, direction)), &query.page)?;
+        let slot = filter.thread.as_ref().map(|thread| self.tenant.threads.get(thread));
+        let generation = slot.map(|slot| slot.map(|slot| slot.thread.generation()));
+        let walk = self.walk("runs", &format!("{:?}", (generation, filter, direction)), &query.page)?;
         let keyed = |run: Run| ((run.created_at.as_millis(), run.id.to_string()), run);
         let records = self.all_runs(filter).into_iter().map(keyed).collect();
         Ok(walk.page(records, *direction == Direction::Backward, 0))

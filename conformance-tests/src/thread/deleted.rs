@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use store_core::{
-    Commit, DeleteRequest, EntryQuery, ErrorKind, Expect, Json, PageRequest, Silent, StateChange, ThreadFields,
-    ThreadId, Version,
+    Commit, DeleteRequest, EntryQuery, ErrorKind, Expect, Json, PageRequest, RunFilter, RunQuery, Silent, StateChange,
+    ThreadFields, ThreadId, Version,
 };
 
 use crate::{
     Failure, Given, Verdict,
     check::{expect_eq, expect_kind},
     given::{id, say, say_keyed},
+    run::draft::{done, write},
 };
 
 async fn stays_away(given: &Given, name: &ThreadId, old: Version) -> Verdict {
@@ -75,6 +76,16 @@ pub(super) async fn a_thread_made_anew_is_another_one(given: &Given) -> Verdict 
     let page = PageRequest::first(1);
     let entries = threads.list_entries(&id("t"), EntryQuery::all().with_page(page.clone())).await?;
     let cursor = page.after(entries.next.ok_or_else(|| Failure::new("no cursor"))?);
+    for name in ["r", "s"] {
+        write(given, "t", done(name)).await?;
+    }
+    let of_t = |page| {
+        let mut query = RunQuery::new(RunFilter::default());
+        (query.filter.thread, query.page) = (Some(id("t")), page);
+        query
+    };
+    let runs = threads.list_runs(of_t(page.clone())).await?;
+    let runs = page.after(runs.next.ok_or_else(|| Failure::new("no cursor"))?);
     threads.delete_thread(&id("t"), DeleteRequest::default()).await?;
     let gone = threads.list_entries(&id("t"), EntryQuery::all().with_page(cursor.clone())).await;
     expect_kind(gone, ErrorKind::InvalidCursor)?;
@@ -84,6 +95,8 @@ pub(super) async fn a_thread_made_anew_is_another_one(given: &Given) -> Verdict 
     let stale = DeleteRequest { expect: Expect::Version(old.version), ..DeleteRequest::default() };
     expect_kind(threads.delete_thread(&id("t"), stale).await, ErrorKind::Conflict)?;
     let listed = threads.list_entries(&id("t"), EntryQuery::all().with_page(cursor)).await;
+    expect_kind(listed, ErrorKind::InvalidCursor)?;
+    let listed = threads.list_runs(of_t(runs)).await;
     expect_kind(listed, ErrorKind::InvalidCursor)?;
     expect_eq(given.log(&id("t")).await?.len(), 3)?;
     threads.delete_thread(&id("t"), DeleteRequest::default()).await?;
