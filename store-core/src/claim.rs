@@ -131,3 +131,16 @@ impl fmt::Debug for Fence {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::ClaimToken;
+    use crate::codec::Codec;
+
+    #[test]
+    fn a_token_comes_back_equal_and_is_not_shown() {
+        let token = ClaimToken::new("1.secret");
+        assert_eq!(ClaimToken::read(&token.encode()).unwrap(), token);
+        assert_eq!(format!("{token:?}"), "ClaimToken(…)");
+    }
+}

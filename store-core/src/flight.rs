@@ -136,7 +136,12 @@ impl Drop for Work {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{
+        future::Future,
+        pin::pin,
+        sync::Arc,
+        task::{Context, Waker},
+    };
 
     use super::{Orphans, start};
     use crate::ThreadId;
@@ -162,5 +167,26 @@ mod tests {
         assert!(orphans.concern(&about("b")));
         drop(work);
         assert!(!orphans.concern(&about("b")));
+    }
+
+    #[test]
+    fn a_call_that_was_answered_is_no_orphan() {
+        let orphans = Arc::new(Orphans::default());
+        let (work, caller) = start(&orphans, None);
+        caller.answered();
+        assert!(!orphans.concern(&None));
+        drop(work);
+    }
+
+    #[test]
+    fn who_comes_after_an_orphan_waits_until_it_landed() {
+        let orphans = Arc::new(Orphans::default());
+        let (work, caller) = start(&orphans, None);
+        drop(caller);
+        let mut wait = pin!(orphans.wait(&None));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(wait.as_mut().poll(&mut context).is_pending());
+        drop(work);
+        assert!(wait.as_mut().poll(&mut context).is_ready());
     }
 }

@@ -178,6 +178,11 @@ mod tests {
         Timestamp::from_millis(millis).unwrap()
     }
 
+    #[test]
+    fn a_time_is_written_in_milliseconds() {
+        assert_eq!(time(1_000).to_string(), "1000");
+    }
+
     #[tokio::test]
     async fn a_clock_that_is_moved_wakes_who_sleeps() {
         let clock = ManualClock::new(time(10));

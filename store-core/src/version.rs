@@ -101,6 +101,12 @@ mod tests {
     use super::{Expect, Version};
 
     #[test]
+    fn a_version_has_a_number_in_a_generation_of_an_incarnation() {
+        let version = Version::new(1, 2, 3);
+        assert_eq!((version.number(), version.generation(), version.incarnation()), (1, 2, 3));
+    }
+
+    #[test]
     fn an_expectation_holds_for_what_it_names_only() {
         let found = Some(Version::new(3, 1, 0));
         for (expect, actual, holds) in [

@@ -94,3 +94,19 @@ impl Drop for Place<'_> {
         self.on.list().places.remove(&self.number);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Waiting;
+    use crate::time::Timestamp;
+
+    #[test]
+    fn a_place_is_given_back() {
+        let waiting = Waiting::default();
+        let (first, second) = (waiting.join(Timestamp::MIN), waiting.join(Timestamp::MIN));
+        drop(first);
+        assert_eq!(waiting.list().places.len(), 1);
+        drop(second);
+        assert!(waiting.list().places.is_empty());
+    }
+}

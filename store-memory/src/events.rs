@@ -171,3 +171,32 @@ impl fmt::Debug for MemoryEvents {
         f.debug_struct("MemoryEvents").field("tenant", &self.tenant.name).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use store_core::{
+        AppendEvents, EventFilter, EventKind, Json, NewEvent, Scope, Store, TenantId, ThreadId, event::EventSource,
+    };
+
+    use super::{BATCH_BYTES, MemoryEvents, Source};
+    use crate::{MemoryConfig, MemoryStore};
+
+    #[tokio::test]
+    async fn a_subscriber_takes_so_many_bytes_at_once() {
+        let store = MemoryStore::open(MemoryConfig::default()).unwrap();
+        let events = store.tenant(&TenantId::default_tenant()).unwrap().events.unwrap();
+        let scope = Scope::Thread(ThreadId::new("t").unwrap());
+        // Two are all that goes in one batch, to the byte: the third is the first above it.
+        for bytes in [BATCH_BYTES / 2, BATCH_BYTES / 2, 3, 3] {
+            let payload = Json::parse(&format!("\"{}\"", "x".repeat(bytes - 2))).unwrap();
+            let event = NewEvent::new(EventKind::new("k").unwrap(), [scope.clone()]).with_payload(payload);
+            let _ = events.append_events(AppendEvents::new([event])).await.unwrap();
+        }
+        let of = MemoryEvents::new(store.tenants().unwrap().remove(0));
+        let mut source = Source { of, scope, filter: EventFilter::default() };
+        let (last, taken) = source.take(0).await.unwrap();
+        assert_eq!((last, taken.len()), (3, 3));
+        let (last, taken) = source.take(last).await.unwrap();
+        assert_eq!((last, taken.len()), (4, 1));
+    }
+}

@@ -123,8 +123,8 @@ mod tests {
     use std::sync::Arc;
 
     use store_core::{
-        AgentId, Commit, EntryId, Expect, Label, Message, NewBody, NewEntry, RewindTo, RunChange, RunId, RunStatus,
-        Silent, Store, TenantId, ThreadId,
+        AgentId, Body, Commit, Compaction, EntryId, EntryRange, Expect, Interval, Label, Message, NewBody, NewEntry,
+        RewindTo, RunChange, RunId, RunStatus, Silent, Store, TenantId, ThreadId,
         inspect::{FindingKind, Inspection, Inspector, Repairable},
     };
 
@@ -166,7 +166,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_sound_store_has_no_findings() {
-        let found = store().await.verify(&Silent).await.unwrap();
+        let store = store().await;
+        assert!(store.inspector().is_some());
+        let found = store.verify(&Silent).await.unwrap();
         assert_eq!(found.findings, []);
         assert_eq!((found.tenants, found.threads, found.entries, found.runs), (1, 1, 5, 1));
     }
@@ -204,5 +206,44 @@ mod tests {
     async fn references_that_lead_nowhere_are_found() {
         let (_, found) = kinds_after(|contents| contents.runs.clear()).await;
         assert_eq!(found, [FindingKind::DanglingReference, FindingKind::WrongSum, FindingKind::DanglingReference]);
+    }
+
+    #[tokio::test]
+    async fn a_number_that_only_the_node_has_wrong_is_a_gap() {
+        let (_, found) = kinds_after(|contents| contents.log[1].node.seq = 9).await;
+        assert_eq!(found.first(), Some(&FindingKind::SequenceGap));
+    }
+
+    #[tokio::test]
+    async fn a_node_that_lies_about_its_place_or_target_is_damage() {
+        let (_, found) = kinds_after(|contents| contents.log[0].node.depth = 7).await;
+        assert!(found.contains(&FindingKind::Damaged), "{found:?}");
+        let (_, found) = kinds_after(|contents| contents.log[4].node.target = Some(1)).await;
+        assert_eq!(found.first(), Some(&FindingKind::Damaged));
+    }
+
+    #[tokio::test]
+    async fn a_compaction_covers_entries_that_exist() {
+        let (_, found) = kinds_after(|contents| {
+            let mut compaction = Compaction::default();
+            compaction.covers = Some(Interval::new(EntryId::new("a").unwrap(), EntryId::new("nobody").unwrap()));
+            let mut entry = (*contents.log[3].entry).clone();
+            entry.body = Arc::new(Body::Compaction(compaction));
+            contents.log[3].entry = Arc::new(entry);
+        })
+        .await;
+        assert!(found.contains(&FindingKind::DanglingReference), "{found:?}");
+    }
+
+    #[tokio::test]
+    async fn the_ranges_of_a_run_lie_inside_of_the_log() {
+        for (last, wanted) in [(4, false), (5, false), (6, true)] {
+            let (_, found) = kinds_after(|contents| {
+                let run = Arc::make_mut(contents.runs.values_mut().next().unwrap());
+                run.output = vec![EntryRange { from: 1, to: last }];
+            })
+            .await;
+            assert_eq!(found.contains(&FindingKind::DanglingReference), wanted, "{last}: {found:?}");
+        }
     }
 }

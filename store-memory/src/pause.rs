@@ -14,3 +14,22 @@ pub(crate) async fn pause() {
     })
     .await;
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::Future,
+        pin::pin,
+        task::{Context, Waker},
+    };
+
+    use super::pause;
+
+    #[test]
+    fn a_pause_lets_others_run_once() {
+        let mut paused = pin!(pause());
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(paused.as_mut().poll(&mut context).is_pending());
+        assert!(paused.as_mut().poll(&mut context).is_ready());
+    }
+}

@@ -110,3 +110,53 @@ impl fmt::Debug for MemoryPending {
         f.debug_struct("MemoryPending").field("tenant", &self.tenant.name).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use store_core::{
+        AppendPending, Commit, EntryId, Error, ErrorKind, Expect, IdSource, Message, NewInput, PendingStore, Store,
+        TenantId, ThreadId,
+    };
+
+    use crate::{MemoryConfig, MemoryStore};
+
+    /// Gives the same id again and again.
+    #[derive(Debug)]
+    struct Same;
+
+    impl IdSource for Same {
+        fn next_id(&self) -> String {
+            "same".to_owned()
+        }
+    }
+
+    async fn append(pending: &dyn PendingStore, inputs: usize) -> Result<Vec<EntryId>, ErrorKind> {
+        let inputs = (0..inputs).map(|_| NewInput::message(Message::user("a")));
+        let request = AppendPending::new(ThreadId::new("t").unwrap(), inputs);
+        let appended = pending.append_pending(request).await;
+        appended
+            .map(|appended| appended.inputs.into_iter().map(|input| input.id).collect())
+            .map_err(|e: Error| e.kind())
+    }
+
+    #[tokio::test]
+    async fn an_id_that_the_source_gave_before_is_refused() {
+        let store = MemoryStore::open(MemoryConfig::default().with_ids(Arc::new(Same))).unwrap();
+        let tenant = store.tenant(&TenantId::default_tenant()).unwrap();
+        let pending = &*tenant.pending.unwrap();
+        let taken = Err(ErrorKind::AlreadyExists);
+        assert_eq!(append(pending, 2).await, taken);
+        assert_eq!(append(pending, 1).await, Ok(vec![EntryId::new("same").unwrap()]));
+        assert_eq!(append(pending, 1).await, taken);
+        // So is one that is in the log by now.
+        let thread = ThreadId::new("t").unwrap();
+        let version = tenant.threads.unwrap().load_thread(&thread).await.unwrap().unwrap().version;
+        let queue = pending.load_queue(&thread).await.unwrap();
+        let commit = Commit::new(thread).expecting(Expect::Version(version));
+        let consuming = commit.consuming(queue.inputs.iter().map(store_core::PendingInput::as_ref));
+        let _ = tenant.commits.unwrap().commit(consuming).await.unwrap();
+        assert_eq!(append(pending, 1).await, taken);
+    }
+}

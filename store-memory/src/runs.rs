@@ -60,3 +60,24 @@ fn bytes(run: &Run) -> u64 {
     let request = run.request.as_ref().map_or(0, |request| request.as_str().len());
     length(request + run.state.values().map(|value| value.as_str().len()).sum::<usize>())
 }
+
+#[cfg(test)]
+mod tests {
+    use store_core::{AgentId, Commit, Json, RunChange, RunId, RunStatus, Store, TenantId, ThreadId};
+
+    use crate::{MemoryConfig, MemoryStore};
+
+    #[tokio::test]
+    async fn request_and_state_of_a_run_count() {
+        let store = MemoryStore::open(MemoryConfig::default()).unwrap();
+        let tenant = store.tenant(&TenantId::default_tenant()).unwrap();
+        let id = RunId::new("r").unwrap();
+        let mut run = RunChange::new(id.clone(), RunStatus::Running).with_agent(AgentId::new("a").unwrap());
+        run.request = Some(Json::parse("12345").unwrap());
+        run.state.insert("key".to_owned(), Some(Json::parse("123").unwrap()));
+        let commit = Commit::new(ThreadId::new("t").unwrap()).with_run(run);
+        let _ = tenant.commits.unwrap().commit(commit).await.unwrap();
+        let run = tenant.threads.unwrap().load_run(&id).await.unwrap().unwrap();
+        assert_eq!(super::bytes(&run), 8);
+    }
+}

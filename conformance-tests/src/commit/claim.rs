@@ -30,6 +30,10 @@ pub(super) async fn a_lost_claim_writes_nothing(given: &Given) -> Verdict {
     let mut forged = first.fence();
     forged.token = ClaimToken::new("forged");
     writer.refuse_commit(say_keyed(&id("t"), "k2", "x").fenced(forged), ErrorKind::ClaimLost).await?;
+    // Nor does its token hold it under the number of another claim.
+    let mut later = first.fence();
+    later.claim.counter += 1;
+    writer.refuse_commit(say_keyed(&id("t"), "k2", "x").fenced(later), ErrorKind::ClaimLost).await?;
     given.advance(LEASE).await;
     let second = claim(given, "a").await?;
     // The new holder wrote nothing yet: the old one is refused all the same.

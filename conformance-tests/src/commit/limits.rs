@@ -1,7 +1,8 @@
 //! Limits: what is at one is accepted, what is above is refused.
 
 use store_core::{
-    Commit, Custom, Detail, ErrorKind, Limits, Message, NewBody, NewEntry, RewindTo, StateChange, StateOp, ThreadFields,
+    AppendEvents, Commit, Custom, Detail, ErrorKind, Limits, Message, NewBody, NewEntry, NewEvent, NewOutboxRow,
+    RewindTo, Scope, StateChange, StateOp, ThreadFields,
 };
 
 use super::draft::clearing;
@@ -188,6 +189,27 @@ pub(crate) async fn smaller_limits_hold(given: &Given) -> Verdict {
     refuse(&writer, writer.commit().await?.with_run(running("s")), 1).await?;
     let above = small.commits()?.commit(writer.commit().await?.with_run(done("s"))).await;
     expect_eq(above.is_ok(), true)
+}
+
+/// Entries, run, state, events and outbox rows of a commit count together: none is too large by itself here.
+pub(crate) async fn the_parts_of_a_commit_count_together(given: &Given) -> Verdict {
+    let small = given.with_limits(|limits| limits.commit_bytes = 5_000).await?;
+    let writer = Writer::having(&small, "t", [user("a")]).await?;
+    let large = || NewEntry::new(Message::user("x".repeat(2_000)));
+    let (text, mut run) = (json(&format!("\"{}\"", "x".repeat(2_000))), running("r"));
+    run.request = Some(text.clone());
+    let event = NewEvent::new(id("kind"), [Scope::Thread(id("t"))]).with_payload(text.clone());
+    let row = NewOutboxRow::new(id("lane"), id("target"), text.clone());
+    let two = writer.commit().await?.entries([large(), large()]);
+    for commit in [
+        two.clone().with_run(run),
+        two.clone().with_state(StateChange::new().set("a", text)),
+        two.clone().with_events(AppendEvents::new([event])),
+        two.clone().with_outbox([row]),
+    ] {
+        refuse(&writer, commit, 5_000).await?;
+    }
+    small.accept(two).await
 }
 
 /// Totals of what is stored are judged in the atomic step: concurrent commits together do not pass a limit.

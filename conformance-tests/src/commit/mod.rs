@@ -82,6 +82,7 @@ macro_rules! commit {
             limits: a_state_value_has_a_limit ["CM-36", "ER-9", "ER-10"] [Limits];
             limits: a_state_value_has_a_depth ["CM-36", "ER-9"] [];
             limits: smaller_limits_hold ["CM-36", "ER-10"] [Limits];
+            limits: the_parts_of_a_commit_count_together ["CM-36", "ER-9", "ER-10"] [Limits];
             limits: totals_are_judged_in_the_atomic_step ["CM-36", "ER-9"] [Race];
             order: the_first_check_that_fails_is_the_answer ["CM-43"] [];
             order: a_deleted_thread_is_the_answer_before_the_rest ["CM-43", "TH-23"] [];

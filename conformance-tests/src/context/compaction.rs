@@ -93,7 +93,7 @@ pub(crate) async fn what_lies_inside_is_hidden(given: &Given) -> Verdict {
     expect_context(&writer, "s1", "a b [s1] e f g").await?;
     writer.accept([compaction("s2", "b", "e")]).await?;
     expect_context(&writer, "s2", "a [s2] f g").await?;
-    writer.accept([compaction("s3", "d", "d"), compaction("s4", "f", "f")]).await?;
+    writer.accept([compaction("s3", "d", "d"), compaction("s", "e", "e"), compaction("s4", "f", "f")]).await?;
     expect_context(&writer, "s4", "a [s2] [s4] g").await?;
     // With the compactions that it covers.
     writer.accept([user("h"), compaction("s5", "a", "h"), user("i")]).await?;

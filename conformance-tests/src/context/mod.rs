@@ -39,6 +39,7 @@ macro_rules! context {
             pairing: an_empty_message_is_left_out ["CX-9", "CX-10"] [];
             pairing: parts_of_one_message_become_one ["CX-17"] [];
             pairing: other_messages_stay_apart ["CX-17"] [];
+            pairing: only_assistant_messages_become_one ["CX-17"] [];
             budget: the_oldest_turns_go_first ["CX-19"] [];
             budget: the_last_summary_stays ["CX-19"] [];
             budget: no_budget_parts_a_call_from_its_result ["CX-19"] [];

@@ -139,3 +139,11 @@ pub(crate) async fn other_messages_stay_apart(given: &Given) -> Verdict {
     let context = writer.context_by(ContextRequest::at(id("g"))).await?.context;
     expect_eq((sketch(&context).as_str(), repairs(&context).as_str()), ("a b c d e f g", ""))
 }
+
+/// Only assistant messages are parts of one: others under the same id stay apart, and part what stands around them.
+pub(crate) async fn only_assistant_messages_become_one(given: &Given) -> Verdict {
+    let part = |draft| part(draft, "p", "m1");
+    let drafts = [user("a"), assistant("b"), user("c"), assistant("d"), assistant("e")].map(part);
+    let writer = Writer::having(given, "t", drafts).await?;
+    expect_eq(sketch(&writer.context().await?.context), "a b c d")
+}

@@ -1,6 +1,8 @@
 //! Which entries a context is made of.
 
-use store_core::{ContextRequest, Detail, ErrorKind, Message, NewEntry, Origin, Provenance, Visibility};
+use store_core::{
+    Compaction, ContextRequest, Detail, ErrorKind, Interval, Message, NewEntry, Origin, Provenance, Visibility,
+};
 
 use super::sketch::sketch;
 use crate::{
@@ -59,11 +61,15 @@ pub(crate) async fn a_context_has_what_a_model_may_see(given: &Given) -> Verdict
     expect_eq((context.repairs.len(), context.left_out.len()), (0, 0))
 }
 
-fn by(name: &str, model: Option<&str>) -> NewEntry {
+fn spoken(name: &str, model: Option<&str>) -> Message {
     let origin = Origin::new("provider");
     let mut provenance = Provenance::default();
     provenance.origin = Some(model.map_or_else(|| origin.clone(), |model| origin.clone().with_model(model)));
-    entry(name, Message::assistant(name).with_provenance(provenance))
+    Message::assistant(name).with_provenance(provenance)
+}
+
+fn by(name: &str, model: Option<&str>) -> NewEntry {
+    entry(name, spoken(name, model))
 }
 
 /// The provider and model last in effect on the path are named.
@@ -79,7 +85,14 @@ pub(crate) async fn the_model_last_in_effect_is_named(given: &Given) -> Verdict 
     expect_eq(writer.context().await?.context.origin, origin("one"))?;
     // A compaction covers the message, and does not change which model spoke last.
     writer.accept([compaction("g", "a", "c")]).await?;
-    expect_eq(writer.context().await?.context.origin, origin("one"))
+    expect_eq(writer.context().await?.context.origin, origin("one"))?;
+    // Nor does a later one that says nothing of a model, behind one that does.
+    let other = Writer::new(given, "other");
+    let mut said = Compaction::default();
+    said.covers = Some(Interval::new(id("a"), id("b")));
+    said.replacement = Some(vec![spoken("b", Some("one"))]);
+    other.accept([user("a"), user("b"), entry("c", said), user("d"), compaction("e", "a", "d")]).await?;
+    expect_eq(other.context().await?.context.origin, origin("one"))
 }
 
 /// The context of an entry stays the same whatever is committed later: results, compactions, forks, labels, rewinds.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use store_core::{
-    AppendEvents, Cursor, DeleteRequest, Detail, Direction, ErrorKind, Event, EventQuery, PageRequest, Scope, Silent,
-    TrimBefore, TrimRequest,
+    AppendEvents, Cursor, DeleteRequest, Detail, Direction, ErrorKind, Event, EventFilter, EventQuery, PageRequest,
+    Scope, Silent, TrimBefore, TrimRequest,
 };
 
 use super::draft::{all, append, append_all, both, events, expect_kinds, fact, from, of_run, of_thread};
@@ -29,6 +29,7 @@ pub(super) async fn the_oldest_are_removed(given: &Given) -> Verdict {
     let done = store.trim_events(up_to(&appended[1], &t)?).await?;
     expect_eq((done.events, done.floor), (2, 2))?;
     expect_kinds(given, &t, "c d").await?;
+    expect_eq(store.count_events(&t, &EventFilter::default()).await?, 2)?;
     let again = store.trim_events(up_to(&appended[0], &t)?).await?;
     expect_eq((again.events, again.floor), (0, 2))?;
     append(given, &["e"]).await?;

@@ -34,6 +34,19 @@ pub(crate) async fn a_path_is_listed_from_either_end(given: &Given) -> Verdict {
     expect(elsewhere.items.is_empty() && elsewhere.next.is_none(), "a path of an unknown thread")
 }
 
+/// A long path is listed whole, in one page and from either end.
+pub(crate) async fn a_long_path_is_listed_whole(given: &Given) -> Verdict {
+    let all: Vec<_> = (0..200).map(|at| format!("{at}")).collect();
+    let writer = Writer::having(given, "t", all.iter().map(|name| user(name))).await?;
+    let query = EntryQuery::path_of(id("199")).with_page(PageRequest::first(1_000));
+    let threads = given.threads()?;
+    let page = threads.list_entries(&writer.thread, query.clone()).await?;
+    expect_eq((names(&page.items), page.next), (all.join(" "), None))?;
+    let page = threads.list_entries(&writer.thread, query.with_direction(Direction::Backward)).await?;
+    let back: Vec<_> = all.iter().rev().map(String::as_str).collect();
+    expect_eq((names(&page.items), page.next), (back.join(" "), None))
+}
+
 /// A page of a path that was begun goes on along that path, whatever is committed meanwhile.
 pub(crate) async fn a_path_stays_while_it_is_walked(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c", "d"])).await?;
@@ -107,7 +120,17 @@ pub(crate) async fn filters_combine(given: &Given) -> Verdict {
     let below = |query: &mut EntryQuery| (query.children_of, query.side) = (Some(id("d")), Some(true));
     let of_run = |query: &mut EntryQuery| (query.run, query.role) = (Some(id("r")), Some(Role::User));
     let window = |query: &mut EntryQuery| (query.from_seq, query.visibility) = (Some(5), Some(Visibility::All));
-    for (query, ids) in [(query(of_path), "a c"), (query(below), "e"), (query(of_run), ""), (query(window), "f j k")] {
+    let path_below =
+        |parent: &str| query(|query| (query.path_of, query.children_of) = (Some(id("h")), Some(id(parent))));
+    for (query, ids) in [
+        (query(of_path), "a c"),
+        (query(below), "e"),
+        (query(of_run), ""),
+        (query(window), "f j k"),
+        (path_below("b"), "c"),
+        (path_below("d"), "f"),
+        (path_below("j"), ""),
+    ] {
         both_orders(&writer, query, ids).await?;
     }
     Ok(())

@@ -70,6 +70,7 @@ macro_rules! log {
             usage: the_newest_context_size_comes_with_the_context ["EN-26", "EN-29"] [];
             usage: a_context_size_belongs_to_its_path ["EN-29"] [];
             list: a_path_is_listed_from_either_end ["EN-12"] [];
+            list: a_long_path_is_listed_whole ["EN-12", "PG-1"] [];
             list: a_path_stays_while_it_is_walked ["EN-12"] [];
             list: entries_are_filtered ["EN-13"] [];
             list: filters_combine ["EN-13", "PG-9"] [];

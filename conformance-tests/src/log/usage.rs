@@ -110,5 +110,9 @@ pub(crate) async fn a_context_size_belongs_to_its_path(given: &Given) -> Verdict
     writer.accept([user("f")]).await?;
     expect_eq(writer.context().await?.context_size, Some(10))?;
     writer.accept([clear()]).await?;
-    expect_eq(writer.context().await?.context_size, None)
+    expect_eq(writer.context().await?.context_size, None)?;
+    // One on the path says nothing of the entry above it.
+    let other = Writer::having(given, "other", [user("a"), sized("s", 10).with_side(false), user("b")]).await?;
+    let size = |name: &str| other.context_by(ContextRequest::at(id(name)));
+    expect_eq((size("a").await?.context_size, size("b").await?.context_size), (None, Some(10)))
 }

@@ -1,6 +1,8 @@
 //! Interrupts.
 
-use store_core::{Commit, DispatchOrder, DispatchStatus, ErrorKind, Expect, Interrupt, NewEntry, Settlement, ThreadId};
+use store_core::{
+    ClaimToken, Commit, DispatchOrder, DispatchStatus, ErrorKind, Expect, Interrupt, NewEntry, Settlement, ThreadId,
+};
 
 use super::draft::{
     LEASE, TICK, ack, claim, expect_counts, held, in_order, interrupt, is_now, keyed, later, load, mailbox,
@@ -191,6 +193,11 @@ pub(super) async fn a_take_over_is_a_fence(given: &Given) -> Verdict {
     let late = commit("late", user("b")).fenced(claimed.fence());
     expect_kind(given.commits()?.commit(late).await, ErrorKind::StaleEpoch)?;
     given.accept(commit("again", user("c")).fenced(fence.clone())).await?;
+    // Its claim number without its token proves nothing.
+    let mut forged = fence.clone();
+    forged.token = ClaimToken::new("forged");
+    let refused = given.commits()?.commit(commit("forged", user("f")).fenced(forged)).await;
+    expect(refused.is_err_and(|error| error.kind() != ErrorKind::Unavailable), "a forged fence writes")?;
     let next = held(given, "b").await?;
     given.accept(commit("next", user("d")).fenced(next.fence())).await?;
     let refused = given.commits()?.commit(commit("over", user("e")).fenced(fence)).await;

@@ -68,6 +68,9 @@ pub(super) async fn filters_name_what_is_wanted(given: &Given) -> Verdict {
     ] {
         let found = in_order(given, filter.clone(), DispatchOrder::Creation).await?;
         expect_eq(found, wanted).map_err(|failure| failure.about(format!("{filter:?}")))?;
+        let query = DispatchQuery::new(filter.clone()).ordered(DispatchOrder::Creation, Direction::Backward);
+        let found = listed(given, query).await?.split(' ').rev().collect::<Vec<_>>().join(" ");
+        expect_eq(found, wanted).map_err(|failure| failure.about(format!("{filter:?} backwards")))?;
     }
     Ok(())
 }
@@ -84,6 +87,27 @@ pub(super) async fn orders_by_creation_and_end(given: &Given) -> Verdict {
         expect_eq(listed(given, query).await?, back)?;
     }
     expect_eq(in_order(given, of_t(), DispatchOrder::End).await?, "s a x d")
+}
+
+/// What several threads ended in one moment is listed by id, whether an interrupt ended it or a settlement.
+pub(super) async fn what_ended_in_one_moment_is_in_order(given: &Given) -> Verdict {
+    let store = &mailbox(given)?;
+    put(given, [work("w", "b")]).await?;
+    let held = claim(given, "b").await?;
+    let ended = [("t", "c"), ("u", "a"), ("v", "g"), ("t", "h"), ("u", "i"), ("v", "d"), ("t", "e"), ("u", "f")];
+    put(given, ended.map(|(thread, name)| work(thread, name))).await?;
+    settle(given, &held, ack()).await?;
+    for thread in ["t", "u", "v"] {
+        store.interrupt(store_core::Interrupt::new(id(thread))).await?;
+    }
+    let query = DispatchQuery::default().ordered(DispatchOrder::End, Direction::Forward);
+    let mut all = store.list_dispatches(query.clone()).await?.items;
+    all.sort_by(|a, b| (a.finished_at, &a.id).cmp(&(b.finished_at, &b.id)));
+    let names: Vec<_> = all.iter().map(|dispatch| dispatch.id.as_str()).collect();
+    expect_eq(names.len(), 9)?;
+    expect_eq(listed(given, query).await?, names.join(" "))?;
+    let query = DispatchQuery::default().ordered(DispatchOrder::End, Direction::Backward);
+    expect_eq(listed(given, query).await?, names.iter().rev().copied().collect::<Vec<_>>().join(" "))
 }
 
 /// The order of claims is that of one thread: what is queued, by priority and number, due or not.

@@ -76,6 +76,7 @@ macro_rules! mailbox {
             settle: a_settled_thread_is_free ["MB-42"] [];
             list: filters_name_what_is_wanted ["MB-45", "PG-9"] [Time];
             list: orders_by_creation_and_end ["MB-45", "PG-11"] [Time];
+            list: what_ended_in_one_moment_is_in_order ["MB-45", "PG-8", "PG-11"] [];
             list: the_order_of_claims_is_that_of_a_thread ["MB-45"] [];
             list: counts_are_exact ["MB-46"] [Time];
             list: ready_threads_are_those_that_a_claim_takes ["MB-47"] [Time];

@@ -314,7 +314,10 @@ fn check_totals(slot: &Slot, run: Option<&Run>, first: usize, commit: (&Commit, 
     let changed = commit.state.iter().flat_map(|change| &change.changes);
     let state: usize = changed.filter_map(|(key, _)| slot.state.get(key)).map(|json| json.as_str().len()).sum();
     let run = run.map_or(0, |run| run.encode().len());
-    check_limit("commit bytes", (entries + run + state) as u64, limits.commit_bytes)?;
+    let events = commit.events.iter().flat_map(|request| &request.drafts).filter_map(|event| event.payload.as_ref());
+    let rows = commit.outbox.iter().map(|row| &row.payload);
+    let payloads: usize = events.chain(rows).map(|payload| payload.as_str().len()).sum();
+    check_limit("commit bytes", (entries + run + state + payloads) as u64, limits.commit_bytes)?;
     let open = slot.runs.iter().filter(|run| !matches!(run.status, RunStatus::Done(_))).count();
     check_limit("open runs", open as u64, limits.open_runs)
 }

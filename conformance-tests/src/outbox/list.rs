@@ -34,6 +34,7 @@ pub(super) async fn lists_filter_by_lane_target_and_status(given: &Given) -> Ver
         (any().of_lane(id("mail")).for_target(id("bob")), "c"),
         (any().of_lane(id("none")), ""),
         (any().in_status([OutboxStatus::Pending, OutboxStatus::Delivered]), "a d"),
+        (any().in_status([OutboxStatus::DeadLetter, OutboxStatus::Delivered, OutboxStatus::Pending]), "a b d"),
         (any().of_lane(id("mail")).in_status([OutboxStatus::DeadLetter, OutboxStatus::Claimed]), "b c"),
         (any().for_target(id("bob")).in_status([OutboxStatus::Claimed]), "c"),
         (any().in_status([OutboxStatus::Claimed, OutboxStatus::Claimed]), "c"),
@@ -90,6 +91,20 @@ pub(super) async fn dead_letters_are_taken_back(given: &Given) -> Verdict {
     let mut rows = claim(given, 9).await?;
     rows.sort_by_key(|held| held.row.payload.as_str().to_owned());
     expect_eq(claimed(&rows), "a b c")
+}
+
+/// Of the dead letters of a filter the oldest are taken back, as many as the request says.
+pub(super) async fn as_many_dead_letters_are_taken_back_as_asked(given: &Given) -> Verdict {
+    send_each(given, &["a", "b", "c"]).await?;
+    for held in claim(given, 3).await? {
+        settle(given, &held, dead()).await??;
+    }
+    let ids: Vec<_> = all(given).await?.into_iter().map(|row| row.id).collect();
+    for taken in [&ids[..2], &ids[2..], &[]] {
+        let answers = outbox(given)?.requeue_outbox(RequeueOutbox::oldest(2)).await?;
+        expect_eq(answers.into_iter().map(|answer| answer.id).collect::<Vec<_>>(), taken.to_vec())?;
+    }
+    Ok(())
 }
 
 /// A purge removes final rows that ended strictly before its time, at most as many as it says, and nothing else; a dry

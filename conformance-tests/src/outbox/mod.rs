@@ -53,6 +53,7 @@ macro_rules! outbox {
             list: lists_filter_by_lane_target_and_status ["OB-12"] [];
             list: counts_are_exact ["OB-12"] [];
             list: dead_letters_are_taken_back ["OB-13"] [];
+            list: as_many_dead_letters_are_taken_back_as_asked ["OB-13"] [];
             list: a_purge_removes_what_ended_before ["OB-13"] [Time];
         }
     };

@@ -1,7 +1,8 @@
 //! Appending to a queue.
 
 use store_core::{
-    Block, Boundary, DeleteRequest, Delivery, ErrorKind, Message, NewInput, NewThread, PendingBody, Role, Target,
+    Block, Boundary, DeleteRequest, Delivery, ErrorKind, Message, NewInput, NewThread, PendingBody, PendingUpdate,
+    Role, Target,
 };
 
 use super::draft::{Queue, delivered, input};
@@ -86,7 +87,7 @@ pub(super) async fn messages_follow_their_rules(given: &Given) -> Verdict {
     let misplaced = || Message::new(Role::User, vec![Block::tool_use("c", "tool", json("{}"))]);
     queue.refuse([NewInput::message(misplaced())], ErrorKind::Invalid).await?;
     let before = queue.load().await?;
-    let update = store_core::PendingUpdate::new(id("t"), id("a")).with_message(misplaced());
+    let update = PendingUpdate::new(id("t"), id("a")).with_message(misplaced());
     expect_kind(queue.store()?.update_pending(update).await, ErrorKind::Invalid)?;
     expect_eq(queue.load().await?, before)
 }
@@ -155,8 +156,14 @@ pub(super) async fn smaller_limits_hold(given: &Given) -> Verdict {
     // There is room for what the input has besides.
     let large = || Message::user("x".repeat(2_000));
     queue.refuse([NewInput::message(large())], ErrorKind::LimitExceeded).await?;
-    let update = store_core::PendingUpdate::new(id("t"), id("b")).with_message(large());
+    let update = PendingUpdate::new(id("t"), id("b")).with_message(large());
     expect_kind(queue.store()?.update_pending(update).await, ErrorKind::LimitExceeded)?;
+    // Message and delivery count together: neither is too large by itself here.
+    let far = Delivery::at(Boundary::NextStep).for_run(Target::new(id(&"r".repeat(250))));
+    let update = |bytes| PendingUpdate::new(id("t"), id("b")).with_message(Message::user("x".repeat(bytes)));
+    let both = update(1_600).with_delivery(far.clone());
+    expect_kind(queue.store()?.update_pending(both).await, ErrorKind::LimitExceeded)?;
+    queue.store()?.update_pending(update(1_000).with_delivery(far)).await?;
     queue.append([input("c")]).await?;
     queue.expect("b c").await
 }

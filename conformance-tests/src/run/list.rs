@@ -63,6 +63,8 @@ pub(crate) async fn runs_are_filtered(given: &Given) -> Verdict {
     expect_runs(given, |filter| filter.statuses = phases(&[RunPhase::Running]), "a c").await?;
     let two = [RunPhase::Done, RunPhase::Waiting, RunPhase::Done];
     expect_runs(given, |filter| filter.statuses = phases(&two), "b d").await?;
+    let mixed = [RunPhase::Done, RunPhase::Running];
+    expect_runs(given, |filter| filter.statuses = phases(&mixed), "a b c").await?;
     expect_runs(given, |filter| filter.statuses = phases(&[RunPhase::Created]), "e").await?;
     expect_runs(given, |filter| filter.statuses = phases(&[]), "").await?;
     expect_runs(given, |filter| filter.agent = Some(id("helper")), "b c").await?;

@@ -97,12 +97,17 @@ pub(super) async fn a_dry_run_gives_the_same_list(given: &Given) -> Verdict {
         given.a_log(name, &["x"]).await?;
     }
     below(given, "d", "a").await?;
+    // One child of `b` is idle, the other one stays, and so does `b`.
+    below(given, "e", "b").await?;
+    below(given, "f", "b").await?;
     given.advance(2 * HOUR).await;
     given.a_thread("new").await?;
+    given.accept(say_keyed(&id("f"), "k", "x")).await?;
     let before = left(given).await?;
     let dry = prune(given, PruneRequest { dry_run: true, ..idle_for(HOUR) }).await?;
     expect_eq(left(given).await?, before)?;
     expect_eq(given.log(&id("a")).await?.len(), 1)?;
+    expect_eq(&dry.0, &["a", "c", "d", "e"].map(str::to_owned))?;
     expect_eq(prune(given, idle_for(HOUR)).await?, dry)
 }
 

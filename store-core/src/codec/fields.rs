@@ -210,3 +210,22 @@ impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
         deserializer.deserialize_str(Text).map(Key)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Extra, Fields};
+    use crate::Json;
+
+    #[test]
+    fn a_name_may_be_escaped() {
+        assert_eq!(Fields::parse(r#"{"\u0061\n":1}"#).unwrap().first(), Some(("a\n", "1")));
+    }
+
+    #[test]
+    fn what_nobody_knows_is_there_or_not() {
+        assert!(Extra::default().is_empty());
+        let extra = Extra(vec![("a".to_owned(), Json::null())]);
+        assert!(!extra.is_empty());
+        assert_eq!(extra.iter().count(), 1);
+    }
+}

@@ -185,6 +185,8 @@ impl<T: Codec> Codec for Box<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::Codec;
 
     #[test]
@@ -208,5 +210,13 @@ mod tests {
     #[test]
     fn text_has_the_short_escapes() {
         assert_eq!("\u{0}\u{1f}\n\r\t\"\\/".to_owned().encode(), r#""\u0000\u001f\n\r\t\"\\/""#);
+    }
+
+    #[test]
+    fn a_map_comes_back_equal_and_says_where_it_cannot_be_read() {
+        let map = BTreeMap::from([("a".to_owned(), 1_u64), ("b".to_owned(), 2)]);
+        assert_eq!(BTreeMap::read(&map.encode()).unwrap(), map);
+        let error = BTreeMap::<String, u64>::read(r#"{"a":"x"}"#).unwrap_err();
+        assert!(error.to_string().starts_with("`a`: "), "{error}");
     }
 }

@@ -296,4 +296,10 @@ mod tests {
         let digests: BTreeSet<_> = others.iter().map(current).collect();
         assert_eq!(digests.len(), others.len());
     }
+
+    #[test]
+    fn so_is_one_of_several_entries() {
+        let two = commit().entry(NewEntry::new(Message::user("hi")));
+        assert_eq!(current(&two), "1:7f8ac56b71ae6ec6a821a1282bc8d1713a755d9715aeb794acbbdb602546be11");
+    }
 }

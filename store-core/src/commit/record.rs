@@ -353,3 +353,19 @@ impl KeyRecord {
 
 /// The thread's state as a map, for whoever reads it.
 pub type ThreadState = JsonMap;
+
+#[cfg(test)]
+mod tests {
+    use super::Receipt;
+    use crate::codec::Codec;
+
+    #[test]
+    fn an_incarnation_is_written_if_it_is_not_the_first() {
+        for incarnation in ["", r#","incarnation":7"#] {
+            let text = format!(
+                r#"{{"thread":"t","version":1,"generation":1{incarnation},"entry_ids":[],"state_revision":0,"time":5,"deduplicated":false}}"#
+            );
+            assert_eq!(Receipt::read(&text).unwrap().encode(), text);
+        }
+    }
+}

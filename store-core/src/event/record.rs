@@ -373,3 +373,14 @@ pub struct EventKeyRecord {
 }
 
 record!(EventKeyRecord { digest: req, events: req, created_at: req });
+
+#[cfg(test)]
+mod tests {
+    use super::Scope;
+
+    #[test]
+    fn a_scope_says_what_it_is() {
+        let scopes = [Scope::Thread("a".parse().unwrap()), Scope::Run("b".parse().unwrap())];
+        assert_eq!(scopes.map(|scope| scope.to_string()), ["thread a", "run b"]);
+    }
+}

@@ -365,12 +365,15 @@ pub fn is_remembered(record: &EventKeyRecord, has_event: bool, now: Timestamp) -
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::{REMEMBERED_FOR, is_remembered};
     use crate::{Timestamp, codec::Extra, event::EventKeyRecord};
 
     #[test]
     fn a_key_is_remembered_for_so_long_ev_5() {
         let at = |millis| Timestamp::from_millis(millis).unwrap();
+        assert_eq!(REMEMBERED_FOR, Duration::from_hours(30 * 24));
         let now = at(100).saturating_add(REMEMBERED_FOR);
         let remembered = |created_at, has_event| {
             let record =

@@ -239,3 +239,21 @@ impl Reclaimed {
         self.superseded.extend(others.superseded);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Reclaimed;
+    use crate::DispatchId;
+
+    #[test]
+    fn whatever_was_reclaimed_counts() {
+        assert!(Reclaimed::default().is_empty());
+        let one = || vec![DispatchId::new("d").unwrap()];
+        let all = [
+            Reclaimed { requeued: one(), ..Reclaimed::default() },
+            Reclaimed { dead_lettered: one(), ..Reclaimed::default() },
+            Reclaimed { superseded: one(), ..Reclaimed::default() },
+        ];
+        assert!(all.iter().all(|reclaimed| !reclaimed.is_empty()));
+    }
+}

@@ -7,28 +7,32 @@ use std::{
 };
 
 use super::{
-    ClaimOutbox, ClaimedOutboxRow, NewOutboxRow, OutboxList, OutboxPlace, OutboxRows, OutboxScope, OutboxSettlement,
-    OutboxStatus, OutboxTable, RequeueOutbox, StoredOutboxRow, claim, places, put, remove, requeue, settle, write,
+    ClaimOutbox, ClaimedOutbox, ClaimedOutboxRow, NewOutboxRow, OutboxList, OutboxPlace, OutboxRows, OutboxScope,
+    OutboxSettlement, OutboxStatus, OutboxTable, RequeueOutbox, StoredOutboxRow, claim, places, put, remove, requeue,
+    settle, write,
 };
 use crate::{
     commit::Setting,
-    error::Result,
+    error::{Error, ErrorKind, Result},
     id::{IdSource, OutboxId},
     json::Json,
     limits::Limits,
     time::Timestamp,
 };
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Table {
     rows: BTreeMap<OutboxId, StoredOutboxRow>,
     lists: BTreeMap<OutboxList, BTreeSet<OutboxPlace>>,
     incarnation: u64,
+    /// What reading a payload gives, unless it is `null`.
+    payload: Option<Box<dyn Fn() -> Result<Json>>>,
+    is_closed: bool,
 }
 
 impl OutboxRows for Table {
     fn row(&self, id: &OutboxId) -> Result<Option<StoredOutboxRow>> {
-        Ok(self.rows.get(id).cloned())
+        if self.is_closed { Err(Error::closed()) } else { Ok(self.rows.get(id).cloned()) }
     }
 
     fn next(&self, list: &OutboxList, after: Option<&OutboxPlace>) -> Result<Option<OutboxPlace>> {
@@ -47,7 +51,7 @@ impl OutboxTable for Table {
     }
 
     fn payload(&self, _: &OutboxId) -> Result<Json> {
-        Ok(Json::null())
+        self.payload.as_ref().map_or_else(|| Ok(Json::null()), |payload| payload())
     }
 
     fn set_row(&mut self, id: &OutboxId, row: Option<StoredOutboxRow>) {
@@ -98,9 +102,13 @@ impl World {
     }
 
     fn claim(&mut self) -> Option<ClaimedOutboxRow> {
+        self.claim_up_to(1).unwrap().rows.pop()
+    }
+
+    fn claim_up_to(&mut self, limit: u32) -> Result<ClaimedOutbox> {
         let setting = Setting::new(Timestamp::from_millis(self.now).unwrap(), &self.limits, &self.ids);
-        let request = ClaimOutbox::new("lane".parse().unwrap(), "w".parse().unwrap(), 1);
-        claim(&mut self.table, &request.with_lease(Duration::from_millis(100)), setting).unwrap().rows.pop()
+        let request = ClaimOutbox::new("lane".parse().unwrap(), "w".parse().unwrap(), limit);
+        claim(&mut self.table, &request.with_lease(Duration::from_millis(100)), setting)
     }
 
     fn settle(&mut self, held: &ClaimedOutboxRow, how: OutboxSettlement) -> Result<OutboxStatus> {
@@ -273,4 +281,52 @@ fn rows_are_numbered_within_lane_target_and_key() {
         [1, 1, 1, 1, 0, 2, 2]
     );
     assert_eq!(numbers(&[row(Some("o"), 1), row(Some("p"), 1)]), [3, 2]);
+}
+
+#[test]
+fn a_claim_ends_with_the_bytes_that_a_page_has() {
+    let mut world = World::new();
+    world.send(&[row(None, 2), row(None, 2), row(None, 2)]);
+    // Two of them are all that a page reads, to the byte.
+    let large = Json::parse(&format!("\"{}\"", "x".repeat((32 << 20) - 2))).unwrap();
+    world.table.payload = Some(Box::new(move || Ok(large.clone())));
+    assert_eq!(world.claim_up_to(3).unwrap().rows.len(), 2);
+    assert_eq!(world.claim_up_to(3).unwrap().rows.len(), 1);
+    world.check();
+}
+
+#[test]
+fn a_row_whose_payload_cannot_be_read_is_told_and_left_out() {
+    let mut world = World::new();
+    world.send(&vec![row(None, 2); 1_001]);
+    world.table.payload = Some(Box::new(|| Err(Error::corrupt("payload"))));
+    let found = world.claim_up_to(1).unwrap();
+    assert_eq!((found.rows.len(), found.unreadable.len()), (0, 1_000));
+    world.table.payload = Some(Box::new(|| Err(Error::closed())));
+    assert_eq!(world.claim_up_to(1).unwrap_err().kind(), ErrorKind::Closed);
+    world.check();
+}
+
+#[test]
+fn a_place_that_its_row_does_not_have_gives_nothing() {
+    let mut world = World::new();
+    world.send(&[row(None, 2)]);
+    let ready = world.table.lists[&OutboxList::Ready(OutboxScope::Lane("lane".parse().unwrap()))].clone();
+    let held = world.claim().unwrap();
+    assert!(places(&world.table.rows[&held.row.id]).iter().all(|(list, _)| !matches!(list, OutboxList::Ready(_))));
+    world.settle(&held, OutboxSettlement::Delivered).unwrap();
+    let lane = OutboxList::Ready(OutboxScope::Lane("lane".parse().unwrap()));
+    world.table.set_place(&lane, ready.first().unwrap(), true);
+    assert!(world.claim().is_none());
+}
+
+#[test]
+fn a_store_that_was_closed_settles_nothing() {
+    let mut world = World::new();
+    world.send(&[row(None, 2)]);
+    let held = world.claim().unwrap();
+    world.table.is_closed = true;
+    let setting = Setting::new(Timestamp::from_millis(world.now).unwrap(), &world.limits, &world.ids);
+    let refused = settle(&mut world.table, vec![held.settle(OutboxSettlement::Delivered)], setting);
+    assert_eq!(refused.map(|answers| answers.len()).unwrap_err().kind(), ErrorKind::Closed);
 }

@@ -138,7 +138,7 @@ impl fmt::Debug for CursorKey {
 #[cfg(test)]
 mod tests {
     use super::{Cursor, CursorKey, CursorScope, MAX_CURSOR_BYTES};
-    use crate::{ErrorKind, TenantId};
+    use crate::{ErrorKind, TenantId, codec::Codec};
 
     fn scope(tenant: &str, method: &'static str, query: &str) -> CursorScope {
         CursorScope::new(&TenantId::new(tenant).unwrap(), method, query)
@@ -189,5 +189,11 @@ mod tests {
         assert_eq!(sealed(longest).as_str().len(), MAX_CURSOR_BYTES);
         assert!(key.open(&scope, &sealed(longest)).is_ok());
         assert_eq!(key.open(&scope, &sealed(longest + 1)).unwrap_err().kind(), ErrorKind::InvalidCursor);
+    }
+
+    #[test]
+    fn a_cursor_is_written_and_shown_as_its_text() {
+        let cursor = Cursor::from_text("abc");
+        assert_eq!((cursor.encode(), cursor.to_string()), ("\"abc\"".to_owned(), "abc".to_owned()));
     }
 }

@@ -388,8 +388,8 @@ fn unknown(id: &EntryId) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::{ENVELOPE, check};
-    use crate::{AppendPending, ErrorKind, Limits, Message, NewInput, ThreadId, codec::Codec, limits::length};
+    use super::{ENVELOPE, QueueWrite, check};
+    use crate::{AppendPending, EntryId, ErrorKind, Limits, Message, NewInput, ThreadId, codec::Codec, limits::length};
 
     #[test]
     fn an_input_has_room_for_what_its_entry_has_besides() {
@@ -401,5 +401,13 @@ mod tests {
         for short in [limits(bytes + ENVELOPE - 1, 2 * bytes), limits(bytes + ENVELOPE, 2 * bytes - 1)] {
             assert_eq!(check(&request, &short).unwrap_err().kind(), ErrorKind::LimitExceeded);
         }
+    }
+
+    #[test]
+    fn a_write_of_anything_is_not_empty() {
+        let id = || EntryId::new("e").unwrap();
+        assert!(QueueWrite::default().is_empty());
+        assert!(!QueueWrite { removed: vec![id()], ..QueueWrite::default() }.is_empty());
+        assert!(!QueueWrite { ranks: vec![(id(), 1)], ..QueueWrite::default() }.is_empty());
     }
 }

@@ -135,3 +135,24 @@ impl Codec for Thread {
 }
 
 serde_by_codec!(Thread);
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        Limits, NewThread, Thread, ThreadId, Timestamp,
+        codec::Codec,
+        thread::{IdRecord, create},
+    };
+
+    #[test]
+    fn an_incarnation_is_written_if_it_is_not_the_first() {
+        for incarnation in [0, 7] {
+            let new = NewThread::new(ThreadId::new("t").unwrap());
+            let moment = (Timestamp::MIN, incarnation);
+            let thread = create(None, &IdRecord::default(), &new, &Limits::default(), moment).unwrap().thread;
+            let text = thread.encode();
+            assert_eq!(text.contains("incarnation"), incarnation > 0);
+            assert_eq!(Thread::read(&text).unwrap(), thread);
+        }
+    }
+}

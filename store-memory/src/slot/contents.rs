@@ -138,3 +138,52 @@ impl LogView for Contents {
         Ok(self.derived.newest_snapshot(name))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use store_core::{
+        AgentId, AppendPending, Commit, CommitKey, Decision, DecisionAction, EntryId, Message, NewEntry, NewInput,
+        RunChange, RunId, RunStatus, Store, TenantId, ThreadId, Ticket, WaitingReason, WaitingState,
+    };
+
+    use super::Contents;
+    use crate::{MemoryConfig, MemoryStore};
+
+    /// A thread with three entries, two keys, two inputs and the decisions of a run.
+    async fn contents() -> Box<Contents> {
+        let store = MemoryStore::open(MemoryConfig::default()).unwrap();
+        let tenant = store.tenant(&TenantId::default_tenant()).unwrap();
+        let (thread, run) = (ThreadId::new("t").unwrap(), RunId::new("r").unwrap());
+        let mut waiting = WaitingState::new(WaitingReason::ToolPermission);
+        waiting.tickets = vec![Ticket::new("k"), Ticket::new("l")];
+        let status = [RunStatus::Running, RunStatus::Waiting(Box::new(waiting))];
+        let commits = tenant.commits.unwrap();
+        for (key, status) in ["a", "b"].into_iter().zip(status) {
+            let change = RunChange::new(run.clone(), status).with_agent(AgentId::new("a").unwrap());
+            let said = |name: &str| NewEntry::new(Message::user(name)).with_id(EntryId::new(name).unwrap());
+            let commit = Commit::new(thread.clone()).with_key(CommitKey::new(key).unwrap()).with_run(change);
+            let entries = if key == "a" { vec![said("1"), said("2")] } else { vec![said("3")] };
+            let _ = commits.commit(commit.entries(entries)).await.unwrap();
+        }
+        let decided = |ticket: &str| NewInput::decision(Decision::new(run.clone(), ticket, DecisionAction::Resume));
+        let inputs = AppendPending::new(thread.clone(), [decided("k"), decided("l")]);
+        tenant.pending.unwrap().append_pending(inputs).await.unwrap();
+        store.tenants().unwrap()[0].slots.write(&thread, |slot| slot.contents.take()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_thread_is_taken_apart_piece_by_piece() {
+        let mut contents = contents().await;
+        assert_eq!((contents.log.len(), contents.keys.len(), contents.queue.size()), (3, 2, 3));
+        assert_eq!(contents.size(), 8);
+        let seqs = |contents: &Contents| ["1", "2", "3"].map(|name| contents.derived.seq(&EntryId::new(name).unwrap()));
+        assert_eq!(seqs(&contents), [Some(1), Some(2), Some(3)]);
+        assert_eq!(contents.shrink(2), 2);
+        assert_eq!((seqs(&contents), contents.log.len()), ([Some(1), None, None], 1));
+        assert_eq!(contents.shrink(2), 2);
+        assert_eq!((contents.log.len(), contents.keys.len(), contents.queue.size()), (0, 1, 3));
+        assert_eq!(contents.shrink(3), 3);
+        assert_eq!((contents.keys.len(), contents.queue.size()), (0, 1));
+        assert_eq!((contents.shrink(2), contents.shrink(2), contents.size()), (1, 0, 0));
+    }
+}

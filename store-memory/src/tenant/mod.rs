@@ -130,3 +130,35 @@ impl Tenant {
         while self.trash.purge_batch().is_some() {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use store_core::{
+        Commit, DeleteRequest, DispatchId, Expect, Message, NewDispatch, NewEntry, RunId, Store, TenantId, ThreadId,
+    };
+
+    use crate::{MemoryConfig, MemoryStore};
+
+    #[tokio::test]
+    async fn a_deleted_tenant_frees_what_it_held_also_while_handles_are_left() {
+        let store = MemoryStore::open(MemoryConfig::default()).unwrap();
+        let handles = store.tenant(&TenantId::default_tenant()).unwrap();
+        for name in ["a", "b"] {
+            let commit = Commit::new(ThreadId::new(name).unwrap()).expecting(Expect::Absent);
+            let commit = commit.entry(NewEntry::new(Message::user("x")));
+            let _ = handles.commits.as_ref().unwrap().commit(commit).await.unwrap();
+        }
+        let work = NewDispatch::new(ThreadId::new("a").unwrap(), RunId::new("r").unwrap());
+        let work = work.with_id(DispatchId::new("d").unwrap());
+        handles.mailbox.as_ref().unwrap().enqueue(vec![work]).await.unwrap().remove(0).unwrap();
+        let deleted = ThreadId::new("b").unwrap();
+        let threads = handles.threads.as_ref().unwrap();
+        threads.delete_thread(&deleted, DeleteRequest::default()).await.unwrap();
+        let tenant = Arc::clone(&store.tenants().unwrap()[0]);
+        store.delete_tenant(&TenantId::default_tenant()).await.unwrap();
+        assert!(tenant.is_empty());
+        assert_eq!(tenant.trash.purge_batch(), None);
+    }
+}

@@ -57,3 +57,53 @@ impl Trash {
         Some(threads)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use store_core::{Commit, Expect, Message, NewEntry, Store, TenantId, ThreadId};
+
+    use super::{LARGE, Trash};
+    use crate::{MemoryConfig, MemoryStore, slot::Contents};
+
+    /// A thread with so many entries, as far as their removal goes.
+    async fn thread_of(entries: usize) -> Box<Contents> {
+        let store = MemoryStore::open(MemoryConfig::default()).unwrap();
+        let thread = ThreadId::new("t").unwrap();
+        let commit = Commit::new(thread.clone()).expecting(Expect::Absent).entry(NewEntry::new(Message::user("a")));
+        let commits = store.tenant(&TenantId::default_tenant()).unwrap().commits.unwrap();
+        let _ = commits.commit(commit).await.unwrap();
+        let contents = store.tenants().unwrap()[0].slots.write(&thread, |slot| slot.contents.take());
+        let mut contents = contents.unwrap();
+        contents.log = vec![contents.log[0].clone(); entries];
+        contents
+    }
+
+    fn size(trash: &Trash) -> usize {
+        trash.0.lock().size
+    }
+
+    #[tokio::test]
+    async fn a_batch_takes_a_thousand_entries() {
+        let trash = Trash::default();
+        trash.add([thread_of(3).await, thread_of(1_500).await]);
+        assert_eq!(size(&trash), 1_503);
+        // The first thread counts as an entry more.
+        assert_eq!((trash.purge_batch(), size(&trash)), (Some(1), 504));
+        assert_eq!((trash.purge_batch(), size(&trash)), (Some(1), 0));
+        assert_eq!(trash.purge_batch(), None);
+        // What ends with the batch is found empty by the next one.
+        trash.add([thread_of(1_000).await]);
+        assert_eq!((trash.purge_batch(), trash.purge_batch(), trash.purge_batch()), (Some(0), Some(1), None));
+    }
+
+    #[tokio::test]
+    async fn deletions_alone_keep_it_small() {
+        let trash = Trash::default();
+        trash.add([thread_of(LARGE).await]);
+        trash.tidy();
+        assert_eq!(size(&trash), LARGE);
+        trash.add([thread_of(2).await]);
+        trash.tidy();
+        assert_eq!(size(&trash), LARGE - 998);
+    }
+}

@@ -104,3 +104,22 @@ fn walk(query: &ThreadQuery, after: Option<&Position>) -> Result<Walk<ThreadId>>
 fn bytes(thread: &Thread) -> u64 {
     length(thread.metadata.iter().map(|(key, value)| key.len() + value.as_str().len()).sum())
 }
+
+#[cfg(test)]
+mod tests {
+    use store_core::{Json, NewThread, Store, TenantId, ThreadFields, ThreadId};
+
+    use crate::{MemoryConfig, MemoryStore};
+
+    #[tokio::test]
+    async fn names_and_values_of_metadata_count() {
+        let store = MemoryStore::open(MemoryConfig::default()).unwrap();
+        let threads = store.tenant(&TenantId::default_tenant()).unwrap().threads.unwrap();
+        let mut fields = ThreadFields::default();
+        fields.metadata.insert("key".to_owned(), Json::parse("12345").unwrap());
+        fields.metadata.insert("k".to_owned(), Json::null());
+        let new = NewThread::new(ThreadId::new("t").unwrap()).with_fields(fields);
+        let thread = threads.create_thread(new).await.unwrap();
+        assert_eq!(super::bytes(&thread), 13);
+    }
+}

@@ -68,3 +68,62 @@ pub(super) fn forget(tenant: &Tenant) -> bool {
     }
     old.len() == BATCH
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use store_core::{
+        Commit, DeleteRequest, Json, ManualClock, NewOutboxRow, NewThread, PageRequest, PruneRequest, Store, TenantId,
+        ThreadId, Timestamp, thread,
+    };
+
+    use crate::{MemoryConfig, MemoryStore};
+
+    const MONTH: Duration = thread::REMEMBERED_FOR;
+
+    fn store() -> (MemoryStore, Arc<ManualClock>) {
+        let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_000_000).unwrap()));
+        let config = MemoryConfig::default().with_clock(Arc::<ManualClock>::clone(&clock));
+        (MemoryStore::open(config).unwrap(), clock)
+    }
+
+    const fn idle(dry_run: bool) -> PruneRequest {
+        PruneRequest { idle: MONTH, limit: 10, dry_run }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_left_of_ids_that_are_forgotten_th_25() {
+        let (store, clock) = store();
+        let threads = store.tenant(&TenantId::default_tenant()).unwrap().threads.unwrap();
+        for name in ["a", "b"] {
+            let id = ThreadId::new(name).unwrap();
+            threads.create_thread(NewThread::new(id.clone())).await.unwrap();
+            threads.delete_thread(&id, DeleteRequest::default()).await.unwrap();
+        }
+        let tenant = Arc::clone(&store.tenants().unwrap()[0]);
+        let left = || tenant.slots.ids().len();
+        clock.advance(MONTH);
+        threads.prune_threads(idle(false)).await.unwrap();
+        assert_eq!(left(), 2);
+        clock.advance(Duration::from_millis(1));
+        threads.prune_threads(idle(true)).await.unwrap();
+        assert_eq!(left(), 2);
+        threads.prune_threads(idle(false)).await.unwrap();
+        assert_eq!(left(), 0);
+        assert!(tenant.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_row_of_the_outbox_keeps_its_tenant() {
+        let (store, clock) = store();
+        let tenant = store.tenant(&TenantId::default_tenant()).unwrap();
+        let (threads, id) = (tenant.threads.unwrap(), ThreadId::new("t").unwrap());
+        let row = NewOutboxRow::new("lane".parse().unwrap(), "target".parse().unwrap(), Json::null());
+        let _ = tenant.commits.unwrap().commit(Commit::new(id.clone()).with_outbox([row])).await.unwrap();
+        threads.delete_thread(&id, DeleteRequest::default()).await.unwrap();
+        clock.advance(2 * MONTH);
+        threads.prune_threads(idle(false)).await.unwrap();
+        assert_eq!(store.list_tenants(PageRequest::default()).await.unwrap().items, [TenantId::default_tenant()]);
+    }
+}

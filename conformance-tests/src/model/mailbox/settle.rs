@@ -218,7 +218,8 @@ pub(in crate::model) fn check_fence(
         let is_own = last >= Some((fence.claim.incarnation, fence.claim.counter));
         return if is_own { Err(lost(&claim)) } else { Ok(()) };
     };
-    if job.dispatch.thread != *thread {
+    let is_other = |held: &DispatchClaim| job.token.as_ref() == Some(&fence.token) && held.number != fence.claim;
+    if job.dispatch.thread != *thread || job.dispatch.claim.as_ref().is_some_and(is_other) {
         return Err(lost(&claim));
     }
     match mail.held(&claim, None) {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::MailboxMap;
 use crate::{
-    ClaimRequest, DedupeKey, ErrorKind, NewDispatch, Result, RunId, Settlement, ThreadId, Timestamp, WorkerId,
+    ClaimRequest, Cursor, DedupeKey, DispatchQuery, ErrorKind, Json, NewDispatch, PageBuilder, Result, RunId,
+    Settlement, ThreadId, Timestamp, WorkerId,
     commit::Setting,
     id::Uuids,
     limits::Limits,
@@ -95,4 +96,24 @@ fn a_thread_goes_on_without_a_claim_that_nobody_knows_of() {
     let free = map.without(&thread(), 1, Timestamp::from_millis(7).unwrap());
     assert_eq!((free.running, free.free_since), (None, Timestamp::from_millis(7).unwrap()));
     assert_eq!((free.counts.queued, free.counts.claimed), (1, 0));
+}
+
+/// What a page of the map holds, if each dispatch has this payload and so much was read for it besides.
+fn page_of(payload: &Json, besides: u64) -> usize {
+    let mut map = MailboxMap::new(1);
+    for _ in 0..3 {
+        let new = NewDispatch::new(thread(), RunId::new("r").unwrap()).with_payload(payload.clone());
+        with(|setting| map.change(|view| mailbox::enqueue(view, &new, setting))).unwrap();
+    }
+    let mut page = PageBuilder::new(9);
+    map.list(&DispatchQuery::default(), None, &mut page, |dispatch| (dispatch, besides)).unwrap();
+    page.finish(|_| Cursor::from_text("c")).items.len()
+}
+
+#[test]
+fn a_page_counts_payloads_and_what_was_read_besides() {
+    let large = Json::parse(&format!("\"{}\"", "x".repeat(40 << 20))).unwrap();
+    assert_eq!(page_of(&Json::null(), 0), 3);
+    assert_eq!(page_of(&large, 0), 2);
+    assert_eq!(page_of(&Json::null(), 40 << 20), 2);
 }

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{MailboxChange, MailboxView, cancel, check_claim, claim, enqueue, interrupt, purge, seen, settle};
 use crate::{
-    ClaimNumber, ClaimRequest, DedupeKey, DispatchId, DispatchStatus, ErrorKind, Fence, Interrupt, Interrupted,
-    NewDispatch, Result, RunId, Settlement, ThreadId, Timestamp, When, WorkerId,
+    ClaimNumber, ClaimRequest, ClaimToken, DedupeKey, DispatchId, DispatchStatus, ErrorKind, Fence, Interrupt,
+    Interrupted, NewDispatch, Result, RunId, Settlement, ThreadId, Timestamp, When, WorkerId,
     commit::Setting,
     id::Uuids,
     limits::Limits,
@@ -203,4 +203,79 @@ fn the_fence_of_a_take_over_is_that_of_its_claim_mb_53() {
     assert_eq!(check(&fence), Ok(()));
     let other = ClaimNumber { counter: fence.claim.counter + 1, ..fence.claim };
     assert_eq!(check(&Fence { claim: other, ..fence.clone() }), Err(ErrorKind::ClaimLost));
+}
+
+#[test]
+fn every_change_raises_the_revisions() {
+    let mut mailbox = OfThread::default();
+    let revisions = |mailbox: &OfThread| {
+        let row = &mailbox.rows[&DispatchId::new("a").unwrap()];
+        (row.state.revision, mailbox.record.as_ref().unwrap().revision)
+    };
+    mailbox.enqueue(10, "a", 0);
+    let (row, record) = revisions(&mailbox);
+    let (held, _) = mailbox.claim(20, 1_000);
+    assert_eq!(revisions(&mailbox), (row + 1, record + 1));
+    mailbox.settle(30, &held, &Settlement::Ack { result: None });
+    assert_eq!(revisions(&mailbox), (row + 2, record + 2));
+}
+
+#[test]
+fn claims_of_a_later_incarnation_begin_anew_mb_25() {
+    let mut mailbox = OfThread::default();
+    mailbox.enqueue(10, "a", 0);
+    let number = |incarnation, counter| ClaimNumber { incarnation, counter };
+    for (last, next) in [(number(0, 7), number(1, 1)), (number(1, 7), number(1, 8)), (number(2, 7), number(2, 8))] {
+        mailbox.record.as_mut().unwrap().last_claim = Some(last);
+        let (held, _) = mailbox.claim(20, 1_000);
+        assert_eq!(mailbox.record.as_ref().unwrap().last_claim, Some(next));
+        mailbox.settle(30, &held, &Settlement::Release);
+    }
+}
+
+#[test]
+fn what_is_queued_under_an_earlier_epoch_counts_as_superseded_mb_12() {
+    let mut mailbox = OfThread::default();
+    mailbox.enqueue(10, "a", 0);
+    mailbox.interrupted(20, &stop());
+    let record = mailbox.record.as_ref().unwrap();
+    let counts = record.count([(DispatchStatus::Queued, 0, 2), (DispatchStatus::Queued, 1, 3)]);
+    assert_eq!((counts.queued, counts.superseded), (3, 2));
+}
+
+#[test]
+fn only_what_is_claimed_is_held() {
+    let mut mailbox = OfThread::default();
+    mailbox.enqueue(10, "a", 0);
+    let stands = |mailbox: &OfThread| {
+        let row = &mailbox.rows[&DispatchId::new("a").unwrap()];
+        (row.is_new(), row.is_claimed())
+    };
+    assert_eq!(stands(&mailbox), (true, false));
+    mailbox.claim(20, 1_000);
+    assert_eq!(stands(&mailbox), (false, true));
+}
+
+#[test]
+fn the_claim_number_of_a_take_over_proves_nothing_without_its_token_mb_53() {
+    let mut mailbox = OfThread::default();
+    mailbox.enqueue(10, "a", 0);
+    mailbox.claim(20, 1_000);
+    let fence = mailbox.interrupted(30, &stop().taking_over()).fence.unwrap();
+    let forged = Fence { token: ClaimToken::new("forged"), ..fence };
+    assert!(check_claim(&mailbox, &ThreadId::new("t").unwrap(), &forged).is_err());
+}
+
+#[test]
+fn a_token_proves_nothing_under_another_claim_number_cm_31() {
+    let mut mailbox = OfThread::default();
+    mailbox.enqueue(10, "a", 0);
+    let (held, _) = mailbox.claim(20, 1_000);
+    let number = mailbox.record.as_ref().unwrap().last_claim.unwrap();
+    let check = |number| {
+        let fence = Fence::new(held.dispatch.clone(), held.token.clone(), 0, number);
+        check_claim(&mailbox, &ThreadId::new("t").unwrap(), &fence).map_err(|error| error.kind())
+    };
+    assert_eq!(check(number), Ok(()));
+    assert_eq!(check(ClaimNumber { counter: number.counter + 1, ..number }), Err(ErrorKind::ClaimLost));
 }
