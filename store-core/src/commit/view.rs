@@ -186,3 +186,36 @@ pub fn needs(commit: &Commit) -> Needs {
     }
     needs
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{Needs, needs};
+    use crate::{Commit, CommitKey, Compaction, EntryId, Interval, Label, NewBody, NewEntry, RewindTo, ThreadId};
+
+    fn entry(id: &str) -> EntryId {
+        EntryId::new(id).unwrap()
+    }
+
+    #[test]
+    fn what_the_body_of_an_entry_names_is_needed() {
+        let covers = Interval::new(entry("a"), entry("b"));
+        let bodies = [
+            NewBody::Compaction(Compaction { covers: Some(covers), ..Compaction::default() }),
+            NewBody::Label(Label::new(entry("c"), None)),
+            NewBody::Rewind(RewindTo::Entry(entry("d"))),
+            NewBody::Rewind(RewindTo::Snapshot("s".to_owned())),
+        ];
+        let key = CommitKey::new("k").unwrap();
+        let commit = Commit::new(ThreadId::new("t").unwrap()).with_key(key.clone());
+        let commit = bodies.into_iter().fold(commit, |commit, body| commit.entry(NewEntry::new(body)));
+        let right = Needs {
+            key: Some(key),
+            entries: ["a", "b", "c", "d"].map(entry).into(),
+            snapshots: BTreeSet::from(["s".to_owned()]),
+            ..Needs::default()
+        };
+        assert_eq!(needs(&commit), right);
+    }
+}

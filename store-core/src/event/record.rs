@@ -376,7 +376,15 @@ record!(EventKeyRecord { digest: req, events: req, created_at: req });
 
 #[cfg(test)]
 mod tests {
-    use super::Scope;
+    use super::{EventCursors, EventRef, Scope};
+    use crate::{Cursor, codec::Extra};
+
+    #[test]
+    fn what_is_kept_of_an_event_has_no_cursors() {
+        let cursors = EventCursors { thread: Some(Cursor::from_text("c")), ..EventCursors::default() };
+        let sealed = EventRef { id: "e".parse().unwrap(), cursors, extra: Extra::default() };
+        assert_eq!(sealed.unsealed(), EventRef { cursors: EventCursors::default(), ..sealed });
+    }
 
     #[test]
     fn a_scope_says_what_it_is() {

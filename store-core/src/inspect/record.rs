@@ -113,3 +113,16 @@ impl FindingKind {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Finding, FindingKind, Repairable};
+
+    #[test]
+    fn a_finding_says_what_a_repair_does_with_it() {
+        let repair = |kind| Finding::new(kind, "", "").repair;
+        assert_eq!(repair(FindingKind::TornTail), Repairable::CanBeRebuilt);
+        assert_eq!(repair(FindingKind::OrphanFile), Repairable::LeftAlone);
+        assert_eq!(repair(FindingKind::Damaged), Repairable::NeedsBackup);
+    }
+}

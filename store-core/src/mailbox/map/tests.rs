@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use super::MailboxMap;
 use crate::{
-    ClaimRequest, Cursor, DedupeKey, DispatchQuery, ErrorKind, Json, NewDispatch, PageBuilder, Result, RunId,
-    Settlement, ThreadId, Timestamp, WorkerId,
+    ClaimRequest, Cursor, DedupeKey, DispatchCounts, DispatchQuery, DispatchStatus, ErrorKind, Json, NewDispatch,
+    PageBuilder, Result, RunId, Settlement, ThreadId, Timestamp, When, WorkerId,
+    codec::Codec,
     commit::Setting,
     id::Uuids,
     limits::Limits,
-    mailbox::{self, ClaimOne, Claims, Enqueued, MailboxPlan, MailboxView},
+    mailbox::{self, ClaimOne, Claims, Enqueued, MailboxPlan, MailboxView, StoredMailbox},
 };
 
 fn thread() -> ThreadId {
@@ -96,6 +97,42 @@ fn a_thread_goes_on_without_a_claim_that_nobody_knows_of() {
     let free = map.without(&thread(), 1, Timestamp::from_millis(7).unwrap());
     assert_eq!((free.running, free.free_since), (None, Timestamp::from_millis(7).unwrap()));
     assert_eq!((free.counts.queued, free.counts.claimed), (1, 0));
+}
+
+/// A clock that goes back takes with it what was due.
+#[test]
+fn what_is_due_is_available_again_and_again_as_the_clock_turns() {
+    let time = |millis| Timestamp::from_millis(millis).unwrap();
+    let mut map = MailboxMap::new(1);
+    let new = NewDispatch::new(thread(), RunId::new("r").unwrap()).available(When::At(time(5)));
+    with(|setting| map.change(|view| mailbox::enqueue(view, &new, setting))).unwrap();
+    for (now, ready) in [(5, 1), (4, 0), (6, 1), (6, 1), (3, 0)] {
+        map.turn_to(time(now));
+        assert_eq!(map.free(None).count(), ready, "at {now}");
+    }
+}
+
+#[test]
+fn dispatches_are_listed_behind_any_of_them() {
+    let mut map = MailboxMap::new(1);
+    for _ in 0..3 {
+        let new = NewDispatch::new(thread(), RunId::new("r").unwrap());
+        with(|setting| map.change(|view| mailbox::enqueue(view, &new, setting))).unwrap();
+    }
+    let listed = |map: &MailboxMap, after| -> Vec<_> {
+        map.dispatches(after).map(|(at, stored)| (at, stored.body.id.clone())).collect()
+    };
+    let all = listed(&map, None);
+    assert_eq!(all.len(), 3);
+    assert_eq!(listed(&map, all.first().cloned()).as_slice(), all.get(1..).unwrap());
+}
+
+#[test]
+fn counting_again_keeps_what_a_newer_release_counts() {
+    let mut record = StoredMailbox::default();
+    record.counts = DispatchCounts::read(r#"{"queued":7,"parked":1}"#).unwrap();
+    let counted = record.count([(DispatchStatus::Claimed, 0, 2)]);
+    assert_eq!(counted.encode(), r#"{"claimed":2,"parked":1}"#);
 }
 
 /// What a page of the map holds, if each dispatch has this payload and so much was read for it besides.
