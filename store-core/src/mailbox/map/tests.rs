@@ -129,8 +129,8 @@ fn dispatches_are_listed_behind_any_of_them() {
 
 #[test]
 fn counting_again_keeps_what_a_newer_release_counts() {
-    let mut record = StoredMailbox::default();
-    record.counts = DispatchCounts::read(r#"{"queued":7,"parked":1}"#).unwrap();
+    let counts = DispatchCounts::read(r#"{"queued":7,"parked":1}"#).unwrap();
+    let record = StoredMailbox { counts, ..StoredMailbox::default() };
     let counted = record.count([(DispatchStatus::Claimed, 0, 2)]);
     assert_eq!(counted.encode(), r#"{"claimed":2,"parked":1}"#);
 }
