@@ -4,7 +4,10 @@ use std::{
     collections::VecDeque,
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
 };
 
@@ -15,6 +18,10 @@ use super::{Lost, Pending};
 /// How many threads there are at most if nothing else is said: with 32 of them commits to many logs come close to what
 /// the disk can do, with 8 to half of it.
 pub(crate) const DEFAULT_THREADS: usize = 32;
+
+/// How often a thread that has worked looks for more before it sleeps, which takes about 100 µs: a caller that goes on
+/// when it has its answer need not wait until a thread is awake again.
+const LOOKS: u32 = 150;
 
 pub(super) type Job = Box<dyn FnOnce() + Send>;
 
@@ -29,6 +36,8 @@ struct Handle(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     wake: Condvar,
+    /// Whether there are jobs, for the thread that looks for some.
+    has_jobs: AtomicBool,
     limit: usize,
     ended: watch::Sender<bool>,
 }
@@ -38,6 +47,8 @@ struct State {
     jobs: VecDeque<Job>,
     threads: usize,
     idle: usize,
+    /// Whether a thread looks for jobs: it takes the next one without being woken.
+    looking: bool,
     closing: bool,
 }
 
@@ -53,8 +64,8 @@ impl Pool {
     /// A pool of at most `limit` threads; none is started yet.
     pub(crate) fn new(limit: usize) -> Self {
         let (ended, _) = watch::channel(false);
-        let (state, wake) = (Mutex::default(), Condvar::new());
-        Self(Arc::new(Handle(Arc::new(Shared { state, wake, limit: limit.max(1), ended }))))
+        let (state, wake, has_jobs) = (Mutex::default(), Condvar::new(), AtomicBool::new(false));
+        Self(Arc::new(Handle(Arc::new(Shared { state, wake, has_jobs, limit: limit.max(1), ended }))))
     }
 
     /// Runs a job on a thread of the pool.
@@ -104,7 +115,7 @@ impl Shared {
             return Err(Lost::Closed);
         }
         // Each idle thread takes one of the waiting jobs; for what is more than that there should be another thread.
-        if state.jobs.len() >= state.idle && state.threads < self.limit {
+        if state.jobs.len() >= state.idle + usize::from(state.looking) && state.threads < self.limit {
             let shared = Arc::clone(self);
             let started = thread::Builder::new().name("store-file".to_owned()).spawn(move || shared.work());
             match started {
@@ -115,7 +126,10 @@ impl Shared {
             }
         }
         state.jobs.push_back(job);
-        self.wake.notify_one();
+        self.has_jobs.store(true, Ordering::Relaxed);
+        if state.jobs.len() > usize::from(state.looking) {
+            self.wake.notify_one();
+        }
         Ok(())
     }
 
@@ -130,14 +144,20 @@ impl Shared {
 
     fn work(&self) {
         let mut state = self.state();
+        let mut has_worked = false;
         loop {
             if let Some(job) = state.jobs.pop_front() {
+                self.has_jobs.store(!state.jobs.is_empty(), Ordering::Relaxed);
+                has_worked = true;
                 drop(state);
                 // What a panic leaves behind is the matter of the job's own locks; its caller gets `Lost::Panicked`.
                 let _ = catch_unwind(AssertUnwindSafe(job));
                 state = self.state();
             } else if state.closing {
                 break;
+            } else if has_worked && !state.looking {
+                has_worked = false;
+                state = self.look(state);
             } else {
                 state.idle += 1;
                 state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -148,5 +168,20 @@ impl Shared {
         if state.threads == 0 {
             self.ended.send_replace(true);
         }
+    }
+
+    /// Returns when there are jobs, or after some looks; others run in between.
+    fn look<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.looking = true;
+        drop(state);
+        for _ in 0..LOOKS {
+            if self.has_jobs.load(Ordering::Relaxed) {
+                break;
+            }
+            thread::yield_now();
+        }
+        let mut state = self.state();
+        state.looking = false;
+        state
     }
 }
