@@ -57,7 +57,7 @@ impl RootLog {
             return Self::create(vfs, &path);
         }
         let file = vfs.open(&path, Open::Write).map_err(fail)?;
-        Ok((Self(Some(LogWriter::resume(file, recovered.end))), Some(recovered)))
+        Ok((Self(Some(LogWriter::resume(file, path.clone(), recovered.end))), Some(recovered)))
     }
 
     /// All facts, from the first on. Nothing is written.

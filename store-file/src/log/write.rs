@@ -28,10 +28,11 @@ pub enum AppendError {
 #[derive(Debug)]
 pub struct LogWriter {
     file: Arc<dyn VfsFile>,
+    path: FilePath,
     end: Position,
     synced: u64,
-    /// The folder that has to be synced along with the file before anything of it is acknowledged.
-    unlisted: Option<FilePath>,
+    /// Whether its folder has to be synced along with the file before anything of it is acknowledged.
+    is_unlisted: bool,
 }
 
 /// Groups to be written together.
@@ -64,20 +65,20 @@ impl LogWriter {
             });
         }
         let end = Position { offset: line.len() as u64, crc };
-        Ok(Self { file, end, synced: 0, unlisted: Some(path.parent()) })
+        Ok(Self { file, path: path.clone(), end, synced: 0, is_unlisted: true })
     }
 
-    /// Goes on at `end`, behind the last good group of a log that is durable up to there.
+    /// Goes on at `end`, behind the last good group of the log `path` that is durable up to there.
     #[must_use]
-    pub fn resume(file: Arc<dyn VfsFile>, end: Position) -> Self {
-        Self { file, end, synced: end.offset, unlisted: None }
+    pub fn resume(file: Arc<dyn VfsFile>, path: FilePath, end: Position) -> Self {
+        Self { file, path, end, synced: end.offset, is_unlisted: false }
     }
 
-    /// The same of a log in `folder` that is durable up to `synced` only, maybe without its name.
+    /// The same of a log that is durable up to `synced` only, maybe without its name.
     #[must_use]
-    pub fn synced_to(self, synced: u64, folder: FilePath) -> Self {
-        let unlisted = (synced < self.end.offset).then_some(folder);
-        Self { synced, unlisted, ..self }
+    pub fn synced_to(self, synced: u64) -> Self {
+        let is_unlisted = synced < self.end.offset;
+        Self { synced, is_unlisted, ..self }
     }
 
     /// Where the next group goes.
@@ -90,6 +91,12 @@ impl LogWriter {
     #[must_use]
     pub const fn synced(&self) -> u64 {
         self.synced
+    }
+
+    /// Where the log is.
+    #[must_use]
+    pub const fn path(&self) -> &FilePath {
+        &self.path
     }
 
     /// The file, for reading.
@@ -130,9 +137,9 @@ impl LogWriter {
     /// again (FI-6).
     pub fn sync(&mut self, vfs: &dyn Vfs) -> io::Result<()> {
         self.file.sync_data()?;
-        if let Some(folder) = &self.unlisted {
-            vfs.sync_dir(folder)?;
-            self.unlisted = None;
+        if self.is_unlisted {
+            vfs.sync_dir(&self.path.parent())?;
+            self.is_unlisted = false;
         }
         self.synced = self.end.offset;
         Ok(())

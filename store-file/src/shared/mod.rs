@@ -422,8 +422,7 @@ impl Shared {
         // A thread that was deleted has no log.
         if let Some((log, writer)) = log {
             let generation = key.2.generation(told);
-            let path = Self::log_path(&key.0, &key.1, generation)?;
-            writer.sync(&*self.vfs).map_err(|source| self.write_failed(&path, source))?;
+            writer.sync(&*self.vfs).map_err(|source| self.write_failed(writer.path(), source))?;
             let mut staged = Staged::new(&self.index);
             let owner = crate::fold::Owner { tenant: key.0.clone(), thread: key.1.clone(), generation, log: *log };
             crate::fold::put_log(&mut staged, &owner, writer.position(), writer.synced());

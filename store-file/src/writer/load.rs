@@ -33,5 +33,5 @@ fn writer_of(shared: &Shared, log: u64) -> Result<LogWriter> {
     let path = Shared::log_path(&row.tenant, &row.thread, row.generation)?;
     let file = shared.files.open(&path).map_err(|source| crate::shared::missing(&path, source))?;
     shared.check_log(log, &*file, &path)?;
-    Ok(LogWriter::resume(file, row.end).synced_to(row.synced, path.parent()))
+    Ok(LogWriter::resume(file, path, row.end).synced_to(row.synced))
 }

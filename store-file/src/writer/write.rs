@@ -4,7 +4,6 @@ use store_core::{Error, Result};
 
 use super::{Failed, How, Round};
 use crate::{
-    codec::Rows,
     config::Durability,
     fold::Owner,
     line::ThreadHeader,
@@ -28,8 +27,9 @@ impl Round<'_> {
         let fresh = self.fresh.take();
         let result = match (batch, self.log) {
             (Some(batch), Some(log)) => {
-                let former = slot.take().and_then(|loaded| loaded.log);
-                self.append(&batch, log, fresh.or(former.map(|(_, writer)| writer)))
+                let former = slot.take().and_then(|loaded| loaded.log).map(|(_, writer)| writer);
+                let is_new = fresh.is_some();
+                fresh.or(former).ok_or_else(Error::closed).and_then(|writer| self.append(&batch, log, writer, is_new))
             }
             _ if self.broken => self.abandon(fresh.as_ref()).and(Err(Error::unavailable("the index cannot be read"))),
             _ => {
@@ -65,13 +65,9 @@ impl Round<'_> {
         matches!(self.how, How::Durable | How::Moves) || self.shared.config.durability == Durability::Sync
     }
 
-    fn append(self, batch: &Batch, log: u64, writer: Option<LogWriter>) -> Result<Loaded> {
+    fn append(self, batch: &Batch, log: u64, mut writer: LogWriter, is_new: bool) -> Result<Loaded> {
         let syncs = self.syncs();
         let Self { shared, key, staged, told, how, .. } = self;
-        let generation = key.2.generation(&told);
-        let path = Shared::log_path(&key.0, &key.1, generation)?;
-        let mut writer = writer.ok_or_else(Error::closed)?;
-        let is_new = shared.index.log_row(log)?.is_none();
         let bytes = store_core::length(batch.len());
         let room = match how {
             How::Settles | How::Moves => shared.make_room(bytes),
@@ -82,15 +78,15 @@ impl Round<'_> {
             Err(source) => Err(AppendError::Refused(source)),
         };
         if let Err(failed) = appended {
-            let error = shared.append_failed(failed, &path);
+            let error = shared.append_failed(failed, writer.path());
             if is_new && !shared.is_poisoned() {
                 // A log without a group is no log: it is made anew when there is space.
-                shared.vfs.unlink(&path).map_err(|source| shared.write_failed(&path, source))?;
+                shared.vfs.unlink(writer.path()).map_err(|source| shared.write_failed(writer.path(), source))?;
             }
             return Err(error);
         }
         if syncs {
-            writer.sync(&*shared.vfs).map_err(|source| shared.write_failed(&path, source))?;
+            writer.sync(&*shared.vfs).map_err(|source| shared.write_failed(writer.path(), source))?;
         } else {
             guard(&shared.dirty).insert(key.clone());
         }

@@ -28,7 +28,7 @@ fn a_log_cut_at_every_byte_of_its_last_groups_goes_on() {
         }
         // It goes on, durably, and a second recovery finds nothing to do.
         let disk = disk.after_crash(Survivors::Synced);
-        let mut log = LogWriter::resume(given::open(&disk), good);
+        let mut log = LogWriter::resume(given::open(&disk), given::path(), good);
         given::append(&disk, &mut log, [kept as u64]);
         let (numbers, found) = given::recovered(&disk, Recovery::default()).unwrap();
         assert_eq!((numbers.len(), found.aside), (kept + 1, None));
