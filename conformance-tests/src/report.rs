@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
+use futures_util::{StreamExt, stream};
 use serde::Serialize;
 use store_core::{Error, Limits, PageRequest};
 
@@ -10,6 +11,9 @@ use crate::{
     fixture::Fixture,
     matrix::Gives,
 };
+
+/// How many cases run at once.
+const AT_ONCE: usize = 4;
 
 /// How every case of the suite ended.
 #[derive(Debug, Clone, Serialize)]
@@ -63,7 +67,7 @@ impl From<Error> for Refusal {
     }
 }
 
-/// Runs every case of every contract, one after the other, each against a new store.
+/// Runs every case of every contract, each against a new store, a few at once: most of them wait for a disk or a server.
 ///
 /// It wants a tokio runtime of several threads.
 ///
@@ -72,17 +76,19 @@ impl From<Error> for Refusal {
 pub async fn run(fixture: impl Fixture) -> Result<Report, Refusal> {
     let fixture: Arc<dyn Fixture> = Arc::new(fixture);
     let gives = what_gives(&fixture).await?;
-    let mut rows = Vec::new();
-    for &contract in Contract::ALL {
-        for case in contract.cases() {
+    let cases = Contract::ALL.iter().flat_map(|&contract| contract.cases().map(move |case| (contract, case)));
+    let rows = stream::iter(cases).map(|(contract, case)| {
+        let (fixture, gives) = (&fixture, &gives);
+        async move {
             let status = if gives.contracts.contains(&contract) {
-                run_case(contract, case, &fixture).await
+                run_case(contract, case, fixture).await
             } else {
                 Status::Unsupported("the store does not have this contract".to_owned())
             };
-            rows.push(Row { contract, case: case.name, ids: case.ids, status });
+            Row { contract, case: case.name, ids: case.ids, status }
         }
-    }
+    });
+    let rows = rows.buffered(AT_ONCE).collect().await;
     Ok(Report { store: fixture.name(), gives, rows })
 }
 
