@@ -67,7 +67,8 @@ impl From<Error> for Refusal {
     }
 }
 
-/// Runs every case of every contract, each against a new store, a few at once: most of them wait for a disk or a server.
+/// Runs every case of every contract, each against a new store. A few run at once, as most of them wait for a disk or a
+/// server.
 ///
 /// It wants a tokio runtime of several threads.
 ///
