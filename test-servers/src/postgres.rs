@@ -185,17 +185,21 @@ impl Postgres {
     /// Kills it with all its processes, at once.
     ///
     /// # Errors
-    /// The system does not let it.
+    /// The system does not let it, or some of them do not end.
     pub fn kill(&mut self) -> Result<()> {
         let Some(mut child) = self.child.take() else { return Ok(()) };
+        if let Some(pid) = pid(child.id()) {
+            // What it began later would stay, and hold the memory that it shares: no other server starts then.
+            kill_process(pid, Signal::STOP)?;
+        }
         let children = children(child.id())?;
         child.kill()?;
-        for pid in children {
+        for &pid in &children {
             // It may have ended by itself.
             let _gone = kill_process(pid, Signal::KILL);
         }
         child.wait()?;
-        Ok(())
+        children.into_iter().try_for_each(wait_for_end)
     }
 
     /// Ends it as an operator would, with what is open rolled back, and lets it be started again.
@@ -247,13 +251,31 @@ pub(crate) fn pid(number: u32) -> Option<Pid> {
 fn children(of: u32) -> Result<Vec<Pid>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")? {
-        let Some(number) = entry?.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        let Ok(stat) = fs::read_to_string(format!("/proc/{number}/stat")) else { continue };
-        // Behind the name, which may hold anything: the state, then the parent.
-        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
-        if parent == Some(&of.to_string()) {
-            found.extend(pid(number));
+        let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()).and_then(pid) else { continue };
+        if state_and_parent(pid).is_some_and(|(_, parent)| parent == of.to_string()) {
+            found.push(pid);
         }
     }
     Ok(found)
+}
+
+/// Waits for the end of a process that was killed. Whoever takes its status, and when, does not matter.
+fn wait_for_end(pid: Pid) -> Result<()> {
+    #[expect(clippy::disallowed_methods, reason = "a process ends in the time of the machine")]
+    let start = Instant::now();
+    while state_and_parent(pid).is_some_and(|(state, _)| state != "Z" && state != "X") {
+        if start.elapsed() > PATIENCE {
+            bail!("process {} of PostgreSQL does not end", pid.as_raw_nonzero());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// A letter, `Z` for one that has ended, and a number. Nothing if there is no such process.
+fn state_and_parent(pid: Pid) -> Option<(String, String)> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    // Behind the name, which may hold anything.
+    let mut rest = stat.rsplit(')').next()?.split_whitespace().map(ToOwned::to_owned);
+    Some((rest.next()?, rest.next()?))
 }

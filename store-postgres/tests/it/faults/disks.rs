@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::{
     given::{commits, count, saying, stores, thread, whole},
-    kill::{WRITERS, check, write},
+    kill::{WRITERS, write_through},
 };
 
 /// A disk with a server on it; nothing, said past any capture, where none can be mounted.
@@ -45,16 +45,7 @@ async fn what_was_acknowledged_survives_power_cuts() {
     let store = PostgresStore::open(PostgresConfig::new(&server.url()).unwrap()).await.unwrap();
     let (mut random, mut numbers) = (Random::new(11), [0; WRITERS]);
     for _ in 0..cycles {
-        let begin = |(writer, number): (usize, u64)| {
-            tokio::spawn(write(commits(&store), thread(format!("t-{writer}")), number))
-        };
-        let writing: Vec<_> = numbers.into_iter().enumerate().map(begin).collect();
-        sleep(Duration::from_millis(50 + random.below(250) as u64)).await;
-        cut_power(&mut server, &disk);
-        for (number, writer) in numbers.iter_mut().zip(writing) {
-            *number = writer.await.unwrap();
-        }
-        check(&store, &numbers).await;
+        write_through(&store, &mut random, &mut numbers, || cut_power(&mut server, &disk)).await;
     }
     let all: u64 = numbers.iter().sum();
     println!("{cycles} power cuts, {all} commits: nothing lost, nothing half there");

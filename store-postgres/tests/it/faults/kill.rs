@@ -1,7 +1,10 @@
 //! P1: the server is killed under load. What it acknowledged is there, nothing is half there, and the store goes on by
 //! itself (PR-9, CM-1, PO-7).
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use conformance_tests::Random;
 use futures_util::StreamExt;
@@ -18,24 +21,50 @@ use super::given::{commits, count, stores, thread, was_denied, whole};
 pub(super) const WRITERS: usize = 16;
 
 /// Commits one after the other; what has no answer is asked for again with its key. Ends after a kill, with the number
-/// of the last commit.
-pub(super) async fn write(commits: Arc<dyn CommitCoordinator>, id: ThreadId, mut number: u64) -> u64 {
+/// of the last commit, at most 10 s after the server is back.
+async fn write(
+    commits: Arc<dyn CommitCoordinator>,
+    id: ThreadId,
+    mut number: u64,
+    back: Arc<OnceLock<Instant>>,
+) -> u64 {
     loop {
         number += 1;
         if commits.commit(whole(&id, number)).await.is_err() {
             break;
         }
     }
-    let began = Instant::now();
     loop {
         let answer = commits.commit(whole(&id, number)).await;
         if answer.is_ok() {
             return number;
         }
-        assert!(began.elapsed() < Duration::from_secs(10), "the store does not come back: {answer:?}");
+        let waited = back.get().map(Instant::elapsed).unwrap_or_default();
+        assert!(waited < Duration::from_secs(10), "the store does not come back: {answer:?}");
         assert!(was_denied(&answer) || answer.is_err());
         sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// Lets everybody write until something befalls the server, and then until they have an answer.
+pub(super) async fn write_through(
+    store: &PostgresStore,
+    random: &mut Random,
+    numbers: &mut [u64],
+    befall: impl FnOnce(),
+) {
+    let back = Arc::new(OnceLock::new());
+    let begin = |(writer, number): (usize, &u64)| {
+        tokio::spawn(write(commits(store), thread(format!("t-{writer}")), *number, Arc::clone(&back)))
+    };
+    let writing: Vec<_> = numbers.iter().enumerate().map(begin).collect();
+    sleep(Duration::from_millis(50 + random.below(250) as u64)).await;
+    befall();
+    back.set(Instant::now()).unwrap();
+    for (number, writer) in numbers.iter_mut().zip(writing) {
+        *number = writer.await.unwrap();
+    }
+    check(store, numbers).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -45,17 +74,11 @@ async fn what_was_acknowledged_survives_kills() {
     let store = PostgresStore::open(PostgresConfig::new(&server.url()).unwrap()).await.unwrap();
     let (mut random, mut numbers) = (Random::new(7), [0; WRITERS]);
     for _ in 0..cycles {
-        let begin = |(writer, number): (usize, u64)| {
-            tokio::spawn(write(commits(&store), thread(format!("t-{writer}")), number))
-        };
-        let writing: Vec<_> = numbers.into_iter().enumerate().map(begin).collect();
-        sleep(Duration::from_millis(50 + random.below(250) as u64)).await;
-        server.kill().unwrap();
-        server.restart().unwrap();
-        for (number, writer) in numbers.iter_mut().zip(writing) {
-            *number = writer.await.unwrap();
-        }
-        check(&store, &numbers).await;
+        write_through(&store, &mut random, &mut numbers, || {
+            server.kill().unwrap();
+            server.restart().unwrap();
+        })
+        .await;
     }
     let all: u64 = numbers.iter().sum();
     println!("{cycles} kills, {all} commits: nothing lost, nothing half there");
@@ -96,7 +119,7 @@ async fn subscriptions_go_on_after_kills() {
 }
 
 /// Everything that commits brought is there once, up to the last one.
-pub(super) async fn check(store: &PostgresStore, numbers: &[u64]) {
+async fn check(store: &PostgresStore, numbers: &[u64]) {
     let found = store.verify(&Silent).await.unwrap();
     assert_eq!(found.findings, []);
     let stores = stores(store);
