@@ -175,15 +175,15 @@ impl State {
     }
 
     fn poll_answer(&mut self, number: u64, context: &Context<'_>) -> Poll<Result<LiveAnswer>> {
-        let Some(sent) = self.letters.get_mut(&number) else { return Poll::Ready(Ok(LiveAnswer::Dropped)) };
-        if let Some(answer) = sent.answer.take() {
-            return Poll::Ready(Ok(answer));
+        match self.letters.get_mut(&number) {
+            Some(sent) if sent.answer.is_none() && !self.is_closed => {
+                sent.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+            Some(sent) if sent.answer.is_none() => Poll::Ready(Err(Error::closed())),
+            // With the answer goes the letter: nobody gives it another one.
+            _ => Poll::Ready(Ok(self.withdraw(number).unwrap_or(LiveAnswer::Dropped))),
         }
-        if self.is_closed {
-            return Poll::Ready(Err(Error::closed()));
-        }
-        sent.waker = Some(context.waker().clone());
-        Poll::Pending
     }
 
     /// The next letter for a receiver; none if it ended.

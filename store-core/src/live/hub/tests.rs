@@ -1,6 +1,6 @@
 //! The hub, as senders and receivers see it.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::poll_fn, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use tokio::task::{JoinHandle, yield_now};
@@ -9,6 +9,8 @@ use super::{Inbox, LiveHub, MOST_BYTES, MOST_LETTERS};
 use crate::{
     ClaimNumber, DeliverLive, DispatchId, EntryId, ErrorKind, Json, LiveChannel, LiveCommand, LiveDelivery, LiveInput,
     LiveReceiver, LiveTarget, Message, Result, RunId, ThreadId,
+    codec::Codec,
+    live::LiveAnswer,
     log::{Custom, Decision, DecisionAction},
 };
 
@@ -67,6 +69,21 @@ async fn commands_arrive_as_they_were_sent_lv_1() {
         assert_eq!(received.accept(), Some(command));
         assert_eq!(ended(task).await, LiveDelivery::Delivered);
     }
+}
+
+#[tokio::test]
+async fn what_its_sender_was_told_is_not_accepted_afterwards_lv_2() {
+    let hub = LiveHub::default();
+    let mut receiver = open(&hub, 1).await;
+    let send =
+        |hub: &LiveHub| hub.shared.change(|state, wakers| state.send(target("t", 1), word("w").encode(), wakers));
+    let number = send(&hub).unwrap().unwrap();
+    let received = receiver.next().await.unwrap().unwrap();
+    let _another = open(&hub, 1).await;
+    let told = poll_fn(|context| hub.shared.lock().poll_answer(number, context)).await;
+    assert_eq!(told.unwrap(), LiveAnswer::Dropped);
+    // The sender has not run since.
+    assert_eq!(received.accept(), None);
 }
 
 #[tokio::test]
