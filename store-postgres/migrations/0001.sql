@@ -538,7 +538,7 @@ CREATE FUNCTION $schema$.write(
     h_writer text[], h_key text[], h_record text[],
     o_rows text, o_new text, o_ready text, o_gone text, o_groups text,
     p_mailboxes $schema$.mailbox_rows, p_dispatches $schema$.dispatch_rows, p_queued $schema$.queued_rows,
-    p_ended $schema$.ended_rows, p_interrupts $schema$.interrupt_rows,
+    p_ended $schema$.ended_rows, p_interrupts $schema$.interrupt_rows, p_first_claim bigint,
     p_sent bigint
 ) RETURNS TABLE (status text, n int, clock bigint, stamp bigint, log bigint, record text, id_record text)
 LANGUAGE plpgsql VOLATILE AS $$
@@ -595,7 +595,9 @@ BEGIN
                     ORDER BY thread) w
                 LEFT JOIN LATERAL (SELECT m.ctid AS place, m.revision, m.due_at, m.turned FROM $schema$.mailbox m
                     WHERE m.tenant = p_tenant AND m.thread = w.thread FOR NO KEY UPDATE) m ON true;
-            IF v_count > 0 THEN
+            -- Claims of a tenant that was made anew have other numbers.
+            IF v_count > 0 OR p_first_claim <> coalesce((SELECT c.first FROM $schema$.claims c WHERE c.tenant = p_tenant), -1)
+            THEN
                 RETURN QUERY SELECT 'mailbox', 0, v_now, NULL::bigint, NULL::bigint, NULL::text, NULL::text;
                 RETURN;
             END IF;
@@ -1158,6 +1160,8 @@ CREATE FUNCTION $schema$.place(p_tenant text, p_thread text, p_epoch bigint, p_l
         (SELECT q.due FROM $schema$.queued q WHERE q.tenant = p_tenant AND q.thread = p_thread AND q.epoch = p_epoch
             AND NOT q.is_available AND q.due >= 0 ORDER BY q.due LIMIT 1) AS next
         OFFSET 0) f
+    -- Whoever asks for it names it several times: it is looked for once.
+    OFFSET 0
 $$;
 
 -- Puts threads where they stand now. Whoever calls it has them locked.

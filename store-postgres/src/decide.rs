@@ -13,7 +13,7 @@ use store_core::{
 
 use crate::{
     db::Connection,
-    facts::{self, Facts, Ids, Look, MailboxLook, OutboxLook},
+    facts::{self, Facts, Held, Ids, Look, MailboxFacts, MailboxLook, OutboxLook},
     tenant::Tenant,
     write::{Batch, Written},
 };
@@ -94,7 +94,18 @@ pub(crate) async fn decide_alone<T: Send>(
     first: Look,
     rule: impl Fn(&Facts, Setting<'_>) -> Result<Decided<T>> + Send + Sync,
 ) -> Result<T> {
+    decide_recalled(tenant, Vec::new(), first, rule).await
+}
+
+/// The same about claims that this process may know: what it does not know is looked at.
+pub(crate) async fn decide_recalled<T: Send>(
+    tenant: &Tenant,
+    held: Vec<Held>,
+    first: Look,
+    rule: impl Fn(&Facts, Setting<'_>) -> Result<Decided<T>> + Send + Sync,
+) -> Result<T> {
     let mut facts = Facts::new(Arc::clone(&tenant.fixed), None);
+    facts.mailbox = MailboxFacts::recalled(held);
     Deciding::new(tenant, tenant.db().any(), first).run(&mut facts, &rule).await
 }
 
@@ -154,7 +165,7 @@ impl<'a> Deciding<'a> {
         facts.begin();
         let (mut tries, mut rounds) = (0, 0);
         loop {
-            if facts.row.is_none() && !facts.is_fresh {
+            if facts.row.is_none() && !facts.is_fresh && facts.mailbox.recalled_above().is_none() {
                 self.look_anew(facts).await?;
             }
             facts.rewind();

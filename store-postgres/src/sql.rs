@@ -47,7 +47,7 @@ fn call_write() -> String {
         arguments.push(format!("ROW({})::$schema$.{table}_rows", places.join(", ")));
         last += columns;
     }
-    arguments.push(format!("${}", last + 1));
+    arguments.extend([last + 1, last + 2].map(|at| format!("${at}")));
     format!("SELECT * FROM $schema$.write({})", arguments.join(", "))
 }
 

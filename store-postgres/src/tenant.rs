@@ -26,7 +26,7 @@ use crate::{
     db::Db,
     facts::{Facts, Fixed},
     live::Post,
-    mailbox::Places,
+    mailbox::{KnownClaims, Places},
     news::News,
     write::Together,
 };
@@ -68,6 +68,7 @@ pub(crate) struct Tenant {
     pub(crate) live: Arc<LiveHub>,
     pub(crate) together: Together,
     pub(crate) places: Places,
+    pub(crate) claims: KnownClaims,
     /// Held by calls that write.
     writing: Arc<RwLock<()>>,
 }
@@ -85,6 +86,7 @@ impl Tenant {
             live: Arc::default(),
             together: Together::default(),
             places: Places::default(),
+            claims: KnownClaims::default(),
             writing: Arc::default(),
         }
     }

@@ -42,10 +42,20 @@ pub(crate) struct MailboxLook {
     pub(crate) numbers: bool,
 }
 
+/// A dispatch that is claimed, and the mailbox of its thread.
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    pub(crate) incarnation: u64,
+    pub(crate) mailbox: StoredMailbox,
+    pub(crate) dispatch: StoredDispatch,
+}
+
 /// What is known.
 #[derive(Debug, Default)]
 pub(crate) struct MailboxFacts {
     incarnation: u64,
+    /// Whether it was not looked at, but is what this process wrote.
+    is_recalled: bool,
     threads: HashMap<ThreadId, Option<StoredMailbox>>,
     dispatches: HashMap<DispatchId, Option<StoredDispatch>>,
     keys: HashMap<(ThreadId, DedupeKey), Option<DispatchId>>,
@@ -138,6 +148,22 @@ impl MailboxFacts {
             _ => {}
         }
         Ok(())
+    }
+
+    /// What this process wrote before; others may have written since.
+    pub(crate) fn recalled(held: Vec<Held>) -> Self {
+        let mut known = Self { is_recalled: !held.is_empty(), ..Self::default() };
+        for Held { incarnation, mailbox, dispatch } in held {
+            known.incarnation = incarnation;
+            known.threads.insert(dispatch.body.thread.clone(), Some(mailbox));
+            known.dispatches.insert(dispatch.id().clone(), Some(dispatch));
+        }
+        known
+    }
+
+    /// Above which claims are numbered, if all this is recalled.
+    pub(crate) fn recalled_above(&self) -> Option<u64> {
+        self.is_recalled.then_some(self.incarnation)
     }
 
     fn searched(&mut self, look: &MailboxLook, tell: impl FnOnce(&mut Search)) {
@@ -288,6 +314,17 @@ impl<'a> MailboxDesk<'a> {
             self.changes.apply(self.facts, *plan)?;
         }
         Ok(change.answer)
+    }
+
+    /// The claims that are given out, as they will be written.
+    pub(crate) fn held(&self) -> Vec<Held> {
+        let changed = self.changes.dispatches.values().filter_map(|change| change.after.as_ref());
+        let held = changed.filter(|stored| stored.state.status == DispatchStatus::Claimed).filter_map(|stored| {
+            let (_, mailbox) = self.changes.threads.get(&stored.body.thread)?;
+            let incarnation = self.facts.mailbox.incarnation;
+            Some(Held { incarnation, mailbox: mailbox.clone(), dispatch: stored.clone() })
+        });
+        held.collect()
     }
 
     pub(crate) fn into_changes(self) -> MailboxChanges {

@@ -29,7 +29,7 @@ use crate::decide::After;
 
 pub(crate) use self::{
     load::{decode, event, look, row, scope_key, way_up},
-    mailbox::{DispatchChange, MailboxChanges, MailboxDesk, MailboxFacts, MailboxLook, look as look_mailbox},
+    mailbox::{DispatchChange, Held, MailboxChanges, MailboxDesk, MailboxFacts, MailboxLook, look as look_mailbox},
     outbox::{OutboxChanges, OutboxDesk, OutboxFacts, OutboxLook, look as look_outbox},
 };
 

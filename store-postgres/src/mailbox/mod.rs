@@ -1,5 +1,6 @@
 //! The mailbox: giving work, taking it, ending it, and waiting for it.
 
+mod known;
 mod passed;
 mod read;
 mod wake;
@@ -18,13 +19,16 @@ use store_core::{
 };
 
 use crate::{
-    decide::{After, Decided, decide_alone, decide_locked},
+    decide::{After, Decided, decide_alone, decide_locked, decide_recalled},
     facts::{Facts, Look, MailboxDesk, MailboxLook},
     tenant::Tenant,
     write::Batch,
 };
 
-pub(crate) use self::passed::{Passed, Places, Search};
+pub(crate) use self::{
+    known::KnownClaims,
+    passed::{Passed, Places, Search},
+};
 
 /// Leases that are over, and that a claim ends before it looks for work.
 const LAPSES: u32 = 1_000;
@@ -52,6 +56,18 @@ impl PostgresMailbox {
         };
         self.tenant.write(about, call).await
     }
+
+    /// Lets the holder of a claim act.
+    async fn act<T: Send + 'static>(
+        &self,
+        id: DispatchId,
+        decide: impl Fn(&MailboxDesk<'_>, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync + 'static,
+    ) -> Result<T> {
+        let call = |tenant: Arc<Tenant>| async move {
+            act(&tenant, &[&id], |desk, setting| certain(desk, |view| decide(view, setting))).await?
+        };
+        self.tenant.write(None, call).await
+    }
 }
 
 fn decided<T>(
@@ -63,6 +79,7 @@ fn decided<T>(
     let answer = rule(&mut desk, setting)?;
     let mut batch = Batch::default();
     batch.mailbox(desk.into_changes());
+    batch.if_claims_are_numbered_above(facts.mailbox.recalled_above());
     Ok(Decided::Write { batch, after: After::Nothing, answer })
 }
 
@@ -90,16 +107,42 @@ fn of_dispatches<'a>(ids: impl IntoIterator<Item = &'a DispatchId>) -> MailboxLo
     MailboxLook { dispatches: ids.into_iter().cloned().collect(), ..MailboxLook::default() }
 }
 
+/// Lets holders of claims act. What this process knows of these is not looked at before.
+async fn act<T: Send>(
+    tenant: &Tenant,
+    ids: &[&DispatchId],
+    rule: impl Fn(&mut MailboxDesk<'_>, Setting<'_>) -> Result<T> + Send + Sync,
+) -> Result<T> {
+    let held = tenant.claims.take(ids);
+    let first = Look { mailbox: of_dispatches(ids.iter().copied()), ..Look::default() };
+    let rule = |desk: &mut MailboxDesk<'_>, setting: Setting<'_>| {
+        let answer = rule(desk, setting)?;
+        Ok((answer, desk.held()))
+    };
+    let (answer, held) = decide_recalled(tenant, held, first, |facts, setting| decided(facts, setting, rule)).await?;
+    tenant.claims.put(held);
+    Ok(answer)
+}
+
+/// Makes one decision about a claim. Nobody is refused by what may be old.
+fn certain<T>(
+    desk: &mut MailboxDesk<'_>,
+    decide: impl FnOnce(&MailboxDesk<'_>) -> Result<MailboxChange<T>>,
+) -> Result<Result<T>> {
+    let answer = desk.change(decide)?;
+    if desk.facts.is_certain() { Ok(answer) } else { answer.map(Ok) }
+}
+
 async fn settle(tenant: &Tenant, settlements: &[(ClaimRef, Settlement)]) -> Result<Vec<Result<Settled>>> {
-    let first = of_dispatches(settlements.iter().map(|(claim, _)| &claim.dispatch));
-    change(tenant, first, |desk, setting| {
+    let ids: Vec<_> = settlements.iter().map(|(claim, _)| &claim.dispatch).collect();
+    let rule = |desk: &mut MailboxDesk<'_>, setting: Setting<'_>| {
         mailbox::check_requests(settlements.len(), setting.limits)?;
         let one = |(claim, settlement): &(ClaimRef, Settlement)| {
-            desk.change(|view| mailbox::settle(view, claim, settlement, setting))
+            certain(desk, |view| mailbox::settle(view, claim, settlement, setting))
         };
         settlements.iter().map(one).collect()
-    })
-    .await
+    };
+    act(tenant, &ids, rule).await
 }
 
 #[async_trait]
@@ -156,13 +199,13 @@ impl MailboxConsumer for PostgresMailbox {
     }
 
     async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim> {
-        let (claim, first) = (claim.clone(), of_dispatches([&claim.dispatch]));
-        self.decide(None, first, move |view, setting| mailbox::extend(view, &claim, by, setting)).await
+        let claim = claim.clone();
+        self.act(claim.dispatch.clone(), move |view, setting| mailbox::extend(view, &claim, by, setting)).await
     }
 
     async fn start(&self, claim: &ClaimRef, instance: InstanceId) -> Result<DispatchClaim> {
-        let (claim, first) = (claim.clone(), of_dispatches([&claim.dispatch]));
-        self.decide(None, first, move |view, setting| mailbox::start(view, &claim, &instance, setting)).await
+        let claim = claim.clone();
+        self.act(claim.dispatch.clone(), move |view, setting| mailbox::start(view, &claim, &instance, setting)).await
     }
 
     async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>> {
@@ -176,9 +219,10 @@ async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
         let first = MailboxLook { claim: request.limit, lapse: LAPSES, passed, ..MailboxLook::default() };
         let rule = |desk: &mut MailboxDesk<'_>, setting: Setting<'_>| {
             let claims = claim_any(desk, request, setting)?;
-            Ok(claims.map(|claims| (claims, desk.facts.mailbox.search.clone())))
+            Ok(claims.map(|claims| (claims, desk.held(), desk.facts.mailbox.search.clone())))
         };
-        let (claims, search) = change_locked(tenant, first, rule).await?;
+        let (claims, held, search) = change_locked(tenant, first, rule).await?;
+        tenant.claims.put(held);
         search.iter().for_each(|search| tenant.places.tell(search));
         return Ok(claims);
     }
@@ -187,7 +231,13 @@ async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
         dispatches: request.dispatch.iter().cloned().collect(),
         ..MailboxLook::default()
     };
-    change_locked(tenant, first, |desk, setting| claim_named(desk, request, setting).map(Some)).await
+    let rule = |desk: &mut MailboxDesk<'_>, setting: Setting<'_>| {
+        let claims = claim_named(desk, request, setting)?;
+        Ok(Some((claims, desk.held())))
+    };
+    let (claims, held) = change_locked(tenant, first, rule).await?;
+    tenant.claims.put(held);
+    Ok(claims)
 }
 
 /// A claim of work of a thread, or of one dispatch.

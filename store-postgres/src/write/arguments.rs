@@ -159,7 +159,8 @@ fn mailbox_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {
     column(to, of(), |row| number(row.epoch))?;
     column(to, of(), |row| row.at.map(number))?;
     column(to, of(), |row| row.holds.map(number))?;
-    column(to, of(), |row| row.record.as_deref())
+    column(to, of(), |row| row.record.as_deref())?;
+    add(to, batch.first_claim.map(number))
 }
 
 fn dispatch_columns(to: &mut PgArguments, batch: &Batch) -> Result<()> {

@@ -71,6 +71,8 @@ pub(crate) struct Batch {
     unended: Vec<EndedRow>,
     ended: Vec<EndedRow>,
     interrupts: Vec<InterruptRow>,
+    /// Above which claims of the tenant are numbered, if that was not looked at for this.
+    first_claim: Option<u64>,
     claimable_from: Option<Timestamp>,
 }
 
@@ -203,6 +205,11 @@ impl Batch {
             });
         }
         self.claimable_from = changes.claimable_from;
+    }
+
+    /// What was decided counts only if claims are still numbered as they were.
+    pub(crate) const fn if_claims_are_numbered_above(&mut self, first: Option<u64>) {
+        self.first_claim = first;
     }
 
     /// The claims of a thread must stay as they are until the batch is written.

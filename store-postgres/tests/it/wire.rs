@@ -1,9 +1,11 @@
 //! What goes over the wire, to whom, and what it leaves in the database.
 
+use std::{sync::Arc, time::Duration};
+
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use store_core::{
-    AppendPending, Commit, ErrorKind, Expect, Limits, Message, NewDispatch, NewEntry, NewInput, PendingInput, Store,
-    ThreadId,
+    AppendPending, ClaimRequest, ClaimedDispatch, Commit, ErrorKind, Expect, Interrupt, Limits, MailboxStore, Message,
+    NewDispatch, NewEntry, NewInput, PendingInput, Settlement, Store, TenantId, ThreadId, WorkerId,
 };
 use store_postgres::{PostgresConfig, PostgresStore};
 
@@ -67,7 +69,7 @@ async fn what_comes_at_once_goes_together() {
             let twice = NewEntry::new(Message::user("twice")).with_id("twice".parse().unwrap());
             let number = 2 + u64::try_from(round).unwrap();
             let commit = if at == 1 { saying(id, &number.to_string()).entry(twice) } else { whole(id, number) };
-            let here = std::sync::Arc::clone(&here);
+            let here = Arc::clone(&here);
             tokio::spawn(async move { here.commit(commit).await })
         };
         let running: Vec<_> = ids.iter().enumerate().map(commit).collect();
@@ -115,6 +117,67 @@ async fn many_inputs_go_as_one() {
     }
 }
 
+/// PO-4: what the holder of a claim does is one round trip, also once it was extended, and goes on being right when
+/// others changed the thread's mailbox meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_holder_does_is_one_round_trip() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let place = Place::new(Limits::default()).await.unwrap();
+    let proxy = Proxy::start(socket()).await;
+    let (store, other) = (through(&proxy, &place, 1).await, place.0.open().await.unwrap());
+    let (here, there) = (stores(&store).mailbox.unwrap(), stores(&other).mailbox.unwrap());
+    let mut trips = Vec::new();
+    for round in 0..20 {
+        let work = |thread: ThreadId| NewDispatch::new(thread, "r".parse().unwrap());
+        let id = thread(format!("t-{round}"));
+        here.enqueue(vec![work(id.clone())]).await.unwrap().pop().unwrap().unwrap();
+        let mine = ClaimRequest::new(WorkerId::new("w").unwrap(), MINUTE).of_thread(id.clone());
+        let held = here.claim(mine).await.unwrap().claimed.pop().unwrap();
+        quiet(&proxy).await;
+        let extended = here.extend(&held.claim(), 2 * MINUTE).await.unwrap();
+        assert!(extended.lease_until > held.dispatch.claim.as_ref().unwrap().lease_until);
+        trips.push(proxy.round_trips());
+        if round % 2 == 1 {
+            there.enqueue(vec![work(id.clone())]).await.unwrap().pop().unwrap().unwrap();
+            there.interrupt(Interrupt::new(id.clone())).await.unwrap();
+        }
+        quiet(&proxy).await;
+        let ack = || vec![(held.claim(), Settlement::Ack { result: None })];
+        let settled = here.settle(ack()).await.unwrap().pop().unwrap();
+        if round % 2 == 1 {
+            assert_eq!(settled.unwrap_err().kind(), ErrorKind::StaleEpoch);
+            continue;
+        }
+        trips.push(proxy.round_trips());
+        assert!(!settled.unwrap().deduplicated);
+        assert!(there.settle(ack()).await.unwrap().pop().unwrap().unwrap().deduplicated);
+    }
+    assert_eq!(usual(trips), 1);
+}
+
+/// MB-25, TN-8: a claim is of the tenant that it was made in, and not of one that was made anew in its place.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_does_not_outlive_its_tenant() {
+    const MINUTE: Duration = Duration::from_secs(60);
+    let place = Place::new(Limits::default()).await.unwrap();
+    let (store, other) = (place.0.open().await.unwrap(), place.0.open().await.unwrap());
+    let (here, id) = (stores(&store).mailbox.unwrap(), thread("t"));
+    let given = |mailbox: Arc<dyn MailboxStore>| async move {
+        let work = NewDispatch::new(thread("t"), "r".parse().unwrap()).with_id("same".parse().unwrap());
+        mailbox.enqueue(vec![work]).await.unwrap().pop().unwrap().unwrap();
+        let mine = ClaimRequest::new(WorkerId::new("w").unwrap(), MINUTE).of_thread(thread("t"));
+        mailbox.claim(mine).await.unwrap().claimed.pop().unwrap()
+    };
+    let before = given(Arc::clone(&here)).await;
+    other.delete_tenant(&TenantId::default_tenant()).await.unwrap();
+    let there = stores(&other).mailbox.unwrap();
+    let after = given(Arc::clone(&there)).await;
+    let ack = |held: &ClaimedDispatch| vec![(held.claim(), Settlement::Ack { result: None })];
+    let late = here.settle(ack(&before)).await.unwrap().pop().unwrap();
+    assert_eq!(late.unwrap_err().kind(), ErrorKind::ClaimLost, "{id}");
+    there.settle(ack(&after)).await.unwrap().pop().unwrap().unwrap();
+}
+
 /// A store in this place, with so many connections, all of them through the proxy.
 async fn through(proxy: &Proxy, place: &Place, connections: u32) -> PostgresStore {
     let mut config = PostgresConfig::new(&proxy.url()).unwrap().with_schema(place.0.config().schema()).unwrap();
@@ -124,7 +187,7 @@ async fn through(proxy: &Proxy, place: &Place, connections: u32) -> PostgresStor
 
 /// What is sent behind commits is sent.
 async fn quiet(proxy: &Proxy) {
-    tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+    tokio::time::sleep(Duration::from_millis(30)).await;
     let _before = proxy.round_trips();
 }
 
@@ -155,7 +218,7 @@ async fn nothing_outside_of_the_schema_is_touched() {
     }
     let work = NewDispatch::new(thread("t"), "r".parse().unwrap());
     let _queued = stores.mailbox.unwrap().enqueue(vec![work]).await.unwrap();
-    store.delete_tenant(&store_core::TenantId::default_tenant()).await.unwrap();
+    store.delete_tenant(&TenantId::default_tenant()).await.unwrap();
     let after: String = sqlx::query_scalar(AssertSqlSafe(OUTSIDE)).fetch_one(&mut connection).await.unwrap();
     assert_eq!(before, after);
 }
