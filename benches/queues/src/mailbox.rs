@@ -17,7 +17,9 @@ use store_postgres::{PostgresConfig, PostgresStore};
 use crate::{BATCH, Done, Task, WORKERS, wait};
 
 pub(crate) async fn run(task: &Task) -> Result<Done> {
-    let store = PostgresStore::open(PostgresConfig::new(&task.url)?.with_schema("bench_mailbox")?).await?;
+    let store =
+        PostgresStore::open(PostgresConfig::new(&task.url)?.with_schema(&format!("bench_mailbox_{}", task.name))?)
+            .await?;
     let stores = store.tenant(&TenantId::new(&task.name)?)?;
     let mailbox = stores.mailbox.context("the store has no mailbox")?;
     let wake_ups = stores.wake_ups.context("the store wakes nobody up")?;
