@@ -3,10 +3,10 @@
 use std::{
     collections::BTreeMap,
     error::Error as StdError,
-    fmt, fs, io,
+    fmt, fs, io, mem,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
-    sync::Arc,
+    sync::{Arc, PoisonError, RwLock},
     thread,
     time::Duration,
 };
@@ -58,6 +58,9 @@ pub(super) struct DiskIndex {
     folder: Arc<Path>,
     database: Database,
     keys: Keyspace,
+    /// What every view shows: taken when the last batch was whole. fjall's own may show a batch in part, as tables that
+    /// are written meanwhile count as later than it.
+    shown: RwLock<Arc<fjall::Snapshot>>,
 }
 
 impl fmt::Debug for DiskIndex {
@@ -130,20 +133,23 @@ impl DiskIndex {
                 .open()?;
             let condition = if database.keyspace_exists(KEYSPACE) { Condition::Ready } else { Condition::New };
             let keys = database.keyspace(KEYSPACE, options)?;
-            Ok((Self { folder: folder.into(), database, keys }, condition))
+            let shown = RwLock::new(Arc::new(database.snapshot()));
+            Ok((Self { folder: folder.into(), database, keys, shown }, condition))
         }));
         opened.unwrap_or(Err(fjall::Error::Unrecoverable))
     }
 
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        // Without a snapshot it would show a batch that is being applied in part.
+        // Without a snapshot it would show a batch in part.
         self.snapshot().get(key)
     }
 
     pub(super) fn snapshot(&self) -> DiskView {
-        DiskView { folder: Arc::clone(&self.folder), snapshot: self.database.snapshot(), keys: self.keys.clone() }
+        let snapshot = Arc::clone(&self.shown.read().unwrap_or_else(PoisonError::into_inner));
+        DiskView { folder: Arc::clone(&self.folder), snapshot, keys: self.keys.clone() }
     }
 
+    /// Applies a batch; nobody else applies one meanwhile.
     pub(super) fn apply(&self, changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> Result<()> {
         let mut batch = self.database.batch();
         for (key, value) in changes {
@@ -152,7 +158,11 @@ impl DiskIndex {
                 None => batch.remove(&self.keys, key),
             }
         }
-        guarded(&self.folder, || batch.commit())
+        guarded(&self.folder, || batch.commit())?;
+        let shown = Arc::new(self.database.snapshot());
+        let before = mem::replace(&mut *self.shown.write().unwrap_or_else(PoisonError::into_inner), shown);
+        drop(before);
+        Ok(())
     }
 
     /// Tables are written and merged in the background, and fjall takes no more changes once that found no space: so
@@ -170,8 +180,8 @@ impl DiskIndex {
     /// reads it item by item, which takes longer than all else that it does.
     pub(super) fn close(self) -> Result<()> {
         let in_tables = self.persist().is_ok() && self.write_last_table();
-        let Self { folder, database, keys } = self;
-        drop(keys);
+        let Self { folder, database, keys, shown } = self;
+        drop((keys, shown));
         drop(database);
         if in_tables { empty_journals(&folder).map_err(|source| error::io("index", source)) } else { Ok(()) }
     }
@@ -278,7 +288,7 @@ fn copy_plain(vfs: &dyn Vfs, from: &FilePath, to: &Path) -> io::Result<bool> {
 
 pub(super) struct DiskView {
     folder: Arc<Path>,
-    snapshot: fjall::Snapshot,
+    snapshot: Arc<fjall::Snapshot>,
     keys: Keyspace,
 }
 

@@ -4,6 +4,8 @@ use std::{
     collections::BTreeSet,
     io::Write as _,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
+    thread::scope,
 };
 
 use super::{Changes, Condition, Direction, Index, Key};
@@ -54,6 +56,39 @@ fn a_snapshot_stays_as_it_was() {
         assert_eq!(snapshot.get(b"k").unwrap().unwrap(), b"old");
         assert_eq!(snapshot.prefix(b"", Direction::Forward).count(), 1);
         assert_eq!(index.get(b"k").unwrap().unwrap(), b"new");
+    });
+}
+
+/// Tables are written and merged all the while, which fjall does without waiting for a batch that is being applied.
+#[test]
+fn no_view_shows_a_batch_in_part() {
+    each(|index| {
+        let is_done = AtomicBool::new(false);
+        let key = |number: u64| Key::new(1).number(number).into_bytes();
+        scope(|threads| {
+            let readers: Vec<_> = (0..2)
+                .map(|_| {
+                    threads.spawn(|| {
+                        while !is_done.load(Ordering::SeqCst) {
+                            let snapshot = index.snapshot();
+                            let first = snapshot.get(&key(0)).unwrap();
+                            assert_eq!(
+                                first,
+                                snapshot.get(&key(99)).unwrap(),
+                                "the last of the batch beside the first"
+                            );
+                        }
+                    })
+                })
+                .collect();
+            for round in 0..300_u64 {
+                changed(index, |changes| {
+                    (0..100).for_each(|number| changes.put(key(number), round.to_string().repeat(2_000)));
+                });
+            }
+            is_done.store(true, Ordering::SeqCst);
+            readers.into_iter().for_each(|reader| reader.join().unwrap());
+        });
     });
 }
 
