@@ -118,7 +118,7 @@ pub use self::{
     store::{Store, TenantStores},
     thread::{
         ChildStrategy, DeleteRequest, Deletion, NewThread, ParentFilter, PruneRequest, Pruned, Thread, ThreadAdmin,
-        ThreadFields, ThreadFilter, ThreadOrder, ThreadPatch, ThreadQuery, ThreadReader, ThreadRunStore,
+        ThreadFields, ThreadFilter, ThreadOrder, ThreadPatch, ThreadQuery, ThreadReader, ThreadRunStore, ThreadScope,
     },
     time::{Clock, ManualClock, SystemClock, Timestamp},
     version::{Expect, Version},

@@ -7,7 +7,7 @@ use std::{
 
 use store_core::{
     ClaimNumber, DeleteRequest, Deletion, Error, Outcome, PruneRequest, Pruned, Result, TenantId, ThreadId,
-    ThreadOrder, Timestamp,
+    ThreadOrder, ThreadScope, Timestamp,
     codec::Codec,
     length,
     thread::{self, Choice, Family, IdRecord, StoredThread},
@@ -25,7 +25,7 @@ use crate::{
     root::RootLog,
     shared::{Loaded, LogKey, Part, Shared, Slot, TenantState, ThreadKey, guard},
     staged::Staged,
-    table::{self, ThreadScope},
+    table,
 };
 
 /// How many threads a step removes from the index.

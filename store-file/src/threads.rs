@@ -4,9 +4,9 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use store_core::{
-    CursorScope, DeleteRequest, Deletion, Direction, Error, Expect, NewThread, Page, PageBuilder, ParentFilter,
-    Position, Progress, PruneRequest, Pruned, Result, TenantId, Thread, ThreadAdmin, ThreadFilter, ThreadId,
-    ThreadOrder, ThreadPatch, ThreadQuery, ThreadReader, length, thread,
+    CursorScope, DeleteRequest, Deletion, Direction, Error, Expect, NewThread, Page, PageBuilder, Position, Progress,
+    PruneRequest, Pruned, Result, TenantId, Thread, ThreadAdmin, ThreadFilter, ThreadId, ThreadOrder, ThreadPatch,
+    ThreadQuery, ThreadReader, length, thread,
 };
 
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     index::Snapshot,
     purge::{self, Step},
     shared::{Shared, guard},
-    table::{self, ThreadScope},
+    table,
     tenant::Tenant,
     writer::{Answer, Ask, shown},
 };
@@ -174,13 +174,7 @@ fn walk(
     from: Option<&Position>,
     mut each: impl FnMut(u64, u64, &Thread) -> bool,
 ) -> Result<()> {
-    let scope = match (&query.filter.parent, &query.filter.resource_id) {
-        (Some(ParentFilter::Of(parent)), _) => ThreadScope::Of(parent),
-        (_, Some(resource)) => ThreadScope::Resource(resource),
-        (Some(ParentFilter::Root), None) => ThreadScope::Roots,
-        (None, None) => ThreadScope::All,
-    };
-    let list = table::thread_list(tenant, scope, query.order);
+    let list = table::thread_list(tenant, query.filter.scope(), query.order);
     let bound = from.map_or(0, |position| position.bound);
     for pair in crate::pages::places(snapshot, &list, query.direction, from) {
         let (key, _) = pair?;

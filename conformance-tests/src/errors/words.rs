@@ -21,7 +21,7 @@ fn table() -> Vec<(Detail, Outcome, bool)> {
         (Detail::NotFound { what: Subject::new("thread", "t") }, NotApplied, false),
         (Detail::AlreadyExists { what: Subject::new("thread", "t") }, NotApplied, false),
         (Detail::Conflict { what: "version", expected: version, actual: None }, NotApplied, false),
-        (Detail::InvalidTransition { from: text(), to: text() }, NotApplied, false),
+        (Detail::InvalidTransition { what: Subject::new("run", "r"), from: text(), to: text() }, NotApplied, false),
         (Detail::HasChildren { count: 2 }, NotApplied, false),
         (Detail::IdempotencyMismatch { key: text() }, NotApplied, false),
         (Detail::AlreadyConsumed { id: text() }, NotApplied, false),

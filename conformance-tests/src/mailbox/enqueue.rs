@@ -141,7 +141,8 @@ pub(super) async fn a_dispatch_has_an_attempt_and_needs_no_thread(given: &Given)
     claim(given, "a").await.map(drop)
 }
 
-/// A queued dispatch is cancelled; a claimed or final one is refused naming its status, an unknown one not found.
+/// A queued dispatch is cancelled; a claimed or final one is refused naming it and its status, an unknown one is not
+/// found.
 pub(super) async fn only_what_is_queued_is_cancelled(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     expect_kind(store.cancel(&id("unknown")).await, ErrorKind::NotFound)?;
@@ -151,13 +152,12 @@ pub(super) async fn only_what_is_queued_is_cancelled(given: &Given) -> Verdict {
         expect_eq(&gone, &is_now(given, name, DispatchStatus::Cancelled).await?)?;
     }
     let claimed = held(given, "c").await?;
-    let refused = |error: store_core::Error| error.to_string();
     let error = expect_kind(store.cancel(&id("c")).await, ErrorKind::InvalidTransition)?;
-    expect_eq(refused(error), "cannot go from claimed to cancelled".to_owned())?;
+    expect_eq(error.to_string(), "dispatch `c` cannot go from claimed to cancelled".to_owned())?;
     settle(given, &claimed, ack()).await?;
     for (name, status) in [("a", "cancelled"), ("c", "acked")] {
         let error = expect_kind(store.cancel(&id(name)).await, ErrorKind::InvalidTransition)?;
-        expect_eq(refused(error), format!("cannot go from {status} to cancelled"))?;
+        expect_eq(error.to_string(), format!("dispatch `{name}` cannot go from {status} to cancelled"))?;
     }
     expect_counts(given, [0, 0, 1, 2, 0, 0]).await
 }

@@ -301,7 +301,7 @@ fn check_producers(slot: &Slot, written: Option<&Run>, new: &[Arc<Entry>]) -> Re
             return Err(Error::not_found("run", id).in_part(part));
         };
         if spent(entry).is_some() && matches!(run.status, RunStatus::Done(_)) {
-            return Err(Error::invalid_transition("done", "done").in_part(part));
+            return Err(Error::invalid_transition("run", id, "done", "done").in_part(part));
         }
     }
     Ok(())

@@ -274,7 +274,7 @@ fn taken_back(tenant: &mut Tenant, id: &OutboxId, setting: &Setting<'_>) -> Resu
     let found = tenant.outbox.iter_mut().find(|row| row.row.id == *id);
     let row = found.ok_or_else(|| Error::not_found("outbox row", id))?;
     if row.row.status != OutboxStatus::DeadLetter {
-        return Err(Error::invalid_transition(row.row.status.name(), "pending"));
+        return Err(Error::invalid_transition("outbox row", id, row.row.status.name(), "pending"));
     }
     row.touch(setting.now);
     row.row.available_at = row.row.updated_at;

@@ -93,7 +93,7 @@ fn check_transition(stored: &Run, change: &RunChange, bug: Option<Bug>) -> Resul
         RunPhase::Done => &[],
     };
     let allowed = allowed.contains(&to) || bug == Some(Bug::AnyTransition) && from != RunPhase::Done;
-    if allowed { Ok(()) } else { Err(Error::invalid_transition(from.name(), to.name())) }
+    if allowed { Ok(()) } else { Err(Error::invalid_transition("run", &stored.id, from.name(), to.name())) }
 }
 
 fn check_fixed(stored: &Run, change: &RunChange) -> Result<()> {

@@ -368,7 +368,7 @@ fn spend(
         }
         if let (Some(tokens), Some((run, changed))) = (tokens, others.get_mut(id)) {
             if !run.is_open() {
-                return Err(Error::invalid_transition("done", "done").in_part(part));
+                return Err(Error::invalid_transition("run", id, "done", "done").in_part(part));
             }
             run.spent = run.spent.plus(tokens);
             *changed = true;

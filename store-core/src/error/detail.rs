@@ -81,8 +81,8 @@ pub enum Detail {
     AlreadyExists { what: Subject },
     #[error("{what} was expected to be {}, found {}", MaybeVersion(expected), MaybeVersion(actual))]
     Conflict { what: &'static str, expected: Option<Version>, actual: Option<Version> },
-    #[error("cannot go from {from} to {to}")]
-    InvalidTransition { from: String, to: String },
+    #[error("{what} cannot go from {from} to {to}")]
+    InvalidTransition { what: Subject, from: String, to: String },
     #[error("the thread has {count} children")]
     HasChildren { count: u64 },
     #[error("key {} was used with other content", Quoted(key))]
@@ -158,7 +158,10 @@ impl Detail {
                 map.serialize_entry("what", what)?;
                 two(map, ("expected", expected), ("actual", actual))
             }
-            Self::InvalidTransition { from, to } => two(map, ("from", from), ("to", to)),
+            Self::InvalidTransition { what, from, to } => {
+                two(map, ("what", &what.noun), ("id", &what.id))?;
+                two(map, ("from", from), ("to", to))
+            }
             Self::HasChildren { count } => map.serialize_entry("count", count),
             Self::IdempotencyMismatch { key } => map.serialize_entry("key", key),
             Self::AlreadyConsumed { id } => map.serialize_entry("id", id),

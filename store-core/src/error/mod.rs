@@ -93,8 +93,13 @@ impl Error {
 
     /// The record's state does not allow it.
     #[must_use]
-    pub fn invalid_transition(from: impl Into<String>, to: impl Into<String>) -> Self {
-        Self::new(Detail::InvalidTransition { from: from.into(), to: to.into() })
+    pub fn invalid_transition(
+        noun: &'static str,
+        id: impl AsRef<str>,
+        from: impl Into<String>,
+        to: impl Into<String>,
+    ) -> Self {
+        Self::new(Detail::InvalidTransition { what: Subject::new(noun, id), from: from.into(), to: to.into() })
     }
 
     /// The cursor cannot be used here.

@@ -1,7 +1,6 @@
 //! The state machine of a dispatch: one pure function.
 
 use super::DispatchStatus;
-use crate::error::{Error, Result};
 
 /// What can happen to a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,7 +47,7 @@ impl Act {
     ];
 
     /// What a refusal says that it was to become.
-    const fn target(self) -> &'static str {
+    pub(super) const fn target(self) -> &'static str {
         match self {
             Self::Enqueue | Self::Retry | Self::Snooze | Self::Release | Self::Requeue => "queued",
             Self::Claim | Self::Extend | Self::Start => "claimed",
@@ -83,18 +82,15 @@ impl Standing {
     }
 }
 
-/// What becomes of a dispatch.
-///
-/// # Errors
-/// `InvalidTransition` for whatever the table does not name.
-pub fn next(standing: Standing, act: Act) -> Result<DispatchStatus> {
+/// What becomes of a dispatch; nothing where the table does not name it, which is refused.
+#[must_use]
+pub fn next(standing: Standing, act: Act) -> Option<DispatchStatus> {
     use DispatchStatus::{Acked, Cancelled, Claimed, DeadLetter, Queued, Superseded};
-    let status = standing.status();
-    match (status, act) {
-        (None, Act::Enqueue) | (Some(DeadLetter), Act::Requeue) => Ok(Queued),
-        (Some(Queued), Act::Claim) | (Some(Claimed), Act::Interrupt) => Ok(Claimed),
-        (Some(Queued), Act::Cancel) => Ok(Cancelled),
-        (Some(Queued), Act::Interrupt) | (Some(Queued | Claimed), Act::TakeOver) => Ok(Superseded),
+    Some(match (standing.status(), act) {
+        (None, Act::Enqueue) | (Some(DeadLetter), Act::Requeue) => Queued,
+        (Some(Queued), Act::Claim) | (Some(Claimed), Act::Interrupt) => Claimed,
+        (Some(Queued), Act::Cancel) => Cancelled,
+        (Some(Queued), Act::Interrupt) | (Some(Queued | Claimed), Act::TakeOver) => Superseded,
         (Some(Claimed), act) => {
             let to = match act {
                 Act::Extend | Act::Start => Claimed,
@@ -103,16 +99,12 @@ pub fn next(standing: Standing, act: Act) -> Result<DispatchStatus> {
                 Act::Retry | Act::Lapse | Act::Snooze | Act::Release => Queued,
                 Act::DeadLetter => DeadLetter,
                 Act::GiveUp => Cancelled,
-                _ => return Err(refusal(status, act)),
+                _ => return None,
             };
-            Ok(if standing.is_stale { Superseded } else { to })
+            if standing.is_stale { Superseded } else { to }
         }
-        _ => Err(refusal(status, act)),
-    }
-}
-
-fn refusal(status: Option<DispatchStatus>, act: Act) -> Error {
-    Error::invalid_transition(status.map_or("nothing", DispatchStatus::name), act.target())
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -172,7 +164,7 @@ mod tests {
             for (is_stale, is_last) in [(false, false), (false, true), (true, false), (true, true)] {
                 for act in Act::ALL {
                     let standing = Standing { status, is_stale, is_last };
-                    let found = next(standing, *act).ok();
+                    let found = next(standing, *act);
                     assert_eq!(found, wanted(standing, *act), "{standing:?} {act:?}");
                     refused += usize::from(found.is_none());
                 }
@@ -185,14 +177,7 @@ mod tests {
     fn nothing_but_an_enqueue_makes_a_dispatch() {
         let nothing = Standing { status: None, is_stale: false, is_last: false };
         for act in Act::ALL {
-            assert_eq!(next(nothing, *act).ok(), wanted(nothing, *act), "{act:?}");
+            assert_eq!(next(nothing, *act), wanted(nothing, *act), "{act:?}");
         }
-    }
-
-    #[test]
-    fn a_refusal_names_the_status_that_everybody_sees() {
-        let stale = Standing { status: Some(DispatchStatus::Queued), is_stale: true, is_last: false };
-        let error = next(stale, Act::Cancel).unwrap_err();
-        assert_eq!(error.to_string(), "cannot go from superseded to cancelled");
     }
 }

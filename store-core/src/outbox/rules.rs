@@ -335,7 +335,7 @@ pub fn requeue(
         let outcome = match table.row(&id)? {
             None => Err(Error::not_found("outbox row", &id)),
             Some(row) if row.status != OutboxStatus::DeadLetter => {
-                Err(Error::invalid_transition(row.status.name(), OutboxStatus::Pending.name()))
+                Err(Error::invalid_transition("outbox row", &id, row.status.name(), OutboxStatus::Pending.name()))
             }
             Some(row) => {
                 let row = StoredOutboxRow { attempts: 0, finished_at: None, ..row.changed(setting.now) };

@@ -4,7 +4,7 @@ use super::{EntryRange, Run, RunChange, RunFilter, RunOutcome, RunPhase, RunQuer
 use crate::{
     codec::{Codec, Extra},
     error::{Error, Result},
-    id::ThreadId,
+    id::{RunId, ThreadId},
     limits::{Limits, check_limit, cut_text, length},
     log::{JsonMap, TokenCounts},
     page::binding,
@@ -103,7 +103,7 @@ fn changed(run: &Run, change: &RunChange, context: RunContext<'_>) -> Result<Run
     if run.thread != *context.thread {
         return Err(Error::already_exists("run", &run.id));
     }
-    check_transition(run.status.phase(), change.status.phase())?;
+    check_transition(&run.id, run.status.phase(), change.status.phase())?;
     let fixed = |field: &str| Err(Error::invalid(format!("run.{field}"), "it is fixed"));
     if change.agent.as_ref().is_some_and(|agent| *agent != run.agent) {
         return fixed("agent");
@@ -135,7 +135,7 @@ fn changed(run: &Run, change: &RunChange, context: RunContext<'_>) -> Result<Run
 }
 
 /// The table of what a status may become.
-fn check_transition(from: RunPhase, to: RunPhase) -> Result<()> {
+fn check_transition(id: &RunId, from: RunPhase, to: RunPhase) -> Result<()> {
     use RunPhase::{Created, Done, Running, Waiting};
     let allowed = match from {
         Created => matches!(to, Running | Done),
@@ -143,7 +143,7 @@ fn check_transition(from: RunPhase, to: RunPhase) -> Result<()> {
         Waiting => matches!(to, Waiting | Running | Done),
         Done => false,
     };
-    if allowed { Ok(()) } else { Err(Error::invalid_transition(from.name(), to.name())) }
+    if allowed { Ok(()) } else { Err(Error::invalid_transition("run", id, from.name(), to.name())) }
 }
 
 /// Adds ranges, joining one to the last where they touch.

@@ -12,7 +12,7 @@ pub use self::{
     family::{Choice, Family},
     query::{
         ChildStrategy, DeleteRequest, Deletion, ParentFilter, PruneRequest, Pruned, ThreadFilter, ThreadOrder,
-        ThreadQuery,
+        ThreadQuery, ThreadScope,
     },
     record::{NewThread, Thread, ThreadFields, ThreadPatch},
     rules::{REMEMBERED_FOR, ThreadChange, check_parent, create, deleted_id, detach, is_forgotten, update},

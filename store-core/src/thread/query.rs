@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::Thread;
 use crate::{
     id::{ResourceId, ThreadId},
     json::Json,
@@ -42,6 +43,40 @@ pub enum ParentFilter {
     Root,
     /// Direct children of this thread.
     Of(ThreadId),
+}
+
+/// A list of threads that a store keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThreadScope<'a> {
+    /// All of the tenant.
+    All,
+    /// Those without a parent.
+    Roots,
+    /// The direct children of a thread.
+    Of(&'a ThreadId),
+    /// Those of a resource.
+    Resource(&'a ResourceId),
+}
+
+impl<'a> ThreadScope<'a> {
+    /// The lists that a thread stands in.
+    pub fn of(thread: &'a Thread) -> impl Iterator<Item = Self> {
+        let parent = thread.parent_thread_id.as_ref().map_or(Self::Roots, Self::Of);
+        [Self::All, parent].into_iter().chain(thread.resource_id.as_ref().map(Self::Resource))
+    }
+}
+
+impl ThreadFilter {
+    /// The shortest list that holds every thread that the filter lets through (PR-15).
+    #[must_use]
+    pub fn scope(&self) -> ThreadScope<'_> {
+        match (&self.parent, &self.resource_id) {
+            (Some(ParentFilter::Of(parent)), _) => ThreadScope::Of(parent),
+            (_, Some(resource)) => ThreadScope::Resource(resource),
+            (Some(ParentFilter::Root), None) => ThreadScope::Roots,
+            (None, None) => ThreadScope::All,
+        }
+    }
 }
 
 /// By what threads are ordered; ids break ties, byte by byte (PG-8).

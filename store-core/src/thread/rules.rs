@@ -13,6 +13,7 @@ use crate::{
     json::Json,
     limits::{Limits, check_limit, length},
     log::TokenCounts,
+    mailbox::{self, MailboxView},
     page::binding,
     pending::QueueState,
     thread::ParentFilter,
@@ -87,22 +88,38 @@ pub enum ThreadChange {
     Changed(StoredThread),
 }
 
-/// The thread after `patch`, or the reason why not (TH-4 to TH-8).
+/// The thread after an update, or the reason why not (TH-4 to TH-8, TH-10, CM-32): the claim is looked at first, the
+/// parent last.
 ///
-/// Whether the parent may be one is for [`check_parent`]; the fence for [`IdRecord::check_fence`].
+/// `before` is what is stored of the thread and remembered of its id, where the claim is noted; `claims` the mailbox
+/// that the store keeps with its threads; `lineage` gives a thread and all above it, as [`check_parent`] wants them.
 ///
 /// # Errors
-/// `NotFound`, `Conflict`, `LimitExceeded`.
+/// `NotFound` of the thread or the parent, `ClaimLost`, `StaleEpoch`, `Conflict`, `LimitExceeded`, `Invalid`; what
+/// reading ends with.
 pub fn update(
-    id: &ThreadId,
-    stored: Option<StoredThread>,
-    patch: &ThreadPatch,
-    expect: Expect,
+    request: (&ThreadId, &ThreadPatch, Expect),
+    before: (Option<StoredThread>, &mut IdRecord),
+    claims: Option<&dyn MailboxView>,
+    lineage: impl FnOnce(&ThreadId) -> Result<Vec<ThreadId>>,
     judge: (&Limits, Timestamp),
 ) -> Result<ThreadChange> {
-    let (limits, now) = judge;
-    let mut stored = stored.ok_or_else(|| Error::not_found("thread", id))?;
+    let ((id, patch, expect), (stored, record)) = (request, before);
+    let stored = stored.ok_or_else(|| Error::not_found("thread", id))?;
+    if let (Some(claims), Some(fence)) = (claims, &patch.fence) {
+        mailbox::check_claim(claims, id, fence)?;
+    }
+    record.check_fence(patch.fence.as_ref())?;
     expect.check("revision", Some(stored.thread.revision))?;
+    let change = patched(stored, patch, judge)?;
+    if let Some(parent) = patch.new_parent() {
+        check_parent(id, parent, &lineage(parent)?)?;
+    }
+    Ok(change)
+}
+
+fn patched(mut stored: StoredThread, patch: &ThreadPatch, judge: (&Limits, Timestamp)) -> Result<ThreadChange> {
+    let (limits, now) = judge;
     let thread = &mut stored.thread;
     let mut fields = ThreadFields {
         resource_id: thread.resource_id.clone(),
@@ -307,8 +324,8 @@ mod tests {
 
     use super::{REMEMBERED_FOR, ThreadChange, check_parent, create, is_forgotten, is_idle, update};
     use crate::{
-        Direction, ErrorKind, Expect, Json, Limits, NewThread, ParentFilter, ResourceId, ThreadFilter, ThreadId,
-        ThreadOrder, ThreadPatch, ThreadQuery, Timestamp, Version,
+        ClaimNumber, ClaimToken, Direction, DispatchId, ErrorKind, Expect, Fence, Json, Limits, NewThread,
+        ParentFilter, ResourceId, ThreadFilter, ThreadId, ThreadOrder, ThreadPatch, ThreadQuery, Timestamp, Version,
         thread::{IdRecord, StoredThread},
     };
 
@@ -332,7 +349,9 @@ mod tests {
     }
 
     fn updated(patch: &ThreadPatch, expect: Expect) -> Result<ThreadChange, ErrorKind> {
-        update(&id("t"), Some(made(0)), patch, expect, (&Limits::default(), at(5))).map_err(|e| e.kind())
+        let (request, mut record) = ((&id("t"), patch, expect), IdRecord::default());
+        let before = (Some(made(0)), &mut record);
+        update(request, before, None, |_| Ok(Vec::new()), (&Limits::default(), at(5))).map_err(|e| e.kind())
     }
 
     #[test]
@@ -355,6 +374,22 @@ mod tests {
         assert_eq!(updated(&patch, Expect::Version(Version::new(2, 1, 0))).unwrap_err(), ErrorKind::Conflict);
         let long = ThreadPatch::default().with_title("x".repeat(1025));
         assert_eq!(updated(&long, Expect::Any).unwrap_err(), ErrorKind::LimitExceeded);
+    }
+
+    #[test]
+    fn an_update_is_judged_by_its_claim_first_and_by_the_parent_last() {
+        let refused = |claim, expect| {
+            let number = |counter| ClaimNumber { incarnation: 1, counter };
+            let mut record = IdRecord { fence: Some(number(7)), ..IdRecord::default() };
+            let dispatch = DispatchId::new("d").unwrap();
+            let fence = Fence::new(dispatch, ClaimToken::new("token"), 0, number(claim));
+            let patch = ThreadPatch { fence: Some(fence), ..ThreadPatch::default().with_parent(Some(id("p"))) };
+            let (request, before) = ((&id("t"), &patch, expect), (Some(made(0)), &mut record));
+            update(request, before, None, |_| Ok(Vec::new()), (&Limits::default(), at(5))).unwrap_err().kind()
+        };
+        assert_eq!(refused(6, Expect::Absent), ErrorKind::StaleEpoch);
+        assert_eq!(refused(7, Expect::Absent), ErrorKind::Conflict);
+        assert_eq!(refused(7, Expect::Any), ErrorKind::NotFound);
     }
 
     #[test]

@@ -8,7 +8,8 @@ pub(crate) mod outbox;
 use std::collections::{BTreeMap, BTreeSet};
 
 use store_core::{
-    Body, Entry, EntryId, Error, NewThread, Result, Run, RunScope, TenantId, ThreadId, ThreadOrder, Timestamp,
+    Body, Entry, EntryId, Error, NewThread, Result, Run, RunScope, TenantId, ThreadId, ThreadOrder, ThreadScope,
+    Timestamp,
     codec::Codec,
     log::{ChangedMarks, MarkSource, Marks, Node},
     pending::StoredInput,
@@ -21,7 +22,7 @@ use crate::{
     line::{CommitLine, Line, QueueLine, StateLine, ThreadLine},
     log::{Position, Span},
     staged::Staged,
-    table::{self, ThreadScope},
+    table,
 };
 
 /// Whose log it is.
@@ -126,14 +127,12 @@ pub(crate) fn remove_thread(staged: &mut Staged<'_>, tenant: &TenantId, stored: 
 /// The places of a thread in lists.
 pub(crate) fn places(tenant: &TenantId, stored: &StoredThread) -> BTreeSet<Vec<u8>> {
     let thread = &stored.thread;
-    let parent = thread.parent_thread_id.as_ref().map_or(ThreadScope::Roots, ThreadScope::Of);
-    let resource = thread.resource_id.as_ref().map(ThreadScope::Resource);
-    let scopes = [ThreadScope::All, parent].into_iter().chain(resource);
     let orders = [(ThreadOrder::LastActivity, thread.updated_at), (ThreadOrder::Creation, thread.created_at)];
     let place = |scope, order, time| table::place(table::thread_list(tenant, scope, order), time, thread.id.as_str());
     let pending =
         (stored.queue.count > 0).then(|| table::pending_threads(tenant).text(thread.id.as_str()).into_bytes());
-    let listed = scopes.flat_map(|scope| orders.map(|(order, time)| place(scope, order, time).into_bytes()));
+    let listed =
+        ThreadScope::of(thread).flat_map(|scope| orders.map(|(order, time)| place(scope, order, time).into_bytes()));
     listed.chain(pending).collect()
 }
 

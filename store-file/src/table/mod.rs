@@ -7,7 +7,7 @@ mod events;
 mod mailbox;
 mod outbox;
 
-use store_core::{CommitKey, EntryId, ResourceId, RunId, RunScope, TenantId, ThreadId, ThreadOrder, Timestamp};
+use store_core::{CommitKey, EntryId, RunId, RunScope, TenantId, ThreadId, ThreadOrder, ThreadScope, Timestamp};
 
 pub(crate) use self::events::{
     all_events, event, event_key, event_keys, event_log, event_logs, event_places, events, events_of, is_of_events,
@@ -85,19 +85,6 @@ pub(crate) const OF_LOG: [u8; 13] =
 /// The sorts about events, outbox and mailbox that stand under a log's number. A deletion of the thread leaves what
 /// they lead to.
 pub(crate) const LEFT_BY_LOG: [u8; 4] = [LOG_EVENT, LOG_EVENT_KEY, LOG_OUTBOX, LOG_MAILBOX];
-
-/// Which threads a list is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ThreadScope<'a> {
-    /// All of the tenant.
-    All,
-    /// Those without a parent.
-    Roots,
-    /// The direct children of a thread.
-    Of(&'a ThreadId),
-    /// Those of a resource.
-    Resource(&'a ResourceId),
-}
 
 /// The thread of this id.
 pub(crate) fn thread(tenant: &TenantId, id: &ThreadId) -> Key {
@@ -416,9 +403,9 @@ pub(crate) fn last_number(key: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use store_core::{TenantId, ThreadOrder, Timestamp};
+    use store_core::{TenantId, ThreadOrder, ThreadScope, Timestamp};
 
-    use super::{ThreadScope, place, read_place, thread_list};
+    use super::{place, read_place, thread_list};
 
     #[test]
     fn a_place_is_read_behind_its_list() {

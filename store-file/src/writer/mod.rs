@@ -15,9 +15,9 @@ use std::{
 };
 
 use store_core::{
-    ClaimNumber, Commit, Error, ErrorKind, Expect, NewThread, Result, Thread, ThreadPatch, Timestamp,
+    ClaimNumber, Commit, Error, ErrorKind, Expect, NewThread, Result, Thread, ThreadId, ThreadPatch, Timestamp,
     commit::{self, CommitChange, CommitView, Plan, Setting},
-    mailbox::{self as rules, MailboxPlan},
+    mailbox::MailboxPlan,
     thread::{self, StoredThread, ThreadChange},
 };
 
@@ -322,21 +322,13 @@ impl<'a> Round<'a> {
     }
 
     fn update(&mut self, patch: &ThreadPatch, expect: Expect, now: Timestamp) -> Result<Answer> {
-        let id = &self.key.1;
-        let stored = self.view().thread()?;
-        let mut fenced = self.told.id.clone();
-        if stored.is_some() {
-            if let (Some(fence), Some(claims)) = (&patch.fence, self.view().claims()) {
-                rules::check_claim(claims, id, fence)?;
-            }
-            fenced.check_fence(patch.fence.as_ref())?;
-        }
-        let change = thread::update(id, stored, patch, expect, (&self.shared.limits, now))?;
-        if let Some(parent) = patch.new_parent() {
-            let ancestors = crate::threads::ancestors(self.shared, &self.key.0, parent)?;
-            thread::check_parent(id, parent, &ancestors)?;
-            self.view().thread_exists(parent)?;
-        }
+        let (view, mut fenced) = (self.view(), self.told.id.clone());
+        let lineage = |parent: &ThreadId| {
+            view.thread_exists(parent)?;
+            crate::threads::ancestors(self.shared, &self.key.0, parent)
+        };
+        let (request, before) = ((&self.key.1, patch, expect), (view.thread()?, &mut fenced));
+        let change = thread::update(request, before, view.claims(), lineage, (&self.shared.limits, now))?;
         match change {
             ThreadChange::Unchanged(stored) => {
                 if fenced.fence != self.told.id.fence {

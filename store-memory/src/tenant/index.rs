@@ -7,11 +7,10 @@ use std::{
 };
 
 use store_core::{
-    Direction, ParentFilter, ResourceId, Run, RunFilter, RunId, RunPhase, Thread, ThreadFilter, ThreadId, ThreadOrder,
-    TimeOrder, Timestamp, Walk,
+    Direction, ResourceId, Run, RunFilter, RunId, RunPhase, Thread, ThreadId, ThreadOrder, TimeOrder, Timestamp, Walk,
     commit::Needs,
     merged, run,
-    thread::{IdRecord, StoredThread},
+    thread::{self, IdRecord, StoredThread},
 };
 
 use super::{events::Events, outbox::Outbox};
@@ -67,8 +66,7 @@ pub(crate) struct Index {
 }
 
 fn thread_scopes(thread: &Thread) -> impl Iterator<Item = ThreadScope> {
-    let parent = thread.parent_thread_id.clone().map_or(ThreadScope::Roots, ThreadScope::Of);
-    [ThreadScope::All, parent].into_iter().chain(thread.resource_id.clone().map(ThreadScope::Resource))
+    thread::ThreadScope::of(thread).map(ThreadScope::from)
 }
 
 fn run_scopes(run: &Run) -> impl Iterator<Item = RunScope> {
@@ -76,14 +74,13 @@ fn run_scopes(run: &Run) -> impl Iterator<Item = RunScope> {
     scopes.into_iter().chain(run.parent_run.clone().map(RunScope::Parent))
 }
 
-impl ThreadScope {
-    /// The narrowest scope that holds all that `filter` lets through.
-    pub(crate) fn of(filter: &ThreadFilter) -> Self {
-        match (&filter.parent, &filter.resource_id) {
-            (Some(ParentFilter::Of(parent)), _) => Self::Of(parent.clone()),
-            (_, Some(resource)) => Self::Resource(resource.clone()),
-            (Some(ParentFilter::Root), None) => Self::Roots,
-            (None, None) => Self::All,
+impl From<thread::ThreadScope<'_>> for ThreadScope {
+    fn from(scope: thread::ThreadScope<'_>) -> Self {
+        match scope {
+            thread::ThreadScope::All => Self::All,
+            thread::ThreadScope::Roots => Self::Roots,
+            thread::ThreadScope::Of(parent) => Self::Of(parent.clone()),
+            thread::ThreadScope::Resource(resource) => Self::Resource(resource.clone()),
         }
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use store_core::{
     DeleteRequest, Deletion, Expect, NewThread, Progress, PruneRequest, Pruned, Result, Thread, ThreadAdmin, ThreadId,
-    ThreadPatch, mailbox,
+    ThreadPatch,
+    mailbox::MailboxView,
     thread::{self, IdRecord, StoredThread, ThreadChange},
 };
 
@@ -69,7 +70,9 @@ impl ThreadAdmin for MemoryThreads {
 fn create(tenant: &Tenant, slot: &mut Slot, new: &NewThread) -> Result<Thread> {
     let stored = slot.contents.as_ref().map(|contents| &*contents.thread);
     let made = thread::create(stored, &slot.id, new, &tenant.common.config.limits, (tenant.now(), 0))?;
-    check_parent(tenant, &new.id, new.fields.parent_thread_id.as_ref())?;
+    if let Some(parent) = &new.fields.parent_thread_id {
+        thread::check_parent(&new.id, parent, &tenant.index.read().lineage(parent))?;
+    }
     let made = Arc::new(made);
     let mut id = slot.id.clone();
     id.generation = made.thread.generation();
@@ -79,20 +82,15 @@ fn create(tenant: &Tenant, slot: &mut Slot, new: &NewThread) -> Result<Thread> {
 }
 
 fn update(tenant: &Tenant, slot: &mut Slot, request: (&ThreadId, &ThreadPatch, Expect)) -> Result<Thread> {
-    let (id, patch, expect) = request;
     let stored = slot.contents.as_ref().map(|contents| StoredThread::clone(&contents.thread));
     let mut record = slot.id.clone();
     // Held until the update is written, so that its claim is live as long.
-    let claims = patch.fence.is_some().then(|| tenant.mailbox.read());
-    if stored.is_some() {
-        if let (Some(claims), Some(fence)) = (claims.as_deref(), &patch.fence) {
-            mailbox::check_claim(claims, id, fence)?;
-        }
-        record.check_fence(patch.fence.as_ref())?;
-    }
-    let change = thread::update(id, stored, patch, expect, (&tenant.common.config.limits, tenant.now()))?;
-    check_parent(tenant, id, patch.new_parent())?;
-    match change {
+    let held = request.1.fence.is_some().then(|| tenant.mailbox.read());
+    let claims = held.as_deref().map(|claims| claims as &dyn MailboxView);
+    // Parents stay as they are while the caller holds the family.
+    let lineage = |parent: &ThreadId| Ok(tenant.index.read().lineage(parent));
+    let judge = (&tenant.common.config.limits, tenant.now());
+    match thread::update(request, (stored, &mut record), claims, lineage, judge)? {
         ThreadChange::Unchanged(stored) => {
             slot.id = record;
             Ok(stored.thread)
@@ -103,11 +101,6 @@ fn update(tenant: &Tenant, slot: &mut Slot, request: (&ThreadId, &ThreadPatch, E
             Ok(changed.thread.clone())
         }
     }
-}
-
-/// Whether the parent may be one. Parents stay as they are while the caller holds the family.
-fn check_parent(tenant: &Tenant, id: &ThreadId, parent: Option<&ThreadId>) -> Result<()> {
-    parent.map_or(Ok(()), |parent| thread::check_parent(id, parent, &tenant.index.read().lineage(parent)))
 }
 
 fn put(tenant: &Tenant, slot: &mut Slot, thread: &Arc<StoredThread>, id: IdRecord) {

@@ -55,7 +55,7 @@ impl ThreadReader for MemoryThreads {
         // there were when it began; a time would not do, since a commit may say that it happened earlier.
         let ascends = (query.order, query.direction) == (ThreadOrder::LastActivity, Direction::Forward);
         let bound = if ascends { after.map_or_else(|| index.changes(), |after| after.bound) } else { u64::MAX };
-        for (time, row) in index.walk_threads(&ThreadScope::of(&query.filter), query.order, &walk) {
+        for (time, row) in index.walk_threads(&query.filter.scope().into(), query.order, &walk) {
             let thread = &row.thread.thread;
             let item = row.changed <= bound && query.filter.admits(thread);
             let position = Position { bound, ..Position::new(time.as_millis(), thread.id.as_str()) };
@@ -69,7 +69,7 @@ impl ThreadReader for MemoryThreads {
 
     async fn count_threads(&self, filter: &ThreadFilter) -> Result<u64> {
         let index = self.tenant()?.index.read();
-        let scope = ThreadScope::of(filter);
+        let scope = ThreadScope::from(filter.scope());
         if *filter == ThreadFilter::default() {
             return Ok(length(index.count_threads(&scope)));
         }

@@ -8,7 +8,6 @@ use store_core::{
     DeleteRequest, Deletion, Error, Expect, NewThread, Progress, PruneRequest, Pruned, Result, Thread, ThreadAdmin,
     ThreadId, ThreadPatch,
     commit::{CommitView, Setting},
-    mailbox,
     thread::{self, IdRecord, ThreadChange},
 };
 
@@ -104,25 +103,21 @@ fn create(facts: &Facts, new: &NewThread, setting: Setting<'_>) -> Result<Decide
     let (stored, mut id) = (facts.thread()?, facts.id_record()?);
     let moment = (setting.now, facts.incarnation());
     let made = thread::create(stored.as_ref(), &id, new, setting.limits, moment)?;
-    check_parent(facts, &new.id, new.fields.parent_thread_id.as_ref())?;
+    if let Some(parent) = &new.fields.parent_thread_id {
+        thread::check_parent(&new.id, parent, &facts.lineage(parent)?)?;
+    }
     (id.generation, id.deleted_at) = (made.thread.generation(), None);
     let answer = made.thread.clone();
     Ok(put(facts, &new.id, (Some(made), id), answer))
 }
 
 fn update(facts: &Facts, request: (&ThreadId, &ThreadPatch, Expect), setting: Setting<'_>) -> Result<Decided<Thread>> {
-    let (id, patch, expect) = request;
-    let (stored, mut record) = (facts.thread()?, facts.id_record()?);
+    let ((id, patch, _), mut record) = (request, facts.id_record()?);
     let fence = record.fence;
-    if stored.is_some() {
-        if let Some(fence) = &patch.fence {
-            mailbox::check_claim(facts, id, fence)?;
-        }
-        record.check_fence(patch.fence.as_ref())?;
-    }
-    let change = thread::update(id, stored, patch, expect, (setting.limits, setting.now))?;
-    check_parent(facts, id, patch.new_parent())?;
-    match change {
+    // Parents stay as they are while the caller holds the family.
+    let lineage = |parent: &ThreadId| facts.lineage(parent);
+    let judge = (setting.limits, setting.now);
+    match thread::update(request, (facts.thread()?, &mut record), facts.claims(), lineage, judge)? {
         ThreadChange::Unchanged(stored) if record.fence == fence => Ok(Decided::Answer(stored.thread)),
         ThreadChange::Unchanged(stored) | ThreadChange::Changed(stored) => {
             let answer = stored.thread.clone();
@@ -133,11 +128,6 @@ fn update(facts: &Facts, request: (&ThreadId, &ThreadPatch, Expect), setting: Se
             Ok(decided)
         }
     }
-}
-
-/// Whether the parent may be one. Parents stay as they are while the caller holds the family.
-fn check_parent(facts: &Facts, id: &ThreadId, parent: Option<&ThreadId>) -> Result<()> {
-    parent.map_or(Ok(()), |parent| thread::check_parent(id, parent, &facts.lineage(parent)?))
 }
 
 fn put<T>(facts: &Facts, id: &ThreadId, after: (Option<thread::StoredThread>, IdRecord), answer: T) -> Decided<T> {

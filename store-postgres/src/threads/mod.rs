@@ -8,8 +8,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::postgres::PgArguments;
 use store_core::{
-    CursorScope, Direction, Error, Page, PageBuilder, ParentFilter, Position, Result, Thread, ThreadFilter, ThreadId,
-    ThreadOrder, ThreadQuery, ThreadReader, Timestamp, length,
+    CursorScope, Direction, Error, Page, PageBuilder, Position, Result, Thread, ThreadFilter, ThreadId, ThreadOrder,
+    ThreadQuery, ThreadReader, ThreadScope, Timestamp, length,
     thread::{self, StoredThread},
 };
 
@@ -170,10 +170,10 @@ impl<'a> Walk<'a> {
             ThreadOrder::Creation => (filter.created_after, filter.created_before),
         };
         let by_creation = query.order == ThreadOrder::Creation;
-        let (scope, of) = match (&filter.parent, &filter.resource_id) {
-            (Some(ParentFilter::Of(parent)), _) => (1, Some(parent.to_string())),
-            (_, Some(resource)) => (2, Some(resource.to_string())),
-            _ => (0, None),
+        let (scope, of) = match filter.scope() {
+            ThreadScope::Of(parent) => (1, Some(parent.to_string())),
+            ThreadScope::Resource(resource) => (2, Some(resource.to_string())),
+            ThreadScope::All | ThreadScope::Roots => (0, None),
         };
         let list = ThreadList { scope, by_creation, is_forward: query.direction == Direction::Forward };
         let window = (bound(from)?.unwrap_or(i64::MIN), bound(before)?.unwrap_or(i64::MAX));

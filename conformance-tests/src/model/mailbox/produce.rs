@@ -79,7 +79,7 @@ impl Mail {
         let now = thread.as_ref().map_or(now, |thread| self.time(thread, now));
         let job = self.jobs.get_mut(at).ok_or_else(|| Error::not_found("dispatch", id))?;
         if job.dispatch.status != DispatchStatus::Queued {
-            return Err(Error::invalid_transition(job.dispatch.status.name(), "cancelled"));
+            return Err(Error::invalid_transition("dispatch", id, job.dispatch.status.name(), "cancelled"));
         }
         job.becomes(DispatchStatus::Cancelled, now);
         let dispatch = job.dispatch.clone();
@@ -150,7 +150,7 @@ impl Mail {
         let at = self.find(id).ok_or_else(|| Error::not_found("dispatch", id))?;
         let job = self.jobs.get(at).ok_or_else(|| Error::not_found("dispatch", id))?;
         if job.dispatch.status != DispatchStatus::DeadLetter {
-            return Err(Error::invalid_transition(job.dispatch.status.name(), "queued"));
+            return Err(Error::invalid_transition("dispatch", id, job.dispatch.status.name(), "queued"));
         }
         let (thread, key) = (job.dispatch.thread.clone(), job.dispatch.dedupe_key.clone());
         let rival = |other: &&Job| {

@@ -99,7 +99,7 @@ impl Mail {
         let job = self.job(at)?;
         let Some(held) = &mut job.dispatch.claim else { return Err(lost(claim)) };
         if held.instance.as_ref().is_some_and(|other| other != instance) {
-            return Err(Error::invalid_transition("started", "started"));
+            return Err(Error::invalid_transition("dispatch", &claim.dispatch, "started", "started"));
         }
         held.instance = Some(instance.clone());
         held.started_at = held.started_at.or(Some(now));

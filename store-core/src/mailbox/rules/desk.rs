@@ -4,7 +4,7 @@ use super::{MailboxChange, MailboxPlan, MailboxView, time};
 use crate::{
     claim::ClaimNumber,
     codec::Extra,
-    error::Result,
+    error::{Error, Result},
     id::ThreadId,
     mailbox::{
         Act, Attempt, AttemptEnd, DispatchStatus, Standing, StoredAttempt, StoredDispatch, StoredInterrupt,
@@ -101,7 +101,10 @@ impl<'a, V: MailboxView + ?Sized> Desk<'a, V> {
     /// Lets `act` happen to a dispatch, as the machine says. The caller sets what comes with it and puts it.
     pub(super) fn apply(&mut self, stored: &mut StoredDispatch, act: Act) -> Result<DispatchStatus> {
         let standing = self.standing(stored);
-        let to = machine::next(standing, act)?;
+        let to = machine::next(standing, act).ok_or_else(|| {
+            let from = standing.status().map_or("nothing", DispatchStatus::name);
+            Error::invalid_transition("dispatch", stored.id(), from, act.target())
+        })?;
         let (now, from) = (self.now, standing.status().unwrap_or_default());
         let mailbox = self.mailbox_mut();
         let left = mailbox.counts.of_mut(from);

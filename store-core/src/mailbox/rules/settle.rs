@@ -129,7 +129,12 @@ pub fn start(
         desk.apply(stored, Act::Start)?;
         let held = held(stored)?;
         if held.instance.as_ref().is_some_and(|started| started != instance) {
-            return Err(Error::invalid_transition("started", "started by another instance"));
+            return Err(Error::invalid_transition(
+                "dispatch",
+                &claim.dispatch,
+                "started",
+                "started by another instance",
+            ));
         }
         held.started_at = held.started_at.or(Some(desk.now));
         held.instance = Some(instance.clone());

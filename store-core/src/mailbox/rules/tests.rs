@@ -139,6 +139,17 @@ fn a_thread_is_worth_a_claim_when_something_is_due_or_a_lease_is_over() {
 }
 
 #[test]
+fn a_refusal_names_the_dispatch_and_the_status_that_everybody_sees() {
+    let mut mailbox = OfThread::default();
+    mailbox.enqueue(10, "a", 0);
+    mailbox.interrupted(20, &stop());
+    let (limits, ids) = (Limits::default(), Uuids);
+    let setting = Setting::new(time(30), &limits, &ids);
+    let refused = cancel(&mailbox, &DispatchId::new("a").unwrap(), setting).unwrap().answer.unwrap_err();
+    assert_eq!(refused.to_string(), "dispatch `a` cannot go from superseded to cancelled");
+}
+
+#[test]
 fn an_interrupt_is_kept_as_long_as_something_needs_it() {
     let mut mailbox = OfThread::default();
     mailbox.enqueue(10, "a", 0);
