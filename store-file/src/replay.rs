@@ -23,8 +23,10 @@ use crate::{
     vfs::{FilePath, Kind, Open, Vfs, VfsFile, name_of},
 };
 
-/// A step of the index holds about so many groups.
-const STEP: usize = 256;
+/// A step of the index holds about so many changes.
+const STEP: usize = 2_048;
+/// The same for an index that is made anew, with many logs in a step: large ones become tables at once.
+const LARGE_STEP: usize = 131_072;
 
 type Known = HashMap<(TenantId, ThreadId, u64), (u64, LogRow, bool)>;
 
@@ -34,6 +36,10 @@ pub(crate) struct Replay<'a> {
     index: &'a Index,
     facts: &'a Facts,
     config: &'a FileConfig,
+    /// What was read, and is not in the index yet.
+    staged: Staged<'a>,
+    /// Whether the index knows no log.
+    is_new: bool,
     /// Logs that the index knows: number, row, and whether they wait for their purge.
     known: Known,
     next_log: u64,
@@ -51,6 +57,8 @@ impl<'a> Replay<'a> {
             index,
             facts,
             config,
+            staged: Staged::new(index),
+            is_new: false,
             known: Known::new(),
             next_log: 1,
             damage: Damage::default(),
@@ -73,15 +81,18 @@ impl<'a> Replay<'a> {
     /// Reads every log as far as the index does not cover it.
     pub(crate) fn all(&mut self, opening: &mut Opening) -> Result<()> {
         self.load_known()?;
+        self.is_new = self.known.is_empty();
         self.again = self.with_lost_rows()?;
         let files = self.files()?;
         let total = Some(length(files.len()));
         for (done, path) in (1..).zip(&files) {
             self.file(path, opening)?;
+            show(&mut self.staged, self.index, if self.is_new { LARGE_STEP } else { 0 })?;
             if !self.config.progress.advance(done, total) {
                 return Err(Error::unavailable("the opening was stopped while it read the logs"));
             }
         }
+        show(&mut self.staged, self.index, 0)?;
         self.forget_lost()?;
         for (tenant, scope) in std::mem::take(&mut self.trimmed) {
             while sweep_step(self.index, (&tenant, &scope), self.config.clock.now())? {}
@@ -211,7 +222,8 @@ impl<'a> Replay<'a> {
         self.next_log = self.next_log.max(log + 1);
         let owner = Owner { tenant: header.tenant, thread: header.thread, generation: header.generation, log };
         if self.facts.dropped.contains(&owner.tenant) {
-            return self.wait_for_purge(&owner, Position::default());
+            self.wait_for_purge(&owner, Position::default());
+            return Ok(());
         }
         let purged = known.as_ref().is_some_and(|(.., purged)| *purged);
         let is_deleted = purged || self.facts.is_deleted(&owner.tenant, &owner.thread, owner.generation);
@@ -246,12 +258,10 @@ impl<'a> Replay<'a> {
     }
 
     /// The log of a deleted thread, of which the index covers what it has of events up to `end`.
-    fn wait_for_purge(&self, owner: &Owner, end: Position) -> Result<()> {
-        let mut staged = Staged::new(self.index);
+    fn wait_for_purge(&mut self, owner: &Owner, end: Position) {
         let Owner { tenant, thread, generation, log } = owner.clone();
         let row = LogRow { tenant, thread, generation, end, synced: end.offset };
-        staged.put(table::purge(log), store_core::codec::Codec::encode(&row));
-        self.index.apply(staged.into_changes())
+        self.staged.put(table::purge(log), store_core::codec::Codec::encode(&row));
     }
 
     /// Takes out of the index what it says of a log.
@@ -297,10 +307,10 @@ impl<'a> Replay<'a> {
             rewrite_from: opening.unclean.then_some(durable),
             read_only: self.config.read_only,
         };
-        let index = self.index;
-        let mut staged = Staged::new(index);
-        let mut told = told(&staged, owner)?;
-        let (mut groups, mut end, mut has_group) = (0, from.unwrap_or(start), from.is_some());
+        let (index, staged) = (self.index, &mut self.staged);
+        let step = if self.is_new { LARGE_STEP } else { STEP };
+        let mut told = told(staged, owner)?;
+        let (mut end, mut has_group) = (from.unwrap_or(start), from.is_some());
         let found = recover(self.vfs, path, known, |group| {
             // No more of it is known to be durable before its end is written again.
             let lines = Lines { synced: durable, ..decode(path, group)? };
@@ -311,18 +321,13 @@ impl<'a> Replay<'a> {
             self.trimmed.extend(trims);
             if is_deleted {
                 // Only its events are left of it.
-                fold::events::lines(&mut staged, owner, &lines)?;
+                fold::events::lines(staged, owner, &lines)?;
             } else {
-                fold::fold(&mut staged, owner, &mut told, &lines)?;
+                fold::fold(staged, owner, &mut told, &lines)?;
             }
             end = lines.end;
             has_group = true;
-            groups += 1;
-            if groups == STEP {
-                groups = 0;
-                index.apply(std::mem::replace(&mut staged, Staged::new(index)).into_changes())?;
-            }
-            Ok(())
+            show(staged, index, step)
         });
         let recovered = match found {
             Ok(recovered) => Some(recovered),
@@ -342,17 +347,23 @@ impl<'a> Replay<'a> {
             opening.set_aside.push(SetAside::of(aside));
         }
         if is_deleted {
-            index.apply(staged.into_changes())?;
-            return self.wait_for_purge(owner, end);
-        }
-        if told.stored.is_some() || (is_alone && has_group) {
-            fold::put_log(&mut staged, owner, end, end.offset);
+            self.wait_for_purge(owner, end);
+        } else if told.stored.is_some() || (is_alone && has_group) {
+            fold::put_log(&mut self.staged, owner, end, end.offset);
         } else if recovered.is_some() && !self.config.read_only {
             // It has no whole group: it was being made, and nothing of it was acknowledged.
             self.vfs.unlink(path).map_err(|source| error::io(path, source))?;
         }
-        index.apply(staged.into_changes())
+        Ok(())
     }
+}
+
+/// Lets the index take what is staged, if that is more than so many changes.
+fn show<'a>(staged: &mut Staged<'a>, index: &'a Index, most: usize) -> Result<()> {
+    if staged.len() <= most {
+        return Ok(());
+    }
+    index.apply(std::mem::replace(staged, Staged::new(index)).into_changes())
 }
 
 /// The header of a log that stands under its own name, and where its first group starts.

@@ -93,6 +93,11 @@ impl<'a> Staged<'a> {
         self.changes.is_empty()
     }
 
+    /// How many keys change.
+    pub(crate) fn len(&self) -> usize {
+        self.changes.len()
+    }
+
     fn look<T>(&self, at: impl FnOnce(&Snapshot) -> T) -> T {
         match self.source {
             Source::Index(index) => at(&index.snapshot()),

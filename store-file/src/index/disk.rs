@@ -30,6 +30,8 @@ const DAMAGED: &str = "damaged";
 const CACHE_BYTES: u64 = 16 << 20;
 /// What is collected before it is sorted into a table. Small: it is what an opening has to read again.
 const MEMTABLE_BYTES: u64 = 4 << 20;
+/// A batch of more bytes becomes a table at once: an index that is made anew is filled by such.
+const LARGE_BATCH: usize = 2 << 20;
 const TABLE_BYTES: u64 = 64 << 20;
 /// More than the tables of one merge: one of its level, and at most as many of the next as that may grow by.
 const MERGE_BYTES: u64 = 1 << 30;
@@ -151,18 +153,35 @@ impl DiskIndex {
 
     /// Applies a batch; nobody else applies one meanwhile.
     pub(super) fn apply(&self, changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> Result<()> {
-        let mut batch = self.database.batch();
-        for (key, value) in changes {
-            match value {
-                Some(value) => batch.insert(&self.keys, key, value),
-                None => batch.remove(&self.keys, key),
+        let bytes = |(key, value): (&Vec<u8>, &Option<Vec<u8>>)| key.len() + value.as_ref().map_or(0, Vec::len);
+        if changes.iter().map(bytes).sum::<usize>() > LARGE_BATCH {
+            guarded(&self.folder, || self.write_table(changes))?;
+        } else {
+            let mut batch = self.database.batch();
+            for (key, value) in changes {
+                match value {
+                    Some(value) => batch.insert(&self.keys, key, value),
+                    None => batch.remove(&self.keys, key),
+                }
             }
+            guarded(&self.folder, || batch.commit())?;
         }
-        guarded(&self.folder, || batch.commit())?;
         let shown = Arc::new(self.database.snapshot());
         let before = mem::replace(&mut *self.shown.write().unwrap_or_else(PoisonError::into_inner), shown);
         drop(before);
         Ok(())
+    }
+
+    /// Makes a table of a batch, past the journal and the map in memory.
+    fn write_table(&self, changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> fjall::Result<()> {
+        let mut table = self.keys.start_ingestion()?;
+        for (key, value) in changes {
+            match value {
+                Some(value) => table.write(key, value)?,
+                None => table.write_tombstone(key)?,
+            }
+        }
+        table.finish()
     }
 
     /// Tables are written and merged in the background, and fjall takes no more changes once that found no space: so

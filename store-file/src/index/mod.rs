@@ -91,6 +91,11 @@ impl Changes {
     pub(crate) fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
+
+    /// How many keys change.
+    pub(crate) fn len(&self) -> usize {
+        self.keys.len()
+    }
 }
 
 /// The index. Any number of threads may read and change it.

@@ -108,6 +108,39 @@ fn the_last_change_of_a_batch_counts() {
     });
 }
 
+/// A batch that becomes a table at once is as any other, also among others.
+#[test]
+fn a_large_batch_counts_as_a_small_one() {
+    let temp = tempfile::tempdir().unwrap();
+    let disk = Disk::open(temp.path()).unwrap();
+    let key = |number: u64| Key::new(1).number(number).into_bytes();
+    let value = |round: &str| round.repeat(300).into_bytes();
+    let (index, _) = Index::open(&disk).unwrap();
+    changed(&index, |changes| (0..10).for_each(|number| changes.put(key(number), "small")));
+    let held = index.snapshot();
+    changed(&index, |changes| {
+        (2..10_000).for_each(|number| changes.put(key(number), value("large")));
+        changes.delete(key(1));
+    });
+    changed(&index, |changes| changes.put(key(3), "small again"));
+    let check = |index: &Index| {
+        let found = |number| index.get(&key(number)).unwrap();
+        assert_eq!((found(0), found(1)), (Some(b"small".to_vec()), None));
+        assert_eq!((found(2), found(3)), (Some(value("large")), Some(b"small again".to_vec())));
+        assert_eq!(index.snapshot().prefix(b"", Direction::Forward).count(), 9_999);
+    };
+    check(&index);
+    assert_eq!(held.get(&key(1)).unwrap().unwrap(), b"small");
+    assert_eq!(held.prefix(b"", Direction::Forward).count(), 10);
+    drop(held);
+    index.persist().unwrap();
+    drop(index);
+    let (index, _) = Index::open(&disk).unwrap();
+    check(&index);
+    index.close().unwrap();
+    check(&Index::open(&disk).unwrap().0);
+}
+
 #[test]
 fn what_was_persisted_is_there_again() {
     let temp = tempfile::tempdir().unwrap();
