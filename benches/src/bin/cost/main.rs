@@ -11,6 +11,7 @@ mod history;
 mod mailbox;
 mod side;
 mod tenants;
+mod threads;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -21,7 +22,8 @@ use crate::{mailbox::Beside, side::Backend};
 
 const HELP: &str = "\
 What operations cost on a thread of 100,000 entries or events against one of 100, in a mailbox of 100,000 dispatches
-against one of 100, and in a tenant beside 200 others. Stores that keep nothing but a mailbox have the parts of it.
+against one of 100, in a tenant of 100,000 threads against one of 100, and beside 200 others. Stores that keep nothing
+but a mailbox have the parts of it.
 
 Usage: cargo run --release -p benches --bin cost -- [OPTIONS]
 
@@ -30,16 +32,18 @@ Options:
   --samples N      samples of each line and size [default: 400]
   --entries N      length of the long thread [default: 100000]
   --dispatches N   how many dispatches the large mailbox has [default: 100000]
+  --threads N      how many threads the large tenant has [default: 100000]
   --tenants N      how many other tenants, of 100 threads each [default: 200]
   --only NAME      only one backend: memory, file, file-sync, sqlite, or one on a server: postgres, nats
                    (at AGENTSTORE_TEST_POSTGRES_URL, AGENTSTORE_TEST_NATS_URL)
-  --part NAME      only one part: history, around, tenants, or of the mailbox: waiting, queue, ended, interrupts, drain
+  --part NAME      only one part: history, around, threads, tenants, or of the mailbox: waiting, queue, ended, interrupts, drain
 ";
 
 /// Each with stores of its own; its lines are printed when it ends.
-const PARTS: [&str; 8] = ["history", "around", "waiting", "queue", "ended", "interrupts", "drain", "tenants"];
+const PARTS: [&str; 9] =
+    ["history", "around", "threads", "waiting", "queue", "ended", "interrupts", "drain", "tenants"];
 /// Those about threads and what goes with them.
-const OF_THREADS: [&str; 3] = ["history", "around", "tenants"];
+const OF_THREADS: [&str; 4] = ["history", "around", "threads", "tenants"];
 
 /// What is measured.
 #[derive(Debug, Clone)]
@@ -48,6 +52,7 @@ pub(crate) struct Options {
     pub(crate) samples: usize,
     pub(crate) entries: u64,
     pub(crate) dispatches: u64,
+    pub(crate) threads: usize,
     pub(crate) tenants: usize,
     pub(crate) only: Option<String>,
     pub(crate) part: Option<String>,
@@ -70,6 +75,7 @@ fn options() -> Result<Option<Options>> {
         samples: 400,
         entries: 100_000,
         dispatches: 100_000,
+        threads: 100_000,
         tenants: 200,
         only: None,
         part: None,
@@ -81,6 +87,7 @@ fn options() -> Result<Option<Options>> {
             Arg::Long("samples") => options.samples = parser.value()?.parse()?,
             Arg::Long("entries") => options.entries = parser.value()?.parse()?,
             Arg::Long("dispatches") => options.dispatches = parser.value()?.parse()?,
+            Arg::Long("threads") => options.threads = parser.value()?.parse()?,
             Arg::Long("tenants") => options.tenants = parser.value()?.parse()?,
             Arg::Long("only") => options.only = Some(parser.value()?.parse()?),
             Arg::Long("part") => options.part = Some(parser.value()?.parse()?),
@@ -111,6 +118,7 @@ fn run(options: &Options) -> Result<bool> {
                 match part {
                     "history" => history::measure(backend, options).await,
                     "around" => around::measure(backend, options).await,
+                    "threads" => threads::measure(backend, options).await,
                     "waiting" => mailbox::measure(backend, Beside::Others, options).await,
                     "queue" => mailbox::measure(backend, Beside::Same, options).await,
                     "ended" => mailbox::measure(backend, Beside::Ended, options).await,

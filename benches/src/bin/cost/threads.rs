@@ -1,0 +1,69 @@
+//! A tenant with few threads and one with many, in one store: pages of their lists (PR-15).
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use benches::{Kind, Row, Samples, timed};
+use store_core::{
+    Direction, NewThread, PageRequest, ParentFilter, Survives, TenantId, ThreadFilter, ThreadId, ThreadOrder,
+    ThreadQuery, ThreadRunStore,
+};
+
+use crate::{
+    Options,
+    side::{Backend, Side, turns},
+};
+
+/// How many threads the small tenant has.
+const FEW: usize = 100;
+const PAGE: u32 = 50;
+
+/// What is done in turns.
+const STEPS: [&str; 3] = ["first page of threads", "last page of threads", "page of roots by creation"];
+
+pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<Row>> {
+    let folder = tempfile::tempdir_in(&options.folder)?;
+    let path = folder.path().join("root");
+    let side = Side::to_fill(backend, &path).await?;
+    for (tenant, threads) in [("few", FEW), ("many", options.threads)] {
+        let reader = tenant_of(&side, tenant)?;
+        for number in 0..threads {
+            drop(reader.create_thread(NewThread::new(ThreadId::new(format!("t-{number}"))?)).await?);
+            if number % 1_000 == 999 && side.store.capabilities().survives != Survives::Nothing {
+                // A store keeps the files of threads open that are not durable yet.
+                side.store.sync().await?;
+            }
+        }
+    }
+    let side = side.ready(backend, &path).await?;
+    let (few, many) = (tenant_of(&side, "few")?, tenant_of(&side, "many")?);
+    let mut steps: Vec<Samples> = STEPS.iter().map(|_| Samples::default()).collect();
+    for sample in 0..backend.samples(options.samples) {
+        for (step, taken) in steps.iter_mut().enumerate() {
+            for is_large in turns(sample) {
+                let (took, found) = timed(if is_large { &many } else { &few }.list_threads(query(step))).await;
+                anyhow::ensure!(found?.items.len() == PAGE as usize, "the page is not full");
+                taken.add(is_large, took);
+            }
+        }
+    }
+    side.store.close().await?;
+    Ok(STEPS.iter().zip(steps).map(|(name, taken)| taken.row(name, backend.name(), Kind::Flat)).collect())
+}
+
+fn tenant_of(side: &Side, tenant: &str) -> Result<Arc<dyn ThreadRunStore>> {
+    side.store.tenant(&TenantId::new(tenant)?)?.threads.context("the store keeps no threads")
+}
+
+fn query(step: usize) -> ThreadQuery {
+    let mut query = ThreadQuery::new(ThreadFilter::default()).with_page(PageRequest::first(PAGE));
+    match step {
+        0 => {}
+        1 => query.direction = Direction::Backward,
+        _ => {
+            query.filter.parent = Some(ParentFilter::Root);
+            query.order = ThreadOrder::Creation;
+        }
+    }
+    query
+}
