@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// How long a case may take: one that waits for ever fails instead.
-const TIME_LIMIT: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// The future of a case.
 pub type CaseFuture<'a> = Pin<Box<dyn Future<Output = Verdict> + Send + 'a>>;

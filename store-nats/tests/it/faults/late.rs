@@ -1,19 +1,14 @@
 //! What comes too late: holders whose lease was given to others (N7), and requests that a broken line delivers at last
 //! (PR-21).
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use store_core::{ErrorKind, IdSource, Outcome, Settlement, Store, Uuids};
 use store_nats::{NatsConfig, NatsStore};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
+    sync::watch,
     time::sleep,
 };
 
@@ -49,40 +44,55 @@ async fn a_holder_that_is_late_is_refused() {
     assert_eq!(refused, rounds);
 }
 
-/// A line that can be held up: what clients send is kept, and reaches the server when it goes on. Meanwhile it is
-/// broken for them.
+/// What a line does with what clients send.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Flow {
+    On,
+    /// It goes on, but for the part that so many others come before.
+    HeldAfter(usize),
+    /// What was sent is kept until it goes on. Meanwhile the line is broken for clients.
+    Held,
+}
+
+/// A line that can be held up: what clients send then reaches the server when it goes on.
 struct Line {
     port: u16,
-    is_held: Arc<AtomicBool>,
+    flow: Arc<watch::Sender<Flow>>,
 }
 
 impl Line {
     async fn new(to: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (port, is_held) = (listener.local_addr().unwrap().port(), Arc::new(AtomicBool::new(false)));
-        let held = Arc::clone(&is_held);
+        let (port, flow) = (listener.local_addr().unwrap().port(), Arc::new(watch::Sender::new(Flow::On)));
+        let here = Arc::clone(&flow);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                if !held.load(Ordering::SeqCst) {
-                    tokio::spawn(carry(client, TcpStream::connect(&to).await.unwrap(), Arc::clone(&held)));
+                if *here.borrow() != Flow::Held {
+                    tokio::spawn(carry(client, TcpStream::connect(&to).await.unwrap(), Arc::clone(&here)));
                 }
             }
         });
-        Self { port, is_held }
+        Self { port, flow }
     }
 }
 
-async fn carry(mut client: TcpStream, mut server: TcpStream, held: Arc<AtomicBool>) {
+async fn carry(mut client: TcpStream, mut server: TcpStream, flow: Arc<watch::Sender<Flow>>) {
     let (mut up, mut down) = (vec![0; 64 << 10], vec![0; 64 << 10]);
     loop {
         tokio::select! {
             read = client.read(&mut up) => {
                 let Ok(length @ 1..) = read else { return };
-                if held.load(Ordering::SeqCst) {
+                flow.send_if_modified(|flow| {
+                    *flow = match *flow {
+                        Flow::HeldAfter(0) => Flow::Held,
+                        Flow::HeldAfter(others) => Flow::HeldAfter(others - 1),
+                        other => other,
+                    };
+                    true
+                });
+                if *flow.borrow() == Flow::Held {
                     drop(client);
-                    while held.load(Ordering::SeqCst) {
-                        sleep(Duration::from_millis(10)).await;
-                    }
+                    flow.subscribe().wait_for(|flow| *flow != Flow::Held).await.unwrap();
                     server.write_all(&up[..length]).await.unwrap();
                     // Whoever waited for the answer is gone.
                     while matches!(server.read(&mut down).await, Ok(1..)) {}
@@ -117,16 +127,13 @@ async fn a_request_that_arrives_after_its_time_says_nothing() {
     let length = async || stream(&client, &prefix).await["state"]["last_seq"].as_u64().unwrap();
     let (mut unknown, mut arrived) = (0, 0);
     for round in 0..count(20, 6) {
-        // Somewhere among what a call asks and writes.
-        let holding = async {
-            sleep(Duration::from_micros(200 * round as u64)).await;
-            line.is_held.store(true, Ordering::SeqCst);
-        };
-        let (answer, ()) = tokio::join!(enqueue(&*writer, work("t")), holding);
+        // What a call asks, or what it writes.
+        line.flow.send_replace(Flow::HeldAfter(round % 2));
+        let answer = enqueue(&*writer, work("t")).await;
         let is_unknown = answer.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown);
         let before = (all(&*near).await.len(), length().await);
         sleep(Duration::from_millis(1_500)).await;
-        line.is_held.store(false, Ordering::SeqCst);
+        line.flow.send_replace(Flow::On);
         sleep(Duration::from_millis(100)).await;
         let after = (all(&*near).await.len(), length().await);
         assert_eq!(before.0, after.0, "round {round}: it came although it was too late");
