@@ -309,11 +309,11 @@ impl<'a> Replay<'a> {
         };
         let (index, staged) = (self.index, &mut self.staged);
         let step = if self.is_new { LARGE_STEP } else { STEP };
-        let mut told = told(staged, owner)?;
+        let mut before = told(staged, owner)?;
+        let mut told = before.clone();
         let (mut end, mut has_group) = (from.unwrap_or(start), from.is_some());
         let found = recover(self.vfs, path, known, |group| {
-            // No more of it is known to be durable before its end is written again.
-            let lines = Lines { synced: durable, ..decode(path, group)? };
+            let lines = decode(path, group)?;
             let trims = lines.lines.iter().filter_map(|(line, _)| match line {
                 Line::Trim(scope, _) => Some((owner.tenant.clone(), scope.clone())),
                 _ => None,
@@ -327,7 +327,15 @@ impl<'a> Replay<'a> {
             }
             end = lines.end;
             has_group = true;
-            show(staged, index, step)
+            if staged.len() > step {
+                // No more of it is known to be durable before its end is written again.
+                if !is_deleted {
+                    fold::finish(staged, owner, (&before, &told), (end, durable));
+                    before = told.clone();
+                }
+                show(staged, index, 0)?;
+            }
+            Ok(())
         });
         let recovered = match found {
             Ok(recovered) => Some(recovered),
@@ -349,7 +357,7 @@ impl<'a> Replay<'a> {
         if is_deleted {
             self.wait_for_purge(owner, end);
         } else if told.stored.is_some() || (is_alone && has_group) {
-            fold::put_log(&mut self.staged, owner, end, end.offset);
+            fold::finish(&mut self.staged, owner, (&before, &told), (end, end.offset));
         } else if recovered.is_some() && !self.config.read_only {
             // It has no whole group: it was being made, and nothing of it was acknowledged.
             self.vfs.unlink(path).map_err(|source| error::io(path, source))?;
@@ -398,5 +406,5 @@ pub(crate) fn decode(path: &FilePath, group: &Group<'_>) -> Result<Lines> {
     let (commit_span, commit) = group.commit;
     let place = || error::corrupt(path, Some(commit_span.offset));
     let commit = CommitLine::decode(&text(commit_span, commit)?).map_err(|e| place().with_source(e))?;
-    Ok(Lines { lines, commit, commit_span, end: group.end, synced: group.end.offset })
+    Ok(Lines { lines, commit, commit_span, end: group.end })
 }

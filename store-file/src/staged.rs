@@ -2,7 +2,7 @@
 
 use std::{
     cell::RefCell,
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
 };
 
 use store_core::{Result, Scope, TenantId, outbox::OrderGroup};
@@ -28,6 +28,8 @@ enum Source<'a> {
 pub(crate) struct Staged<'a> {
     source: Source<'a>,
     changes: Changes,
+    /// Keys that get a value and have none in what the changes are laid over.
+    new: HashSet<Vec<u8>>,
     /// Logs whose threads change: each gets a number when that shows.
     touched: BTreeSet<u64>,
     /// Scopes that get events: who follows them is told when these show.
@@ -53,6 +55,7 @@ impl<'a> Staged<'a> {
         Self {
             source,
             changes: Changes::default(),
+            new: HashSet::new(),
             touched: BTreeSet::new(),
             scopes: BTreeSet::new(),
             groups: BTreeSet::new(),
@@ -64,8 +67,18 @@ impl<'a> Staged<'a> {
         self.changes.put(key, value);
     }
 
+    /// Puts a key that nothing was ever stored at: if it is deleted before that shows, nothing of it remains.
+    pub(crate) fn put_new(&mut self, key: Key, value: impl Into<Vec<u8>>) {
+        self.new.insert(key.as_bytes().to_vec());
+        self.changes.put(key, value);
+    }
+
     pub(crate) fn delete(&mut self, key: Key) {
-        self.changes.delete(key);
+        if self.new.remove(key.as_bytes()) {
+            self.changes.forget(key.as_bytes());
+        } else {
+            self.changes.delete(key);
+        }
     }
 
     /// Says that the thread of a log changes.

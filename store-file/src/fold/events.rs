@@ -3,7 +3,7 @@
 
 use store_core::{EventId, Result, Scope, TenantId, Timestamp, codec::Codec, event::StoredEvent};
 
-use super::{Lines, Owner, put_log};
+use super::{Lines, Owner};
 use crate::{
     codec::{EventKeyRow, EventRow, PlaceRow, Rows, damaged},
     index::Key,
@@ -12,14 +12,6 @@ use crate::{
     staged::Staged,
     table,
 };
-
-/// Works a group of a log of events into the index.
-pub(super) fn group(staged: &mut Staged<'_>, owner: &Owner, group: &Lines) -> Result<()> {
-    lines(staged, owner, group)?;
-    staged.put(table::event_log(&owner.tenant, &owner.thread), owner.log.to_be_bytes());
-    put_log(staged, owner, group.end, group.synced);
-    Ok(())
-}
 
 /// Works what a group has of events into the index, and nothing else of it.
 pub(crate) fn lines(staged: &mut Staged<'_>, owner: &Owner, group: &Lines) -> Result<()> {

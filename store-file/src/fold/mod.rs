@@ -49,22 +49,20 @@ pub(crate) struct Lines {
     pub(crate) commit: CommitLine,
     pub(crate) commit_span: Span,
     pub(crate) end: Position,
-    pub(crate) synced: u64,
 }
 
-/// Works a group into the thread and the index.
+/// Works a group into the thread, as a whole or not at all, and into the index, but for what [`finish`] writes.
 pub(crate) fn fold(staged: &mut Staged<'_>, owner: &Owner, told: &mut Told, group: &Lines) -> Result<()> {
     if owner.generation == 0 {
-        return events::group(staged, owner, group);
+        return events::lines(staged, owner, group);
     }
-    let before = told.stored.clone();
-    let id_before = told.id.clone();
+    let mut after = told.clone();
     let mut work =
         Work { staged, owner, marks: ChangedMarks::default(), appended: Vec::new(), givers: BTreeMap::new() };
     for (line, span) in &group.lines {
-        work.line(told, line, *span, group.commit.time)?;
+        work.line(&mut after, line, *span, group.commit.time)?;
     }
-    let Some(stored) = told.stored.as_mut() else {
+    let Some(stored) = after.stored.as_mut() else {
         return Err(Error::corrupt(format!("log of thread `{}`: it does not begin with the thread", owner.thread)));
     };
     if let Some(id) = &group.commit.run {
@@ -76,21 +74,33 @@ pub(crate) fn fold(staged: &mut Staged<'_>, owner: &Owner, told: &mut Told, grou
     }
     stored.last_time = stored.last_time.max(group.commit.time);
     stored.thread.updated_at = stored.thread.updated_at.max(group.commit.updated_at);
-    told.id = IdRecord { fence: group.commit.fence, deleted_at: None, ..told.id.clone() };
-    told.id.generation = owner.generation;
+    after.id = IdRecord { fence: group.commit.fence, deleted_at: None, ..after.id };
+    after.id.generation = owner.generation;
     if let Some((key, ..)) = &group.commit.key {
         work.staged.put(table::commit_key(owner.log, key), group.commit_span.encode());
     }
     work.marks()?;
-    if before.as_ref().is_none_or(|before| before.roots < 2) && stored.roots > 1 {
+    if told.stored.as_ref().is_none_or(|before| before.roots < 2) && stored.roots > 1 {
         staged.put(table::branches(owner.log).number(0), []);
     }
-    if told.id != id_before {
-        staged.put(table::id(&owner.tenant, &owner.thread), told.id.encode());
-    }
-    put_thread(staged, owner, before.as_ref(), stored);
-    put_log(staged, owner, group.end, group.synced);
+    *told = after;
     Ok(())
+}
+
+/// Writes where groups have led, once for all that show together: the thread, what is remembered of its id, and how far
+/// the index covers the log.
+pub(crate) fn finish(staged: &mut Staged<'_>, owner: &Owner, told: (&Told, &Told), covered: (Position, u64)) {
+    let (before, after) = told;
+    if owner.generation == 0 {
+        staged.put(table::event_log(&owner.tenant, &owner.thread), owner.log.to_be_bytes());
+    }
+    if after.id != before.id {
+        staged.put(table::id(&owner.tenant, &owner.thread), after.id.encode());
+    }
+    if let Some(stored) = &after.stored {
+        put_thread(staged, owner, before.stored.as_ref(), stored);
+    }
+    put_log(staged, owner, covered.0, covered.1);
 }
 
 /// Writes how far the index covers a log.
@@ -282,7 +292,7 @@ impl Work<'_, '_> {
         let log = owner.log;
         for node in appended.iter().filter(|node| !node.side) {
             if marks.load(&StoredMarks(staged, log), node.seq)?.children == 0 {
-                staged.put(table::leaves(log).number(node.seq), []);
+                staged.put_new(table::leaves(log).number(node.seq), []);
             }
         }
         for (seq, new) in marks.into_map() {

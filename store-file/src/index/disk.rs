@@ -6,7 +6,7 @@ use std::{
     fmt, fs, io, mem,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
     thread,
     time::Duration,
 };
@@ -15,32 +15,40 @@ use fjall::{
     Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, compaction::Leveled,
     config::PartitioningPolicy,
 };
-use store_core::{Error, ErrorKind, Result};
+use store_core::{Error, ErrorKind, Result, length};
 
 use super::{Changes, Direction, Pair, Pairs, after_prefix};
 use crate::{
     error,
+    shared::guard,
     vfs::{Disk, Entry, FilePath, Kind, Vfs, ensure_dir, read_small},
 };
 
-const KEYSPACE: &str = "index";
+/// A keyspace keeps the settings that it was made with: whoever changes them changes its name.
+const KEYSPACE: &str = "rows";
 /// A file that says that damage was met.
 const DAMAGED: &str = "damaged";
 /// Found blocks, in memory. With partitioned filters and indexes a lookup needs few and small ones.
 const CACHE_BYTES: u64 = 16 << 20;
 /// What is collected before it is sorted into a table. Small: it is what an opening has to read again.
 const MEMTABLE_BYTES: u64 = 4 << 20;
+/// The same while another one waits to be written, behind a merge of tables.
+const MEMTABLE_MOST: u64 = 16 << 20;
+/// What a memtable needs for a row besides its bytes.
+const ROW_BYTES: usize = 64;
 /// A batch of more bytes becomes a table at once: an index that is made anew is filled by such.
 const LARGE_BATCH: usize = 2 << 20;
 const TABLE_BYTES: u64 = 64 << 20;
+/// So many of them are merged with those of the next level, which is rewritten. A lookup asks each of them.
+const NEW_TABLES: u8 = 8;
 /// More than the tables of one merge: one of its level, and at most as many of the next as that may grow by.
 const MERGE_BYTES: u64 = 1 << 30;
 /// The least that fjall takes.
 const JOURNAL_BYTES: u64 = 64 << 20;
 const OPEN_FILES: usize = 64;
-/// With a single one fjall stops writing tables under load: the worker waits for room in the queue that only it
-/// empties.
-const WORKERS: usize = 2;
+/// With several, the first one puts a request to merge back into the queue and takes it again, in a circle, while another
+/// one merges.
+const WORKERS: usize = 1;
 /// How often a close looks whether the last table is there, a millisecond apart. Without it the journal stays, and the
 /// next opening reads it.
 const LOOKS: u32 = 2_000;
@@ -63,6 +71,16 @@ pub(super) struct DiskIndex {
     /// What every view shows: taken when the last batch was whole. fjall's own may show a batch in part, as tables that
     /// are written meanwhile count as later than it.
     shown: RwLock<Arc<fjall::Snapshot>>,
+    collected: Mutex<Collected>,
+}
+
+/// About how many bytes memtables hold.
+#[derive(Debug, Default)]
+struct Collected {
+    /// The one that takes changes.
+    open: u64,
+    /// Those that wait to be written, and what was written since the first of them.
+    waiting: u64,
 }
 
 impl fmt::Debug for DiskIndex {
@@ -133,10 +151,15 @@ impl DiskIndex {
                 .max_journaling_size(JOURNAL_BYTES)
                 .max_cached_files(Some(OPEN_FILES))
                 .open()?;
+            for other in database.list_keyspace_names().iter().filter(|name| ***name != *KEYSPACE) {
+                // It was made by another release: what it holds is in the logs.
+                database.delete_keyspace(database.keyspace(other, options)?)?;
+            }
             let condition = if database.keyspace_exists(KEYSPACE) { Condition::Ready } else { Condition::New };
             let keys = database.keyspace(KEYSPACE, options)?;
             let shown = RwLock::new(Arc::new(database.snapshot()));
-            Ok((Self { folder: folder.into(), database, keys, shown }, condition))
+            let collected = Mutex::default();
+            Ok((Self { folder: folder.into(), database, keys, shown, collected }, condition))
         }));
         opened.unwrap_or(Err(fjall::Error::Unrecoverable))
     }
@@ -153,10 +176,12 @@ impl DiskIndex {
 
     /// Applies a batch; nobody else applies one meanwhile.
     pub(super) fn apply(&self, changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> Result<()> {
-        let bytes = |(key, value): (&Vec<u8>, &Option<Vec<u8>>)| key.len() + value.as_ref().map_or(0, Vec::len);
-        if changes.iter().map(bytes).sum::<usize>() > LARGE_BATCH {
+        let row = |(key, value): (&Vec<u8>, &Option<Vec<u8>>)| key.len() + value.as_ref().map_or(0, Vec::len);
+        let bytes: usize = changes.iter().map(row).sum();
+        if bytes > LARGE_BATCH {
             guarded(&self.folder, || self.write_table(changes))?;
         } else {
+            let bytes = length(bytes + changes.len() * ROW_BYTES);
             let mut batch = self.database.batch();
             for (key, value) in changes {
                 match value {
@@ -164,11 +189,25 @@ impl DiskIndex {
                     None => batch.remove(&self.keys, key),
                 }
             }
-            guarded(&self.folder, || batch.commit())?;
+            guarded(&self.folder, || batch.commit().and_then(|()| self.collect(bytes)))?;
         }
         let shown = Arc::new(self.database.snapshot());
         let before = mem::replace(&mut *self.shown.write().unwrap_or_else(PoisonError::into_inner), shown);
         drop(before);
+        Ok(())
+    }
+
+    /// Notes what a batch brought, and lets a memtable that is full be written. fjall itself would put a request into its
+    /// queue for each batch until that is done, and its worker waits for room in there.
+    fn collect(&self, bytes: u64) -> fjall::Result<()> {
+        let mut collected = guard(&self.collected);
+        collected.open += bytes;
+        let is_waiting = self.keys.sealed_memtable_count() > 0;
+        if collected.open > if is_waiting { MEMTABLE_MOST } else { MEMTABLE_BYTES } {
+            self.keys.rotate_memtable()?;
+            let waiting = if is_waiting { collected.waiting } else { 0 };
+            *collected = Collected { open: 0, waiting: waiting + collected.open };
+        }
         Ok(())
     }
 
@@ -185,10 +224,11 @@ impl DiskIndex {
     }
 
     /// Tables are written and merged in the background, and fjall takes no more changes once that found no space: so
-    /// there is room for what it holds in memory, twice as it may be writing the former, and for any merge.
+    /// there is room for what it holds in memory, and for any merge.
     pub(super) fn headroom(&self) -> u64 {
         let tables = guarded(&self.folder, || Ok(self.keys.disk_space())).unwrap_or_default();
-        2 * MEMTABLE_BYTES + tables.min(MERGE_BYTES)
+        let collected = guard(&self.collected);
+        collected.open.max(MEMTABLE_BYTES) + collected.waiting.max(MEMTABLE_BYTES) + tables.min(MERGE_BYTES)
     }
 
     pub(super) fn persist(&self) -> Result<()> {
@@ -199,7 +239,7 @@ impl DiskIndex {
     /// reads it item by item, which takes longer than all else that it does.
     pub(super) fn close(self) -> Result<()> {
         let in_tables = self.persist().is_ok() && self.write_last_table();
-        let Self { folder, database, keys, shown } = self;
+        let Self { folder, database, keys, shown, .. } = self;
         drop((keys, shown));
         drop(database);
         if in_tables { empty_journals(&folder).map_err(|source| error::io("index", source)) } else { Ok(()) }
@@ -259,10 +299,12 @@ fn options() -> KeyspaceCreateOptions {
     // Not partitioned, a lookup in a table of the upper levels loads filter and index of the whole table: 60 times
     // slower as soon as those do not fit into the cache.
     KeyspaceCreateOptions::default()
-        .max_memtable_size(MEMTABLE_BYTES)
+        .max_memtable_size(u64::MAX)
         .index_block_partitioning_policy(PartitioningPolicy::all(true))
         .filter_block_partitioning_policy(PartitioningPolicy::all(true))
-        .compaction_strategy(Arc::new(Leveled::default().with_table_target_size(TABLE_BYTES)))
+        .compaction_strategy(Arc::new(
+            Leveled::default().with_table_target_size(TABLE_BYTES).with_l0_threshold(NEW_TABLES),
+        ))
 }
 
 /// Whether there are only files and folders: fjall opens by path, and would follow a link out of the root (FI-9).

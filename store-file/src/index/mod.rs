@@ -62,6 +62,11 @@ impl Changes {
         self.keys.insert(key.into(), None);
     }
 
+    /// Leaves a key as it is.
+    pub(crate) fn forget(&mut self, key: &[u8]) {
+        self.keys.remove(key);
+    }
+
     /// What a key becomes; nothing if it does not change.
     pub(crate) fn get(&self, key: &[u8]) -> Option<Option<&[u8]>> {
         self.keys.get(key).map(Option::as_deref)

@@ -45,6 +45,24 @@ fn ranges_are_read_in_both_directions() {
 }
 
 #[test]
+fn an_index_of_another_release_is_made_anew() {
+    let temp = tempfile::tempdir().unwrap();
+    let folder = temp.path().join("index");
+    let database = fjall::Database::builder(&folder).open().unwrap();
+    let keyspace = database.keyspace("index", fjall::KeyspaceCreateOptions::default).unwrap();
+    keyspace.insert("key", "value").unwrap();
+    drop((keyspace, database));
+    for condition in [Condition::New, Condition::Ready] {
+        let (index, found) = Index::open(&Disk::open(temp.path()).unwrap()).unwrap();
+        assert_eq!(found, condition);
+        assert_eq!(keys(&index, "", Direction::Forward).len(), 0);
+        index.close().unwrap();
+    }
+    let database = fjall::Database::builder(&folder).open().unwrap();
+    assert_eq!(database.keyspace_count(), 1);
+}
+
+#[test]
 fn a_snapshot_stays_as_it_was() {
     each(|index| {
         changed(index, |changes| changes.put("k", "old"));

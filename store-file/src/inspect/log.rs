@@ -217,6 +217,7 @@ impl Check<'_> {
             index.apply(staged.into_changes())?;
         }
         let mut staged = Staged::new(&index);
+        fold::finish(&mut staged, &self.owner, (&Told::default(), &told), (scanner.position(), self.row.synced));
         self.facts.detach(&mut staged)?;
         index.apply(staged.into_changes())?;
         let row = index.thread_row(&self.owner.tenant, &self.owner.thread)?;

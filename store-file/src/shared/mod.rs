@@ -170,7 +170,7 @@ impl TenantState {
 pub(crate) type Slot = Mutex<Option<Loaded>>;
 
 /// A thread as its writer knows it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Loaded {
     pub(crate) told: Told,
     /// The number and the end of its log; none before the first group.

@@ -118,8 +118,6 @@ struct Round<'a> {
     claimable_from: Option<Timestamp>,
     /// A log that has to be made for the first group.
     fresh: Option<LogWriter>,
-    /// Up to where the log is durable without this round.
-    synced: u64,
     loaded: bool,
     how: How,
     /// Something failed in the middle of a change: nothing of the round is written.
@@ -139,7 +137,6 @@ impl<'a> Round<'a> {
             open: mailbox::OpenGroup::default(),
             claimable_from: None,
             fresh: None,
-            synced: 0,
             loaded: false,
             how: How::AsAsked,
             broken: false,
@@ -156,7 +153,6 @@ impl<'a> Round<'a> {
             self.told = loaded.told.clone();
             self.log = loaded.log.as_ref().map(|(log, _)| *log);
             self.batch = loaded.log.as_ref().map(|(_, writer)| writer.batch());
-            self.synced = loaded.log.as_ref().map_or(0, |(_, writer)| writer.synced());
         }
         self.loaded = true;
         Ok(())
@@ -378,9 +374,8 @@ impl<'a> Round<'a> {
         let owner = self.owner(generation)?;
         let batch = self.batch.as_mut().ok_or_else(Error::closed)?;
         let placed = batch.push(texts, &commit.encode())?;
-        let synced = if self.syncs() { placed.end.offset } else { self.synced };
         let lines = lines.into_iter().zip(placed.lines).collect();
-        let group = Lines { lines, commit, commit_span: placed.commit, end: placed.end, synced };
+        let group = Lines { lines, commit, commit_span: placed.commit, end: placed.end };
         let folded = fold::fold(&mut self.staged, &owner, &mut self.told, &group);
         self.broken |= folded.is_err();
         folded

@@ -5,7 +5,7 @@ use store_core::{Error, Result};
 use super::{Failed, How, Round};
 use crate::{
     config::Durability,
-    fold::Owner,
+    fold::{self, Owner, Told},
     line::ThreadHeader,
     log::{AppendError, Batch, LogWriter},
     shared::{Loaded, Part, Shared, guard},
@@ -27,9 +27,10 @@ impl Round<'_> {
         let fresh = self.fresh.take();
         let result = match (batch, self.log) {
             (Some(batch), Some(log)) => {
-                let former = slot.take().and_then(|loaded| loaded.log).map(|(_, writer)| writer);
+                let Loaded { told: before, log: former } = slot.take().unwrap_or_default();
                 let is_new = fresh.is_some();
-                fresh.or(former).ok_or_else(Error::closed).and_then(|writer| self.append(&batch, log, writer, is_new))
+                let writer = fresh.or(former.map(|(_, writer)| writer)).ok_or_else(Error::closed);
+                writer.and_then(|writer| self.append(&batch, log, (writer, is_new), &before))
             }
             _ if self.broken => self.abandon(fresh.as_ref()).and(Err(Error::unavailable("the index cannot be read"))),
             _ => {
@@ -65,9 +66,9 @@ impl Round<'_> {
         matches!(self.how, How::Durable | How::Moves) || self.shared.config.durability == Durability::Sync
     }
 
-    fn append(self, batch: &Batch, log: u64, mut writer: LogWriter, is_new: bool) -> Result<Loaded> {
-        let syncs = self.syncs();
-        let Self { shared, key, staged, told, how, .. } = self;
+    fn append(self, batch: &Batch, log: u64, to: (LogWriter, bool), before: &Told) -> Result<Loaded> {
+        let (syncs, (mut writer, is_new)) = (self.syncs(), to);
+        let Self { shared, key, mut staged, told, how, .. } = self;
         let bytes = store_core::length(batch.len());
         let room = match how {
             How::Settles | How::Moves => shared.make_room(bytes),
@@ -91,6 +92,9 @@ impl Round<'_> {
             guard(&shared.dirty).insert(key.clone());
         }
         shared.mark_checked(log);
+        let (tenant, thread, part) = key.clone();
+        let owner = Owner { tenant, thread, generation: part.generation(&told), log };
+        fold::finish(&mut staged, &owner, (before, &told), (writer.position(), writer.synced()));
         // The groups are in the log: whatever happens now, the next opening shows them.
         shared.show(staged).map_err(|error| Error::commit_unknown(None).with_source(error))?;
         Ok(Loaded { told, log: Some((log, writer)) })
