@@ -46,8 +46,8 @@ const MERGE_BYTES: u64 = 1 << 30;
 /// The least that fjall takes.
 const JOURNAL_BYTES: u64 = 64 << 20;
 const OPEN_FILES: usize = 64;
-/// With several, the first one puts a request to merge back into the queue and takes it again, in a circle, while another
-/// one merges.
+/// With several, the first one puts a request to merge back into the queue and takes it again, in a circle, while
+/// another one merges.
 const WORKERS: usize = 1;
 /// How often a close looks whether the last table is there, a millisecond apart. Without it the journal stays, and the
 /// next opening reads it.
@@ -197,8 +197,8 @@ impl DiskIndex {
         Ok(())
     }
 
-    /// Notes what a batch brought, and lets a memtable that is full be written. fjall itself would put a request into its
-    /// queue for each batch until that is done, and its worker waits for room in there.
+    /// Notes what a batch brought, and lets a memtable that is full be written. fjall itself would put a request into
+    /// its queue for each batch until that is done, and its worker waits for room in there.
     fn collect(&self, bytes: u64) -> fjall::Result<()> {
         let mut collected = guard(&self.collected);
         collected.open += bytes;
