@@ -323,7 +323,9 @@ impl<'a> Replay<'a> {
                 // Only its events are left of it.
                 fold::events::lines(staged, owner, &lines)?;
             } else {
-                fold::fold(staged, owner, &mut told, &lines)?;
+                let mut after = told.clone();
+                fold::fold(staged, owner, &mut after, &lines)?;
+                told = after;
             }
             end = lines.end;
             has_group = true;
@@ -358,6 +360,9 @@ impl<'a> Replay<'a> {
             self.wait_for_purge(owner, end);
         } else if told.stored.is_some() || (is_alone && has_group) {
             fold::finish(&mut self.staged, owner, (&before, &told), (end, end.offset));
+        } else if recovered.is_none() && !is_alone {
+            // What its first group has left in the index stands under its number.
+            fold::put_log(&mut self.staged, owner, end, end.offset);
         } else if recovered.is_some() && !self.config.read_only {
             // It has no whole group: it was being made, and nothing of it was acknowledged.
             self.vfs.unlink(path).map_err(|source| error::io(path, source))?;

@@ -57,7 +57,7 @@ fn rewrite(log: PathBuf, change: impl FnOnce(&mut Vec<String>)) {
 /// Puts a row into the index, or replaces a text in the row of the thread.
 fn plant_row(store: &Store, key: &[u8], change: impl Fn(&str) -> String) {
     let database = Database::builder(store.path().join("index")).open().unwrap();
-    let rows = database.keyspace("index", KeyspaceCreateOptions::default).unwrap();
+    let rows = database.keyspace("rows", KeyspaceCreateOptions::default).unwrap();
     let old = rows.get(key).unwrap().map(|value| String::from_utf8(value.to_vec()).unwrap()).unwrap_or_default();
     let new = change(&old);
     assert_ne!(old, new);

@@ -51,18 +51,19 @@ pub(crate) struct Lines {
     pub(crate) end: Position,
 }
 
-/// Works a group into the thread, as a whole or not at all, and into the index, but for what [`finish`] writes.
+/// Works a group into the thread and the index, but for what [`finish`] writes. One that fails may have done so in
+/// part.
 pub(crate) fn fold(staged: &mut Staged<'_>, owner: &Owner, told: &mut Told, group: &Lines) -> Result<()> {
     if owner.generation == 0 {
         return events::lines(staged, owner, group);
     }
-    let mut after = told.clone();
+    let roots = told.stored.as_ref().map_or(0, |stored| stored.roots);
     let mut work =
         Work { staged, owner, marks: ChangedMarks::default(), appended: Vec::new(), givers: BTreeMap::new() };
     for (line, span) in &group.lines {
-        work.line(&mut after, line, *span, group.commit.time)?;
+        work.line(told, line, *span, group.commit.time)?;
     }
-    let Some(stored) = after.stored.as_mut() else {
+    let Some(stored) = told.stored.as_mut() else {
         return Err(Error::corrupt(format!("log of thread `{}`: it does not begin with the thread", owner.thread)));
     };
     if let Some(id) = &group.commit.run {
@@ -74,16 +75,15 @@ pub(crate) fn fold(staged: &mut Staged<'_>, owner: &Owner, told: &mut Told, grou
     }
     stored.last_time = stored.last_time.max(group.commit.time);
     stored.thread.updated_at = stored.thread.updated_at.max(group.commit.updated_at);
-    after.id = IdRecord { fence: group.commit.fence, deleted_at: None, ..after.id };
-    after.id.generation = owner.generation;
+    told.id = IdRecord { fence: group.commit.fence, deleted_at: None, ..told.id.clone() };
+    told.id.generation = owner.generation;
     if let Some((key, ..)) = &group.commit.key {
         work.staged.put(table::commit_key(owner.log, key), group.commit_span.encode());
     }
     work.marks()?;
-    if told.stored.as_ref().is_none_or(|before| before.roots < 2) && stored.roots > 1 {
+    if roots < 2 && stored.roots > 1 {
         staged.put(table::branches(owner.log).number(0), []);
     }
-    *told = after;
     Ok(())
 }
 

@@ -6,21 +6,20 @@ use std::{
     fmt, fs, io, mem,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock},
     thread,
     time::Duration,
 };
 
 use fjall::{
-    Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, compaction::Leveled,
+    AbstractTree as _, Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, compaction::Leveled,
     config::PartitioningPolicy,
 };
-use store_core::{Error, ErrorKind, Result, length};
+use store_core::{Error, ErrorKind, Result};
 
 use super::{Changes, Direction, Pair, Pairs, after_prefix};
 use crate::{
     error,
-    shared::guard,
     vfs::{Disk, Entry, FilePath, Kind, Vfs, ensure_dir, read_small},
 };
 
@@ -32,16 +31,16 @@ const DAMAGED: &str = "damaged";
 const CACHE_BYTES: u64 = 16 << 20;
 /// What is collected before it is sorted into a table. Small: it is what an opening has to read again.
 const MEMTABLE_BYTES: u64 = 4 << 20;
-/// The same while another one waits to be written, behind a merge of tables.
-const MEMTABLE_MOST: u64 = 16 << 20;
-/// What a memtable needs for a row besides its bytes.
-const ROW_BYTES: usize = 64;
+/// As much as that while the one before it waits to be written, behind a merge of tables.
+const MEMTABLE_MOST: u64 = 32 << 20;
 /// A batch of more bytes becomes a table at once: an index that is made anew is filled by such.
 const LARGE_BATCH: usize = 2 << 20;
-const TABLE_BYTES: u64 = 64 << 20;
-/// So many of them are merged with those of the next level, which is rewritten. A lookup asks each of them.
+/// A level is merged with the next one when it has more; the first level has at most so many times [`NEW_TABLES`].
+const TABLE_BYTES: u64 = 32 << 20;
+/// So many new tables are merged with the first level, which is rewritten. A lookup asks each of them.
 const NEW_TABLES: u8 = 8;
-/// More than the tables of one merge: one of its level, and at most as many of the next as that may grow by.
+/// More than the tables of one merge: the new ones and the first level, or a table and those of the next level that it
+/// overlaps.
 const MERGE_BYTES: u64 = 1 << 30;
 /// The least that fjall takes.
 const JOURNAL_BYTES: u64 = 64 << 20;
@@ -49,9 +48,6 @@ const OPEN_FILES: usize = 64;
 /// With several, the first one puts a request to merge back into the queue and takes it again, in a circle, while
 /// another one merges.
 const WORKERS: usize = 1;
-/// How often a close looks whether the last table is there, a millisecond apart. Without it the journal stays, and the
-/// next opening reads it.
-const LOOKS: u32 = 2_000;
 
 /// In which condition the index was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,16 +67,6 @@ pub(super) struct DiskIndex {
     /// What every view shows: taken when the last batch was whole. fjall's own may show a batch in part, as tables that
     /// are written meanwhile count as later than it.
     shown: RwLock<Arc<fjall::Snapshot>>,
-    collected: Mutex<Collected>,
-}
-
-/// About how many bytes memtables hold.
-#[derive(Debug, Default)]
-struct Collected {
-    /// The one that takes changes.
-    open: u64,
-    /// Those that wait to be written, and what was written since the first of them.
-    waiting: u64,
 }
 
 impl fmt::Debug for DiskIndex {
@@ -158,8 +144,7 @@ impl DiskIndex {
             let condition = if database.keyspace_exists(KEYSPACE) { Condition::Ready } else { Condition::New };
             let keys = database.keyspace(KEYSPACE, options)?;
             let shown = RwLock::new(Arc::new(database.snapshot()));
-            let collected = Mutex::default();
-            Ok((Self { folder: folder.into(), database, keys, shown, collected }, condition))
+            Ok((Self { folder: folder.into(), database, keys, shown }, condition))
         }));
         opened.unwrap_or(Err(fjall::Error::Unrecoverable))
     }
@@ -181,7 +166,6 @@ impl DiskIndex {
         if bytes > LARGE_BATCH {
             guarded(&self.folder, || self.write_table(changes))?;
         } else {
-            let bytes = length(bytes + changes.len() * ROW_BYTES);
             let mut batch = self.database.batch();
             for (key, value) in changes {
                 match value {
@@ -189,7 +173,7 @@ impl DiskIndex {
                     None => batch.remove(&self.keys, key),
                 }
             }
-            guarded(&self.folder, || batch.commit().and_then(|()| self.collect(bytes)))?;
+            guarded(&self.folder, || batch.commit().and_then(|()| self.seal()))?;
         }
         let shown = Arc::new(self.database.snapshot());
         let before = mem::replace(&mut *self.shown.write().unwrap_or_else(PoisonError::into_inner), shown);
@@ -197,16 +181,24 @@ impl DiskIndex {
         Ok(())
     }
 
-    /// Notes what a batch brought, and lets a memtable that is full be written. fjall itself would put a request into
-    /// its queue for each batch until that is done, and its worker waits for room in there.
-    fn collect(&self, bytes: u64) -> fjall::Result<()> {
-        let mut collected = guard(&self.collected);
-        collected.open += bytes;
-        let is_waiting = self.keys.sealed_memtable_count() > 0;
-        if collected.open > if is_waiting { MEMTABLE_MOST } else { MEMTABLE_BYTES } {
-            self.keys.rotate_memtable()?;
-            let waiting = if is_waiting { collected.waiting } else { 0 };
-            *collected = Collected { open: 0, waiting: waiting + collected.open };
+    /// Lets the memtable be written if it is full: one at a time, while the next one takes changes. If that is full,
+    /// too, whoever writes waits here. fjall itself would put a request into its queue with each batch until a full
+    /// memtable is written, and its worker waits for room in there; and it would wait for a worker that failed.
+    fn seal(&self) -> fjall::Result<()> {
+        let size = self.keys.tree.active_memtable().size();
+        if size <= MEMTABLE_BYTES || (size <= MEMTABLE_MOST && self.keys.sealed_memtable_count() > 0) {
+            return Ok(());
+        }
+        self.wait_for_tables()?;
+        self.keys.rotate_memtable().map(drop)
+    }
+
+    /// Waits until no memtable waits to be written.
+    fn wait_for_tables(&self) -> fjall::Result<()> {
+        while self.keys.sealed_memtable_count() > 0 {
+            // Whoever writes it may have failed.
+            self.database.persist(PersistMode::Buffer)?;
+            thread::sleep(Duration::from_millis(1));
         }
         Ok(())
     }
@@ -227,40 +219,24 @@ impl DiskIndex {
     /// there is room for what it holds in memory, and for any merge.
     pub(super) fn headroom(&self) -> u64 {
         let tables = guarded(&self.folder, || Ok(self.keys.disk_space())).unwrap_or_default();
-        let collected = guard(&self.collected);
-        collected.open.max(MEMTABLE_BYTES) + collected.waiting.max(MEMTABLE_BYTES) + tables.min(MERGE_BYTES)
+        let open = self.keys.tree.active_memtable().size().max(MEMTABLE_BYTES);
+        let waiting = if self.keys.sealed_memtable_count() > 0 { MEMTABLE_MOST } else { MEMTABLE_BYTES };
+        open + waiting + tables.min(MERGE_BYTES)
     }
 
     pub(super) fn persist(&self) -> Result<()> {
         guarded(&self.folder, || self.database.persist(PersistMode::SyncAll))
     }
 
-    /// Lets go of the files. What the journal holds goes into a table first, and the journal is emptied: an opening
-    /// reads it item by item, which takes longer than all else that it does.
+    /// Lets go of the files. What the journal holds goes into a table first, behind a merge that is under way, and the
+    /// journal is emptied: an opening reads it item by item, which takes longer than all else that it does.
     pub(super) fn close(self) -> Result<()> {
-        let in_tables = self.persist().is_ok() && self.write_last_table();
-        let Self { folder, database, keys, shown, .. } = self;
+        let write = || self.keys.rotate_memtable().and_then(|_| self.wait_for_tables());
+        let in_tables = self.persist().is_ok() && guarded(&self.folder, write).is_ok();
+        let Self { folder, database, keys, shown } = self;
         drop((keys, shown));
         drop(database);
         if in_tables { empty_journals(&folder).map_err(|source| error::io("index", source)) } else { Ok(()) }
-    }
-
-    /// Whether everything is in tables.
-    fn write_last_table(&self) -> bool {
-        if guarded(&self.folder, || self.keys.rotate_memtable()).is_err() {
-            return false;
-        }
-        for _ in 0..LOOKS {
-            if self.keys.sealed_memtable_count() == 0 {
-                return true;
-            }
-            // Whoever writes it may have failed.
-            if guarded(&self.folder, || self.database.persist(PersistMode::Buffer)).is_err() {
-                return false;
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
-        false
     }
 }
 

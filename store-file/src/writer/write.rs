@@ -8,7 +8,7 @@ use crate::{
     fold::{self, Owner, Told},
     line::ThreadHeader,
     log::{AppendError, Batch, LogWriter},
-    shared::{Loaded, Part, Shared, guard},
+    shared::{Loaded, Shared, guard},
     staged::Staged,
 };
 
@@ -53,12 +53,8 @@ impl Round<'_> {
 
     /// Removes a log that was made for a group that was refused.
     fn abandon(&self, fresh: Option<&LogWriter>) -> Result<()> {
-        if fresh.is_none() {
-            return Ok(());
-        }
-        let generation = if self.key.2 == Part::Events { 0 } else { self.told.id.generation + 1 };
-        let path = Shared::log_path(&self.key.0, &self.key.1, generation)?;
-        self.shared.vfs.unlink(&path).map_err(|source| self.shared.write_failed(&path, source))
+        let Some(path) = fresh.map(LogWriter::path) else { return Ok(()) };
+        self.shared.vfs.unlink(path).map_err(|source| self.shared.write_failed(path, source))
     }
 
     /// Whether its groups are durable before they show.

@@ -83,7 +83,7 @@ pub(crate) fn text_of(log: &Path, seq: u64, name: &str) -> String {
 /// Changes the index: `change` gets all rows of a sort, and says what to put and (without a value) to remove.
 pub(crate) fn change_index(root: &Path, sort: u8, change: impl Fn(&[u8], &str) -> Option<(Vec<u8>, Option<String>)>) {
     let database = Database::builder(root.join("index")).open().unwrap();
-    let rows = database.keyspace("index", KeyspaceCreateOptions::default).unwrap();
+    let rows = database.keyspace("rows", KeyspaceCreateOptions::default).unwrap();
     let all: Vec<_> = rows.prefix([sort]).map(|row| row.into_inner().unwrap()).collect();
     let changes: Vec<_> =
         all.iter().filter_map(|(key, value)| change(key, std::str::from_utf8(value).unwrap())).collect();
