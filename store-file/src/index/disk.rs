@@ -35,7 +35,7 @@ const MEMTABLE_BYTES: u64 = 4 << 20;
 const MEMTABLE_MOST: u64 = 32 << 20;
 /// A batch of more bytes becomes a table at once: an index that is made anew is filled by such.
 const LARGE_BATCH: usize = 2 << 20;
-/// A level is merged with the next one when it has more; the first level has at most so many times [`NEW_TABLES`].
+/// How large a table may be; the first level may have [`NEW_TABLES`] times as much.
 const TABLE_BYTES: u64 = 32 << 20;
 /// So many new tables are merged with the first level, which is rewritten. A lookup asks each of them.
 const NEW_TABLES: u8 = 8;
