@@ -6,7 +6,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     path::Path,
     process::{Child, ChildStdin, Command, Stdio},
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -16,7 +16,8 @@ use store_core::{
     NewOutboxRow, OutboxFilter, PageRequest, RunChange, RunOutcome, RunStatus, Scope, Settlement, Silent, StateChange,
     StateOp, Store, TenantId, TenantStores, Thread, ThreadId,
 };
-use store_file::{FileConfig, FileStore};
+use store_file::{Durability, FileConfig, FileStore};
+use test_servers::Disk;
 
 /// What a child of these tests is to do, and where.
 const TASK: &str = "AGENTSTORE_TEST_CHILD";
@@ -26,8 +27,8 @@ const ROUND: &str = "AGENTSTORE_TEST_ROUND";
 const WRITERS: usize = 16;
 const THREADS: usize = 4;
 
-fn cycles() -> u64 {
-    if std::env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { 500 } else { 200 }
+fn count(full: u64, short: u64) -> u64 {
+    if std::env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { full } else { short }
 }
 
 fn child(task: &str, root: &Path, round: u64) -> Child {
@@ -50,7 +51,8 @@ fn a_child_does_what_it_is_told() {
     let root = std::env::var(ROOT).unwrap();
     let round = std::env::var(ROUND).unwrap();
     match task.as_str() {
-        "write" => write_until_killed(Path::new(&root), &round),
+        "write" => write_until_killed(Path::new(&root), &round, Durability::Sync),
+        "write unsafely" => write_until_killed(Path::new(&root), &round, Durability::None),
         _ => open_and_hold(Path::new(&root)),
     }
 }
@@ -134,10 +136,10 @@ fn commit(round: &str, writer: usize, number: usize, revision: u64, claim: Optio
     }
 }
 
-fn write_until_killed(root: &Path, round: &str) {
+fn write_until_killed(root: &Path, round: &str, durability: Durability) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     runtime.block_on(async {
-        let store = FileStore::open(root, FileConfig::default()).unwrap();
+        let store = FileStore::open(root, FileConfig::default().with_durability(durability)).unwrap();
         let stores = store.tenant(&TenantId::default_tenant()).unwrap();
         let (commits, mailbox) = (stores.commits.unwrap(), stores.mailbox.unwrap());
         // What the killed one had claimed is nobody's.
@@ -190,16 +192,26 @@ impl Random {
     }
 }
 
-/// Starts a writer, kills it after a while, and gives what it said.
-fn killed_writer(root: &Path, round: u64, after: Duration) -> Vec<String> {
-    let mut child = child("write", root, round);
+/// Starts a writer, lets it write for a while, and then does to it what is to be done. Gives what it said before
+/// that, and what it said in all.
+fn stopped_writer(task: &str, root: &Path, round: u64, after: Duration, stop: impl FnOnce()) -> [Vec<String>; 2] {
+    let mut child = child(task, root, round);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|line| line == "@open"), "the writer did not open the store");
+    let said = Arc::<Mutex<Vec<String>>>::default();
+    let heard = Arc::clone(&said);
+    let hearing = std::thread::spawn(move || {
+        let lines = lines.filter_map(|line| line.strip_prefix("@ack ").map(str::to_owned));
+        lines.for_each(|line| heard.lock().unwrap().push(line));
+    });
     std::thread::sleep(after);
+    let before = said.lock().unwrap().clone();
+    stop();
     child.kill().unwrap();
-    let said = lines.filter_map(|line| line.strip_prefix("@ack ").map(str::to_owned)).collect();
+    hearing.join().unwrap();
     child.wait().unwrap();
-    said
+    let all = std::mem::take(&mut *said.lock().unwrap());
+    [before, all]
 }
 
 /// What a killed writer acknowledged is there, with its content and under its key; nothing is half there; the next
@@ -207,21 +219,80 @@ fn killed_writer(root: &Path, round: u64, after: Duration) -> Vec<String> {
 #[test]
 fn a_killed_writer_loses_nothing_that_it_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
+    let acknowledged = nothing_is_lost(folder.path(), count(500, 200), |round, after| {
+        let [_, all] = stopped_writer("write", folder.path(), round, after, || ());
+        all
+    });
+    println!("{} kills, {acknowledged} acknowledged commits, none lost, none half there", count(500, 200));
+}
+
+/// Stops writers, and checks after each that what it acknowledged is there. Gives how much that was.
+fn nothing_is_lost(root: &Path, rounds: u64, stopped: impl Fn(u64, Duration) -> Vec<String>) -> usize {
     let mut random = Random::new();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     let mut acknowledged = 0;
-    for round in 0..cycles() {
-        let said = killed_writer(folder.path(), round, Duration::from_millis(1 + random.below(80)));
+    for round in 0..rounds {
+        let said = stopped(round, Duration::from_millis(1 + random.below(80)));
         acknowledged += said.len();
-        runtime.block_on(check(folder.path(), round, &said));
+        runtime.block_on(check(root, round, &said));
     }
-    println!("{} kills, {acknowledged} acknowledged commits, none lost, none half there", cycles());
     assert!(acknowledged > 0, "nothing was written");
     runtime.block_on(async {
-        let store = FileStore::open(folder.path(), FileConfig::default()).unwrap();
+        let store = FileStore::open(root, FileConfig::default()).unwrap();
         let seen = store.inspector().unwrap().verify(&Silent).await.unwrap();
         assert_eq!(seen.findings, []);
     });
+    acknowledged
+}
+
+/// A disk; nothing, said past any capture, where none can be mounted.
+fn disk(name: &str) -> Option<Disk> {
+    let said = |error| {
+        let line = format!("not run: a test on a disk of its own, as none can be mounted: {error:#}\n");
+        std::io::stderr().write_all(line.as_bytes()).unwrap();
+    };
+    Disk::new(name, 512).map_err(said).ok()
+}
+
+/// Cuts the power of a disk under a writer. Gives what the writer had said before: a sync that is under way while the
+/// file system is stopped may return as if it had done its work, which no real power cut does.
+fn cut_off(disk: &Disk, task: &str, round: u64, after: Duration) -> Vec<String> {
+    let root = disk.folder().join("root");
+    let [before, _] = stopped_writer(task, &root, round, after, || disk.cut_power().unwrap());
+    disk.power_on().unwrap();
+    before
+}
+
+/// The same when the power of the disk goes (CM-1, PR-9, FI-6, PR-21).
+#[test]
+fn a_power_cut_takes_nothing_that_was_acknowledged() {
+    let Some(disk) = disk("file-power") else { return };
+    let (root, rounds) = (disk.folder().join("root"), count(200, 6));
+    let acknowledged = nothing_is_lost(&root, rounds, |round, after| cut_off(&disk, "write", round, after));
+    println!("{rounds} power cuts, {acknowledged} acknowledged commits, none lost, none half there");
+}
+
+/// The control: without syncs acknowledged commits are lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_syncs_a_power_cut_takes_what_was_acknowledged() {
+    let Some(disk) = disk("file-control") else { return };
+    for round in 0..20 {
+        let said = cut_off(&disk, "write unsafely", round, Duration::from_millis(80));
+        let store = FileStore::open(disk.folder().join("root"), FileConfig::default()).unwrap();
+        let threads = store.tenant(&TenantId::default_tenant()).unwrap().threads.unwrap();
+        let mut lost = 0;
+        for line in &said {
+            let numbers: Vec<usize> = line.split(' ').map(|number| number.parse().unwrap()).collect();
+            let run = name(&round.to_string(), numbers[0], numbers[1]).parse().unwrap();
+            lost += usize::from(!threads.load_run(&run).await.is_ok_and(|run| run.is_some()));
+        }
+        store.close().await.unwrap();
+        if lost > 0 {
+            println!("power cut {round}: {lost} of {} acknowledged commits are lost", said.len());
+            return;
+        }
+    }
+    panic!("nothing was lost in 20 power cuts: the test is blind");
 }
 
 async fn check(root: &Path, round: u64, said: &[String]) {
