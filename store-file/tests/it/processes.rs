@@ -330,7 +330,7 @@ fn cut_off(disk: &Disk, task: &str, round: u64, after: Duration) -> Vec<String> 
     before
 }
 
-/// The same when the power of the disk goes (CM-1, PR-9, FI-6, PR-21).
+/// What a writer acknowledged before the power of its disk goes is there, whole (CM-1, PR-9, FI-6, PR-21).
 #[test]
 fn a_power_cut_takes_nothing_that_was_acknowledged() {
     let Some(disk) = disk("file-power") else { return };
