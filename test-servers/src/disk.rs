@@ -10,6 +10,8 @@ use std::{
 
 use anyhow::{Result, bail};
 
+use crate::needs::not_run;
+
 /// Stops a file system in the middle, with nothing of it written any more (`EXT4_IOC_SHUTDOWN`, no flush of the log).
 const SHUTDOWN: &str = "import fcntl, os, struct, sys
 fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack('I', 2))";
@@ -34,6 +36,12 @@ impl Disk {
         run(Command::new("mkfs.ext4").arg("-q").arg(&disk.image))?;
         disk.mount()?;
         Ok(disk)
+    }
+
+    /// One for a test; nothing where none can be mounted, and a word that the test is not run.
+    #[must_use]
+    pub fn for_a_test(name: &str, mib: u64) -> Option<Self> {
+        Self::new(name, mib).map_err(|error| not_run("a test on a disk of its own, as none can be mounted", error)).ok()
     }
 
     /// Where it is mounted.

@@ -1,13 +1,16 @@
-//! Real servers for tests, benchmarks and development: found or fetched, started, killed, and stopped again.
+//! Real servers, disks and processes for tests, benchmarks and development: found or fetched, started, killed, and
+//! stopped again.
 
 #![expect(clippy::print_stdout, reason = "whoever waits for a server to be fetched is told")]
 
 mod disk;
 mod find;
 mod nats;
+mod needs;
 mod network;
 mod pgbouncer;
 mod postgres;
+mod process;
 
 use std::path::{Path, PathBuf};
 
@@ -15,9 +18,11 @@ pub use self::{
     disk::Disk,
     find::faketime,
     nats::{NATS_CLUSTER_URL, NATS_URL, Nats},
+    needs::{can_fail_syncs, not_run},
     network::Network,
     pgbouncer::{POOLER_URL, PgBouncer},
     postgres::{Postgres, URL},
+    process::{Heard, Process, listen, say},
 };
 
 /// The folder of the workspace.

@@ -11,6 +11,7 @@ use store_core::{
     ChildStrategy, Commit, DeleteRequest, EntryQuery, ErrorKind, Message, NewEntry, Outcome, PageRequest, Silent, Store,
 };
 use store_file::FileStore;
+use test_servers::not_run;
 
 use crate::folder::{Place, answers, commit, fill, say, saying, thread, threads};
 
@@ -18,16 +19,16 @@ use crate::folder::{Place, answers, commit, fill, say, saying, thread, threads};
 struct Mounted(PathBuf);
 
 impl Mounted {
-    /// Nothing, said on the error output past any capture, where it cannot be had.
+    /// Nothing where it cannot be had.
     fn over(folder: &Path) -> Option<Self> {
         let mount = ["-t", "tmpfs", "-o", "size=40m", "agentstore-test"];
         let done = Command::new("mount").args(mount).arg(folder).output();
-        if done.as_ref().is_ok_and(|done| done.status.success()) {
-            return Some(Self(folder.to_owned()));
-        }
-        let reason = done.map_or_else(|e| e.to_string(), |done| String::from_utf8_lossy(&done.stderr).into_owned());
-        let line = format!("not run: a test on a real full disk, as none can be mounted: {}\n", reason.trim());
-        std::io::stderr().write_all(line.as_bytes()).unwrap();
+        let why = match done {
+            Ok(done) if done.status.success() => return Some(Self(folder.to_owned())),
+            Ok(done) => String::from_utf8_lossy(&done.stderr).trim().to_owned(),
+            Err(error) => error.to_string(),
+        };
+        not_run("a test on a real full disk, as none can be mounted", why);
         None
     }
 

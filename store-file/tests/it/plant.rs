@@ -3,6 +3,7 @@
 use std::{fs, path::Path};
 
 use fjall::{Database, KeyspaceCreateOptions};
+use store_core::Result;
 use store_file::testing::{Position, encode_group, unseal};
 
 use crate::folder::edit;
@@ -18,7 +19,7 @@ pub(crate) const RUN: u8 = 5;
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
     pub(crate) lines: Vec<String>,
-    fields: String,
+    pub(crate) fields: String,
 }
 
 /// Where the groups of a log start, and where it ends.
@@ -40,26 +41,37 @@ pub(crate) fn starts(log: &Path) -> Vec<usize> {
 /// Writes a log again with other groups and right sums.
 pub(crate) fn rewrite(log: &Path, change: impl FnOnce(&mut Vec<Group>)) {
     edit(log, |bytes| {
-        let text = String::from_utf8(bytes.clone()).unwrap();
-        let mut lines = text.split_inclusive('\n');
-        let header = lines.next().unwrap();
-        let (mut groups, mut open) = (Vec::new(), Vec::new());
-        for line in lines.map(|line| line.trim_end().to_owned()) {
-            match line.strip_prefix(r#"{"t":"commit","v":1,"#) {
-                Some(fields) => {
-                    let own = &fields[..fields.rfind(r#","synced":"#).unwrap()];
-                    groups.push(Group { lines: std::mem::take(&mut open), fields: format!("{{{own}}}") });
-                }
-                None => open.push(line),
-            }
-        }
+        let (header, mut groups) = parse(std::str::from_utf8(bytes).unwrap());
         change(&mut groups);
-        *bytes = header.as_bytes().to_vec();
-        let mut at = Position { offset: header.len() as u64, crc: unseal(header.trim_end().as_bytes()).unwrap() };
-        for group in &groups {
-            at = encode_group(bytes, at, at.offset, &group.lines, &group.fields).unwrap().end;
-        }
+        *bytes = encode(&header, &groups).unwrap();
     });
+}
+
+/// The header of a log, with its line feed, and its groups.
+pub(crate) fn parse(log: &str) -> (String, Vec<Group>) {
+    let mut lines = log.split_inclusive('\n');
+    let header = lines.next().unwrap().to_owned();
+    let (mut groups, mut open) = (Vec::new(), Vec::new());
+    for line in lines.map(|line| line.trim_end_matches('\n').to_owned()) {
+        match line.strip_prefix(r#"{"t":"commit","v":1,"#) {
+            Some(fields) => {
+                let own = &fields[..fields.rfind(r#","synced":"#).unwrap()];
+                groups.push(Group { lines: std::mem::take(&mut open), fields: format!("{{{own}}}") });
+            }
+            None => open.push(line),
+        }
+    }
+    (header, groups)
+}
+
+/// A log of these groups, with right sums.
+pub(crate) fn encode(header: &str, groups: &[Group]) -> Result<Vec<u8>> {
+    let mut bytes = header.as_bytes().to_vec();
+    let mut at = Position { offset: header.len() as u64, crc: unseal(header.trim_end().as_bytes()).unwrap() };
+    for group in groups {
+        at = encode_group(&mut bytes, at, at.offset, &group.lines, &group.fields)?.end;
+    }
+    Ok(bytes)
 }
 
 /// Changes a text in the line of an entry, in whatever group it is.

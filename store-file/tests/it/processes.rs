@@ -3,10 +3,8 @@
 use std::{
     collections::hash_map::RandomState,
     hash::{BuildHasher, Hasher},
-    io::{BufRead, BufReader, Read, Write},
     path::Path,
-    process::{Child, ChildStdin, Command, Stdio},
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::Duration,
 };
 
@@ -17,7 +15,7 @@ use store_core::{
     StateOp, Store, TenantId, TenantStores, Thread, ThreadId,
 };
 use store_file::{Durability, FileConfig, FileStore};
-use test_servers::Disk;
+use test_servers::{Disk, Process, can_fail_syncs, listen, say};
 
 /// What a child of these tests is to do, and where.
 const TASK: &str = "AGENTSTORE_TEST_CHILD";
@@ -31,25 +29,14 @@ fn count(full: u64, short: u64) -> u64 {
     if std::env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { full } else { short }
 }
 
-fn child(task: &str, root: &Path, round: u64) -> Child {
-    child_under(&[], task, root, round)
+fn begin(task: &str, root: &Path, round: u64) -> Process {
+    begin_under(&[], task, root, round)
 }
 
-/// A child; what stands before its own command is perhaps `strace`.
-fn child_under(before: &[&str], task: &str, root: &Path, round: u64) -> Child {
-    let binary = std::env::current_exe().unwrap();
-    let mut words = before.iter().map(Into::into).chain([binary.into_os_string()]);
-    Command::new(words.next().unwrap())
-        .args(words)
-        .args(["--exact", "processes::a_child_does_what_it_is_told", "--nocapture", "--test-threads", "1"])
-        .env(TASK, task)
-        .env(ROOT, root)
-        .env(ROUND, round.to_string())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
+/// Begins a process. What stands before its own command is perhaps `strace`.
+fn begin_under(before: &[&str], task: &str, root: &Path, round: u64) -> Process {
+    let told = [(TASK, task), (ROOT, root.to_str().unwrap()), (ROUND, &round.to_string())];
+    Process::begin(before, "processes::a_child_does_what_it_is_told", &told)
 }
 
 /// The other side of the tests below; started by hand it has nothing to do.
@@ -64,12 +51,6 @@ fn a_child_does_what_it_is_told() {
         "write until it fails" => write_until_it_fails(Path::new(&root), &round),
         _ => open_and_hold(Path::new(&root)),
     }
-}
-
-fn say(line: &str) {
-    let mut out = std::io::stdout().lock();
-    out.write_all(format!("\n@{line}\n").as_bytes()).unwrap();
-    out.flush().unwrap();
 }
 
 /// The threads of a round: ten rounds share them, so that logs go on after a kill and stay short.
@@ -164,7 +145,7 @@ fn write_until_killed(root: &Path, round: &str, durability: Durability) {
                     let queued = commits.pending().append_pending(input(&round, writer, number)).await.unwrap();
                     let revision = queued.inputs[0].revision;
                     let receipt = commits.commit(commit(&round, writer, number, revision, claim)).await.unwrap();
-                    say(&format!("ack {writer} {number} {} {revision}", receipt.first_seq.unwrap()));
+                    say(format_args!("ack {writer} {number} {} {revision}", receipt.first_seq.unwrap()));
                 }
             })
         });
@@ -191,7 +172,7 @@ fn write_until_it_fails(root: &Path, round: &str) {
                 Ok::<_, store_core::Error>(format!("ack {writer} {number} {} {revision}", receipt.first_seq.unwrap()))
             };
             match done.await {
-                Ok(line) => say(&line),
+                Ok(line) => say(line),
                 Err(error) => kinds.push(error.kind().name()),
             }
             if kinds.len() == 2 {
@@ -199,7 +180,7 @@ fn write_until_it_fails(root: &Path, round: &str) {
             }
         }
         assert!(threads.load_thread(&thread(round, writer)).await.unwrap().is_some());
-        say(&format!("failed {}", kinds.join(" ")));
+        say(format_args!("failed {}", kinds.join(" ")));
     });
 }
 
@@ -207,10 +188,9 @@ fn open_and_hold(root: &Path) {
     match FileStore::open(root, FileConfig::default()) {
         Ok(_store) => {
             say("held");
-            // Until the other side lets go, or kills.
-            let _ = std::io::stdin().read(&mut [0]);
+            listen();
         }
-        Err(error) => say(&format!("refused {} {error}", error.kind().name())),
+        Err(error) => say(format_args!("refused {} {error}", error.kind().name())),
     }
 }
 
@@ -233,23 +213,18 @@ impl Random {
 /// Starts a writer, lets it write for a while, and then does to it what is to be done. Gives what it said before
 /// that, and what it said in all.
 fn stopped_writer(task: &str, root: &Path, round: u64, after: Duration, stop: impl FnOnce()) -> [Vec<String>; 2] {
-    let mut child = child(task, root, round);
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    assert!(lines.any(|line| line == "@open"), "the writer did not open the store");
-    let said = Arc::<Mutex<Vec<String>>>::default();
-    let heard = Arc::clone(&said);
-    let hearing = std::thread::spawn(move || {
-        let lines = lines.filter_map(|line| line.strip_prefix("@ack ").map(str::to_owned));
-        lines.for_each(|line| heard.lock().unwrap().push(line));
-    });
+    let mut writer = begin(task, root, round);
+    assert_eq!(writer.hear().as_deref(), Some("open"), "the writer did not open the store");
+    let writer = writer.heard();
     std::thread::sleep(after);
-    let before = said.lock().unwrap().clone();
+    let before = writer.said();
     stop();
-    child.kill().unwrap();
-    hearing.join().unwrap();
-    child.wait().unwrap();
-    let all = std::mem::take(&mut *said.lock().unwrap());
-    [before, all]
+    [before, writer.kill()].map(acknowledged)
+}
+
+/// What a writer acknowledged, of what it said.
+fn acknowledged(said: Vec<String>) -> Vec<String> {
+    said.into_iter().filter_map(|line| line.strip_prefix("ack ").map(str::to_owned)).collect()
 }
 
 /// What a killed writer acknowledged is there, with its content and under its key; nothing is half there; the next
@@ -287,38 +262,27 @@ fn nothing_is_lost(root: &Path, rounds: u64, stopped: impl Fn(u64, Duration) -> 
 /// that it acknowledged, and goes on (FI-6). `strace` makes the system say that a sync failed.
 #[test]
 fn a_failed_sync_ends_writing_until_the_store_is_opened_anew() {
-    let strace = ["strace", "-f", "-qq", "-o", "/dev/null"];
-    if !Command::new(strace[0]).args(&strace[1..]).arg("true").status().is_ok_and(|done| done.success()) {
-        std::io::stderr().write_all(b"not run: a test with syncs that fail: `strace` cannot be used\n").unwrap();
+    if !can_fail_syncs() {
         return;
     }
-    let (folder, rounds) = (tempfile::tempdir().unwrap(), count(50, 5));
+    let (folder, rounds, mut unknown) = (tempfile::tempdir().unwrap(), count(50, 5), 0);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     runtime.block_on(FileStore::open(folder.path(), FileConfig::default()).unwrap().close()).unwrap();
     for round in 0..rounds {
         // Of each thread that one fails. An opening has fewer.
         let fails = format!("inject=fsync,fdatasync:error=EIO:when={}", 60 + round);
-        let trace = [&strace[..], &["-e", "trace=fsync,fdatasync", "-e", &fails]].concat();
-        let output = child_under(&trace, "write until it fails", folder.path(), round).wait_with_output().unwrap();
-        let output = String::from_utf8(output.stdout).unwrap();
-        let said = |what| output.lines().filter_map(move |line| line.strip_prefix(what).map(str::to_owned));
-        let failed: Vec<String> = said("@failed ").collect();
-        assert!(
-            ["commit_unknown poisoned", "poisoned poisoned"].map(str::to_owned).contains(&failed.concat()),
-            "{output}"
-        );
-        runtime.block_on(check(folder.path(), round, &said("@ack ").collect::<Vec<_>>()));
+        let trace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", &fails];
+        let said = begin_under(&trace, "write until it fails", folder.path(), round).end();
+        match said.last().map(String::as_str) {
+            Some("failed commit_unknown poisoned") => unknown += 1,
+            // The sync was one of the index, or of a thread that nobody waits for.
+            Some("failed poisoned poisoned") => {}
+            other => panic!("round {round}: {other:?} in {said:?}"),
+        }
+        runtime.block_on(check(folder.path(), round, &acknowledged(said)));
     }
-    println!("{rounds} failed syncs ended writing, nothing acknowledged was lost");
-}
-
-/// A disk; nothing, said past any capture, where none can be mounted.
-fn disk(name: &str) -> Option<Disk> {
-    let said = |error| {
-        let line = format!("not run: a test on a disk of its own, as none can be mounted: {error:#}\n");
-        std::io::stderr().write_all(line.as_bytes()).unwrap();
-    };
-    Disk::new(name, 512).map_err(said).ok()
+    println!("{rounds} failed syncs ended writing, nothing acknowledged was lost; {unknown} commits were in doubt");
+    assert!(unknown > rounds / 2, "{unknown}");
 }
 
 /// Cuts the power of a disk under a writer. Gives what the writer had said before: a sync that is under way while the
@@ -333,7 +297,7 @@ fn cut_off(disk: &Disk, task: &str, round: u64, after: Duration) -> Vec<String> 
 /// What a writer acknowledged before the power of its disk goes is there, whole (CM-1, PR-9, FI-6, PR-21).
 #[test]
 fn a_power_cut_takes_nothing_that_was_acknowledged() {
-    let Some(disk) = disk("file-power") else { return };
+    let Some(disk) = Disk::for_a_test("file-power", 512) else { return };
     let (root, rounds) = (disk.folder().join("root"), count(200, 6));
     let acknowledged = nothing_is_lost(&root, rounds, |round, after| cut_off(&disk, "write", round, after));
     println!("{rounds} power cuts, {acknowledged} acknowledged commits, none lost, none half there");
@@ -342,7 +306,7 @@ fn a_power_cut_takes_nothing_that_was_acknowledged() {
 /// The control: without syncs acknowledged commits are lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_syncs_a_power_cut_takes_what_was_acknowledged() {
-    let Some(disk) = disk("file-control") else { return };
+    let Some(disk) = Disk::for_a_test("file-control", 512) else { return };
     for round in 0..20 {
         let said = cut_off(&disk, "write unsafely", round, Duration::from_millis(80));
         let store = FileStore::open(disk.folder().join("root"), FileConfig::default()).unwrap();
@@ -420,29 +384,24 @@ async fn check_whole(stores: &TenantStores, thread: &Thread) {
     assert!(queue.inputs.len() <= WRITERS / THREADS * 10, "{}", queue.inputs.len());
 }
 
-/// The first line that a child says.
-fn first_word(child: &mut Child) -> String {
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    lines.filter_map(|line| line.strip_prefix('@').map(str::to_owned)).next().unwrap()
-}
-
 /// Of two that open a root at once one holds it and the other is told by whom; after a kill the next opens (FI-5).
 #[test]
 fn one_of_two_openers_holds_the_root() {
     let folder = tempfile::tempdir().unwrap();
     for round in 0..100 {
-        let mut children = [child("open", folder.path(), round), child("open", folder.path(), round)];
-        let words: Vec<String> = children.iter_mut().map(first_word).collect();
-        let holder = words.iter().position(|word| word == "held").expect("nobody holds it");
-        let refused = &words[1 - holder];
+        let mut openers = [begin("open", folder.path(), round), begin("open", folder.path(), round)];
+        let words: Vec<String> = openers.iter_mut().map(|opener| opener.hear().unwrap()).collect();
+        let at = words.iter().position(|word| word == "held").expect("nobody holds it");
+        let [first, second] = openers;
+        let (holder, other) = if at == 0 { (first, second) } else { (second, first) };
+        let refused = &words[1 - at];
         assert!(refused.starts_with(&format!("refused {}", ErrorKind::Unavailable.name())), "{refused}");
-        assert!(refused.contains(&format!("held by process {} on host", children[holder].id())), "{refused}");
+        assert!(refused.contains(&format!("held by process {} on host", holder.id())), "{refused}");
+        other.end();
         if round % 5 == 0 {
-            children[holder].kill().unwrap();
-        }
-        for mut child in children {
-            drop::<Option<ChildStdin>>(child.stdin.take());
-            child.wait().unwrap();
+            holder.kill();
+        } else {
+            holder.end();
         }
         let opening = FileStore::open(folder.path(), FileConfig::default()).unwrap();
         assert_eq!(opening.opening().unclean, round % 5 == 0);

@@ -12,7 +12,7 @@ use store_nats::{NatsConfig, NatsStore};
 use test_servers::{Disk, Nats};
 use tokio::time::{Instant, sleep};
 
-use super::given::{count, disk, open};
+use super::given::{count, open};
 use crate::given::{all, enqueue, mailbox, work};
 
 /// What writes until it is told to stop: the ids of what was acknowledged.
@@ -49,7 +49,7 @@ async fn found(store: &dyn Store) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_survives_power_cuts() {
-    let Some(disk) = disk("nats-power", 512) else { return };
+    let Some(disk) = Disk::for_a_test("nats-power", 512) else { return };
     let mut server = start(&disk, "jetstream { sync_interval: always }");
     let mut config = NatsConfig::new(&server.url()).unwrap();
     config.assume_sync = true;
@@ -85,7 +85,7 @@ async fn what_was_acknowledged_survives_power_cuts() {
 /// store refuses it unasked.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_syncs_now_and_then_loses_work() {
-    let Some(disk) = disk("nats-control", 512) else { return };
+    let Some(disk) = Disk::for_a_test("nats-control", 512) else { return };
     let mut server = start(&disk, "");
     let refused = NatsStore::open(NatsConfig::new(&server.url()).unwrap()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::UnsafeDurability);
@@ -113,7 +113,7 @@ fn long(number: usize) -> NewDispatch {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_takes_nothing() {
-    let Some(disk) = disk("nats-full", 200) else { return };
+    let Some(disk) = Disk::for_a_test("nats-full", 200) else { return };
     // More than there is: the server learns it from the disk.
     let settings = "jetstream { sync_interval: always, max_file_store: 10GB }";
     let mut server = start(&disk, settings);

@@ -1,10 +1,9 @@
 //! What the tests of faults do again and again.
 
-use std::{collections::HashSet, fmt::Display, io::Write as _, sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use store_core::{Enqueued, ErrorKind, MailboxStore, Outcome, Result};
 use store_nats::{NatsConfig, NatsStore};
-use test_servers::Disk;
 use tokio::time::{Instant, sleep};
 
 use crate::given::{ack, all, claim, enqueue, mailbox, work};
@@ -12,16 +11,6 @@ use crate::given::{ack, all, claim, enqueue, mailbox, work};
 /// How often something is done: `AGENTSTORE_FULL_FAULTS` makes it more.
 pub(super) fn count(full: usize, short: usize) -> usize {
     if std::env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { full } else { short }
-}
-
-/// Says, past any capture, that something is not run.
-pub(super) fn not_run(what: &str, why: impl Display) {
-    std::io::stderr().write_all(format!("not run: {what}: {why}\n").as_bytes()).unwrap();
-}
-
-/// A disk; nothing where none can be mounted.
-pub(super) fn disk(name: &str, mib: u64) -> Option<Disk> {
-    Disk::new(name, mib).map_err(|error| not_run("a test on a disk of its own, as none can be mounted", error)).ok()
 }
 
 /// What became of enqueues.

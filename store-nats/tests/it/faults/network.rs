@@ -13,10 +13,10 @@ use std::{
 
 use store_core::{ClaimNumber, ClaimRequest, DispatchStatus, MailboxStore, Outcome, Result, Store, ThreadId, WorkerId};
 use store_nats::{NatsConfig, NatsStore};
-use test_servers::Network;
+use test_servers::{Network, not_run};
 use tokio::time::{Instant, sleep};
 
-use super::given::{count, not_run};
+use super::given::count;
 use crate::given::{ack, all, enqueue, mailbox, work};
 
 const LEASE: Duration = Duration::from_secs(4);

@@ -1,29 +1,20 @@
 //! N3: a sync of the server fails. `strace` makes the system say so; where it is missing the test says that it is not
 //! run.
 
-use std::{process::Command, time::Duration};
+use std::time::Duration;
 
 use store_core::Store;
 use store_nats::{NatsConfig, NatsStore};
-use test_servers::Nats;
+use test_servers::{Nats, can_fail_syncs};
 
-use super::given::{count, not_run, open};
+use super::given::{count, open};
 use crate::given::{all, enqueue, mailbox, work};
-
-fn has_strace() -> bool {
-    match Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status() {
-        Ok(done) if done.success() => return true,
-        Ok(done) => not_run("a test with syncs that fail", format_args!("`strace` ends with {done}")),
-        Err(error) => not_run("a test with syncs that fail", format_args!("there is no `strace`: {error}")),
-    }
-    false
-}
 
 /// Of many dispatches one is written while the sync fails. What is acknowledged all the same is counted; all that was
 /// acknowledged is there when the server was killed and started again.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_around_a_failed_sync_is_there() {
-    if !has_strace() {
+    if !can_fail_syncs() {
         return;
     }
     let (rounds, mut refusals) = (count(20, 2), 0);

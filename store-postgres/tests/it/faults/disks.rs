@@ -1,7 +1,7 @@
 //! P2 and P8: the power goes under load, and the disk is full. What was acknowledged is there, nothing is half there
 //! (PR-9, CM-1, PO-6, PO-7). Only root can mount the disks of these tests: they say if they are not run.
 
-use std::{io::Write as _, time::Duration};
+use std::time::Duration;
 
 use conformance_tests::Random;
 use sqlx::{Connection as _, PgConnection};
@@ -15,20 +15,12 @@ use super::{
     kill::{WRITERS, write_through},
 };
 
-/// A disk with a server on it; nothing, said past any capture, where none can be mounted.
+/// A disk with a server on it; nothing where none can be mounted.
 fn disk(name: &str, mib: u64, settings: &[&str]) -> Option<(Postgres, Disk)> {
-    match Disk::new(name, mib) {
-        Ok(disk) => {
-            let server = Postgres::start_in(disk.folder().join("server"), settings).unwrap();
-            disk.sync().unwrap();
-            Some((server, disk))
-        }
-        Err(error) => {
-            let line = format!("not run: a test on a disk of its own, as none can be mounted: {error:#}\n");
-            std::io::stderr().write_all(line.as_bytes()).unwrap();
-            None
-        }
-    }
+    let disk = Disk::for_a_test(name, mib)?;
+    let server = Postgres::start_in(disk.folder().join("server"), settings).unwrap();
+    disk.sync().unwrap();
+    Some((server, disk))
 }
 
 fn cut_power(server: &mut Postgres, disk: &Disk) {

@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
+use test_servers::{Heard, Process};
+
 use super::{
-    children::{Heard, Process, begin},
+    children::begin,
     given::{Folder, count},
     kill::check,
 };

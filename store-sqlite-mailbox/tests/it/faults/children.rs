@@ -1,17 +1,10 @@
 //! Processes of the tests below: each is this test binary, told what to do.
 
-use std::{
-    fmt::Display,
-    io::{BufRead, BufReader, Lines, Read, Write},
-    path::Path,
-    process::{Child, ChildStdout, Command, Stdio},
-    sync::{Arc, Mutex},
-    thread::JoinHandle,
-    time::Duration,
-};
+use std::{fmt::Display, path::Path, sync::Arc, time::Duration};
 
 use store_core::{Interrupt, MailboxStore, NewDispatch, Store};
 use store_sqlite_mailbox::{SqliteConfig, SqliteMailbox, Synchronous};
+use test_servers::{Process, listen, say};
 
 use super::given::{ack, mailbox, open, put, request, settle, stores, thread, work};
 
@@ -23,111 +16,14 @@ const NUMBER: &str = "AGENTSTORE_TEST_NUMBER";
 /// Tasks of a child that writes.
 const TASKS: usize = 8;
 
-/// A process that was told what to do.
-pub(super) struct Process {
-    pub(super) child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-}
-
-/// A process that is heard all the time: it never waits for who hears it.
-pub(super) struct Heard {
-    child: Child,
-    said: Arc<Mutex<Vec<String>>>,
-    hearing: JoinHandle<()>,
-}
-
-impl Heard {
-    /// What it said up to now.
-    pub(super) fn said(&self) -> Vec<String> {
-        self.said.lock().unwrap().clone()
-    }
-
-    /// Kills it, and gives all that it said.
-    pub(super) fn kill(mut self) -> Vec<String> {
-        self.child.kill().unwrap();
-        self.hearing.join().unwrap();
-        self.child.wait().unwrap();
-        std::mem::take(&mut *self.said.lock().unwrap())
-    }
-}
-
 /// Begins a process. What stands before its own command is perhaps `strace`.
 pub(super) fn begin_under(before: &[&str], task: &str, file: &Path, name: impl Display, number: usize) -> Process {
-    let binary = std::env::current_exe().unwrap();
-    let mut words = before.iter().map(Into::into).chain([binary.into_os_string()]);
-    let mut child = Command::new(words.next().unwrap())
-        .args(words)
-        .args(["--exact", "faults::children::a_child_does_what_it_is_told", "--nocapture", "--test-threads", "1"])
-        .env(TASK, task)
-        .env(FILE, file)
-        .env(NAME, name.to_string())
-        .env(NUMBER, number.to_string())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    Process { child, lines }
+    let told = [(TASK, task), (FILE, file.to_str().unwrap()), (NAME, &name.to_string()), (NUMBER, &number.to_string())];
+    Process::begin(before, "faults::children::a_child_does_what_it_is_told", &told)
 }
 
 pub(super) fn begin(task: &str, file: &Path, name: impl Display, number: usize) -> Process {
     begin_under(&[], task, file, name, number)
-}
-
-impl Process {
-    /// The next thing that it says; nothing at its end.
-    pub(super) fn hear(&mut self) -> Option<String> {
-        self.lines.by_ref().map(Result::unwrap).find_map(|line| line.strip_prefix('@').map(str::to_owned))
-    }
-
-    /// The rest of what it says.
-    pub(super) fn rest(&mut self) -> Vec<String> {
-        std::iter::from_fn(|| self.hear()).collect()
-    }
-
-    /// Hears it from now on, all the time.
-    pub(super) fn heard(self) -> Heard {
-        let (Self { child, lines }, said) = (self, Arc::<Mutex<Vec<_>>>::default());
-        let heard = Arc::clone(&said);
-        let hearing = std::thread::spawn(move || {
-            let lines = lines.map(Result::unwrap).filter_map(|line| line.strip_prefix('@').map(str::to_owned));
-            lines.for_each(|line| heard.lock().unwrap().push(line));
-        });
-        Heard { child, said, hearing }
-    }
-
-    /// Lets it go on, if it waits for that.
-    pub(super) fn tell(&mut self) {
-        self.child.stdin.as_mut().unwrap().write_all(b".").unwrap();
-    }
-
-    /// Kills it, and gives what it had said.
-    pub(super) fn kill(mut self) -> Vec<String> {
-        self.child.kill().unwrap();
-        let said = self.rest();
-        self.child.wait().unwrap();
-        said
-    }
-
-    /// What it says until it ends well.
-    pub(super) fn end(mut self) -> Vec<String> {
-        drop(self.child.stdin.take());
-        let said = self.rest();
-        assert!(self.child.wait().unwrap().success(), "{said:?}");
-        said
-    }
-}
-
-fn say(line: impl Display) {
-    let mut out = std::io::stdout().lock();
-    out.write_all(format!("\n@{line}\n").as_bytes()).unwrap();
-    out.flush().unwrap();
-}
-
-/// Waits to be told to go on.
-fn listen() {
-    let _told = std::io::stdin().read(&mut [0]);
 }
 
 /// The other side of these tests; started by hand it has nothing to do.

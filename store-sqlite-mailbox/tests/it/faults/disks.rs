@@ -9,14 +9,9 @@ use test_servers::Disk;
 
 use super::{
     children::begin,
-    given::{count, is_there, mailbox, not_run, open, put, verify, work},
+    given::{count, is_there, mailbox, open, put, verify, work},
     kill::check,
 };
-
-/// A disk; nothing, said past any capture, where none can be mounted.
-fn disk(name: &str, mib: u64) -> Option<Disk> {
-    Disk::new(name, mib).map_err(|error| not_run("a test on a disk of its own, as none can be mounted", error)).ok()
-}
 
 /// Writes until the power is cut. Gives what was said to be there when the cut began: a sync that is under way while
 /// the file system is stopped may return as if it had done its work, which no real power cut does (a bare SQLite shows
@@ -35,7 +30,7 @@ fn cut_off(disk: &Disk, task: &str, name: impl std::fmt::Display, after: Duratio
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_survives_power_cuts() {
-    let Some(disk) = disk("sqlite-power", 256) else { return };
+    let Some(disk) = Disk::for_a_test("sqlite-power", 256) else { return };
     let (cycles, file) = (count(200, 6), disk.folder().join("mailbox.db"));
     let (mut random, mut acknowledged) = (Random::new(6), 0);
     for cycle in 0..cycles {
@@ -49,7 +44,7 @@ async fn what_was_acknowledged_survives_power_cuts() {
 /// The control: with `synchronous=NORMAL`, which is refused unasked, acknowledged work is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mailbox_that_syncs_now_and_then_loses_work() {
-    let Some(disk) = disk("sqlite-control", 256) else { return };
+    let Some(disk) = Disk::for_a_test("sqlite-control", 256) else { return };
     let file = disk.folder().join("mailbox.db");
     open(&file).await.close().await.unwrap();
     // So little that nothing is synced because the log is long.
@@ -78,7 +73,7 @@ async fn a_mailbox_that_syncs_now_and_then_loses_work() {
 /// PR-19: after a sync nothing of what came before it is lost, whatever the option.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sync_makes_durable_what_was_not() {
-    let Some(disk) = disk("sqlite-sync", 256) else { return };
+    let Some(disk) = Disk::for_a_test("sqlite-sync", 256) else { return };
     let (number, file) = (100, disk.folder().join("mailbox.db"));
     let mut writer = begin("sync", &file, "s", number);
     assert_eq!(writer.hear().unwrap(), "synced");
@@ -92,7 +87,7 @@ async fn a_sync_makes_durable_what_was_not() {
 /// S6: nothing is lost on a full disk, reads work, and with space again it goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_takes_nothing() {
-    let Some(disk) = disk("sqlite-full", 40) else { return };
+    let Some(disk) = Disk::for_a_test("sqlite-full", 40) else { return };
     let file = disk.folder().join("mailbox.db");
     let store = open(&file).await;
     let (mut acknowledged, held) = (Vec::new(), mailbox(&store));

@@ -1,7 +1,6 @@
 //! What the fault tests share.
 
 use std::{
-    io::Write,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -16,12 +15,6 @@ use store_sqlite_mailbox::{SqliteConfig, SqliteMailbox};
 /// So many if everything is to be tested at length, else so many.
 pub(super) fn count(full: usize, short: usize) -> usize {
     if std::env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { full } else { short }
-}
-
-/// Says past any capture that a test is not run.
-pub(super) fn not_run(what: &str, why: impl std::fmt::Display) {
-    let line = format!("not run: {what}: {why:#}\n");
-    std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
 /// A folder with a mailbox in it.

@@ -10,9 +10,10 @@ use std::{
 use rusqlite::{Connection, ErrorCode};
 use rustix::process::{Pid, Signal, kill_process};
 use store_core::{ErrorKind, PageRequest, Store, TenantId};
+use test_servers::Process;
 
 use super::{
-    children::{Process, begin, fill},
+    children::{begin, fill},
     given::{Folder, ack, count, mailbox, open, put, request, settle, thread, verify, work},
 };
 
@@ -101,7 +102,7 @@ async fn a_process_that_slept_past_its_lease_writes_nothing() {
         put(&*mailbox(&store), work(&id, &id)).await;
         let mut holder = begin("hold", &folder.file(), &id, 0);
         assert_eq!(holder.hear().unwrap(), "held");
-        let pid = Pid::from_child(&holder.child);
+        let pid = Pid::from_raw(holder.id().cast_signed()).unwrap();
         kill_process(pid, Signal::STOP).unwrap();
         let wanted = request().of_dispatch(id.parse().unwrap());
         let taken = loop {

@@ -1,34 +1,19 @@
 //! S5: a sync fails (SQ-7). `strace` makes the system say so; where it is missing the tests say that they are not run.
 
-use std::process::Command;
-
 use store_core::Store;
+use test_servers::can_fail_syncs;
 
 use super::{
     children::begin_under,
-    given::{Folder, count, not_run, open},
+    given::{Folder, count, open},
     kill::check,
 };
-
-fn has_strace() -> bool {
-    match Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status() {
-        Ok(done) if done.success() => true,
-        Ok(done) => {
-            not_run("a test with syncs that fail", format_args!("`strace` ends with {done}"));
-            false
-        }
-        Err(error) => {
-            not_run("a test with syncs that fail", format_args!("there is no `strace`: {error}"));
-            false
-        }
-    }
-}
 
 /// A call whose sync failed is not known to be done, and nothing is written behind it; opened anew the mailbox has all
 /// that it acknowledged, and goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_sync_ends_writing_until_the_mailbox_is_opened_anew() {
-    if !has_strace() {
+    if !can_fail_syncs() {
         return;
     }
     let (folder, rounds, mut poisoned) = (Folder::new(), count(50, 5), 0);
