@@ -53,6 +53,14 @@ impl Files {
         Ok(file)
     }
 
+    /// The file to be read: also on a disk that takes no writes any more.
+    pub(crate) fn open_to_read(&self, path: &FilePath) -> io::Result<Arc<dyn VfsFile>> {
+        self.open(path).or_else(|error| match error.kind() {
+            io::ErrorKind::ReadOnlyFilesystem => self.vfs.open(path, Open::Read),
+            _ => Err(error),
+        })
+    }
+
     /// Closes a file, before or after its name is removed or given to another one.
     pub(crate) fn forget(&self, path: &FilePath) {
         let mut kept = self.kept();

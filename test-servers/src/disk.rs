@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 
 use crate::needs::not_run;
 
@@ -71,6 +71,17 @@ impl Disk {
         run(Command::new("python3").args(["-c", SHUTDOWN]).arg(&self.folder))
     }
 
+    /// Makes the system find a fault in it, after which it can only be read, until [`power_on`](Self::power_on).
+    ///
+    /// # Errors
+    /// The system says no.
+    pub fn turn_read_only(&self) -> Result<()> {
+        run(Command::new("mount").args(["-o", "remount,errors=remount-ro"]).arg(&self.folder))?;
+        let device = output(Command::new("findmnt").args(["-n", "-o", "SOURCE"]).arg(&self.folder))?;
+        let name = Path::new(device.trim()).file_name().context("the disk has no device")?;
+        Ok(fs::write(Path::new("/sys/fs/ext4").join(name).join("trigger_fs_error"), "a test")?)
+    }
+
     /// Mounts it again, with what it has. Nobody may use it any more.
     ///
     /// # Errors
@@ -111,9 +122,13 @@ impl Drop for Disk {
 }
 
 fn run(command: &mut Command) -> Result<()> {
+    output(command).map(drop)
+}
+
+fn output(command: &mut Command) -> Result<String> {
     let done = command.output()?;
     if !done.status.success() {
         bail!("{:?} failed: {}", command.get_program(), String::from_utf8_lossy(&done.stderr).trim());
     }
-    Ok(())
+    Ok(String::from_utf8(done.stdout)?)
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use store_core::{
-    OutboxId, Result, TenantId,
+    ErrorKind, OutboxId, Result, TenantId,
     outbox::{self, StoredOutboxRow, places},
 };
 
@@ -143,7 +143,11 @@ fn purged(shared: &Shared, tenant: &TenantId) -> Result<Option<BTreeSet<OutboxId
     let len = file.len().map_err(fail)?;
     let mut scanner = Scanner::new(&*file, start, len);
     while let Some(group) = scanner.next_group().map_err(fail)? {
-        for (line, _) in replay::decode(&path, &group)?.lines {
+        let lines = match replay::decode(&path, &group) {
+            Err(error) if error.kind() == ErrorKind::Corrupt => return Ok(None),
+            decoded => decoded?.lines,
+        };
+        for (line, _) in lines {
             if let Line::OutboxGone(ids) = line {
                 gone.extend(ids);
             }

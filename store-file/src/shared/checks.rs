@@ -18,7 +18,7 @@ impl Shared {
     pub(crate) fn open_log(&self, log: u64) -> Result<(Arc<dyn VfsFile>, FilePath)> {
         let row = self.index.any_log_row(log)?.ok_or_else(|| crate::codec::damaged("log"))?;
         let path = Self::log_path(&row.tenant, &row.thread, row.generation)?;
-        let file = self.files.open(&path).map_err(|source| missing(&path, source))?;
+        let file = self.files.open_to_read(&path).map_err(|source| missing(&path, source))?;
         if !self.config.read_only {
             self.check_log(log, &*file, &path)?;
         }

@@ -395,7 +395,7 @@ impl Shared {
             return Ok(());
         }
         let path = Self::log_path(&key.0, &key.1, generation)?;
-        let file = self.files.open(&path).map_err(|source| missing(&path, source))?;
+        let file = self.files.open_to_read(&path).map_err(|source| missing(&path, source))?;
         file.sync_data().map_err(|source| self.write_failed(&path, source))?;
         self.sync_names(&path.parent())
     }

@@ -147,6 +147,30 @@ async fn links_inside_of_the_root_are_refused() {
     }
 }
 
+/// Shows FI-9: nor is one followed in the place of what a root can do without.
+#[tokio::test]
+async fn links_in_the_place_of_what_is_made_anew_are_not_followed() {
+    let place = Place::new();
+    let store = place.open();
+    fill(&store).await;
+    store.close().await.unwrap();
+    place.tear_and_reopen().await;
+    for name in ["reserve", "aside"] {
+        let place = place.copy();
+        let (inside, outside) = (place.root().join(name), place.around.path().join("outside"));
+        fs::rename(&inside, &outside).unwrap();
+        symlink(&outside, &inside).unwrap();
+        let before = snapshot(&outside);
+        fs::remove_file(place.root().join("lock")).unwrap();
+        crate::folder::edit(&place.log("a"), |log| log.extend_from_slice(b"{\"t\":"));
+        if let Ok(store) = place.try_open() {
+            let _ = say(&store, "b", "x").await.map(drop);
+            drop(store);
+        }
+        assert_eq!(snapshot(&outside), before, "{name}");
+    }
+}
+
 fn snapshot(path: &Path) -> (Option<Vec<u8>>, crate::folder::Tree) {
     if path.is_dir() { (None, tree(path)) } else { (Some(fs::read(path).unwrap()), crate::folder::Tree::new()) }
 }

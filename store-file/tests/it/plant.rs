@@ -17,8 +17,8 @@ pub(crate) const RUN: u8 = 5;
 
 /// A group of a log: its lines, its own fields, and up to where the log was durable before it.
 #[derive(Debug, Clone)]
-pub(crate) struct Group {
-    pub(crate) lines: Vec<String>,
+pub(crate) struct Group<L = String> {
+    pub(crate) lines: Vec<L>,
     pub(crate) fields: String,
 }
 
@@ -53,10 +53,13 @@ pub(crate) fn parse(log: &str) -> (String, Vec<Group>) {
     let header = lines.next().unwrap().to_owned();
     let (mut groups, mut open) = (Vec::new(), Vec::new());
     for line in lines.map(|line| line.trim_end_matches('\n').to_owned()) {
-        match line.strip_prefix(r#"{"t":"commit","v":1,"#) {
+        match line.strip_prefix(r#"{"t":"commit","v":1"#) {
             Some(fields) => {
                 let own = &fields[..fields.rfind(r#","synced":"#).unwrap()];
-                groups.push(Group { lines: std::mem::take(&mut open), fields: format!("{{{own}}}") });
+                groups.push(Group {
+                    lines: std::mem::take(&mut open),
+                    fields: format!("{{{}}}", own.trim_start_matches(',')),
+                });
             }
             None => open.push(line),
         }
@@ -65,7 +68,7 @@ pub(crate) fn parse(log: &str) -> (String, Vec<Group>) {
 }
 
 /// A log of these groups, with right sums.
-pub(crate) fn encode(header: &str, groups: &[Group]) -> Result<Vec<u8>> {
+pub(crate) fn encode<L: AsRef<[u8]>>(header: &str, groups: &[Group<L>]) -> Result<Vec<u8>> {
     let mut bytes = header.as_bytes().to_vec();
     let mut at = Position { offset: header.len() as u64, crc: unseal(header.trim_end().as_bytes()).unwrap() };
     for group in groups {

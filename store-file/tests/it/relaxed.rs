@@ -1,13 +1,15 @@
 //! What a store with relaxed durability promises all the same: `sync` and `close` leave nothing out, and a power cut
 //! leaves no half (PR-8, PR-11, PR-19, FI-12).
 
+#![expect(clippy::disallowed_methods, reason = "when something is synced is real time")]
+
 use std::{
     future::Future,
     pin::pin,
     sync::{Arc, Barrier, Mutex, mpsc},
     task::{Context, Waker},
     thread::sleep,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use store_core::{
@@ -152,6 +154,36 @@ fn held_up() -> (SimDisk, Syncing, Arc<Mutex<bool>>, Arc<Barrier>) {
         true
     });
     (disk, syncing, armed, gate)
+}
+
+/// Shows FI-12: what is acknowledged becomes durable by itself, when its time has come and not before.
+#[test]
+fn an_interval_makes_durable_what_is_acknowledged() {
+    let durable = |disk: &SimDisk| entries(&Root::of(disk.after_crash(Survivors::Synced)).open(Durability::Sync), "a");
+    let opened = |every| {
+        let disk = SimDisk::new();
+        let config = config().1.with_durability(Durability::Interval(every));
+        let store = FileStore::open_on(Arc::new(disk.clone()), config).unwrap();
+        commit(&store, saying("a", "k-0", &["its log is made, and synced"]));
+        wait(store.sync()).unwrap();
+        (disk, store)
+    };
+    let (disk, store) = opened(Duration::from_secs(3_600));
+    commit(&store, saying("a", "k", &["x"]));
+    sleep(Duration::from_millis(200));
+    assert_eq!(durable(&disk).unwrap(), 1, "synced long before its time");
+    let (every, mut longest) = (Duration::from_millis(20), Duration::ZERO);
+    let (disk, store) = opened(every);
+    for number in 1..=20 {
+        commit(&store, saying("a", &format!("k-{number}"), &["x"]));
+        let acknowledged = Instant::now();
+        while durable(&disk).unwrap() <= number {
+            assert!(acknowledged.elapsed() < Duration::from_secs(10), "it is not synced");
+            sleep(Duration::from_millis(1));
+        }
+        longest = longest.max(acknowledged.elapsed());
+    }
+    println!("durable after at most {longest:?}, with an interval of {every:?}");
 }
 
 /// Shows PR-19 and PR-8: a sync, or a close, that meets the store's own sync waits until that has ended.

@@ -1,10 +1,11 @@
 //! F4 and F5 for the whole store: an error of the disk, or a full one, at every call of the disk.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use store_core::{
-    ChildStrategy, ClaimNumber, ClaimToken, Commit, Detail, Error, ErrorKind, Expect, Fence, ManualClock, NewThread,
-    Outcome, Result, Store, ThreadPatch,
+    ChildStrategy, ClaimNumber, ClaimRequest, ClaimToken, Commit, Detail, Error, ErrorKind, Expect, Fence, Json,
+    ManualClock, NewDispatch, NewOutboxRow, NewThread, OutboxSettlement, Outcome, Result, Settlement, Store,
+    ThreadPatch,
 };
 use store_file::{
     FileStore,
@@ -14,6 +15,7 @@ use store_file::{
 use crate::{
     play::{Played, all, play, play_singly},
     reference::{Reference, found, open, reference},
+    work::{Under, Work},
     world::{Call, saying, shown, thread, wait},
 };
 
@@ -67,7 +69,7 @@ fn writes() -> Vec<Call> {
         Call::Create(Box::new(NewThread::new(thread("z")))),
         Call::Update(thread("a"), Box::new(ThreadPatch::default().with_title("x"))),
         Call::Delete(thread("a"), ChildStrategy::Detach),
-        Call::Prune(std::time::Duration::ZERO),
+        Call::Prune(Duration::ZERO),
         Call::Purge,
         Call::ResetFence(thread("a")),
         Call::DropTenant,
@@ -329,6 +331,37 @@ fn deleting_works_on_a_full_disk() {
     }
     println!("{deleted} deletions on a full disk");
     assert!(deleted >= 100, "{deleted}");
+}
+
+/// Shows FI-7: so does settling, while others find no space.
+#[test]
+fn settling_works_on_a_full_disk() {
+    let disk = SimDisk::new();
+    let (_, store) = open(&disk).unwrap();
+    let call = |call: Call| wait(call.make(&store, "default")).unwrap_or_else(|error| panic!("{call:?}: {error}"));
+    let work = |work| call(Call::Work(Box::new(work)));
+    let (ids, mail) = (["d-1", "d-2", "d-3"], "mail".parse().unwrap());
+    for id in ids {
+        let dispatch = NewDispatch::new(thread(id), "r".parse().unwrap()).with_id(id.parse().unwrap());
+        work(Work::Enqueue(vec![dispatch]));
+        work(Work::Claim(ClaimRequest::new("w".parse().unwrap(), Duration::from_secs(600))));
+    }
+    let row = NewOutboxRow::new(mail, "ada".parse().unwrap(), Json::of("text").unwrap());
+    call(Call::Commit(Box::new(saying("a", "k", &["x"]).with_outbox([row]))));
+    call(Call::Claim(1));
+    disk.set_full(true);
+    let refused = Call::Commit(Box::new(saying("a", "full", &["x"])));
+    assert_eq!(wait(refused.make(&store, "default")).unwrap_err().kind(), ErrorKind::StorageFull);
+    let dead = Settlement::DeadLetter { error: "never".to_owned() };
+    let ends = [Settlement::Ack { result: None }, Settlement::Release, dead];
+    for (id, end) in ids.into_iter().zip(ends) {
+        work(Work::Under(id.parse().unwrap(), Under::Settle(end)));
+    }
+    let settled = call(Call::Settle(OutboxSettlement::Delivered));
+    assert!(settled.contains("Delivered"), "{settled}");
+    let shows = wait(shown(&store)).unwrap();
+    let (_, cut) = open(&disk.after_crash(Survivors::Synced)).unwrap();
+    assert_eq!(wait(shown(&cut)).unwrap(), shows);
 }
 
 /// Shows FI-7: the reserve also lets a root be opened where even setting a torn tail aside needs space.

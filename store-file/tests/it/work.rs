@@ -9,7 +9,7 @@ use store_core::{
     NewDispatch, PageRequest, Purge, Requeue, Result, Settlement, TenantStores, ThreadId, ThreadPatch,
 };
 
-use crate::world::{at, fact, made_at, plain, text};
+use crate::world::{agree, at, fact, made_at, plain, text};
 
 /// A call of the mailbox.
 #[derive(Debug, Clone)]
@@ -133,7 +133,8 @@ pub(crate) async fn show_mailbox(out: &mut String, mailbox: &dyn MailboxStore) -
     let ids = |found: Vec<Dispatch>| found.into_iter().map(|dispatch| dispatch.id.to_string()).collect::<Vec<_>>();
     let all = list(DispatchFilter::default(), DispatchOrder::Creation).await?;
     for dispatch in &all {
-        assert_eq!(mailbox.load_dispatch(&dispatch.id).await?.as_ref(), Some(dispatch));
+        let loaded = mailbox.load_dispatch(&dispatch.id).await?;
+        agree(loaded.as_ref() == Some(dispatch), format!("dispatch {}", dispatch.id))?;
         let _ = writeln!(out, "{dispatch:?}");
     }
     for thread in all.iter().map(|dispatch| &dispatch.thread).collect::<BTreeSet<_>>() {

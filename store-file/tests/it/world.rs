@@ -13,8 +13,8 @@ use store_core::{
     Direction, EntryId, EntryQuery, Error, Event, EventQuery, EventStore, Expect, IdSource, ManualClock, Message,
     NewEntry, NewThread, OutboxFilter, OutboxQuery, OutboxRow, OutboxSettlement, OutboxStatus, OutboxStore,
     PageRequest, PendingUpdate, PruneRequest, PurgeOutbox, Receipt, Reorder, RequeueOutbox, Result, RunFilter,
-    RunQuery, Scope, SettleOutbox, Silent, Store, TenantId, ThreadFilter, ThreadId, ThreadOrder, ThreadPatch,
-    ThreadQuery, ThreadRunStore, Timestamp, TrimBefore, TrimRequest, Uuids, event::EventCursors,
+    RunQuery, Scope, SettleOutbox, Silent, Store, TenantId, TenantStores, ThreadFilter, ThreadId, ThreadOrder,
+    ThreadPatch, ThreadQuery, ThreadRunStore, Timestamp, TrimBefore, TrimRequest, Uuids, event::EventCursors,
 };
 use store_file::{FileConfig, FileStore};
 
@@ -239,37 +239,48 @@ fn whole() -> PageRequest {
     PageRequest::first(1000)
 }
 
+/// Two answers of a store agree.
+pub(crate) fn agree(is: bool, what: impl Into<String>) -> Result<()> {
+    if is { Ok(()) } else { Err(Error::corrupt(what)) }
+}
+
 /// Everything that a store shows, through every list.
 pub(crate) async fn shown(store: &FileStore) -> Result<String> {
     let mut out = String::new();
     for tenant in store.list_tenants(whole()).await?.items {
-        let stores = store.tenant(&tenant)?;
-        let (Some(threads), Some(pending)) = (stores.threads, stores.pending) else { continue };
         let _ = writeln!(out, "tenant {tenant}");
-        let by = |order, direction| ThreadQuery::default().ordered(order, direction).with_page(whole());
-        let all = threads.list_threads(by(ThreadOrder::Creation, Direction::Forward)).await?.items;
-        let active = threads.list_threads(by(ThreadOrder::LastActivity, Direction::Backward)).await?.items;
-        let _ = writeln!(out, "{} {:?}", all.len(), active.iter().map(|thread| &thread.id).collect::<Vec<_>>());
-        let _ = writeln!(out, "{}", threads.count_threads(&ThreadFilter::default()).await?);
-        for thread in all {
-            let _ = writeln!(out, "{thread:?}");
-            show_log(&mut out, &*threads, &thread.id).await?;
-            let _ = writeln!(out, "{:?}", pending.load_queue(&thread.id).await?);
-        }
-        let _ = writeln!(out, "{:?}", pending.list_threads_with_pending(whole()).await?.items);
-        let mut query = RunQuery::new(RunFilter::default());
-        query.page = whole();
-        let runs = threads.list_runs(query).await?;
-        let _ = writeln!(out, "{:?} {}", runs.items, threads.count_runs(&RunFilter::default()).await?);
-        if let Some(events) = stores.events {
-            show_events(&mut out, &*events).await?;
-        }
-        if let Some(outbox) = stores.outbox {
-            show_outbox(&mut out, &*outbox).await?;
-        }
-        if let Some(mailbox) = stores.mailbox {
-            show_mailbox(&mut out, &*mailbox).await?;
-        }
+        out += &shown_of(store.tenant(&tenant)?).await?;
+    }
+    Ok(out)
+}
+
+/// What a store shows of one tenant.
+pub(crate) async fn shown_of(stores: TenantStores) -> Result<String> {
+    let mut out = String::new();
+    let (Some(threads), Some(pending)) = (stores.threads, stores.pending) else { return Ok(out) };
+    let by = |order, direction| ThreadQuery::default().ordered(order, direction).with_page(whole());
+    let all = threads.list_threads(by(ThreadOrder::Creation, Direction::Forward)).await?.items;
+    let active = threads.list_threads(by(ThreadOrder::LastActivity, Direction::Backward)).await?.items;
+    let _ = writeln!(out, "{} {:?}", all.len(), active.iter().map(|thread| &thread.id).collect::<Vec<_>>());
+    let _ = writeln!(out, "{}", threads.count_threads(&ThreadFilter::default()).await?);
+    for thread in all {
+        let _ = writeln!(out, "{thread:?}");
+        show_log(&mut out, &*threads, &thread.id).await?;
+        let _ = writeln!(out, "{:?}", pending.load_queue(&thread.id).await?);
+    }
+    let _ = writeln!(out, "{:?}", pending.list_threads_with_pending(whole()).await?.items);
+    let mut query = RunQuery::new(RunFilter::default());
+    query.page = whole();
+    let runs = threads.list_runs(query).await?;
+    let _ = writeln!(out, "{:?} {}", runs.items, threads.count_runs(&RunFilter::default()).await?);
+    if let Some(events) = stores.events {
+        show_events(&mut out, &*events).await?;
+    }
+    if let Some(outbox) = stores.outbox {
+        show_outbox(&mut out, &*outbox).await?;
+    }
+    if let Some(mailbox) = stores.mailbox {
+        show_mailbox(&mut out, &*mailbox).await?;
     }
     Ok(out)
 }
@@ -282,9 +293,9 @@ async fn show_events(out: &mut String, events: &dyn EventStore) -> Result<()> {
     for scope in scopes.into_iter().flatten() {
         let info = events.load_scope(&scope).await?;
         let page = events.list_events(EventQuery::new(scope.clone()).with_page(whole())).await?;
-        assert_eq!(info.events, page.items.len() as u64, "{scope}");
+        agree(info.events == page.items.len() as u64, format!("the events of {scope}"))?;
         if let Some(event) = page.items.last() {
-            assert_eq!(events.load_event(&event.id).await?.as_ref(), Some(event));
+            agree(events.load_event(&event.id).await?.as_ref() == Some(event), format!("event {}", event.id))?;
         }
         let facts: String = page.items.iter().map(fact).collect();
         let _ = writeln!(out, "{scope}: {} {} {facts}", info.appended, info.floor);
@@ -295,7 +306,7 @@ async fn show_events(out: &mut String, events: &dyn EventStore) -> Result<()> {
 async fn show_outbox(out: &mut String, outbox: &dyn OutboxStore) -> Result<()> {
     let rows = outbox.list_outbox(OutboxQuery::default().with_page(whole())).await?.items;
     for found in &rows {
-        assert_eq!(outbox.load_outbox(&found.id).await?.as_ref(), Some(found));
+        agree(outbox.load_outbox(&found.id).await?.as_ref() == Some(found), format!("row {}", found.id))?;
     }
     let counts = outbox.count_outbox(&OutboxFilter::default()).await?;
     let shown: String = rows.iter().map(row).collect();
