@@ -31,6 +31,7 @@ mod read_only;
 mod reference;
 mod relaxed;
 mod script;
+mod shortages;
 mod sim_disk;
 mod store_bit_flips;
 mod store_crashes;

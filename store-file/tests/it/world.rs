@@ -288,9 +288,13 @@ pub(crate) async fn shown_of(stores: TenantStores) -> Result<String> {
 /// The scopes that tests append events to.
 const SCOPES: [(&str, &str); 5] = [("a", "r-5"), ("e", "r-9"), ("d-2", "r-6"), ("w", "r-7"), ("w-2", "r-7")];
 
-async fn show_events(out: &mut String, events: &dyn EventStore) -> Result<()> {
+pub(crate) fn scopes() -> impl Iterator<Item = Scope> {
     let scopes = SCOPES.map(|(thread, run)| [Scope::Thread(thread.parse().unwrap()), Scope::Run(run.parse().unwrap())]);
-    for scope in scopes.into_iter().flatten() {
+    scopes.into_iter().flatten()
+}
+
+async fn show_events(out: &mut String, events: &dyn EventStore) -> Result<()> {
+    for scope in scopes() {
         let info = events.load_scope(&scope).await?;
         let page = events.list_events(EventQuery::new(scope.clone()).with_page(whole())).await?;
         agree(info.events == page.items.len() as u64, format!("the events of {scope}"))?;
