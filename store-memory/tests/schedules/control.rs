@@ -37,11 +37,13 @@ fn a_counter_that_loses_an_update_is_found() {
 fn a_writer_that_expects_nothing_is_found() {
     finds("a writer that expects nothing", "somebody was faster", || async {
         let given = Arc::new(Given::new());
-        let tasks = [Arc::clone(&given), Arc::clone(&given)].map(|given| {
+        let tasks = ["x", "y"].map(|text| {
+            let given = Arc::clone(&given);
             spawn(async move {
                 let thread: ThreadId = id("t");
                 let seen = given.version(&thread).await;
-                let receipt = given.commits.commit(Commit::new(thread).entry(said("x"))).await.unwrap();
+                let commit = Commit::new(thread).with_key(id(text)).entry(said(text));
+                let receipt = given.commits.commit(commit).await.unwrap();
                 assert!(receipt.version.number() == seen + 1, "somebody was faster");
             })
         });

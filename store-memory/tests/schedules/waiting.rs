@@ -57,9 +57,11 @@ async fn events(tally: Tally) {
     });
     let times = below(2 * EVENTS);
     let (first, gone) = (spawn(first), spawn(polled(gone, times)));
-    let late = spawn(follow_from_now(Arc::clone(&given)));
+    let (subscribed, is_subscribed) = channel();
+    let late = spawn(follow_from_now(Arc::clone(&given), subscribed));
     // Nothing comes behind the last event of the writers that could wake who missed it.
     let seen = first.await.unwrap();
+    is_subscribed.recv().unwrap();
     write(&given, END).await;
     let (after, late) = late.await.unwrap();
     let all = list(&given, None).await;
@@ -86,7 +88,7 @@ fn scope() -> Scope {
 
 async fn write(given: &Given, name: &str) {
     let event = NewEvent::new(id("fact"), [scope()]).with_payload(Json::of(name).unwrap());
-    let commit = Commit::new(id("t")).entry(said(name)).with_events(AppendEvents::new([event]));
+    let commit = Commit::new(id("t")).with_key(id(name)).entry(said(name)).with_events(AppendEvents::new([event]));
     let _ = given.commits.commit(commit).await.unwrap();
 }
 
@@ -96,8 +98,9 @@ async fn next(events: &mut EventStream) -> String {
 }
 
 /// Where a subscription from now on began, and what it saw.
-async fn follow_from_now(given: Arc<Given>) -> (Option<Cursor>, Vec<String>) {
+async fn follow_from_now(given: Arc<Given>, subscribed: Sender<()>) -> (Option<Cursor>, Vec<String>) {
     let mut begun = given.events.subscribe(Subscribe::new(scope(), Start::Now)).await.unwrap();
+    subscribed.send(()).unwrap();
     let mut names = Vec::new();
     while names.last().is_none_or(|name| name != END) {
         names.push(next(&mut begun.events).await);

@@ -203,7 +203,7 @@ impl Scene {
                 let taken = self.given.mailbox.interrupt(Interrupt::new(thread.clone()).taking_over()).await.unwrap();
                 let fence = taken.fence.unwrap();
                 let (name, number) = (format!("{thread} taken over"), fence.claim);
-                let commit = Commit::new(thread.clone()).fenced(fence).entry(said(&name));
+                let commit = Commit::new(thread.clone()).with_key(id("taken over")).fenced(fence).entry(said(&name));
                 let _ = self.given.commits.commit(commit).await.unwrap();
                 self.committed(&name, number);
                 self.tally.count("taken over");
@@ -235,7 +235,8 @@ impl Scene {
                 return;
             }
         }
-        for number in 0..WORKERS {
+        // One more, because who goes away may take one along.
+        for number in 0..=WORKERS {
             let name = format!("stop{number}");
             self.given.enqueue(work(&name, &name)).await;
         }
@@ -282,10 +283,10 @@ impl Scene {
     }
 
     async fn judge(&self) {
-        let (enqueued, committed) = (self.book().enqueued.clone(), self.book().committed.clone());
+        let Book { enqueued, committed, mut ended, .. } = std::mem::take(&mut *self.book());
         for name in &enqueued {
             let dispatch = self.given.mailbox.load_dispatch(name).await.unwrap().unwrap();
-            let ended = self.book().ended.get(name).cloned().unwrap_or_default();
+            let ended = ended.remove(name).unwrap_or_default();
             assert!(dispatch.finished_at.is_some() && dispatch.claim.is_none(), "{dispatch:?}");
             match dispatch.status {
                 status @ (DispatchStatus::Acked | DispatchStatus::Cancelled) => assert_eq!(ended, [status], "{name}"),

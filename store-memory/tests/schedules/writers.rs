@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use shuttle::future::spawn;
-use store_core::{Commit, CommitKey, ErrorKind, Expect, Receipt, RunChange, RunId, RunStatus, ThreadId, Version};
+use store_core::{Commit, ErrorKind, Expect, Receipt, RunChange, RunId, RunStatus, ThreadId, Version};
 
 use crate::{
     check::{Tally, holds},
@@ -88,13 +88,12 @@ fn a_key_has_one_effect() {
 async fn keys(tally: Tally) {
     let given = Arc::new(Given::new());
     let thread: ThreadId = id("t");
-    let commit = |key: Option<CommitKey>, text: &str| {
-        let (given, mut commit) = (Arc::clone(&given), Commit::new(thread.clone()).entry(said(text)));
-        commit.key = key;
+    let commit = |text: &str| {
+        let (given, commit) = (Arc::clone(&given), Commit::new(thread.clone()).with_key(id(text)).entry(said(text)));
         spawn(async move { given.commits.commit(commit).await.unwrap() })
     };
-    let both = [commit(Some(id("k")), "keyed"), commit(Some(id("k")), "keyed")];
-    let other = commit(None, "other");
+    let both = [commit("keyed"), commit("keyed")];
+    let other = commit("other");
     let mut receipts: Vec<Receipt> = Vec::new();
     for task in both {
         receipts.push(task.await.unwrap());
@@ -122,7 +121,8 @@ async fn runs(tally: Tally) {
     let run: RunId = id("r");
     let tasks = NAMES.map(|name| {
         let change = RunChange::new(run.clone(), RunStatus::Running).with_agent(id("a"));
-        let (given, commit) = (Arc::clone(&given), Commit::new(id(name)).with_run(change).entry(said(name)));
+        let (given, commit) =
+            (Arc::clone(&given), Commit::new(id(name)).with_key(id("k")).with_run(change).entry(said(name)));
         spawn(async move { given.commits.commit(commit).await })
     });
     let mut winners = Vec::new();
