@@ -2,7 +2,12 @@
 //! `--cfg shuttle` only, as `cargo xtask test` does.
 
 #![cfg(shuttle)]
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails, with its place")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on fails, with its place"
+)]
 
 mod check;
 mod control;
