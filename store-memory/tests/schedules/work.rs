@@ -144,31 +144,30 @@ impl Scene {
             commit = commit.settling(ack());
             self.give(&held);
         }
-        let committed = match self.given.commits.commit(commit).await {
-            Ok(receipt) if receipt.deduplicated => {
-                self.tally.count("commits repeated");
-                Ok(false)
-            }
-            Ok(_) => Ok(self.committed(name, held.number)),
-            Err(error) => Err(self.lost(&error)),
-        };
-        match committed {
-            Ok(is_first) if settles => {
-                if is_first {
+        let committed = self.given.commits.commit(commit).await;
+        match &committed {
+            Ok(receipt) if receipt.deduplicated => self.tally.count("commits repeated"),
+            Ok(_) => self.committed(name, held.number),
+            Err(error) => self.lost(error),
+        }
+        let settlement = match committed {
+            Ok(receipt) if settles => {
+                if !receipt.deduplicated {
                     self.tally.count("acked by a commit");
                     self.end(&held.dispatch.id, DispatchStatus::Acked);
                 }
                 return;
             }
-            Ok(_) => yield_now().await,
+            Ok(_) => ack(),
             // Whoever is refused gives back what it may still hold.
-            Err(()) => {}
-        }
+            Err(_) => Settlement::Release,
+        };
+        yield_now().await;
         self.give(&held);
-        let settlement = if committed.is_ok() { ack() } else { Settlement::Release };
+        let is_done = settlement == ack();
         match self.given.mailbox.settle(vec![(held.claim(), settlement)]).await.unwrap().remove(0) {
             Ok(settled) => {
-                assert!(committed.is_ok() && !settled.deduplicated, "{settled:?}");
+                assert!(is_done && !settled.deduplicated, "{settled:?}");
                 self.tally.count("acked");
                 self.end(&held.dispatch.id, DispatchStatus::Acked);
             }
@@ -263,11 +262,10 @@ impl Scene {
         book.holders.entry(held.dispatch.thread.clone()).or_default().retain(|other| other.number != held.number);
     }
 
-    fn committed(&self, name: &str, number: ClaimNumber) -> bool {
+    fn committed(&self, name: &str, number: ClaimNumber) {
         self.tally.count("commits");
         let earlier = self.book().committed.insert(name.to_owned(), number);
         assert!(earlier.is_none(), "{name} was committed under {earlier:?} and {number:?}");
-        true
     }
 
     fn end(&self, dispatch: &DispatchId, status: DispatchStatus) {
