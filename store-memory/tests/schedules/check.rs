@@ -53,7 +53,7 @@ pub(crate) fn holds<F>(
 ) where
     F: Future<Output = ()> + 'static,
 {
-    let (seed, tally) = (conformance_tests::seed(SEED), Tally::default());
+    let (seed, tally) = (seed(), Tally::default());
     let counting = tally.clone();
     match search(PctScheduler::new_from_seed(seed, DEPTH, schedules()), move || scenario(counting.clone())) {
         Ok(ran) => println!("{SEED}={seed}: {name}: {ran} schedules, none fails{}", tally.text(wanted)),
@@ -75,12 +75,17 @@ pub(crate) fn finds<F>(name: &str, message: &str, scenario: impl Fn() -> F + Sen
 where
     F: Future<Output = ()> + 'static,
 {
-    let (seed, schedules) = (conformance_tests::seed(SEED), schedules());
+    let (seed, schedules) = (seed(), schedules());
     let found = quietly(|| search(PctScheduler::new_from_seed(seed, DEPTH, schedules), scenario));
     let Err((at, panic)) = found else { panic!("{name}: not found in {schedules} schedules of seed {seed}") };
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     assert!(text.is_some_and(|text| text.contains(message)), "{text:?}");
     println!("{SEED}={seed}: {name}: found in schedule {at} of {schedules}");
+}
+
+/// What decides all schedules: the number that the environment gives, or 1.
+fn seed() -> u64 {
+    env::var(SEED).ok().map_or(1, |text| text.parse().unwrap())
 }
 
 /// 2,000 schedules, or 20,000 with `AGENTSTORE_FULL_FAULTS`.
