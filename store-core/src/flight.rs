@@ -19,13 +19,15 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU8, Ordering},
-    },
+    sync::{Arc, PoisonError, atomic::Ordering},
 };
 
-use crate::{id::ThreadId, time::Timestamp, waiting::Waiting};
+use crate::{
+    id::ThreadId,
+    sync::{AtomicU8, Mutex, MutexGuard},
+    time::Timestamp,
+    waiting::Waiting,
+};
 
 const FLYING: u8 = 0;
 const LANDED: u8 = 1;

@@ -41,6 +41,7 @@ mod limits;
 mod page;
 mod progress;
 mod store;
+mod sync;
 mod time;
 mod version;
 mod waiting;

@@ -4,11 +4,14 @@ use std::{
     collections::BTreeMap,
     fmt,
     future::poll_fn,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::PoisonError,
     task::{Context, Poll, Waker},
 };
 
-use crate::time::Timestamp;
+use crate::{
+    sync::{Mutex, MutexGuard},
+    time::Timestamp,
+};
 
 /// Tasks that wait, each with a time that it told.
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! Locks: the only file that names them, so that a schedule checker can put its own in their place.
+//! Locks: the only file that names them, so that with `--cfg shuttle` those of a schedule checker are in their place.
 //!
 //! They are taken in this order, and none is held across an `await`, so that a future can be dropped at any point:
 //! 1. `family` of a tenant: whoever sets a parent or deletes a thread, so that parents exist and nobody becomes an
@@ -11,10 +11,19 @@
 //! The maps that slots are found in, the list of tenants and the trash are locked for a look-up only, with nothing
 //! taken inside.
 
-use std::sync::{
-    Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
-    atomic::{AtomicBool, Ordering},
-};
+#[cfg(shuttle)]
+use shuttle::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic::AtomicBool};
+#[cfg(not(shuttle))]
+use std::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic::AtomicBool};
+use std::sync::{PoisonError, atomic::Ordering};
+
+/// Chooses the map that a slot is in, and so its lock.
+#[cfg(not(shuttle))]
+pub(crate) type Hashing = std::hash::RandomState;
+
+/// Under a schedule checker the same one each time, so that a schedule can be run again.
+#[cfg(shuttle)]
+pub(crate) type Hashing = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
 
 pub(crate) type WriteGuard<'a, T> = RwLockWriteGuard<'a, T>;
 

@@ -25,7 +25,7 @@ Usage: cargo xtask TASK
 
 Tasks:
   test     everything that must hold: format, lints, tests on real servers, doc tests, tidy
-  faults   faults, crashes and histories in full length, with what they found
+  faults   faults, crashes, histories and schedules in full length, with what they found
   matrix   makes docs/backends.md anew: what each backend gives
   bench    what every backend costs beside the machine's own limits, in a folder of the disk that is asked about:
            `bench [FOLDER]` [default: the system's folder for temporary files]

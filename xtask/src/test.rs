@@ -1,5 +1,5 @@
 //! `cargo xtask test`: everything that must hold, step by step, stopping at the first that does not. `cargo xtask
-//! faults`: the faults and histories in full length. `cargo xtask matrix`: the page of the backends.
+//! faults`: the faults, histories and schedules in full length. `cargo xtask matrix`: the page of the backends.
 
 use std::{
     env,
@@ -20,6 +20,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     println!("\n== tidy");
     tidy::run(root)?;
     tests(root)?;
+    schedules(root, &["--quiet"], None)?;
     on_the_newest(root)?;
     cargo(root, "doc tests", &["test", "--workspace", "--doc", "--quiet"])?;
     println!("\n== all steps passed");
@@ -54,6 +55,7 @@ pub(crate) fn faults(root: &Path) -> Result<()> {
             urls.chain(FULL.map(|(name, value)| (name, value.to_owned()))),
         )
     })?;
+    schedules(root, &["--release", "--", "--nocapture", "--test-threads=1"], Some(FULL))?;
     println!("\n== all faults passed");
     Ok(())
 }
@@ -71,6 +73,16 @@ fn tests(root: &Path) -> Result<()> {
         ["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast", "--quiet"].as_slice()
     };
     with_servers(|urls| cargo_with(root, "tests", run, urls))
+}
+
+/// Runs the store in memory under a schedule checker. That is another build of all that it is made of: it goes to a
+/// folder of its own, so that the usual one stays as it is.
+fn schedules(root: &Path, how: &[&str], longer: Option<[(&'static str, &str); 2]>) -> Result<()> {
+    let run = ["test", "--package", "store-memory", "--test", "schedules", "--target-dir", "target/schedules"];
+    let flags = env::var("RUSTFLAGS").unwrap_or_default();
+    let flags = ("RUSTFLAGS", format!("{flags} --cfg shuttle").trim_start().to_owned());
+    let longer = longer.into_iter().flatten().map(|(name, value)| (name, value.to_owned()));
+    cargo_with(root, "schedules", &[&run[..], how].concat(), longer.chain([flags]))
 }
 
 /// Runs what the suite and others ask of PostgreSQL on its newest version as well, unless the environment names a

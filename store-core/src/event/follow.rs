@@ -4,10 +4,7 @@ use std::{
     collections::{HashMap, VecDeque},
     fmt,
     hash::Hash,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::{Arc, PoisonError, atomic::Ordering},
 };
 
 use async_trait::async_trait;
@@ -16,6 +13,7 @@ use futures_util::stream;
 use super::{Event, EventStream, Scope};
 use crate::{
     error::{Error, Result},
+    sync::{AtomicBool, AtomicU64, Mutex, MutexGuard},
     time::Timestamp,
     waiting::Waiting,
 };

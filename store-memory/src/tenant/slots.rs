@@ -2,13 +2,16 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    hash::{BuildHasher, RandomState},
+    hash::BuildHasher,
     sync::Arc,
 };
 
 use store_core::ThreadId;
 
-use crate::{locks::Shared, slot::Slot};
+use crate::{
+    locks::{Hashing, Shared},
+    slot::Slot,
+};
 
 const SHARDS: usize = 16;
 
@@ -17,7 +20,7 @@ type Shard = Shared<HashMap<ThreadId, Arc<Shared<Slot>>>>;
 /// Slots in several maps, so that two threads seldom meet on the way to their slots.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
-    hasher: RandomState,
+    hasher: Hashing,
     shards: [Shard; SHARDS - 1],
     last: Shard,
 }

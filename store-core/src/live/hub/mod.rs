@@ -5,7 +5,7 @@ use std::{
     fmt,
     future::poll_fn,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, PoisonError},
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -20,6 +20,7 @@ use super::{DeliverLive, LiveAnswer, LiveChannel, LiveDelivery, LiveLetter, Live
 use crate::{
     codec::Codec,
     error::{Error, Result},
+    sync::{Mutex, MutexGuard},
     time::elapsed,
 };
 

@@ -1,0 +1,142 @@
+//! Runs a scenario under many schedules, says what they showed, and that each can be run again.
+
+use std::{
+    any::Any,
+    cell::Cell,
+    collections::BTreeMap,
+    env,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook},
+    sync::{
+        Arc, Mutex, Once,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use shuttle::{
+    Config, FailurePersistence, Runner,
+    future::block_on,
+    scheduler::{PctScheduler, RoundRobinScheduler, Scheduler, UncontrolledNondeterminismCheckScheduler},
+};
+
+const SEED: &str = "AGENTSTORE_SCHEDULE_SEED";
+/// How often at most a schedule takes the turn from a task that could go on, and one more: most faults need no more.
+const DEPTH: usize = 3;
+/// How many schedules are run twice.
+const REPEATED: usize = 100;
+/// What planning a commit takes, unoptimized too.
+const STACK_BYTES: usize = 1 << 20;
+
+/// How often something happened, over all schedules.
+#[derive(Clone, Default)]
+pub(crate) struct Tally(Arc<Mutex<BTreeMap<&'static str, u64>>>);
+
+impl Tally {
+    pub(crate) fn count(&self, what: &'static str) {
+        *self.0.lock().unwrap().entry(what).or_default() += 1;
+    }
+
+    /// What happened, with all that is to happen at least once: a scenario that never comes there shows nothing.
+    fn text(&self, wanted: &[&'static str]) -> String {
+        let counts = self.0.lock().unwrap();
+        let missing: Vec<_> = wanted.iter().filter(|what| !counts.contains_key(*what)).collect();
+        assert!(missing.is_empty(), "in no schedule: {missing:?}");
+        counts.iter().map(|(what, count)| format!(", {what} {count}")).collect()
+    }
+}
+
+/// Wants a scenario to hold under every schedule, and what is `wanted` to happen in some.
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "figures for whoever asks to see them")]
+pub(crate) fn holds<F>(
+    name: &str,
+    wanted: &[&'static str],
+    scenario: impl Fn(Tally) -> F + Copy + Send + Sync + 'static,
+) where
+    F: Future<Output = ()> + 'static,
+{
+    let (seed, tally) = (seed(), Tally::default());
+    let counting = tally.clone();
+    match search(PctScheduler::new_from_seed(seed, DEPTH, schedules()), move || scenario(counting.clone())) {
+        Ok(ran) => println!("{SEED}={seed}: {name}: {ran} schedules, none fails{}", tally.text(wanted)),
+        Err((at, panic)) => {
+            eprintln!("{SEED}={seed}: {name}: schedule {at} fails");
+            resume_unwind(panic);
+        }
+    }
+    let again = UncontrolledNondeterminismCheckScheduler::new(PctScheduler::new_from_seed(seed, DEPTH, REPEATED));
+    if let Err((_, panic)) = search(again, move || scenario(Tally::default())) {
+        eprintln!("{SEED}={seed}: {name}: a schedule went another way the second time");
+        resume_unwind(panic);
+    }
+}
+
+/// Wants a fault that was put into a scenario to be found.
+#[expect(clippy::print_stdout, reason = "figures for whoever asks to see them")]
+pub(crate) fn finds<F>(name: &str, message: &str, scenario: impl Fn() -> F + Send + Sync + 'static)
+where
+    F: Future<Output = ()> + 'static,
+{
+    let (seed, schedules) = (seed(), schedules());
+    let found = quietly(|| search(PctScheduler::new_from_seed(seed, DEPTH, schedules), scenario));
+    let Err((at, panic)) = found else { panic!("{name}: not found in {schedules} schedules of seed {seed}") };
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    assert!(text.is_some_and(|text| text.contains(message)), "{text:?}");
+    println!("{SEED}={seed}: {name}: found in schedule {at} of {schedules}");
+}
+
+/// What decides all schedules: the number that the environment gives, or 1.
+fn seed() -> u64 {
+    env::var(SEED).ok().map_or(1, |text| text.parse().unwrap())
+}
+
+/// 2,000 schedules, or 20,000 with `AGENTSTORE_FULL_FAULTS`.
+fn schedules() -> usize {
+    if env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { 20_000 } else { 2_000 }
+}
+
+/// How many schedules were run, or the number of the one that failed, with what it ended with.
+fn search<F>(
+    scheduler: impl Scheduler + 'static,
+    scenario: impl Fn() -> F + Send + Sync + 'static,
+) -> Result<usize, (usize, Box<dyn Any + Send>)>
+where
+    F: Future<Output = ()> + 'static,
+{
+    let mut config = Config::new();
+    config.stack_size = STACK_BYTES;
+    // It says that it takes each memory order for the strongest.
+    config.silence_warnings = true;
+    if IS_QUIET.get() {
+        config.failure_persistence = FailurePersistence::None;
+    }
+    let begun = Arc::new(AtomicUsize::new(0));
+    let counting = Arc::clone(&begun);
+    let run = move || {
+        counting.fetch_add(1, Ordering::Relaxed);
+        block_on(scenario());
+    };
+    catch_unwind(AssertUnwindSafe(|| Runner::new(scheduler, config).run(run)))
+        .map_err(|panic| (begun.load(Ordering::Relaxed), panic))
+}
+
+thread_local! {
+    static IS_QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs something that is to fail, without saying so.
+fn quietly<T>(run: impl FnOnce() -> T) -> T {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        // The checker sets its own hook at its first run.
+        search(RoundRobinScheduler::new(1), || std::future::ready(())).ok();
+        let hook = take_hook();
+        set_hook(Box::new(move |panic| {
+            if !IS_QUIET.get() {
+                hook(panic);
+            }
+        }));
+    });
+    IS_QUIET.set(true);
+    let result = run();
+    IS_QUIET.set(false);
+    result
+}

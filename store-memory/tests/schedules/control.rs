@@ -1,0 +1,71 @@
+//! Controls: faults that must be found, so that a checker that sees nothing is noticed. Each is found only if the locks
+//! of the crate that is called are the checker's.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use shuttle::{future::spawn, sync::Mutex};
+use store_core::{Commit, ThreadId, event::Followers};
+
+use crate::{
+    check::finds,
+    given::{Given, id, said},
+};
+
+/// Gives the lock back between reading and writing.
+#[test]
+fn a_counter_that_loses_an_update_is_found() {
+    finds("a counter that loses an update", "an update is lost", || async {
+        let counter = Arc::new(Mutex::new(0));
+        let tasks = [Arc::clone(&counter), Arc::clone(&counter)].map(|counter| {
+            spawn(async move {
+                let seen = *counter.lock().unwrap();
+                *counter.lock().unwrap() = seen + 1;
+            })
+        });
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert!(*counter.lock().unwrap() == 2, "an update is lost");
+    });
+}
+
+/// Commits behind a version that it read without expecting it: store-memory lets others run in between.
+#[test]
+fn a_writer_that_expects_nothing_is_found() {
+    finds("a writer that expects nothing", "somebody was faster", || async {
+        let given = Arc::new(Given::new());
+        let tasks = ["x", "y"].map(|text| {
+            let given = Arc::clone(&given);
+            spawn(async move {
+                let thread: ThreadId = id("t");
+                let seen = given.version(&thread).await;
+                let commit = Commit::new(thread).with_key(id(text)).entry(said(text));
+                let receipt = given.commits.commit(commit).await.unwrap();
+                assert!(receipt.version.number() == seen + 1, "somebody was faster");
+            })
+        });
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+}
+
+/// Looks before it follows: store-core lets others run in between.
+#[test]
+fn a_wake_up_that_is_lost_is_found() {
+    finds("a wake-up that is lost", "deadlock", || async {
+        let (followers, is_there) = (Arc::new(Followers::<u8>::default()), Arc::new(AtomicBool::new(false)));
+        let (telling, there) = (Arc::clone(&followers), Arc::clone(&is_there));
+        let teller = spawn(async move {
+            there.store(true, Ordering::SeqCst);
+            telling.tell([&1]);
+        });
+        if !is_there.load(Ordering::SeqCst) {
+            followers.follow(&1).next().await.unwrap();
+        }
+        teller.await.unwrap();
+    });
+}

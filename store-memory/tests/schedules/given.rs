@@ -1,0 +1,131 @@
+//! A store whose time stands still until it is moved, and what scenarios do with it.
+
+use std::{
+    pin::pin,
+    str::FromStr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
+
+use shuttle::{
+    future::yield_now,
+    rand::{Rng, thread_rng},
+};
+use store_core::{
+    BlockKind, Body, ClaimRequest, CommitCoordinator, EntryQuery, Error, EventStore, IdSource, LiveChannel,
+    MailboxStore, ManualClock, Message, NewDispatch, NewEntry, Settlement, Store, TenantId, ThreadId, Timestamp,
+    WakeUps,
+};
+use store_memory::{MemoryConfig, MemoryStore};
+
+/// The lease of every claim.
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
+/// Of a wait that nobody is to end but who wakes.
+pub(crate) const LONG: Duration = Duration::from_hours(1);
+
+/// The store of one schedule.
+pub(crate) struct Given {
+    pub(crate) clock: ManualClock,
+    pub(crate) commits: Arc<dyn CommitCoordinator>,
+    pub(crate) events: Arc<dyn EventStore>,
+    pub(crate) mailbox: Arc<dyn MailboxStore>,
+    pub(crate) wake_ups: Arc<dyn WakeUps>,
+    pub(crate) live: Arc<dyn LiveChannel>,
+}
+
+impl Given {
+    pub(crate) fn new() -> Self {
+        let clock = ManualClock::new(Timestamp::from_millis(1_763_700_000_000).unwrap());
+        let config = MemoryConfig::default().with_clock(Arc::new(clock.clone())).with_ids(Arc::<Numbers>::default());
+        let store = MemoryStore::open(config).unwrap();
+        let stores = store.tenant(&TenantId::default_tenant()).unwrap();
+        Self {
+            clock,
+            commits: stores.commits.clone().unwrap(),
+            events: stores.events.clone().unwrap(),
+            mailbox: stores.mailbox.clone().unwrap(),
+            wake_ups: stores.wake_ups.clone().unwrap(),
+            live: stores.live.clone().unwrap(),
+        }
+    }
+
+    pub(crate) async fn enqueue(&self, work: NewDispatch) {
+        let _ = self.mailbox.enqueue(vec![work]).await.unwrap().remove(0).unwrap();
+    }
+
+    /// What the entries of a thread say, in order.
+    pub(crate) async fn texts(&self, thread: &ThreadId) -> Vec<String> {
+        let entries = self.commits.threads().list_entries(thread, EntryQuery::all()).await.unwrap().items;
+        let text = |body: &Body| match body {
+            Body::Message(Message { blocks, .. }) => match &blocks[0].kind {
+                BlockKind::Text(text) => text.clone(),
+                other => panic!("{other:?}"),
+            },
+            other => panic!("{other:?}"),
+        };
+        for (at, entry) in entries.iter().enumerate() {
+            assert_eq!(entry.seq, at as u64 + 1);
+        }
+        entries.iter().map(|entry| text(&entry.body)).collect()
+    }
+
+    /// The number of a thread's version; 0 without one.
+    pub(crate) async fn version(&self, thread: &ThreadId) -> u64 {
+        let found = self.commits.threads().load_thread(thread).await.unwrap();
+        found.map_or(0, |thread| thread.version.number())
+    }
+}
+
+/// Ids that are the same in each run of a schedule. Counting is no place where the checker lets others run.
+#[derive(Debug, Default)]
+struct Numbers(AtomicU64);
+
+impl IdSource for Numbers {
+    fn next_id(&self) -> String {
+        format!("id-{:06}", self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// An id of any kind.
+pub(crate) fn id<T: FromStr<Err = Error>>(text: &str) -> T {
+    text.parse().unwrap()
+}
+
+/// Work of this name for a thread.
+pub(crate) fn work(thread: &str, name: &str) -> NewDispatch {
+    NewDispatch::new(id(thread), id("r")).with_id(id(name))
+}
+
+pub(crate) fn claim() -> ClaimRequest {
+    ClaimRequest::new(id("w"), LEASE)
+}
+
+pub(crate) fn said(text: &str) -> NewEntry {
+    NewEntry::new(Message::user(text))
+}
+
+pub(crate) const fn ack() -> Settlement {
+    Settlement::Ack { result: None }
+}
+
+/// A number below `bound` that belongs to the schedule.
+pub(crate) fn below(bound: usize) -> usize {
+    thread_rng().gen_range(0..bound)
+}
+
+/// Polls a future at most so many times, with others in between, and drops it.
+pub(crate) async fn polled<F: Future>(future: F, times: usize) -> Option<F::Output> {
+    let mut future = pin!(future);
+    for _ in 0..times {
+        let polled = std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await;
+        if let Poll::Ready(output) = polled {
+            return Some(output);
+        }
+        yield_now().await;
+    }
+    None
+}

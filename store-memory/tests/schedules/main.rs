@@ -1,0 +1,17 @@
+//! The store in memory under a schedule checker, which decides at each lock and atomic who runs next. It is built with
+//! `--cfg shuttle` only, as `cargo xtask test` does.
+
+#![cfg(shuttle)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test that cannot go on fails, with its place"
+)]
+
+mod check;
+mod control;
+mod given;
+mod waiting;
+mod work;
+mod writers;

@@ -1,0 +1,223 @@
+//! Who waits is woken: subscribers, workers, senders of commands. Real time stands still, so whoever nobody wakes
+//! waits for ever, which the checker reports as a deadlock.
+
+use std::{
+    future::poll_fn,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use shuttle::{
+    future::spawn,
+    sync::mpsc::{Sender, channel},
+};
+use store_core::{
+    AppendEvents, ClaimNumber, Commit, Cursor, DeliverLive, EventQuery, EventStream, Json, LiveCommand, LiveDelivery,
+    LiveTarget, NewEvent, Scope, Start, Subscribe, When,
+    flight::{Orphans, start},
+};
+
+use crate::{
+    check::{Tally, holds},
+    given::{Given, LONG, ack, below, claim, id, polled, said, work},
+};
+
+const WRITERS: usize = 2;
+const COMMITS: usize = 2;
+const EVENTS: usize = WRITERS * COMMITS;
+const END: &str = "end";
+
+#[test]
+fn a_subscriber_sees_each_event_once() {
+    holds("a subscriber sees each event once", &["began behind some", "gone"], events);
+}
+
+async fn events(tally: Tally) {
+    let given = Arc::new(Given::new());
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let given = Arc::clone(&given);
+            spawn(async move {
+                for number in 0..COMMITS {
+                    write(&given, &format!("{writer} {number}")).await;
+                }
+            })
+        })
+        .collect();
+    let [first, gone] = [Arc::clone(&given), Arc::clone(&given)].map(|given| async move {
+        let mut begun = given.events.subscribe(Subscribe::new(scope(), Start::First)).await.unwrap().events;
+        let mut names = Vec::new();
+        while names.len() < EVENTS {
+            names.push(next(&mut begun).await);
+        }
+        names
+    });
+    let times = below(2 * EVENTS);
+    let (first, gone) = (spawn(first), spawn(polled(gone, times)));
+    let (subscribed, is_subscribed) = channel();
+    let late = spawn(follow_from_now(Arc::clone(&given), subscribed));
+    // Nothing comes behind the last event of the writers that could wake who missed it.
+    let seen = first.await.unwrap();
+    is_subscribed.recv().unwrap();
+    write(&given, END).await;
+    let (after, late) = late.await.unwrap();
+    let all = list(&given, None).await;
+    assert_eq!(seen, all[..EVENTS]);
+    if let Some(gone) = gone.await.unwrap() {
+        assert_eq!(gone, seen);
+    } else {
+        tally.count("gone");
+    }
+    if after.is_some() {
+        tally.count("began behind some");
+    }
+    assert_eq!(late, list(&given, after).await);
+    for (writer, task) in writers.into_iter().enumerate() {
+        task.await.unwrap();
+        let own: Vec<_> = seen.iter().filter(|name| name.starts_with(&writer.to_string())).collect();
+        assert!(own.is_sorted() && own.len() == COMMITS, "{seen:?}");
+    }
+}
+
+fn scope() -> Scope {
+    Scope::Thread(id("t"))
+}
+
+async fn write(given: &Given, name: &str) {
+    let event = NewEvent::new(id("fact"), [scope()]).with_payload(Json::of(name).unwrap());
+    let commit = Commit::new(id("t")).with_key(id(name)).entry(said(name)).with_events(AppendEvents::new([event]));
+    let _ = given.commits.commit(commit).await.unwrap();
+}
+
+async fn next(events: &mut EventStream) -> String {
+    let event = poll_fn(|context| events.as_mut().poll_next(context)).await.unwrap().unwrap();
+    event.payload.unwrap().to().unwrap()
+}
+
+/// Where a subscription from now on began, and what it saw.
+async fn follow_from_now(given: Arc<Given>, subscribed: Sender<()>) -> (Option<Cursor>, Vec<String>) {
+    let mut begun = given.events.subscribe(Subscribe::new(scope(), Start::Now)).await.unwrap();
+    subscribed.send(()).unwrap();
+    let mut names = Vec::new();
+    while names.last().is_none_or(|name| name != END) {
+        names.push(next(&mut begun.events).await);
+    }
+    (begun.started_after, names)
+}
+
+async fn list(given: &Given, after: Option<Cursor>) -> Vec<String> {
+    let mut query = EventQuery::new(scope());
+    if let Some(after) = after {
+        query.page = query.page.after(after);
+    }
+    let events = given.events.list_events(query).await.unwrap().items;
+    events.iter().map(|event| event.payload.as_ref().unwrap().to().unwrap()).collect()
+}
+
+const WORKERS: usize = 2;
+
+#[test]
+fn a_worker_misses_no_work() {
+    holds("a worker misses no work", &["waits", "gone"], workers);
+}
+
+/// Each work comes when the one before is done: nothing else would wake who missed it.
+async fn workers(tally: Tally) {
+    let given = Arc::new(Given::new());
+    let (done, is_done) = channel();
+    let workers: Vec<_> = (0..WORKERS).map(|_| spawn(serve(Arc::clone(&given), done.clone(), tally.clone()))).collect();
+    let times = below(4);
+    let gone = {
+        let given = Arc::clone(&given);
+        spawn(async move { polled(given.wake_ups.wait(LONG), times).await.is_none() })
+    };
+    let later = Duration::from_secs(1);
+    for (number, available) in [When::Now, When::In(later), When::Now].into_iter().enumerate() {
+        given.enqueue(work(&format!("t{number}"), &format!("d{number}")).available(available)).await;
+        if available != When::Now {
+            given.clock.advance(later);
+        }
+        is_done.recv().unwrap();
+    }
+    for number in 0..WORKERS {
+        given.enqueue(work(&format!("stop{number}"), &format!("stop{number}"))).await;
+    }
+    for worker in workers {
+        worker.await.unwrap();
+    }
+    if gone.await.unwrap() {
+        tally.count("gone");
+    }
+    assert_eq!(given.mailbox.count_dispatches(None).await.unwrap().acked, 3 + WORKERS as u64);
+}
+
+/// Claims and acks until it is told to stop, and waits when there is nothing.
+async fn serve(given: Arc<Given>, done: Sender<()>, tally: Tally) {
+    loop {
+        let Some(held) = given.mailbox.claim(claim()).await.unwrap().claimed.pop() else {
+            tally.count("waits");
+            given.wake_ups.wait(LONG).await.unwrap();
+            continue;
+        };
+        let _ = given.mailbox.settle(vec![(held.claim(), ack())]).await.unwrap().remove(0).unwrap();
+        if held.dispatch.id.as_str().starts_with("stop") {
+            return;
+        }
+        done.send(()).unwrap();
+    }
+}
+
+#[test]
+fn a_sender_hears_what_became_of_a_command() {
+    holds("a sender hears what became of a command", &["accepted", "dropped", "gone"], commands);
+}
+
+async fn commands(tally: Tally) {
+    let given = Arc::new(Given::new());
+    let target = LiveTarget::new(id("t"), id("r"), id("d"), ClaimNumber { incarnation: 1, counter: 1 });
+    let mut receiver = given.live.open_live(target.clone()).await.unwrap();
+    let sender = {
+        let given = Arc::clone(&given);
+        spawn(async move { given.live.deliver(DeliverLive::new(target, LiveCommand::Cancel)).await.unwrap() })
+    };
+    let times = below(4);
+    let received = polled(receiver.next(), times).await.map(|received| received.unwrap().unwrap());
+    let (what, expected) = match received {
+        Some(command) if below(2) == 0 => {
+            assert_eq!(command.accept(), Some(LiveCommand::Cancel));
+            ("accepted", LiveDelivery::Delivered)
+        }
+        Some(command) => {
+            drop(command);
+            ("dropped", LiveDelivery::NoReceiver)
+        }
+        None => ("gone", LiveDelivery::NoReceiver),
+    };
+    drop(receiver);
+    tally.count(what);
+    assert_eq!(sender.await.unwrap(), expected);
+}
+
+#[test]
+fn what_comes_after_a_call_without_a_caller_sees_its_effect() {
+    holds("what comes after a call without a caller sees its effect", &["waits", "waits for nothing"], orphans);
+}
+
+async fn orphans(tally: Tally) {
+    let (orphans, is_done) = (Arc::new(Orphans::default()), Arc::new(AtomicBool::new(false)));
+    let about = Some(id("t"));
+    let (work, caller) = start(&orphans, about.clone());
+    let doing = Arc::clone(&is_done);
+    let worker = spawn(async move {
+        doing.store(true, Ordering::SeqCst);
+        drop(work);
+    });
+    drop(caller);
+    tally.count(if is_done.load(Ordering::SeqCst) { "waits for nothing" } else { "waits" });
+    orphans.wait(&about).await;
+    assert!(is_done.load(Ordering::SeqCst));
+    worker.await.unwrap();
+}
