@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use store_core::{
-    Commit, CommitCoordinator, Error, EventStore, OutboxStore, PendingStore, Receipt, Result, ThreadRunStore,
+    Commit, CommitCoordinator, Error, EventStore, OutboxStore, PendingStore, Receipt, Result, ThreadRunStore, commit,
 };
 
 use crate::{
@@ -15,6 +15,8 @@ use crate::{
 #[async_trait]
 impl CommitCoordinator for Tenant {
     async fn commit(&self, commit: Commit) -> Result<Receipt> {
+        self.check_open()?;
+        commit::check(&commit, &self.shared.limits)?;
         match self.write(commit.thread.clone(), Ask::Commit(Box::new(commit))).await? {
             Answer::Receipt(receipt) => Ok(*receipt),
             _ => Err(Error::closed()),

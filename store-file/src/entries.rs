@@ -195,6 +195,10 @@ impl<'a> Lister<'a> {
 
     /// Where a list of snapshots goes on. A name is too long for a cursor, which therefore says which entry gave it.
     fn named(&self, list: &Key, from: &Position) -> Result<Vec<u8>> {
+        // It was of a tenant that was deleted, and made anew.
+        if from.bound > self.row.stored.thread.version.number() {
+            return Err(Error::invalid_cursor("its entry does not exist"));
+        }
         let giver = self.snapshot.expect_node(self.row.log, from.bound)?;
         let entry = load(self.shared, self.row.log, &[giver])?.pop().ok_or_else(|| damaged("node"))?;
         let name = given_name(&entry).unwrap_or_default();

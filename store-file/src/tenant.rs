@@ -34,7 +34,7 @@ impl Tenant {
         GiveBack { writers: self.writers.clone(), log, tenant: Arc::clone(&self.state) }
     }
 
-    fn check_open(&self) -> Result<()> {
+    pub(crate) fn check_open(&self) -> Result<()> {
         if self.state.is_closed() {
             return Err(Error::closed());
         }

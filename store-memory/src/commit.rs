@@ -36,6 +36,7 @@ impl MemoryCommits {
 impl CommitCoordinator for MemoryCommits {
     async fn commit(&self, commit: Commit) -> Result<Receipt> {
         let tenant = self.tenant.opened()?;
+        commit::check(&commit, tenant.setting().limits)?;
         let needs = commit::needs(&commit);
         let _family = needs.parent_thread.is_some().then(|| tenant.family.lock());
         let receipt = tenant.slots.write(&commit.thread, |slot| write(tenant, slot, &commit, &needs));

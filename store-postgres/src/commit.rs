@@ -34,6 +34,7 @@ impl CommitCoordinator for PostgresCommits {
     async fn commit(&self, commit: Commit) -> Result<Receipt> {
         let (key, about) = (commit.key.clone(), Some(commit.thread.clone()));
         let call = |tenant: Arc<Tenant>| async move {
+            commit::check(&commit, &tenant.common.config.limits)?;
             let (first, in_family) = first(&commit);
             let rule = |facts: &Facts, setting: Setting<'_>| plan(facts, &commit, setting);
             if in_family {
@@ -83,6 +84,7 @@ fn first(commit: &Commit) -> (Look, bool) {
 pub(crate) async fn commit_in(tenant: &Tenant, connection: &mut PgConnection, commit: &Commit) -> Result<Receipt> {
     tenant.check_open()?;
     tenant.common.check_writable()?;
+    commit::check(commit, &tenant.common.config.limits)?;
     let (first, in_family) = first(commit);
     let mut connection = tenant.db().of_caller(connection);
     if in_family {

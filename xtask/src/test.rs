@@ -31,13 +31,14 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 const FULL: [(&str, &str); 2] = [("AGENTSTORE_FULL_FAULTS", "1"), ("AGENTSTORE_MODEL_CASES", "1000")];
 
 /// Where faults, crashes and histories are tested; random histories are the same ones on every backend.
-const FAULTS: [&str; 9] = [
+const FAULTS: [&str; 10] = [
     "faults::",
     "histories::",
     "crashes::",
     "full_disk::",
     "processes::",
     "bit_flips::",
+    "bounds::",
     "relaxed::",
     "soak::",
     "it_agrees_with_the_model",

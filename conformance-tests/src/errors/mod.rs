@@ -4,12 +4,14 @@ mod effect;
 mod extreme;
 mod long;
 mod refusals;
+mod sizes;
 mod small;
 mod words;
 
 pub(crate) use self::{
     effect::everything,
     refusals::{prepare, refusals},
+    sizes::{Draft, Kind},
 };
 
 /// The cases of this area.
@@ -28,6 +30,7 @@ macro_rules! errors {
             extreme: commits_answer_every_argument ["ER-8"] [Threads];
             extreme: changes_answer_every_argument ["ER-8"] [Threads];
             extreme: huge_arguments_are_refused ["ER-9"] [Threads];
+            sizes: any_size_up_to_the_limit_is_kept ["ER-9", "ER-10"] [Limits];
             small: a_record_has_the_declared_size ["ER-10", "ER-9", "PR-1"] [Threads, Limits];
             small: a_commit_has_the_declared_size ["ER-10", "ER-9"] [Threads, Limits];
             words: outcomes_agree_with_the_table ["ER-1", "ER-5"] [];

@@ -7,8 +7,11 @@
 //! - [`RacingClaims`], [`StaleHolders`], [`LeaseEdges`]: tests of a store by who holds work, and who may still write
 //! - [`WholeCommits`]: a test of a store by readers who look at one part of commits after the other
 //! - [`ForsakenWork`], [`JumpingClock`]: tests of a store by workers who die, and by a clock that jumps
+//! - [`LongLists`]: a test of a store by lists and subscriptions of many pages
+//! - [`RefusedBounds`], [`default_sizes`]: tests of a store by arguments at its limits and above
 //! - [`EventOrder`]: a test of a store by what readers and followers see of events; [`check_order`] judges it
 
+mod bounds;
 mod check;
 mod claims;
 mod commits;
@@ -19,6 +22,7 @@ mod log;
 mod order;
 mod record;
 mod register;
+mod streams;
 mod whole;
 
 use std::future::Future;
@@ -28,6 +32,7 @@ use tokio::runtime::Builder;
 use crate::check::Failure;
 
 pub use self::{
+    bounds::{BoundFigures, RefusedBounds, default_sizes},
     check::{Checked, Spec, Violation, check},
     claims::{ClaimFigures, EdgeFigures, LeaseEdges, RacingClaims, StaleHolders},
     commits::{CommitFigures, GuardedCommits},
@@ -38,6 +43,7 @@ pub use self::{
     order::{EventAct, EventAnswer, EventOp, check_order},
     record::{Invocation, Operation, Recorder, from_lines, to_lines},
     register::{RegisterAct, RegisterAnswer, RegisterOp, Registers},
+    streams::{LongFigures, LongLists},
     whole::{WholeCommits, WholeFigures},
 };
 
@@ -59,6 +65,13 @@ macro_rules! histories {
             #[test]
             fn everybody_sees_one_order_of_events() {
                 let test = $crate::history::EventOrder::default();
+                println!("{}", $crate::history::run(test.run($fixture)));
+            }
+
+            /// MT4. Shows EV-3, EV-11, EV-14, PG-4 and PG-8.
+            #[test]
+            fn long_lists_have_everything_once() {
+                let test = $crate::history::LongLists::default();
                 println!("{}", $crate::history::run(test.run($fixture)));
             }
 

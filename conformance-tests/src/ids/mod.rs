@@ -1,6 +1,7 @@
 //! Cases of ids and values (ID), in every contract's list.
 
 mod corpus;
+mod everywhere;
 mod names;
 mod place;
 mod rule;
@@ -19,7 +20,7 @@ macro_rules! ids {
             place: hostile_ids_are_kept_as_they_are ["ID-2", "ID-3", "ID-4"] [];
             place: hostile_ids_survive_a_reopen ["ID-2", "ID-3"] [Reopen];
             place: hostile_ids_are_tenants ["ID-3", "ID-4", "TN-4"] [];
-            place: hostile_ids_work_everywhere ["ID-3", "ID-7"] [Threads];
+            place: hostile_ids_work_everywhere ["ID-2", "ID-3", "ID-4", "ID-7"] [];
             place: pairs_of_tenant_and_record_never_meet ["ID-4", "TN-4"] [];
             place: pairs_of_thread_and_entry_never_meet ["ID-4"] [Threads];
             place: equal_ids_of_different_types_do_not_meet ["ID-7"] [Threads];

@@ -1,13 +1,13 @@
 //! Every id works in every place, and different ids never meet.
 
-use store_core::{
-    AgentId, ClaimNumber, ClaimToken, Commit, ContextRequest, EntryId, EntryQuery, Expect, Fence, RunChange, RunFilter,
-    RunId, RunQuery, RunStatus, StateChange, TenantStores, ThreadFields, ThreadFilter, ThreadId, ThreadQuery,
-};
+use store_core::{Commit, ThreadFilter};
 
-use super::corpus::{PAIRS, hostile};
+use super::{
+    corpus::{PAIRS, hostile},
+    everywhere::{find, put, use_everywhere},
+};
 use crate::{
-    Failure, Given, Verdict,
+    Contract, Failure, Given, Verdict,
     check::{expect, expect_eq},
     given::{id, said},
     probe::{first, probes},
@@ -64,64 +64,9 @@ pub(super) async fn hostile_ids_are_tenants(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A commit that gives `text` wherever an id can be given.
-fn everywhere(text: &str) -> Commit {
-    let mut fields = ThreadFields::default();
-    (fields.resource_id, fields.parent_thread_id) = (Some(id(text)), Some(id("parent")));
-    let mut run = RunChange::new(id(text), RunStatus::Running).with_agent(id(text));
-    run.dispatch = Some(id(text));
-    let fence = Fence::new(id(text), ClaimToken::new(text), 1, ClaimNumber { incarnation: 0, counter: 1 });
-    let first = said("a").with_id(id(text)).with_run(id(text), None);
-    Commit::new(id(text))
-        .expecting(Expect::Absent)
-        .with_key(id(text))
-        .creating(fields)
-        .fenced(fence)
-        .entry(first)
-        .entry(said("b").below(id(text)))
-        .with_run(run)
-        .with_state(StateChange::new().set(text, store_core::Json::null()))
-}
-
-/// Loads everything of [`everywhere`] by its ids.
-async fn is_everywhere(stores: &TenantStores, text: &str) -> Verdict {
-    let threads = stores.threads.as_ref().ok_or_else(|| Failure::new("no threads"))?;
-    let (thread, entry): (ThreadId, EntryId) = (id(text), id(text));
-    let (run, agent): (RunId, AgentId) = (id(text), id(text));
-    let loaded = threads.load_thread(&thread).await?.ok_or_else(|| Failure::new("no thread"))?;
-    expect_eq((loaded.resource_id, loaded.latest_run), (Some(id(text)), Some(run.clone())))?;
-    let mut filter = ThreadFilter::default();
-    filter.resource_id = Some(id(text));
-    expect_eq(threads.list_threads(ThreadQuery::new(filter)).await?.items.len(), 1)?;
-    expect(threads.load_entry(&thread, &entry).await?.is_some(), "no entry")?;
-    let mut children = EntryQuery::all();
-    (children.children_of, children.run) = (Some(entry.clone()), None);
-    expect_eq(threads.list_entries(&thread, children).await?.items.len(), 1)?;
-    expect_eq(threads.list_entries(&thread, EntryQuery::path_of(entry.clone())).await?.items.len(), 1)?;
-    expect_eq(threads.load_run(&run).await?.map(|run| run.dispatches), Some(vec![id(text)]))?;
-    let mut runs = RunFilter::default();
-    (runs.thread, runs.agent) = (Some(thread.clone()), Some(agent));
-    expect_eq(threads.list_runs(RunQuery::new(runs)).await?.items.len(), 1)?;
-    let context = threads.load_context(&thread, ContextRequest::at(entry)).await?;
-    expect(context.state.contains_key(text), "no state under the name")
-}
-
-/// Every hostile id works wherever an id can be given, and all of them at once beside each other: thread, parent,
-/// resource, entry, run, agent, dispatch, key.
+/// Every hostile id works wherever a contract takes an id, and all of them at once beside each other.
 pub(super) async fn hostile_ids_work_everywhere(given: &Given) -> Verdict {
-    given.a_thread("parent").await?;
-    let (stores, commits) = (given.stores()?, given.commits()?);
-    for text in hostile() {
-        let receipt = commits.commit(everywhere(&text)).await.map_err(|e| Failure::from(e).about(&text))?;
-        expect_eq((receipt.deduplicated, receipt.version.number()), (false, 2))?;
-    }
-    for text in hostile() {
-        is_everywhere(&stores, &text).await.map_err(|failure| failure.about(&text))?;
-        expect(commits.commit(everywhere(&text)).await?.deduplicated, format!("{text:?}: the key is not found"))?;
-    }
-    let mut filter = ThreadFilter::default();
-    filter.parent = Some(store_core::ParentFilter::Of(id("parent")));
-    expect_eq(given.threads()?.count_threads(&filter).await?, 60)
+    use_everywhere(given.contract(), &given.stores()?, &hostile()).await
 }
 
 /// Two different pairs of tenant and record never meet, whatever separators their ids hold.
@@ -163,12 +108,24 @@ pub(super) async fn pairs_of_thread_and_entry_never_meet(given: &Given) -> Verdi
 pub(super) async fn equal_ids_of_different_types_do_not_meet(given: &Given) -> Verdict {
     let stores = given.tenant("x")?;
     let commits = stores.commits.clone().ok_or_else(|| Failure::new("no commits"))?;
-    commits.threads().create_thread(store_core::NewThread::new(id("parent"))).await?;
-    let _one = commits.commit(everywhere("x")).await?;
+    let has = |contract: &&Contract| match contract {
+        Contract::PendingStore => stores.pending.is_some(),
+        Contract::EventStore => stores.events.is_some(),
+        Contract::MailboxStore => stores.mailbox.is_some(),
+        Contract::OutboxStore => stores.outbox.is_some(),
+        Contract::CommitCoordinator => true,
+        Contract::ThreadRunStore | Contract::LiveChannel => false,
+    };
+    let contracts: Vec<_> = Contract::ALL.iter().filter(has).collect();
+    for contract in &contracts {
+        put(**contract, &stores, "x").await.map_err(|failure| failure.about(format!("{contract:?}")))?;
+    }
     let other = Commit::new(id("y")).with_key(id("x")).entry(said("x").with_id(id("x")));
     expect(!commits.commit(other).await?.deduplicated, "the key of another thread counts")?;
     commits.threads().delete_thread(&id("y"), store_core::DeleteRequest::default()).await?;
-    is_everywhere(&stores, "x").await?;
+    for contract in &contracts {
+        find(**contract, &stores, "x").await.map_err(|failure| failure.about(format!("{contract:?}")))?;
+    }
     let mut filter = ThreadFilter::default();
     filter.resource_id = Some(id("parent"));
     expect_eq(commits.threads().count_threads(&filter).await?, 0)

@@ -95,10 +95,14 @@ bugs! {
     SumsCountedTwice = "log::what_was_spent_is_summed",
     /// NUL is taken out of texts.
     NulStripped = "ids::any_text_comes_back_equal",
+    /// Texts are cut at 65,535 bytes.
+    LongTextsCut = "errors::any_size_up_to_the_limit_is_kept",
     /// JSON is read into numbers and written again.
     NumbersRewritten = "ids::json_comes_back_byte_for_byte",
     /// Thread ids are compared without case.
     CaseFolded = "ids::hostile_ids_are_kept_as_they_are",
+    /// Dedupe keys are compared without the blanks around them.
+    DedupeKeysTrimmed = "ids::hostile_ids_work_everywhere",
     /// Thread and entry are joined into one key with a dot.
     IdsJoined = "ids::pairs_of_thread_and_entry_never_meet",
     /// A compaction of another branch has an effect.
@@ -129,6 +133,14 @@ bugs! {
     StaleRead = "process::writes_are_read_back_through_every_handle",
     /// A tenant sees those whose names begin with its own.
     TenantByPrefix = "tenant::tenants_see_only_their_own",
+    /// A deletion goes on in tenants whose names differ in case only.
+    DeletionFoldsCase = "tenant::nothing_of_another_tenant_is_reached",
+    /// A claim that finds nothing goes on in tenants whose names end with the own one.
+    ClaimsBySuffix = "tenant::nothing_of_another_tenant_is_reached",
+    /// A subscription takes the tenant's name for a pattern.
+    FollowsByPattern = "tenant::nothing_of_another_tenant_is_reached",
+    /// A page behind a cursor is of the tenant as it was before it was deleted.
+    DeletedTenantReturns = "page::a_cursor_brings_no_deleted_tenant_back",
     /// Handles of a deleted tenant go on working.
     DeletedTenantAnswers = "process::a_deleted_tenant_refuses_every_call",
     /// A closed store goes on working.

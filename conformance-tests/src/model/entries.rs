@@ -186,12 +186,14 @@ pub(super) fn interval(path: &[&Arc<Entry>], compaction: &Compaction) -> Option<
 /// The message as the store keeps it.
 fn kept(message: &Message, bug: Option<Bug>) -> Message {
     let mut message = message.clone();
-    if bug == Some(Bug::NulStripped) {
-        for Block { kind, .. } in &mut message.blocks {
-            if let BlockKind::Text(text) = kind {
-                text.retain(|character| character != '\0');
-            }
-        }
+    let texts = message.blocks.iter_mut().filter_map(|Block { kind, .. }| match kind {
+        BlockKind::Text(text) => Some(text),
+        _ => None,
+    });
+    match bug {
+        Some(Bug::NulStripped) => texts.for_each(|text| text.retain(|character| character != '\0')),
+        Some(Bug::LongTextsCut) => texts.for_each(|text| text.truncate(usize::from(u16::MAX))),
+        _ => {}
     }
     message
 }

@@ -18,8 +18,8 @@ use store_core::{
     EventId, EventQuery, EventReader, EventRetention, EventStore, EventSubscriber, EventWriter, Expect, Leaf,
     LogReader, NewThread, OutboxStore, Page, PageRequest, PendingInput, PendingQueue, PendingStore, PendingUpdate,
     Progress, PruneRequest, Pruned, Receipt, Reorder, Result, Run, RunFilter, RunId, RunQuery, RunReader, Scope,
-    ScopeInfo, Snapshot, Subscribe, Subscription, TenantId, Thread, ThreadAdmin, ThreadContext, ThreadFilter, ThreadId,
-    ThreadPatch, ThreadQuery, ThreadReader, ThreadRunStore, TrimRequest, Trimmed, event::cursor,
+    ScopeInfo, Snapshot, Start, Subscribe, Subscription, TenantId, Thread, ThreadAdmin, ThreadContext, ThreadFilter,
+    ThreadId, ThreadPatch, ThreadQuery, ThreadReader, ThreadRunStore, TrimRequest, Trimmed, event::cursor,
 };
 
 use super::{
@@ -84,6 +84,27 @@ impl Handle {
         let tenant = world.tenants.entry(self.tenant.clone()).or_default();
         tenant.mail.incarnation = self.deletions + 1;
         write(tenant, setting)
+    }
+
+    /// Handles of other tenants, for broken stores that mistake their names.
+    pub(super) fn mistaken(&self, is_meant: impl Fn(&str) -> bool) -> Vec<Self> {
+        let world = self.shared.world();
+        let names = world.tenants.keys().filter(|name| **name != self.tenant && is_meant(name.as_str()));
+        let handle = |name: &TenantId| {
+            let deletions = world.deletions.get(name).copied().unwrap_or_default();
+            Self { tenant: name.clone(), deletions, ..self.clone() }
+        };
+        names.map(handle).collect()
+    }
+
+    /// The handle that a subscription reads through. A broken store takes `a*` for a pattern.
+    fn followed(&self, request: &Subscribe) -> Self {
+        let stem = self.tenant.as_str().strip_suffix('*');
+        let others = match (self.shared.bug, &request.start, stem) {
+            (Some(Bug::FollowsByPattern), Start::First, Some(stem)) => self.mistaken(|name| name.starts_with(stem)),
+            _ => Vec::new(),
+        };
+        others.into_iter().next().unwrap_or_else(|| self.clone())
     }
 
     /// The id as the store looks it up.
@@ -318,7 +339,7 @@ impl EventSubscriber for Handle {
         let after = self.read(|view| view.tenant.events.start(&request, view.sealer(), view.bug))?;
         let sealer = (&self.tenant, self.shared.cursors.key());
         let started_after = (after > 0).then(|| cursor(&request.scope, after, sealer));
-        let follower = Some((self.clone(), request, after));
+        let follower = Some((self.followed(&request), request, after));
         let events = stream::unfold(follower, async |follower| {
             let (handle, request, after) = follower?;
             loop {
@@ -352,6 +373,13 @@ impl ThreadReader for Handle {
     }
 
     async fn list_threads(&self, query: ThreadQuery) -> Result<Page<Thread>> {
+        if self.shared.bug == Some(Bug::DeletedTenantReturns) && query.page.cursor.is_some() {
+            let world = self.shared.world();
+            if let Some(tenant) = world.before.get(&self.tenant) {
+                let view = View { tenant, name: &self.tenant, cursors: &self.shared.cursors, bug: self.shared.bug };
+                return view.threads(&query);
+            }
+        }
         self.read(|view| view.threads(&query))
     }
 
@@ -441,7 +469,16 @@ impl ThreadAdmin for Handle {
             })?;
             step_aside().await;
         }
-        self.write(|tenant, setting| admin::delete(tenant, id, request, &setting))
+        let deletion = self.write(|tenant, setting| admin::delete(tenant, id, request, &setting))?;
+        if self.shared.bug == Some(Bug::DeletionFoldsCase) {
+            for other in self.mistaken(|name| name.to_lowercase() == self.tenant.as_str().to_lowercase()) {
+                other.write(|tenant, _| {
+                    deletion.deleted.iter().for_each(|thread| drop(tenant.threads.remove(thread)));
+                    Ok(())
+                })?;
+            }
+        }
+        Ok(deletion)
     }
 
     async fn prune_threads(&self, request: PruneRequest) -> Result<Pruned> {

@@ -132,8 +132,11 @@ impl Store for ModelStore {
         self.check_open()?;
         let mut world = self.shared.world();
         *world.deletions.entry(tenant.clone()).or_default() += 1;
-        world.tenants.remove(tenant);
+        let gone = world.tenants.remove(tenant);
         world.before.remove(tenant);
+        if self.shared.bug == Some(Bug::DeletedTenantReturns) {
+            world.before.extend(gone.map(|gone| (tenant.clone(), gone)));
+        }
         Ok(())
     }
 

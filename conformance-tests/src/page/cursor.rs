@@ -1,12 +1,17 @@
 //! Cursors: what they are bound to, and what happens to forged ones.
 
-use store_core::{Cursor, Direction, ErrorKind, PageRequest, TenantStores};
+use std::time::Duration;
+
+use store_core::{Cursor, Direction, ErrorKind, EventStream, Page, PageRequest, TenantStores};
+use tokio::time::timeout;
 
 use super::limit::names;
 use crate::{
     Failure, Given, Verdict,
     check::{expect, expect_eq, expect_kind},
-    probe::{Probe, probes},
+    event::next,
+    given::id,
+    probe::{Item, Probe, probes},
 };
 
 /// The cursor behind the first two records.
@@ -26,7 +31,7 @@ pub(super) async fn a_cursor_has_at_most_a_kibibyte(given: &Given) -> Verdict {
             expect(cursor.as_str().len() <= 1024, format!("{}: {} bytes", probe.name(), cursor.as_str().len()))?;
             expect_eq(probe.walk(&stores, direction, 1).await?.len(), 5)?;
         }
-        given.store().delete_tenant(&crate::given::id(&"é".repeat(128))).await?;
+        given.store().delete_tenant(&id(&"é".repeat(128))).await?;
     }
     Ok(())
 }
@@ -108,20 +113,67 @@ fn vandalised(good: &str) -> Vec<String> {
     bad
 }
 
-/// A changed, cut, empty, huge or invented cursor is refused with `InvalidCursor`, or gives what its holder may read.
+/// Wants a list to refuse a cursor with `InvalidCursor`, or to give what is in `own`.
+fn harmless(ended: store_core::Result<Page<Item>>, own: &[String]) -> Verdict {
+    match ended {
+        Ok(page) => {
+            let foreign: Vec<_> = page.items.iter().filter(|item| !own.contains(&item.id)).collect();
+            expect(foreign.is_empty(), format!("foreign records {foreign:?}"))
+        }
+        refused => expect_kind(refused, ErrorKind::InvalidCursor).map(drop),
+    }
+}
+
+/// A changed, cut, empty, huge or invented cursor is refused with `InvalidCursor`, or gives what its holder may read;
+/// the same holds for the start of a subscription.
 pub(super) async fn a_forged_cursor_is_refused(given: &Given) -> Verdict {
     for probe in probes(given.contract()) {
         let stores = given.tenant(probe.name())?;
         probe.write_all(&stores, &names(5)).await?;
-        let good = cursor(&*probe, &stores, Direction::Forward).await?;
-        for bad in vandalised(good.as_str()) {
-            let request = PageRequest::first(2).after(Cursor::from_text(bad));
-            match probe.list(&stores, Direction::Forward, request).await {
-                Ok(page) => {
-                    let own = page.items.iter().all(|item| names(5).contains(&item.id));
-                    expect(own, format!("{}: foreign records {:?}", probe.name(), page.items))?;
-                }
-                refused => drop(expect_kind(refused, ErrorKind::InvalidCursor)?),
+        for &direction in probe.directions() {
+            let good = cursor(&*probe, &stores, direction).await?;
+            for bad in vandalised(good.as_str()) {
+                let request = PageRequest::first(2).after(Cursor::from_text(&bad));
+                let ended = probe.list(&stores, direction, request).await;
+                harmless(ended, &names(5)).map_err(|f| f.about(format!("{} {direction:?} {bad:.99}", probe.name())))?;
+                let Some(begun) = probe.follow(&stores, Cursor::from_text(&bad)).await else { continue };
+                harmless_stream(begun, &names(5)).await.map_err(|f| f.about(format!("behind {bad:.99}")))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The same of the start of a subscription: what comes first is in `own`, if something comes.
+async fn harmless_stream(begun: store_core::Result<EventStream>, own: &[String]) -> Verdict {
+    let Ok(mut events) = begun else {
+        return expect_kind(begun.map(drop), ErrorKind::InvalidCursor).map(drop);
+    };
+    let Ok(Some(event)) = timeout(Duration::from_millis(20), next(&mut events)).await else { return Ok(()) };
+    let kind = event?.kind;
+    expect(own.iter().any(|own| own == kind.as_str()), format!("a foreign event {kind}"))
+}
+
+/// A cursor from before its tenant was deleted is refused with `InvalidCursor`, or gives what the tenant holds that was
+/// made anew under the name.
+pub(super) async fn a_cursor_brings_no_deleted_tenant_back(given: &Given) -> Verdict {
+    for probe in probes(given.contract()) {
+        let old = given.tenant(probe.name())?;
+        probe.write_all(&old, &names(5)).await?;
+        let mut cursors = Vec::new();
+        for &direction in probe.directions() {
+            cursors.push((direction, cursor(&*probe, &old, direction).await?));
+        }
+        given.store().delete_tenant(&id(probe.name())).await?;
+        let (new, own) = (given.tenant(probe.name())?, ["new-1", "new-2", "new-3", "new-4"].map(str::to_owned));
+        for written in [&own[..0], &own[..1], &own[1..]] {
+            probe.write_all(&new, written).await?;
+            for (direction, cursor) in &cursors {
+                let request = PageRequest::first(10).after(cursor.clone());
+                let ended = probe.list(&new, *direction, request).await;
+                harmless(ended, &own).map_err(|failure| failure.about(probe.name()))?;
+                let Some(begun) = probe.follow(&new, cursor.clone()).await else { continue };
+                harmless_stream(begun, &own).await.map_err(|failure| failure.about(probe.name()))?;
             }
         }
     }

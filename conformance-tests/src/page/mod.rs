@@ -21,6 +21,7 @@ macro_rules! page {
             cursor: a_cursor_is_bound_to_its_list ["PG-6"] [];
             cursor: a_cursor_is_bound_to_its_tenant ["PG-6", "TN-5"] [];
             cursor: a_forged_cursor_is_refused ["PG-7"] [];
+            cursor: a_cursor_brings_no_deleted_tenant_back ["PG-7", "TN-8"] [];
             cursor: a_cursor_of_another_store_is_refused ["PG-7"] [];
             cursor: a_cursor_stays_valid_over_a_reopen ["PG-12"] [Reopen];
         }

@@ -7,8 +7,8 @@ use std::sync::{
 
 use async_trait::async_trait;
 use store_core::{
-    AppendEvents, Direction, Error, EventFilter, EventKind, EventQuery, EventStore, Json, NewEvent, Page, PageRequest,
-    Result, Scope, TenantStores,
+    AppendEvents, Cursor, Direction, Error, EventFilter, EventKind, EventQuery, EventStore, EventStream, Json,
+    NewEvent, Page, PageRequest, Result, Scope, Start, Subscribe, TenantStores,
 };
 
 use super::{BOTH, Item, Probe};
@@ -58,5 +58,11 @@ impl Probe for OfThread {
         let page = events(stores)?.list_events(query).await?;
         let number = |payload: Option<Json>| payload.and_then(|payload| payload.as_str().parse().ok());
         Ok(page.map(|event| Item::new(number(event.payload).unwrap_or_default(), event.kind)))
+    }
+
+    async fn follow(&self, stores: &TenantStores, after: Cursor) -> Option<Result<EventStream>> {
+        let request = Subscribe::new(scope(), Start::After(after));
+        let begun = async { events(stores)?.subscribe(request).await };
+        Some(begun.await.map(|begun| begun.events))
     }
 }

@@ -9,7 +9,7 @@ mod threads;
 use std::fmt;
 
 use async_trait::async_trait;
-use store_core::{Direction, Page, PageRequest, Result, TenantStores};
+use store_core::{Cursor, Direction, EventStream, Page, PageRequest, Result, TenantStores};
 
 use crate::{
     case::Contract,
@@ -39,6 +39,11 @@ pub(crate) trait Probe: Send + Sync {
 
     /// A page of the list.
     async fn list(&self, stores: &TenantStores, direction: Direction, page: PageRequest) -> Result<Page<Item>>;
+
+    /// Follows the list from behind a cursor; none for a list that nobody can follow.
+    async fn follow(&self, _stores: &TenantStores, _after: Cursor) -> Option<Result<EventStream>> {
+        None
+    }
 }
 
 /// A record as its list gives it: by what it is ordered, and what breaks ties.

@@ -1,7 +1,9 @@
 //! Cases of tenants (TN), in every contract's list.
 
+mod apart;
 mod isolation;
 mod life;
+mod names;
 mod words;
 
 pub(crate) use self::words::everything_said;
@@ -14,7 +16,7 @@ macro_rules! tenant {
         $crate::$then! { [$($with)*] tenant
             isolation: tenants_see_only_their_own ["TN-1", "TN-2", "TN-4"] [];
             isolation: the_default_tenant_is_default ["TN-1"] [];
-            isolation: nothing_of_another_tenant_is_reached ["TN-1"] [];
+            apart: nothing_of_another_tenant_is_reached ["TN-1", "TN-2", "TN-4"] [];
             isolation: the_same_ids_have_no_effect_on_each_other ["TN-2"] [];
             words: errors_never_name_a_tenant ["TN-3"] [];
             words: cursors_never_name_a_tenant ["TN-3"] [];

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use conformance_tests::{
     Failure,
-    history::{EventOrder, GuardedCommits, RacingClaims, StaleHolders, run},
+    history::{EventOrder, GuardedCommits, LongLists, RacingClaims, StaleHolders, run},
     model::{Bug, ModelFixture},
 };
 use tokio::runtime::{Builder, Runtime};
@@ -16,6 +16,7 @@ const EVENTS: EventOrder = EventOrder { events: 1_500, writers: 8, threads: 2, s
 
 const CLAIMS: RacingClaims = RacingClaims { dispatches: 400, threads: 40, consumers: 16, seed: 1 };
 const HOLDERS: StaleHolders = StaleHolders { rounds: 10 };
+const LISTS: LongLists = LongLists { events: 1_200, threads: 300 };
 
 #[test]
 fn histories_of_the_model_are_right() {
@@ -23,6 +24,7 @@ fn histories_of_the_model_are_right() {
     println!("{}", run(EVENTS.run(crate::fixture())));
     println!("{}", run(CLAIMS.run(crate::fixture())));
     println!("{}", run(HOLDERS.run(crate::fixture())));
+    println!("{}", run(LISTS.run(crate::fixture())));
 }
 
 /// What is wrong with claims shows in who holds what.
@@ -55,6 +57,14 @@ fn histories_of_commits_find_broken_stores() {
 fn histories_of_events_find_broken_stores() {
     for bug in [Bug::EventsSeenLater, Bug::SubscriberSkips, Bug::NowIsEarlier] {
         reject(bug, runtime().block_on(EVENTS.run(ModelFixture::broken(bug))));
+    }
+}
+
+/// What is wrong with long lists shows in what they leave out or give twice.
+#[test]
+fn long_lists_find_broken_stores() {
+    for bug in [Bug::SubscriberSkips, Bug::CursorSkipsTies, Bug::CursorRepeats] {
+        reject(bug, runtime().block_on(LISTS.run(ModelFixture::broken(bug))));
     }
 }
 

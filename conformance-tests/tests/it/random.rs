@@ -5,10 +5,10 @@ use conformance_tests::model::{Bug, ModelFixture, ModelTest};
 conformance_tests::model!(crate::fixture());
 
 /// Bugs that no history shows, because they want several tasks, a call that is dropped where it waits, several tenants,
-/// closed handles, hostile ids, a cursor of another list or from before a trim, a subscription that begins in between,
-/// or a time that is hit to the millisecond; and the last two, which want families of threads that so few histories do
-/// not build.
-const OUT_OF_SIGHT: [Bug; 19] = [
+/// closed handles, hostile ids, long texts, a cursor of another list or from before a trim, a subscription that begins
+/// in between, or a time that is hit to the millisecond; and the last two, which want families of threads that so few
+/// histories do not build.
+const OUT_OF_SIGHT: [Bug; 25] = [
     Bug::GuardOutsideTheLock,
     Bug::EventsSeenLater,
     Bug::ClaimKept,
@@ -22,6 +22,12 @@ const OUT_OF_SIGHT: [Bug; 19] = [
     Bug::TrimmedCursorGoesOn,
     Bug::NowIsEarlier,
     Bug::TenantByPrefix,
+    Bug::DeletionFoldsCase,
+    Bug::ClaimsBySuffix,
+    Bug::FollowsByPattern,
+    Bug::DeletedTenantReturns,
+    Bug::DedupeKeysTrimmed,
+    Bug::LongTextsCut,
     Bug::DeletedTenantAnswers,
     Bug::ClosedAnswers,
     Bug::RowLeaseEndsLate,

@@ -12,6 +12,7 @@ mod view;
 pub use self::{
     plan::{CommitChange, Plan, Planned, Setting, plan},
     record::{Commit, KeyRecord, Receipt, StateChange, StateOp, ThreadState},
+    shape::check,
     state::StateWrite,
     store::CommitCoordinator,
     view::{CommitView, LogView, Needs, needs},

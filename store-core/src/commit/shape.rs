@@ -12,8 +12,12 @@ use crate::{
     version::Expect,
 };
 
-/// Refuses what no store can accept.
-pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
+/// Refuses what no store can accept. A store asks this before it works out what a commit needs: what is far too large
+/// is then neither copied nor sent (ER-9). The plan asks it again.
+///
+/// # Errors
+/// `Invalid` and `LimitExceeded`.
+pub fn check(commit: &Commit, limits: &Limits) -> Result<()> {
     let has_entries = !commit.entries.is_empty() || !commit.consume.is_empty();
     if is_bare(commit) && commit.fence.is_none() {
         return Err(Error::invalid("commit", "there is nothing in it"));
@@ -32,6 +36,7 @@ pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
             return Err(Error::already_exists("entry", &input.id).in_part(format!("consume[{at}]")));
         }
     }
+    let mut least = 0;
     for (at, entry) in commit.entries.iter().enumerate() {
         let part = || format!("entries[{at}]");
         if entry.id.as_ref().is_some_and(|id| !ids.insert(id)) {
@@ -39,7 +44,9 @@ pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
             return Err(Error::already_exists("entry", id).in_part(part()));
         }
         check_entry(entry, limits).map_err(|e| e.in_part(part()))?;
+        least += entry.body.least_bytes();
     }
+    check_limit("commit bytes", least, limits.commit_bytes)?;
     if let Some(events) = &commit.events {
         check_events(commit, events, limits).map_err(|e| if e.part().is_some() { e } else { e.in_part("events") })?;
     }
@@ -85,6 +92,7 @@ fn check_entry(entry: &NewEntry, limits: &Limits) -> Result<()> {
         Some(text) => check_limit("label bytes", length(text.len()), limits.text_bytes),
         None => Ok(()),
     };
+    check_limit("record bytes", entry.body.least_bytes(), limits.record_bytes)?;
     check_body(&entry.body)?;
     match &entry.body {
         NewBody::Decision(_) => Err(Error::invalid("entry", "a decision comes as pending input")),

@@ -8,6 +8,7 @@ mod message;
 pub mod node;
 mod query;
 mod rules;
+mod size;
 mod store;
 
 pub use self::{

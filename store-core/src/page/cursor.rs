@@ -137,7 +137,9 @@ impl fmt::Debug for CursorKey {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cursor, CursorKey, CursorScope, MAX_CURSOR_BYTES};
+    use base64::Engine as _;
+
+    use super::{BASE64, CURSOR_FORMAT, Cursor, CursorKey, CursorScope, MAX_CURSOR_BYTES};
     use crate::{ErrorKind, TenantId, codec::Codec};
 
     fn scope(tenant: &str, method: &'static str, query: &str) -> CursorScope {
@@ -172,6 +174,19 @@ mod tests {
         }
         for text in ["", "A", "!!!!", &"A".repeat(5000)] {
             assert!(key.open(&scope, &Cursor::from_text(text)).is_err());
+        }
+    }
+
+    #[test]
+    fn a_cursor_of_another_format_is_refused() {
+        let (key, scope) = (CursorKey::new([7; 32]), scope("a", "threads", "q"));
+        let sealed = BASE64.decode(key.seal(&scope, b"here").as_str()).unwrap();
+        for format in (0..=u8::MAX).filter(|format| *format != CURSOR_FORMAT) {
+            let mut bytes = sealed.clone();
+            bytes[0] = format;
+            let error = key.open(&scope, &Cursor::from_text(BASE64.encode(bytes))).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidCursor);
+            assert!(error.to_string().contains("its format is unknown"), "{error}");
         }
     }
 

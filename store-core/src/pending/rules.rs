@@ -12,7 +12,7 @@ use crate::{
     error::{Detail, Error, Result},
     id::{EntryId, ThreadId},
     limits::{Limits, check_limit, length},
-    log::{Decision, NewEntry, check_message},
+    log::{Decision, Message, NewEntry, check_message},
     run::RunStatus,
     thread::{self, IdRecord, NewThread, StoredThread},
     version::{Expect, Version},
@@ -141,7 +141,7 @@ pub(crate) fn check(request: &AppendPending, limits: &Limits) -> Result<()> {
             return Err(Error::already_exists("pending input", id).in_part(part()));
         }
         match &input.body {
-            PendingBody::Message(message) => check_message(message),
+            PendingBody::Message(message) => check_least(message, limits).and_then(|()| check_message(message)),
             PendingBody::Decision(decision) if !tickets.insert((&decision.run, &decision.ticket)) => {
                 Err(Error::invalid("decision", "its ticket is decided twice"))
             }
@@ -158,6 +158,11 @@ pub(crate) fn check(request: &AppendPending, limits: &Limits) -> Result<()> {
 /// Body and delivery, with room for what the input and its entry have besides: what is appended can be consumed.
 fn check_size(bytes: usize, limits: &Limits) -> Result<()> {
     check_limit("record bytes", length(bytes) + ENVELOPE, limits.record_bytes)
+}
+
+/// The same of a message before it is written down.
+fn check_least(message: &Message, limits: &Limits) -> Result<()> {
+    check_limit("record bytes", message.least_bytes().saturating_add(ENVELOPE), limits.record_bytes)
 }
 
 fn check_decision(decision: &Decision, input: &NewInput) -> Result<()> {
@@ -259,6 +264,7 @@ pub fn update(
     setting: Setting<'_>,
 ) -> Result<QueueChange<PendingInput>> {
     if let Some(message) = &request.message {
+        check_least(message, setting.limits)?;
         check_message(message)?;
     }
     let (mut start, mut stored) = known(view, &request.id, setting)?;

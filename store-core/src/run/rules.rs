@@ -39,6 +39,10 @@ impl<'a> RunContext<'a> {
 /// `AlreadyExists` if the id is in use on another thread; `InvalidTransition`; `Invalid` for a fixed field that
 /// changes, a count that falls and a range outside of the log; `LimitExceeded`.
 pub fn change(stored: Option<&Run>, change: &RunChange, context: RunContext<'_>) -> Result<Run> {
+    // What is far too large is not copied and written down first.
+    let values = change.state.values().flatten().chain(&change.request);
+    let least = values.map(|value| length(value.as_str().len())).sum();
+    check_limit("record bytes", least, context.limits.record_bytes)?;
     let mut run = match stored {
         Some(run) => changed(run, change, context)?,
         None => made(change, context)?,

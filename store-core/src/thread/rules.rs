@@ -178,6 +178,9 @@ pub(crate) fn check_fields(fields: &ThreadFields, limits: &Limits) -> Result<()>
         check_limit("title bytes", length(title.len()), limits.text_bytes)?;
     }
     if !fields.metadata.is_empty() {
+        // Without what stands around keys and values: what is far too large is not written down first.
+        let least = fields.metadata.iter().map(|(key, value)| length(key.len() + value.as_str().len())).sum();
+        check_limit("metadata bytes", least, limits.metadata_bytes)?;
         check_limit("metadata bytes", length(fields.metadata.encode().len()), limits.metadata_bytes)?;
     }
     Ok(())

@@ -5,11 +5,13 @@ use std::{
     os::unix::fs::{PermissionsExt, symlink},
     path::Path,
     sync::Arc,
+    time::Duration,
 };
 
 use store_core::{
-    ChildStrategy, CommitCoordinator, DeleteRequest, EntryQuery, ErrorKind, Expect, NewThread, RunChange, RunStatus,
-    Store, TenantId, ThreadFields,
+    AppendEvents, AppendPending, ChildStrategy, ClaimOutbox, ClaimRequest, CommitCoordinator, DeleteRequest, Delivery,
+    EntryQuery, ErrorKind, Expect, Interrupt, Json, MailboxStore, Message, NewDispatch, NewEvent, NewInput,
+    NewOutboxRow, NewThread, OutboxFilter, RunChange, RunStatus, Scope, Store, Target, TenantId, ThreadFields,
 };
 use store_file::{Durability, FileStore};
 
@@ -63,7 +65,7 @@ async fn each_commit_is_one_group_of_its_log() {
     let store = place.open();
     fill(&store).await;
     let run = RunChange::new("r-2".parse().unwrap(), RunStatus::Running).with_agent("guide".parse().unwrap());
-    let state = store_core::StateChange::new().set("asked", store_core::Json::parse("1").unwrap());
+    let state = store_core::StateChange::new().set("asked", Json::parse("1").unwrap());
     let whole = saying("b", "one").entries(saying("b", "two").entries).with_run(run).with_state(state);
     let before = place.tree();
     commit(&store, whole).await.unwrap();
@@ -305,18 +307,50 @@ async fn hostile_ids_reach_nothing_outside_of_the_root() {
     for id in HOSTILE {
         let stores = store.tenant(&TenantId::new(id).unwrap()).unwrap();
         assert!(stores.threads.unwrap().load_entry(&thread(id), &id.parse().unwrap()).await.unwrap().is_some(), "{id}");
+        assert_eq!(stores.pending.unwrap().load_queue(&thread("queue")).await.unwrap().inputs.len(), 1, "{id}");
+        let scope = Scope::Run(id.parse().unwrap());
+        assert_eq!(stores.events.unwrap().load_scope(&scope).await.unwrap().appended, 1, "{id}");
+        let row = OutboxFilter::default().of_lane(id.parse().unwrap());
+        assert_eq!(stores.outbox.unwrap().count_outbox(&row).await.unwrap().claimed, 1, "{id}");
+        assert_eq!(stores.mailbox.unwrap().load_epoch(&thread(id)).await.unwrap(), 1, "{id}");
     }
 }
 
-/// An id as that of a tenant, a thread, an entry, a run, an agent, a resource and a key.
+/// An id as that of a tenant, a thread, an entry, a run, an agent, a resource and a key, of everything in the outbox,
+/// of events, of pending input and of the mailbox.
 async fn use_everywhere(store: &FileStore, id: &str) {
-    let commits = store.tenant(&TenantId::new(id).unwrap()).unwrap().commits.unwrap();
+    let stores = store.tenant(&TenantId::new(id).unwrap()).unwrap();
+    let commits = stores.commits.unwrap();
     let mut commit = saying(id, id).with_key(id.parse().unwrap());
     commit.entries[0].id = Some(id.parse().unwrap());
     let mut fields = ThreadFields::default();
     fields.resource_id = Some(id.parse().unwrap());
     let run = RunChange::new(id.parse().unwrap(), RunStatus::Running).with_agent(id.parse().unwrap());
-    commits.commit(commit.creating(fields).with_run(run)).await.map(drop).unwrap();
+    let row = NewOutboxRow::new(id.parse().unwrap(), id.parse().unwrap(), Json::null());
+    let row = row.with_dedupe_key(id.parse().unwrap()).with_order_key(id.parse().unwrap());
+    commits.commit(commit.creating(fields).with_run(run).with_outbox([row])).await.map(drop).unwrap();
+    let claim = ClaimOutbox::new(id.parse().unwrap(), id.parse().unwrap(), 1);
+    assert_eq!(stores.outbox.unwrap().claim_outbox(claim).await.unwrap().rows.len(), 1, "{id}");
+    let scopes = [Scope::Thread(thread(id)), Scope::Run(id.parse().unwrap())];
+    let mut event = NewEvent::new(id.parse().unwrap(), scopes);
+    (event.origin, event.causation_id) = (Some(id.parse().unwrap()), Some(id.parse().unwrap()));
+    event.correlation_id = Some(id.parse().unwrap());
+    let events = AppendEvents::new([event]).with_key(id.parse().unwrap(), id.parse().unwrap());
+    stores.events.unwrap().append_events(events).await.unwrap();
+    let input = NewInput::message(Message::user(id)).with_id(id.parse().unwrap());
+    let input = input.with_delivery(Delivery::default().for_run(Target::new(id.parse().unwrap())));
+    stores.pending.unwrap().append_pending(AppendPending::new(thread("queue"), [input])).await.unwrap();
+    use_in_mailbox(&*stores.mailbox.unwrap(), id).await;
+}
+
+/// An id as that of a dispatch, its thread and run, a dedupe key, a worker, an instance and a key of an interrupt.
+async fn use_in_mailbox(mailbox: &dyn MailboxStore, id: &str) {
+    let work = NewDispatch::new(thread(id), id.parse().unwrap()).with_id(id.parse().unwrap());
+    mailbox.enqueue(vec![work.with_dedupe_key(id.parse().unwrap())]).await.unwrap().remove(0).unwrap();
+    let claim = ClaimRequest::new(id.parse().unwrap(), Duration::from_secs(60)).of_dispatch(id.parse().unwrap());
+    let held = mailbox.claim(claim).await.unwrap().claimed.remove(0);
+    mailbox.start(&held.claim(), id.parse().unwrap()).await.unwrap();
+    mailbox.interrupt(Interrupt::new(thread(id)).with_key(id.parse().unwrap())).await.unwrap();
 }
 
 /// Shows FI-16: deletions, lost parents and remembered ids stand in the root log; an index made anew agrees.

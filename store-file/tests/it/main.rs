@@ -9,6 +9,7 @@
 )]
 
 mod bit_flips;
+mod bounds;
 mod conformance;
 mod crashes;
 mod damage;

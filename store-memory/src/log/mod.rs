@@ -134,6 +134,10 @@ impl LogReader for MemoryThreads {
 /// The name and checkpoint behind which a list of snapshots goes on. A name is too long for a cursor, which therefore
 /// says which entry gave it.
 fn named(contents: &Contents, after: &Position) -> Result<(String, u64)> {
+    // It was of a tenant that was deleted, and made anew.
+    if after.bound > contents.last_seq() {
+        return Err(Error::invalid_cursor("its entry does not exist"));
+    }
     let giver = contents.logged(after.bound)?;
     Ok((given_name(&giver.entry).unwrap_or_default().to_owned(), after.rank))
 }

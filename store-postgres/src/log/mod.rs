@@ -221,6 +221,9 @@ impl<'a> Reader<'a> {
         let mut page = PageBuilder::new(self.limit);
         // A name is too long for a cursor, which therefore says which entry gave it.
         let after = match self.after.clone() {
+            Some(after) if after.bound > self.stored.thread.version.number() => {
+                return Err(Error::invalid_cursor("its entry does not exist"));
+            }
             Some(after) => {
                 let giver = self.entries(&[after.bound]).await?.pop();
                 let name = giver.as_ref().and_then(|(.., entry)| given_name(entry)).unwrap_or_default();

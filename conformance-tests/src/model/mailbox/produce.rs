@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use store_core::{
-    ClaimNumber, ClaimToken, Dispatch, DispatchId, DispatchStatus, Enqueued, Error, Fence, Interrupt, Interrupted,
-    NewDispatch, Purge, Requeue, RequeueChoice, Result, ThreadId, Timestamp, When, check_limit,
+    ClaimNumber, ClaimToken, DedupeKey, Dispatch, DispatchId, DispatchStatus, Enqueued, Error, Fence, Interrupt,
+    Interrupted, NewDispatch, Purge, Requeue, RequeueChoice, Result, ThreadId, Timestamp, When, check_limit,
 };
 
 use super::{Job, Mail};
@@ -60,8 +60,12 @@ impl Mail {
             Some(Bug::KeyNeverFreed) => true,
             _ => job.is_open(),
         };
+        let is_key = |other: &DedupeKey| match bug {
+            Some(Bug::DedupeKeysTrimmed) => other.as_str().trim() == key.as_str().trim(),
+            _ => other == key,
+        };
         let found = self.jobs.iter().position(|job| {
-            job.dispatch.thread == new.thread && job.dispatch.dedupe_key.as_ref() == Some(key) && holds(job)
+            job.dispatch.thread == new.thread && job.dispatch.dedupe_key.as_ref().is_some_and(is_key) && holds(job)
         });
         let Some((at, job)) = found.and_then(|at| Some((at, self.jobs.get(at)?))) else { return Ok(None) };
         let is_last = job.dispatch.attempts + 1 >= job.dispatch.max_attempts;

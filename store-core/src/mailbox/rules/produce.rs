@@ -31,7 +31,9 @@ impl EnqueueOne {
     /// What a caller asks for.
     #[must_use]
     pub fn of(new: NewDispatch) -> Self {
-        let digest = digest(&new);
+        // The digest copies the payload. One that no store takes is refused, and nobody asks for its digest (ER-9).
+        let is_taken = new.payload_bytes() <= Limits::default().record_bytes;
+        let digest = if is_taken { digest(&new) } else { String::new() };
         Self { new, digest }
     }
 }

@@ -1,0 +1,187 @@
+//! Texts of every size in every kind of record: kept whole up to the limit, refused above it.
+
+use store_core::{
+    AppendEvents, AppendPending, BlockKind, Commit, ContextRequest, Detail, Entry, ErrorKind, EventQuery, Expect, Json,
+    Limits, Message, NewDispatch, NewEvent, NewInput, NewOutboxRow, NewThread, OutboxFilter, OutboxQuery, PendingBody,
+    Result, Scope, StateChange, TenantStores, ThreadFields,
+};
+
+use crate::{
+    Contract, Failure, Given, Verdict,
+    check::{expect, expect_eq, expect_kind, expect_some},
+    given::{id, said},
+};
+
+/// What holds a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Metadata,
+    Message,
+    State,
+    Input,
+    Event,
+    Dispatch,
+    Row,
+}
+
+/// A call that writes a text.
+#[derive(Debug, Clone)]
+pub(crate) enum Draft {
+    Thread(NewThread),
+    Commit(Box<Commit>),
+    Inputs(AppendPending),
+    Events(AppendEvents),
+    Dispatch(NewDispatch),
+}
+
+impl Draft {
+    pub(crate) async fn send(self, stores: &TenantStores) -> std::result::Result<Result<()>, Failure> {
+        let lacks = || Failure::new("the store does not have the contract");
+        Ok(match self {
+            Self::Thread(new) => stores.threads.as_ref().ok_or_else(lacks)?.create_thread(new).await.map(drop),
+            Self::Commit(commit) => stores.commits.as_ref().ok_or_else(lacks)?.commit(*commit).await.map(drop),
+            Self::Inputs(request) => stores.pending.as_ref().ok_or_else(lacks)?.append_pending(request).await.map(drop),
+            Self::Events(request) => stores.events.as_ref().ok_or_else(lacks)?.append_events(request).await.map(drop),
+            Self::Dispatch(new) => match stores.mailbox.as_ref().ok_or_else(lacks)?.enqueue(vec![new]).await {
+                Ok(mut answers) => answers.remove(0).map(drop),
+                Err(error) => Err(error),
+            },
+        })
+    }
+}
+
+/// The text of a message.
+fn said_in(message: &Message) -> Option<String> {
+    match &message.blocks.first()?.kind {
+        BlockKind::Text(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+impl Kind {
+    /// Those of a contract.
+    pub(crate) const fn of(contract: Contract) -> &'static [Self] {
+        match contract {
+            Contract::ThreadRunStore => &[Self::Metadata],
+            Contract::CommitCoordinator => &[Self::Message, Self::State],
+            Contract::PendingStore => &[Self::Input],
+            Contract::EventStore => &[Self::Event],
+            Contract::MailboxStore | Contract::LiveChannel => &[Self::Dispatch],
+            Contract::OutboxStore => &[Self::Row],
+        }
+    }
+
+    /// How many bytes it may have.
+    pub(crate) fn limit(self, limits: &Limits) -> u64 {
+        match self {
+            Self::Metadata => limits.metadata_bytes,
+            Self::State => limits.record_bytes.min(limits.state_bytes),
+            Self::Message | Self::Input | Self::Event | Self::Dispatch | Self::Row => limits.record_bytes,
+        }
+    }
+
+    /// A call that writes `text` under `name`, and something small before it where the call takes several.
+    pub(crate) fn draft(self, name: &str, text: &str) -> Result<Draft> {
+        let commit = Commit::new(id(name)).expecting(Expect::Absent).entry(said("small"));
+        let event = || NewEvent::new(id("kind"), [Scope::Thread(id(name))]);
+        let input = |text: &str| NewInput::message(Message::user(text));
+        Ok(match self {
+            Self::Metadata => {
+                let mut fields = ThreadFields::default();
+                fields.metadata.insert("k".to_owned(), Json::of(text)?);
+                Draft::Thread(NewThread::new(id(name)).with_fields(fields))
+            }
+            Self::Message => Draft::Commit(Box::new(commit.entry(said(text).with_id(id("large"))))),
+            Self::State => Draft::Commit(Box::new(commit.with_state(StateChange::new().set("k", Json::of(text)?)))),
+            Self::Row => {
+                let small = NewOutboxRow::new(id(name), id("target"), Json::null());
+                let large = NewOutboxRow::new(id(name), id("target"), Json::of(text)?);
+                Draft::Commit(Box::new(commit.with_outbox([small, large])))
+            }
+            Self::Input => Draft::Inputs(AppendPending::new(id(name), [input("small"), input(text)])),
+            Self::Event => Draft::Events(AppendEvents::new([event(), event().with_payload(Json::of(text)?)])),
+            Self::Dispatch => {
+                let work = NewDispatch::new(id(name), id("run")).with_id(id(name));
+                Draft::Dispatch(work.with_payload(Json::of(text)?))
+            }
+        })
+    }
+
+    /// The text under `name`; none if the call wrote nothing.
+    async fn load(self, stores: &TenantStores, name: &str) -> std::result::Result<Option<String>, Failure> {
+        let read = |json: &Json| json.to::<String>();
+        if let Some(mailbox) = stores.mailbox.as_ref().filter(|_| self == Self::Dispatch) {
+            let found = mailbox.load_dispatch(&id(name)).await?.and_then(|found| found.payload);
+            return Ok(found.as_ref().map(read).transpose()?);
+        }
+        if let Some(events) = stores.events.as_ref().filter(|_| self == Self::Event) {
+            let found = events.list_events(EventQuery::new(Scope::Thread(id(name)))).await?.items;
+            return match &found[..] {
+                [] => Ok(None),
+                [_, large] => Ok(large.payload.as_ref().map(read).transpose()?),
+                _ => Err(Failure::new(format!("{} events of two", found.len()))),
+            };
+        }
+        let threads = expect_some(stores.threads.as_ref(), "threads")?;
+        let Some(thread) = threads.load_thread(&id(name)).await? else { return Ok(None) };
+        let found = match self {
+            Self::Metadata => return Ok(thread.metadata.get("k").map(read).transpose()?),
+            Self::Message => {
+                let entry = expect_some(threads.load_entry(&id(name), &id("large")).await?, "entry")?;
+                return Ok(Entry::message(&entry).and_then(said_in));
+            }
+            Self::State => threads.load_context(&id(name), ContextRequest::head()).await?.state.remove("k"),
+            Self::Row => {
+                let query = OutboxQuery::new(OutboxFilter::default().of_lane(id(name)));
+                let outbox = expect_some(stores.outbox.as_ref(), "outbox")?;
+                outbox.list_outbox(query).await?.items.pop().map(|row| row.payload)
+            }
+            _ => {
+                let pending = expect_some(stores.pending.as_ref(), "pending input")?;
+                let last = pending.load_queue(&id(name)).await?.inputs.pop();
+                let Some(PendingBody::Message(message)) = last.map(|input| input.body) else { return Ok(None) };
+                return Ok(said_in(&message));
+            }
+        };
+        expect_some(found.as_ref().map(read).transpose()?, "value").map(Some)
+    }
+
+    /// Writes 0 bytes, 1 byte, 64 KiB, and what makes a record of its limit, one byte less and one more.
+    pub(crate) async fn any_size(self, stores: &TenantStores, limits: &Limits) -> Verdict {
+        let limit = self.limit(limits);
+        let text = |bytes: u64| "x".repeat(usize::try_from(bytes).unwrap_or(usize::MAX));
+        // How long the text is that makes the record as large as the limit says.
+        let mut most = limit;
+        while let Err(refused) = self.draft(&format!("{self:?} of most bytes"), &text(most))?.send(stores).await? {
+            let Detail::LimitExceeded { max, actual, .. } = *refused.detail() else { return Err(refused.into()) };
+            expect_eq((max, actual > max), (limit, true))?;
+            most = limit.saturating_sub(actual - most);
+        }
+        for (at, bytes) in [0, 1, 64 << 10, most - 1, most, most + 1].into_iter().enumerate() {
+            let (name, given) = (format!("{self:?} {at}"), text(bytes));
+            let sent = self.draft(&name, &given)?.send(stores).await?;
+            let found = self.load(stores, &name).await?;
+            if bytes > most {
+                expect_kind(sent, ErrorKind::LimitExceeded)?;
+                expect(found.is_none(), format!("{bytes} bytes are refused, and something is written"))?;
+            } else {
+                sent?;
+                let length = found.as_ref().map(String::len);
+                expect(found == Some(given), format!("{bytes} bytes came back as {length:?}, or otherwise"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A text of 0 bytes, of 1 byte, of 64 KiB, and one that makes its record as large as the limit says or one byte
+/// smaller comes back as it was given; one byte more is refused with `LimitExceeded`, and nothing of the call is
+/// written.
+pub(super) async fn any_size_up_to_the_limit_is_kept(given: &Given) -> Verdict {
+    let small = given.with_limits(|limits| limits.record_bytes = 80 << 10).await?;
+    for kind in Kind::of(given.contract()) {
+        let kept = kind.any_size(&small.stores()?, small.limits()).await;
+        kept.map_err(|failure| failure.about(format!("{kind:?}")))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! Long lists: a stream of events and a tenant full of threads, page by page, and events as they come.
+
+use std::{collections::BTreeSet, env, fmt, sync::Arc, time::Duration};
+
+use store_core::{
+    AppendEvents, Direction, Event, EventQuery, EventStore, Json, NewEvent, NewThread, PageRequest, Scope, Start,
+    Subscribe, ThreadFilter, ThreadOrder, ThreadQuery,
+};
+use tokio::time::timeout;
+
+use crate::{
+    case::Contract,
+    check::{Failure, Verdict, expect, expect_eq, expect_some},
+    event::next,
+    fixture::Fixture,
+    given::{Given, id, race, walk},
+};
+
+/// Events of one append.
+const TOGETHER: u64 = 500;
+/// How long a follower waits for its next event.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Tasks that make threads.
+const TASKS: u64 = 16;
+
+/// How many events of one scope, and how many threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LongLists {
+    /// So many events of one run.
+    pub events: u64,
+    /// So many threads of one tenant.
+    pub threads: u64,
+}
+
+/// What was listed and followed, and found to be whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LongFigures {
+    /// The test.
+    pub test: LongLists,
+}
+
+impl fmt::Display for LongFigures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LongLists { events, threads } = self.test;
+        write!(f, "{events} events listed and followed, each once and in order; {threads} threads listed, each once")
+    }
+}
+
+impl Default for LongLists {
+    /// 100,000 events and 10,000 threads with `AGENTSTORE_FULL_FAULTS`, a tenth of each otherwise.
+    fn default() -> Self {
+        let full = if env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { 10 } else { 1 };
+        Self { events: 10_000 * full, threads: 1_000 * full }
+    }
+}
+
+fn scope() -> Scope {
+    Scope::Run(id("long"))
+}
+
+/// The place of an event, as it was given.
+fn number(event: &Event) -> Result<u64, Failure> {
+    Ok(expect_some(event.payload.as_ref(), "payload")?.to()?)
+}
+
+impl LongLists {
+    /// Runs it on a new store of `fixture`.
+    ///
+    /// # Errors
+    /// If a call fails, or a list or a subscription leaves out or repeats something, or has it elsewhere.
+    pub async fn run(self, fixture: impl Fixture) -> Result<LongFigures, Failure> {
+        let given = Given::open(Contract::EventStore, Arc::new(fixture)).await?;
+        self.stream(&given).await.map_err(|failure| failure.about("events"))?;
+        self.threads(&given).await.map_err(|failure| failure.about("threads"))?;
+        given.store().close().await?;
+        Ok(LongFigures { test: self })
+    }
+
+    async fn stream(self, given: &Given) -> Verdict {
+        let events = given.stores()?.events.ok_or_else(|| Failure::new("the store has no events"))?;
+        let early = tokio::spawn(self.follow(Arc::clone(&events)));
+        for first in (0..self.events).step_by(usize::try_from(TOGETHER).unwrap_or(1)) {
+            let mut drafts = Vec::new();
+            for number in first..(first + TOGETHER).min(self.events) {
+                drafts.push(NewEvent::new(id("fact"), [scope()]).with_payload(Json::of(&number)?));
+            }
+            events.append_events(AppendEvents::new(drafts).expecting(scope(), first)).await?;
+        }
+        self.follow(Arc::clone(&events)).await?;
+        early.await.map_err(|panic| Failure::new(panic.to_string()))??;
+        for direction in [Direction::Forward, Direction::Backward] {
+            let query = EventQuery::new(scope()).with_direction(direction);
+            let list = |page| events.list_events(query.clone().with_page(page));
+            let mut found =
+                walk(PageRequest::first(1_000), list).await?.iter().map(number).collect::<Result<Vec<_>, _>>()?;
+            if direction == Direction::Backward {
+                found.reverse();
+            }
+            expect(found.iter().copied().eq(0..self.events), format!("{} in the list {direction:?}", found.len()))?;
+        }
+        let info = events.load_scope(&scope()).await?;
+        expect_eq((info.appended, info.events), (self.events, self.events))
+    }
+
+    /// Follows from the beginning until the last event has come.
+    async fn follow(self, events: Arc<dyn EventStore>) -> Verdict {
+        let mut stream = events.subscribe(Subscribe::new(scope(), Start::First)).await?.events;
+        for wanted in 0..self.events {
+            let came = timeout(PATIENCE, next(&mut stream)).await;
+            let event = came.map_err(|_| Failure::new(format!("event {wanted} does not come")))?;
+            expect_eq(number(&expect_some(event.transpose()?, "event")?)?, wanted)?;
+        }
+        Ok(())
+    }
+
+    async fn threads(self, given: &Given) -> Verdict {
+        let threads = given.threads()?;
+        let made = race(usize::try_from(TASKS).unwrap_or(1), |task| {
+            let threads = Arc::clone(&threads);
+            async move {
+                for at in (task as u64..self.threads).step_by(usize::try_from(TASKS).unwrap_or(1)) {
+                    threads.create_thread(NewThread::new(id(&format!("t-{at:05}")))).await?;
+                }
+                Ok::<_, store_core::Error>(())
+            }
+        });
+        made.await.into_iter().collect::<Result<Vec<()>, _>>()?;
+        expect_eq(threads.count_threads(&ThreadFilter::default()).await?, self.threads)?;
+        let wanted: BTreeSet<_> = (0..self.threads).map(|at| format!("t-{at:05}")).collect();
+        let orders = [ThreadOrder::Creation, ThreadOrder::LastActivity];
+        for (order, direction) in
+            orders.into_iter().flat_map(|o| [Direction::Forward, Direction::Backward].map(|d| (o, d)))
+        {
+            let query = ThreadQuery::default().ordered(order, direction);
+            let found =
+                walk(PageRequest::first(100), |page| threads.list_threads(query.clone().with_page(page))).await?;
+            let once: BTreeSet<_> = found.iter().map(|thread| thread.id.to_string()).collect();
+            expect(once == wanted, format!("{} threads by {order:?} {direction:?}", once.len()))?;
+            expect_eq(found.len() as u64, self.threads)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,59 @@
+//! Of events: thread, run, kind, writer, key, causation, correlation.
+
+use store_core::{
+    AppendEvents, AppendedEvents, Event, EventFilter, EventQuery, EventStore, NewEvent, Scope, Start, Subscribe,
+};
+
+use crate::{
+    Failure, Verdict,
+    check::{expect, expect_eq},
+    event::next,
+    given::id,
+};
+
+fn scopes(text: &str) -> [Scope; 2] {
+    [Scope::Thread(id(text)), Scope::Run(id(text))]
+}
+
+/// The appends: as a writer with a key that others have too, and as a key of a writer who has others.
+fn appends(text: &str) -> [AppendEvents; 2] {
+    let mut draft = NewEvent::new(id(text), scopes(text));
+    (draft.origin, draft.causation_id, draft.correlation_id) = (Some(id(text)), Some(id(text)), Some(id(text)));
+    [(text, "key"), ("writer", text)]
+        .map(|(writer, key)| AppendEvents::new([draft.clone()]).with_key(id(writer), id(key)))
+}
+
+async fn append(store: &dyn EventStore, text: &str) -> Result<[AppendedEvents; 2], Failure> {
+    let [by_writer, by_key] = appends(text);
+    Ok([store.append_events(by_writer).await?, store.append_events(by_key).await?])
+}
+
+pub(super) async fn put(store: &dyn EventStore, text: &str) -> Verdict {
+    for appended in append(store, text).await? {
+        expect(!appended.deduplicated, "the key was used before")?;
+    }
+    Ok(())
+}
+
+pub(super) async fn find(store: &dyn EventStore, text: &str) -> Verdict {
+    let again = append(store, text).await?;
+    expect(again.iter().all(|again| again.deduplicated), "the key is not found")?;
+    let events: Vec<Event> = again.into_iter().flat_map(|again| again.events).collect();
+    let mut filter = EventFilter::default();
+    filter.kinds = Some(vec![id(text)]);
+    for scope in scopes(text) {
+        expect_eq(store.load_scope(&scope).await?.appended, 2)?;
+        expect_eq(store.count_events(&scope, &filter).await?, 2)?;
+        expect_eq(&store.list_events(EventQuery::new(scope.clone())).await?.items, &events)?;
+        let mut followed = store.subscribe(Subscribe::new(scope, Start::First)).await?.events;
+        for event in &events {
+            expect_eq(next(&mut followed).await.transpose()?.as_ref(), Some(event))?;
+        }
+    }
+    for event in events {
+        expect_eq((&event.thread, &event.run), (&Some(id(text)), &Some(id(text))))?;
+        expect_eq((&event.kind, &event.origin), (&id(text), &Some(id(text))))?;
+        expect_eq((&event.causation_id, &event.correlation_id), (&Some(id(text)), &Some(id(text))))?;
+    }
+    Ok(())
+}

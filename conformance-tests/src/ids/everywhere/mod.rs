@@ -1,0 +1,63 @@
+//! A text as an id in every place of a contract where one can be given.
+
+mod events;
+mod log;
+mod mailbox;
+mod outbox;
+mod pending;
+
+use futures_util::future::try_join_all;
+use store_core::TenantStores;
+
+use crate::{Contract, Failure, Verdict};
+
+/// Gives each text wherever the contract takes an id, then finds each again and no other for it: all of them at once.
+pub(super) async fn use_everywhere(contract: Contract, stores: &TenantStores, texts: &[String]) -> Verdict {
+    try_join_all(texts.iter().map(async |text| put(contract, stores, text).await.map_err(|f| f.about(text)))).await?;
+    try_join_all(texts.iter().map(async |text| find(contract, stores, text).await.map_err(|f| f.about(text)))).await?;
+    find_all(contract, stores, texts).await
+}
+
+/// Gives `text` wherever the contract takes an id, beside a fixed id where two go together.
+pub(super) async fn put(contract: Contract, stores: &TenantStores, text: &str) -> Verdict {
+    match contract {
+        Contract::ThreadRunStore | Contract::CommitCoordinator => log::put(has(&stores.commits)?, text).await,
+        Contract::PendingStore => pending::put(has(&stores.pending)?, text).await,
+        Contract::EventStore => events::put(has(&stores.events)?, text).await,
+        Contract::MailboxStore | Contract::LiveChannel => mailbox::put(has(&stores.mailbox)?, text).await,
+        Contract::OutboxStore => outbox::put(has(&stores.commits)?, text).await,
+    }
+}
+
+/// Finds what [`put`] wrote under `text`, by every id, and changes it.
+pub(super) async fn find(contract: Contract, stores: &TenantStores, text: &str) -> Verdict {
+    match contract {
+        Contract::ThreadRunStore | Contract::CommitCoordinator => log::find(has(&stores.commits)?, text).await,
+        Contract::PendingStore => pending::find(has(&stores.pending)?, text).await,
+        Contract::EventStore => events::find(has(&stores.events)?, text).await,
+        Contract::MailboxStore | Contract::LiveChannel => mailbox::find(has(&stores.mailbox)?, text).await,
+        Contract::OutboxStore => outbox::find(has(&stores.commits)?, has(&stores.outbox)?, text).await,
+    }
+}
+
+/// Finds as many as there are texts where they stand beside each other.
+async fn find_all(contract: Contract, stores: &TenantStores, texts: &[String]) -> Verdict {
+    match contract {
+        Contract::ThreadRunStore | Contract::CommitCoordinator => log::find_all(has(&stores.commits)?, texts).await,
+        Contract::PendingStore => pending::find_all(has(&stores.pending)?, texts).await,
+        Contract::EventStore => Ok(()),
+        Contract::MailboxStore | Contract::LiveChannel => mailbox::find_all(has(&stores.mailbox)?, texts).await,
+        Contract::OutboxStore => outbox::find_all(has(&stores.outbox)?, texts).await,
+    }
+}
+
+fn has<T: ?Sized>(store: &Option<std::sync::Arc<T>>) -> Result<&T, Failure> {
+    store.as_deref().ok_or_else(|| Failure::new("the store does not have the contract"))
+}
+
+/// The texts in the order of their bytes, as lists of ids are compared.
+fn sorted<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut sorted: Vec<_> = texts.into_iter().collect();
+    sorted.sort_unstable();
+    sorted
+}

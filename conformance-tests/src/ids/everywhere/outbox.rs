@@ -1,0 +1,68 @@
+//! Of the outbox: lane, target, dedupe key, order key, worker.
+
+use store_core::{
+    ClaimOutbox, Commit, CommitCoordinator, Json, NewOutboxRow, OutboxFilter, OutboxId, OutboxQuery, OutboxRow,
+    OutboxSettlement, OutboxStore, PageRequest,
+};
+
+use super::sorted;
+use crate::{
+    Failure, Verdict,
+    check::{expect, expect_eq, expect_some},
+    given::{id, walk},
+};
+
+/// A row in a lane and for a target of its own, one under a dedupe key beside others, one under an order key beside
+/// others.
+fn rows(text: &str) -> [NewOutboxRow; 3] {
+    let row = |lane: &str, target: &str| NewOutboxRow::new(id(lane), id(target), Json::null());
+    [
+        row(text, text).with_dedupe_key(id("key")),
+        row("keys", "target").with_dedupe_key(id(text)),
+        row("orders", "target").with_dedupe_key(id(text)).with_order_key(id(text)),
+    ]
+}
+
+async fn send(commits: &dyn CommitCoordinator, text: &str) -> Result<Vec<OutboxId>, Failure> {
+    Ok(commits.commit(Commit::new(id("outbox")).with_outbox(rows(text))).await?.outbox)
+}
+
+pub(super) async fn put(commits: &dyn CommitCoordinator, text: &str) -> Verdict {
+    send(commits, text).await.map(drop)
+}
+
+pub(super) async fn find(commits: &dyn CommitCoordinator, outbox: &dyn OutboxStore, text: &str) -> Verdict {
+    for filter in [OutboxFilter::default().of_lane(id(text)), OutboxFilter::default().for_target(id(text))] {
+        expect_eq(outbox.count_outbox(&filter).await?.pending, 1)?;
+        expect_eq(listed(outbox, filter).await?.len(), 1)?;
+    }
+    let claim = ClaimOutbox::new(id(text), id(text), 10).for_target(id(text));
+    let mut claimed = outbox.claim_outbox(claim).await?.rows;
+    let held = expect_some(claimed.pop(), "row")?;
+    expect_eq((claimed.len(), held.row.lane.as_str(), held.row.target.as_str()), (0, text, text))?;
+    expect_eq(held.row.claim.as_ref().map(|claim| claim.worker.as_str()), Some(text))?;
+    outbox.settle_outbox(vec![held.settle(OutboxSettlement::Delivered)]).await?.remove(0)?;
+    let again = send(commits, text).await?;
+    expect_eq(&again[0], &held.row.id)?;
+    for row in &again[1..] {
+        let stored = expect_some(outbox.load_outbox(row).await?, "row")?;
+        expect_eq(stored.dedupe_key, Some(id(text)))?;
+    }
+    Ok(())
+}
+
+async fn listed(outbox: &dyn OutboxStore, filter: OutboxFilter) -> Result<Vec<OutboxRow>, Failure> {
+    let query = OutboxQuery::new(filter);
+    walk(PageRequest::first(100), |page| outbox.list_outbox(query.clone().with_page(page))).await
+}
+
+pub(super) async fn find_all(outbox: &dyn OutboxStore, texts: &[String]) -> Verdict {
+    let wanted = sorted(texts.iter().map(String::as_str));
+    let under_keys = listed(outbox, OutboxFilter::default().of_lane(id("keys"))).await?;
+    expect_eq(sorted(under_keys.iter().filter_map(|row| row.dedupe_key.as_ref()).map(AsRef::as_ref)), wanted.clone())?;
+    // Rows with different order keys are given out side by side.
+    let claimed = outbox.claim_outbox(ClaimOutbox::new(id("orders"), id("w"), 100)).await?.rows;
+    expect_eq(sorted(claimed.iter().filter_map(|held| held.row.order_key.as_ref()).map(AsRef::as_ref)), wanted)?;
+    let all = OutboxFilter::default();
+    expect(listed(outbox, all).await?.len() == 3 * texts.len(), "there are more rows than were written")
+}

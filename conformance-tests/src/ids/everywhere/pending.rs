@@ -1,0 +1,51 @@
+//! Of pending input: thread, id of an input, run that it is for.
+
+use store_core::{AppendPending, Boundary, Delivery, Message, NewInput, PendingStore, Target, ThreadId};
+
+use super::sorted;
+use crate::{
+    Verdict,
+    check::{expect, expect_eq},
+    given::{id, walk},
+};
+
+/// The queue in which every text is the id of an input.
+fn shared() -> ThreadId {
+    id("shared")
+}
+
+/// An input for the run `text`.
+fn append(thread: &str, input: &str, text: &str) -> AppendPending {
+    let delivery = Delivery::at(Boundary::NextStep).for_run(Target::new(id(text)));
+    let input = NewInput::message(Message::user(text)).with_id(id(input)).with_delivery(delivery);
+    AppendPending::new(id(thread), [input])
+}
+
+pub(super) async fn put(store: &dyn PendingStore, text: &str) -> Verdict {
+    for request in [append(text, "input", text), append(shared().as_str(), text, text)] {
+        expect(!store.append_pending(request).await?.deduplicated, "the id was used before")?;
+    }
+    Ok(())
+}
+
+pub(super) async fn find(store: &dyn PendingStore, text: &str) -> Verdict {
+    let queue = store.load_queue(&id(text)).await?;
+    let targets: Vec<_> = queue.inputs.iter().map(|input| input.delivery.target.clone()).collect();
+    expect_eq((targets, &queue.inputs[0].thread), (vec![Some(Target::new(id(text)))], &id(text)))?;
+    let again = store.append_pending(append(shared().as_str(), text, text)).await?;
+    expect(again.deduplicated && again.inputs[0].id.as_str() == text, "the id is not found")
+}
+
+pub(super) async fn find_all(store: &dyn PendingStore, texts: &[String]) -> Verdict {
+    let queue = store.load_queue(&shared()).await?;
+    let wanted = sorted(texts.iter().map(String::as_str));
+    expect_eq(sorted(queue.inputs.iter().map(|input| input.id.as_str())), wanted)?;
+    let threads = walk(store_core::PageRequest::first(100), |page| store.list_threads_with_pending(page)).await?;
+    let wanted = sorted(texts.iter().map(String::as_str).chain(["shared"]));
+    expect_eq(threads.iter().map(ThreadId::as_str).collect::<Vec<_>>(), wanted)?;
+    for (left, text) in (0..texts.len()).rev().zip(texts) {
+        expect_eq(store.retract_pending(&shared(), &id(text)).await?.id.as_str(), text)?;
+        expect_eq(store.load_queue(&shared()).await?.inputs.len(), left)?;
+    }
+    Ok(())
+}

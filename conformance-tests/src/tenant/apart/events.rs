@@ -1,0 +1,84 @@
+//! Events: of the tenant's own kind, in the thread `same` and in the run of its own name.
+
+use async_trait::async_trait;
+use store_core::{
+    AppendEvents, Event, EventFilter, EventQuery, EventStore, NewEvent, Scope, Start, Subscribe, TrimBefore,
+    TrimRequest,
+};
+
+use super::{Own, Part, has};
+use crate::{
+    Failure, Verdict,
+    check::{expect, expect_eq, expect_some},
+    event::next,
+    given::id,
+};
+
+pub(super) struct Events;
+
+fn events(own: &Own) -> Result<&dyn EventStore, Failure> {
+    has(own.stores.events.as_ref())
+}
+
+fn same() -> Scope {
+    Scope::Thread(id("same"))
+}
+
+fn run(own: &Own) -> Scope {
+    Scope::Run(id(&own.name))
+}
+
+/// What is there of a scope.
+async fn listed(own: &Own, scope: Scope) -> Result<Vec<Event>, Failure> {
+    Ok(events(own)?.list_events(EventQuery::new(scope)).await?.items)
+}
+
+#[async_trait]
+impl Part for Events {
+    async fn fill(&self, own: &Own) -> Verdict {
+        let before = events(own)?.load_scope(&run(own)).await?.appended;
+        let mut followed = events(own)?.subscribe(Subscribe::new(same(), Start::Now)).await?.events;
+        let draft = NewEvent::new(id(&own.name), [same(), run(own)]);
+        let guarded = AppendEvents::new([draft.clone()]).expecting(same(), before);
+        let keyed = AppendEvents::new([draft]).with_key(id("writer"), id(&format!("key {before}")));
+        for request in [guarded, keyed] {
+            expect(!events(own)?.append_events(request).await?.deduplicated, "the key was used before")?;
+            let event = expect_some(next(&mut followed).await.transpose()?, "event")?;
+            expect_eq(event.kind.as_str(), &own.name)?;
+        }
+        Ok(())
+    }
+
+    async fn look(&self, own: &Own) -> Verdict {
+        for scope in [same(), run(own)] {
+            let found = listed(own, scope.clone()).await?;
+            expect_eq(found.iter().map(|event| event.kind.as_str()).collect::<Vec<_>>(), [&own.name, &own.name])?;
+            expect_eq(events(own)?.count_events(&scope, &EventFilter::default()).await?, 2)?;
+            let mut followed = events(own)?.subscribe(Subscribe::new(scope, Start::First)).await?.events;
+            for event in found {
+                expect_eq(next(&mut followed).await.transpose()?, Some(event))?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn reach(&self, own: &Own, foreign: &Own) -> Verdict {
+        let scope = run(foreign);
+        expect_eq(events(own)?.load_scope(&scope).await?.appended, 0)?;
+        expect_eq(listed(own, scope.clone()).await?, [])?;
+        let trimmed = TrimRequest::new(scope, TrimBefore::Time(store_core::Timestamp::MAX));
+        expect_eq(events(own)?.trim_events(trimmed).await?.events, 0)
+    }
+
+    async fn clear(&self, own: &Own) -> Verdict {
+        let found = listed(own, same()).await?;
+        for event in &found {
+            expect_eq(events(own)?.load_event(&event.id).await?.as_ref(), Some(event))?;
+        }
+        for scope in [same(), run(own)] {
+            let trim = TrimRequest::new(scope, TrimBefore::Time(store_core::Timestamp::MAX));
+            expect_eq(events(own)?.trim_events(trim).await?.events, 2)?;
+        }
+        expect_eq(listed(own, same()).await?, [])
+    }
+}

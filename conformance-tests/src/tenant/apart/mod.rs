@@ -1,0 +1,98 @@
+//! What each of many tenants holds and does, contract by contract, and that no other notices.
+
+mod events;
+mod logs;
+mod mailbox;
+mod outbox;
+mod pending;
+mod threads;
+
+use std::{future::Future, sync::Arc};
+
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
+use store_core::TenantStores;
+
+use super::names::TENANTS;
+use crate::{Contract, Failure, Given, Verdict};
+
+/// A tenant among others.
+struct Own {
+    /// What its records are called: no other tenant has such.
+    name: String,
+    stores: TenantStores,
+}
+
+/// What is done with the tenants in one contract. Ids that are no [`Own::name`] are the same in all of them.
+#[async_trait]
+trait Part: Send + Sync {
+    /// Writes what the tenant holds.
+    async fn fill(&self, own: &Own) -> Verdict;
+
+    /// Reads every list, count and search: they show what [`fill`](Self::fill) wrote, and nothing else.
+    async fn look(&self, own: &Own) -> Verdict;
+
+    /// Reads, changes and deletes what another tenant holds, by its ids: as if it did not exist.
+    async fn reach(&self, own: &Own, foreign: &Own) -> Verdict;
+
+    /// Changes and removes all that [`fill`](Self::fill) wrote.
+    async fn clear(&self, own: &Own) -> Verdict;
+}
+
+fn part(contract: Contract) -> Box<dyn Part> {
+    match contract {
+        Contract::ThreadRunStore => Box::new(threads::Threads),
+        Contract::CommitCoordinator => Box::new(logs::Logs),
+        Contract::PendingStore => Box::new(pending::Queues),
+        Contract::EventStore => Box::new(events::Events),
+        Contract::MailboxStore | Contract::LiveChannel => Box::new(mailbox::Work),
+        Contract::OutboxStore => Box::new(outbox::Rows),
+    }
+}
+
+fn has<T: ?Sized>(store: Option<&Arc<T>>) -> Result<&T, Failure> {
+    store.map(|store| &**store).ok_or_else(|| Failure::new("the store does not have the contract"))
+}
+
+/// All tenants at once.
+async fn each<'a, F: Future<Output = Verdict>>(tenants: &'a [Own], act: impl Fn(&'a Own) -> F) -> Verdict {
+    let acts = tenants.iter().zip(TENANTS).map(|(own, name)| {
+        let act = act(own);
+        async move { act.await.map_err(|failure| failure.about(format!("tenant {name:?}"))) }
+    });
+    try_join_all(acts).await.map(drop)
+}
+
+/// Of fifty tenants whose names resemble each other each sees its own in every list, count, claim and subscription, and
+/// reaches nothing of the 49 others by its id: it answers as if that did not exist. What one after the other changes
+/// and removes, in both orders, leaves the others as they are.
+pub(super) async fn nothing_of_another_tenant_is_reached(given: &Given) -> Verdict {
+    let part = &*part(given.contract());
+    let mut tenants = Vec::new();
+    for (at, tenant) in TENANTS.into_iter().enumerate() {
+        tenants.push(Own { name: format!("own-{at:02}"), stores: given.tenant(tenant)? });
+    }
+    each(&tenants, |own| part.fill(own)).await?;
+    each(&tenants, |own| part.look(own)).await?;
+    let all = &tenants;
+    each(&tenants, |own| async move {
+        for foreign in all.iter().filter(|foreign| foreign.name != own.name) {
+            part.reach(own, foreign).await.map_err(|failure| failure.about(&foreign.name))?;
+        }
+        Ok(())
+    })
+    .await?;
+    clear(part, tenants.iter().zip(TENANTS)).await?;
+    each(&tenants, |own| part.fill(own)).await?;
+    clear(part, tenants.iter().zip(TENANTS).rev()).await
+}
+
+/// Each in turn sees what it holds, as it was, and changes and removes it.
+async fn clear(part: &dyn Part, tenants: impl Iterator<Item = (&Own, &'static str)>) -> Verdict {
+    for (own, name) in tenants {
+        let about = |failure: Failure| failure.about(format!("tenant {name:?}"));
+        part.look(own).await.map_err(about)?;
+        part.clear(own).await.map_err(about)?;
+    }
+    Ok(())
+}
