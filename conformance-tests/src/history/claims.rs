@@ -336,6 +336,8 @@ impl LeaseEdges {
             }
         }
         given.store().close().await?;
+        let EdgeFigures { settled, claimed } = figures;
+        expect(settled > 0 && claimed > 0, format!("{settled} holders won, {claimed} others did"))?;
         Ok(figures)
     }
 }

@@ -135,6 +135,16 @@ impl Handle {
         })
     }
 
+    /// A commit that settles its claim before it writes the rest: others come between.
+    async fn commit_behind_its_settlement(&self, mut commit: Commit) -> Result<Receipt> {
+        if commit.settle.is_some() {
+            let _refused = self.write(|tenant, setting| commit::settle(tenant, &commit, &setting));
+            (commit.settle, commit.fence) = (None, None);
+            step_aside().await;
+        }
+        self.write(|tenant, setting| commit::commit(tenant, &commit, setting))
+    }
+
     /// An append that is decided before others write: ids that came into the log meanwhile are pending, too.
     async fn append_early(&self, request: &AppendPending) -> Result<Appended> {
         let mut copy = self.shared.world().tenants.get(&self.tenant).cloned().unwrap_or_default();
@@ -177,7 +187,7 @@ impl Handle {
 }
 
 /// Lets other tasks run.
-async fn step_aside() {
+pub(super) async fn step_aside() {
     let mut turns = 3;
     poll_fn(|context| {
         if turns == 0 {
@@ -211,6 +221,7 @@ impl CommitCoordinator for Handle {
             Some(Bug::GuardOutsideTheLock) => self.commit_unlocked(commit).await,
             Some(Bug::RefusalRollsBack) => self.commit_with_rollback(&commit).await,
             Some(Bug::AckWithoutWriting) => self.commit_nearly_always(&commit),
+            Some(Bug::SettledFirst) => self.commit_behind_its_settlement(commit).await,
             _ => self.write(|tenant, setting| commit::commit(tenant, &commit, setting)),
         }
     }
@@ -453,8 +464,9 @@ impl ThreadAdmin for Handle {
     }
 
     async fn reset_fence(&self, id: &ThreadId) -> Result<()> {
-        self.write(|tenant, _| {
-            if let Some(memory) = tenant.ids.get_mut(id) {
+        self.write(|tenant, setting| {
+            let is_kept = setting.bug == Some(Bug::FenceKept);
+            if let Some(memory) = tenant.ids.get_mut(id).filter(|_| !is_kept) {
                 memory.fence = None;
             }
             Ok(())

@@ -4,7 +4,10 @@ use std::fmt::Display;
 
 use conformance_tests::{
     Failure,
-    history::{EventOrder, GuardedCommits, RacingClaims, StaleHolders, run},
+    history::{
+        EventOrder, ForsakenWork, GuardedCommits, JumpingClock, LeaseEdges, RacingClaims, StaleHolders, WholeCommits,
+        run,
+    },
     model::{Bug, ModelFixture},
 };
 use tokio::runtime::{Builder, Runtime};
@@ -16,6 +19,10 @@ const EVENTS: EventOrder = EventOrder { events: 1_500, writers: 8, threads: 2, s
 
 const CLAIMS: RacingClaims = RacingClaims { dispatches: 400, threads: 40, consumers: 16, seed: 1 };
 const HOLDERS: StaleHolders = StaleHolders { rounds: 10 };
+const EDGES: LeaseEdges = LeaseEdges { rounds: 60 };
+const JUMPS: JumpingClock = JumpingClock { dispatches: 200, threads: 20, workers: 16 };
+const FORSAKEN: ForsakenWork = ForsakenWork { dispatches: 200, threads: 20, workers: 8, seed: 1 };
+const WHOLE: WholeCommits = WholeCommits { commits: 200, threads: 2, readers: 4, seed: 1 };
 
 #[test]
 fn histories_of_the_model_are_right() {
@@ -23,6 +30,10 @@ fn histories_of_the_model_are_right() {
     println!("{}", run(EVENTS.run(crate::fixture())));
     println!("{}", run(CLAIMS.run(crate::fixture())));
     println!("{}", run(HOLDERS.run(crate::fixture())));
+    println!("{}", run(EDGES.run(crate::fixture())));
+    println!("{}", run(JUMPS.run(crate::fixture())));
+    println!("{}", run(FORSAKEN.run(crate::fixture())));
+    println!("{}", run(WHOLE.run(crate::fixture())));
 }
 
 /// What is wrong with claims shows in who holds what.
@@ -32,6 +43,25 @@ fn histories_of_claims_find_broken_stores() {
     for bug in [Bug::TokenUnchecked, Bug::ClaimUnchecked] {
         reject(bug, runtime().block_on(HOLDERS.run(ModelFixture::broken(bug))));
     }
+}
+
+/// What is wrong with leases shows at their ends, when the clock jumps, and when holders never come back.
+#[test]
+fn histories_of_leases_find_broken_stores() {
+    let broken = ModelFixture::broken;
+    for bug in [Bug::TokenUnchecked, Bug::LeaseJudgedLate] {
+        reject(bug, runtime().block_on(EDGES.run(broken(bug))));
+    }
+    reject(Bug::ClaimUnchecked, runtime().block_on(JUMPS.run(broken(Bug::ClaimUnchecked))));
+    for bug in [Bug::BusyThreadsGiveMore, Bug::TokenUnchecked] {
+        reject(bug, runtime().block_on(FORSAKEN.run(broken(bug))));
+    }
+}
+
+/// What commits do in two steps shows to who reads one part after the other.
+#[test]
+fn histories_of_whole_commits_find_broken_stores() {
+    reject(Bug::SettledFirst, runtime().block_on(WHOLE.run(ModelFixture::broken(Bug::SettledFirst))));
 }
 
 /// What is wrong with commits shows in their history.

@@ -31,6 +31,7 @@ mod reference;
 mod relaxed;
 mod script;
 mod sim_disk;
+mod simulated;
 mod store_crashes;
 mod store_faults;
 mod syncing;
