@@ -131,12 +131,12 @@ async fn shown(stores: &TenantStores, t: &ThreadId) -> Result<String, Failure> {
     }))
 }
 
-/// Nothing is locked: the thread, if it is there, and another one can be written.
+/// Nothing is locked: the thread, if it is there, and a new one can be written.
 async fn is_free(given: &Given, stores: &TenantStores, t: &ThreadId) -> Verdict {
     let commits = stores.commits.as_ref().ok_or_else(|| Failure::new("the store has no commits"))?;
     let there = given.threads()?.load_thread(t).await?;
     let next = there.map(|_| say_keyed(t, "next", "x"));
-    for commit in next.into_iter().chain([say_keyed(&id("another"), t.as_str(), "x")]) {
+    for commit in next.into_iter().chain([say_keyed(&id(&format!("{t} new")), "next", "x")]) {
         let written = timeout(NEXT_CALL, commits.commit(commit)).await;
         let _receipt = written.map_err(|_| Failure::new(format!("{t}: a lock is left")))??;
     }

@@ -49,10 +49,10 @@ fn histories_of_claims_find_broken_stores() {
 #[test]
 fn histories_of_leases_find_broken_stores() {
     let broken = ModelFixture::broken;
-    for bug in [Bug::TokenUnchecked, Bug::LeaseJudgedLate] {
+    for bug in [Bug::TokenUnchecked, Bug::LeaseJudgedEarly] {
         reject(bug, runtime().block_on(EDGES.run(broken(bug))));
     }
-    reject(Bug::ClaimUnchecked, runtime().block_on(JUMPS.run(broken(Bug::ClaimUnchecked))));
+    reject(Bug::SettledFirst, runtime().block_on(JUMPS.run(broken(Bug::SettledFirst))));
     for bug in [Bug::BusyThreadsGiveMore, Bug::TokenUnchecked] {
         reject(bug, runtime().block_on(FORSAKEN.run(broken(bug))));
     }
