@@ -129,7 +129,7 @@ impl Witness {
         let grant = Grant { from: claim.claimed_at, until: claim.lease_until, kept: true };
         let mut grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
         let before = grants.insert((held.dispatch.thread.clone(), held.number), grant);
-        expect(before.is_none(), format!("claim {} of {} was given out twice", held.number, held.dispatch.thread))
+        expect(before.is_none(), format!("{} of {} was given out twice", held.number, held.dispatch.thread))
     }
 
     /// Its holder may end it from now on.
@@ -153,7 +153,7 @@ impl Witness {
     fn judge(&self, acked: u64) -> Result<u64, Failure> {
         let grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
         for (((thread, number), one), ((other, next), two)) in grants.iter().zip(grants.iter().skip(1)) {
-            let why = format!("claim {next} of {thread} came at {}, {number} ran until {}", two.from, one.until);
+            let why = format!("{next} of {thread} came at {}, and {number} ran until {}", two.from, one.until);
             expect(thread != other || !one.kept || two.from >= one.until, why)?;
         }
         let told = self.acked.lock().unwrap_or_else(PoisonError::into_inner);
@@ -179,6 +179,7 @@ impl ForsakenWork {
         let ends =
             race(self.workers, |task| self.disturb((Arc::clone(&given), Arc::clone(&witness)), seeds[task].clone()));
         ends.await.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(about)?;
+        witness.judge(self.dispatches as u64).map_err(about)?;
         let counts = store.count_dispatches(None).await?;
         let left = counts.queued + counts.claimed;
         expect(left > 0, "the bad workers did everything")?;
