@@ -55,10 +55,6 @@ pub(crate) fn writes<'a>(
     let new = id(&format!("{t} new"));
     let prune = PruneRequest { idle: Duration::ZERO, limit: 1, dry_run: true };
     let title = ThreadPatch::default().with_title("dropped");
-    let (key, run) = (format!("{t} dropped"), RunChange::new(id(&format!("{t} r")), RunStatus::Running));
-    let whole = say_keyed(t, &key, "one").entry(said("two")).with_run(run.with_agent(id("agent")));
-    let fact = NewEvent::new(id("dropped"), [Scope::Thread(t.clone())]);
-    let whole = whole.with_state(StateChange::new().with("n", StateOp::Add(1))).with_events(AppendEvents::new([fact]));
     vec![
         ("create_thread", call(threads.create_thread(NewThread::new(new)))),
         ("update_thread", call(threads.update_thread(t, title, Expect::Any))),
@@ -66,20 +62,35 @@ pub(crate) fn writes<'a>(
         ("prune_threads", call(threads.prune_threads(prune))),
         ("purge_deleted", call(threads.purge_deleted(&Silent))),
         ("reset_fence", call(threads.reset_fence(t))),
-        ("commit", call(commits.commit(whole))),
+        ("commit", call(commits.commit(commit_of(t)))),
         ("commit of nothing", call(commits.commit(Commit::new(t.clone())))),
     ]
+}
+
+/// A commit under a key of what only threads need.
+pub(crate) fn commit_of(t: &ThreadId) -> Commit {
+    let (key, run) = (format!("{t} dropped"), RunChange::new(id(&format!("{t} r")), RunStatus::Running));
+    let fact = NewEvent::new(id("dropped"), [Scope::Thread(t.clone())]);
+    say_keyed(t, &key, "one")
+        .entry(said("two"))
+        .with_run(run.with_agent(id("agent")))
+        .with_state(StateChange::new().with("n", StateOp::Add(1)))
+        .with_events(AppendEvents::new([fact]))
+}
+
+/// An append of the inputs `c` and `d`.
+pub(crate) fn append_of(t: &ThreadId) -> AppendPending {
+    let input = |name: &str| NewInput::message(Message::user(name)).with_id(id(name));
+    AppendPending::new(t.clone(), [input("c"), input("d")])
 }
 
 /// Calls on the queue of a thread, which is at `revision` and has the inputs `a` and `b`.
 pub(crate) fn of_pending<'a>(pending: &'a dyn PendingStore, t: &'a ThreadId, revision: u64) -> Calls<'a> {
     let [a, b]: [EntryId; 2] = [id("a"), id("b")];
-    let input = |name: &str| NewInput::message(Message::user(name)).with_id(id(name));
-    let append = AppendPending::new(t.clone(), [input("c"), input("d")]);
     let update = PendingUpdate::new(t.clone(), a.clone()).with_message(Message::user("dropped"));
     let page = PageRequest::default();
     vec![
-        ("append_pending", call(pending.append_pending(append))),
+        ("append_pending", call(pending.append_pending(append_of(t)))),
         ("load_queue", call(pending.load_queue(t))),
         ("update_pending", call(pending.update_pending(update))),
         ("retract_pending", call(async { pending.retract_pending(t, &id("a")).await })),
@@ -88,21 +99,30 @@ pub(crate) fn of_pending<'a>(pending: &'a dyn PendingStore, t: &'a ThreadId, rev
     ]
 }
 
-/// Calls on the events of a thread and of its run.
-pub(crate) fn of_events<'a>(events: &'a dyn EventStore, t: &'a ThreadId) -> Calls<'a> {
+/// An append of two events of a thread and of its run, under a key.
+pub(crate) fn events_of(t: &ThreadId) -> AppendEvents {
     let (scope, run) = (Scope::Thread(t.clone()), Scope::Run(id(&format!("{t} r"))));
     let fact = |kind: &str| NewEvent::new(id(kind), [scope.clone(), run.clone()]);
-    let append = AppendEvents::new([fact("one"), fact("two")]);
-    let trim = TrimRequest::new(scope.clone(), TrimBefore::Time(Timestamp::MAX));
+    AppendEvents::new([fact("one"), fact("two")]).with_key(id("w"), id(&format!("{t} dropped")))
+}
+
+/// A trim of all events of a thread.
+pub(crate) fn trim_of(t: &ThreadId) -> TrimRequest {
+    TrimRequest::new(Scope::Thread(t.clone()), TrimBefore::Time(Timestamp::MAX))
+}
+
+/// Calls on the events of a thread and of its run.
+pub(crate) fn of_events<'a>(events: &'a dyn EventStore, t: &'a ThreadId) -> Calls<'a> {
+    let scope = Scope::Thread(t.clone());
     let (counted, loaded) = (scope.clone(), scope.clone());
     vec![
-        ("append_events", call(events.append_events(append))),
+        ("append_events", call(events.append_events(events_of(t)))),
         ("load_event", call(async { events.load_event(&id("e")).await })),
         ("list_events", call(events.list_events(EventQuery::new(scope.clone())))),
         ("count_events", call(async move { events.count_events(&counted, &EventFilter::default()).await })),
         ("load_scope", call(async move { events.load_scope(&loaded).await })),
         ("subscribe", call(events.subscribe(Subscribe::new(scope, Start::First)))),
-        ("trim_events", call(events.trim_events(trim))),
+        ("trim_events", call(events.trim_events(trim_of(t)))),
     ]
 }
 

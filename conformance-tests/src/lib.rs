@@ -45,6 +45,7 @@ mod probe;
 mod random;
 mod report;
 mod sweep;
+mod unknown;
 
 mod commit;
 mod context;

@@ -37,7 +37,7 @@ pub trait Store: Send + Sync {
     /// nothing else (TN-8). A tenant of that name can be used again after it returned, through new handles.
     ///
     /// # Errors
-    /// Those of writing. A call that was cut off is gone on with by calling it again.
+    /// Those of writing. After an `Unknown` outcome, or when it was cut off: call it again, which goes on.
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()>;
 
     /// What the store really gives (PR-1).

@@ -1,6 +1,7 @@
 //! Cases of commits (CM).
 
 mod atomic;
+mod cancel;
 mod claim;
 mod draft;
 mod fence;
@@ -25,6 +26,8 @@ macro_rules! commit {
             atomic: a_refused_commit_makes_no_thread ["CM-1"] [];
             atomic: an_error_names_the_part ["CM-19"] [];
             atomic: an_update_writes_no_entry_run_or_state ["CM-2", "TH-9"] [];
+            cancel: a_dropped_turn_is_whole_or_nothing ["PR-11", "PR-16", "CM-33"] [Fenced, Race];
+            cancel: an_unknown_end_of_a_turn_is_found_out ["PR-20", "CM-17"] [Fenced];
             guard: a_guard_is_judged_by_the_version ["CM-3"] [];
             guard: version_zero_is_a_guard ["CM-3"] [];
             guard: any_makes_a_thread_that_never_existed ["CM-4", "TH-23", "TH-24"] [];

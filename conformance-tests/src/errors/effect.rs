@@ -1,8 +1,10 @@
 //! Refused calls have no effect, not at once and not later.
 
+use std::time::Duration;
+
 use store_core::{
-    ContextRequest, DispatchQuery, EntryQuery, Expect, Page, PageRequest, RunQuery, Silent, TenantStores, ThreadPatch,
-    ThreadQuery, ThreadRunStore,
+    ClaimNumber, ClaimToken, ContextRequest, DispatchQuery, EntryQuery, ErrorKind, Expect, Fence, Page, PageRequest,
+    PruneRequest, RunQuery, Silent, TenantStores, ThreadId, ThreadQuery, ThreadRunStore,
 };
 
 use super::refusals::{prepare, refused_calls};
@@ -116,35 +118,34 @@ pub(super) async fn an_unknown_end_is_found_out(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// An update, a deletion, a prune, a purge and a reset whose end is unknown are found out as documented.
+/// A prune, a purge and a reset whose answers were lost are made again: what they do is done once.
 pub(super) async fn an_unknown_end_of_maintenance_is_found_out(given: &Given) -> Verdict {
-    let threads = given.threads()?;
+    const IDLE: Duration = Duration::from_secs(86_400);
+    let (threads, [idle, kept]) = (given.threads()?, [id::<ThreadId>("idle"), id("kept")]);
     for applied in [true, false] {
-        let before = given.a_thread("t").await?;
-        let update = || threads.update_thread(&before.id, ThreadPatch::default().with_title("x"), Expect::Any);
-        if applied {
-            update().await?;
+        let fenced = |counter| {
+            let number = ClaimNumber { incarnation: 0, counter };
+            let fence = Fence::new(id("dispatch"), ClaimToken::new("token"), 1, number);
+            say_keyed(&kept, &format!("{counter} {applied}"), "x").fenced(fence)
+        };
+        given.a_log("idle", &["x"]).await?;
+        given.advance(IDLE + Duration::from_secs(1)).await;
+        given.accept(fenced(9)).await?;
+        let calls = 0..=usize::from(applied);
+        for _ in calls.clone() {
+            threads.prune_threads(PruneRequest { idle: IDLE, limit: 1_000, dry_run: false }).await?;
         }
-        // Updating: load the thread and compare its revision.
-        if given.thread(&before.id).await?.revision == before.revision {
-            update().await?;
-        }
-        expect_eq(given.thread(&before.id).await?.revision, before.revision.plus(1))?;
-        for _ in 0..=usize::from(applied) {
-            threads.reset_fence(&before.id).await?;
-        }
-        let delete = store_core::DeleteRequest::default();
-        if applied {
-            threads.delete_thread(&before.id, delete).await?;
-        }
-        // Deleting: load the thread.
-        if threads.load_thread(&before.id).await?.is_some() {
-            threads.delete_thread(&before.id, delete).await?;
-        }
-        for _ in 0..=usize::from(applied) {
+        expect(threads.load_thread(&idle).await?.is_none(), "it was not pruned")?;
+        expect_eq(given.log(&kept).await?.len(), if applied { 1 } else { 3 })?;
+        for _ in calls.clone() {
             threads.purge_deleted(&Silent).await?;
         }
-        expect(threads.load_thread(&before.id).await?.is_none(), "it is still there")?;
+        expect_eq(threads.purge_deleted(&Silent).await?, 0)?;
+        expect_kind(given.commits()?.commit(fenced(3)).await, ErrorKind::StaleEpoch)?;
+        for _ in calls {
+            threads.reset_fence(&kept).await?;
+        }
+        given.accept(fenced(3)).await?;
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ macro_rules! errors {
             effect: refused_calls_are_refused_again ["ER-2", "ER-5"] [];
             effect: refused_calls_leave_nothing_for_a_reopen ["ER-3"] [Reopen];
             effect: an_unknown_end_is_found_out ["PR-20", "ER-5", "CM-17"] [Threads];
-            effect: an_unknown_end_of_maintenance_is_found_out ["PR-20"] [Threads];
+            effect: an_unknown_end_of_maintenance_is_found_out ["PR-20", "CM-42"] [Threads, Time];
             extreme: lists_answer_every_filter ["ER-8"] [Threads];
             extreme: logs_answer_every_window ["ER-8"] [Threads];
             extreme: commits_answer_every_argument ["ER-8"] [Threads];

@@ -53,6 +53,7 @@ macro_rules! event {
             follow: closing_ends_subscriptions ["PR-8"] [];
             follow: deleting_the_tenant_ends_subscriptions ["TN-8"] [];
             cancel: a_dropped_call_on_events_is_whole_or_nothing ["PR-11", "PR-12", "PR-16"] [Race];
+            cancel: an_unknown_end_on_events_is_found_out ["PR-20", "EV-5"] [];
             commit: events_come_with_their_commit ["CM-1", "CM-8", "CM-20"] [];
             commit: events_of_a_commit_are_its_own ["CM-21"] [];
             commit: a_refused_commit_appends_nothing ["CM-1", "CM-22"] [];

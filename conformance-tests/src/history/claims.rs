@@ -309,6 +309,7 @@ impl LeaseEdges {
     /// If work was settled and given out again, or neither.
     pub async fn run(self, fixture: impl Fixture) -> Result<EdgeFigures, Failure> {
         let given = Given::open(Contract::MailboxStore, Arc::new(fixture)).await?;
+        let is_still = given.fixture().lack(Need::Still).is_none();
         let (store, mut figures) = (mailbox(&given)?, EdgeFigures::default());
         for round in 0..self.rounds {
             let name: DispatchId = id(&format!("d-{round}"));
@@ -327,6 +328,8 @@ impl LeaseEdges {
                 (Ok(_), None) => figures.settled += 1,
                 (Err(error), Some(next)) => {
                     expect_eq(error.kind(), ErrorKind::ClaimLost)?;
+                    let is_over = !is_still || round % 3 > 0;
+                    expect(is_over, format!("{name} is given out before its lease is over"))?;
                     expect(held.number < next.number, format!("claim {} after {}", next.number, held.number))?;
                     try_settle(&given, &next, ack()).await??;
                     figures.claimed += 1;
@@ -336,6 +339,8 @@ impl LeaseEdges {
             }
         }
         given.store().close().await?;
+        let EdgeFigures { settled, claimed } = figures;
+        expect(settled > 0 && claimed > 0, format!("{settled} holders won, {claimed} others did"))?;
         Ok(figures)
     }
 }

@@ -11,8 +11,8 @@ use std::{
 };
 
 use store_core::{
-    ClaimRequest, ClaimedDispatch, Commit, CommitCoordinator, DispatchId, EntryQuery, Error, ErrorKind, Interrupt,
-    MailboxStore, NewDispatch, PageRequest, Settlement, ThreadId,
+    ClaimNumber, ClaimRequest, ClaimedDispatch, Commit, CommitCoordinator, DispatchId, EntryQuery, Error, ErrorKind,
+    Interrupt, MailboxStore, NewDispatch, PageRequest, Settlement, ThreadId, Timestamp,
 };
 use tokio::time::{sleep, timeout};
 
@@ -69,6 +69,16 @@ impl Default for ForsakenWork {
     }
 }
 
+impl ForsakenWork {
+    /// For a store that is fast: 1,000 dispatches of 100 threads for 64 workers, or 10,000 of 1,000 with
+    /// `AGENTSTORE_FULL_FAULTS`.
+    #[must_use]
+    pub fn many() -> Self {
+        let dispatches = if env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { 10_000 } else { 1_000 };
+        Self { dispatches, threads: dispatches / 10, workers: 64, ..Self::default() }
+    }
+}
+
 /// What was left, and what became of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -79,13 +89,77 @@ pub struct ForsakenFigures {
     pub left: u64,
     /// So many of all ended well; of the others interrupts or too many attempts were the end.
     pub acked: u64,
+    /// So many calls of the bad workers were dropped before they ended.
+    pub dropped: u64,
+    /// So many claims were received.
+    pub claims: u64,
 }
 
 impl fmt::Display for ForsakenFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { test: ForsakenWork { dispatches, seed, .. }, left, acked } = self;
-        write!(f, "AGENTSTORE_HISTORY_SEED={seed}: {left} of {dispatches} dispatches were left by bad workers, ")?;
-        write!(f, "all ended without help, {acked} of all well")
+        let Self { test: ForsakenWork { dispatches, workers, seed, .. }, left, acked, dropped, claims } = self;
+        write!(f, "AGENTSTORE_HISTORY_SEED={seed}: {left} of {dispatches} dispatches were left by {workers} bad ")?;
+        write!(f, "workers, who dropped {dropped} calls; all ended without help, {acked} of all well, each once; ")?;
+        write!(f, "{claims} claims, never two of one thread at a time")
+    }
+}
+
+/// A claim as its holder received it.
+#[derive(Debug, Clone, Copy)]
+struct Grant {
+    from: Timestamp,
+    until: Timestamp,
+    /// Whether nobody tried to end it before its lease was over.
+    kept: bool,
+}
+
+/// What all workers share.
+#[derive(Default)]
+struct Witness {
+    grants: Mutex<BTreeMap<(ThreadId, ClaimNumber), Grant>>,
+    acked: Mutex<BTreeMap<DispatchId, u64>>,
+    dropped: AtomicU64,
+    at_work: AtomicU64,
+}
+
+impl Witness {
+    /// Somebody received a claim.
+    fn take(&self, held: &ClaimedDispatch) -> Verdict {
+        let claim = expect_some(held.dispatch.claim.as_ref(), "claim")?;
+        let grant = Grant { from: claim.claimed_at, until: claim.lease_until, kept: true };
+        let mut grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = grants.insert((held.dispatch.thread.clone(), held.number), grant);
+        expect(before.is_none(), format!("{} of {} was given out twice", held.number, held.dispatch.thread))
+    }
+
+    /// Its holder may end it from now on.
+    fn give(&self, held: &ClaimedDispatch) {
+        let mut grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
+        grants.entry((held.dispatch.thread.clone(), held.number)).and_modify(|grant| grant.kept = false);
+    }
+
+    /// Somebody was told that it ended a dispatch well.
+    fn ack(&self, id: &DispatchId) {
+        *self.acked.lock().unwrap_or_else(PoisonError::into_inner).entry(id.clone()).or_default() += 1;
+    }
+
+    fn cut<T>(&self, ended: Option<T>) -> Option<T> {
+        self.dropped.fetch_add(u64::from(ended.is_none()), Ordering::SeqCst);
+        ended
+    }
+
+    /// Who kept a claim had it alone until its lease was over; nothing was ended well twice. Gives how many claims were
+    /// received.
+    fn judge(&self, acked: u64) -> Result<u64, Failure> {
+        let grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
+        for (((thread, number), one), ((other, next), two)) in grants.iter().zip(grants.iter().skip(1)) {
+            let why = format!("{next} of {thread} came at {}, and {number} ran until {}", two.from, one.until);
+            expect(thread != other || !one.kept || two.from >= one.until, why)?;
+        }
+        let told = self.acked.lock().unwrap_or_else(PoisonError::into_inner);
+        expect(told.values().all(|times| *times == 1), "a dispatch was ended well twice")?;
+        expect(told.len() as u64 <= acked, format!("{} were ended well, and {acked} are", told.len()))?;
+        Ok(grants.len() as u64)
     }
 }
 
@@ -101,29 +175,38 @@ impl ForsakenWork {
         let mut random = Random::new(self.seed);
         let seeds: Vec<Random> = (0..self.workers).map(|_| random.fork()).collect();
         let about = |failure: Failure| failure.about(format!("AGENTSTORE_HISTORY_SEED={}", self.seed));
-        let ends = race(self.workers, |task| self.disturb(Arc::clone(&given), seeds[task].clone()));
+        let witness = Arc::new(Witness::default());
+        let ends =
+            race(self.workers, |task| self.disturb((Arc::clone(&given), Arc::clone(&witness)), seeds[task].clone()));
         ends.await.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(about)?;
+        witness.judge(self.dispatches as u64).map_err(about)?;
         let counts = store.count_dispatches(None).await?;
         let left = counts.queued + counts.claimed;
         expect(left > 0, "the bad workers did everything")?;
-        let at_work = Arc::new(AtomicU64::new(0));
-        let ends = race(self.workers, |_| self.end(Arc::clone(&given), Arc::clone(&at_work)));
+        let dropped = witness.dropped.load(Ordering::SeqCst);
+        expect(dropped > 0, "no call was dropped").map_err(about)?;
+        let ends = race(self.workers, |_| Self::end(Arc::clone(&given), Arc::clone(&witness)));
         let ends = timeout(PATIENCE, ends).await.map_err(|_| about(Failure::new("work is left")))?;
         ends.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(about)?;
         let counts = store.count_dispatches(None).await?;
         expect_eq((counts.queued + counts.claimed, counts.total()), (0, self.dispatches as u64)).map_err(about)?;
+        let claims = witness.judge(counts.acked).map_err(about)?;
         given.store().close().await?;
-        Ok(ForsakenFigures { test: self, left, acked: counts.acked })
+        Ok(ForsakenFigures { test: self, left, acked: counts.acked, dropped, claims })
     }
 
     /// A bad worker.
-    async fn disturb(self, given: Arc<Given>, mut random: Random) -> Verdict {
+    async fn disturb(self, (given, witness): (Arc<Given>, Arc<Witness>), mut random: Random) -> Verdict {
         let store = mailbox(&given)?;
         for _ in 0..self.dispatches / self.workers {
             let claim = store.claim(ClaimRequest::new(id("bad"), LEASE).up_to(3));
-            let claims = cut(claim, random.below(12)).await?;
-            for held in claims.into_iter().flat_map(|claims| claims.claimed) {
-                self.mistreat(&*store, &held, &mut random).await?;
+            let claims = witness.cut(cut(claim, random.below(12)).await?);
+            let claimed = claims.map(|claims| claims.claimed).unwrap_or_default();
+            for held in &claimed {
+                witness.take(held)?;
+            }
+            for held in &claimed {
+                Self::mistreat((&*store, &witness), held, &mut random).await?;
             }
             if random.once_in(40) {
                 given.advance(LEASE).await;
@@ -132,14 +215,19 @@ impl ForsakenWork {
         Ok(())
     }
 
-    async fn mistreat(self, store: &dyn MailboxStore, held: &ClaimedDispatch, random: &mut Random) -> Verdict {
+    async fn mistreat(
+        (store, witness): (&dyn MailboxStore, &Witness),
+        held: &ClaimedDispatch,
+        random: &mut Random,
+    ) -> Verdict {
         let settlement = match random.below(8) {
             0 => ack(),
             1 => Settlement::Retry { after: Duration::from_secs(5), error: "it failed".to_owned() },
             2 => Settlement::Snooze { after: Duration::from_secs(20) },
             3 => {
                 let interrupt = store.interrupt(Interrupt::new(held.dispatch.thread.clone()));
-                return Ok(cut(interrupt, random.below(6)).await.map(drop)?);
+                witness.cut(cut(interrupt, random.below(6)).await?);
+                return Ok(());
             }
             4 => {
                 let _lost = cut(store.extend(&held.claim(), LEASE), random.below(6)).await;
@@ -147,12 +235,17 @@ impl ForsakenWork {
             }
             _ => return Ok(()),
         };
-        let _ended = cut(store.settle(vec![(held.claim(), settlement)]), random.below(8)).await?;
+        let is_ack = settlement == ack();
+        witness.give(held);
+        let ended = witness.cut(cut(store.settle(vec![(held.claim(), settlement)]), random.below(8)).await?);
+        if is_ack && ended.is_some_and(|answers| answers.iter().all(Result::is_ok)) {
+            witness.ack(&held.dispatch.id);
+        }
         Ok(())
     }
 
     /// A good worker: takes what there is, and lets time go by where there is nothing and no good one is at work.
-    async fn end(self, given: Arc<Given>, at_work: Arc<AtomicU64>) -> Verdict {
+    async fn end(given: Arc<Given>, witness: Arc<Witness>) -> Verdict {
         let store = mailbox(&given)?;
         loop {
             let claims = store.claim(ClaimRequest::new(id("good"), LEASE).up_to(3)).await?;
@@ -162,21 +255,25 @@ impl ForsakenWork {
                 if counts.queued + counts.claimed == 0 {
                     return Ok(());
                 }
-                if at_work.load(Ordering::SeqCst) == 0 {
+                if witness.at_work.load(Ordering::SeqCst) == 0 {
                     given.advance(Duration::from_secs(1)).await;
                 }
                 sleep(Duration::from_millis(1)).await;
                 continue;
             }
-            at_work.fetch_add(1, Ordering::SeqCst);
+            witness.at_work.fetch_add(1, Ordering::SeqCst);
+            for held in &claims.claimed {
+                witness.take(held)?;
+            }
             for held in claims.claimed {
+                witness.give(&held);
                 match expect_some(store.settle(vec![(held.claim(), ack())]).await?.pop(), "answer")? {
-                    Ok(_) => {}
+                    Ok(_) => witness.ack(&held.dispatch.id),
                     // Others let so much time go by before it was at work.
                     Err(error) => expect_eq(error.kind(), ErrorKind::ClaimLost)?,
                 }
             }
-            at_work.fetch_sub(1, Ordering::SeqCst);
+            witness.at_work.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }
@@ -251,8 +348,9 @@ impl JumpingClock {
         ends.await.into_iter().collect::<Result<Vec<()>, Failure>>()?;
         shared.judge().await?;
         shared.given.store().close().await?;
-        let refused = shared.refused.load(Ordering::SeqCst);
-        Ok(JumpingFigures { test: self, jumps: jumps.load(Ordering::SeqCst), refused })
+        let (jumps, refused) = (jumps.load(Ordering::SeqCst), shared.refused.load(Ordering::SeqCst));
+        expect(jumps > 0 && refused > 0, format!("the clock jumped {jumps} times, {refused} holders were refused"))?;
+        Ok(JumpingFigures { test: self, jumps, refused })
     }
 }
 

@@ -109,7 +109,9 @@ impl WholeCommits {
         let about = |failure: Failure| failure.about(format!("AGENTSTORE_HISTORY_SEED={}", self.seed));
         ends.await.into_iter().collect::<Result<Vec<()>, Failure>>().map_err(about)?;
         given.store().close().await?;
-        Ok(WholeFigures { test: self, reads: shared.reads.load(Ordering::SeqCst) })
+        let reads = shared.reads.load(Ordering::SeqCst);
+        expect(reads > 0, "nobody read anything")?;
+        Ok(WholeFigures { test: self, reads })
     }
 }
 

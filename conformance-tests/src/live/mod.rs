@@ -1,5 +1,6 @@
 //! Cases of the live channel and of wake-ups (LV).
 
+mod cancel;
 mod deliver;
 mod draft;
 mod end;
@@ -34,6 +35,8 @@ macro_rules! live {
             end: closing_ends_receivers ["PR-8", "TN-8"] [Live];
             end: closing_ends_waits ["PR-8", "TN-8"] [WakeUps];
             end: a_dropped_call_leaves_nothing ["PR-11"] [Live, WakeUps];
+            cancel: a_dropped_call_on_a_target_leaves_nothing_locked ["PR-11", "PR-12"] [Live];
+            cancel: a_dropped_wait_leaves_nothing_locked ["PR-11", "PR-12"] [WakeUps];
         }
     };
 }

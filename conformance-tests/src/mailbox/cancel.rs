@@ -4,17 +4,18 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use store_core::{
-    ClaimRef, ClaimToken, ClaimedDispatch, DispatchFilter, DispatchId, DispatchQuery, Interrupt, MailboxStore,
-    PageRequest, Purge, Requeue, Settlement, ThreadId, Timestamp,
+    ClaimRef, ClaimToken, ClaimedDispatch, DispatchFilter, DispatchId, DispatchQuery, DispatchStatus, Interrupt,
+    MailboxStore, PageRequest, Purge, Requeue, Settlement, ThreadId, Timestamp,
 };
 
-use super::draft::{LEASE, ack, mailbox, put, request, settle, work};
+use super::draft::{LEASE, ack, claim, mailbox, nothing_to_claim, put, request, settle, work};
 use crate::{
     Failure, Given, Verdict,
     call::{Calls, call},
     check::{expect_eq, expect_some},
     given::id,
     sweep::{LITTLE_LATER, Sweep, Target, cut},
+    unknown::{FindOut, Known, undocumented, unknown_ends_are_found_out},
 };
 
 /// How many claims are dropped, each after another number of polls.
@@ -48,8 +49,32 @@ async fn given_back(given: &Given) -> Result<ClaimedDispatch, Failure> {
     Err(Failure::new("nothing was given back within 10 s"))
 }
 
-/// A mailbox. A thread `t` has a dead letter, a dispatch that is held, and one that is queued.
+/// Calls that change something, with a mailbox as it stands.
+const CHANGING: [&str; 10] = [
+    "enqueue",
+    "cancel",
+    "interrupt",
+    "interrupt with a key",
+    "claim",
+    "extend",
+    "start",
+    "settle",
+    "purge",
+    "requeue",
+];
+
+/// A mailbox. A thread `t` has a dead letter, a dispatch that is held, and one that is queued; the thread behind it has
+/// one that can be claimed.
 struct Work(Arc<dyn MailboxStore>);
+
+/// The thread behind `t`, which nobody works on.
+fn free(t: &ThreadId) -> ThreadId {
+    id(&format!("{t} free"))
+}
+
+fn keyed(t: &ThreadId) -> Interrupt {
+    Interrupt::new(t.clone()).with_key(id("dropped"))
+}
 
 fn name(what: &str, t: &ThreadId) -> DispatchId {
     id(&format!("{what} {t}"))
@@ -68,11 +93,14 @@ impl Work {
 impl Target for Work {
     type Prepared = ClaimedDispatch;
 
-    async fn prepare(&self, t: &ThreadId) -> Result<ClaimedDispatch, Failure> {
+    async fn prepare(&self, _given: &Given, t: &ThreadId) -> Result<ClaimedDispatch, Failure> {
         let (dead, end) = (self.claimed("dead", t).await?, Settlement::DeadLetter { error: "gone".to_owned() });
         self.0.settle(vec![(dead.claim(), end)]).await?.remove(0)?;
         let held = self.claimed("held", t).await?;
-        self.0.enqueue(vec![work(t.as_str(), name("queued", t).as_str())]).await?.remove(0)?;
+        let free = work(free(t).as_str(), name("free", t).as_str());
+        for answer in self.0.enqueue(vec![work(t.as_str(), name("queued", t).as_str()), free]).await? {
+            answer?;
+        }
         Ok(held)
     }
 
@@ -84,7 +112,9 @@ impl Target for Work {
             ("enqueue", call(store.enqueue(vec![new]))),
             ("cancel", call(async move { store.cancel(&name("queued", t)).await })),
             ("interrupt", call(store.interrupt(Interrupt::new(t.clone())))),
-            ("claim", call(store.claim(request().of_thread(t.clone())))),
+            ("interrupt with a key", call(store.interrupt(keyed(t)))),
+            ("claim", call(store.claim(request().of_thread(free(t))))),
+            ("claim of a busy thread", call(store.claim(request().of_thread(t.clone())))),
             ("extend", call(async move { store.extend(&held.claim(), LEASE * 10).await })),
             ("start", call(async move { store.start(&held.claim(), id("i")).await })),
             ("settle", call(store.settle(vec![(held.claim(), ack())]))),
@@ -100,9 +130,10 @@ impl Target for Work {
     }
 
     async fn look(&self, t: &ThreadId) -> Result<String, Failure> {
-        let query = DispatchQuery::new(DispatchFilter::of_thread(t.clone()));
         let mut seen = format!("epoch {}", self.0.load_epoch(t).await?);
-        for found in self.0.list_dispatches(query).await?.items {
+        let list = |thread| self.0.list_dispatches(DispatchQuery::new(DispatchFilter::of_thread(thread)));
+        let (own, behind) = (list(t.clone()).await?.items, list(free(t)).await?.items);
+        for found in own.into_iter().chain(behind) {
             let what = found.id.as_str().split(' ').next().unwrap_or_default().to_owned();
             seen += &format!(", {what} {:?} {} of {}", found.status, found.attempts, found.epoch);
             if let Some(claim) = found.claim {
@@ -132,8 +163,116 @@ impl Target for Work {
     }
 }
 
-/// Every call on a mailbox, dropped at any await, has its whole effect before the next call of its handle, or never.
+#[async_trait]
+impl FindOut for Work {
+    async fn find_out(&self, call: &str, t: &ThreadId, held: &ClaimedDispatch) -> Result<Known, Failure> {
+        let store = &self.0;
+        let status = async |what: &str| {
+            let found = store.load_dispatch(&name(what, t)).await?;
+            Ok::<_, Failure>(expect_some(found, "dispatch")?.status)
+        };
+        Ok(match call {
+            "enqueue" => {
+                let again = work(t.as_str(), name("new", t).as_str());
+                Known::Told(store.enqueue(vec![again]).await?.remove(0)?.deduplicated)
+            }
+            "cancel" => Known::Looked(status("queued").await? == DispatchStatus::Cancelled),
+            "interrupt" => Known::Looked(store.load_epoch(t).await? > held.dispatch.epoch),
+            "interrupt with a key" => Known::Told(store.interrupt(keyed(t)).await?.deduplicated),
+            // What was claimed is not given out again as long as its lease runs.
+            "claim" => Known::Told(store.claim(request().of_thread(free(t))).await?.claimed.is_empty()),
+            "extend" => {
+                store.extend(&held.claim(), LEASE * 10).await?;
+                Known::Repeated
+            }
+            "start" => {
+                store.start(&held.claim(), id("i")).await?;
+                Known::Repeated
+            }
+            "settle" => Known::Told(store.settle(vec![(held.claim(), ack())]).await?.remove(0)?.deduplicated),
+            "purge" => {
+                store.purge(Purge::new(Timestamp::MAX)).await?;
+                Known::Repeated
+            }
+            "requeue" => Known::Looked(status("dead").await? == DispatchStatus::Queued),
+            _ => return Err(undocumented(call)),
+        })
+    }
+}
+
+/// A mailbox in which each thread has a dispatch whose lease is over.
+struct Lapsed(Arc<dyn MailboxStore>);
+
+#[async_trait]
+impl Target for Lapsed {
+    type Prepared = ();
+
+    async fn prepare(&self, given: &Given, t: &ThreadId) -> Verdict {
+        Work(Arc::clone(&self.0)).claimed("lapsed", t).await?;
+        given.advance(LEASE).await;
+        Ok(())
+    }
+
+    fn calls<'a>(&'a self, _t: &'a ThreadId, (): &'a ()) -> Calls<'a> {
+        vec![("reclaim", call(self.0.reclaim(1_000)))]
+    }
+
+    async fn look(&self, t: &ThreadId) -> Result<String, Failure> {
+        let found = expect_some(self.0.load_dispatch(&name("lapsed", t)).await?, "dispatch")?;
+        Ok(format!("{:?} {} {}", found.status, found.attempts, found.claim.is_some()))
+    }
+
+    async fn disturb(&self, t: &ThreadId) {
+        let claim = ClaimRef::new(name("lapsed", t), ClaimToken::new("another"));
+        let _refused = tokio::join!(self.0.settle(vec![(claim.clone(), ack())]), self.0.extend(&claim, LEASE));
+    }
+
+    async fn write(&self, t: &ThreadId) -> Verdict {
+        Work(Arc::clone(&self.0)).write(t).await
+    }
+}
+
+#[async_trait]
+impl FindOut for Lapsed {
+    async fn find_out(&self, call: &str, _t: &ThreadId, (): &()) -> Result<Known, Failure> {
+        if call != "reclaim" {
+            return Err(undocumented(call));
+        }
+        self.0.reclaim(1_000).await?;
+        Ok(Known::Repeated)
+    }
+}
+
+/// Every call on a mailbox, dropped at any await, has its whole effect before the next call of its handle, or never. A
+/// claim is taken back.
 pub(super) async fn a_dropped_call_on_a_mailbox_is_whole_or_nothing(given: &Given) -> Verdict {
-    let changing = ["enqueue", "cancel", "interrupt", "extend", "start", "settle", "purge", "requeue"];
-    Sweep::new(Work(mailbox(given)?)).run(given, &changing).await
+    Sweep::new(Work(mailbox(given)?)).run(given, &CHANGING).await
+}
+
+/// The same of ending what is over.
+pub(super) async fn a_dropped_reclaim_is_whole_or_nothing(given: &Given) -> Verdict {
+    Sweep::new(Lapsed(mailbox(given)?)).run(given, &["reclaim"]).await
+}
+
+/// A call on a mailbox whose answer was lost is found out as its documentation says.
+pub(super) async fn an_unknown_end_on_a_mailbox_is_found_out(given: &Given) -> Verdict {
+    unknown_ends_are_found_out(given, Work(mailbox(given)?), &CHANGING).await
+}
+
+/// The same of ending what is over.
+pub(super) async fn an_unknown_reclaim_is_found_out(given: &Given) -> Verdict {
+    unknown_ends_are_found_out(given, Lapsed(mailbox(given)?), &["reclaim"]).await
+}
+
+/// What a claim took whose answer was lost comes back when its lease is over, once, with the attempt counted.
+pub(super) async fn an_unknown_claim_comes_back_when_its_lease_is_over(given: &Given) -> Verdict {
+    put(given, [work("t", "a"), work("u", "b")]).await?;
+    let store = mailbox(given)?;
+    drop(store.claim(request()).await?);
+    let other = claim(given, "b").await?;
+    nothing_to_claim(given).await?;
+    settle(given, &other, ack()).await?;
+    given.advance(LEASE).await;
+    expect_eq(claim(given, "a").await?.dispatch.attempts, 1)?;
+    nothing_to_claim(given).await
 }

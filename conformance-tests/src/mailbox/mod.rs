@@ -54,6 +54,10 @@ macro_rules! mailbox {
             claim: an_empty_mailbox_gives_nothing ["MB-27", "MB-26"] [Time];
             cancel: a_claim_that_nobody_received_is_given_back ["PR-11"] [];
             cancel: a_dropped_call_on_a_mailbox_is_whole_or_nothing ["PR-11", "PR-12", "PR-16"] [Race];
+            cancel: a_dropped_reclaim_is_whole_or_nothing ["PR-11", "PR-12", "PR-16"] [Race, Time];
+            cancel: an_unknown_end_on_a_mailbox_is_found_out ["PR-20", "MB-3", "MB-39"] [];
+            cancel: an_unknown_reclaim_is_found_out ["PR-20"] [Time];
+            cancel: an_unknown_claim_comes_back_when_its_lease_is_over ["PR-20", "MB-29"] [Time];
             lease: a_lease_that_is_over_is_claimable ["MB-29", "MB-30", "MB-34", "PR-4"] [Time, Still];
             lease: the_last_lost_lease_makes_a_dead_letter ["MB-29"] [Time];
             lease: the_token_decides_and_not_the_clock ["MB-31", "PR-4"] [Time, Still];

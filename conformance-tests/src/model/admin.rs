@@ -2,14 +2,16 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use async_trait::async_trait;
 use store_core::{
-    ChildStrategy, DeleteRequest, Deletion, Detail, Error, Expect, NewThread, PruneRequest, Pruned, Result, RunStatus,
-    Thread, ThreadFields, ThreadId, ThreadPatch, Timestamp, Version, check_limit,
+    ChildStrategy, DeleteRequest, Deletion, Detail, Error, Expect, NewThread, Progress, PruneRequest, Pruned, Result,
+    RunStatus, Thread, ThreadAdmin, ThreadFields, ThreadId, ThreadPatch, Timestamp, Version, check_limit,
 };
 
 use super::{
     bug::Bug,
     commit::{Setting, check_fence, new_slot},
+    handle::{Handle, step_aside},
     mailbox, shape,
     world::{Slot, Tenant},
 };
@@ -223,4 +225,55 @@ fn idle_thread(tenant: &Tenant, idle: Duration, setting: &Setting<'_>) -> Option
             && (tenant.children(&slot.thread.id).is_empty() || setting.bug == Some(Bug::PruneTakesParents))
     };
     tenant.threads.values().find(goes).map(|slot| slot.thread.id.clone())
+}
+
+#[async_trait]
+impl ThreadAdmin for Handle {
+    async fn create_thread(&self, mut thread: NewThread) -> Result<Thread> {
+        thread.id = self.key(&thread.id)?;
+        self.write(|tenant, setting| create(tenant, thread, &setting))
+    }
+
+    async fn update_thread(&self, id: &ThreadId, patch: ThreadPatch, expect: Expect) -> Result<Thread> {
+        self.write(|tenant, setting| update(tenant, id, &patch, (expect, &setting)))
+    }
+
+    async fn delete_thread(&self, id: &ThreadId, request: DeleteRequest) -> Result<Deletion> {
+        if self.shared.bug == Some(Bug::DetachBeforeDeletion) && request.children == ChildStrategy::Detach {
+            self.write(|tenant, _| {
+                let slots = tenant.threads.values_mut().map(|slot| &mut slot.thread);
+                slots.filter(|t| t.parent_thread_id.as_ref() == Some(id)).for_each(|t| t.parent_thread_id = None);
+                Ok(())
+            })?;
+            step_aside().await;
+        }
+        let deletion = self.write(|tenant, setting| delete(tenant, id, request, &setting))?;
+        if self.shared.bug == Some(Bug::DeletionFoldsCase) {
+            for other in self.mistaken(|name| name.to_lowercase() == self.tenant.as_str().to_lowercase()) {
+                other.write(|tenant, _| {
+                    deletion.deleted.iter().for_each(|thread| drop(tenant.threads.remove(thread)));
+                    Ok(())
+                })?;
+            }
+        }
+        Ok(deletion)
+    }
+
+    async fn prune_threads(&self, request: PruneRequest) -> Result<Pruned> {
+        self.write(|tenant, setting| prune(tenant, request, &setting))
+    }
+
+    async fn purge_deleted(&self, _progress: &dyn Progress) -> Result<u64> {
+        self.write(|_, _| Ok(0))
+    }
+
+    async fn reset_fence(&self, id: &ThreadId) -> Result<()> {
+        self.write(|tenant, setting| {
+            let is_kept = setting.bug == Some(Bug::FenceKept);
+            if let Some(memory) = tenant.ids.get_mut(id).filter(|_| !is_kept) {
+                memory.fence = None;
+            }
+            Ok(())
+        })
+    }
 }

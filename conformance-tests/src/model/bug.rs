@@ -285,6 +285,18 @@ bugs! {
     WaitOutlivesClosing = "live::closing_ends_waits",
     /// Work is given out only where somebody waited for it.
     ClaimWantsAWait = "live::polling_alone_finds_everything",
+    /// An enqueue with an id that is in use is refused, also if it is the same one.
+    EnqueueForgetsItsAnswer = "mailbox::an_unknown_end_on_a_mailbox_is_found_out",
+    /// A claim of rows that finds none gives those that are claimed.
+    ClaimedRowGivenAgain = "outbox::an_unknown_end_on_an_outbox_is_found_out",
+    /// The reset of a fence does nothing.
+    FenceKept = "errors::an_unknown_end_of_maintenance_is_found_out",
+    /// A commit settles its claim first, and may be dropped there.
+    SettledFirst = "commit::a_dropped_turn_is_whole_or_nothing",
+    /// Lost attempts are counted before their claims are ended, and a reclaim may be dropped there.
+    ReclaimInTwoSteps = "mailbox::a_dropped_reclaim_is_whole_or_nothing",
+    /// The deletion of a tenant that was cut off is taken for done.
+    DeletionNotGoneOnWith = "process::a_dropped_call_on_a_store_leaves_nothing_locked",
     /// Commit keys live as long as the opened store.
     ReopenForgetsKeys = "commit::a_key_outlives_a_reopen",
 }

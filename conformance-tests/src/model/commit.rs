@@ -102,7 +102,7 @@ pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, setting: Setting<'_>)
 }
 
 /// Ends the claim under which a commit is written, if it says how (CM-33).
-fn settle(tenant: &mut Tenant, commit: &Commit, setting: &Setting<'_>) -> Result<()> {
+pub(super) fn settle(tenant: &mut Tenant, commit: &Commit, setting: &Setting<'_>) -> Result<()> {
     let (Some(fence), Some(settlement)) = (&commit.fence, &commit.settle) else { return Ok(()) };
     mailbox::settle(&mut tenant.mail, &ClaimRef::from(fence), settlement, setting).map(drop)
 }

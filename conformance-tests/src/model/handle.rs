@@ -13,13 +13,12 @@ use std::{
 use async_trait::async_trait;
 use futures_util::stream;
 use store_core::{
-    AppendEvents, AppendPending, Appended, AppendedEvents, BranchPoint, ChildStrategy, Clock, Commit,
-    CommitCoordinator, ContextRequest, DeleteRequest, Deletion, Entry, EntryId, EntryQuery, Error, Event, EventFilter,
-    EventId, EventQuery, EventReader, EventRetention, EventStore, EventSubscriber, EventWriter, Expect, Leaf,
-    LogReader, NewThread, OutboxStore, Page, PageRequest, PendingInput, PendingQueue, PendingStore, PendingUpdate,
-    Progress, PruneRequest, Pruned, Receipt, Reorder, Result, Run, RunFilter, RunId, RunQuery, RunReader, Scope,
-    ScopeInfo, Snapshot, Start, Subscribe, Subscription, TenantId, Thread, ThreadAdmin, ThreadContext, ThreadFilter,
-    ThreadId, ThreadPatch, ThreadQuery, ThreadReader, ThreadRunStore, TrimRequest, Trimmed, event::cursor,
+    AppendEvents, AppendPending, Appended, AppendedEvents, BranchPoint, Clock, Commit, CommitCoordinator,
+    ContextRequest, Entry, EntryId, EntryQuery, Error, Event, EventFilter, EventId, EventQuery, EventReader,
+    EventRetention, EventStore, EventSubscriber, EventWriter, Expect, Leaf, LogReader, OutboxStore, Page, PageRequest,
+    PendingInput, PendingQueue, PendingStore, PendingUpdate, Receipt, Reorder, Result, Run, RunFilter, RunId, RunQuery,
+    RunReader, Scope, ScopeInfo, Snapshot, Start, Subscribe, Subscription, TenantId, Thread, ThreadContext,
+    ThreadFilter, ThreadId, ThreadQuery, ThreadReader, ThreadRunStore, TrimRequest, Trimmed, event::cursor,
 };
 
 use super::{
@@ -108,7 +107,7 @@ impl Handle {
     }
 
     /// The id as the store looks it up.
-    fn key(&self, id: &ThreadId) -> Result<ThreadId> {
+    pub(super) fn key(&self, id: &ThreadId) -> Result<ThreadId> {
         match self.shared.bug {
             Some(Bug::CaseFolded) => ThreadId::new(id.as_str().to_lowercase()),
             _ => Ok(id.clone()),
@@ -156,6 +155,16 @@ impl Handle {
         })
     }
 
+    /// A commit that settles its claim before it writes the rest: others come between.
+    async fn commit_behind_its_settlement(&self, mut commit: Commit) -> Result<Receipt> {
+        if commit.settle.is_some() {
+            let _refused = self.write(|tenant, setting| commit::settle(tenant, &commit, &setting));
+            (commit.settle, commit.fence) = (None, None);
+            step_aside().await;
+        }
+        self.write(|tenant, setting| commit::commit(tenant, &commit, setting))
+    }
+
     /// An append that is decided before others write: ids that came into the log meanwhile are pending, too.
     async fn append_early(&self, request: &AppendPending) -> Result<Appended> {
         let mut copy = self.shared.world().tenants.get(&self.tenant).cloned().unwrap_or_default();
@@ -198,7 +207,7 @@ impl Handle {
 }
 
 /// Lets other tasks run.
-async fn step_aside() {
+pub(super) async fn step_aside() {
     let mut turns = 3;
     poll_fn(|context| {
         if turns == 0 {
@@ -232,6 +241,7 @@ impl CommitCoordinator for Handle {
             Some(Bug::GuardOutsideTheLock) => self.commit_unlocked(commit).await,
             Some(Bug::RefusalRollsBack) => self.commit_with_rollback(&commit).await,
             Some(Bug::AckWithoutWriting) => self.commit_nearly_always(&commit),
+            Some(Bug::SettledFirst) => self.commit_behind_its_settlement(commit).await,
             _ => self.write(|tenant, setting| commit::commit(tenant, &commit, setting)),
         }
     }
@@ -446,55 +456,5 @@ impl RunReader for Handle {
 
     async fn count_runs(&self, filter: &RunFilter) -> Result<u64> {
         self.read(|view| Ok(view.all_runs(filter).len() as u64))
-    }
-}
-
-#[async_trait]
-impl ThreadAdmin for Handle {
-    async fn create_thread(&self, mut thread: NewThread) -> Result<Thread> {
-        thread.id = self.key(&thread.id)?;
-        self.write(|tenant, setting| admin::create(tenant, thread, &setting))
-    }
-
-    async fn update_thread(&self, id: &ThreadId, patch: ThreadPatch, expect: Expect) -> Result<Thread> {
-        self.write(|tenant, setting| admin::update(tenant, id, &patch, (expect, &setting)))
-    }
-
-    async fn delete_thread(&self, id: &ThreadId, request: DeleteRequest) -> Result<Deletion> {
-        if self.shared.bug == Some(Bug::DetachBeforeDeletion) && request.children == ChildStrategy::Detach {
-            self.write(|tenant, _| {
-                let slots = tenant.threads.values_mut().map(|slot| &mut slot.thread);
-                slots.filter(|t| t.parent_thread_id.as_ref() == Some(id)).for_each(|t| t.parent_thread_id = None);
-                Ok(())
-            })?;
-            step_aside().await;
-        }
-        let deletion = self.write(|tenant, setting| admin::delete(tenant, id, request, &setting))?;
-        if self.shared.bug == Some(Bug::DeletionFoldsCase) {
-            for other in self.mistaken(|name| name.to_lowercase() == self.tenant.as_str().to_lowercase()) {
-                other.write(|tenant, _| {
-                    deletion.deleted.iter().for_each(|thread| drop(tenant.threads.remove(thread)));
-                    Ok(())
-                })?;
-            }
-        }
-        Ok(deletion)
-    }
-
-    async fn prune_threads(&self, request: PruneRequest) -> Result<Pruned> {
-        self.write(|tenant, setting| admin::prune(tenant, request, &setting))
-    }
-
-    async fn purge_deleted(&self, _progress: &dyn Progress) -> Result<u64> {
-        self.write(|_, _| Ok(0))
-    }
-
-    async fn reset_fence(&self, id: &ThreadId) -> Result<()> {
-        self.write(|tenant, _| {
-            if let Some(memory) = tenant.ids.get_mut(id) {
-                memory.fence = None;
-            }
-            Ok(())
-        })
     }
 }

@@ -4,17 +4,19 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use store_core::{
-    ClaimOutbox, ClaimToken, ClaimedOutboxRow, Commit, CommitCoordinator, ExtendOutbox, OutboxFilter, OutboxId,
-    OutboxQuery, OutboxSettlement, OutboxStore, PurgeOutbox, RequeueOutbox, SettleOutbox, ThreadId, Timestamp,
+    ClaimOutbox, ClaimToken, ClaimedOutboxRow, Commit, CommitCoordinator, ErrorKind, ExtendOutbox, OutboxFilter,
+    OutboxId, OutboxQuery, OutboxSettlement, OutboxStatus, OutboxStore, PurgeOutbox, RequeueOutbox, SettleOutbox,
+    ThreadId, Timestamp,
 };
 
-use super::draft::{LEASE, claim, dead, mail, outbox, row, send, to};
+use super::draft::{LEASE, claim, claim_one, dead, mail, outbox, row, send, to};
 use crate::{
     Failure, Given, Verdict,
     call::{Calls, call},
     check::{expect_eq, expect_some},
     given::id,
     sweep::{LITTLE_LATER, Sweep, Target, cut},
+    unknown::{FindOut, Known, undocumented, unknown_ends_are_found_out},
 };
 
 /// How many claims are dropped, each after another number of polls.
@@ -48,6 +50,10 @@ async fn given_back(given: &Given) -> Result<ClaimedOutboxRow, Failure> {
     Err(Failure::new("nothing was given back within 10 s"))
 }
 
+/// Calls that change something.
+const CHANGING: [&str; 6] =
+    ["commit", "claim_outbox", "extend_outbox", "settle_outbox", "requeue_outbox", "purge_outbox"];
+
 /// An outbox. The lane `t` has a dead letter, a row that is held, and one that waits.
 struct Rows {
     commits: Arc<dyn CommitCoordinator>,
@@ -68,16 +74,25 @@ impl Rows {
 
     async fn claimed(&self, t: &ThreadId) -> Result<ClaimedOutboxRow, Failure> {
         self.send(t).await?;
-        let claim = ClaimOutbox::new(id(t.as_str()), id("w"), 1).with_lease(LEASE);
-        expect_some(self.outbox.claim_outbox(claim).await?.rows.pop(), "row")
+        expect_some(self.outbox.claim_outbox(one_of(t)).await?.rows.pop(), "row")
     }
+}
+
+/// A claim of a row of the lane `t`.
+fn one_of(t: &ThreadId) -> ClaimOutbox {
+    ClaimOutbox::new(id(t.as_str()), id("w"), 1).with_lease(LEASE)
+}
+
+/// A commit of a row under a key.
+fn commit_of(t: &ThreadId) -> Commit {
+    Commit::new(t.clone()).with_key(id("dropped")).with_outbox([to(t.as_str(), "b", "x")])
 }
 
 #[async_trait]
 impl Target for Rows {
     type Prepared = Prepared;
 
-    async fn prepare(&self, t: &ThreadId) -> Result<Prepared, Failure> {
+    async fn prepare(&self, _given: &Given, t: &ThreadId) -> Result<Prepared, Failure> {
         let gone = self.claimed(t).await?;
         self.outbox.settle_outbox(vec![gone.settle(dead())]).await?.remove(0)?;
         let held = self.claimed(t).await?;
@@ -89,7 +104,8 @@ impl Target for Rows {
         let (store, Prepared { dead, held }) = (&self.outbox, prepared);
         let filter = || OutboxFilter::default().of_lane(id(t.as_str()));
         vec![
-            ("commit", call(self.commits.commit(Commit::new(t.clone()).with_outbox([to(t.as_str(), "b", "x")])))),
+            ("commit", call(self.commits.commit(commit_of(t)))),
+            ("claim_outbox", call(store.claim_outbox(one_of(t)))),
             ("extend_outbox", call(store.extend_outbox(held.extend(LEASE * 10)))),
             ("settle_outbox", call(store.settle_outbox(vec![held.settle(OutboxSettlement::Delivered)]))),
             ("load_outbox", call(store.load_outbox(dead))),
@@ -133,9 +149,66 @@ impl Target for Rows {
     }
 }
 
-/// Every call on an outbox, dropped at any await, has its whole effect before the next call of its handle, or never.
+#[async_trait]
+impl FindOut for Rows {
+    async fn find_out(&self, call: &str, t: &ThreadId, prepared: &Prepared) -> Result<Known, Failure> {
+        let (store, Prepared { dead, held }) = (&self.outbox, prepared);
+        let status = async |row: &OutboxId| {
+            let found = store.load_outbox(row).await?;
+            Ok::<_, Failure>(expect_some(found, "row")?.status)
+        };
+        Ok(match call {
+            "commit" => Known::Told(self.commits.commit(commit_of(t)).await?.deduplicated),
+            // What was claimed is not given out again as long as its lease runs.
+            "claim_outbox" => Known::Told(store.claim_outbox(one_of(t)).await?.rows.is_empty()),
+            "extend_outbox" => {
+                store.extend_outbox(held.extend(LEASE * 10)).await?;
+                Known::Repeated
+            }
+            "settle_outbox" => {
+                match store.settle_outbox(vec![held.settle(OutboxSettlement::Delivered)]).await?.remove(0) {
+                    Ok(_) => Known::Told(false),
+                    Err(lost) => {
+                        expect_eq(lost.kind(), ErrorKind::ClaimLost)?;
+                        Known::Told(status(&held.row.id).await? == OutboxStatus::Delivered)
+                    }
+                }
+            }
+            "requeue_outbox" => {
+                let again = store.requeue_outbox(RequeueOutbox::ids([dead.clone()])).await?.remove(0).outcome;
+                expect_eq(status(dead).await?, OutboxStatus::Pending)?;
+                Known::Told(again.is_err())
+            }
+            "purge_outbox" => {
+                store.purge_outbox(PurgeOutbox::new(Timestamp::MAX)).await?;
+                Known::Repeated
+            }
+            _ => return Err(undocumented(call)),
+        })
+    }
+}
+
+fn rows(given: &Given) -> Result<Rows, Failure> {
+    Ok(Rows { commits: given.commits()?, outbox: outbox(given)? })
+}
+
+/// Every call on an outbox, dropped at any await, has its whole effect before the next call of its handle, or never. A
+/// claim is taken back.
 pub(super) async fn a_dropped_call_on_an_outbox_is_whole_or_nothing(given: &Given) -> Verdict {
-    let changing = ["commit", "extend_outbox", "settle_outbox", "requeue_outbox", "purge_outbox"];
-    let rows = Rows { commits: given.commits()?, outbox: outbox(given)? };
-    Sweep::new(rows).run(given, &changing).await
+    Sweep::new(rows(given)?).run(given, &CHANGING).await
+}
+
+/// A call on an outbox whose answer was lost is found out as its documentation says.
+pub(super) async fn an_unknown_end_on_an_outbox_is_found_out(given: &Given) -> Verdict {
+    unknown_ends_are_found_out(given, rows(given)?, &CHANGING).await
+}
+
+/// What a claim took whose answer was lost comes back when its lease is over, once, with the attempt counted.
+pub(super) async fn an_unknown_claim_comes_back_when_its_lease_is_over(given: &Given) -> Verdict {
+    send(given, [row("a")]).await?;
+    drop(outbox(given)?.claim_outbox(mail(1)).await?);
+    expect_eq(claim(given, 1).await?.len(), 0)?;
+    given.advance(LEASE).await;
+    expect_eq(claim_one(given).await?.row.attempts, 1)?;
+    expect_eq(claim(given, 1).await?.len(), 0)
 }

@@ -39,6 +39,8 @@ macro_rules! outbox {
             claim: final_rows_are_never_claimed ["OB-10"] [Time];
             cancel: a_claim_that_nobody_received_is_given_back ["PR-11"] [];
             cancel: a_dropped_call_on_an_outbox_is_whole_or_nothing ["PR-11", "PR-12", "PR-16"] [Race];
+            cancel: an_unknown_end_on_an_outbox_is_found_out ["PR-20"] [];
+            cancel: an_unknown_claim_comes_back_when_its_lease_is_over ["PR-20", "OB-5"] [Time];
             settle: settlements_end_an_attempt ["OB-7"] [];
             settle: without_the_token_nothing_changes ["OB-7", "OB-8"] [];
             settle: attempts_run_out ["OB-6"] [Time];

@@ -1,9 +1,19 @@
 //! Dropped calls on pending input.
 
-use crate::{Given, Verdict, call::of_pending, sweep::sweep};
+use crate::{
+    Given, Verdict,
+    call::of_pending,
+    sweep::{find_out, sweep},
+};
+
+const CHANGING: [&str; 4] = ["append_pending", "update_pending", "retract_pending", "reorder_pending"];
 
 /// A call on a queue that is dropped at any await had its whole effect or none, and leaves nothing locked.
 pub(super) async fn a_dropped_call_on_a_queue_is_whole_or_nothing(given: &Given) -> Verdict {
-    let changing = ["append_pending", "update_pending", "retract_pending", "reorder_pending"];
-    sweep(given, |stores, t, revision| of_pending(&*stores.pending, t, revision), &changing).await
+    sweep(given, |stores, t, before| of_pending(&*stores.pending, t, before.queue), &CHANGING).await
+}
+
+/// A call on a queue whose answer was lost is found out as its documentation says.
+pub(super) async fn an_unknown_end_on_a_queue_is_found_out(given: &Given) -> Verdict {
+    find_out(given, |stores, t, before| of_pending(&*stores.pending, t, before.queue), &CHANGING).await
 }

@@ -61,6 +61,7 @@ macro_rules! pending {
             race: an_input_is_consumed_once ["CM-29"] [Race];
             race: a_change_and_a_consumption_exclude_each_other ["PI-12"] [Race];
             cancel: a_dropped_call_on_a_queue_is_whole_or_nothing ["PR-11", "PR-12", "PR-16"] [Race];
+            cancel: an_unknown_end_on_a_queue_is_found_out ["PR-20", "PI-2"] [];
             race: a_dropped_append_had_its_effect_or_none ["PR-11", "PR-16"] [];
             life: threads_with_input_are_listed ["PI-10"] [];
             life: a_deletion_takes_the_queue ["PI-13", "TH-21", "TH-24"] [];

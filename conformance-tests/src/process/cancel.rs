@@ -13,15 +13,8 @@ use crate::{
     call::Call,
     check::{expect, expect_eq},
     given::{id, say_keyed},
-    sweep::cut,
+    sweep::{LITTLE_LATER, MOST_POLLS, NEXT_CALL, cut},
 };
-
-/// More polls than any call needs.
-const MOST_POLLS: usize = 200;
-/// How long the next call may take.
-const NEXT_CALL: Duration = Duration::from_secs(5);
-/// When a dropped call that is still on its way has arrived.
-const LITTLE_LATER: Duration = Duration::from_millis(20);
 
 /// Makes a call on the thread `t`.
 type Make = for<'a> fn(&'a TenantStores, ThreadId) -> Call<'a>;
@@ -56,10 +49,13 @@ fn delete(stores: &TenantStores, t: ThreadId) -> Call<'_> {
     })
 }
 
+/// When a thread is pruned, if the time is moved so far.
+const IDLE: Duration = Duration::from_secs(86_400);
+
 fn prune(stores: &TenantStores, _t: ThreadId) -> Call<'_> {
     Box::pin(async move {
         let Some(threads) = &stores.threads else { return Ok(()) };
-        let request = PruneRequest { idle: Duration::from_secs(86_400), limit: 1000, dry_run: false };
+        let request = PruneRequest { idle: IDLE, limit: 1000, dry_run: false };
         threads.prune_threads(request).await.map(drop)
     })
 }
@@ -70,17 +66,23 @@ struct Sweep {
     make: Make,
     /// Whether the thread is there before, with a child.
     exists: bool,
+    /// How long nobody wrote it.
+    idle: Duration,
     /// How the thread may look: without the effect, and with all of it.
     ends: [&'static str; 2],
 }
 
 const NEW: &str = "0 entries, revision 1, None";
-const CREATION: Sweep = Sweep { make: create, exists: false, ends: ["", NEW] };
-const FIRST_COMMIT: Sweep = Sweep { make: commit, exists: false, ends: ["", "2 entries, revision 1, None"] };
-const COMMIT: Sweep = Sweep { make: commit, exists: true, ends: [NEW, "2 entries, revision 1, None"] };
-const UPDATE: Sweep = Sweep { make: update, exists: true, ends: [NEW, "0 entries, revision 2, Some(\"dropped\")"] };
-const DELETION: Sweep = Sweep { make: delete, exists: true, ends: [NEW, ""] };
-const PRUNE: Sweep = Sweep { make: prune, exists: true, ends: [NEW; 2] };
+const CREATION: Sweep = Sweep { make: create, exists: false, idle: Duration::ZERO, ends: ["", NEW] };
+const FIRST_COMMIT: Sweep =
+    Sweep { make: commit, exists: false, idle: Duration::ZERO, ends: ["", "2 entries, revision 1, None"] };
+const COMMIT: Sweep =
+    Sweep { make: commit, exists: true, idle: Duration::ZERO, ends: [NEW, "2 entries, revision 1, None"] };
+const UPDATE: Sweep =
+    Sweep { make: update, exists: true, idle: Duration::ZERO, ends: [NEW, "0 entries, revision 2, Some(\"dropped\")"] };
+const DELETION: Sweep = Sweep { make: delete, exists: true, idle: Duration::ZERO, ends: [NEW, ""] };
+/// It takes the child first, and then the thread, which has none any more.
+const PRUNE: Sweep = Sweep { make: prune, exists: true, idle: IDLE.saturating_add(LITTLE_LATER), ends: [NEW, ""] };
 
 /// Drops the call on a new thread after every number of polls, until one ends. What the next call of the same handle
 /// sees must stay (`in_order`), or what is there a little later must be one of the two ends.
@@ -91,6 +93,9 @@ async fn swept(given: &Given, sweep: Sweep, in_order: bool) -> Verdict {
         let t: ThreadId = id(&format!("t-{polls}"));
         if sweep.exists {
             a_parent(given, &t, &format!("child-{polls}")).await?;
+        }
+        if !sweep.idle.is_zero() {
+            given.advance(sweep.idle).await;
         }
         let ended = cut((sweep.make)(&stores, t.clone()), polls).await?.is_some();
         let seen = shown(&stores, &t).await?;
@@ -126,12 +131,12 @@ async fn shown(stores: &TenantStores, t: &ThreadId) -> Result<String, Failure> {
     }))
 }
 
-/// Nothing is locked: the thread, if it is there, and another one can be written.
+/// Nothing is locked: the thread, if it is there, and a new one can be written.
 async fn is_free(given: &Given, stores: &TenantStores, t: &ThreadId) -> Verdict {
     let commits = stores.commits.as_ref().ok_or_else(|| Failure::new("the store has no commits"))?;
     let there = given.threads()?.load_thread(t).await?;
     let next = there.map(|_| say_keyed(t, "next", "x"));
-    for commit in next.into_iter().chain([say_keyed(&id("another"), t.as_str(), "x")]) {
+    for commit in next.into_iter().chain([say_keyed(&id(&format!("{t} new")), "next", "x")]) {
         let written = timeout(NEXT_CALL, commits.commit(commit)).await;
         let _receipt = written.map_err(|_| Failure::new(format!("{t}: a lock is left")))??;
     }
@@ -171,7 +176,7 @@ pub(super) async fn a_dropped_deletion_is_whole_or_nothing(given: &Given) -> Ver
     Ok(())
 }
 
-/// A prune that is dropped at any await harms nothing.
+/// A prune that is dropped at any await took a thread or did not, and nothing waits for it.
 pub(super) async fn a_dropped_prune_harms_nothing(given: &Given) -> Verdict {
     swept(given, PRUNE, true).await
 }

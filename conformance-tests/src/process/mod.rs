@@ -4,6 +4,7 @@ mod cancel;
 mod capability;
 mod close;
 mod inspect;
+mod store;
 mod together;
 mod visible;
 
@@ -32,10 +33,12 @@ macro_rules! process {
             cancel: a_dropped_commit_is_whole_or_nothing ["PR-11"] [Threads];
             cancel: a_dropped_update_is_whole_or_nothing ["PR-11"] [Threads];
             cancel: a_dropped_deletion_is_whole_or_nothing ["PR-11"] [Threads];
-            cancel: a_dropped_prune_harms_nothing ["PR-11", "PR-17"] [Threads];
+            cancel: a_dropped_prune_harms_nothing ["PR-11", "PR-16", "PR-17"] [Threads, Time];
             cancel: a_dropped_commit_does_not_come_later ["PR-16"] [Threads];
             cancel: a_dropped_change_does_not_come_later ["PR-16"] [Threads];
             cancel: many_dropped_calls_leave_a_store_that_works ["PR-11", "PR-12"] [Threads, Race];
+            store: a_dropped_call_on_a_store_leaves_nothing_locked ["PR-11", "PR-20", "TN-8"] [];
+            store: a_dropped_close_is_gone_on_with ["PR-8", "PR-11"] [];
             together: calls_at_once_never_block_each_other ["PR-12"] [Threads, Race];
             inspect: checks_find_nothing_and_can_be_stopped ["PR-17"] [Threads];
             inspect: a_purge_can_be_stopped ["PR-17"] [Threads];

@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use store_core::{
-    AppendEvents, AppendPending, Commit, CommitCoordinator, ContextRequest, EntryId, EventQuery, EventStore, Expect,
-    Message, NewEvent, NewInput, NewThread, PendingStore, RunFilter, Scope, ThreadFields, ThreadId, ThreadRunStore,
-    Version,
+    AppendEvents, AppendPending, Commit, CommitCoordinator, ContextRequest, DeleteRequest, EntryId, EventQuery,
+    EventStore, Expect, Message, NewEvent, NewInput, NewThread, PendingStore, RunFilter, Scope, ThreadFields, ThreadId,
+    ThreadRunStore, Version,
 };
 
 use super::{Sweep, Target};
 use crate::{
-    call::Calls,
-    check::{Failure, Verdict},
+    call::{Calls, append_of, commit_of, events_of, trim_of},
+    check::{Failure, Verdict, expect_some},
     given::{Given, id, said, say_keyed},
+    unknown::{FindOut, Known, undocumented, unknown_ends_are_found_out},
 };
 
 /// The stores that calls are made on.
@@ -24,8 +25,17 @@ pub(crate) struct Stores {
     pub(crate) events: Arc<dyn EventStore>,
 }
 
-/// Makes the calls of a sweep on a thread whose queue is at a revision.
-pub(crate) type Make = for<'a> fn(&'a Stores, &'a ThreadId, u64) -> Calls<'a>;
+/// What calls have to know of a thread before them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Before {
+    /// The revision of its queue.
+    pub(crate) queue: u64,
+    /// The revision of its own fields.
+    revision: Version,
+}
+
+/// Makes the calls of a sweep on a thread.
+pub(crate) type Make = for<'a> fn(&'a Stores, &'a ThreadId, Before) -> Calls<'a>;
 
 struct Conversation {
     stores: Stores,
@@ -34,22 +44,31 @@ struct Conversation {
 
 /// Drops each of the calls at every point. Those of these names, and no others, change something when they end.
 pub(crate) async fn sweep(given: &Given, make: Make, changing: &[&str]) -> Verdict {
-    let commits = given.commits()?;
-    let (threads, pending, events) = (commits.threads(), commits.pending(), commits.events());
-    let stores = Stores { threads, commits, pending, events };
-    Sweep::new(Conversation { stores, make }).run(given, changing).await
+    Sweep::new(Conversation::of(given, make)?).run(given, changing).await
+}
+
+/// Finds out how each of the calls ended that changes something: those of these names.
+pub(crate) async fn find_out(given: &Given, make: Make, changing: &[&str]) -> Verdict {
+    unknown_ends_are_found_out(given, Conversation::of(given, make)?, changing).await
+}
+
+impl Conversation {
+    fn of(given: &Given, make: Make) -> Result<Self, Failure> {
+        let commits = given.commits()?;
+        let (threads, pending, events) = (commits.threads(), commits.pending(), commits.events());
+        Ok(Self { stores: Stores { threads, commits, pending, events }, make })
+    }
 }
 
 #[async_trait]
 impl Target for Conversation {
-    /// The revision of the thread's queue.
-    type Prepared = u64;
+    type Prepared = Before;
 
-    fn calls<'a>(&'a self, t: &'a ThreadId, revision: &'a u64) -> Calls<'a> {
-        (self.make)(&self.stores, t, *revision)
+    fn calls<'a>(&'a self, t: &'a ThreadId, before: &'a Before) -> Calls<'a> {
+        (self.make)(&self.stores, t, *before)
     }
 
-    async fn prepare(&self, t: &ThreadId) -> Result<u64, Failure> {
+    async fn prepare(&self, _given: &Given, t: &ThreadId) -> Result<Before, Failure> {
         self.stores.prepare(t).await
     }
 
@@ -73,9 +92,35 @@ impl Target for Conversation {
     }
 }
 
+#[async_trait]
+impl FindOut for Conversation {
+    async fn find_out(&self, call: &str, t: &ThreadId, before: &Before) -> Result<Known, Failure> {
+        let Stores { threads, commits, pending, events } = &self.stores;
+        let loaded = threads.load_thread(t).await?;
+        let inputs = pending.load_queue(t).await?.inputs;
+        let first = inputs.first().map(|input| (input.id.as_str(), input.revision));
+        Ok(match call {
+            "create_thread" => Known::Looked(threads.load_thread(&id(&format!("{t} new"))).await?.is_some()),
+            "update_thread" => Known::Looked(loaded.map(|thread| thread.revision) != Some(before.revision)),
+            "delete_thread" => Known::Looked(loaded.is_none()),
+            "commit" => Known::Told(commits.commit(commit_of(t)).await?.deduplicated),
+            "append_pending" => Known::Told(pending.append_pending(append_of(t)).await?.deduplicated),
+            "update_pending" => Known::Looked(first.is_some_and(|(_, revision)| revision > 1)),
+            "retract_pending" => Known::Looked(inputs.iter().all(|input| input.id.as_str() != "a")),
+            "reorder_pending" => Known::Looked(first.is_some_and(|(id, _)| id == "b")),
+            "append_events" => Known::Told(events.append_events(events_of(t)).await?.deduplicated),
+            "trim_events" => {
+                events.trim_events(trim_of(t)).await?;
+                Known::Repeated
+            }
+            _ => return Err(undocumented(call)),
+        })
+    }
+}
+
 impl Stores {
-    /// A thread with a child, an entry, the inputs `a` and `b`, and an event. Gives the revision of its queue.
-    async fn prepare(&self, t: &ThreadId) -> Result<u64, Failure> {
+    /// A thread with a child, an entry, the inputs `a` and `b`, and an event; and the remains of a deleted thread.
+    async fn prepare(&self, t: &ThreadId) -> Result<Before, Failure> {
         drop(self.commits.commit(say_keyed(t, "first", "x")).await?);
         let mut below = ThreadFields::default();
         below.parent_thread_id = Some(t.clone());
@@ -84,7 +129,11 @@ impl Stores {
         self.pending.append_pending(AppendPending::new(t.clone(), [input("a"), input("b")])).await?;
         let fact = NewEvent::new(id("first"), [Scope::Thread(t.clone())]);
         self.events.append_events(AppendEvents::new([fact])).await?;
-        Ok(self.pending.load_queue(t).await?.revision)
+        let gone = id(&format!("{t} gone"));
+        drop(self.commits.commit(say_keyed(&gone, "first", "x")).await?);
+        self.threads.delete_thread(&gone, DeleteRequest::default()).await?;
+        let thread = expect_some(self.threads.load_thread(t).await?, "thread")?;
+        Ok(Before { queue: self.pending.load_queue(t).await?.revision, revision: thread.revision })
     }
 
     /// What can be seen of a thread and of what a call makes beside it, without what is another in each thread.

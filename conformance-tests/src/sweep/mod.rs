@@ -27,16 +27,20 @@ use crate::{
     given::{Given, id},
 };
 
-pub(crate) use self::conversation::sweep;
+pub(crate) use self::conversation::{find_out, sweep};
 
 /// More polls than any call needs.
-const MOST_POLLS: usize = 200;
+pub(crate) const MOST_POLLS: usize = 200;
 /// How long the next call may take.
-const NEXT_CALL: Duration = Duration::from_secs(5);
+pub(crate) const NEXT_CALL: Duration = Duration::from_secs(1);
 /// When a dropped call that is still on its way has arrived.
 pub(crate) const LITTLE_LATER: Duration = Duration::from_millis(20);
 /// How often a sweep beside others is made: where they stand is another place each time.
 const ROUNDS: usize = 3;
+/// Calls whose effect is taken back if nobody received their answer.
+const TAKEN_BACK: [&str; 2] = ["claim", "claim_outbox"];
+/// How often it is looked whether an effect was taken back: within 10 s.
+const LOOKS: usize = 500;
 
 /// Polls a call `polls` times and drops it. Gives its answer, if it ended.
 pub(crate) async fn cut<T>(
@@ -65,7 +69,7 @@ pub(crate) trait Target: Send + Sync + 'static {
     type Prepared: Send + Sync;
 
     /// Makes what the calls on a thread find.
-    async fn prepare(&self, t: &ThreadId) -> Result<Self::Prepared, Failure>;
+    async fn prepare(&self, given: &Given, t: &ThreadId) -> Result<Self::Prepared, Failure>;
 
     /// The calls.
     fn calls<'a>(&'a self, t: &'a ThreadId, prepared: &'a Self::Prepared) -> Calls<'a>;
@@ -89,30 +93,54 @@ impl<T: Target> Sweep<T> {
         Self(Arc::new(target))
     }
 
-    /// Drops each of the calls; `AGENTSTORE_FIGURES=1` says how many there were. Those of these names, and no others,
+    /// Drops each of the calls; `AGENTSTORE_FIGURES=1` says at how many points. Those of these names, and no others,
     /// change something when they end.
     pub(crate) async fn run(&self, given: &Given, changing: &[&str]) -> Verdict {
-        let (mut changed, mut points, mut at) = (BTreeSet::new(), 0, 0);
-        while let Some(swept) = Swept::begin(&self.0, at).await? {
+        let (mut changed, mut figures, mut at) = (BTreeSet::new(), Figures::default(), 0);
+        while let Some(swept) = Swept::begin(&self.0, given, at).await? {
             if swept.ends[0] != swept.ends[1] {
                 changed.insert(swept.name);
             }
-            points += swept.at_every_poll(None).await?;
+            figures.add(swept.name, swept.at_every_poll(None).await?)?;
             for round in 0..ROUNDS {
-                points += swept.at_every_poll(Some(round)).await?;
+                figures.add(swept.name, swept.at_every_poll(Some(round)).await?)?;
             }
             at += 1;
         }
-        if env::var_os("AGENTSTORE_FIGURES").is_some() {
-            let _unheard = writeln!(stderr(), "{}: {at} calls, {points} drop points", given.fixture().name());
-        }
+        figures.show(given, at)?;
         expect_eq(changed, changing.iter().copied().collect())
+    }
+}
+
+/// At how many points calls were dropped.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Figures {
+    points: usize,
+    most: usize,
+}
+
+impl Figures {
+    /// Adds the sweep of one call, which has a point before its first poll at least.
+    pub(crate) fn add(&mut self, name: &str, points: usize) -> Verdict {
+        (self.points, self.most) = (self.points + points, self.most.max(points));
+        expect(points > 0, format!("`{name}` was dropped nowhere"))
+    }
+
+    /// Says with `AGENTSTORE_FIGURES=1` what it was. No sweep is one of nothing.
+    pub(crate) fn show(self, given: &Given, calls: usize) -> Verdict {
+        let Self { points, most } = self;
+        if env::var_os("AGENTSTORE_FIGURES").is_some() {
+            let name = given.fixture().name();
+            let _unheard = writeln!(stderr(), "{name}: {calls} calls, {points} drop points, up to {most} of a call");
+        }
+        expect(points >= calls && calls > 0, format!("{points} drop points of {calls} calls"))
     }
 }
 
 /// The sweep of one call.
 struct Swept<'a, T> {
     target: &'a Arc<T>,
+    given: &'a Given,
     at: usize,
     name: &'static str,
     /// What can be seen without the call, and after it.
@@ -121,9 +149,9 @@ struct Swept<'a, T> {
 
 impl<'a, T: Target> Swept<'a, T> {
     /// Makes the call once, whole; none if there are not so many.
-    async fn begin(target: &'a Arc<T>, at: usize) -> Result<Option<Self>, Failure> {
+    async fn begin(target: &'a Arc<T>, given: &'a Given, at: usize) -> Result<Option<Self>, Failure> {
         let t: ThreadId = id(&format!("t-{at}-whole"));
-        let prepared = target.prepare(&t).await?;
+        let prepared = target.prepare(given, &t).await?;
         let before = look(&**target, &t).await?;
         let mut calls = target.calls(&t, &prepared);
         if at >= calls.len() {
@@ -133,7 +161,7 @@ impl<'a, T: Target> Swept<'a, T> {
         // A refusal is an end as good as any.
         let _ended = call.await;
         let after = look(&**target, &t).await?;
-        Ok(Some(Self { target, at, name, ends: [before, after] }))
+        Ok(Some(Self { target, given, at, name, ends: [before, after] }))
     }
 
     /// Drops the call on a new thread after every number of polls, beside calls of others if it is a round of these.
@@ -152,14 +180,18 @@ impl<'a, T: Target> Swept<'a, T> {
 
     /// Drops the call after so many polls. Gives whether it ended before.
     async fn once(&self, t: &ThreadId, polls: usize, is_beside: bool) -> Result<bool, Failure> {
-        let prepared = self.target.prepare(t).await?;
+        let prepared = self.target.prepare(self.given, t).await?;
         let others = is_beside.then(|| Others::begin(self.target, t));
         let (_, call) = self.target.calls(t, &prepared).swap_remove(self.at);
         // What the call itself was refused with it was refused with when it was whole, too.
         let ended = cut(call, polls).await.map_or(true, |ended| ended.is_some());
-        let seen = look(&**self.target, t).await?;
+        let mut seen = look(&**self.target, t).await?;
         tokio::time::sleep(LITTLE_LATER).await;
         let later = look(&**self.target, t).await?;
+        if !ended && TAKEN_BACK.contains(&self.name) {
+            self.taken_back(t).await?;
+            seen.clone_from(&later);
+        }
         if let Some(others) = others {
             others.end().await?;
         }
@@ -173,6 +205,17 @@ impl<'a, T: Target> Swept<'a, T> {
         let _answer = again.map_err(|_| Failure::new("the same call again waits"))?;
         timeout(NEXT_CALL, self.target.write(t)).await.map_err(|_| Failure::new("a lock is left"))??;
         Ok(ended)
+    }
+
+    /// Wants everything to be soon as it was before the call.
+    async fn taken_back(&self, t: &ThreadId) -> Verdict {
+        for _ in 0..LOOKS {
+            if look(&**self.target, t).await? == self.ends[0] {
+                return Ok(());
+            }
+            tokio::time::sleep(LITTLE_LATER).await;
+        }
+        Err(Failure::new("what nobody received was not taken back"))
     }
 }
 

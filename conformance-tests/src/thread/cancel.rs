@@ -3,8 +3,10 @@
 use crate::{
     Given, Verdict,
     call::{reads, writes},
-    sweep::sweep,
+    sweep::{find_out, sweep},
 };
+
+const CHANGING: [&str; 4] = ["create_thread", "update_thread", "delete_thread", "commit"];
 
 /// A read that is dropped at any await changes nothing and leaves nothing locked.
 pub(super) async fn a_dropped_read_leaves_nothing_locked(given: &Given) -> Verdict {
@@ -13,6 +15,10 @@ pub(super) async fn a_dropped_read_leaves_nothing_locked(given: &Given) -> Verdi
 
 /// A write that is dropped at any await had its whole effect or none, and leaves nothing locked.
 pub(super) async fn a_dropped_write_is_whole_or_nothing(given: &Given) -> Verdict {
-    let changing = ["create_thread", "update_thread", "delete_thread", "commit"];
-    sweep(given, |stores, t, _| writes(&*stores.threads, &*stores.commits, t), &changing).await
+    sweep(given, |stores, t, _| writes(&*stores.threads, &*stores.commits, t), &CHANGING).await
+}
+
+/// A write whose answer was lost is found out as its documentation says.
+pub(super) async fn an_unknown_end_of_a_write_is_found_out(given: &Given) -> Verdict {
+    find_out(given, |stores, t, _| writes(&*stores.threads, &*stores.commits, t), &CHANGING).await
 }

@@ -85,6 +85,7 @@ macro_rules! thread {
             limits: smaller_limits_hold_in_the_same_way ["ER-9", "ER-10"] [Limits];
             cancel: a_dropped_read_leaves_nothing_locked ["PR-11", "PR-12"] [Race];
             cancel: a_dropped_write_is_whole_or_nothing ["PR-11", "PR-12", "PR-16"] [Race];
+            cancel: an_unknown_end_of_a_write_is_found_out ["PR-20", "CM-17"] [];
         }
     };
 }

@@ -4,7 +4,10 @@ use std::fmt::Display;
 
 use conformance_tests::{
     Failure,
-    history::{EventOrder, GuardedCommits, LongLists, RacingClaims, StaleHolders, run},
+    history::{
+        EventOrder, ForsakenWork, GuardedCommits, JumpingClock, LeaseEdges, LongLists, RacingClaims, StaleHolders,
+        WholeCommits, run,
+    },
     model::{Bug, ModelFixture},
 };
 use tokio::runtime::{Builder, Runtime};
@@ -17,6 +20,10 @@ const EVENTS: EventOrder = EventOrder { events: 1_500, writers: 8, threads: 2, s
 const CLAIMS: RacingClaims = RacingClaims { dispatches: 400, threads: 40, consumers: 16, seed: 1 };
 const HOLDERS: StaleHolders = StaleHolders { rounds: 10 };
 const LISTS: LongLists = LongLists { events: 1_200, threads: 300 };
+const EDGES: LeaseEdges = LeaseEdges { rounds: 60 };
+const JUMPS: JumpingClock = JumpingClock { dispatches: 200, threads: 20, workers: 16 };
+const FORSAKEN: ForsakenWork = ForsakenWork { dispatches: 200, threads: 20, workers: 8, seed: 1 };
+const WHOLE: WholeCommits = WholeCommits { commits: 200, threads: 2, readers: 4, seed: 1 };
 
 #[test]
 fn histories_of_the_model_are_right() {
@@ -25,6 +32,10 @@ fn histories_of_the_model_are_right() {
     println!("{}", run(CLAIMS.run(crate::fixture())));
     println!("{}", run(HOLDERS.run(crate::fixture())));
     println!("{}", run(LISTS.run(crate::fixture())));
+    println!("{}", run(EDGES.run(crate::fixture())));
+    println!("{}", run(JUMPS.run(crate::fixture())));
+    println!("{}", run(FORSAKEN.run(crate::fixture())));
+    println!("{}", run(WHOLE.run(crate::fixture())));
 }
 
 /// What is wrong with claims shows in who holds what.
@@ -34,6 +45,24 @@ fn histories_of_claims_find_broken_stores() {
     for bug in [Bug::TokenUnchecked, Bug::ClaimUnchecked] {
         reject(bug, runtime().block_on(HOLDERS.run(ModelFixture::broken(bug))));
     }
+}
+
+/// What is wrong with leases shows at their ends, when the clock jumps, and when holders never come back.
+#[test]
+fn histories_of_leases_find_broken_stores() {
+    let broken = ModelFixture::broken;
+    for bug in [Bug::TokenUnchecked, Bug::LeaseJudgedEarly] {
+        reject(bug, runtime().block_on(EDGES.run(broken(bug))));
+    }
+    reject(Bug::SettledFirst, runtime().block_on(JUMPS.run(broken(Bug::SettledFirst))));
+    let bug = Bug::BusyThreadsGiveMore;
+    reject(bug, runtime().block_on(FORSAKEN.run(broken(bug))));
+}
+
+/// What commits do in two steps shows to who reads one part after the other.
+#[test]
+fn histories_of_whole_commits_find_broken_stores() {
+    reject(Bug::SettledFirst, runtime().block_on(WHOLE.run(ModelFixture::broken(Bug::SettledFirst))));
 }
 
 /// What is wrong with commits shows in their history.

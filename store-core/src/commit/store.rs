@@ -27,7 +27,7 @@ pub trait CommitCoordinator: Send + Sync {
     /// `AlreadyExists` for an entry id in use (EN-16), `Invalid` for a parent or target that does not fit.
     ///
     /// After an `Unknown` outcome: repeat it with its key (CM-17); without a key, load the thread and compare its
-    /// version.
+    /// version. A commit without entries leaves that as it is (CM-8): whether it was applied, only a key tells.
     async fn commit(&self, commit: Commit) -> Result<Receipt>;
 
     /// The very store that this coordinator commits to.

@@ -18,6 +18,6 @@ pub trait Inspector: Send + Sync {
     /// `dry_run` it says what it would do.
     ///
     /// # Errors
-    /// What keeps it from reading or writing.
+    /// What keeps it from reading or writing. After an `Unknown` outcome: call it again.
     async fn repair(&self, dry_run: bool, progress: &dyn Progress) -> Result<Inspection>;
 }

@@ -20,8 +20,8 @@ pub trait OutboxStore: Send + Sync {
     /// - Of the rows with one order key only the first that is not final is given out (OB-11).
     ///
     /// # Errors
-    /// `Invalid` for a limit outside of 1 to 1,000, or a lease of nothing or above 24 hours. A claim whose answer was
-    /// lost ends with its lease.
+    /// `Invalid` for a limit outside of 1 to 1,000, or a lease of nothing or above 24 hours. After an `Unknown`
+    /// outcome: claim again; what was claimed comes back when its lease is over.
     async fn claim_outbox(&self, request: ClaimOutbox) -> Result<ClaimedOutbox>;
 
     /// Prolongs a live claim: gives the new end of its lease, store time plus the extension (OB-8). A lease that is

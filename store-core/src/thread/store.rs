@@ -96,7 +96,7 @@ pub trait ThreadAdmin: Send + Sync {
     /// between two batches (PR-17). Gives the number of threads whose data was removed.
     ///
     /// # Errors
-    /// Those of writing; calling it again goes on.
+    /// Those of writing. After an `Unknown` outcome: call it again, which goes on.
     async fn purge_deleted(&self, progress: &dyn Progress) -> Result<u64>;
 
     /// Forgets the highest claim number that wrote to a thread: the operator's way out when a mailbox was replaced or

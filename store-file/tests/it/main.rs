@@ -34,6 +34,7 @@ mod relaxed;
 mod script;
 mod shortages;
 mod sim_disk;
+mod simulated;
 mod store_bit_flips;
 mod store_crashes;
 mod store_faults;

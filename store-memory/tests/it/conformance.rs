@@ -7,5 +7,15 @@ conformance_tests::event_store!(crate::fixture());
 conformance_tests::mailbox_store!(crate::fixture());
 conformance_tests::outbox_store!(crate::fixture());
 conformance_tests::live_channel!(crate::fixture());
-conformance_tests::model!(crate::fixture());
+conformance_tests::model!(crate::fixture(), in full 2_000);
 conformance_tests::histories!(crate::fixture());
+
+mod many {
+    use conformance_tests::history::{ForsakenWork, run};
+
+    /// M3: each claim and each settlement may be dropped at any poll.
+    #[test]
+    fn histories_of_many_bad_workers_end_well() {
+        println!("{}", run(ForsakenWork::many().run(crate::fixture())));
+    }
+}

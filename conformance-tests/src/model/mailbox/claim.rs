@@ -128,6 +128,12 @@ impl Mail {
         Ok(ClaimedDispatch::new(dispatch, token, number))
     }
 
+    /// Counts the attempts whose lease is over.
+    pub(super) fn count_lost(&mut self, setting: &Setting<'_>) {
+        let over = self.jobs.iter_mut().filter(|job| job.is_over(setting.now, setting.bug));
+        over.for_each(|job| job.dispatch.attempts += 1);
+    }
+
     pub(super) fn reclaim(&mut self, limit: u32, setting: &Setting<'_>) -> Result<Reclaimed> {
         check_batch(limit)?;
         let mut over: Vec<_> = self.jobs.iter().filter(|job| job.is_over(setting.now, setting.bug)).collect();

@@ -11,7 +11,12 @@ use store_core::{
 };
 
 use super::settle;
-use crate::model::{Bug, commit::Setting, handle::Handle, store::Shared};
+use crate::model::{
+    Bug,
+    commit::Setting,
+    handle::{Handle, step_aside},
+    store::Shared,
+};
 
 impl Handle {
     /// What a look at the mailbox at a time is judged with.
@@ -106,6 +111,13 @@ impl MailboxReader for Handle {
 #[async_trait]
 impl MailboxMaintenance for Handle {
     async fn reclaim(&self, limit: u32) -> Result<Reclaimed> {
+        if self.shared.bug == Some(Bug::ReclaimInTwoSteps) {
+            self.write(|tenant, setting| {
+                tenant.mail.count_lost(&setting);
+                Ok(())
+            })?;
+            step_aside().await;
+        }
         self.write(|tenant, setting| tenant.mail.reclaim(limit, &setting))
     }
 

@@ -36,7 +36,7 @@ use crate::{
 pub struct ModelTest {
     /// How many histories.
     pub cases: u32,
-    /// How many steps a history has at most.
+    /// How many steps a history has.
     pub steps: usize,
     /// Where the random numbers begin.
     pub seed: u64,
@@ -51,7 +51,7 @@ impl ModelTest {
         Self { cases, steps, seed: random_seed(), shrinks: 4_000 }
     }
 
-    /// What the environment says: `AGENTSTORE_MODEL_CASES` (300), `AGENTSTORE_MODEL_STEPS` (50) and
+    /// What the environment says: `AGENTSTORE_MODEL_CASES` (150), `AGENTSTORE_MODEL_STEPS` (50) and
     /// `AGENTSTORE_MODEL_SEED`: a number (1, so that a change is judged by the histories that the last one was), or
     /// `random`.
     #[must_use]
@@ -59,8 +59,17 @@ impl ModelTest {
         let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
         let small = |name: &str, default: u32| number(name).map_or(default, |n| u32::try_from(n).unwrap_or(u32::MAX));
         let steps = small("AGENTSTORE_MODEL_STEPS", 50) as usize;
-        let random = Self::new(small("AGENTSTORE_MODEL_CASES", 300), steps);
+        let random = Self::new(small("AGENTSTORE_MODEL_CASES", 150), steps);
         Self { seed: seed("AGENTSTORE_MODEL_SEED"), ..random }
+    }
+
+    /// The same with at least so many histories where tests run in full length: with `AGENTSTORE_FULL_FAULTS`.
+    #[must_use]
+    pub fn in_full(mut self, cases: u32) -> Self {
+        if env::var_os("AGENTSTORE_FULL_FAULTS").is_some() {
+            self.cases = self.cases.max(cases);
+        }
+        self
     }
 
     /// Runs the histories on new stores of `fixture`, until one shows a difference; that one is then made as short as
@@ -146,13 +155,17 @@ pub fn model_test(fixture: impl Fixture, cases: u32, steps: usize) {
 }
 
 /// Random histories on a backend and on the model at once, as a test. The fixture is an expression that makes one, by a
-/// path from the root: `crate::fixture()`. How many: [`ModelTest::from_env`].
+/// path from the root: `crate::fixture()`. How many: [`ModelTest::from_env`], and `in full` at least as many as are
+/// stated behind it.
 #[macro_export]
 macro_rules! model {
     ($fixture:expr) => {
+        $crate::model! { $fixture, in full 0 }
+    };
+    ($fixture:expr, in full $cases:literal) => {
         #[test]
         fn it_agrees_with_the_model() {
-            let $crate::model::ModelTest { cases, steps, .. } = $crate::model::ModelTest::from_env();
+            let $crate::model::ModelTest { cases, steps, .. } = $crate::model::ModelTest::from_env().in_full($cases);
             $crate::model::model_test($fixture, cases, steps);
         }
     };

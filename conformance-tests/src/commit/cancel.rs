@@ -1,0 +1,104 @@
+//! Dropped commits that end a turn: they consume input, settle their claim and send a row.
+
+use async_trait::async_trait;
+use store_core::{
+    AppendEvents, AppendPending, ClaimRef, ClaimToken, Commit, DispatchId, EntryId, Message, NewEvent, NewInput,
+    NewOutboxRow, OutboxFilter, Scope, TenantStores, ThreadId,
+};
+
+use crate::{
+    Failure, Given, Verdict,
+    call::{Calls, call},
+    check::expect_some,
+    given::{id, said, say_keyed},
+    log::draft::json,
+    mailbox::draft::{ack, request, work},
+    sweep::{Sweep, Target},
+    unknown::{FindOut, Known, undocumented, unknown_ends_are_found_out},
+};
+
+/// Threads with an input, and a claim under which it is answered.
+struct Turns(TenantStores);
+
+fn dispatch(t: &ThreadId) -> DispatchId {
+    id(&format!("d {t}"))
+}
+
+macro_rules! part {
+    ($turns:ident.$part:ident) => {
+        expect_some($turns.0.$part.as_ref(), stringify!($part))?
+    };
+}
+
+#[async_trait]
+impl Target for Turns {
+    type Prepared = Commit;
+
+    async fn prepare(&self, _given: &Given, t: &ThreadId) -> Result<Commit, Failure> {
+        let input = NewInput::message(Message::user("question")).with_id(id("a"));
+        let appended = part!(self.pending).append_pending(AppendPending::new(t.clone(), [input])).await?;
+        let mailbox = part!(self.mailbox);
+        mailbox.enqueue(vec![work(t.as_str(), dispatch(t).as_str())]).await?.remove(0)?;
+        let claimed = mailbox.claim(request().of_dispatch(dispatch(t))).await?.claimed.pop();
+        let held = expect_some(claimed, "dispatch")?;
+        Ok(Commit::new(t.clone())
+            .with_key(id("dropped"))
+            .consuming(appended.inputs)
+            .entry(said("answer"))
+            .with_events(AppendEvents::new([NewEvent::new(id("answered"), [Scope::Thread(t.clone())])]))
+            .with_outbox([NewOutboxRow::new(id(t.as_str()), id("target"), json("1"))])
+            .fenced(held.fence())
+            .settling(ack()))
+    }
+
+    fn calls<'a>(&'a self, _t: &'a ThreadId, turn: &'a Commit) -> Calls<'a> {
+        let commits = self.0.commits.iter();
+        commits.map(|commits| ("commit", call(commits.commit(turn.clone())))).collect()
+    }
+
+    async fn look(&self, t: &ThreadId) -> Result<String, Failure> {
+        let found = expect_some(part!(self.threads).load_thread(t).await?, "thread")?;
+        let queue = part!(self.pending).load_queue(t).await?;
+        let events = part!(self.events).load_scope(&Scope::Thread(t.clone())).await?.appended;
+        let rows = part!(self.outbox).count_outbox(&OutboxFilter::default().of_lane(id(t.as_str()))).await?.pending;
+        let work = expect_some(part!(self.mailbox).load_dispatch(&dispatch(t)).await?, "dispatch")?;
+        let (entries, inputs) = (found.version.number(), queue.inputs.len());
+        Ok(format!("{entries} entries, {inputs} inputs, {events} events, {rows} rows, {:?}", work.status))
+    }
+
+    async fn disturb(&self, t: &ThreadId) {
+        let (Some(mailbox), Some(pending)) = (&self.0.mailbox, &self.0.pending) else { return };
+        let (other, unread): (_, EntryId) = (ClaimRef::new(dispatch(t), ClaimToken::new("another")), id("unknown"));
+        let _refused = tokio::join!(mailbox.settle(vec![(other, ack())]), pending.retract_pending(t, &unread));
+    }
+
+    async fn write(&self, t: &ThreadId) -> Verdict {
+        for thread in [t, &id("another")] {
+            drop(part!(self.commits).commit(say_keyed(thread, &format!("next {t}"), "x")).await?);
+        }
+        let next = work(t.as_str(), &format!("next {t}"));
+        part!(self.mailbox).enqueue(vec![next]).await?.remove(0)?;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl FindOut for Turns {
+    async fn find_out(&self, call: &str, _t: &ThreadId, turn: &Commit) -> Result<Known, Failure> {
+        if call != "commit" {
+            return Err(undocumented(call));
+        }
+        Ok(Known::Told(part!(self.commits).commit(turn.clone()).await?.deduplicated))
+    }
+}
+
+/// A commit that consumes input, settles its claim and writes to the outbox, dropped at any await, did all of it or
+/// nothing.
+pub(super) async fn a_dropped_turn_is_whole_or_nothing(given: &Given) -> Verdict {
+    Sweep::new(Turns(given.stores()?)).run(given, &["commit"]).await
+}
+
+/// The repeat of such a commit, whose answer was lost, gives its receipt: it is there once.
+pub(super) async fn an_unknown_end_of_a_turn_is_found_out(given: &Given) -> Verdict {
+    unknown_ends_are_found_out(given, Turns(given.stores()?), &["commit"]).await
+}

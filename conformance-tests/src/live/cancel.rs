@@ -1,0 +1,54 @@
+//! Dropped calls on the live channel and on waits.
+
+use store_core::{DeliverLive, Waited};
+use tokio::time::timeout;
+
+use super::draft::{MOMENT, expect_end, live, next, sending, target, wake_ups, word};
+use crate::{
+    Failure, Given, Verdict,
+    check::{expect, expect_eq, expect_some},
+    mailbox::draft::{ack, claim_next, put, settle, work},
+    sweep::{NEXT_CALL, cut},
+};
+
+/// After how many polls calls are dropped: a delivery that nobody accepts ends with its deadline only.
+const POLLS: usize = 5;
+
+/// A call on the live channel that is dropped at any await leaves nothing locked: who opens next is the receiver, and
+/// gets what comes, and what was dropped at most once.
+pub(super) async fn a_dropped_call_on_a_target_leaves_nothing_locked(given: &Given) -> Verdict {
+    let live = live(given)?;
+    for polls in 0..POLLS {
+        let to = target(&format!("t-{polls}"), 1);
+        let _earlier = live.open_live(to.clone()).await?;
+        drop(cut(live.open_live(to.clone()), polls).await?);
+        let opened = timeout(NEXT_CALL, live.open_live(to.clone())).await;
+        let mut receiver = opened.map_err(|_| Failure::new("the next opening waits"))??;
+        cut(live.deliver(DeliverLive::new(to.clone(), word("dropped")).within(MOMENT)), polls).await?;
+        let sent = sending(&live, &to, word("next")).await;
+        let mut heard = Vec::new();
+        while heard.last() != Some(&word("next")) {
+            let received = expect_some(next(&mut receiver).await?, "command")?;
+            heard.push(received.command().clone());
+            let _accepted = received.accept();
+        }
+        expect_end(sent, store_core::LiveDelivery::Delivered).await?;
+        let dropped = heard.iter().filter(|command| **command == word("dropped")).count();
+        expect(dropped + 1 == heard.len() && dropped <= 1, format!("after {polls} polls it heard {heard:?}"))?;
+    }
+    Ok(())
+}
+
+/// A wait that is dropped at any await leaves nothing locked: the next one is woken.
+pub(super) async fn a_dropped_wait_leaves_nothing_locked(given: &Given) -> Verdict {
+    let wake_ups = wake_ups(given)?;
+    for polls in 0..POLLS {
+        cut(wake_ups.wait(MOMENT), polls).await?;
+        put(given, [work("t", &format!("d-{polls}"))]).await?;
+        let woken = timeout(NEXT_CALL, wake_ups.wait(NEXT_CALL)).await;
+        expect_eq(woken.map_err(|_| Failure::new("the next wait does not end"))??, Waited::Woken)?;
+        let held = expect_some(claim_next(given).await?, "dispatch")?;
+        settle(given, &held, ack()).await?;
+    }
+    Ok(())
+}

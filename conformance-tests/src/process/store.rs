@@ -1,0 +1,97 @@
+//! Dropped calls on a whole store.
+
+use store_core::{ErrorKind, PageRequest, Silent, Store, TenantId};
+use tokio::time::timeout;
+
+use crate::{
+    Failure, Given, Need, Verdict,
+    call::{Calls, call},
+    check::{expect, expect_eq, expect_kind},
+    given::id,
+    probe::first,
+    sweep::{Figures, MOST_POLLS, NEXT_CALL, cut},
+};
+
+/// Calls after which a store goes on.
+fn calls<'a>(store: &'a dyn Store, tenant: &'a TenantId) -> Calls<'a> {
+    let mut calls = vec![
+        ("list_tenants", call(store.list_tenants(PageRequest::default()))),
+        ("sync", call(store.sync())),
+        ("delete_tenant", call(store.delete_tenant(tenant))),
+    ];
+    if let Some(inspector) = store.inspector() {
+        calls.push(("verify", call(inspector.verify(&Silent))));
+        calls.push(("repair", call(inspector.repair(false, &Silent))));
+    }
+    calls
+}
+
+/// Drops a call after so many polls, and makes it again. Gives whether it ended before.
+async fn once(given: &Given, at: usize, polls: usize) -> Result<bool, Failure> {
+    let (store, probe) = (given.store(), first(given.contract()));
+    let tenant: TenantId = id(&format!("t-{at}-{polls}"));
+    probe.write(&given.tenant(tenant.as_str())?, "a").await?;
+    let (name, dropped) = calls(&*store, &tenant).swap_remove(at);
+    // A store may have no `sync`.
+    let ended = cut(dropped, polls).await.map_or(true, |ended| ended.is_some());
+    let (_, again) = calls(&*store, &tenant).swap_remove(at);
+    let again = timeout(NEXT_CALL, again).await.map_err(|_| Failure::new("the same call again waits"))?;
+    expect(again.is_ok() || name == "sync", format!("the same call again ends with {again:?}"))?;
+    let beside = given.tenant(&format!("{tenant} beside"))?;
+    let next = async {
+        let new = given.tenant(tenant.as_str())?;
+        expect_eq(probe.has(&new, "a").await?, name != "delete_tenant")?;
+        expect(probe.has(&given.tenant("other")?, "kept").await?, "what another tenant has is gone")?;
+        probe.write(&new, "b").await?;
+        Ok::<(), Failure>(probe.write(&beside, "c").await?)
+    };
+    timeout(NEXT_CALL, next).await.map_err(|_| Failure::new("a lock is left"))??;
+    // The next round begins with what this one began with: a check polls more often the more there is.
+    for done in [tenant.clone(), id(&format!("{tenant} beside"))] {
+        store.delete_tenant(&done).await?;
+    }
+    Ok(ended)
+}
+
+/// A call on the store that is dropped at any await leaves nothing locked, and goes on when it is made again: a tenant
+/// is deleted then, and every other one is as it was.
+pub(super) async fn a_dropped_call_on_a_store_leaves_nothing_locked(given: &Given) -> Verdict {
+    first(given.contract()).write(&given.tenant("other")?, "kept").await?;
+    let (store, tenant, mut figures) = (given.store(), id("x"), Figures::default());
+    let names: Vec<_> = calls(&*store, &tenant).into_iter().map(|(name, _)| name).collect();
+    for (at, name) in names.iter().enumerate() {
+        for polls in 0..=MOST_POLLS {
+            expect(polls < MOST_POLLS, format!("`{name}` does not end"))?;
+            let about = |failure: Failure| failure.about(format!("`{name}` after {polls} polls"));
+            if once(given, at, polls).await.map_err(about)? {
+                figures.add(name, polls)?;
+                break;
+            }
+        }
+    }
+    figures.show(given, names.len())
+}
+
+/// A `close` that is dropped at any await is gone on with by the next one: every call is refused then, and what was
+/// acknowledged is kept.
+pub(super) async fn a_dropped_close_is_gone_on_with(given: &Given) -> Verdict {
+    let (probe, mut figures) = (first(given.contract()), Figures::default());
+    for polls in 0..MOST_POLLS {
+        let given = given.another().await?;
+        probe.write(&given.stores()?, "a").await?;
+        let store = given.store();
+        let ended = cut(call(store.close()), polls).await?.is_some();
+        timeout(NEXT_CALL, store.close()).await.map_err(|_| Failure::new("the next call waits"))??;
+        expect_kind(store.tenant(&id("default")), ErrorKind::Closed)?;
+        drop(store);
+        if given.fixture().lack(Need::Reopen).is_none() {
+            given.reopen().await?;
+            expect(probe.has(&given.stores()?, "a").await?, format!("after {polls} polls it is lost"))?;
+        }
+        if ended {
+            figures.add("close", polls)?;
+            return figures.show(&given, 1);
+        }
+    }
+    Err(Failure::new("`close` does not end"))
+}
