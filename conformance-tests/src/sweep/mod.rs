@@ -31,8 +31,9 @@ pub(crate) use self::conversation::{find_out, sweep};
 
 /// More polls than any call needs.
 pub(crate) const MOST_POLLS: usize = 200;
-/// How long the next call may take.
-pub(crate) const NEXT_CALL: Duration = Duration::from_secs(1);
+/// When the next call is taken to wait for good: long after what a busy machine, or somebody who is asked to let go and
+/// is gone, can make it take.
+pub(crate) const NEXT_CALL: Duration = Duration::from_secs(5);
 /// When a dropped call that is still on its way has arrived.
 pub(crate) const LITTLE_LATER: Duration = Duration::from_millis(20);
 /// How often a sweep beside others is made: where they stand is another place each time.
