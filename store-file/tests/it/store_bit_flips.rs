@@ -94,8 +94,17 @@ fn is_read<T: PartialEq>(result: Result<T>, expected: &T, place: &str) -> bool {
 }
 
 impl Written {
-    /// Whether all of it could be read.
+    /// Whether all of it could be read. Where the opening reports that it set the end of a log aside, the end of that
+    /// thread is missing.
     fn is_read(&self, store: &FileStore, place: &str) -> bool {
+        if !store.opening().set_aside.is_empty() {
+            for (number, expected) in self.large.iter().enumerate() {
+                let found = entries(store, number).unwrap();
+                assert!(expected.starts_with(&found), "{place}: a wrong value");
+            }
+            small(store).unwrap();
+            return false;
+        }
         let large = self.large.iter().enumerate();
         let unread = large.filter(|(number, expected)| !is_read(entries(store, *number), expected, place)).count();
         is_read(small(store), &self.small, place) && unread == 0
