@@ -173,13 +173,15 @@ impl Store for NatsStore {
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
         let common = Arc::clone(&self.state.common);
         common.check_open()?;
-        let open = lock(&self.state.tenants).remove(tenant);
-        if let Some(open) = open {
-            open.close().await;
+        let (name, new) = (tenant.clone(), Arc::new(Tenant::new(Arc::clone(&common), tenant.clone())));
+        let old = lock(&self.state.tenants).insert(name.clone(), Arc::clone(&new));
+        new.come_after(old, async move { delete(&common, name).await }).await?;
+        let mut tenants = lock(&self.state.tenants);
+        if tenants.get(tenant).is_some_and(|held| Arc::ptr_eq(held, &new) && Arc::strong_count(held) == 2) {
+            tenants.remove(tenant);
         }
-        let name = tenant.clone();
-        let task = self.state.common.runtime.spawn(async move { delete(&common, name).await });
-        task.await.map_err(|lost| Error::unavailable("the call was cut off").with_source(lost))?
+        drop(tenants);
+        Ok(())
     }
 
     fn capabilities(&self) -> &Capabilities {

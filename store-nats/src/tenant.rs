@@ -119,7 +119,29 @@ impl Tenant {
     pub(crate) async fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.end();
+        self.orphans.wait(&None).await;
         drop(self.writing.write().await);
+    }
+
+    /// Removes the tenant's life before this one. If the caller goes, every call of this one comes after it (PR-16).
+    pub(crate) async fn come_after<F>(&self, old: Option<Arc<Self>>, removing: F) -> Result<()>
+    where
+        F: Future<Output = Result<()>> + Send + 'static,
+    {
+        let (work, caller) = flight::start(&self.orphans, None);
+        let common = Arc::clone(&self.common);
+        let task = self.common.runtime.spawn(async move {
+            let _work = work;
+            if let Some(old) = old {
+                old.close().await;
+            }
+            let _of_store = common.writing.read().await;
+            common.check_open()?;
+            removing.await
+        });
+        let answer = task.await.map_err(|lost| Error::unavailable("the call was cut off").with_source(lost));
+        caller.answered();
+        answer?
     }
 
     /// Ends everybody who waits or receives.

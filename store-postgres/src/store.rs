@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use sqlx::{PgConnection, postgres::PgArguments};
 use store_core::{
-    Capabilities, Commit, CursorScope, Error, EventDelivery, Limits, Page, PageBuilder, PageRequest, Position, Receipt,
+    Capabilities, Commit, CursorScope, EventDelivery, Limits, Page, PageBuilder, PageRequest, Position, Receipt,
     Result, Store, TenantId, TenantStores, inspect::Inspector,
 };
 use tokio::runtime::Handle;
@@ -131,14 +131,15 @@ impl PostgresStore {
     }
 
     pub(crate) fn open_tenant(&self, tenant: &TenantId) -> Result<Arc<Tenant>> {
-        let state = &self.state;
-        state.common.db.check_open()?;
-        let new = || {
-            let (incarnation, cursors) = (state.meta.incarnation, state.meta.cursors.clone());
-            let fixed = Fixed { tenant: tenant.clone(), incarnation, cursors };
-            Arc::new(Tenant::new(Arc::clone(&state.common), Arc::new(fixed)))
-        };
-        Ok(Arc::clone(self.tenants().entry(tenant.clone()).or_insert_with(new)))
+        self.state.common.db.check_open()?;
+        Ok(Arc::clone(self.tenants().entry(tenant.clone()).or_insert_with(|| self.new_tenant(tenant))))
+    }
+
+    fn new_tenant(&self, tenant: &TenantId) -> Arc<Tenant> {
+        let meta = &self.state.meta;
+        let (incarnation, cursors) = (meta.incarnation, meta.cursors.clone());
+        let fixed = Fixed { tenant: tenant.clone(), incarnation, cursors };
+        Arc::new(Tenant::new(Arc::clone(&self.state.common), Arc::new(fixed)))
     }
 
     fn tenants(&self) -> MutexGuard<'_, HashMap<TenantId, Arc<Tenant>>> {
@@ -180,17 +181,19 @@ impl Store for PostgresStore {
         let common = Arc::clone(&self.state.common);
         common.db.check_open()?;
         common.check_writable()?;
-        let open = self.tenants().remove(tenant);
-        if let Some(open) = open {
-            open.close().await;
-        }
-        let name = tenant.clone();
-        let task = self.state.common.runtime.spawn(async move {
+        let (name, new) = (tenant.clone(), self.new_tenant(tenant));
+        let old = self.tenants().insert(name.clone(), Arc::clone(&new));
+        new.come_after(old, async move {
             common.db.about(name.as_str(), |sql| &sql.drop_begin).await?;
             while common.db.about(name.as_str(), |sql| &sql.drop_step).await? == 1 {}
             Ok(())
-        });
-        task.await.map_err(|lost| Error::unavailable("the call was cut off").with_source(lost))?
+        })
+        .await?;
+        let mut tenants = self.tenants();
+        if tenants.get(tenant).is_some_and(|held| Arc::ptr_eq(held, &new) && Arc::strong_count(held) == 2) {
+            tenants.remove(tenant);
+        }
+        Ok(())
     }
 
     fn capabilities(&self) -> &Capabilities {

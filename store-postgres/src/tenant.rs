@@ -103,7 +103,26 @@ impl Tenant {
     pub(crate) async fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.unfollow();
+        self.orphans.wait(&None).await;
         drop(self.writing.write().await);
+    }
+
+    /// Removes the tenant's life before this one. If the caller goes, every call of this one comes after it (PR-16).
+    pub(crate) async fn come_after<F>(&self, old: Option<Arc<Self>>, removing: F) -> Result<()>
+    where
+        F: Future<Output = Result<()>> + Send + 'static,
+    {
+        let (work, caller) = flight::start(&self.orphans, None);
+        let task = self.common.runtime.spawn(async move {
+            let _work = work;
+            if let Some(old) = old {
+                old.close().await;
+            }
+            removing.await
+        });
+        let answer = task.await.map_err(|lost| Error::unavailable("the call was cut off").with_source(lost));
+        caller.answered();
+        answer?
     }
 
     /// What is known of a thread. Threads that nobody asks about are forgotten when there are many.

@@ -18,6 +18,7 @@ mod news;
 mod ordinary;
 mod places;
 mod pooled;
+mod tenants;
 mod wire;
 
 pub(crate) use self::fixture::fixture;

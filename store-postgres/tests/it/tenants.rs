@@ -1,0 +1,50 @@
+//! A deletion of a tenant whose caller has gone (PR-16, TN-8).
+
+use std::{
+    future::Future,
+    pin::pin,
+    task::{Context, Waker},
+    time::Duration,
+};
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use store_core::{Limits, NewThread, Store, TenantId, TenantStores, ThreadId};
+
+use crate::fixture::{Place, server};
+
+fn thread() -> ThreadId {
+    ThreadId::new("t").unwrap()
+}
+
+async fn write(stores: &TenantStores) -> store_core::Result<()> {
+    stores.threads.as_ref().unwrap().create_thread(NewThread::new(thread())).await.map(drop)
+}
+
+/// Every call on the tenant waits for the deletion, though nobody asks for its answer any more, and keeps what it wrote.
+#[tokio::test]
+async fn what_comes_after_a_dropped_deletion_is_kept() {
+    let place = Place::new(Limits::default()).await.unwrap();
+    let store = place.0.open().await.unwrap();
+    let tenant = TenantId::default_tenant();
+    write(&store.tenant(&tenant).unwrap()).await.unwrap();
+
+    // Somebody writes to the tenant, and is not done: the deletion waits on the server.
+    let mut writer = PgConnection::connect(&server()).await.unwrap();
+    let mut writing = writer.begin().await.unwrap();
+    let schema = place.0.config().schema();
+    let hold = format!("SELECT pg_advisory_xact_lock(hashtext('agentstore.{schema}'), hashtext('tenant {tenant}'))");
+    sqlx::raw_sql(AssertSqlSafe(hold)).execute(&mut *writing).await.unwrap();
+    {
+        let mut dropped = pin!(store.delete_tenant(&tenant));
+        assert!(dropped.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+
+    let next = store.tenant(&tenant).unwrap();
+    let mut written = pin!(write(&next));
+    assert!(tokio::time::timeout(Duration::from_millis(200), written.as_mut()).await.is_err(), "it came before");
+    writing.rollback().await.unwrap();
+    // Of the life that was deleted nothing is there: the same id is new.
+    written.await.unwrap();
+    assert!(next.threads.as_ref().unwrap().load_thread(&thread()).await.unwrap().is_some());
+    store.close().await.unwrap();
+}
