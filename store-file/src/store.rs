@@ -179,6 +179,11 @@ impl Store for FileStore {
         shared.followers.end(|(of, _)| of == tenant);
         let (pool, tenant) = (shared.pool.clone(), tenant.clone());
         pool.run(move || {
+            let _one = guard(&state.deleting);
+            // Another call may have deleted this life of the tenant: the next one is not to be touched.
+            if !guard(&shared.tenants).get(&tenant).is_some_and(|now| Arc::ptr_eq(now, &state)) {
+                return Ok(());
+            }
             deletion::drop_tenant(&shared, &tenant, &state)?;
             guard(&shared.tenants).remove(&tenant);
             Ok(())

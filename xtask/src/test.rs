@@ -31,7 +31,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 const FULL: [(&str, &str); 2] = [("AGENTSTORE_FULL_FAULTS", "1"), ("AGENTSTORE_MODEL_CASES", "1000")];
 
 /// Where faults, crashes and histories are tested; random histories are the same ones on every backend.
-const FAULTS: [&str; 10] = [
+const FAULTS: [&str; 11] = [
     "faults::",
     "histories::",
     "crashes::",
@@ -39,6 +39,7 @@ const FAULTS: [&str; 10] = [
     "processes::",
     "bit_flips::",
     "bounds::",
+    "random_texts::",
     "relaxed::",
     "soak::",
     "it_agrees_with_the_model",

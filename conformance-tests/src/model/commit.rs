@@ -83,13 +83,19 @@ pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, setting: Setting<'_>)
     };
     memory = Memory { generation: slot.thread.generation(), deleted_at: None, ..memory };
     let (mut slot, mut receipt) = written(tenant, slot, commit, &setting)?;
-    let (rows, ids) = outbox::append(tenant, commit, &setting)?;
-    receipt.outbox = ids;
+    let outbox = outbox::append(tenant, commit, &setting);
     if let Some(request) = &commit.events {
         check_events(&slot, commit)?;
+        // Events are judged before rows, but are not there if those are refused.
+        let before = outbox.is_err().then(|| (tenant.events.clone(), tenant.ids.clone()));
         let appended = events::append(tenant, request, &setting, (commit.at, setting.sealer))?;
+        if let Some(before) = before {
+            (tenant.events, tenant.ids) = before;
+        }
         receipt.events = appended.events.iter().map(EventRef::from).collect();
     }
+    let (rows, ids) = outbox?;
+    receipt.outbox = ids;
     settle(tenant, commit, &called)?;
     if let Some((_, stored)) = commit.key.as_ref().and_then(|key| slot.keys.get_mut(key)) {
         stored.events.clone_from(&receipt.events);

@@ -43,7 +43,9 @@ async fn once(given: &Given, at: usize, polls: usize) -> Result<bool, Failure> {
         expect_eq(probe.has(&new, "a").await?, name != "delete_tenant")?;
         expect(probe.has(&given.tenant("other")?, "kept").await?, "what another tenant has is gone")?;
         probe.write(&new, "b").await?;
-        Ok::<(), Failure>(probe.write(&beside, "c").await?)
+        probe.write(&beside, "c").await?;
+        // The dropped call takes nothing of what came after it.
+        expect(probe.has(&new, "b").await?, "what was written afterwards is gone")
     };
     timeout(NEXT_CALL, next).await.map_err(|_| Failure::new("a lock is left"))??;
     // The next round begins with what this one began with: a check polls more often the more there is.

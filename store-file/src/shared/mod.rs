@@ -138,6 +138,8 @@ pub(crate) struct TenantState {
     /// How many deletions of the tenant began and were not refused: nothing is read or written any more if there is
     /// one.
     closing: AtomicU64,
+    /// Held by who deletes the tenant.
+    pub(crate) deleting: Mutex<()>,
     /// Calls that still run although nobody waits for them.
     pub(crate) orphans: Arc<Orphans>,
     pub(crate) live: Arc<LiveHub>,

@@ -39,6 +39,7 @@ mod store_bit_flips;
 mod store_crashes;
 mod store_faults;
 mod syncing;
+mod tenants;
 mod torn_tails;
 mod work;
 mod world;

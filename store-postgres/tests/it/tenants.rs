@@ -20,7 +20,7 @@ async fn write(stores: &TenantStores) -> store_core::Result<()> {
     stores.threads.as_ref().unwrap().create_thread(NewThread::new(thread())).await.map(drop)
 }
 
-/// Every call on the tenant waits for the deletion, though nobody asks for its answer any more, and keeps what it wrote.
+/// Every call on the tenant waits for the deletion, though nobody waits for that any more, and what it wrote is kept.
 #[tokio::test]
 async fn what_comes_after_a_dropped_deletion_is_kept() {
     let place = Place::new(Limits::default()).await.unwrap();
