@@ -10,12 +10,12 @@ conformance_tests::live_channel!(crate::fixture());
 conformance_tests::model!(crate::fixture(), in full 2_000);
 conformance_tests::histories!(crate::fixture());
 
-mod many {
+mod more_histories {
     use conformance_tests::history::{ForsakenWork, run};
 
     /// M3: each claim and each settlement may be dropped at any poll.
     #[test]
-    fn histories_of_many_bad_workers_end_well() {
+    fn work_of_many_bad_workers_is_done_by_others() {
         println!("{}", run(ForsakenWork::many().run(crate::fixture())));
     }
 }
