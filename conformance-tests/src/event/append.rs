@@ -8,11 +8,12 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     task::Poll,
+    time::Duration,
 };
 
 use store_core::{
     AppendEvents, ClaimNumber, ClaimToken, ErrorKind, EventQuery, EventStore, EventVisibility, Fence, NewEvent,
-    PageRequest, Scope,
+    PageRequest, Scope, Timestamp,
 };
 
 use super::draft::{all, append, append_all, both, events, expect_kinds, fact, of_run, of_thread, refuse};
@@ -198,34 +199,47 @@ async fn slowly<T>(call: impl Future<Output = T>, turns: usize) -> T {
     }
 }
 
+fn claim(counter: u64) -> Fence {
+    Fence::new(id("dispatch"), ClaimToken::new("token"), 0, ClaimNumber { incarnation: 0, counter })
+}
+
 /// An append under a lower claim than one that wrote is refused; it counts for the thread of its events.
 pub(super) async fn an_append_takes_a_fence(given: &Given) -> Verdict {
     let store = events(given)?;
     let fenced = |drafts: Vec<NewEvent>, counter| {
         let mut request = AppendEvents::new(drafts);
-        let claim = ClaimNumber { incarnation: 0, counter };
-        request.fence = Some(Fence::new(id("dispatch"), ClaimToken::new("token"), 0, claim));
+        request.fence = Some(claim(counter));
         request
     };
     store.append_events(fenced(vec![fact("a")], 5)).await?;
     refuse(given, fenced(vec![fact("x")], 4), ErrorKind::StaleEpoch).await?;
     refuse(given, fenced(vec![NewEvent::new(id("x"), [of_run("r")])], 9), ErrorKind::Invalid).await?;
     store.append_events(fenced(vec![fact("b"), both("c")], 5)).await?;
-    let late = crate::given::say_keyed(&id("t"), "k", "x");
-    let late = late.fenced(Fence::new(
-        id("dispatch"),
-        ClaimToken::new("token"),
-        0,
-        ClaimNumber { incarnation: 0, counter: 4 },
-    ));
+    let late = crate::given::say_keyed(&id("t"), "k", "x").fenced(claim(4));
     expect_kind(given.commits()?.commit(late).await, ErrorKind::StaleEpoch)?;
     expect_kinds(given, &of_thread("t"), "a b c").await
 }
 
+/// Where store time went back, an event under a claim comes at the time of its append, and so does the next: only what
+/// stands in their scopes lifts it, not the thread.
+pub(super) async fn time_is_that_of_the_scopes(given: &Given) -> Verdict {
+    let hour = Duration::from_secs(3_600);
+    let thread = given.commit(crate::given::say_keyed(&id("t"), "k", "x")).await?.time;
+    given.set_back(hour).await;
+    let mut last = Timestamp::MIN;
+    for fence in [Some(claim(1)), None, Some(claim(2))] {
+        let mut request = AppendEvents::new([fact("a")]);
+        request.fence = fence;
+        let appended = events(given)?.append_events(request).await?;
+        let at = appended.events.iter().map(|event| event.created_at).max().unwrap_or(Timestamp::MAX);
+        expect(last <= at && at < thread, format!("{at} behind {last}, the thread being of {thread}"))?;
+        last = at;
+    }
+    Ok(())
+}
+
 /// The claim of an append is remembered after a reopen, with a thread and without one.
 pub(super) async fn the_claim_of_an_append_outlives_a_reopen(given: &Given) -> Verdict {
-    let claim =
-        |counter| Fence::new(id("dispatch"), ClaimToken::new("token"), 0, ClaimNumber { incarnation: 0, counter });
     given.accept(crate::given::say_keyed(&id("t"), "k", "x")).await?;
     for thread in ["t", "u"] {
         let mut request = AppendEvents::new([NewEvent::new(id("x"), [of_thread(thread)])]);

@@ -26,6 +26,7 @@ macro_rules! event {
             append: one_expectation_has_one_winner ["EV-9"] [Race];
             append: no_event_comes_before_an_earlier_one ["EV-13"] [Race];
             append: an_append_takes_a_fence ["CM-44"] [];
+            append: time_is_that_of_the_scopes ["PR-22", "EV-13"] [Time];
             append: the_claim_of_an_append_outlives_a_reopen ["CM-44", "CM-32"] [Reopen];
             append: an_append_has_a_thousand_events_at_most ["ER-9"] [];
             append: a_payload_has_a_limit ["ER-9", "ER-10"] [Limits];

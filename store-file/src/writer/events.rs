@@ -50,6 +50,9 @@ impl Round<'_> {
                 let lines = event_lines(plan);
                 let (texts, emitted): (Vec<_>, _) = (lines.iter().map(Line::encode).collect(), emitted(&lines));
                 let commit = CommitLine { fence: id.fence, ..self.bare(&stored) };
+                // No later than the events: it says for scopes, too, what time it was.
+                let newest = emitted.iter().map(|(_, stored)| stored.event.created_at).max();
+                let commit = CommitLine { time: newest.map_or(commit.time, |at| at.min(commit.time)), ..commit };
                 self.group(stored.thread.generation(), lines, &texts, commit)?;
                 self.unwritten.events.extend(emitted);
             }
