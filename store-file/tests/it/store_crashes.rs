@@ -10,6 +10,7 @@ use std::{
     },
 };
 
+use store_core::{NewThread, PageRequest, Store, ThreadFilter};
 use store_file::{
     FileStore,
     testing::{Fault, SimDisk, Survivors, Vfs},
@@ -19,7 +20,7 @@ use crate::{
     play::{Played, play},
     reference::{Reference, found, open, reference},
     syncing::Syncing,
-    world::{config, full, shown, wait},
+    world::{config, full, shown, tenant, thread, wait},
 };
 
 /// Plays the script on this disk until it stops.
@@ -30,7 +31,7 @@ fn played(disk: Arc<dyn Vfs>, reference: &Reference) -> Played {
     };
     let played = play(&store, &clock, 0, &reference.answers);
     if played.open.is_empty() {
-        let _ = wait(store_core::Store::close(&store));
+        let _ = wait(store.close());
     }
     played
 }
@@ -173,4 +174,60 @@ fn the_script_writes_everything_there_is() {
     assert!(distinct.len() > 50, "{}", distinct.len());
     let last = reference.shown.last().unwrap();
     assert!(last.contains("a year later") && !last.contains("the second of its id"));
+}
+
+/// How many threads the large tenant has: its deletion takes several steps.
+const LARGE: usize = 1_100;
+
+fn threads_of(store: &FileStore, name: &str) -> u64 {
+    let threads = store.tenant(&tenant(name)).unwrap().threads.unwrap();
+    wait(threads.count_threads(&ThreadFilter::default())).unwrap()
+}
+
+/// A root with a large tenant beside another.
+fn with_a_large_tenant() -> SimDisk {
+    let disk = SimDisk::new();
+    let (_, store) = open(&disk).unwrap();
+    for (name, count) in [("large", LARGE), ("other", 3)] {
+        let threads = store.tenant(&tenant(name)).unwrap().threads.unwrap();
+        for number in 0..count {
+            wait(threads.create_thread(NewThread::new(thread(&format!("t-{number}"))))).unwrap();
+        }
+    }
+    wait(store.close()).unwrap();
+    disk
+}
+
+/// TN-8: a deletion that takes several steps, cut anywhere. A tenant is whole, or it is gone, and deleted again it is
+/// gone; the tenant beside it has everything.
+#[test]
+fn a_large_tenant_is_whole_or_gone() {
+    let whole = with_a_large_tenant();
+    let (mut cuts, mut left) = (0, [0, 0]);
+    let (first, later) = if full() { (1, 1) } else { (4, 397) };
+    // The opening and the decision, then what follows from that.
+    for call in (0..80).step_by(first).chain((80..).step_by(later)) {
+        let disk = whole.after_crash(Survivors::All).with_fault(call, Fault::Stop);
+        let deleted = open(&disk).and_then(|(_, store)| {
+            wait(store.delete_tenant(&tenant("large")))?;
+            wait(store.close())
+        });
+        for survivors in [Survivors::All, Survivors::Synced, Survivors::Random(call)] {
+            let place = format!("call {call}, {survivors:?}");
+            let (_, store) = open(&disk.after_crash(survivors)).unwrap_or_else(|error| panic!("{place}: {error}"));
+            let count = threads_of(&store, "large");
+            assert!(count == 0 || (count == LARGE as u64 && deleted.is_err()), "{place}: {count} threads are left");
+            left[usize::from(count == 0)] += 1;
+            wait(store.delete_tenant(&tenant("large"))).unwrap();
+            assert_eq!((threads_of(&store, "large"), threads_of(&store, "other")), (0, 3), "{place}");
+            let names = wait(store.list_tenants(PageRequest::first(10))).unwrap().items;
+            assert_eq!(names, [tenant("other")], "{place}");
+            cuts += 1;
+        }
+        if deleted.is_ok() && disk.calls() < call {
+            break;
+        }
+    }
+    println!("{cuts} cuts of the deletion of {LARGE} threads: {} left all of it, {} nothing", left[0], left[1]);
+    assert!(left[0] > 0 && left[1] > 0);
 }
