@@ -204,7 +204,7 @@ fn with_a_large_tenant() -> SimDisk {
 fn a_large_tenant_is_whole_or_gone() {
     let whole = with_a_large_tenant();
     let (mut cuts, mut left) = (0, [0, 0]);
-    let (first, later) = if full() { (1, 1) } else { (4, 397) };
+    let (first, later) = if full() { (1, 7) } else { (8, 397) };
     // The opening and the decision, then what follows from that.
     for call in (0..80).step_by(first).chain((80..).step_by(later)) {
         let disk = whole.after_crash(Survivors::All).with_fault(call, Fault::Stop);
