@@ -195,10 +195,14 @@ impl ForsakenWork {
         Ok(ForsakenFigures { test: self, left, acked: counts.acked, dropped, claims })
     }
 
-    /// A bad worker.
+    /// A bad worker. Some is left for the good ones.
     async fn disturb(self, (given, witness): (Arc<Given>, Arc<Witness>), mut random: Random) -> Verdict {
         let store = mailbox(&given)?;
         for _ in 0..self.dispatches / self.workers {
+            let counts = store.count_dispatches(None).await?;
+            if counts.queued + counts.claimed < self.dispatches as u64 / 4 {
+                break;
+            }
             let claim = store.claim(ClaimRequest::new(id("bad"), LEASE).up_to(3));
             let claims = witness.cut(cut(claim, random.below(12)).await?);
             let claimed = claims.map(|claims| claims.claimed).unwrap_or_default();
