@@ -176,6 +176,7 @@ impl Store for NatsStore {
         let (name, new) = (tenant.clone(), Arc::new(Tenant::new(Arc::clone(&common), tenant.clone())));
         let old = lock(&self.state.tenants).insert(name.clone(), Arc::clone(&new));
         new.come_after(old, async move { delete(&common, name).await }).await?;
+        // Whom nobody has opened since needs no place.
         let mut tenants = lock(&self.state.tenants);
         if tenants.get(tenant).is_some_and(|held| Arc::ptr_eq(held, &new) && Arc::strong_count(held) == 2) {
             tenants.remove(tenant);

@@ -189,6 +189,7 @@ impl Store for PostgresStore {
             Ok(())
         })
         .await?;
+        // Whom nobody has opened since needs no place.
         let mut tenants = self.tenants();
         if tenants.get(tenant).is_some_and(|held| Arc::ptr_eq(held, &new) && Arc::strong_count(held) == 2) {
             tenants.remove(tenant);
