@@ -1,4 +1,4 @@
-//! Promises of the contract without a case here: where they are tested, or what they wait for. This list only shrinks.
+//! Promises of the contract without a case here, and where they are shown.
 
 /// A line of the contract that no case of this suite shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,8 +15,6 @@ pub struct Elsewhere {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Place {
-    /// Nowhere yet: the area of the contract that it needs is not there.
-    Waits,
     /// In the fault tests of the backends: it needs an injected fault.
     Faults,
     /// In the backends' own tests: it needs to look at what is stored.
@@ -43,10 +41,10 @@ pub static ELSEWHERE: &[Elsewhere] = &[
     line("EN-10", Place::Benchmarks, "rewind and fork over the length of the log"),
     line("EN-14", Place::Benchmarks, "the first and the last page of a long log"),
     line("CX-12", Place::Benchmarks, "a context over the length of the log and of the path"),
-    line("EV-18", Place::Waits, "a backend with a connection"),
-    line("EV-21", Place::Waits, "a backend for several processes"),
-    line("LV-9", Place::Waits, "a backend for several processes, and the benchmark of its workers"),
-    line("MB-7", Place::Waits, "a backend that keeps dedupe keys apart from dispatches"),
+    line("EV-18", Place::Faults, "a server that is killed under a subscription"),
+    line("EV-21", Place::Backends, "a subscriber in another process than the writer"),
+    line("LV-9", Place::Benchmarks, "from an enqueue to the claim in another process that waits"),
+    line("MB-7", Place::Faults, "a process that is killed while it enqueues under keys"),
     line("MB-28", Place::Benchmarks, "claims beside a backlog: on other threads, on the same one, ended, and not due"),
     line("MB-48", Place::Types, "no read of the mailbox is answered by an index that may be late"),
     line("MB-55", Place::Backends, "a thread whose log is damaged"),

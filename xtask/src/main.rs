@@ -5,6 +5,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
 mod bench;
+mod features;
 mod servers;
 mod test;
 mod tidy;
@@ -24,7 +25,7 @@ Tasks of people who change agentstore.
 Usage: cargo xtask TASK
 
 Tasks:
-  test     everything that must hold: format, lints, tests on real servers, doc tests, tidy
+  test     everything that must hold: format, lints, tidy, features, tests on real servers, doc tests
   faults   faults, crashes, histories and schedules in full length, with what they found
   matrix   makes docs/backends.md anew: what each backend gives
   bench    what every backend costs beside the machine's own limits, in a folder of the disk that is asked about:

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use test_servers::{NATS_CLUSTER_URL, NATS_URL, Nats, POOLER_URL, PgBouncer, Postgres, URL};
 
-use crate::tidy;
+use crate::{features, tidy};
 
 /// Runs all steps in the workspace at `root`.
 pub(crate) fn run(root: &Path) -> Result<()> {
@@ -19,6 +19,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     cargo(root, "lints", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])?;
     println!("\n== tidy");
     tidy::run(root)?;
+    features::run(root)?;
     tests(root)?;
     schedules(root, &["--quiet"], None)?;
     on_the_newest(root)?;

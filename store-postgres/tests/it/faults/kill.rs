@@ -1,5 +1,5 @@
 //! P1: the server is killed under load. What it acknowledged is there, nothing is half there, and the store goes on by
-//! itself (PR-9, CM-1, PO-7).
+//! itself (PR-9, CM-1, PO-7, EV-18).
 
 use std::{
     sync::{Arc, OnceLock},

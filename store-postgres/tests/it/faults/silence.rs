@@ -1,4 +1,4 @@
-//! P5 and P9: a server that does not answer. Calls end in time, and say what is true (PO-8).
+//! P5 and P9: a server that does not answer. Calls end in time, and say what is true (PO-8, ER-4).
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! P3: the connection is cut at every message of a commit. Whatever the answer says is true, and a repetition with the
-//! same key leaves exactly one effect (ER-2, ER-3, CM-10).
+//! same key leaves exactly one effect (ER-2, ER-3, ER-4, CM-10).
 
 use store_core::{EntryQuery, Limits};
 use store_postgres::{PostgresConfig, PostgresStore};

@@ -1,0 +1,90 @@
+//! CP-4: each feature of the library compiles alone, with each other one, and with all, and what no feature asks for is
+//! among the dependencies of nobody.
+
+use std::{path::Path, process::Command};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::test::cargo;
+
+const LIBRARY: &str = "agentstore";
+
+/// What only a feature brings.
+const BROUGHT: [(&str, &[&str]); 7] = [
+    ("file", &["fjall"]),
+    ("metrics", &["metrics"]),
+    ("nats", &["async-nats"]),
+    ("postgres", &["sqlx-core", "sqlx-postgres"]),
+    ("sqlite-mailbox", &["rusqlite", "libsqlite3-sys"]),
+    ("tls-aws-lc-rs", &["aws-lc-rs"]),
+    ("worker", &["tokio-util"]),
+];
+
+/// Compiles the library with every choice of at most two features, and with all.
+pub(crate) fn run(root: &Path) -> Result<()> {
+    let features = features(root)?;
+    let alone = features.iter().map(Clone::clone);
+    let pairs = features
+        .iter()
+        .enumerate()
+        .flat_map(|(at, one)| features.iter().skip(at + 1).map(move |other| format!("{one},{other}")));
+    let none_and_all = [String::new(), features.join(",")];
+    for chosen in none_and_all.into_iter().chain(alone).chain(pairs) {
+        let check = ["clippy", "--quiet", "--package", LIBRARY, "--no-default-features", "--features", &chosen];
+        cargo(root, "features", &[&check[..], &["--", "--deny", "warnings"]].concat())?;
+    }
+    for (feature, crates) in BROUGHT {
+        let others: Vec<_> = features.iter().filter(|other| *other != feature).map(String::as_str).collect();
+        let (with, without) = (dependencies(root, &features.join(","))?, dependencies(root, &others.join(","))?);
+        for name in crates {
+            if !with.iter().any(|found| found == name) {
+                bail!("`{name}` is no dependency of a build with all features: it is to be that of `{feature}`");
+            }
+            if without.iter().any(|found| found == name) {
+                bail!("`{name}` is a dependency of a build without the feature `{feature}`");
+            }
+        }
+    }
+    println!("{} features, alone, in pairs and all; none brings what is another's", features.len());
+    Ok(())
+}
+
+/// The names of the library's features, but for the default.
+fn features(root: &Path) -> Result<Vec<String>> {
+    let metadata: Value = serde_json::from_str(&said(root, &["metadata", "--no-deps", "--format-version", "1"])?)?;
+    let packages = metadata.get("packages").and_then(Value::as_array);
+    let library = packages.into_iter().flatten().find(|package| package.get("name").is_some_and(|it| it == LIBRARY));
+    let features = library.and_then(|library| library.get("features")?.as_object());
+    let features = features.with_context(|| format!("cargo knows no package `{LIBRARY}`"))?;
+    Ok(features.keys().filter(|name| *name != "default").cloned().collect())
+}
+
+/// The names of all that a build with these features depends on.
+fn dependencies(root: &Path, features: &str) -> Result<Vec<String>> {
+    let tree = [
+        "tree",
+        "--package",
+        LIBRARY,
+        "--edges",
+        "normal,build",
+        "--prefix",
+        "none",
+        "--format",
+        "{p}",
+        "--no-default-features",
+        "--features",
+        features,
+    ];
+    let tree = said(root, &tree)?;
+    Ok(tree.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect())
+}
+
+fn said(root: &Path, args: &[&str]) -> Result<String> {
+    let output = Command::new(env!("CARGO")).args(args).current_dir(root).output();
+    let output = output.with_context(|| format!("`cargo {}` cannot be started", args.join(" ")))?;
+    if !output.status.success() {
+        bail!("`cargo {}` failed: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
