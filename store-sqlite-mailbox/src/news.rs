@@ -210,4 +210,27 @@ mod tests {
         one.close().await.unwrap();
         other.close().await.unwrap();
     }
+
+    /// Who has only handles of a tenant hears of others as well (LV-9).
+    #[tokio::test(flavor = "multi_thread")]
+    async fn handles_of_a_tenant_hear_of_others_without_the_store() {
+        let folder = tempfile::tempdir().unwrap();
+        let (config, name) = (SqliteConfig::new(folder.path().join("mailbox.db")), TenantId::default_tenant());
+        let one = SqliteMailbox::open(config.clone()).await.unwrap();
+        let other = SqliteMailbox::open(config).await.unwrap();
+        let (tenant, handles) = (one.open_tenant(&name), one.tenant(&name).unwrap());
+        drop(one);
+        let _waiter = tenant.common.news.listen();
+        let waits = || tenant.read(None, |rows| rows.next_claim());
+        let clock = SystemClock;
+        let (waited, ()) = tokio::join!(tenant.bell.wait(&clock, Duration::from_secs(20), waits), async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let work = NewDispatch::new("t".parse().unwrap(), "r".parse().unwrap());
+            let mailbox = other.tenant(&name).unwrap().mailbox.unwrap();
+            mailbox.enqueue(vec![work]).await.unwrap().remove(0).unwrap();
+        });
+        assert_eq!(waited.unwrap(), Waited::Woken);
+        drop(handles);
+        other.close().await.unwrap();
+    }
 }

@@ -163,7 +163,7 @@ impl Store for SqliteMailbox {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         self.state.common.check_open()?;
         let tenant = self.open_tenant(tenant);
-        let mailbox = Arc::new(TenantMailbox::new(tenant));
+        let mailbox = Arc::new(TenantMailbox::new(tenant, Arc::clone(&self.state.tenants)));
         let wake_ups = Arc::clone(&mailbox);
         Ok(TenantStores::default().with_mailbox(mailbox).with_wake_ups(wake_ups))
     }

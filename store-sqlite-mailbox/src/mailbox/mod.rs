@@ -17,17 +17,19 @@ use store_core::{
 };
 
 use self::read::Listing;
-use crate::{rows::Rows, tenant::Tenant, writer::Decided};
+use crate::{rows::Rows, store::Tenants, tenant::Tenant, writer::Decided};
 
 /// The mailbox of a tenant.
 #[derive(Debug, Clone)]
 pub(crate) struct TenantMailbox {
     tenant: Arc<Tenant>,
+    /// As long as these are there, somebody hears of other processes.
+    _tenants: Arc<Tenants>,
 }
 
 impl TenantMailbox {
-    pub(crate) const fn new(tenant: Arc<Tenant>) -> Self {
-        Self { tenant }
+    pub(crate) const fn new(tenant: Arc<Tenant>, tenants: Arc<Tenants>) -> Self {
+        Self { tenant, _tenants: tenants }
     }
 
     /// Makes one decision.
