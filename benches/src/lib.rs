@@ -7,7 +7,8 @@
 //! - `bin/cost`: a long history beside a short one, a full store beside an empty one
 //! - `bin/rates`: commits per second in PostgreSQL beside pgbench
 //! - `bin/horizon`: the mailbox in PostgreSQL beside a long transaction
-//! - `bin/sqlite`: the SQLite mailbox beside a bare table, beside much that is queued, and between processes
+//! - `bin/sqlite`: the SQLite mailbox beside a bare table
+//! - `bin/news`: from what one process wrote to another that has it
 //! - `bin/opening`: opening a large store in each condition, syncs beside those of the bare disk
 //!
 //! Figures are compared on one machine, in one run: `cargo run --release -p benches --bin cost`.

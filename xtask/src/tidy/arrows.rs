@@ -10,7 +10,8 @@ const BACKENDS: &[&str] = &["store-memory", "store-file", "store-postgres", "sto
 fn allowed(package: &str) -> Vec<&'static str> {
     match package {
         "store-core" => Vec::new(),
-        "agentstore" | "benches" => [BACKENDS, &["store-core"]].concat(),
+        "agentstore" => [BACKENDS, &["store-core"]].concat(),
+        "benches" => [BACKENDS, &["agentstore", "store-core"]].concat(),
         "cli" => vec!["agentstore", "sessions", "conformance-tests", "store-core"],
         "soak" => vec!["agentstore", "conformance-tests"],
         "test-servers" => Vec::new(),

@@ -19,15 +19,15 @@ use store_core::{
 
 use crate::Options;
 
-pub(crate) const LEASE: Duration = Duration::from_mins(10);
+const LEASE: Duration = Duration::from_mins(10);
 
 /// Work for a thread.
-pub(crate) fn work(thread: &str) -> Result<NewDispatch> {
+fn work(thread: &str) -> Result<NewDispatch> {
     let payload = Json::parse(r#"{"task":"index the repository","branch":"main","files":1200}"#)?;
     Ok(NewDispatch::new(ThreadId::new(thread)?, "run".parse()?).with_payload(payload))
 }
 
-pub(crate) fn mailbox(store: &dyn Store) -> Result<Arc<dyn MailboxStore>> {
+fn mailbox(store: &dyn Store) -> Result<Arc<dyn MailboxStore>> {
     store.tenant(&TenantId::default_tenant())?.mailbox.context("the store keeps no mailbox")
 }
 

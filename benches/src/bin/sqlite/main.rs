@@ -1,10 +1,9 @@
-//! The SQLite mailbox beside bare SQLite, and waking other processes (LV-9).
+//! The SQLite mailbox beside bare SQLite.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
 mod bare;
 mod callers;
-mod wake;
 
 use std::{ops::Range, path::PathBuf, process::ExitCode};
 
@@ -16,7 +15,7 @@ use tokio::runtime::Runtime;
 
 const HELP: &str = "\
 The SQLite mailbox: callers who enqueue, claim and acknowledge one dispatch each beside bare loops of rusqlite that write
-for as many at a time, the same rows and one row of as many bytes; and how soon work of one process is claimed by another.
+for as many at a time, the same rows and one row of as many bytes.
 
 Usage: cargo run --release -p benches --bin sqlite -- [OPTIONS]
 
@@ -25,8 +24,6 @@ Options:
   --callers N       how many callers wait for answers at once [default: 64]
   --dispatches N    how many dispatches they enqueue, claim and acknowledge, 2000 at a time [default: 20000]
   --rounds N        how often both do so, in turns; the middle one counts [default: 3]
-  --wakes N         how often another process is woken [default: 100]
-  --part NAME       only one part: callers, or wake
 ";
 
 /// How many dispatches wait at once.
@@ -39,8 +36,6 @@ struct Options {
     callers: usize,
     dispatches: usize,
     rounds: usize,
-    wakes: usize,
-    part: Option<String>,
 }
 
 impl Options {
@@ -61,8 +56,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<()> {
-    let mut options =
-        Options { folder: std::env::temp_dir(), callers: 64, dispatches: 20_000, rounds: 3, wakes: 100, part: None };
+    let mut options = Options { folder: std::env::temp_dir(), callers: 64, dispatches: 20_000, rounds: 3 };
     let mut parser = Parser::from_env();
     while let Some(arg) = parser.next()? {
         match arg {
@@ -70,10 +64,6 @@ fn run() -> Result<()> {
             Arg::Long("callers") => options.callers = parser.value()?.parse()?,
             Arg::Long("dispatches") => options.dispatches = parser.value()?.parse()?,
             Arg::Long("rounds") => options.rounds = parser.value()?.parse()?,
-            Arg::Long("wakes") => options.wakes = parser.value()?.parse()?,
-            Arg::Long("part") => options.part = Some(parser.value()?.parse()?),
-            // What this program calls itself with, in another process.
-            Arg::Value(part) if part == "wait" => return wake::wait(&PathBuf::from(parser.value()?)),
             Arg::Long("help") | Arg::Short('h') => {
                 print!("{HELP}");
                 return Ok(());
@@ -81,14 +71,7 @@ fn run() -> Result<()> {
             _ => return Err(arg.unexpected().into()),
         }
     }
-    let is_wanted = |part: &str| options.part.as_ref().is_none_or(|only| only == part);
-    if is_wanted("callers") {
-        beside_bare(&options)?;
-    }
-    if is_wanted("wake") {
-        wake::measure(&options)?;
-    }
-    Ok(())
+    beside_bare(&options)
 }
 
 /// As most programs have it.

@@ -1,0 +1,195 @@
+//! How soon another process has what one wrote: an event that it follows (EV-21), work that it waits for (LV-9).
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
+
+mod hear;
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, ChildStdout, Command, ExitCode, Stdio},
+    time::Duration,
+};
+
+use agentstore::{
+    AppendEvents, IdSource, NewDispatch, NewEvent, Scope, Stores, TenantId, TenantStores, ThreadId, Uuids,
+};
+use anyhow::{Context, Result};
+use lexopt::{Arg, Parser, ValueExt};
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+use crate::hear::hear;
+
+const HELP: &str = "\
+How soon another process has what one wrote, counted from the answer to who wrote it: an event that the other follows, and
+a dispatch that it waits for and claims. What a store does not keep, or does not give to a second process, is left out.
+
+Usage: cargo run --release -p benches --bin news -- [OPTIONS] URL
+
+Options:
+  --times N   how often [default: 200]
+";
+
+/// What the other process has time for before the next comes.
+const PAUSE: Duration = Duration::from_millis(30);
+
+/// What the other process hears of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Events,
+    Work,
+}
+
+impl Part {
+    const ALL: [Self; 2] = [Self::Events, Self::Work];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Events => "events",
+            Self::Work => "work",
+        }
+    }
+
+    fn is_kept(self, stores: &TenantStores) -> bool {
+        match self {
+            Self::Events => stores.events.is_some(),
+            Self::Work => stores.mailbox.is_some() && stores.wake_ups.is_some(),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let (mut url, mut times) = (None, 200);
+    let mut parser = Parser::from_env();
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Arg::Long("times") => times = parser.value()?.parse()?,
+            // What this program calls itself with, in another process.
+            Arg::Long("hear") => {
+                let [part, url, tenant] = [parser.value()?, parser.value()?, parser.value()?].map(ValueExt::string);
+                let (part, url, tenant) = (part?, url?, tenant?);
+                let part = Part::ALL.into_iter().find(|known| known.name() == part).context("no such part")?;
+                return runtime()?.block_on(hear(part, &url, TenantId::new(tenant)?));
+            }
+            Arg::Long("help") | Arg::Short('h') => {
+                print!("{HELP}");
+                return Ok(());
+            }
+            Arg::Value(value) if url.is_none() => url = Some(value.string()?),
+            _ => return Err(arg.unexpected().into()),
+        }
+    }
+    let url = url.context("no store is named; see --help")?;
+    let runtime = runtime()?;
+    let stores = runtime.block_on(agentstore::open(&url))?;
+    let tenant = TenantId::new(format!("bench-{}", Uuids.next_id()))?;
+    for part in Part::ALL {
+        // The one process that may open a folder for writing is this one.
+        let is_alone = part == Part::Work && url.starts_with("file:");
+        if !is_alone && part.is_kept(&stores.tenant(&tenant)?) {
+            measure(&runtime, (&stores, &url, &tenant), part, times)?;
+        }
+    }
+    runtime.block_on(async {
+        stores.store().delete_tenant(&tenant).await?;
+        stores.close().await
+    })?;
+    Ok(())
+}
+
+/// As most programs have it.
+fn runtime() -> Result<Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
+}
+
+/// Microseconds since the host started, for all its processes.
+fn now() -> i64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec * 1_000_000 + time.tv_nsec / 1_000
+}
+
+/// The thread of what is written.
+fn thread() -> Result<ThreadId> {
+    Ok(ThreadId::new("news")?)
+}
+
+fn measure(runtime: &Runtime, store: (&Stores, &str, &TenantId), part: Part, times: usize) -> Result<()> {
+    let (stores, url, tenant) = store;
+    let stores = stores.tenant(tenant)?;
+    if part == Part::Events {
+        runtime.block_on(write(part, &stores, "before"))?;
+    }
+    let mut other = Other::begin(part, url, tenant)?;
+    other.line()?;
+    let mut took = Vec::new();
+    for number in 0..times {
+        std::thread::sleep(PAUSE);
+        runtime.block_on(write(part, &stores, &format!("n-{number}")))?;
+        let written = now();
+        took.push((other.line()?.parse::<i64>()? - written).max(0));
+    }
+    drop(other);
+    took.sort_unstable();
+    let at = |share: usize| took.get((took.len() * share / 100).min(took.len().saturating_sub(1)));
+    let [p50, p99, most] = [50, 99, 100].map(|share| at(share).copied().unwrap_or_default());
+    println!("{}", json!({ "part": part.name(), "times": times, "p50_us": p50, "p99_us": p99, "at_most_us": most }));
+    Ok(())
+}
+
+async fn write(part: Part, stores: &TenantStores, name: &str) -> Result<()> {
+    match part {
+        Part::Events => {
+            let event = NewEvent::new(name.parse()?, [Scope::Thread(thread()?)]);
+            let events = stores.events.as_ref().context("the store keeps no events")?;
+            events.append_events(AppendEvents::new([event])).await?;
+        }
+        Part::Work => {
+            let mailbox = stores.mailbox.as_ref().context("the store keeps no mailbox")?;
+            let work = NewDispatch::new(thread()?, name.parse()?);
+            mailbox.enqueue(vec![work]).await?.pop().context("no answer")??;
+        }
+    }
+    Ok(())
+}
+
+/// The process that hears, until it is dropped.
+struct Other {
+    process: Child,
+    said: BufReader<ChildStdout>,
+}
+
+impl Other {
+    fn begin(part: Part, url: &str, tenant: &TenantId) -> Result<Self> {
+        let mut process = Command::new(std::env::current_exe()?)
+            .args(["--hear", part.name(), url, tenant.as_str()])
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let said = BufReader::new(process.stdout.take().context("it says nothing")?);
+        Ok(Self { process, said })
+    }
+
+    fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        self.said.read_line(&mut line)?;
+        anyhow::ensure!(!line.is_empty(), "the other process has ended");
+        Ok(line.trim_end().to_owned())
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _killed = self.process.kill();
+        let _ended = self.process.wait();
+    }
+}
