@@ -182,6 +182,12 @@ mod tests {
     use super::News;
     use crate::{SqliteConfig, SqliteMailbox};
 
+    async fn enqueue(store: &SqliteMailbox) {
+        let work = NewDispatch::new("t".parse().unwrap(), "r".parse().unwrap());
+        let mailbox = store.tenant(&TenantId::default_tenant()).unwrap().mailbox.unwrap();
+        mailbox.enqueue(vec![work]).await.unwrap().remove(0).unwrap();
+    }
+
     /// Where the system tells nothing, what another one committed is found by looking, and nobody looks while nobody
     /// waits.
     #[tokio::test(flavor = "multi_thread")]
@@ -200,9 +206,7 @@ mod tests {
         let (waited, ()) = tokio::join!(tenant.bell.wait(&clock, Duration::from_secs(20), waits), async {
             let _before = news.heard.waiting.fetch_add(1, Ordering::SeqCst);
             tokio::time::sleep(Duration::from_millis(100)).await;
-            let work = NewDispatch::new("t".parse().unwrap(), "r".parse().unwrap());
-            let mailbox = other.tenant(&name).unwrap().mailbox.unwrap();
-            mailbox.enqueue(vec![work]).await.unwrap().remove(0).unwrap();
+            enqueue(&other).await;
         });
         assert_eq!(waited.unwrap(), Waited::Woken);
         news.close(false);
@@ -225,9 +229,7 @@ mod tests {
         let clock = SystemClock;
         let (waited, ()) = tokio::join!(tenant.bell.wait(&clock, Duration::from_secs(20), waits), async {
             tokio::time::sleep(Duration::from_millis(100)).await;
-            let work = NewDispatch::new("t".parse().unwrap(), "r".parse().unwrap());
-            let mailbox = other.tenant(&name).unwrap().mailbox.unwrap();
-            mailbox.enqueue(vec![work]).await.unwrap().remove(0).unwrap();
+            enqueue(&other).await;
         });
         assert_eq!(waited.unwrap(), Waited::Woken);
         drop(handles);

@@ -33,9 +33,10 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         let check = ["clippy", "--quiet", "--package", LIBRARY, "--no-default-features", "--features", &chosen];
         cargo(root, "features", &[&check[..], &["--", "--deny", "warnings"]].concat())?;
     }
+    let with = dependencies(root, &features.join(","))?;
     for (feature, crates) in BROUGHT {
         let others: Vec<_> = features.iter().filter(|other| *other != feature).map(String::as_str).collect();
-        let (with, without) = (dependencies(root, &features.join(","))?, dependencies(root, &others.join(","))?);
+        let without = dependencies(root, &others.join(","))?;
         for name in crates {
             if !with.iter().any(|found| found == name) {
                 bail!("`{name}` is no dependency of a build with all features: it is to be that of `{feature}`");
