@@ -172,11 +172,13 @@ fn parts(list: &OutboxList) -> Parts<'_> {
 }
 
 impl Facts {
-    /// The transaction that wrote last to a group; 0 for none.
+    /// The transaction that wrote last to a group; 0 for none. It is asked for before what stands in the group, or with
+    /// it: a write is refused if the group was written to since, and that has to say the same of what was read.
     fn group(&self, group: &OrderGroup) -> Result<i64> {
         self.find(&self.outbox.groups, group, |look| {
             look.outbox.groups.insert(group.clone());
             // Whoever asks for a group asks for these next.
+            look.outbox.lasts.insert(group.clone());
             for list in [OutboxList::Next, OutboxList::Held, OutboxList::Open] {
                 look.outbox.lists.entry(list(group.clone())).or_default();
             }
@@ -215,6 +217,7 @@ impl OutboxRows for Facts {
 
     fn last(&self, list: &OutboxList) -> Result<Option<OutboxPlace>> {
         let OutboxList::Numbered(group) = list else { return Err(corrupt("a list without a last place")) };
+        self.group(group)?;
         self.find(&self.outbox.lasts, group, |look| _ = look.outbox.lasts.insert(group.clone()))
     }
 }
@@ -274,7 +277,6 @@ impl OutboxRows for OutboxDesk<'_> {
     }
 
     fn next(&self, list: &OutboxList, after: Option<&OutboxPlace>) -> Result<Option<OutboxPlace>> {
-        // What stands in a group stays so only while nobody else writes to it.
         if let OutboxList::Open(group) | OutboxList::Held(group) | OutboxList::Next(group) = list {
             self.facts.group(group)?;
         }

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use store_core::{
-    ClaimRequest, Commit, CommitCoordinator, ErrorKind, Expect, Fence, Interrupt, Limits, NewDispatch, Receipt, Result,
-    Store, TenantId, ThreadFilter, ThreadId,
+    ClaimRequest, Commit, CommitCoordinator, ErrorKind, Expect, Fence, Interrupt, Json, Limits, NewDispatch,
+    NewOutboxRow, OutboxQuery, PageRequest, Receipt, Result, Store, TenantId, ThreadFilter, ThreadId,
 };
 
 use crate::{
@@ -95,4 +95,28 @@ async fn a_tenant_that_was_deleted_elsewhere_stays_gone() {
         assert_eq!(answer.unwrap_err().kind(), ErrorKind::Conflict);
     }
     assert_eq!(threads.count_threads(&ThreadFilter::default()).await.unwrap(), 0);
+}
+
+/// OB-11: rows of one order key from many threads and two processes get a number each, however they meet.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_key_is_shared_by_all() {
+    const ROUNDS: usize = 20;
+    let given = Given::new().await;
+    let (lane, target, key) = ("o".parse().unwrap(), "x".parse().unwrap(), "k".parse().unwrap());
+    let row = NewOutboxRow::new(lane, target, Json::null()).with_order_key(key);
+    let writers = given.ids.iter().enumerate().map(|(at, id)| {
+        let commits = commits(if at % 2 == 0 { &*given.here } else { &*given.there });
+        let commit = Commit::new(id.clone()).with_outbox([row.clone()]);
+        tokio::spawn(async move {
+            for _ in 0..ROUNDS {
+                let _receipt = commits.commit(commit.clone()).await.unwrap();
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.unwrap();
+    }
+    let query = OutboxQuery::default().with_page(PageRequest::first(1_000));
+    let rows = stores(&*given.here).outbox.unwrap().list_outbox(query).await.unwrap().items;
+    assert_eq!(rows.iter().filter(|row| row.order_key.is_some()).count(), THREADS * ROUNDS);
 }
