@@ -21,7 +21,8 @@ use crate::{
 /// An opened store.
 #[async_trait]
 pub trait Store: Send + Sync {
-    /// The handles of a tenant. Nothing of another tenant can be reached through them (TN-1).
+    /// The handles of a tenant. Nothing of another tenant can be reached through them (TN-1). The store stays open as
+    /// long as any of them is held, or a subscription from one (PR-8, `process::handles_keep_the_store_open`).
     ///
     /// # Errors
     /// `Closed` if the store or the tenant was closed.
@@ -50,7 +51,7 @@ pub trait Store: Send + Sync {
     async fn sync(&self) -> Result<()>;
 
     /// Finishes what was accepted, stops background work and releases locks; later calls are `Closed` (PR-8). Dropping
-    /// the last handle does the same without waiting. Closing twice is no error.
+    /// the last handle, of the store or of a tenant, does the same without waiting. Closing twice is no error.
     ///
     /// # Errors
     /// What finishing ends with; the store is closed all the same.

@@ -26,7 +26,7 @@ use store_core::{
 };
 use tokio::sync::watch;
 
-use crate::{error, error::Effect, tenant::Tenant};
+use crate::{error, error::Effect, store::OpenTenant, tenant::Tenant};
 
 /// How long whoever opens a target waits for the one before to end.
 const YIELD: Duration = Duration::from_secs(2);
@@ -75,11 +75,11 @@ fn answer(text: &str) -> LiveAnswer {
 /// The live channel of a tenant.
 #[derive(Debug, Clone)]
 pub(crate) struct NatsLive {
-    tenant: Arc<Tenant>,
+    tenant: OpenTenant,
 }
 
 impl NatsLive {
-    pub(crate) const fn new(tenant: Arc<Tenant>) -> Self {
+    pub(crate) const fn new(tenant: OpenTenant) -> Self {
         Self { tenant }
     }
 

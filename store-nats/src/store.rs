@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     fmt,
+    ops::Deref,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -43,7 +44,8 @@ impl fmt::Debug for NatsStore {
     }
 }
 
-struct State {
+#[derive(Debug)]
+pub(crate) struct State {
     common: Arc<Common>,
     capabilities: Capabilities,
     tenants: Mutex<HashMap<TenantId, Arc<Tenant>>>,
@@ -65,6 +67,21 @@ impl State {
         }
         self.common.log.ring_all();
         lock(&self.tasks).drain(..).for_each(|task| task.abort());
+    }
+}
+
+/// A tenant as its handles hold it: as long as there is one, the store is open (PR-8).
+#[derive(Debug, Clone)]
+pub(crate) struct OpenTenant {
+    tenant: Arc<Tenant>,
+    _store: Arc<State>,
+}
+
+impl Deref for OpenTenant {
+    type Target = Arc<Tenant>;
+
+    fn deref(&self) -> &Arc<Tenant> {
+        &self.tenant
     }
 }
 
@@ -128,7 +145,7 @@ impl NatsStore {
         Ok(&self.state.common.log)
     }
 
-    fn open_tenant(&self, tenant: &TenantId) -> Result<Arc<Tenant>> {
+    fn open_tenant(&self, tenant: &TenantId) -> Result<OpenTenant> {
         let common = &self.state.common;
         common.check_open()?;
         let mut tenants = lock(&self.state.tenants);
@@ -137,7 +154,8 @@ impl NatsStore {
             // Another process deleted it: this handle is of the next life.
             tenants.remove(tenant);
         }
-        Ok(Arc::clone(tenants.entry(tenant.clone()).or_insert_with(new)))
+        let tenant = Arc::clone(tenants.entry(tenant.clone()).or_insert_with(new));
+        Ok(OpenTenant { tenant, _store: Arc::clone(&self.state) })
     }
 }
 
@@ -145,7 +163,7 @@ impl NatsStore {
 impl Store for NatsStore {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         let tenant = self.open_tenant(tenant)?;
-        let (live, mailbox) = (NatsLive::new(Arc::clone(&tenant)), Arc::new(NatsMailbox::new(tenant)));
+        let (live, mailbox) = (NatsLive::new(tenant.clone()), Arc::new(NatsMailbox::new(tenant)));
         let wake_ups = Arc::clone(&mailbox);
         let stores = TenantStores::default().with_mailbox(mailbox);
         Ok(stores.with_wake_ups(wake_ups).with_live(Arc::new(live)))

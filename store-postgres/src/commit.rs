@@ -13,6 +13,7 @@ use crate::{
     decide::{After, Decided, decide, decide_in_family, decide_inside},
     events::of_events,
     facts::{Facts, Look},
+    store::OpenTenant,
     tenant::{Tenant, with_key},
     write::Batch,
 };
@@ -20,11 +21,11 @@ use crate::{
 /// Commits to the threads of a tenant.
 #[derive(Debug, Clone)]
 pub(crate) struct PostgresCommits {
-    tenant: Arc<Tenant>,
+    tenant: OpenTenant,
 }
 
 impl PostgresCommits {
-    pub(crate) const fn new(tenant: Arc<Tenant>) -> Self {
+    pub(crate) const fn new(tenant: OpenTenant) -> Self {
         Self { tenant }
     }
 }
@@ -47,19 +48,19 @@ impl CommitCoordinator for PostgresCommits {
     }
 
     fn threads(&self) -> Arc<dyn ThreadRunStore> {
-        Arc::new(crate::threads::PostgresThreads::new(Arc::clone(&self.tenant)))
+        Arc::new(crate::threads::PostgresThreads::new(self.tenant.clone()))
     }
 
     fn pending(&self) -> Arc<dyn PendingStore> {
-        Arc::new(crate::pending::PostgresPending::new(Arc::clone(&self.tenant)))
+        Arc::new(crate::pending::PostgresPending::new(self.tenant.clone()))
     }
 
     fn events(&self) -> Arc<dyn EventStore> {
-        Arc::new(crate::events::PostgresEvents::new(Arc::clone(&self.tenant)))
+        Arc::new(crate::events::PostgresEvents::new(self.tenant.clone()))
     }
 
     fn outbox(&self) -> Arc<dyn OutboxStore> {
-        Arc::new(crate::outbox::PostgresOutbox::new(Arc::clone(&self.tenant)))
+        Arc::new(crate::outbox::PostgresOutbox::new(self.tenant.clone()))
     }
 }
 

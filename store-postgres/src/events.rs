@@ -23,6 +23,7 @@ use crate::{
     decide::{After, Decided, decide, decide_alone},
     facts::{self, Facts, Look, decode, scope_key},
     pages::{int, number, optional, text},
+    store::OpenTenant,
     tenant::Tenant,
     write::Batch,
 };
@@ -41,11 +42,11 @@ const RETRY: Duration = Duration::from_millis(200);
 /// The events of a tenant.
 #[derive(Debug, Clone)]
 pub(crate) struct PostgresEvents {
-    tenant: Arc<Tenant>,
+    tenant: OpenTenant,
 }
 
 impl PostgresEvents {
-    pub(crate) const fn new(tenant: Arc<Tenant>) -> Self {
+    pub(crate) const fn new(tenant: OpenTenant) -> Self {
         Self { tenant }
     }
 }
@@ -275,15 +276,14 @@ impl EventSubscriber for PostgresEvents {
         let state = self.tenant.read(None, call).await?;
         let after = event::start(&state, &scope, &start, sealer(&self.tenant))?;
         let started_after = (after > 0).then(|| event::cursor(&scope, after, sealer(&self.tenant)));
-        let tenant = Arc::clone(&self.tenant);
-        let source = Source { tenant, scope, filter, lost: None };
+        let source = Source { tenant: self.tenant.clone(), scope, filter, lost: None };
         Ok(Subscription::new(started_after, event::stream(source, after, changes)))
     }
 }
 
 /// What a subscription reads.
 struct Source {
-    tenant: Arc<Tenant>,
+    tenant: OpenTenant,
     scope: Scope,
     filter: EventFilter,
     /// Since when the server has been away.

@@ -32,6 +32,7 @@ use crate::{
     news::{Tenants, channel},
     pages::{number, text},
     sql::Sql,
+    store::OpenTenant,
     tenant::{Common, Tenant},
 };
 
@@ -135,11 +136,11 @@ fn answer(text: &str) -> LiveAnswer {
 /// The live channel of a tenant.
 #[derive(Debug, Clone)]
 pub(crate) struct PostgresLive {
-    tenant: Arc<Tenant>,
+    tenant: OpenTenant,
 }
 
 impl PostgresLive {
-    pub(crate) const fn new(tenant: Arc<Tenant>) -> Self {
+    pub(crate) const fn new(tenant: OpenTenant) -> Self {
         Self { tenant }
     }
 

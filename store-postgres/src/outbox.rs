@@ -19,6 +19,7 @@ use crate::{
     error::corrupt,
     facts::{Facts, Look, OutboxDesk, OutboxLook, decode},
     pages::{int, text},
+    store::OpenTenant,
     tenant::Tenant,
     write::Batch,
 };
@@ -29,11 +30,11 @@ const CHUNK: usize = 256;
 /// The outbox of a tenant.
 #[derive(Debug, Clone)]
 pub(crate) struct PostgresOutbox {
-    tenant: Arc<Tenant>,
+    tenant: OpenTenant,
 }
 
 impl PostgresOutbox {
-    pub(crate) const fn new(tenant: Arc<Tenant>) -> Self {
+    pub(crate) const fn new(tenant: OpenTenant) -> Self {
         Self { tenant }
     }
 

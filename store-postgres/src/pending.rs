@@ -15,6 +15,7 @@ use crate::{
     decide::{After, Decided, decide},
     facts::{Facts, Look, decode},
     pages::{int, text},
+    store::OpenTenant,
     tenant::Tenant,
     write::Batch,
 };
@@ -22,11 +23,11 @@ use crate::{
 /// The pending input of a tenant.
 #[derive(Debug, Clone)]
 pub(crate) struct PostgresPending {
-    tenant: Arc<Tenant>,
+    tenant: OpenTenant,
 }
 
 impl PostgresPending {
-    pub(crate) const fn new(tenant: Arc<Tenant>) -> Self {
+    pub(crate) const fn new(tenant: OpenTenant) -> Self {
         Self { tenant }
     }
 

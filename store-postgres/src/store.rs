@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     fmt,
+    ops::Deref,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -42,12 +43,27 @@ impl fmt::Debug for PostgresStore {
 }
 
 #[derive(Debug)]
-struct State {
+pub(crate) struct State {
     common: Arc<Common>,
     meta: Meta,
     capabilities: Capabilities,
     tenants: Arc<Tenants>,
     tasks: Mutex<Option<Tasks>>,
+}
+
+/// A tenant as its handles hold it: as long as there is one, the store is open (PR-8).
+#[derive(Debug, Clone)]
+pub(crate) struct OpenTenant {
+    tenant: Arc<Tenant>,
+    _store: Arc<State>,
+}
+
+impl Deref for OpenTenant {
+    type Target = Arc<Tenant>;
+
+    fn deref(&self) -> &Arc<Tenant> {
+        &self.tenant
+    }
 }
 
 impl PostgresStore {
@@ -130,9 +146,10 @@ impl PostgresStore {
         self.state.common.check_writable()
     }
 
-    pub(crate) fn open_tenant(&self, tenant: &TenantId) -> Result<Arc<Tenant>> {
+    pub(crate) fn open_tenant(&self, tenant: &TenantId) -> Result<OpenTenant> {
         self.state.common.db.check_open()?;
-        Ok(Arc::clone(self.tenants().entry(tenant.clone()).or_insert_with(|| self.new_tenant(tenant))))
+        let tenant = Arc::clone(self.tenants().entry(tenant.clone()).or_insert_with(|| self.new_tenant(tenant)));
+        Ok(OpenTenant { tenant, _store: Arc::clone(&self.state) })
     }
 
     fn new_tenant(&self, tenant: &TenantId) -> Arc<Tenant> {
@@ -151,8 +168,8 @@ impl PostgresStore {
 impl Store for PostgresStore {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         let tenant = self.open_tenant(tenant)?;
-        let stores = TenantStores::of_threads(Arc::new(PostgresCommits::new(Arc::clone(&tenant))));
-        let (live, mailbox) = (PostgresLive::new(Arc::clone(&tenant)), Arc::new(PostgresMailbox::new(tenant)));
+        let stores = TenantStores::of_threads(Arc::new(PostgresCommits::new(tenant.clone())));
+        let (live, mailbox) = (PostgresLive::new(tenant.clone()), Arc::new(PostgresMailbox::new(tenant)));
         let wake_ups = Arc::clone(&mailbox);
         Ok(stores.with_mailbox(mailbox).with_wake_ups(wake_ups).with_live(Arc::new(live)))
     }

@@ -215,14 +215,14 @@ mod tests {
         other.close().await.unwrap();
     }
 
-    /// Who has only handles of a tenant hears of others as well (LV-9).
+    /// Who has only handles of a tenant hears of others as well (LV-9, PR-8).
     #[tokio::test(flavor = "multi_thread")]
     async fn handles_of_a_tenant_hear_of_others_without_the_store() {
         let folder = tempfile::tempdir().unwrap();
         let (config, name) = (SqliteConfig::new(folder.path().join("mailbox.db")), TenantId::default_tenant());
         let one = SqliteMailbox::open(config.clone()).await.unwrap();
         let other = SqliteMailbox::open(config).await.unwrap();
-        let (tenant, handles) = (one.open_tenant(&name), one.tenant(&name).unwrap());
+        let tenant = one.open_tenant(&name);
         drop(one);
         let _waiter = tenant.common.news.listen();
         let waits = || tenant.read(None, |rows| rows.next_claim());
@@ -232,7 +232,6 @@ mod tests {
             enqueue(&other).await;
         });
         assert_eq!(waited.unwrap(), Waited::Woken);
-        drop(handles);
         other.close().await.unwrap();
     }
 }

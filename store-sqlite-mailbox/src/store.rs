@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     fmt,
+    ops::Deref,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -50,11 +51,27 @@ pub struct SqliteMailbox {
     pub(crate) state: Arc<State>,
 }
 
+#[derive(Debug)]
 pub(crate) struct State {
     pub(crate) common: Arc<Common>,
     pub(crate) tenants: Arc<Tenants>,
     capabilities: Capabilities,
     config: SqliteConfig,
+}
+
+/// A tenant as its handles hold it: as long as there is one, the store is open (PR-8).
+#[derive(Debug, Clone)]
+pub(crate) struct OpenTenant {
+    tenant: Arc<Tenant>,
+    _store: Arc<State>,
+}
+
+impl Deref for OpenTenant {
+    type Target = Arc<Tenant>;
+
+    fn deref(&self) -> &Arc<Tenant> {
+        &self.tenant
+    }
 }
 
 impl fmt::Debug for SqliteMailbox {
@@ -111,15 +128,15 @@ impl SqliteMailbox {
         u64::try_from(self.state.common.fixed.gate.held_pages()).unwrap_or_default() * 4_096
     }
 
-    pub(crate) fn open_tenant(&self, tenant: &TenantId) -> Arc<Tenant> {
+    pub(crate) fn open_tenant(&self, tenant: &TenantId) -> OpenTenant {
         let mut tenants = self.tenants();
-        // One that another process removed is replaced by what its name stands for now.
-        if let Some(open) = tenants.get(tenant).filter(|open| !open.is_closed()) {
-            return Arc::clone(open);
+        if tenants.get(tenant).is_some_and(|open| open.is_closed()) {
+            // Another process deleted it: this handle is of the next life.
+            tenants.remove(tenant);
         }
-        let new = Arc::new(Tenant::new(tenant.clone(), Arc::clone(&self.state.common)));
-        tenants.insert(tenant.clone(), Arc::clone(&new));
-        new
+        let new = || Arc::new(Tenant::new(tenant.clone(), Arc::clone(&self.state.common)));
+        let tenant = Arc::clone(tenants.entry(tenant.clone()).or_insert_with(new));
+        OpenTenant { tenant, _store: Arc::clone(&self.state) }
     }
 
     fn tenants(&self) -> MutexGuard<'_, HashMap<TenantId, Arc<Tenant>>> {
@@ -163,7 +180,7 @@ impl Store for SqliteMailbox {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         self.state.common.check_open()?;
         let tenant = self.open_tenant(tenant);
-        let mailbox = Arc::new(TenantMailbox::new(tenant, Arc::clone(&self.state.tenants)));
+        let mailbox = Arc::new(TenantMailbox::new(tenant));
         let wake_ups = Arc::clone(&mailbox);
         Ok(TenantStores::default().with_mailbox(mailbox).with_wake_ups(wake_ups))
     }

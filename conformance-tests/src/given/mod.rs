@@ -153,6 +153,18 @@ impl Given {
         Ok(())
     }
 
+    /// Drops the store without closing it; another one, that is closed, stands in its place. Handles of tenants stay.
+    ///
+    /// # Errors
+    /// If an earlier reopen failed.
+    pub async fn let_go(&self) -> Result<(), Failure> {
+        let mut opened = self.opened.write().await;
+        let mut left = self.take(&mut opened)?;
+        left.store = Arc::new(Gone::new());
+        self.put(&mut opened, left);
+        Ok(())
+    }
+
     /// Changes a stored byte and opens the store again (`Need::Damage`). The inner error is that of the opening.
     ///
     /// # Errors

@@ -297,6 +297,8 @@ bugs! {
     ReclaimInTwoSteps = "mailbox::a_dropped_reclaim_is_whole_or_nothing",
     /// The deletion of a tenant that was cut off is taken for done.
     DeletionNotGoneOnWith = "process::a_dropped_call_on_a_store_leaves_nothing_locked",
+    /// Handles of tenants are closed with the last handle of the store.
+    HandlesEndWithTheStore = "process::handles_keep_the_store_open",
     /// Commit keys live as long as the opened store.
     ReopenForgetsKeys = "commit::a_key_outlives_a_reopen",
 }

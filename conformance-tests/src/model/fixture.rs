@@ -28,14 +28,15 @@ impl ModelFixture {
         Self { bug: Some(bug) }
     }
 
-    fn opened(store: Arc<ModelStore>) -> Opened {
-        let guard = Arc::clone(&store);
-        Opened::new(store, guard)
+    fn opened(store: ModelStore) -> Opened {
+        // What is opened again when the store itself is gone.
+        let guard = store.reopened();
+        Opened::new(Arc::new(store), guard)
     }
 }
 
 fn model(opened: &Opened) -> Option<&ModelStore> {
-    opened.guard::<Arc<ModelStore>>().map(|store| &**store)
+    opened.guard()
 }
 
 #[async_trait]
@@ -73,12 +74,12 @@ impl Fixture for ModelFixture {
 
     async fn open(&self, limits: Limits) -> Result<Opened> {
         let clock = ManualClock::new(Timestamp::from_millis(START)?);
-        Ok(Self::opened(Arc::new(ModelStore::new(limits, clock, self.bug))))
+        Ok(Self::opened(ModelStore::new(limits, clock, self.bug)))
     }
 
     async fn reopen(&self, opened: Opened) -> Result<Opened> {
         opened.store.close().await?;
-        let again = model(&opened).map(|store| Self::opened(Arc::new(store.reopened())));
+        let again = model(&opened).map(|store| Self::opened(store.reopened()));
         Ok(again.unwrap_or(opened))
     }
 

@@ -57,6 +57,14 @@ impl fmt::Debug for ModelStore {
     }
 }
 
+impl Drop for ModelStore {
+    fn drop(&mut self) {
+        if self.shared.bug == Some(Bug::HandlesEndWithTheStore) {
+            self.closed.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
 impl ModelStore {
     /// An empty store with these limits, broken by `bug` if there is one.
     #[must_use]

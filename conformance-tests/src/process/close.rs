@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use store_core::{ErrorKind, PageRequest, Result, TenantStores, ThreadFilter};
+use store_core::{
+    ClaimNumber, DeliverLive, ErrorKind, LiveCommand, LiveDelivery, LiveTarget, PageRequest, ReceivedCommand, Result,
+    TenantStores, ThreadFilter,
+};
 
 use crate::{
     Failure, Given, Verdict,
@@ -138,6 +141,26 @@ pub(super) async fn dropping_the_last_handle_closes(given: &Given) -> Verdict {
         expect_eq(probe.ids(&given.stores()?).await?.len(), round + 1)?;
     }
     Ok(())
+}
+
+/// Whoever has handles of a tenant has the store, also if nobody holds the store itself: all that they do goes on.
+pub(super) async fn handles_keep_the_store_open(given: &Given) -> Verdict {
+    let (probe, stores) = (first(given.contract()), given.stores()?);
+    probe.write(&stores, "a").await?;
+    given.let_go().await?;
+    probe.write(&stores, "b").await?;
+    expect_eq(probe.ids(&stores).await?, ["a", "b"])?;
+    let Some(live) = stores.live() else { return Ok(()) };
+    let claim = ClaimNumber { incarnation: 1, counter: 1 };
+    let target = LiveTarget::new(id("t"), id("r"), id("d"), claim);
+    let mut receiver = live.open_live(target.clone()).await?;
+    let cancel = DeliverLive::new(target, LiveCommand::Cancel);
+    let delivering = async { expect_eq(live.deliver(cancel).await?, LiveDelivery::Delivered) };
+    let receiving = async {
+        let received = receiver.next().await?.and_then(ReceivedCommand::accept);
+        expect_eq(received, Some(LiveCommand::Cancel))
+    };
+    tokio::try_join!(delivering, receiving).map(drop)
 }
 
 /// Opening a store a second time gives a handle of the same store or a typed error, never a store that overwrites it.

@@ -24,6 +24,7 @@ macro_rules! process {
             close: closing_races_with_writes ["PR-8", "PR-12"] [Race];
             close: closing_finishes_what_was_accepted ["PR-8"] [Reopen, Race];
             close: dropping_the_last_handle_closes ["PR-8"] [Reopen];
+            close: handles_keep_the_store_open ["PR-8"] [];
             close: opening_twice_gives_one_store ["PR-14"] [Beside];
             visible: writes_are_read_back_through_every_handle ["PR-10"] [Race];
             visible: a_commit_is_seen_whole ["PR-13", "CM-1"] [Threads, Race];

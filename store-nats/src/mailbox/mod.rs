@@ -25,6 +25,7 @@ use store_core::{
 
 use crate::{
     decide::{Answer, Call, Cancelled, Look, Prepare},
+    store::OpenTenant,
     tenant::Tenant,
     view::Desk,
 };
@@ -39,11 +40,11 @@ const TRIES: u32 = 50;
 /// The mailbox of a tenant.
 #[derive(Debug, Clone)]
 pub(crate) struct NatsMailbox {
-    tenant: Arc<Tenant>,
+    tenant: OpenTenant,
 }
 
 impl NatsMailbox {
-    pub(crate) const fn new(tenant: Arc<Tenant>) -> Self {
+    pub(crate) const fn new(tenant: OpenTenant) -> Self {
         Self { tenant }
     }
 

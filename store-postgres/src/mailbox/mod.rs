@@ -21,6 +21,7 @@ use store_core::{
 use crate::{
     decide::{After, Decided, decide_alone, decide_locked, decide_recalled},
     facts::{Facts, Look, MailboxDesk, MailboxLook},
+    store::OpenTenant,
     tenant::Tenant,
     write::Batch,
 };
@@ -36,11 +37,11 @@ const LAPSES: u32 = 1_000;
 /// The mailbox of a tenant.
 #[derive(Debug, Clone)]
 pub(crate) struct PostgresMailbox {
-    tenant: Arc<Tenant>,
+    tenant: OpenTenant,
 }
 
 impl PostgresMailbox {
-    pub(crate) const fn new(tenant: Arc<Tenant>) -> Self {
+    pub(crate) const fn new(tenant: OpenTenant) -> Self {
         Self { tenant }
     }
 

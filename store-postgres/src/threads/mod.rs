@@ -18,6 +18,7 @@ use crate::{
     facts::decode,
     pages::{int, text},
     sql::ThreadList,
+    store::OpenTenant,
     tenant::Tenant,
 };
 
@@ -27,11 +28,11 @@ const CHUNK: usize = 256;
 /// The threads of a tenant, with their logs and runs.
 #[derive(Debug, Clone)]
 pub(crate) struct PostgresThreads {
-    pub(crate) tenant: Arc<Tenant>,
+    pub(crate) tenant: OpenTenant,
 }
 
 impl PostgresThreads {
-    pub(crate) const fn new(tenant: Arc<Tenant>) -> Self {
+    pub(crate) const fn new(tenant: OpenTenant) -> Self {
         Self { tenant }
     }
 }

@@ -17,19 +17,17 @@ use store_core::{
 };
 
 use self::read::Listing;
-use crate::{rows::Rows, store::Tenants, tenant::Tenant, writer::Decided};
+use crate::{rows::Rows, store::OpenTenant, tenant::Tenant, writer::Decided};
 
 /// The mailbox of a tenant.
 #[derive(Debug, Clone)]
 pub(crate) struct TenantMailbox {
-    tenant: Arc<Tenant>,
-    /// As long as these are there, somebody hears of other processes.
-    _tenants: Arc<Tenants>,
+    tenant: OpenTenant,
 }
 
 impl TenantMailbox {
-    pub(crate) const fn new(tenant: Arc<Tenant>, tenants: Arc<Tenants>) -> Self {
-        Self { tenant, _tenants: tenants }
+    pub(crate) const fn new(tenant: OpenTenant) -> Self {
+        Self { tenant }
     }
 
     /// Makes one decision.
