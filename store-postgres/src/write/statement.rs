@@ -61,18 +61,20 @@ impl Statement {
 pub(super) struct Rows<'s, 'q, R> {
     to: &'s mut Statement,
     rows: Vec<&'q R>,
-    is_alone: bool,
+    /// The logs of all threads by their numbers, if there are several.
+    logs: Option<&'s str>,
+    /// Those of the columns behind that of the numbers; none where a row is alone.
     arrays: Vec<String>,
     names: Vec<&'static str>,
     values: Vec<String>,
 }
 
 impl<'s, 'q, R> Rows<'s, 'q, R> {
-    pub(super) fn new(to: &'s mut Statement, rows: Vec<(i32, &'q R)>, is_one_thread: bool) -> Result<Self> {
-        let is_alone = is_one_thread && rows.len() == 1;
+    pub(super) fn new(to: &'s mut Statement, rows: Vec<(i32, &'q R)>, logs: Option<&'s str>) -> Result<Self> {
         let (of, rows): (Vec<i32>, Vec<&R>) = rows.into_iter().unzip();
+        let is_alone = logs.is_none() && rows.len() == 1;
         let arrays = if is_alone { Vec::new() } else { vec![to.value(of)?] };
-        Ok(Self { to, rows, is_alone, arrays, names: Vec::new(), values: Vec::new() })
+        Ok(Self { to, rows, logs, arrays, names: Vec::new(), values: Vec::new() })
     }
 
     /// One more column.
@@ -81,7 +83,7 @@ impl<'s, 'q, R> Rows<'s, 'q, R> {
         T: Encode<'q, Postgres> + Type<Postgres> + PgHasArrayType + 'q,
     {
         self.names.push(name);
-        if let (true, [row]) = (self.is_alone, &*self.rows) {
+        if let (true, [row]) = (self.is_alone(), &*self.rows) {
             let value = self.to.value(of(row))?;
             self.values.push(value);
         } else {
@@ -92,26 +94,57 @@ impl<'s, 'q, R> Rows<'s, 'q, R> {
         Ok(self)
     }
 
+    const fn is_alone(&self) -> bool {
+        self.arrays.is_empty()
+    }
+
     /// What a column holds.
     pub(super) fn value(&self, column: &str) -> &str {
         let at = self.names.iter().position(|name| *name == column);
         at.and_then(|at| self.values.get(at)).map_or("NULL", String::as_str)
     }
 
-    /// The rows themselves; none are needed where one is alone.
+    /// The rows themselves, `w`; none are needed where one is alone.
     pub(super) fn rows(&self) -> Option<String> {
         let rows = || format!("unnest({}) w (n, {})", self.arrays.join(", "), self.names.join(", "));
-        (!self.is_alone).then(rows)
+        (!self.is_alone()).then(rows)
     }
 
     /// The number of a row's thread.
     pub(super) const fn thread(&self) -> &'static str {
-        if self.is_alone { "0" } else { "w.n" }
+        if self.is_alone() { "0" } else { "w.n" }
     }
 
-    /// The rows beside those of their threads that are written, `t`.
-    pub(super) fn with_threads(&self) -> String {
-        self.rows().map_or_else(|| "t".to_owned(), |rows| format!("{rows} JOIN t ON t.n = {}", self.thread()))
+    /// The rows whose threads are written, `w`, with their logs.
+    pub(super) fn written(&self) -> String {
+        match (self.rows(), self.logs) {
+            (None, _) => "t w".to_owned(),
+            (Some(rows), None) => format!("(SELECT w.*, t.log FROM {rows}, t) w"),
+            (Some(rows), Some(logs)) => {
+                format!("(SELECT w.*, ({logs})[w.n + 1] AS log FROM {rows}, d WHERE w.n = ANY (d.n)) w")
+            }
+        }
+    }
+
+    /// How many these are.
+    fn count(&self) -> String {
+        match (self.arrays.first(), self.logs) {
+            (None, _) => "1".to_owned(),
+            (Some(of), None) => format!("(SELECT count(*) FROM unnest({of}), t)"),
+            (Some(of), Some(_)) => format!("(SELECT count(*) FROM unnest({of}) w (n), d WHERE w.n = ANY (d.n))"),
+        }
+    }
+
+    /// A statement that changes or removes, for each row of `from`, the one of a table for which `is_it` holds. Each is
+    /// looked up by its key, whatever the planner knows of the table.
+    pub(super) fn each(&self, (verb, table, rest): (&str, &str, &str), from: &str, is_it: &str) -> String {
+        if self.is_alone() {
+            return format!("{verb} $schema$.{table} x {rest} {from} WHERE {is_it}");
+        }
+        format!(
+            "{verb} $schema$.{table} x {rest} (SELECT w.*, x.place FROM {from} CROSS JOIN LATERAL \
+             (SELECT x.ctid AS place FROM $schema$.{table} x WHERE {is_it} LIMIT 1) x) w WHERE x.ctid = w.place"
+        )
     }
 
     /// Sets the columns that are named to what the rows hold.
@@ -137,7 +170,7 @@ impl<'s, 'q, R> Rows<'s, 'q, R> {
     }
 
     fn inserting(&self, table: &str, first: (&str, &str), end: &str) -> String {
-        let (names, values, from) = (self.names.join(", "), self.values.join(", "), self.with_threads());
+        let (names, values, from) = (self.names.join(", "), self.values.join(", "), self.written());
         format!(
             "INSERT INTO $schema$.{table} AS x ({}, {names}) SELECT {}, {values} FROM {from} {end}",
             first.0, first.1
@@ -151,8 +184,7 @@ impl<'s, 'q, R> Rows<'s, 'q, R> {
 
     /// The same where it must do something for each row.
     pub(super) fn part_all(self, part: &str, sql: &str) {
-        let wanted =
-            if self.is_alone { "1".to_owned() } else { format!("(SELECT count(*) FROM {})", self.with_threads()) };
+        let wanted = self.count();
         self.to.checks.push(format!("(SELECT count(*) FROM {part}) = {wanted}"));
         self.to.part(part, &format!("{sql} RETURNING 1"));
     }

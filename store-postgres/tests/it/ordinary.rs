@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use sqlx::{Connection as _, PgConnection};
 use store_core::{
     ClaimRequest, Commit, CommitCoordinator, ErrorKind, Expect, Fence, Interrupt, Json, Limits, NewDispatch,
     NewOutboxRow, OutboxQuery, PageRequest, Receipt, Result, Store, TenantId, ThreadFilter, ThreadId,
@@ -9,7 +10,7 @@ use store_core::{
 
 use crate::{
     faults::given::{commits, saying, stores, thread, whole},
-    fixture::Place,
+    fixture::{Place, server},
 };
 
 const THREADS: usize = 16;
@@ -119,4 +120,44 @@ async fn an_order_key_is_shared_by_all() {
     let query = OutboxQuery::default().with_page(PageRequest::first(1_000));
     let rows = stores(&*given.here).outbox.unwrap().list_outbox(query).await.unwrap().items;
     assert_eq!(rows.iter().filter(|row| row.order_key.is_some()).count(), THREADS * ROUNDS);
+}
+
+/// PO-4: in a schema of which the server knows nothing yet, what commits that go together change is looked up by its key:
+/// none of them reads what there is besides.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_else_of_a_tenant_is_read() {
+    const MANY: usize = 1_000;
+    const ROUNDS: usize = 8;
+    let place = Place::new(Limits::default()).await.unwrap();
+    let mut read = Vec::new();
+    for rounds in [1, ROUNDS] {
+        let store = place.store().await.unwrap();
+        let commits = commits(&*store);
+        for round in 0..rounds {
+            // The first time as many as the others will not touch.
+            let count = if rounds == 1 { MANY } else { THREADS };
+            let number = u64::try_from(rounds + round).unwrap();
+            let asked = (0..count).map(|at| whole(&thread(format!("t-{at}")), number)).collect();
+            together(&commits, asked).await.into_iter().for_each(|answer| drop(answer.unwrap()));
+        }
+        store.close().await.unwrap();
+        read.push(rows_read(&place).await);
+    }
+    let each = (read[1] - read[0]) / i64::try_from(ROUNDS * THREADS).unwrap();
+    assert!(each < 20, "{each} rows for each commit");
+}
+
+/// How many rows of threads, runs and scopes were found by indexes in all, once those who did it are gone.
+async fn rows_read(place: &Place) -> i64 {
+    const READ: &str = "SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes \
+        WHERE schemaname = $1 AND relname IN ('thread', 'run', 'scope')";
+    let mut connection = PgConnection::connect(&server()).await.unwrap();
+    let mut last = -1;
+    loop {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let read = sqlx::query_scalar(READ).bind(place.0.config().schema()).fetch_one(&mut connection).await.unwrap();
+        if std::mem::replace(&mut last, read) == read {
+            return read;
+        }
+    }
 }

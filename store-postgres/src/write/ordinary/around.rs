@@ -42,14 +42,14 @@ fn scopes(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
     if let Some(rows) = batches.rows(to, |batch| &batch.scopes, |row| !is_new(row))? {
         let rows = after(rows)?.column("old_count", |row| number(row.before.count))?;
         let rows = rows.column("old_floor", |row| number(row.before.floor))?;
-        let update = format!(
-            "UPDATE $schema$.scope x SET {} FROM {} WHERE x.tenant = $1 AND {} AND x.count = {} AND x.floor = {}",
-            rows.assignments(&["count", "floor", "record"]),
-            rows.with_threads(),
+        let is_it = format!(
+            "x.tenant = $1 AND {} AND x.count = {} AND x.floor = {}",
             rows.conditions(&["kind", "id"]),
             rows.value("old_count"),
             rows.value("old_floor")
         );
+        let changes = format!("SET {} FROM", rows.assignments(&["count", "floor", "record"]));
+        let update = rows.each(("UPDATE", "scope", &changes), &rows.written(), &is_it);
         rows.part_all("scopes", &update);
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.scopes, is_new)? {

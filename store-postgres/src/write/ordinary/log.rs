@@ -38,14 +38,10 @@ fn runs(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
         let rows = rows.column("id", |row| row.run.id.as_str())?;
         let rows = rows.column("phase", |row| row.run.status.phase().name())?;
         let rows = rows.column("record", |row| row.run.encode())?;
-        let (changes, from, is_it) =
-            (rows.assignments(&["phase", "record"]), rows.with_threads(), rows.conditions(&["id"]));
-        rows.part_all(
-            "runs",
-            &format!(
-                "UPDATE $schema$.run x SET {changes} FROM {from} WHERE x.tenant = $1 AND {is_it} AND x.log = t.log"
-            ),
-        );
+        let changes = format!("SET {} FROM", rows.assignments(&["phase", "record"]));
+        let is_it = format!("x.tenant = $1 AND {} AND x.log = w.log", rows.conditions(&["id"]));
+        let update = rows.each(("UPDATE", "run", &changes), &rows.written(), &is_it);
+        rows.part_all("runs", &update);
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.runs, |row: &RunRow| row.is_new)? {
         let rows = rows.column("id", |row| row.run.id.as_str())?;
@@ -57,7 +53,7 @@ fn runs(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
         rows.column("record", |row| row.run.encode())?.insert_all(
             "new_runs",
             "run",
-            ("tenant, log", "$1, t.log"),
+            ("tenant, log", "$1, w.log"),
             "ON CONFLICT (tenant, id) DO UPDATE SET log = excluded.log, created_at = excluded.created_at, \
              phase = excluded.phase, agent = excluded.agent, parent_run = excluded.parent_run, record = excluded.record \
              WHERE EXISTS (SELECT FROM $schema$.purge p WHERE p.log = x.log)",
@@ -79,18 +75,19 @@ fn parts(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.tips, |(_, _, is_tip)| !is_tip)? {
         let rows = rows.column("seq", |row| row.1)?;
-        let (from, is_it) = (rows.with_threads(), rows.conditions(&["seq"]));
-        rows.part("no_tips", &format!("DELETE FROM $schema$.tip x USING {from} WHERE x.log = t.log AND {is_it}"));
+        let is_it = format!("x.log = w.log AND {}", rows.conditions(&["seq"]));
+        let delete = rows.each(("DELETE FROM", "tip", "USING"), &rows.written(), &is_it);
+        rows.part("no_tips", &delete);
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.tips, |(_, _, is_tip)| *is_tip)? {
         rows.column("seq", |row| row.1)?.insert("tips", "tip", OF_LOG, "ON CONFLICT DO NOTHING");
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.names, |row: &NameRow| row.may_have_other)? {
         let rows = rows.column("seq", |row| row.seq)?.column("name", NameRow::bytes)?;
-        let (from, is_it, name) = (rows.with_threads(), rows.conditions(&["seq"]), rows.value("name"));
+        let (from, is_it, name) = (rows.written(), rows.conditions(&["seq"]), rows.value("name"));
         let delete = format!(
             "DELETE FROM $schema$.snapshot x USING {from} \
-             WHERE x.log = t.log AND {is_it} AND x.name IS DISTINCT FROM {name}"
+             WHERE x.log = w.log AND {is_it} AND x.name IS DISTINCT FROM {name}"
         );
         rows.part("no_names", &delete);
     }
@@ -109,8 +106,9 @@ fn parts(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
 fn state(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
     if let Some(rows) = batches.rows(to, |batch| &batch.values, |(_, _, value)| value.is_none())? {
         let rows = rows.column("key", |row| row.1.as_bytes())?;
-        let (from, is_it) = (rows.with_threads(), rows.conditions(&["key"]));
-        rows.part("no_values", &format!("DELETE FROM $schema$.state x USING {from} WHERE x.log = t.log AND {is_it}"));
+        let is_it = format!("x.log = w.log AND {}", rows.conditions(&["key"]));
+        let delete = rows.each(("DELETE FROM", "state", "USING"), &rows.written(), &is_it);
+        rows.part("no_values", &delete);
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.values, |(_, _, value)| value.is_some())? {
         let rows = rows.column("key", |row| row.1.as_bytes())?.column("value", |row| row.2.as_deref())?;
@@ -122,13 +120,16 @@ fn state(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
 fn inputs(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
     if let Some(rows) = batches.rows(to, |batch| &batch.inputs, |row| row.2.is_none())? {
         let rows = rows.column("id", |row| row.1.as_str())?;
-        let (from, is_it) = (rows.with_threads(), rows.conditions(&["id"]));
-        rows.part("no_inputs", &format!("DELETE FROM $schema$.input x USING {from} WHERE x.log = t.log AND {is_it}"));
+        let is_it = format!("x.log = w.log AND {}", rows.conditions(&["id"]));
+        let delete = rows.each(("DELETE FROM", "input", "USING"), &rows.written(), &is_it);
+        rows.part("no_inputs", &delete);
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.inputs, |row| row.2.is_some() && row.3.is_none())? {
         let rows = rows.column("id", |row| row.1.as_str())?.column("rank", |row| row.2)?;
-        let (rank, from, is_it) = (rows.assignments(&["rank"]), rows.with_threads(), rows.conditions(&["id"]));
-        rows.part("ranks", &format!("UPDATE $schema$.input x SET {rank} FROM {from} WHERE x.log = t.log AND {is_it}"));
+        let rank = format!("SET {} FROM", rows.assignments(&["rank"]));
+        let is_it = format!("x.log = w.log AND {}", rows.conditions(&["id"]));
+        let update = rows.each(("UPDATE", "input", &rank), &rows.written(), &is_it);
+        rows.part("ranks", &update);
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.inputs, |row| row.3.is_some())? {
         let rows = rows.column("id", |row| row.1.as_str())?.column("rank", |row| row.2)?;

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// What stands before the columns of what belongs to a log.
-const OF_LOG: (&str, &str) = ("log", "t.log");
+const OF_LOG: (&str, &str) = ("log", "w.log");
 /// What stands before the columns of what belongs to a tenant.
 const OF_TENANT: (&str, &str) = ("tenant", "$1");
 
@@ -42,34 +42,40 @@ pub(super) async fn write(
 }
 
 /// Batches with their numbers.
-struct Batches<'q>(Vec<(i32, &'q Batch)>);
+struct Batches<'q> {
+    each: Vec<(i32, &'q Batch)>,
+    /// The array of the logs of their threads, if there are several.
+    logs: Option<String>,
+}
 
 impl<'q> Batches<'q> {
     const fn is_one(&self) -> bool {
-        self.0.len() == 1
+        self.each.len() == 1
     }
 
     /// Their rows of one kind, if there are any.
     fn rows<'s, R>(
-        &self,
+        &'s self,
         to: &'s mut Statement,
         rows: impl Fn(&'q Batch) -> &'q Vec<R>,
         counts: impl Fn(&R) -> bool,
     ) -> Result<Option<Rows<'s, 'q, R>>> {
         let mut found = Vec::new();
-        for (n, batch) in &self.0 {
+        for (n, batch) in &self.each {
             found.extend(rows(batch).iter().filter(|row| counts(row)).map(|row| (*n, row)));
         }
-        if found.is_empty() { Ok(None) } else { Rows::new(to, found, self.is_one()).map(Some) }
+        if found.is_empty() { Ok(None) } else { Rows::new(to, found, self.logs.as_deref()).map(Some) }
     }
 }
 
 fn statement(batches: &[&Batch], tenant: &TenantId) -> Result<(String, PgArguments)> {
-    let mut batches = Batches((0..).zip(batches.iter().copied()).collect());
-    // In order, so that two of these never wait for each other.
-    batches.0.sort_by_key(|(_, batch)| batch.threads.first().map(|row| &row.id));
     let mut statement = Statement::default();
     let _first = statement.value(tenant.as_str())?;
+    let logs: Vec<_> = batches.iter().map(|batch| batch.threads.first().and_then(|row| row.log)).collect();
+    let logs = if logs.len() > 1 { Some(statement.value(logs)?) } else { None };
+    let mut batches = Batches { each: (0..).zip(batches.iter().copied()).collect(), logs };
+    // In order, so that two of these never wait for each other.
+    batches.each.sort_by_key(|(_, batch)| batch.threads.first().map(|row| &row.id));
     statement.part("c", "SELECT $schema$.now() AS now");
     let guards = guards(&batches, &mut statement)?;
     threads(&batches, &mut statement, &guards)?;
@@ -81,17 +87,21 @@ fn statement(batches: &[&Batch], tenant: &TenantId) -> Result<(String, PgArgumen
 /// The mailboxes that must stay as they are until all is written, and what holds if they do. Like everyone who writes
 /// to both, this looks at them before the threads.
 fn guards(batches: &Batches<'_>, to: &mut Statement) -> Result<String> {
-    let count: usize = batches.0.iter().map(|(_, batch)| batch.mailboxes.len()).sum();
+    let count: usize = batches.each.iter().map(|(_, batch)| batch.mailboxes.len()).sum();
     let Some(rows) = batches.rows(to, |batch| &batch.mailboxes, |_| true)? else { return Ok(String::new()) };
     let rows = rows.column("thread", |row| row.thread.as_str())?.column("revision", |row| number(row.before))?;
-    let from = rows.rows().map(|rows| format!("{rows}, ")).unwrap_or_default();
     let is_it = rows.conditions(&["thread", "revision"]);
-    let guards = format!("SELECT FROM {from}$schema$.mailbox x WHERE x.tenant = $1 AND {is_it} FOR NO KEY UPDATE OF x");
+    let guard = format!("SELECT FROM $schema$.mailbox x WHERE x.tenant = $1 AND {is_it} FOR NO KEY UPDATE");
+    let guards = match rows.rows() {
+        Some(rows) => format!("SELECT FROM {rows} CROSS JOIN LATERAL ({guard}) x"),
+        None => guard,
+    };
     rows.part("guards", &guards);
     Ok(format!("AND (SELECT count(*) FROM guards) = {count}"))
 }
 
-/// The threads that are as they were when it was decided are `t`; what else there is of one that is alone is `u`.
+/// The threads that are as they were when it was decided are `t`, and the numbers of several `d`; what else there is of
+/// one that is alone is `u`.
 fn threads(batches: &Batches<'_>, to: &mut Statement, guards: &str) -> Result<()> {
     fn thread(row: &ThreadRow) -> Option<&Thread> {
         row.thread.as_ref().map(|stored| &stored.thread)
@@ -124,14 +134,13 @@ fn threads(batches: &Batches<'_>, to: &mut Statement, guards: &str) -> Result<()
         .column("deleted_at", |row| row.id_record.deleted_at.map(time))?
         .column("record", |row| row.thread.as_ref().map(Codec::encode))?
         .column("id_record", |row| row.id_record.encode())?;
-    let from = rows.rows().map(|rows| format!("FROM {rows}")).unwrap_or_default();
+    let (from, each) = rows.rows().map_or_else(Default::default, |rows| ("FROM", rows));
+    let changes = format!("SET stamp = pg_current_xact_id()::text::bigint, {} {from}", rows.assignments(&COLUMNS));
+    let is_it = format!("x.tenant = $1 AND {}", rows.conditions(&["id", "stamp"]));
     let update = format!(
-        "UPDATE $schema$.thread x SET stamp = pg_current_xact_id()::text::bigint, {} {from} \
-         WHERE x.tenant = $1 AND {} {guards} AND $sent$ <= (SELECT now FROM c) \
-         AND $sent$ >= (SELECT now FROM c) - $schema$.lag() \
+        "{} {guards} AND $sent$ <= (SELECT now FROM c) AND $sent$ >= (SELECT now FROM c) - $schema$.lag() \
          AND NOT EXISTS (SELECT FROM $schema$.dropped d WHERE d.tenant = $1) RETURNING {} AS n, x.stamp, x.log",
-        rows.assignments(&COLUMNS),
-        rows.conditions(&["id", "stamp"]),
+        rows.each(("UPDATE", "thread", &changes), &each, &is_it),
         rows.thread(),
     );
     let now = format!(
@@ -141,6 +150,9 @@ fn threads(batches: &Batches<'_>, to: &mut Statement, guards: &str) -> Result<()
         rows.value("stamp"),
     );
     rows.part("t", &update);
+    if batches.logs.is_some() {
+        to.part("d", "SELECT array_agg(t.n) AS n FROM t");
+    }
     if batches.is_one() {
         to.part("u", &now);
         to.answer("SELECT 'stale', 0, c.now, u.stamp, u.log, u.record, u.id_record FROM c, u".to_owned());
