@@ -5,7 +5,7 @@
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use sqlx::postgres::PgRow;
@@ -23,6 +23,10 @@ use crate::{
 const ON_THEIR_WAY: usize = 2;
 /// So many batches go in one statement.
 const MOST: usize = 64;
+/// So often a batch lets other tasks go first, in the hope that some of them bring more.
+const TURNS: usize = 16;
+/// How long that may take.
+const LINGER: Duration = Duration::from_micros(300);
 
 /// Batches of a tenant that wait.
 #[derive(Debug, Default)]
@@ -32,6 +36,9 @@ pub(crate) struct Together(Mutex<State>);
 struct State {
     on_their_way: usize,
     waiting: Vec<Waiting>,
+    /// Batches that wait or are on their way, and how many there were of late.
+    inside: usize,
+    usual: usize,
 }
 
 #[derive(Debug)]
@@ -44,8 +51,8 @@ struct Waiting {
 /// What becomes of one that waited.
 #[derive(Debug)]
 enum Turn {
-    /// It writes, with these.
-    Lead(Vec<Waiting>),
+    /// It writes, with others that wait.
+    Lead,
     Done(Stamped),
     /// Nobody knows whether it is written.
     Unknown,
@@ -69,8 +76,9 @@ impl Together {
         moment: Moment,
     ) -> Result<Written, Failed> {
         let began = Instant::now();
+        let _inside = Inside::new(self);
         let turn = match self.stand_in_line(batch, moment) {
-            None => Turn::Lead(Vec::new()),
+            None => Turn::Lead,
             Some(mut turn) => match timeout(connection.patience(), &mut turn).await {
                 Err(_) if self.leave(batch) => Turn::Unasked,
                 Err(_) => turn.await.unwrap_or(Turn::Unknown),
@@ -79,8 +87,9 @@ impl Together {
         };
         connection.has_waited(began.elapsed());
         match turn {
-            Turn::Lead(others) => {
+            Turn::Lead => {
                 let _next = Next(self);
+                let others = self.companions(batch, moment).await;
                 lead(connection, tenant, batch, moment, others).await
             }
             Turn::Done(done) => Ok(Written::Done(vec![done])),
@@ -102,6 +111,27 @@ impl Together {
         Some(answer)
     }
 
+    /// Those that go with a batch whose turn it is. Whoever was answered a moment ago often comes again at once: where
+    /// several come at a time, it waits a little for its share of them.
+    async fn companions(&self, batch: &Batch, moment: Moment) -> Vec<Waiting> {
+        let began = Instant::now();
+        for _ in 0..TURNS {
+            if self.is_share() || began.elapsed() > LINGER {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        let mut state = self.state();
+        state.usual = state.inside.max(state.usual.saturating_sub(1));
+        companions(batch, moment, &mut state.waiting)
+    }
+
+    /// Whether as many wait as one of the statements on their way takes along.
+    fn is_share(&self) -> bool {
+        let state = self.state();
+        (state.waiting.len() + 1) * ON_THEIR_WAY >= state.usual
+    }
+
     /// Waits no longer. Whether it waited until now, and nobody has taken it along.
     fn leave(&self, batch: &Arc<Batch>) -> bool {
         let mut state = self.state();
@@ -118,23 +148,40 @@ impl Drop for Next<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         while !state.waiting.is_empty() {
-            let first = state.waiting.remove(0);
-            let others = companions(&first, &mut state.waiting);
-            let Err(Turn::Lead(others)) = first.turn.send(Turn::Lead(others)) else { return };
-            // Whoever would have led is gone.
-            state.waiting.splice(0..0, others);
+            // Whoever is gone leads nobody.
+            if state.waiting.remove(0).turn.send(Turn::Lead).is_ok() {
+                return;
+            }
         }
         state.on_their_way -= 1;
     }
 }
 
-/// Takes those that can go with the first.
-fn companions(first: &Waiting, waiting: &mut Vec<Waiting>) -> Vec<Waiting> {
+/// A batch that waits or is on its way.
+struct Inside<'a>(&'a Together);
+
+impl<'a> Inside<'a> {
+    fn new(of: &'a Together) -> Self {
+        let mut state = of.state();
+        state.inside += 1;
+        state.usual = state.usual.max(state.inside);
+        Self(of)
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.state().inside -= 1;
+    }
+}
+
+/// Takes those that can go with a batch.
+fn companions(batch: &Batch, moment: Moment, waiting: &mut Vec<Waiting>) -> Vec<Waiting> {
     let mut taken: Vec<Waiting> = Vec::new();
     let is_free = |other: &Waiting, taken: &[Waiting]| {
         taken.len() + 1 < MOST
-            && first.moment.is_near(other.moment)
-            && !first.batch.meets(&other.batch)
+            && moment.is_near(other.moment)
+            && !batch.meets(&other.batch)
             && !taken.iter().any(|one| one.batch.meets(&other.batch))
     };
     for other in std::mem::take(waiting) {

@@ -122,8 +122,8 @@ async fn an_order_key_is_shared_by_all() {
     assert_eq!(rows.iter().filter(|row| row.order_key.is_some()).count(), THREADS * ROUNDS);
 }
 
-/// PO-4: in a schema of which the server knows nothing yet, what commits that go together change is looked up by its key:
-/// none of them reads what there is besides.
+/// PO-4: in a schema of which the server knows nothing yet, what commits that go together change is looked up by its
+/// key: none of them reads what there is besides.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_else_of_a_tenant_is_read() {
     const MANY: usize = 1_000;
