@@ -135,15 +135,24 @@ impl<'s, 'q, R> Rows<'s, 'q, R> {
         }
     }
 
-    /// A statement that changes or removes, for each row of `from`, the one of a table for which `is_it` holds. Each is
-    /// looked up by its key, whatever the planner knows of the table.
-    pub(super) fn each(&self, (verb, table, rest): (&str, &str, &str), from: &str, is_it: &str) -> String {
+    /// A statement that changes or removes, for each row of `from`, the one of a table with a key, if it is as it was.
+    /// Each is looked up by its key, whatever the planner knows of the table; whether it is as it was is asked of the
+    /// row that is changed, as a server may take the place of one that others changed meanwhile for the same.
+    pub(super) fn each(
+        &self,
+        (verb, table, rest): (&str, &str, &str),
+        from: &str,
+        key: &str,
+        as_it_was: &[(&str, &str)],
+    ) -> String {
+        let is_it = as_it_was.iter().map(|(column, before)| format!(" AND x.{column} = {}", self.value(before)));
+        let is_it: String = is_it.collect();
         if self.is_alone() {
-            return format!("{verb} $schema$.{table} x {rest} {from} WHERE {is_it}");
+            return format!("{verb} $schema$.{table} x {rest} {from} WHERE {key}{is_it}");
         }
         format!(
             "{verb} $schema$.{table} x {rest} (SELECT w.*, x.place FROM {from} CROSS JOIN LATERAL \
-             (SELECT x.ctid AS place FROM $schema$.{table} x WHERE {is_it} LIMIT 1) x) w WHERE x.ctid = w.place"
+             (SELECT x.ctid AS place FROM $schema$.{table} x WHERE {key} LIMIT 1) x) w WHERE x.ctid = w.place{is_it}"
         )
     }
 

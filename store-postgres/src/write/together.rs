@@ -219,8 +219,9 @@ async fn lead(
             others.into_iter().for_each(|other| _ = other.turn.send(Turn::Unknown));
             Err(failed)
         }
+        // Who waited long enough already is told so.
         Err(failed) if !failed.was_asked() => {
-            others.into_iter().for_each(|other| _ = other.turn.send(Turn::Unasked));
+            others.into_iter().for_each(|other| _ = other.turn.send(Turn::Alone));
             Err(failed)
         }
         Err(_) => {

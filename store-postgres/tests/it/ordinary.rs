@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use sqlx::{Connection as _, PgConnection};
 use store_core::{
     ClaimRequest, Commit, CommitCoordinator, ErrorKind, Expect, Fence, Interrupt, Json, Limits, NewDispatch,
-    NewOutboxRow, OutboxQuery, PageRequest, Receipt, Result, Store, TenantId, ThreadFilter, ThreadId,
+    NewOutboxRow, OutboxQuery, PageRequest, Receipt, Result, StateChange, Store, TenantId, ThreadFilter, ThreadId,
 };
 
 use crate::{
@@ -20,7 +20,7 @@ struct Given {
     here: Arc<dyn Store>,
     there: Arc<dyn Store>,
     ids: Vec<ThreadId>,
-    _place: Place,
+    place: Place,
 }
 
 impl Given {
@@ -31,7 +31,7 @@ impl Given {
         for id in &ids {
             let _known = commits(&*here).commit(whole(id, 1)).await.unwrap();
         }
-        Self { here, there, ids, _place: place }
+        Self { here, there, ids, place }
     }
 }
 
@@ -98,6 +98,30 @@ async fn a_tenant_that_was_deleted_elsewhere_stays_gone() {
     assert_eq!(threads.count_threads(&ThreadFilter::default()).await.unwrap(), 0);
 }
 
+/// CM-5, PO-4: what somebody else writes to a thread while commits to several wait for it is not written over.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_while_commits_wait_stays() {
+    const ROUNDS: u64 = 5;
+    let given = Given::new().await;
+    let there = given.place.0.open().await.unwrap();
+    let mut connection = PgConnection::connect(&server()).await.unwrap();
+    let shared = given.ids.last().unwrap();
+    for round in 0..ROUNDS {
+        let mut transaction = connection.begin().await.unwrap();
+        let commit = saying(shared, &format!("round-{round}"));
+        let _receipt = there.commit_in(&TenantId::default_tenant(), &mut transaction, commit).await.unwrap();
+        let state = |id: &ThreadId| Commit::new(id.clone()).with_state(StateChange::new().set("n", Json::null()));
+        let (here, asked) = (commits(&*given.here), given.ids.iter().map(state).collect());
+        let waiting = tokio::spawn(async move { together(&here, asked).await });
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(!waiting.is_finished());
+        transaction.commit().await.unwrap();
+        waiting.await.unwrap().into_iter().for_each(|answer| drop(answer.unwrap()));
+    }
+    let threads = stores(&*given.there).threads.unwrap();
+    assert_eq!(threads.load_thread(shared).await.unwrap().unwrap().version.number(), 1 + ROUNDS);
+}
+
 /// OB-11: rows of one order key from many threads and two processes get a number each, however they meet.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_key_is_shared_by_all() {
@@ -149,15 +173,14 @@ async fn nothing_else_of_a_tenant_is_read() {
 
 /// How many rows of threads, runs and scopes were found by indexes in all, once those who did it are gone.
 async fn rows_read(place: &Place) -> i64 {
+    const ARE_THERE: &str =
+        "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND strpos(query, $1) > 0)";
     const READ: &str = "SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes \
         WHERE schemaname = $1 AND relname IN ('thread', 'run', 'scope')";
     let mut connection = PgConnection::connect(&server()).await.unwrap();
-    let mut last = -1;
-    loop {
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        let read = sqlx::query_scalar(READ).bind(place.0.config().schema()).fetch_one(&mut connection).await.unwrap();
-        if std::mem::replace(&mut last, read) == read {
-            return read;
-        }
+    let schema = place.0.config().schema();
+    while sqlx::query_scalar(ARE_THERE).bind(schema).fetch_one(&mut connection).await.unwrap() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
+    sqlx::query_scalar(READ).bind(schema).fetch_one(&mut connection).await.unwrap()
 }

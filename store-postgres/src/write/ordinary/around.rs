@@ -42,14 +42,10 @@ fn scopes(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
     if let Some(rows) = batches.rows(to, |batch| &batch.scopes, |row| !is_new(row))? {
         let rows = after(rows)?.column("old_count", |row| number(row.before.count))?;
         let rows = rows.column("old_floor", |row| number(row.before.floor))?;
-        let is_it = format!(
-            "x.tenant = $1 AND {} AND x.count = {} AND x.floor = {}",
-            rows.conditions(&["kind", "id"]),
-            rows.value("old_count"),
-            rows.value("old_floor")
-        );
+        let key = format!("x.tenant = $1 AND {}", rows.conditions(&["kind", "id"]));
         let changes = format!("SET {} FROM", rows.assignments(&["count", "floor", "record"]));
-        let update = rows.each(("UPDATE", "scope", &changes), &rows.written(), &is_it);
+        let as_it_was = [("count", "old_count"), ("floor", "old_floor")];
+        let update = rows.each(("UPDATE", "scope", &changes), &rows.written(), &key, &as_it_was);
         rows.part_all("scopes", &update);
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.scopes, is_new)? {

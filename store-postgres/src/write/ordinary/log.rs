@@ -39,8 +39,8 @@ fn runs(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
         let rows = rows.column("phase", |row| row.run.status.phase().name())?;
         let rows = rows.column("record", |row| row.run.encode())?;
         let changes = format!("SET {} FROM", rows.assignments(&["phase", "record"]));
-        let is_it = format!("x.tenant = $1 AND {} AND x.log = w.log", rows.conditions(&["id"]));
-        let update = rows.each(("UPDATE", "run", &changes), &rows.written(), &is_it);
+        let key = format!("x.tenant = $1 AND {} AND x.log = w.log", rows.conditions(&["id"]));
+        let update = rows.each(("UPDATE", "run", &changes), &rows.written(), &key, &[]);
         rows.part_all("runs", &update);
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.runs, |row: &RunRow| row.is_new)? {
@@ -75,8 +75,8 @@ fn parts(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.tips, |(_, _, is_tip)| !is_tip)? {
         let rows = rows.column("seq", |row| row.1)?;
-        let is_it = format!("x.log = w.log AND {}", rows.conditions(&["seq"]));
-        let delete = rows.each(("DELETE FROM", "tip", "USING"), &rows.written(), &is_it);
+        let key = format!("x.log = w.log AND {}", rows.conditions(&["seq"]));
+        let delete = rows.each(("DELETE FROM", "tip", "USING"), &rows.written(), &key, &[]);
         rows.part("no_tips", &delete);
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.tips, |(_, _, is_tip)| *is_tip)? {
@@ -106,8 +106,8 @@ fn parts(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
 fn state(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
     if let Some(rows) = batches.rows(to, |batch| &batch.values, |(_, _, value)| value.is_none())? {
         let rows = rows.column("key", |row| row.1.as_bytes())?;
-        let is_it = format!("x.log = w.log AND {}", rows.conditions(&["key"]));
-        let delete = rows.each(("DELETE FROM", "state", "USING"), &rows.written(), &is_it);
+        let key = format!("x.log = w.log AND {}", rows.conditions(&["key"]));
+        let delete = rows.each(("DELETE FROM", "state", "USING"), &rows.written(), &key, &[]);
         rows.part("no_values", &delete);
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.values, |(_, _, value)| value.is_some())? {
@@ -120,15 +120,15 @@ fn state(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
 fn inputs(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
     if let Some(rows) = batches.rows(to, |batch| &batch.inputs, |row| row.2.is_none())? {
         let rows = rows.column("id", |row| row.1.as_str())?;
-        let is_it = format!("x.log = w.log AND {}", rows.conditions(&["id"]));
-        let delete = rows.each(("DELETE FROM", "input", "USING"), &rows.written(), &is_it);
+        let key = format!("x.log = w.log AND {}", rows.conditions(&["id"]));
+        let delete = rows.each(("DELETE FROM", "input", "USING"), &rows.written(), &key, &[]);
         rows.part("no_inputs", &delete);
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.inputs, |row| row.2.is_some() && row.3.is_none())? {
         let rows = rows.column("id", |row| row.1.as_str())?.column("rank", |row| row.2)?;
         let rank = format!("SET {} FROM", rows.assignments(&["rank"]));
-        let is_it = format!("x.log = w.log AND {}", rows.conditions(&["id"]));
-        let update = rows.each(("UPDATE", "input", &rank), &rows.written(), &is_it);
+        let key = format!("x.log = w.log AND {}", rows.conditions(&["id"]));
+        let update = rows.each(("UPDATE", "input", &rank), &rows.written(), &key, &[]);
         rows.part("ranks", &update);
     }
     if let Some(rows) = batches.rows(to, |batch| &batch.inputs, |row| row.3.is_some())? {

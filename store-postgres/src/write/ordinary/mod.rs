@@ -136,11 +136,11 @@ fn threads(batches: &Batches<'_>, to: &mut Statement, guards: &str) -> Result<()
         .column("id_record", |row| row.id_record.encode())?;
     let (from, each) = rows.rows().map_or_else(Default::default, |rows| ("FROM", rows));
     let changes = format!("SET stamp = pg_current_xact_id()::text::bigint, {} {from}", rows.assignments(&COLUMNS));
-    let is_it = format!("x.tenant = $1 AND {}", rows.conditions(&["id", "stamp"]));
+    let key = format!("x.tenant = $1 AND {}", rows.conditions(&["id"]));
     let update = format!(
         "{} {guards} AND $sent$ <= (SELECT now FROM c) AND $sent$ >= (SELECT now FROM c) - $schema$.lag() \
          AND NOT EXISTS (SELECT FROM $schema$.dropped d WHERE d.tenant = $1) RETURNING {} AS n, x.stamp, x.log",
-        rows.each(("UPDATE", "thread", &changes), &each, &is_it),
+        rows.each(("UPDATE", "thread", &changes), &each, &key, &[("stamp", "stamp")]),
         rows.thread(),
     );
     let now = format!(
