@@ -198,3 +198,23 @@ impl<'s, 'q, R> Rows<'s, 'q, R> {
         self.to.part(part, &format!("{sql} RETURNING 1"));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CM-5: what is asked before a row is found may be old when it is changed.
+    #[test]
+    fn whether_a_row_is_as_it_was_is_asked_where_it_is_changed() {
+        for count in [1, 2] {
+            let mut statement = Statement::default();
+            let rows = Rows::new(&mut statement, vec![(0, &7_i64); count], None).unwrap();
+            let rows = rows.column("id", |row| *row).unwrap().column("stamp", |row| *row).unwrap();
+            let key = rows.conditions(&["id"]);
+            let update = rows.each(("UPDATE", "thread", "SET head = 1"), "w", &key, &[("stamp", "stamp")]);
+            let (_, outer) = update.rsplit_once(" WHERE ").unwrap();
+            assert!(outer.ends_with(&format!(" AND x.stamp = {}", rows.value("stamp"))), "{update}");
+            assert_eq!(update.matches("x.stamp").count(), 1, "{update}");
+        }
+    }
+}
