@@ -52,12 +52,13 @@ pub(crate) async fn decide<T: Send>(
 ) -> Result<T> {
     let slot = tenant.slot(id);
     let mut facts = slot.lock().await;
-    let answer = Deciding::new(tenant, tenant.db().any(), first).run(&mut facts, &rule).await;
+    let mut deciding = Deciding::new(tenant, tenant.db().any(), first);
+    let answer = deciding.run(&mut facts, &rule).await;
     if answer.is_err() {
         // What is known may be from before a write of which nobody knows.
         facts.forget();
     }
-    answer
+    deciding.end(answer).await
 }
 
 /// Decides about something that is of no thread, and that nobody else decides about meanwhile. As long as a decision
@@ -80,10 +81,10 @@ pub(crate) async fn decide_locked<T: Send>(
                 Err(error) => break Err(error),
             }
         };
-        let ended = deciding.connection.finish(answer.is_ok()).await;
-        match answer {
-            Err(error) if error.is_retryable() && tries < TRIES => {}
-            answer => return ended.and(answer),
+        let is_to_be_tried_again = answer.as_ref().is_err_and(|error| error.is_retryable()) && tries < TRIES;
+        let answer = deciding.end(answer).await;
+        if !is_to_be_tried_again {
+            return answer;
         }
     }
 }
@@ -106,7 +107,9 @@ pub(crate) async fn decide_recalled<T: Send>(
 ) -> Result<T> {
     let mut facts = Facts::new(Arc::clone(&tenant.fixed), None);
     facts.mailbox = MailboxFacts::recalled(held);
-    Deciding::new(tenant, tenant.db().any(), first).run(&mut facts, &rule).await
+    let mut deciding = Deciding::new(tenant, tenant.db().any(), first);
+    let answer = deciding.run(&mut facts, &rule).await;
+    deciding.end(answer).await
 }
 
 /// The same while nobody else changes parents in the tenant, or deletes in it (PR-12).
@@ -122,11 +125,11 @@ pub(crate) async fn decide_in_family<T: Send>(
     let connection = tenant.db().family(&tenant.fixed.tenant).await?;
     let mut deciding = Deciding::new(tenant, connection, first);
     let answer = deciding.run(&mut facts, &rule).await;
-    let ended = deciding.connection.finish(answer.is_ok()).await;
-    if answer.is_err() || ended.is_err() {
+    let answer = deciding.end(answer).await;
+    if answer.is_err() {
         facts.forget();
     }
-    ended.and(answer)
+    answer
 }
 
 /// Decides about a thread inside of a caller's transaction. What is known is what that sees, and is known to no other
@@ -150,11 +153,12 @@ struct Deciding<'a> {
     has_looked: bool,
     /// Whether what is looked at is locked until the transaction ends.
     locks: bool,
+    written: Vec<Arc<Batch>>,
 }
 
 impl<'a> Deciding<'a> {
     const fn new(tenant: &'a Tenant, connection: Connection<'a>, first: Look) -> Self {
-        Self { tenant, connection, first, has_looked: false, locks: false }
+        Self { tenant, connection, first, has_looked: false, locks: false, written: Vec::new() }
     }
 
     async fn run<T: Send>(
@@ -199,10 +203,7 @@ impl<'a> Deciding<'a> {
                 Ok(Written::Done(threads)) => {
                     let (stamp, log) = threads.first().copied().unwrap_or_default();
                     facts.wrote((stamp, log), after);
-                    if !self.connection.is_of_caller() {
-                        self.tenant.tell(batch.scopes_written());
-                        self.tenant.ring(batch.claimable_from());
-                    }
+                    self.written.push(batch);
                     return Ok(answer);
                 }
                 Ok(Written::Stale(..)) if rounds >= ROUNDS => {
@@ -233,6 +234,18 @@ impl<'a> Deciding<'a> {
                 Err(failed) => return Err(failed.error),
             }
         }
+    }
+
+    /// Ends it, with what was written or, if there is an error, with nothing. Those who wait are told once it is there: of
+    /// what is in a caller's transaction nobody knows when that is.
+    async fn end<T: Send>(self, answer: Result<T>) -> Result<T> {
+        let is_told = answer.is_ok() && !self.connection.is_of_caller();
+        let ended = self.connection.finish(answer.is_ok()).await;
+        for batch in self.written.iter().filter(|_| is_told) {
+            self.tenant.tell(batch.scopes_written());
+            self.tenant.ring(batch.claimable_from());
+        }
+        ended.and(answer)
     }
 
     async fn look_anew(&mut self, facts: &mut Facts) -> Result<()> {

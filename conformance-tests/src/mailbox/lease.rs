@@ -98,6 +98,30 @@ pub(super) async fn an_old_holder_writes_nothing(given: &Given) -> Verdict {
     is_now(given, "a", DispatchStatus::Acked).await.map(drop)
 }
 
+/// The same if both settle in one call, whoever is first in it.
+pub(super) async fn an_old_holder_is_refused_beside_the_new_one(given: &Given) -> Verdict {
+    for (old, new, turned) in [("a", "b", false), ("c", "d", true)] {
+        put(given, [work("t", old).with_max_attempts(1), work("t", new)]).await?;
+        let lost = claim(given, old).await?;
+        given.advance(LEASE).await;
+        let held = claim(given, new).await?;
+        let mut ends = vec![(lost.claim(), ack()), (held.claim(), ack())];
+        if turned {
+            ends.reverse();
+        }
+        let mut answers = mailbox(given)?.settle(ends).await?;
+        if turned {
+            answers.reverse();
+        }
+        expect_eq(answers.len(), 2)?;
+        expect_eq(&answers.pop().transpose()?.map(|settled| settled.status), &Some(DispatchStatus::Acked))?;
+        expect_kind(answers.remove(0), ErrorKind::ClaimLost)?;
+        is_now(given, old, DispatchStatus::DeadLetter).await?;
+        is_now(given, new, DispatchStatus::Acked).await?;
+    }
+    expect_counts(given, [0, 0, 2, 0, 0, 2]).await
+}
+
 /// Of a settlement and a claim that come when the lease is over one wins: never both.
 pub(super) async fn a_settlement_races_with_a_claim(given: &Given) -> Verdict {
     for round in 0..20 {

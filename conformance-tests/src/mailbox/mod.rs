@@ -63,6 +63,7 @@ macro_rules! mailbox {
             lease: the_token_decides_and_not_the_clock ["MB-31", "PR-4"] [Time, Still];
             lease: an_extension_counts_from_now ["MB-32"] [Time, Still];
             lease: an_old_holder_writes_nothing ["MB-34"] [Time];
+            lease: an_old_holder_is_refused_beside_the_new_one ["MB-34", "MB-38"] [Time];
             lease: a_settlement_races_with_a_claim ["MB-18", "MB-19", "MB-34"] [Time, Race];
             lease: work_is_started_once ["MB-35"] [Time, Still];
             lease: a_reclaim_ends_what_is_over ["MB-36"] [Time, Still];

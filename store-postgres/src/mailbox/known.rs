@@ -5,7 +5,7 @@
 //! numbers; what was decided is not written, and it is decided again about what there is.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -40,14 +40,16 @@ impl KnownClaims {
         known.extend(claims.into_iter().filter(is_small).map(|held| (held.dispatch.id().clone(), held)));
     }
 
-    /// Claims that are to be settled; none if one of them is not known. They are known no longer.
+    /// Claims that are to be settled; none if one of them is not known, or two are of one thread, as one of these is lost.
+    /// They are known no longer.
     pub(crate) fn take(&self, ids: &[&DispatchId]) -> Vec<Held> {
         let mut known = self.known();
         let taken: Vec<Option<Held>> = ids.iter().map(|id| known.remove(*id)).collect();
         drop(known);
         let taken: Vec<Held> = taken.into_iter().collect::<Option<_>>().unwrap_or_default();
         let first = taken.first().map(|held| held.incarnation);
-        let is_of_one = taken.iter().all(|held| Some(held.incarnation) == first);
-        if is_of_one { taken } else { Vec::new() }
+        let is_of_one_life = taken.iter().all(|held| Some(held.incarnation) == first);
+        let threads: HashSet<_> = taken.iter().map(|held| &held.dispatch.body.thread).collect();
+        if is_of_one_life && threads.len() == taken.len() { taken } else { Vec::new() }
     }
 }
