@@ -578,7 +578,8 @@ BEGIN
         IF g_id IS NOT NULL THEN
             RETURN QUERY SELECT 'scope', w.n, v_now, NULL::bigint, NULL::bigint, s.record, NULL::text
                 FROM (SELECT i AS n, g_kind[i] AS kind, g_id[i] AS id, g_count[i] AS count, g_floor[i] AS floor
-                    FROM generate_series(1, cardinality(g_id)) i ORDER BY kind, id) w
+                    FROM generate_series(1, cardinality(g_id)) i
+                    ORDER BY g_kind[i] COLLATE "C", g_id[i] COLLATE "C") w
                 LEFT JOIN LATERAL (SELECT s.count, s.floor, s.record FROM $schema$.scope s
                     WHERE s.tenant = p_tenant AND s.kind = w.kind AND s.id = w.id FOR NO KEY UPDATE) s ON true
                 WHERE (coalesce(s.count, 0), coalesce(s.floor, 0)) <> (w.count, w.floor);
@@ -592,7 +593,7 @@ BEGIN
                 array_agg(m.due_at ORDER BY w.n), array_agg(m.turned ORDER BY w.n)
                 INTO v_count, v_places, v_due, v_turned
                 FROM (SELECT * FROM unnest(p_mailboxes.thread, p_mailboxes.before) WITH ORDINALITY w (thread, before, n)
-                    ORDER BY thread) w
+                    ORDER BY thread COLLATE "C") w
                 LEFT JOIN LATERAL (SELECT m.ctid AS place, m.revision, m.due_at, m.turned FROM $schema$.mailbox m
                     WHERE m.tenant = p_tenant AND m.thread = w.thread FOR NO KEY UPDATE) m ON true;
             -- Claims of a tenant that was made anew have other numbers.
@@ -1215,20 +1216,12 @@ DECLARE
     v_turned bigint;
     is_late boolean;
 BEGIN
-    kind := 'clock';
-    n := v_now;
-    IF p_numbers THEN
-        INSERT INTO $schema$.claims SELECT p_tenant, v_now ON CONFLICT DO NOTHING;
-    END IF;
-    epoch := (SELECT c.first FROM $schema$.claims c WHERE c.tenant = p_tenant);
-    RETURN NEXT;
-    epoch := NULL;
     IF cardinality(p_dispatches) > 0 THEN
         v_threads := v_threads || ARRAY(SELECT d.thread FROM unnest(p_dispatches) w (id)
             CROSS JOIN LATERAL (SELECT d.thread FROM $schema$.dispatch d WHERE d.tenant = p_tenant AND d.id = w.id LIMIT 1) d);
     END IF;
     IF cardinality(v_threads) > 0 THEN
-        v_threads := ARRAY(SELECT DISTINCT thread FROM unnest(v_threads) w (thread) ORDER BY thread);
+        v_threads := ARRAY(SELECT DISTINCT w.thread COLLATE "C" FROM unnest(v_threads) w (thread) ORDER BY 1);
         IF p_lock THEN
             -- In order, so that two of these never wait for each other.
             SELECT min(m.due_at), max(m.turned) INTO v_due, v_turned FROM unnest(v_threads) w (thread)
@@ -1241,6 +1234,15 @@ BEGIN
             END IF;
         END IF;
     END IF;
+    kind := 'clock';
+    n := v_now;
+    -- Nobody waits for a row of all the tenant while this waits for a lock.
+    IF p_numbers THEN
+        INSERT INTO $schema$.claims SELECT p_tenant, v_now ON CONFLICT DO NOTHING;
+    END IF;
+    epoch := (SELECT c.first FROM $schema$.claims c WHERE c.tenant = p_tenant);
+    RETURN NEXT;
+    epoch := NULL;
     -- A clock that was set back makes what was passed good for nothing.
     IF coalesce(p_passed_at > v_now, true) THEN
         p_passed_at := NULL;

@@ -1,7 +1,7 @@
 //! Making a decision: what is known is judged by a rule of core, what is missing is loaded, what was decided is written
 //! if it is still true. In the ordinary case only the write goes to the server.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use store_core::{
     Error, Result, ThreadId,
@@ -63,12 +63,13 @@ pub(crate) async fn decide<T: Send>(
 
 /// Decides about something that is of no thread, and that nobody else decides about meanwhile. As long as a decision
 /// has no answer, the next one is made in the same transaction.
+#[expect(clippy::disallowed_methods, reason = "what took as long as the server may take is not tried again")]
 pub(crate) async fn decide_locked<T: Send>(
     tenant: &Tenant,
     first: Look,
     rule: impl Fn(&Facts, Setting<'_>) -> Result<Decided<Option<T>>> + Send + Sync,
 ) -> Result<T> {
-    let mut tries = 0;
+    let (mut tries, began) = (0, Instant::now());
     loop {
         tries += 1;
         let connection = tenant.db().transaction().await?;
@@ -81,7 +82,8 @@ pub(crate) async fn decide_locked<T: Send>(
                 Err(error) => break Err(error),
             }
         };
-        let is_to_be_tried_again = answer.as_ref().is_err_and(|error| error.is_retryable()) && tries < TRIES;
+        let has_time = tries < TRIES && began.elapsed() < tenant.common.config.deadline;
+        let is_to_be_tried_again = has_time && answer.as_ref().is_err_and(Error::is_retryable);
         let answer = deciding.end(answer).await;
         if !is_to_be_tried_again {
             return answer;

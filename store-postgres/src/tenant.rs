@@ -26,7 +26,7 @@ use crate::{
     db::Db,
     facts::{Facts, Fixed},
     live::Post,
-    mailbox::{KnownClaims, Places},
+    mailbox::{Enqueues, KnownClaims, Places},
     news::News,
     write::Together,
 };
@@ -67,6 +67,7 @@ pub(crate) struct Tenant {
     pub(crate) bell: Bell,
     pub(crate) live: Arc<LiveHub>,
     pub(crate) together: Together,
+    pub(crate) enqueues: Arc<Enqueues>,
     pub(crate) places: Places,
     pub(crate) claims: KnownClaims,
     /// Held by calls that write.
@@ -85,6 +86,7 @@ impl Tenant {
             bell: Bell::default(),
             live: Arc::default(),
             together: Together::default(),
+            enqueues: Arc::default(),
             places: Places::default(),
             claims: KnownClaims::default(),
             writing: Arc::default(),

@@ -38,7 +38,7 @@ pub(crate) struct MailboxLook {
     pub(crate) lapse: u32,
     /// Where those need not be looked for.
     pub(crate) passed: Passed,
-    /// Claims are numbered, also without a lock.
+    /// Claims can be numbered.
     pub(crate) numbers: bool,
 }
 
@@ -190,7 +190,7 @@ fn arguments(facts: &Facts, look: &MailboxLook, locks: bool) -> Result<PgArgumen
     let to = &mut arguments;
     add(to, facts.fixed.tenant.as_str())?;
     add(to, locks)?;
-    add(to, locks || look.numbers)?;
+    add(to, look.numbers)?;
     add(to, look.threads.iter().map(ThreadId::as_str).collect::<Vec<_>>())?;
     add(to, look.dispatches.iter().map(DispatchId::as_str).collect::<Vec<_>>())?;
     add(to, look.keys.iter().map(|(thread, _)| thread.as_str()).collect::<Vec<_>>())?;
@@ -246,6 +246,8 @@ pub(crate) struct MailboxDesk<'a> {
     pub(crate) facts: &'a Facts,
     changes: MailboxChanges,
     keys: BTreeMap<(ThreadId, DedupeKey), DispatchId>,
+    /// The dispatches that change, by their threads.
+    changed: HashMap<ThreadId, BTreeSet<DispatchId>>,
 }
 
 /// What changes in the mailbox.
@@ -300,7 +302,7 @@ impl MailboxChanges {
 
 impl<'a> MailboxDesk<'a> {
     pub(crate) fn new(facts: &'a Facts) -> Self {
-        Self { facts, changes: MailboxChanges::default(), keys: BTreeMap::new() }
+        Self { facts, changes: MailboxChanges::default(), keys: BTreeMap::new(), changed: HashMap::new() }
     }
 
     /// Makes one decision; the next one sees what it changes.
@@ -311,6 +313,8 @@ impl<'a> MailboxDesk<'a> {
                 let key = stored.body.dedupe_key.clone().map(|key| (plan.thread.clone(), key));
                 self.keys.extend(key.map(|key| (key, stored.id().clone())));
             }
+            let ids = plan.dispatches.iter().map(|stored| stored.id().clone());
+            self.changed.entry(plan.thread.clone()).or_default().extend(ids);
             self.changes.apply(self.facts, *plan)?;
         }
         Ok(change.answer)
@@ -363,8 +367,8 @@ impl MailboxView for MailboxDesk<'_> {
             let at = in_queue(stored).filter(|at| at.epoch == epoch && at.due <= now)?;
             Some((at.priority, at.number, stored.id().clone()))
         };
-        let changed = self.changes.dispatches.values().filter_map(|change| change.after.as_ref());
-        let mut first = changed.filter(|stored| stored.body.thread == *thread).filter_map(place).min();
+        let after = |id: &DispatchId| self.changes.dispatches.get(id)?.after.as_ref();
+        let mut first = self.changed.get(thread).into_iter().flatten().filter_map(after).filter_map(place).min();
         if let Some(id) = self.facts.first_available(thread, epoch, now)?
             && !self.changes.dispatches.contains_key(&id)
         {

@@ -10,7 +10,7 @@ mod view;
 
 use std::{
     cell::{Cell, RefCell},
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     hash::Hash,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -364,20 +364,40 @@ impl Facts {
 
 /// Ids that are made for a decision: whenever its rule is run again it gets the same.
 #[derive(Debug, Default)]
-pub(crate) struct MadeIds(Mutex<(Vec<String>, usize)>);
+pub(crate) struct MadeIds(Mutex<Made>);
+
+#[derive(Debug, Default)]
+struct Made {
+    ids: Vec<String>,
+    /// The same, to be found.
+    known: HashSet<String>,
+    /// How many were given.
+    given: usize,
+}
 
 impl MadeIds {
-    fn lock(&self) -> MutexGuard<'_, (Vec<String>, usize)> {
+    fn lock(&self) -> MutexGuard<'_, Made> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// They are given once more.
     fn rewind(&self) {
-        self.lock().1 = 0;
+        self.lock().given = 0;
     }
 
     pub(crate) fn has(&self, id: &str) -> bool {
-        self.lock().0.iter().any(|made| made == id)
+        self.lock().known.contains(id)
+    }
+
+    fn next(&self, source: &dyn IdSource) -> String {
+        let mut made = self.lock();
+        let id = made.ids.get(made.given).cloned().unwrap_or_else(|| source.next_id());
+        if made.given == made.ids.len() {
+            made.ids.push(id.clone());
+            made.known.insert(id.clone());
+        }
+        made.given += 1;
+        id
     }
 }
 
@@ -390,13 +410,7 @@ pub(crate) struct Ids<'a> {
 
 impl IdSource for Ids<'_> {
     fn next_id(&self) -> String {
-        let mut made = self.made.lock();
-        let (ids, next) = &mut *made;
-        if *next == ids.len() {
-            ids.push(self.source.next_id());
-        }
-        *next += 1;
-        ids.get(*next - 1).cloned().unwrap_or_default()
+        self.made.next(self.source)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The mailbox: giving work, taking it, ending it, and waiting for it.
 
+mod enqueue;
 mod known;
 mod passed;
 mod read;
@@ -26,7 +27,9 @@ use crate::{
     write::Batch,
 };
 
+use self::enqueue::enqueue;
 pub(crate) use self::{
+    enqueue::Enqueues,
     known::KnownClaims,
     passed::{Passed, Places, Search},
 };
@@ -149,26 +152,7 @@ async fn settle(tenant: &Tenant, settlements: &[(ClaimRef, Settlement)]) -> Resu
 #[async_trait]
 impl MailboxProducer for PostgresMailbox {
     async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>> {
-        let call = |tenant: Arc<Tenant>| async move {
-            let key = |new: &NewDispatch| Some((new.thread.clone(), new.dedupe_key.clone()?));
-            let first = MailboxLook {
-                threads: dispatches.iter().map(|new| new.thread.clone()).collect(),
-                dispatches: dispatches.iter().filter_map(|new| new.id.clone()).collect(),
-                keys: dispatches.iter().filter_map(key).collect(),
-                ..MailboxLook::default()
-            };
-            let rule = |desk: &mut MailboxDesk<'_>, setting: Setting<'_>| {
-                mailbox::check_requests(dispatches.len(), setting.limits)?;
-                let one = |new| desk.change(|view| mailbox::enqueue(view, new, setting));
-                dispatches.iter().map(one).collect::<Result<Vec<_>>>()
-            };
-            // Of several threads others most likely write to one meanwhile.
-            if first.threads.len() > 1 {
-                return change_locked(&tenant, first, |desk, setting| rule(desk, setting).map(Some)).await;
-            }
-            change(&tenant, first, rule).await
-        };
-        self.tenant.write(None, call).await
+        self.tenant.write(None, |tenant| async move { enqueue(&tenant, dispatches).await }).await
     }
 
     async fn cancel(&self, id: &DispatchId) -> Result<Dispatch> {
@@ -217,7 +201,8 @@ impl MailboxConsumer for PostgresMailbox {
 async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     if request.dispatch.is_none() && request.thread.is_none() {
         let passed = tenant.places.for_claim();
-        let first = MailboxLook { claim: request.limit, lapse: LAPSES, passed, ..MailboxLook::default() };
+        let first =
+            MailboxLook { claim: request.limit, lapse: LAPSES, passed, numbers: true, ..MailboxLook::default() };
         let rule = |desk: &mut MailboxDesk<'_>, setting: Setting<'_>| {
             let claims = claim_any(desk, request, setting)?;
             Ok(claims.map(|claims| (claims, desk.held(), desk.facts.mailbox.search.clone())))
@@ -230,6 +215,7 @@ async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     let first = MailboxLook {
         threads: request.thread.iter().cloned().collect(),
         dispatches: request.dispatch.iter().cloned().collect(),
+        numbers: true,
         ..MailboxLook::default()
     };
     let rule = |desk: &mut MailboxDesk<'_>, setting: Setting<'_>| {

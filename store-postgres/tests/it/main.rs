@@ -10,6 +10,7 @@
 
 mod caller;
 mod conformance;
+mod enqueues;
 mod faults;
 mod fixture;
 mod inspect;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use store_core::{ClaimRequest, ErrorKind, Limits, Outcome, ThreadFilter};
+use store_core::{ClaimRequest, ErrorKind, Limits, NewDispatch, Outcome, ThreadFilter};
 use store_postgres::{PostgresConfig, PostgresStore};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -61,6 +61,41 @@ async fn who_gets_no_connection_is_told_in_time() {
     assert!(held.as_ref().err().is_none_or(|error| error.outcome() == Outcome::NotApplied));
     let all = stores(&store).threads.unwrap().count_threads(&ThreadFilter::default()).await.unwrap();
     assert_eq!(all, 51 + u64::from(held.is_ok()));
+}
+
+/// Enqueues to one thread wait for each other, and for a connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_enqueues_without_a_connection_is_told_in_time() {
+    let place = Place::new(Limits::default()).await.unwrap();
+    let (proxy, store) = through(&place, |config| {
+        (config.connections, config.acquire) = (1, Duration::from_millis(500));
+    })
+    .await;
+    let mailbox = stores(&store).mailbox.unwrap();
+    let work = |of| NewDispatch::new(thread(of), "r".parse().unwrap());
+    mailbox.enqueue(vec![work("t")]).await.unwrap().remove(0).unwrap();
+    proxy.be_silent(true);
+    let calls = (0..100).map(|_| {
+        let (mailbox, works) = (std::sync::Arc::clone(&mailbox), vec![work("t"), work("u")]);
+        tokio::spawn(async move {
+            let began = Instant::now();
+            let answer = mailbox.enqueue(works).await;
+            (began.elapsed(), answer.map_err(|error| (error.kind(), error.outcome())))
+        })
+    });
+    let mut calls: Vec<_> = calls.collect();
+    let holding = calls.remove(0);
+    for call in calls {
+        let (took, answer) = call.await.unwrap();
+        assert_eq!(answer.unwrap_err(), (ErrorKind::Unavailable, Outcome::NotApplied));
+        assert!(took <= Duration::from_millis(1_500), "{took:?}");
+    }
+    proxy.be_silent(false);
+    // The connection may have been with the store itself, which looks for news.
+    let (_, held) = holding.await.unwrap();
+    assert!(held.as_ref().err().is_none_or(|(_, outcome)| *outcome == Outcome::NotApplied));
+    let queued = mailbox.count_dispatches(None).await.unwrap().queued;
+    assert_eq!(queued, 1 + 2 * u64::from(held.is_ok()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

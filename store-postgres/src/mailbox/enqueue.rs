@@ -1,0 +1,267 @@
+//! Giving work. Calls of one process that are about the same threads would wait for each other's locks: they are decided
+//! together, in one transaction. Each gets its own answer.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use store_core::{Enqueued, Error, ErrorKind, NewDispatch, Outcome, Result, ThreadId, commit::Setting, mailbox};
+use tokio::{sync::oneshot, time::timeout};
+
+use super::{change, change_locked};
+use crate::{
+    facts::{MailboxDesk, MailboxLook},
+    tenant::Tenant,
+};
+
+/// So many dispatches go together.
+const MOST: usize = 1_000;
+/// So many bytes of payloads.
+const BYTES: usize = 1024 * 1024;
+
+type Answers = Vec<Result<Enqueued>>;
+
+/// Enqueues, all or none of them.
+pub(super) async fn enqueue(tenant: &Tenant, dispatches: Vec<NewDispatch>) -> Result<Answers> {
+    mailbox::check_requests(dispatches.len(), &tenant.common.config.limits)?;
+    let call = Arc::new(Call::new(dispatches));
+    match tenant.enqueues.turn(&call, tenant.db().patience()).await {
+        Told::Lead(group) => lead(tenant, group).await,
+        Told::Done(answers) => Ok(answers),
+        Told::Unavailable => Err(Error::unavailable("the server did not answer in time, or could not be asked")),
+        Told::Unknown => Err(Error::commit_unknown(None)),
+        Told::Alone => alone(tenant, &call).await,
+    }
+}
+
+/// Decides about a group. What is wrong with it may be wrong with one of them alone: each goes by itself then.
+async fn lead(tenant: &Tenant, mut group: Group) -> Result<Answers> {
+    let (call, others) = (Arc::clone(&group.call), std::mem::take(&mut group.others));
+    let calls: Vec<&Call> = std::iter::once(&*call).chain(others.iter().map(|other| &*other.call)).collect();
+    let decided = decide(tenant, &calls).await;
+    drop(group);
+    match decided {
+        Ok(mut all) => {
+            let rest = all.split_off(call.dispatches.len());
+            let mut rest = rest.into_iter();
+            for other in others {
+                let answers = rest.by_ref().take(other.call.dispatches.len()).collect();
+                other.tell(Told::Done(answers));
+            }
+            Ok(all)
+        }
+        Err(error) if error.outcome() == Outcome::Unknown => {
+            tell(others, || Told::Unknown);
+            Err(error)
+        }
+        Err(error) if error.kind() == ErrorKind::Unavailable || others.is_empty() => {
+            tell(others, || Told::Unavailable);
+            Err(error)
+        }
+        Err(_) => {
+            tell(others, || Told::Alone);
+            alone(tenant, &call).await
+        }
+    }
+}
+
+async fn alone(tenant: &Tenant, call: &Call) -> Result<Answers> {
+    decide(tenant, &[call]).await
+}
+
+async fn decide(tenant: &Tenant, calls: &[&Call]) -> Result<Answers> {
+    let dispatches: Vec<&NewDispatch> = calls.iter().flat_map(|call| &call.dispatches).collect();
+    let key = |new: &&NewDispatch| Some((new.thread.clone(), new.dedupe_key.clone()?));
+    let first = MailboxLook {
+        threads: dispatches.iter().map(|new| new.thread.clone()).collect(),
+        dispatches: dispatches.iter().filter_map(|new| new.id.clone()).collect(),
+        keys: dispatches.iter().filter_map(key).collect(),
+        ..MailboxLook::default()
+    };
+    let is_of_one = first.threads.len() <= 1;
+    let rule = |desk: &mut MailboxDesk<'_>, setting: Setting<'_>| {
+        let one = |new: &&NewDispatch| desk.change(|view| mailbox::enqueue(view, new, setting));
+        dispatches.iter().map(one).collect::<Result<Vec<_>>>()
+    };
+    if is_of_one {
+        return change(tenant, first, rule).await;
+    }
+    // Of several threads others most likely write to one meanwhile.
+    change_locked(tenant, first, |desk, setting| rule(desk, setting).map(Some)).await
+}
+
+/// What is enqueued by one call.
+struct Call {
+    dispatches: Vec<NewDispatch>,
+    threads: HashSet<ThreadId>,
+    bytes: usize,
+}
+
+impl Call {
+    fn new(dispatches: Vec<NewDispatch>) -> Self {
+        let threads = dispatches.iter().map(|new| new.thread.clone()).collect();
+        let bytes =
+            dispatches.iter().filter_map(|new| new.payload.as_ref()).map(|payload| payload.as_str().len()).sum();
+        Self { dispatches, threads, bytes }
+    }
+
+    fn meets(&self, threads: &HashSet<ThreadId>) -> bool {
+        !self.threads.is_disjoint(threads)
+    }
+}
+
+/// The calls of a tenant that are on their way, and those that wait for them.
+#[derive(Default)]
+pub(crate) struct Enqueues(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// The threads of those that are on their way.
+    busy: HashSet<ThreadId>,
+    waiting: Vec<Waiting>,
+}
+
+struct Waiting {
+    call: Arc<Call>,
+    told: oneshot::Sender<Told>,
+}
+
+impl Waiting {
+    fn tell(self, told: Told) {
+        let _gone = self.told.send(told);
+    }
+}
+
+fn tell(all: Vec<Waiting>, told: impl Fn() -> Told) {
+    all.into_iter().for_each(|one| one.tell(told()));
+}
+
+/// What becomes of a call.
+enum Told {
+    /// It goes, with others.
+    Lead(Group),
+    /// It went with another.
+    Done(Answers),
+    /// The same, without an effect.
+    Unavailable,
+    /// The same, and nobody knows what became of it.
+    Unknown,
+    /// It goes by itself.
+    Alone,
+}
+
+impl Enqueues {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until nobody is on the way to the same threads. After so long it waits for their locks, as it would for
+    /// those of other processes.
+    async fn turn(self: &Arc<Self>, call: &Arc<Call>, patience: Duration) -> Told {
+        let mut told = match self.stand(call) {
+            Ok(group) => return Told::Lead(group),
+            Err(told) => told,
+        };
+        match timeout(patience, &mut told).await {
+            Err(_) if self.leave(call) => Told::Alone,
+            Err(_) => told.await.unwrap_or(Told::Unknown),
+            Ok(told) => told.unwrap_or(Told::Unknown),
+        }
+    }
+
+    /// Goes at once, if it need not wait.
+    fn stand(self: &Arc<Self>, call: &Arc<Call>) -> Result<Group, oneshot::Receiver<Told>> {
+        let mut state = self.state();
+        if call.meets(&state.busy) || state.waiting.iter().any(|waiting| call.meets(&waiting.call.threads)) {
+            let (told, hears) = oneshot::channel();
+            state.waiting.push(Waiting { call: Arc::clone(call), told });
+            return Err(hears);
+        }
+        state.busy.extend(call.threads.iter().cloned());
+        Ok(Group::new(self, call))
+    }
+
+    /// Waits no longer. Whether it waited until now.
+    fn leave(&self, call: &Arc<Call>) -> bool {
+        let mut state = self.state();
+        let before = state.waiting.len();
+        state.waiting.retain(|waiting| !Arc::ptr_eq(&waiting.call, call));
+        state.waiting.len() < before
+    }
+
+    /// Those who waited for these threads go, in groups.
+    fn next(self: &Arc<Self>, threads: &HashSet<ThreadId>) -> Vec<(oneshot::Sender<Told>, Group)> {
+        let mut state = self.state();
+        state.busy.retain(|thread| !threads.contains(thread));
+        let mut groups: Vec<(oneshot::Sender<Told>, Group)> = Vec::new();
+        let mut awaited = HashSet::new();
+        for waiting in std::mem::take(&mut state.waiting) {
+            let call = Arc::clone(&waiting.call);
+            let waits = call.meets(&awaited);
+            if !waits && !call.meets(&state.busy) {
+                groups.push((waiting.told, Group::new(self, &call)));
+            } else if let Some((_, group)) =
+                groups.iter_mut().find(|(_, group)| !waits && group.takes(&call, &state.busy))
+            {
+                group.add(waiting);
+            } else {
+                awaited.extend(call.threads.iter().cloned());
+                state.waiting.push(waiting);
+                continue;
+            }
+            state.busy.extend(call.threads.iter().cloned());
+        }
+        groups
+    }
+}
+
+/// Calls that go together. When it is dropped, those go who wait for it.
+struct Group {
+    of: Arc<Enqueues>,
+    call: Arc<Call>,
+    others: Vec<Waiting>,
+    threads: HashSet<ThreadId>,
+    dispatches: usize,
+    bytes: usize,
+}
+
+impl Group {
+    fn new(of: &Arc<Enqueues>, call: &Arc<Call>) -> Self {
+        Self {
+            of: Arc::clone(of),
+            call: Arc::clone(call),
+            others: Vec::new(),
+            threads: call.threads.clone(),
+            dispatches: call.dispatches.len(),
+            bytes: call.bytes,
+        }
+    }
+
+    /// Whether a call may go with it. It waits for the locks of no threads but those that it would wait for by itself: its
+    /// own, and those of the first, of which one is its own (PR-12).
+    fn takes(&self, call: &Call, busy: &HashSet<ThreadId>) -> bool {
+        call.meets(&self.call.threads)
+            && call.threads.iter().all(|thread| self.threads.contains(thread) || !busy.contains(thread))
+            && self.dispatches + call.dispatches.len() <= MOST
+            && self.bytes + call.bytes <= BYTES
+    }
+
+    fn add(&mut self, other: Waiting) {
+        self.threads.extend(other.call.threads.iter().cloned());
+        self.dispatches += other.call.dispatches.len();
+        self.bytes += other.call.bytes;
+        self.others.push(other);
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Nobody led them.
+        tell(std::mem::take(&mut self.others), || Told::Alone);
+        for (told, group) in self.of.next(&self.threads) {
+            let _gone = told.send(Told::Lead(group));
+        }
+    }
+}

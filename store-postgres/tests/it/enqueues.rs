@@ -1,0 +1,105 @@
+//! Enqueues of one process about the same threads go together (PO-4), and keep no other waiting (PR-12).
+
+use std::{sync::Arc, time::Duration};
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+use store_core::{ErrorKind, Json, Limits, MailboxStore, NewDispatch, Result, RunId, Store, TenantId, ThreadId};
+use tokio::{task::JoinHandle, time::timeout};
+
+use crate::fixture::{Place, server};
+
+const CALLS: usize = 64;
+/// What takes longer hangs.
+const FOR_EVER: Duration = Duration::from_secs(20);
+
+struct Given {
+    place: Place,
+    _store: Arc<dyn Store>,
+    mailbox: Arc<dyn MailboxStore>,
+}
+
+impl Given {
+    async fn new() -> Self {
+        let place = Place::new(Limits::default()).await.unwrap();
+        let store = place.store().await.unwrap();
+        let mailbox = store.tenant(&TenantId::default_tenant()).unwrap().mailbox.unwrap();
+        Self { place, _store: store, mailbox }
+    }
+
+    /// Enqueues some work in one call: the thread of each, if it is taken.
+    fn enqueue(&self, works: Vec<NewDispatch>) -> JoinHandle<Vec<Result<ThreadId>>> {
+        let mailbox = Arc::clone(&self.mailbox);
+        tokio::spawn(async move {
+            let answers = mailbox.enqueue(works).await.unwrap();
+            answers.into_iter().map(|answer| answer.map(|queued| queued.thread)).collect()
+        })
+    }
+
+    /// How many transactions wrote the dispatches that are there.
+    async fn transactions(&self) -> i64 {
+        let mut server = PgConnection::connect(&server()).await.unwrap();
+        let count = format!("SELECT count(DISTINCT xmin::text) FROM {}.dispatch", self.place.0.config().schema());
+        sqlx::query(AssertSqlSafe(count)).fetch_one(&mut server).await.unwrap().get(0)
+    }
+}
+
+fn thread(name: &str) -> ThreadId {
+    ThreadId::new(name).unwrap()
+}
+
+fn work(of: &str) -> NewDispatch {
+    NewDispatch::new(thread(of), RunId::new("r").unwrap())
+}
+
+fn named(of: &str, name: &str, payload: &str) -> NewDispatch {
+    work(of).with_id(name.parse().unwrap()).with_payload(Json::parse(payload).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn calls_at_once_share_a_transaction_and_have_their_own_answers() {
+    let given = Given::new().await;
+    given.enqueue(vec![named("t", "taken", "1")]).await.unwrap().remove(0).unwrap();
+    let calls: Vec<_> = (0..CALLS)
+        .map(|at| {
+            // Every fourth has work that is refused: its id is that of other work.
+            let second = if at % 4 == 0 { named("t", "taken", "2") } else { named("t", &format!("d-{at}"), "2") };
+            given.enqueue(vec![work(&format!("own-{at}")), second, work("shared")])
+        })
+        .collect();
+    for (at, call) in calls.into_iter().enumerate() {
+        let answers: Vec<_> = call.await.unwrap().into_iter().map(|one| one.map_err(|error| error.kind())).collect();
+        let second = if at % 4 == 0 { Err(ErrorKind::AlreadyExists) } else { Ok(thread("t")) };
+        assert_eq!(answers, [Ok(thread(&format!("own-{at}"))), second, Ok(thread("shared"))], "{at}");
+    }
+    let transactions = given.transactions().await;
+    println!("{CALLS} calls at once took {transactions} transactions");
+    assert!(transactions < CALLS as i64 / 2, "{transactions} transactions");
+    let queued = given.mailbox.count_dispatches(Some(&thread("t"))).await.unwrap().queued;
+    assert_eq!(queued, CALLS as u64 * 3 / 4 + 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_a_thread_keeps_no_other_from_its_own() {
+    let given = Given::new().await;
+    for of in ["held", "free", "other"] {
+        given.enqueue(vec![work(of)]).await.unwrap().remove(0).unwrap();
+    }
+    let mut somebody = PgConnection::connect(&server()).await.unwrap();
+    let mut holding = somebody.begin().await.unwrap();
+    let lock = format!("SELECT FROM {}.mailbox WHERE thread = 'held' FOR UPDATE", given.place.0.config().schema());
+    sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *holding).await.unwrap();
+    let waiting: Vec<_> = (0..8).map(|_| given.enqueue(vec![work("held"), work("new")])).collect();
+    let others = (0..8).map(|_| given.enqueue(vec![work("free"), work("other")]));
+    for other in others.collect::<Vec<_>>() {
+        for answer in timeout(FOR_EVER, other).await.unwrap().unwrap() {
+            answer.unwrap();
+        }
+    }
+    assert!(waiting.iter().all(|call| !call.is_finished()));
+    holding.rollback().await.unwrap();
+    for call in waiting {
+        for answer in timeout(FOR_EVER, call).await.unwrap().unwrap() {
+            answer.unwrap();
+        }
+    }
+}
