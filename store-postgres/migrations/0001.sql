@@ -1234,12 +1234,13 @@ BEGIN
             END IF;
         END IF;
     END IF;
-    kind := 'clock';
-    n := v_now;
     -- Nobody waits for a row of all the tenant while this waits for a lock.
     IF p_numbers THEN
         INSERT INTO $schema$.claims SELECT p_tenant, v_now ON CONFLICT DO NOTHING;
+        v_now := $schema$.now();
     END IF;
+    kind := 'clock';
+    n := v_now;
     epoch := (SELECT c.first FROM $schema$.claims c WHERE c.tenant = p_tenant);
     RETURN NEXT;
     epoch := NULL;

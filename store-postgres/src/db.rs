@@ -114,11 +114,6 @@ impl Db {
         })
     }
 
-    /// How long a call waits until it can ask the server.
-    pub(crate) const fn patience(&self) -> Duration {
-        self.patience
-    }
-
     /// Asks the server for its time.
     pub(crate) async fn ask_time(&self) -> Result<()> {
         let rows = self.any().read(|sql| &sql.clock, PgArguments::default()).await?;
@@ -245,7 +240,7 @@ impl Connection<'_> {
 
     /// How long a call waits until it can ask the server.
     pub(crate) const fn patience(&self) -> Duration {
-        self.db.patience()
+        self.db.patience
     }
 
     /// The call waited so long already.

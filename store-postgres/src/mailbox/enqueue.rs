@@ -16,6 +16,8 @@ use crate::{
     tenant::Tenant,
 };
 
+/// So long a call waits for others of its process; then it waits for their locks, as for those of other processes.
+const PATIENCE: Duration = Duration::from_millis(500);
 /// So many dispatches go together.
 const MOST: usize = 1_000;
 /// So many bytes of payloads.
@@ -27,7 +29,7 @@ type Answers = Vec<Result<Enqueued>>;
 pub(super) async fn enqueue(tenant: &Tenant, dispatches: Vec<NewDispatch>) -> Result<Answers> {
     mailbox::check_requests(dispatches.len(), &tenant.common.config.limits)?;
     let call = Arc::new(Call::new(dispatches));
-    match tenant.enqueues.turn(&call, tenant.db().patience()).await {
+    match tenant.enqueues.turn(&call).await {
         Told::Lead(group) => lead(tenant, group).await,
         Told::Done(answers) => Ok(answers),
         Told::Unavailable => Err(Error::unavailable("the server did not answer in time, or could not be asked")),
@@ -80,12 +82,14 @@ async fn decide(tenant: &Tenant, calls: &[&Call]) -> Result<Answers> {
         keys: dispatches.iter().filter_map(key).collect(),
         ..MailboxLook::default()
     };
-    let is_of_one = first.threads.len() <= 1;
+    let is_alone = calls.len() == 1 && first.threads.len() <= 1;
     let rule = |desk: &mut MailboxDesk<'_>, setting: Setting<'_>| {
         let one = |new: &&NewDispatch| desk.change(|view| mailbox::enqueue(view, new, setting));
-        dispatches.iter().map(one).collect::<Result<Vec<_>>>()
+        // What is missing for one keeps none of the others from telling what they miss.
+        let all: Vec<_> = dispatches.iter().map(one).collect();
+        all.into_iter().collect::<Result<Vec<_>>>()
     };
-    if is_of_one {
+    if is_alone {
         return change(tenant, first, rule).await;
     }
     // Of several threads others most likely write to one meanwhile.
@@ -157,14 +161,13 @@ impl Enqueues {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nobody is on the way to the same threads. After so long it waits for their locks, as it would for
-    /// those of other processes.
-    async fn turn(self: &Arc<Self>, call: &Arc<Call>, patience: Duration) -> Told {
+    /// Waits until nobody is on the way to the same threads.
+    async fn turn(self: &Arc<Self>, call: &Arc<Call>) -> Told {
         let mut told = match self.stand(call) {
             Ok(group) => return Told::Lead(group),
             Err(told) => told,
         };
-        match timeout(patience, &mut told).await {
+        match timeout(PATIENCE, &mut told).await {
             Err(_) if self.leave(call) => Told::Alone,
             Err(_) => told.await.unwrap_or(Told::Unknown),
             Ok(told) => told.unwrap_or(Told::Unknown),
@@ -174,7 +177,7 @@ impl Enqueues {
     /// Goes at once, if it need not wait.
     fn stand(self: &Arc<Self>, call: &Arc<Call>) -> Result<Group, oneshot::Receiver<Told>> {
         let mut state = self.state();
-        if call.meets(&state.busy) || state.waiting.iter().any(|waiting| call.meets(&waiting.call.threads)) {
+        if call.meets(&state.busy) {
             let (told, hears) = oneshot::channel();
             state.waiting.push(Waiting { call: Arc::clone(call), told });
             return Err(hears);
@@ -196,22 +199,17 @@ impl Enqueues {
         let mut state = self.state();
         state.busy.retain(|thread| !threads.contains(thread));
         let mut groups: Vec<(oneshot::Sender<Told>, Group)> = Vec::new();
-        let mut awaited = HashSet::new();
         for waiting in std::mem::take(&mut state.waiting) {
-            let call = Arc::clone(&waiting.call);
-            let waits = call.meets(&awaited);
-            if !waits && !call.meets(&state.busy) {
-                groups.push((waiting.told, Group::new(self, &call)));
-            } else if let Some((_, group)) =
-                groups.iter_mut().find(|(_, group)| !waits && group.takes(&call, &state.busy))
-            {
+            let call = &waiting.call;
+            if !call.meets(&state.busy) {
+                state.busy.extend(call.threads.iter().cloned());
+                let group = Group::new(self, call);
+                groups.push((waiting.told, group));
+            } else if let Some((_, group)) = groups.iter_mut().find(|(_, group)| group.takes(call)) {
                 group.add(waiting);
             } else {
-                awaited.extend(call.threads.iter().cloned());
                 state.waiting.push(waiting);
-                continue;
             }
-            state.busy.extend(call.threads.iter().cloned());
         }
         groups
     }
@@ -222,34 +220,25 @@ struct Group {
     of: Arc<Enqueues>,
     call: Arc<Call>,
     others: Vec<Waiting>,
-    threads: HashSet<ThreadId>,
     dispatches: usize,
     bytes: usize,
 }
 
 impl Group {
     fn new(of: &Arc<Enqueues>, call: &Arc<Call>) -> Self {
-        Self {
-            of: Arc::clone(of),
-            call: Arc::clone(call),
-            others: Vec::new(),
-            threads: call.threads.clone(),
-            dispatches: call.dispatches.len(),
-            bytes: call.bytes,
-        }
+        let (dispatches, bytes) = (call.dispatches.len(), call.bytes);
+        Self { of: Arc::clone(of), call: Arc::clone(call), others: Vec::new(), dispatches, bytes }
     }
 
-    /// Whether a call may go with it. It waits for the locks of no threads but those that it would wait for by itself: its
-    /// own, and those of the first, of which one is its own (PR-12).
-    fn takes(&self, call: &Call, busy: &HashSet<ThreadId>) -> bool {
-        call.meets(&self.call.threads)
-            && call.threads.iter().all(|thread| self.threads.contains(thread) || !busy.contains(thread))
+    /// Whether a call may go with it: one that is about no other threads than the first, so that nobody waits for the
+    /// locks of more threads than by itself (PR-12).
+    fn takes(&self, call: &Call) -> bool {
+        call.threads.is_subset(&self.call.threads)
             && self.dispatches + call.dispatches.len() <= MOST
             && self.bytes + call.bytes <= BYTES
     }
 
     fn add(&mut self, other: Waiting) {
-        self.threads.extend(other.call.threads.iter().cloned());
         self.dispatches += other.call.dispatches.len();
         self.bytes += other.call.bytes;
         self.others.push(other);
@@ -260,7 +249,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         // Nobody led them.
         tell(std::mem::take(&mut self.others), || Told::Alone);
-        for (told, group) in self.of.next(&self.threads) {
+        for (told, group) in self.of.next(&self.call.threads) {
             let _gone = told.send(Told::Lead(group));
         }
     }
