@@ -238,8 +238,8 @@ impl<'a> Deciding<'a> {
         }
     }
 
-    /// Ends it, with what was written or, if there is an error, with nothing. Those who wait are told once it is there: of
-    /// what is in a caller's transaction nobody knows when that is.
+    /// Ends it, with what was written or, if there is an error, with nothing. Those who wait are told once it is there:
+    /// of what is in a caller's transaction nobody knows when that is.
     async fn end<T: Send>(self, answer: Result<T>) -> Result<T> {
         let is_told = answer.is_ok() && !self.connection.is_of_caller();
         let ended = self.connection.finish(answer.is_ok()).await;

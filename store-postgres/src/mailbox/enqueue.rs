@@ -1,5 +1,5 @@
-//! Giving work. Calls of one process that are about the same threads would wait for each other's locks: they are decided
-//! together, in one transaction. Each gets its own answer.
+//! Giving work. Calls of one process that are about the same threads would wait for each other's locks: they are
+//! decided together, in one transaction. Each gets its own answer.
 
 use std::{
     collections::HashSet,

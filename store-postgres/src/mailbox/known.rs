@@ -40,8 +40,8 @@ impl KnownClaims {
         known.extend(claims.into_iter().filter(is_small).map(|held| (held.dispatch.id().clone(), held)));
     }
 
-    /// Claims that are to be settled; none if one of them is not known, or two are of one thread, as one of these is lost.
-    /// They are known no longer.
+    /// Claims that are to be settled; none if one of them is not known, or two are of one thread, as one of these is
+    /// lost. They are known no longer.
     pub(crate) fn take(&self, ids: &[&DispatchId]) -> Vec<Held> {
         let mut known = self.known();
         let taken: Vec<Option<Held>> = ids.iter().map(|id| known.remove(*id)).collect();
