@@ -16,7 +16,8 @@ use crate::{
     tenant::Tenant,
 };
 
-/// So long a call waits for others of its process; then it waits for their locks, as for those of other processes.
+/// So long a call waits for others of its process, and for no longer than half of the time that it has to get a
+/// connection. Then it waits for their locks, as for those of other processes.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// So many dispatches go together.
 const MOST: usize = 1_000;
@@ -29,7 +30,7 @@ type Answers = Vec<Result<Enqueued>>;
 pub(super) async fn enqueue(tenant: &Tenant, dispatches: Vec<NewDispatch>) -> Result<Answers> {
     mailbox::check_requests(dispatches.len(), &tenant.common.config.limits)?;
     let call = Arc::new(Call::new(dispatches));
-    match tenant.enqueues.turn(&call).await {
+    match tenant.enqueues.turn(&call, PATIENCE.min(tenant.common.config.acquire / 2)).await {
         Told::Lead(group) => lead(tenant, group).await,
         Told::Done(answers) => Ok(answers),
         Told::Unavailable => Err(Error::unavailable("the server did not answer in time, or could not be asked")),
@@ -162,12 +163,12 @@ impl Enqueues {
     }
 
     /// Waits until nobody is on the way to the same threads.
-    async fn turn(self: &Arc<Self>, call: &Arc<Call>) -> Told {
+    async fn turn(self: &Arc<Self>, call: &Arc<Call>, patience: Duration) -> Told {
         let mut told = match self.stand(call) {
             Ok(group) => return Told::Lead(group),
             Err(told) => told,
         };
-        match timeout(PATIENCE, &mut told).await {
+        match timeout(patience, &mut told).await {
             Err(_) if self.leave(call) => Told::Alone,
             Err(_) => told.await.unwrap_or(Told::Unknown),
             Ok(told) => told.unwrap_or(Told::Unknown),
