@@ -1,46 +1,31 @@
-//! Enqueues of one process about the same threads go together (PO-4), and keep no other waiting (PR-12).
+//! Enqueues of one process about the same threads go together, and keep no other waiting (PR-12).
 
 use std::{sync::Arc, time::Duration};
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
-use store_core::{ErrorKind, Json, Limits, MailboxStore, NewDispatch, Result, RunId, Store, TenantId, ThreadId};
+use store_core::{ErrorKind, Json, NewDispatch, Result, RunId, ThreadId};
 use tokio::{task::JoinHandle, time::timeout};
 
-use crate::fixture::{Place, server};
+use crate::{fixture::server, mailbox::Given};
 
 const CALLS: usize = 64;
 /// What takes longer hangs.
 const FOR_EVER: Duration = Duration::from_secs(20);
 
-struct Given {
-    place: Place,
-    _store: Arc<dyn Store>,
-    mailbox: Arc<dyn MailboxStore>,
+/// Enqueues some work in one call: the thread of each, if it is taken.
+fn enqueue(given: &Given, works: Vec<NewDispatch>) -> JoinHandle<Vec<Result<ThreadId>>> {
+    let mailbox = Arc::clone(&given.mailbox);
+    tokio::spawn(async move {
+        let answers = mailbox.enqueue(works).await.unwrap();
+        answers.into_iter().map(|answer| answer.map(|queued| queued.thread)).collect()
+    })
 }
 
-impl Given {
-    async fn new() -> Self {
-        let place = Place::new(Limits::default()).await.unwrap();
-        let store = place.store().await.unwrap();
-        let mailbox = store.tenant(&TenantId::default_tenant()).unwrap().mailbox.unwrap();
-        Self { place, _store: store, mailbox }
-    }
-
-    /// Enqueues some work in one call: the thread of each, if it is taken.
-    fn enqueue(&self, works: Vec<NewDispatch>) -> JoinHandle<Vec<Result<ThreadId>>> {
-        let mailbox = Arc::clone(&self.mailbox);
-        tokio::spawn(async move {
-            let answers = mailbox.enqueue(works).await.unwrap();
-            answers.into_iter().map(|answer| answer.map(|queued| queued.thread)).collect()
-        })
-    }
-
-    /// How many transactions wrote the dispatches that are there.
-    async fn transactions(&self) -> i64 {
-        let mut server = PgConnection::connect(&server()).await.unwrap();
-        let count = format!("SELECT count(DISTINCT xmin::text) FROM {}.dispatch", self.place.0.config().schema());
-        sqlx::query(AssertSqlSafe(count)).fetch_one(&mut server).await.unwrap().get(0)
-    }
+/// How many transactions wrote the dispatches that are there.
+async fn transactions(given: &Given) -> i64 {
+    let mut server = PgConnection::connect(&server()).await.unwrap();
+    let count = format!("SELECT count(DISTINCT xmin::text) FROM {}.dispatch", given.place.0.config().schema());
+    sqlx::query(AssertSqlSafe(count)).fetch_one(&mut server).await.unwrap().get(0)
 }
 
 fn thread(name: &str) -> ThreadId {
@@ -58,12 +43,12 @@ fn named(of: &str, name: &str, payload: &str) -> NewDispatch {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn calls_at_once_share_a_transaction_and_have_their_own_answers() {
     let given = Given::new().await;
-    given.enqueue(vec![named("t", "taken", "1")]).await.unwrap().remove(0).unwrap();
+    enqueue(&given, vec![named("t", "taken", "1")]).await.unwrap().remove(0).unwrap();
     let calls: Vec<_> = (0..CALLS)
         .map(|at| {
             // Every fourth has work that is refused: its id is that of other work.
             let second = if at % 4 == 0 { named("t", "taken", "2") } else { named("t", &format!("d-{at}"), "2") };
-            given.enqueue(vec![work("s"), second])
+            enqueue(&given, vec![work("s"), second])
         })
         .collect();
     for (at, call) in calls.into_iter().enumerate() {
@@ -71,7 +56,7 @@ async fn calls_at_once_share_a_transaction_and_have_their_own_answers() {
         let second = if at % 4 == 0 { Err(ErrorKind::AlreadyExists) } else { Ok(thread("t")) };
         assert_eq!(answers, [Ok(thread("s")), second], "{at}");
     }
-    let transactions = given.transactions().await;
+    let transactions = transactions(&given).await;
     println!("{CALLS} calls at once took {transactions} transactions");
     assert!(transactions < CALLS as i64 / 2, "{transactions} transactions");
     let queued = given.mailbox.count_dispatches(Some(&thread("t"))).await.unwrap().queued;
@@ -82,14 +67,14 @@ async fn calls_at_once_share_a_transaction_and_have_their_own_answers() {
 async fn who_waits_for_a_thread_keeps_no_other_from_its_own() {
     let given = Given::new().await;
     for of in ["held", "free", "other"] {
-        given.enqueue(vec![work(of)]).await.unwrap().remove(0).unwrap();
+        enqueue(&given, vec![work(of)]).await.unwrap().remove(0).unwrap();
     }
     let mut somebody = PgConnection::connect(&server()).await.unwrap();
     let mut holding = somebody.begin().await.unwrap();
     let lock = format!("SELECT FROM {}.mailbox WHERE thread = 'held' FOR UPDATE", given.place.0.config().schema());
     sqlx::raw_sql(AssertSqlSafe(lock)).execute(&mut *holding).await.unwrap();
-    let waiting: Vec<_> = (0..8).map(|_| given.enqueue(vec![work("held"), work("new")])).collect();
-    let others = (0..8).map(|at| given.enqueue(vec![work(if at % 2 == 0 { "free" } else { "new" }), work("other")]));
+    let waiting: Vec<_> = (0..8).map(|_| enqueue(&given, vec![work("held"), work("new")])).collect();
+    let others = (0..8).map(|at| enqueue(&given, vec![work(if at % 2 == 0 { "free" } else { "new" }), work("other")]));
     for other in others.collect::<Vec<_>>() {
         for answer in timeout(FOR_EVER, other).await.unwrap().unwrap() {
             answer.unwrap();

@@ -12,14 +12,15 @@ use crate::fixture::{Place, server};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-struct Given {
-    place: Place,
+/// A store, and the mailbox in it.
+pub(crate) struct Given {
+    pub(crate) place: Place,
     _store: Arc<dyn Store>,
-    mailbox: Arc<dyn MailboxStore>,
+    pub(crate) mailbox: Arc<dyn MailboxStore>,
 }
 
 impl Given {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let place = Place::new(Limits::default()).await.unwrap();
         let store = place.store().await.unwrap();
         let mailbox = store.tenant(&TenantId::default_tenant()).unwrap().mailbox.unwrap();
