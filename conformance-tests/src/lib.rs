@@ -19,6 +19,7 @@
 //! - [`Fixture`]: how the suite opens a store, and what it may do to it
 //! - [`Case`], [`Given`], [`Verdict`]: a case, what it gets, how it ends; [`check`] and [`given`] are for its body
 //! - `list`: which cases belong to which contract; [`ELSEWHERE`]: promises that are tested in another place
+//! - [`Length`]: how long tests go on that repeat something
 //! - [`history`]: histories of many tasks at once, and a checker of linearizability; [`model`]: a store to compare with
 //! - a folder for each area of the contract: `thread`, `log`, `context`, `run`, `commit`, `pending`, `event`,
 //!   `mailbox`, `outbox`, `live`, and those that all contracts share: `tenant`, `page`, `ids`, `errors`, `process`
@@ -38,6 +39,7 @@ mod fixture;
 pub mod given;
 mod gone;
 pub mod history;
+mod length;
 mod list;
 mod matrix;
 pub mod model;
@@ -69,7 +71,8 @@ pub use self::{
     elsewhere::{ELSEWHERE, Elsewhere, Place},
     fixture::{Fixture, Gap, Lack, Opened},
     given::Given,
-    list::{cases, ids},
+    length::Length,
+    list::{cases, cases_of, ids},
     matrix::{Gives, matrix},
     random::{Random, seed},
     report::{Refusal, Report, Row, run},

@@ -159,6 +159,11 @@ pub(crate) fn find(contract: Contract, name: &str) -> Option<&'static Case> {
     contract.cases().find(|case| case.name == name)
 }
 
+/// The cases of a contract's list, area by area.
+pub fn cases_of(contract: Contract) -> impl Iterator<Item = &'static Case> {
+    contract.cases()
+}
+
 /// Every case of the suite, once, by name.
 #[must_use]
 pub fn cases() -> Vec<&'static Case> {
@@ -172,41 +177,4 @@ pub fn cases() -> Vec<&'static Case> {
 #[must_use]
 pub fn ids() -> String {
     cases().iter().map(|case| format!("{}: {}\n", case.name, case.ids.join(" "))).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::{cases, ids};
-    use crate::{Contract, ELSEWHERE};
-
-    #[test]
-    fn every_case_has_a_name_of_its_own_in_its_list() {
-        for contract in Contract::ALL {
-            let names: Vec<_> = contract.cases().map(|case| case.name).collect();
-            let once: BTreeSet<_> = names.iter().collect();
-            assert_eq!(once.len(), names.len(), "{contract:?}");
-        }
-    }
-
-    #[test]
-    fn every_case_names_lines_of_the_contract() {
-        for case in cases() {
-            assert!(!case.ids.is_empty(), "{}", case.name);
-            for id in case.ids {
-                let (area, number) = id.split_once('-').unwrap();
-                assert!(area.len() == 2 && number.parse::<u32>().is_ok(), "{}: {id}", case.name);
-            }
-        }
-        assert_eq!(ids().lines().count(), cases().len());
-    }
-
-    #[test]
-    fn a_line_with_a_case_is_not_elsewhere() {
-        for line in ELSEWHERE {
-            let case = cases().into_iter().find(|case| case.ids.contains(&line.id));
-            assert!(case.is_none(), "{} has the case {case:?}", line.id);
-        }
-    }
 }

@@ -108,21 +108,3 @@ pub fn matrix(stores: &[(&str, Gives)]) -> String {
     table.push('\n');
     table
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stores_stand_side_by_side() {
-        let mut less =
-            Gives { capabilities: Capabilities::new(Survives::Nothing, 1 << 20), contracts: Vec::new(), live: false };
-        let more = Gives { contracts: Contract::ALL.to_vec(), live: true, ..less.clone() };
-        less.capabilities.processes = Processes::Many;
-        let table = matrix(&[("a", less), ("b", more)]);
-        assert!(table.starts_with("| | `a` | `b` |\n|---|---|---|\n"), "{table}");
-        assert!(table.contains("| processes that write at a time | any number | one |\n"), "{table}");
-        assert!(table.contains("| `MailboxStore` | no | yes |\n"), "{table}");
-        assert_eq!([0, 5 << 10, 64 << 20].map(size), ["0 B", "5 KiB", "64 MiB"]);
-    }
-}

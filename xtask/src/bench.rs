@@ -55,7 +55,7 @@ fn bench(root: &Path, url: &str) -> Result<()> {
 }
 
 /// What the figures depend on, as far as the system tells.
-fn machine() -> String {
+pub(crate) fn machine() -> String {
     let cores = thread::available_parallelism().map_or(0, usize::from);
     let field = |file: &str, name: &str| {
         let text = fs::read_to_string(file).ok()?;

@@ -1,4 +1,4 @@
-//! Tasks of people who change agentstore: `cargo xtask test` checks everything, `faults` tests faults in full length,
+//! Tasks of people who change agentstore: `cargo xtask test` checks everything, `faults` tests faults at length,
 //! `matrix` makes the page of the backends, `bench` measures what they cost, `servers` starts servers for tests, `tidy`
 //! checks the habits.
 
@@ -16,7 +16,7 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use lexopt::{Arg, Parser};
+use lexopt::{Arg, Parser, ValueExt as _};
 use test_servers::Postgres;
 
 const HELP: &str = "\
@@ -25,8 +25,13 @@ Tasks of people who change agentstore.
 Usage: cargo xtask TASK
 
 Tasks:
-  test     everything that must hold: format, lints, tidy, features, tests on real servers, doc tests
-  faults   faults, crashes, histories and schedules in full length, with what they found
+  test     everything that must hold: format, lints, tidy, features, tests on real servers, doc tests, and where the
+           time went.
+           `test CRATE...` the lints, tests and doc tests of these packages alone
+           `test --full` repeats more: all pairs of features, more seeds and places to crash at, the whole suite through
+           a pooler and on the newest PostgreSQL, thousands of schedules
+           `test --record` also writes where the time went into docs/testing.md
+  faults   faults, crashes, histories and schedules at length, with what they found
   matrix   makes docs/backends.md anew: what each backend gives
   bench    what every backend costs beside the machine's own limits, in a folder of the disk that is asked about:
            `bench [FOLDER]` [default: the system's folder for temporary files]
@@ -48,7 +53,7 @@ fn main() -> ExitCode {
 fn run() -> Result<()> {
     let mut parser = Parser::from_env();
     match parser.next()? {
-        Some(Arg::Value(task)) if task == "test" => test::run(&root()),
+        Some(Arg::Value(task)) if task == "test" => test::run(&root(), &test_options(&mut parser)?),
         Some(Arg::Value(task)) if task == "faults" => test::faults(&root()),
         Some(Arg::Value(task)) if task == "matrix" => test::matrix(&root()),
         Some(Arg::Value(task)) if task == "bench" => match parser.next()? {
@@ -68,6 +73,22 @@ fn run() -> Result<()> {
         }
         Some(arg) => bail!("{}; see `cargo xtask --help`", arg.unexpected()),
     }
+}
+
+fn test_options(parser: &mut Parser) -> Result<test::Options> {
+    let mut options = test::Options::default();
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Arg::Long("full") => options.is_full = true,
+            Arg::Long("record") => options.records = true,
+            Arg::Value(package) => options.packages.push(package.string()?),
+            arg => bail!("{}; see `cargo xtask --help`", arg.unexpected()),
+        }
+    }
+    if options.records && !options.packages.is_empty() {
+        bail!("`--record` writes down where the time of all tests goes: leave out `{}`", options.packages.join(" "));
+    }
+    Ok(options)
 }
 
 /// The folder of the workspace.

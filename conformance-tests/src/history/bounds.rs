@@ -1,6 +1,6 @@
 //! Arguments above the limits, and how much memory it takes to refuse them.
 
-use std::{env, fmt, fs, sync::Arc};
+use std::{fmt, fs, sync::Arc};
 
 use store_core::{Commit, ErrorKind, Expect, Json, JsonMap, Limits, NewThread, Result, StateChange, TenantStores};
 
@@ -10,6 +10,7 @@ use crate::{
     errors::{Draft, Kind},
     fixture::Fixture,
     given::{Given, id, said},
+    length::Length,
 };
 
 /// How much a refusal may take, beside its argument.
@@ -45,10 +46,10 @@ impl fmt::Display for BoundFigures {
 }
 
 impl Default for RefusedBounds {
-    /// One byte above the default limit of a record, or 1 GiB with `AGENTSTORE_FULL_FAULTS`.
+    /// One byte above the default limit of a record, at length 1 GiB.
     fn default() -> Self {
-        let is_full = env::var_os("AGENTSTORE_FULL_FAULTS").is_some();
-        Self { bytes: if is_full { 1 << 30 } else { Limits::default().record_bytes + 1 } }
+        let above = Limits::default().record_bytes + 1;
+        Self { bytes: Length::choose(above, above, 1 << 30) }
     }
 }
 
@@ -109,15 +110,15 @@ async fn refuse(stores: &TenantStores, what: &str, draft: Draft) -> std::result:
 }
 
 /// Writes texts of every size up to the default limits, and one byte above. Of records that may have 64 MiB that are
-/// messages, or all kinds with `AGENTSTORE_FULL_FAULTS`: they take half a minute.
+/// messages, at length those of all kinds: they take half a minute.
 ///
 /// # Errors
 /// If one does not come back as it was given, or is not refused with `LimitExceeded`, or leaves something.
 pub async fn default_sizes(fixture: impl Fixture) -> Verdict {
     let given = Given::open(Contract::CommitCoordinator, Arc::new(fixture)).await?;
-    let is_full = env::var_os("AGENTSTORE_FULL_FAULTS").is_some();
+    let of_all_kinds = Length::from_env() == Length::Long;
     for kind in Contract::ALL.iter().filter(|it| **it != Contract::LiveChannel).flat_map(|it| Kind::of(*it)) {
-        if is_full || matches!(kind, Kind::Metadata | Kind::State | Kind::Message) {
+        if of_all_kinds || matches!(kind, Kind::Metadata | Kind::State | Kind::Message) {
             let kept = kind.any_size(&given.stores()?, given.limits()).await;
             kept.map_err(|failure| failure.about(format!("{kind:?}")))?;
         }

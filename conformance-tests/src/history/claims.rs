@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashMap,
-    env, fmt,
+    fmt,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -22,6 +22,7 @@ use crate::{
     check::{Failure, Verdict, expect, expect_eq, expect_kind, expect_some},
     fixture::Fixture,
     given::{Given, id, race, race_two, say_keyed, walk},
+    length::Length,
     mailbox::draft::{LEASE, ack, mailbox, try_settle},
     random::{Random, seed},
 };
@@ -63,10 +64,10 @@ impl fmt::Display for ClaimFigures {
 }
 
 impl Default for RacingClaims {
-    /// 2,000 dispatches of 200 threads for 64 consumers, or 10,000 of 1,000 with `AGENTSTORE_FULL_FAULTS`, from the
-    /// seed that `AGENTSTORE_HISTORY_SEED` gives: a number (1), or `random`.
+    /// 500 dispatches for 64 consumers, in full 2,000, at length 10,000, of a tenth as many threads, from the seed that
+    /// `AGENTSTORE_HISTORY_SEED` gives: a number (1), or `random`.
     fn default() -> Self {
-        let dispatches = if env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { 10_000 } else { 2_000 };
+        let dispatches = Length::choose(500, 2_000, 10_000);
         Self { dispatches, threads: dispatches / 10, consumers: 64, seed: seed("AGENTSTORE_HISTORY_SEED") }
     }
 }
@@ -275,9 +276,9 @@ pub struct LeaseEdges {
 }
 
 impl Default for LeaseEdges {
-    /// 300 leases, or 1,000 with `AGENTSTORE_FULL_FAULTS`.
+    /// 60 leases, in full 300, at length 1,000.
     fn default() -> Self {
-        Self { rounds: if env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { 1_000 } else { 300 } }
+        Self { rounds: Length::choose(60, 300, 1_000) }
     }
 }
 

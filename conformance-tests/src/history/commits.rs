@@ -24,6 +24,7 @@ use crate::{
     check::Failure,
     fixture::Fixture,
     given::{Given, id, race, said},
+    length::Length,
     random::{Random, seed},
 };
 
@@ -76,12 +77,19 @@ impl fmt::Display for CommitFigures {
 }
 
 impl Default for GuardedCommits {
-    /// 20,000 operations of 64 tasks on 8 threads, of which one in a hundred has an unknown outcome, from the seed that
-    /// `AGENTSTORE_HISTORY_SEED` gives: a number (1), or `random`.
+    /// 4,000 operations of 64 tasks on 8 threads, in full and at length 20,000, of which one in a hundred has an unknown
+    /// outcome, from the seed that `AGENTSTORE_HISTORY_SEED` gives: a number (1), or `random`.
     fn default() -> Self {
         let seed = seed("AGENTSTORE_HISTORY_SEED");
         // Two operations of three are commits.
-        Self { operations: 20_000, tasks: 64, threads: 8, unknown_once_in: 66, seed, keeps: true }
+        Self {
+            operations: Length::choose(4_000, 20_000, 20_000),
+            tasks: 64,
+            threads: 8,
+            unknown_once_in: 66,
+            seed,
+            keeps: true,
+        }
     }
 }
 

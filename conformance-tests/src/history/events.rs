@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    env, fmt,
+    fmt,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -29,6 +29,7 @@ use crate::{
     event::next,
     fixture::Fixture,
     given::{Given, id, walk},
+    length::Length,
     random::{Random, seed},
 };
 
@@ -75,10 +76,10 @@ impl fmt::Display for EventFigures {
 }
 
 impl Default for EventOrder {
-    /// 15,000 events of 16 tasks in 4 threads, or 50,000 with `AGENTSTORE_FULL_FAULTS`, from the seed that
+    /// 3,000 events of 16 tasks in 4 threads, in full 15,000, at length 50,000, from the seed that
     /// `AGENTSTORE_HISTORY_SEED` gives: a number (1), or `random`.
     fn default() -> Self {
-        let events = if env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { 50_000 } else { 15_000 };
+        let events = Length::choose(3_000, 15_000, 50_000);
         Self { events, writers: 16, threads: 4, seed: seed("AGENTSTORE_HISTORY_SEED") }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    env, fmt,
+    fmt,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -21,6 +21,7 @@ use crate::{
     check::{Failure, Verdict, expect, expect_eq, expect_some},
     fixture::Fixture,
     given::{Given, id, race, said, walk},
+    length::Length,
     mailbox::draft::{LEASE, ack, mailbox},
     random::{Random, seed},
     sweep::cut,
@@ -70,11 +71,11 @@ impl Default for ForsakenWork {
 }
 
 impl ForsakenWork {
-    /// For a store that is fast: 1,000 dispatches of 100 threads for 64 workers, or 10,000 of 1,000 with
-    /// `AGENTSTORE_FULL_FAULTS`.
+    /// For a store that is fast: 300 dispatches for 64 workers, in full 1,000, at length 10,000, of a tenth as many
+    /// threads.
     #[must_use]
     pub fn many() -> Self {
-        let dispatches = if env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { 10_000 } else { 1_000 };
+        let dispatches = Length::choose(300, 1_000, 10_000);
         Self { dispatches, threads: dispatches / 10, workers: 64, ..Self::default() }
     }
 }
@@ -295,9 +296,9 @@ pub struct JumpingClock {
 }
 
 impl Default for JumpingClock {
-    /// 500 dispatches of 50 threads for 64 workers, or 2,000 of 200 with `AGENTSTORE_FULL_FAULTS`.
+    /// 200 dispatches for 64 workers, in full 500, at length 2,000, of a tenth as many threads.
     fn default() -> Self {
-        let dispatches = if env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { 2_000 } else { 500 };
+        let dispatches = Length::choose(200, 500, 2_000);
         Self { dispatches, threads: dispatches / 10, workers: 64 }
     }
 }

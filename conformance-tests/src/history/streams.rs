@@ -1,6 +1,6 @@
 //! Long lists: a stream of events and a tenant full of threads, page by page, and events as they come.
 
-use std::{collections::BTreeSet, env, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use store_core::{
     AppendEvents, Direction, Event, EventQuery, EventStore, Json, NewEvent, NewThread, PageRequest, Scope, Start,
@@ -14,6 +14,7 @@ use crate::{
     event::next,
     fixture::Fixture,
     given::{Given, id, race, walk},
+    length::Length,
 };
 
 /// Events of one append.
@@ -48,10 +49,9 @@ impl fmt::Display for LongFigures {
 }
 
 impl Default for LongLists {
-    /// 100,000 events and 10,000 threads with `AGENTSTORE_FULL_FAULTS`, a tenth of each otherwise.
+    /// 3,000 events and 400 threads, in full 10,000 and 1,000, at length 100,000 and 10,000.
     fn default() -> Self {
-        let full = if env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { 10 } else { 1 };
-        Self { events: 10_000 * full, threads: 1_000 * full }
+        Self { events: Length::choose(3_000, 10_000, 100_000), threads: Length::choose(400, 1_000, 10_000) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Commits that carry everything, and readers who look at one part after the other: no part is ever behind another.
 
 use std::{
-    env, fmt,
+    fmt,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -18,6 +18,7 @@ use crate::{
     check::{Failure, Verdict, expect, expect_some},
     fixture::Fixture,
     given::{Given, id, race, said},
+    length::Length,
     log::draft::json,
     mailbox::draft::{LEASE, ack},
     random::{Random, seed},
@@ -57,10 +58,10 @@ impl fmt::Display for WholeFigures {
 }
 
 impl Default for WholeCommits {
-    /// 1,000 commits to 4 threads beside 8 readers, or 5,000 with `AGENTSTORE_FULL_FAULTS`, from the seed that
+    /// 300 commits to 4 threads beside 8 readers, in full 1,000, at length 5,000, from the seed that
     /// `AGENTSTORE_HISTORY_SEED` gives: a number (1), or `random`.
     fn default() -> Self {
-        let commits = if env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { 5_000 } else { 1_000 };
+        let commits = Length::choose(300, 1_000, 5_000);
         Self { commits, threads: 4, readers: 8, seed: seed("AGENTSTORE_HISTORY_SEED") }
     }
 }

@@ -8,6 +8,7 @@ use crate::{
     call::{Calls, call},
     check::{expect, expect_eq, expect_kind},
     given::id,
+    length::Length,
     probe::first,
     sweep::{Figures, MOST_POLLS, NEXT_CALL, cut},
 };
@@ -62,7 +63,7 @@ pub(super) async fn a_dropped_call_on_a_store_leaves_nothing_locked(given: &Give
     let (store, tenant, mut figures) = (given.store(), id("x"), Figures::default());
     let names: Vec<_> = calls(&*store, &tenant).into_iter().map(|(name, _)| name).collect();
     for (at, name) in names.iter().enumerate() {
-        for polls in 0..=MOST_POLLS {
+        for polls in (0..=MOST_POLLS).step_by(Length::choose(3, 1, 1)) {
             expect(polls < MOST_POLLS, format!("`{name}` does not end"))?;
             let about = |failure: Failure| failure.about(format!("`{name}` after {polls} polls"));
             if once(given, at, polls).await.map_err(about)? {

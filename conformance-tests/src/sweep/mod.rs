@@ -25,6 +25,7 @@ use crate::{
     call::Calls,
     check::{Failure, Verdict, expect, expect_eq},
     given::{Given, id},
+    length::Length,
 };
 
 pub(crate) use self::conversation::{find_out, sweep};
@@ -36,8 +37,6 @@ pub(crate) const MOST_POLLS: usize = 200;
 pub(crate) const NEXT_CALL: Duration = Duration::from_secs(5);
 /// When a dropped call that is still on its way has arrived.
 pub(crate) const LITTLE_LATER: Duration = Duration::from_millis(20);
-/// How often a sweep beside others is made: where they stand is another place each time.
-const ROUNDS: usize = 3;
 /// Calls whose effect is taken back if nobody received their answer.
 const TAKEN_BACK: [&str; 2] = ["claim", "claim_outbox"];
 /// How often it is looked whether an effect was taken back: within 10 s.
@@ -103,7 +102,8 @@ impl<T: Target> Sweep<T> {
                 changed.insert(swept.name);
             }
             figures.add(swept.name, swept.at_every_poll(None).await?)?;
-            for round in 0..ROUNDS {
+            // Where the others stand is another place each time.
+            for round in 0..Length::choose(1, 3, 3) {
                 figures.add(swept.name, swept.at_every_poll(Some(round)).await?)?;
             }
             at += 1;

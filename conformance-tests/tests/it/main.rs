@@ -10,8 +10,11 @@
 
 mod checker;
 mod histories;
+mod list;
+mod matrix;
 mod planted;
 mod random;
+mod report;
 
 /// The model as the suite's own backend.
 const fn fixture() -> conformance_tests::model::ModelFixture {

@@ -1,6 +1,9 @@
 //! The model test itself: the model agrees with itself, and not with broken stores.
 
-use conformance_tests::model::{Bug, ModelFixture, ModelTest};
+use conformance_tests::{
+    Length,
+    model::{Bug, ModelFixture, ModelTest},
+};
 
 conformance_tests::model!(crate::fixture());
 
@@ -45,6 +48,8 @@ fn random_histories_find_broken_stores() {
     let hidden = |bug: &&Bug| histories.run(ModelFixture::broken(**bug)).is_ok();
     // Of the live channel and of waits random histories have nothing.
     let in_sight = |bug: &&Bug| !OUT_OF_SIGHT.contains(bug) && !bug.killer().starts_with("live::");
-    let missed: Vec<_> = Bug::ALL.iter().filter(in_sight).filter(hidden).collect();
+    // Each of them is also found by its own case.
+    let one_in = Length::choose(8, 1, 1);
+    let missed: Vec<_> = Bug::ALL.iter().filter(in_sight).step_by(one_in).filter(hidden).collect();
     assert!(missed.is_empty(), "{missed:?}");
 }

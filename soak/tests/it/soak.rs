@@ -11,11 +11,12 @@ use agentstore::{
     IdSource, Uuids,
     postgres::{PostgresConfig, TestSchema},
 };
+use conformance_tests::Length;
 use serde_json::Value;
 use test_servers::{Nats, Postgres};
 
-fn is_full() -> bool {
-    std::env::var_os("AGENTSTORE_FULL_FAULTS").is_some()
+fn is_long() -> bool {
+    Length::from_env() == Length::Long
 }
 
 /// Runs a soak with these arguments, and says what it found.
@@ -27,12 +28,12 @@ fn soak(args: &[&str]) {
 /// how long it has been going on.
 #[expect(clippy::disallowed_methods, reason = "servers are killed in real time")]
 fn soak_while(args: &[&str], every: u32, mut meanwhile: impl FnMut(Duration)) {
-    let size = if is_full() {
+    let size = if is_long() {
         ["--dispatches=200000", "--threads=1000", "--workers=8", "--lease=2000"]
     } else {
         ["--dispatches=1000", "--threads=50", "--workers=3", "--lease=800"]
     };
-    let every = format!("--kill-every={}", if is_full() { every } else { 300 });
+    let every = format!("--kill-every={}", if is_long() { every } else { 300 });
     let mut soak = Command::new(env!("CARGO_BIN_EXE_soak"));
     let mut child =
         soak.args(args).args(size).arg(every).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -60,7 +61,7 @@ struct Server {
 
 impl Server {
     fn new() -> Self {
-        let own = is_full().then(|| Postgres::start(&[]).unwrap());
+        let own = is_long().then(|| Postgres::start(&[]).unwrap());
         let url = own.as_ref().map_or_else(|| std::env::var(test_servers::URL).unwrap(), Postgres::url);
         let separator = if url.contains('?') { '&' } else { '?' };
         let schema = Uuids.next_id().replace('-', "");
@@ -114,7 +115,7 @@ fn nats(servers: &[Nats]) -> String {
 #[test]
 fn work_survives_its_workers_and_their_server_on_nats() {
     let mut server = Nats::start("").unwrap();
-    let (every, mut kills) = (Duration::from_secs(if is_full() { 20 } else { 3 }), 0);
+    let (every, mut kills) = (Duration::from_secs(if is_long() { 20 } else { 3 }), 0);
     let library = test_servers::faketime().unwrap().display().to_string();
     let store = nats(std::slice::from_ref(&server));
     soak_while(&["--store", &store, "--skew", &library], READING, |elapsed| {

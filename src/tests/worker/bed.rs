@@ -89,7 +89,7 @@ impl Bed {
         let server = std::env::var("AGENTSTORE_TEST_POSTGRES_URL").unwrap();
         let separator = if server.contains('?') { '&' } else { '?' };
         let config = PostgresConfig::new(&format!("{server}{separator}allow_unsafe=true&connections=4")).unwrap();
-        let schema = TestSchema::create(config).await.unwrap();
+        let schema = TestSchema::lease(&config, config.clone()).await.unwrap();
         let (clock, folder) = Self::parts();
         Self {
             stores: Stores::new(Arc::new(schema.open().await.unwrap()))

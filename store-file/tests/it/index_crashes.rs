@@ -11,6 +11,7 @@ use std::{
     },
 };
 
+use conformance_tests::Length;
 use store_core::{
     EntryQuery, ErrorKind, ManualClock, PageRequest, Result, Silent, Store, ThreadQuery, inspect::Inspector,
 };
@@ -23,7 +24,7 @@ use crate::{
     play::{Played, all, play},
     reference::{Reference, found, reference},
     script::{Step, script},
-    world::{Call, at, config, full, saying, shown, wait},
+    world::{Call, at, config, saying, shown, wait},
 };
 
 /// A disk, and the index beside it.
@@ -94,12 +95,12 @@ impl Failures {
     }
 }
 
-/// Does a job for each number, several at a time.
+/// Does a job for each number, several at a time; in quick tests for few of them.
 fn each(numbers: u64, job: impl Fn(u64) + Sync) {
-    let next = AtomicU64::new(0);
+    let (next, every) = (AtomicU64::new(0), Length::choose(11, 1, 1));
     let work = || {
         loop {
-            let number = next.fetch_add(1, Ordering::SeqCst);
+            let number = next.fetch_add(every, Ordering::SeqCst);
             if number >= numbers {
                 return;
             }
@@ -114,7 +115,7 @@ fn no_crash_leaves_an_index_that_takes_or_brings_back_anything() {
     let reference = reference();
     let states = Mutex::new(HashSet::new());
     let failures = Failures::default();
-    let count = if full() { 16 } else { 3 };
+    let count = Length::choose(2, 3, 16);
     each(reference.calls + 1, |call| {
         let root = Root::stopping(call);
         let played = root.open(Durability::Sync).map_or_else(
@@ -140,7 +141,7 @@ fn no_crash_leaves_an_index_that_takes_or_brings_back_anything() {
         }
     });
     println!("{} calls of the disk, {} states of disk and index", reference.calls, states.lock().unwrap().len());
-    assert!(states.lock().unwrap().len() >= 1_000);
+    assert!(states.lock().unwrap().len() >= Length::choose(50, 1_000, 1_000));
     failures.none();
 }
 
@@ -225,7 +226,7 @@ fn relaxed_durability_loses_ends_of_logs_and_nothing_else() {
     let (rehearsed, calls) = rehearsed();
     let states = Mutex::new(HashSet::new());
     let failures = Failures::default();
-    let count = if full() { 16 } else { 4 };
+    let count = Length::choose(2, 4, 16);
     each(calls + 1, |call| {
         let root = Root::stopping(call);
         let played = root.open(Durability::None).map_or((0, 0), |(clock, store)| {
@@ -245,7 +246,7 @@ fn relaxed_durability_loses_ends_of_logs_and_nothing_else() {
         }
     });
     println!("{calls} calls of the disk, {} states of disk and index", states.lock().unwrap().len());
-    assert!(states.lock().unwrap().len() >= 300);
+    assert!(states.lock().unwrap().len() >= Length::choose(15, 300, 300));
     failures.none();
 }
 

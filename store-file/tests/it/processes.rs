@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use conformance_tests::Length;
 use store_core::{
     AppendEvents, AppendPending, ClaimNumber, ClaimRequest, ClaimToken, Commit, CommitKey, DispatchStatus, EntryQuery,
     ErrorKind, Fence, InputRef, Interrupt, Json, MailboxStore, Message, NewDispatch, NewEntry, NewEvent, NewInput,
@@ -26,10 +27,6 @@ const ROUND: &str = "AGENTSTORE_TEST_ROUND";
 
 const WRITERS: usize = 16;
 const THREADS: usize = 4;
-
-fn count(full: u64, short: u64) -> u64 {
-    if std::env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { full } else { short }
-}
 
 fn begin(task: &str, root: &Path, round: u64) -> Process {
     begin_under(&[], task, root, round)
@@ -234,11 +231,11 @@ fn acknowledged(said: Vec<String>) -> Vec<String> {
 #[test]
 fn a_killed_writer_loses_nothing_that_it_acknowledged() {
     let folder = tempfile::tempdir().unwrap();
-    let acknowledged = nothing_is_lost(folder.path(), count(500, 200), |round, after| {
+    let acknowledged = nothing_is_lost(folder.path(), Length::choose(20, 200, 500), |round, after| {
         let [_, all] = stopped_writer("write", folder.path(), round, after, || ());
         all
     });
-    println!("{} kills, {acknowledged} acknowledged commits, none lost, none half there", count(500, 200));
+    println!("{} kills, {acknowledged} acknowledged commits, none lost, none half there", Length::choose(20, 200, 500));
 }
 
 /// Stops writers, and checks after each that what it acknowledged is there. Gives how much that was.
@@ -267,7 +264,7 @@ fn a_failed_sync_ends_writing_until_the_store_is_opened_anew() {
     if !can_fail_syncs() {
         return;
     }
-    let (folder, rounds, mut unknown) = (tempfile::tempdir().unwrap(), count(50, 5), 0);
+    let (folder, rounds, mut unknown) = (tempfile::tempdir().unwrap(), Length::choose(2, 5, 50), 0);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
     runtime.block_on(FileStore::open(folder.path(), FileConfig::default()).unwrap().close()).unwrap();
     for round in 0..rounds {
@@ -300,7 +297,7 @@ fn cut_off(disk: &Disk, task: &str, round: u64, after: Duration) -> Vec<String> 
 #[test]
 fn a_power_cut_takes_nothing_that_was_acknowledged() {
     let Some(disk) = Disk::for_a_test("file-power", 512) else { return };
-    let (root, rounds) = (disk.folder().join("root"), count(200, 6));
+    let (root, rounds) = (disk.folder().join("root"), Length::choose(2, 6, 200));
     let acknowledged = nothing_is_lost(&root, rounds, |round, after| cut_off(&disk, "write", round, after));
     println!("{rounds} power cuts, {acknowledged} acknowledged commits, none lost, none half there");
 }

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use conformance_tests::{Random, seed};
+use conformance_tests::{Length, Random, seed};
 use store_core::{Cursor, ErrorKind, PageRequest, Result, Silent, Store, ThreadQuery};
 use store_file::{
     FileStore,
@@ -19,7 +19,7 @@ use crate::{
     plant::{self, Group},
     play::rehearse,
     reference::open,
-    world::{config, full, shown, tenant, wait},
+    world::{config, shown, tenant, wait},
 };
 
 /// The log of a thread, an id, the outbox or the root.
@@ -200,9 +200,9 @@ fn watched() -> Panics {
 }
 
 /// Goes on for a time: `AGENTSTORE_RANDOM_SECONDS`, or so long.
-fn go_on(seconds: u64, mut round: impl FnMut(&mut Random)) -> u64 {
+fn go_on(quick: u64, full: u64, mut round: impl FnMut(&mut Random)) -> u64 {
     let given = std::env::var("AGENTSTORE_RANDOM_SECONDS").ok().and_then(|given| given.parse().ok());
-    let lasts = Duration::from_secs(given.unwrap_or(if full() { 600 } else { seconds }));
+    let lasts = Duration::from_secs(given.unwrap_or(Length::choose(quick, full, 600)));
     let seed = seed("AGENTSTORE_SEED");
     println!("AGENTSTORE_SEED={seed}");
     let (mut random, begun, mut rounds) = (Random::new(seed), Instant::now(), 0);
@@ -220,7 +220,7 @@ fn any_text_in_a_log_is_read_or_refused() {
     let (whole, logs) = written();
     let all: Vec<_> = logs.iter().flat_map(|log| log.groups.iter().cloned()).collect();
     let (mut opened, mut good) = (0, 0);
-    let rounds = go_on(60, |random| {
+    let rounds = go_on(4, 60, |random| {
         let log = &logs[random.below(logs.len())];
         let Some(bytes) = changed(log, &all, random) else { return };
         let disk = whole.after_crash(Survivors::All);
@@ -246,7 +246,7 @@ fn any_text_as_a_cursor_is_refused_or_leads_on() {
     let good = list(PageRequest::first(2)).unwrap().next.unwrap();
     let own = list(PageRequest::first(1000)).unwrap().items;
     let mut refused = 0;
-    let rounds = go_on(5, |random| {
+    let rounds = go_on(1, 5, |random| {
         let mut text = good.as_str().as_bytes().to_vec();
         for _ in 0..=random.below(3) {
             change(&mut text, good.as_str().as_bytes(), random);

@@ -9,14 +9,14 @@ use std::{
     sync::Arc,
 };
 
-use conformance_tests::{Random, seed};
+use conformance_tests::{Length, Random, seed};
 use store_core::{Commit, Entry, EntryQuery, ErrorKind, Message, NewEntry, PageRequest, Result, Store};
 use store_file::FileStore;
 
 use crate::{
     folder::Place,
     play::rehearse,
-    world::{config, full, shown_of, tenant, thread, wait},
+    world::{config, shown_of, tenant, thread, wait},
 };
 
 /// The tenant of large threads, each with so many entries of so many bytes.
@@ -120,7 +120,7 @@ impl Written {
 /// Under an open store, in the logs.
 #[test]
 fn a_changed_bit_of_a_large_store_is_no_wrong_value() {
-    let (written, count) = (written(), if full() { 10_000 } else { 300 });
+    let (written, count) = (written(), Length::choose(60, 300, 10_000));
     let (store, mut random, mut refused) = (open(&written.place).unwrap(), Random::new(seed("AGENTSTORE_SEED")), 0);
     let log = |number| store.log_path(&tenant(LARGE), &thread(&id(number))).unwrap().unwrap();
     let logs: Vec<PathBuf> = (0..THREADS).map(log).collect();
@@ -142,7 +142,7 @@ fn a_changed_bit_of_a_large_store_is_no_wrong_value() {
 /// Before an opening, in any file: logs of every kind, the index, what the root says of itself.
 #[test]
 fn a_changed_bit_of_any_file_is_no_wrong_value() {
-    let (written, count) = (written(), if full() { 1_000 } else { 20 });
+    let (written, count) = (written(), Length::choose(6, 20, 1_000));
     let files: Vec<String> =
         written.place.tree().into_iter().filter_map(|(name, (_, bytes))| bytes.map(|_| name)).collect();
     let (mut random, mut refused, mut unread, mut noticed) = (Random::new(seed("AGENTSTORE_SEED")), 0, 0, 0);

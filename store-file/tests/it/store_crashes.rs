@@ -10,6 +10,7 @@ use std::{
     },
 };
 
+use conformance_tests::Length;
 use store_core::{NewThread, PageRequest, Store, ThreadFilter};
 use store_file::{
     FileStore,
@@ -20,7 +21,7 @@ use crate::{
     play::{Played, play},
     reference::{Reference, found, open, reference},
     syncing::Syncing,
-    world::{config, full, shown, tenant, thread, wait},
+    world::{config, shown, tenant, thread, wait},
 };
 
 /// Plays the script on this disk until it stops.
@@ -48,12 +49,13 @@ fn survivors(disk: &SimDisk, seeds: u64, step: usize) -> Vec<Survivors> {
 #[test]
 fn no_power_cut_takes_what_was_acknowledged_or_leaves_half_of_a_call() {
     let reference = reference();
-    let (seeds, step) = if full() { (16, 1) } else { (6, 6) };
+    let (seeds, step) = Length::choose((2, 12), (6, 6), (16, 1));
+    let every = Length::choose(7, 1, 1);
     let states = Mutex::new(HashSet::new());
     let (next, again, resumed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let work = || {
         loop {
-            let call = next.fetch_add(1, Ordering::SeqCst);
+            let call = next.fetch_add(every, Ordering::SeqCst);
             if call > reference.calls {
                 return;
             }
@@ -98,13 +100,13 @@ fn no_power_cut_takes_what_was_acknowledged_or_leaves_half_of_a_call() {
         again.load(Ordering::SeqCst),
         resumed.load(Ordering::SeqCst),
     );
-    assert!(states >= if full() { 20_000 } else { 5_000 }, "only {states} distinct crash states");
+    assert!(states >= Length::choose(200, 5_000, 20_000), "only {states} distinct crash states");
 }
 
 #[test]
 fn a_power_cut_during_recovery_changes_nothing() {
     let reference = reference();
-    let (every, seeds) = if full() { (1, 8) } else { (6, 3) };
+    let (every, seeds) = Length::choose((48, 2), (6, 3), (1, 8));
     let (mut states, mut stops) = (HashSet::new(), 0);
     for call in (0..reference.calls).step_by(every) {
         let disk = SimDisk::new().with_fault(call, Fault::Stop);
@@ -131,7 +133,8 @@ fn a_power_cut_during_recovery_changes_nothing() {
         }
     }
     println!("{stops} power cuts during recovery, {} distinct states after them", states.len());
-    assert!(stops >= 1_000 && states.len() >= 200, "{stops} stops, {} states", states.len());
+    let (least_stops, least_states) = Length::choose((60, 15), (1_000, 200), (1_000, 200));
+    assert!(stops >= least_stops && states.len() >= least_states, "{stops} stops, {} states", states.len());
 }
 
 /// The control: with syncs that do nothing the same check must find losses, or it sees nothing (PR-9).
@@ -204,7 +207,7 @@ fn with_a_large_tenant() -> SimDisk {
 fn a_large_tenant_is_whole_or_gone() {
     let whole = with_a_large_tenant();
     let (mut cuts, mut left) = (0, [0, 0]);
-    let (first, later) = if full() { (1, 7) } else { (8, 397) };
+    let (first, later) = Length::choose((20, 1_501), (8, 397), (1, 7));
     // The opening and the decision, then what follows from that.
     for call in (0..80).step_by(first).chain((80..).step_by(later)) {
         let disk = whole.after_crash(Survivors::All).with_fault(call, Fault::Stop);

@@ -16,7 +16,7 @@ use crate::{
     play::{Played, all, play, play_singly},
     reference::{Reference, found, open, reference},
     work::{Under, Work},
-    world::{Call, saying, shown, thread, wait},
+    world::{Call, at_least, saying, shown, swept, thread, wait},
 };
 
 /// A store on a disk where a call fails, and how far the script comes there; the error of the opening if that failed.
@@ -99,7 +99,7 @@ fn check_poisoned(faulty: &Faulty, store: &FileStore, played: &Played, reference
 fn an_error_at_any_call_of_the_disk_is_told_and_takes_nothing() {
     let reference = reference();
     let mut seen = BTreeMap::new();
-    for call in 0..reference.calls {
+    for call in swept(reference.calls) {
         let faulty = Faulty::new(call, Fault::Eio);
         let place = &faulty.place;
         let Ok((clock, store)) = &faulty.opened else {
@@ -144,7 +144,7 @@ fn an_error_at_any_call_of_the_disk_is_told_and_takes_nothing() {
         reopen_everywhere(&faulty.disk, &played, &reference, &faulty.place);
     }
     println!("{} calls of the disk, an error at each: {seen:?}", reference.calls);
-    assert!(seen["calls unknown, the store poisoned"] >= 100, "{seen:?}");
+    assert!(seen["calls unknown, the store poisoned"] >= at_least(100), "{seen:?}");
 }
 
 /// Shows FI-6: commits that wait together with the one that failed are not acknowledged behind it, and each error names
@@ -237,7 +237,7 @@ fn reopen_with_space(faulty: &Faulty, reference: &Reference) {
 fn space_that_runs_out_at_any_call_of_the_disk_takes_nothing() {
     let reference = reference();
     let (mut refused, mut helped) = (0, 0);
-    for call in 0..reference.calls {
+    for call in swept(reference.calls) {
         let faulty = Faulty::new(call, Fault::Enospc);
         let place = &faulty.place;
         let Ok((clock, store)) = &faulty.opened else {
@@ -261,7 +261,7 @@ fn space_that_runs_out_at_any_call_of_the_disk_takes_nothing() {
         "{} calls of the disk, no space at each: {refused} calls of the store refused, {helped} helped",
         reference.calls
     );
-    assert!(refused >= 40 && helped >= 5, "{refused} refused, {helped} helped");
+    assert!(refused >= at_least(40) && helped >= at_least(5), "{refused} refused, {helped} helped");
 }
 
 /// How large the reserve is.
@@ -274,7 +274,7 @@ fn reserve(disk: &SimDisk) -> u64 {
 fn a_disk_that_stays_full_can_be_read_and_goes_on_with_space() {
     let reference = reference();
     let mut refused = 0;
-    for call in 0..reference.calls {
+    for call in swept(reference.calls) {
         let faulty = Faulty::new(call, Fault::Full);
         let place = &faulty.place;
         let Ok((clock, store)) = &faulty.opened else {
@@ -295,7 +295,7 @@ fn a_disk_that_stays_full_can_be_read_and_goes_on_with_space() {
         "{} calls of the disk, full from each on: {refused} times a call of the store was refused",
         reference.calls
     );
-    assert!(refused >= 150, "{refused}");
+    assert!(refused >= at_least(150), "{refused}");
 }
 
 /// Shows FI-7: on a full disk a thread can be deleted, for good, because of the reserve.
@@ -303,7 +303,7 @@ fn a_disk_that_stays_full_can_be_read_and_goes_on_with_space() {
 fn deleting_works_on_a_full_disk() {
     let reference = reference();
     let mut deleted = 0;
-    for call in 0..reference.calls {
+    for call in swept(reference.calls) {
         let faulty = Faulty::new(call, Fault::Full);
         let (Ok((clock, store)), place) = (&faulty.opened, &faulty.place) else { continue };
         let played = play(store, clock, 0, &reference.answers);
@@ -330,7 +330,7 @@ fn deleting_works_on_a_full_disk() {
         wait(anew.make(store, "default")).unwrap_or_else(|error| panic!("{place}: {error}"));
     }
     println!("{deleted} deletions on a full disk");
-    assert!(deleted >= 100, "{deleted}");
+    assert!(deleted >= at_least(100), "{deleted}");
 }
 
 /// Shows FI-7: so does settling, while others find no space.

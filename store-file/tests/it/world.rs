@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use conformance_tests::Length;
 use store_core::{
     AppendEvents, AppendPending, ChildStrategy, ClaimOutbox, ClaimToken, Clock, Commit, ContextRequest, DeleteRequest,
     Direction, EntryId, EntryQuery, Error, Event, EventQuery, EventStore, Expect, IdSource, ManualClock, Message,
@@ -31,9 +32,17 @@ pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
     RUNTIME.with(|runtime| runtime.block_on(future))
 }
 
-/// Whether the tests run in their full length.
-pub(crate) fn full() -> bool {
-    std::env::var_os("AGENTSTORE_FULL_FAULTS").is_some()
+/// Of how many calls of the disk one is tried, in quick tests: no divisor of what the script repeats.
+const SPARSE: usize = 7;
+
+/// The calls of the disk, of so many, at which something goes wrong: all of them but in quick tests.
+pub(crate) fn swept(calls: u64) -> impl Iterator<Item = u64> {
+    (0..calls).step_by(Length::choose(SPARSE, 1, 1))
+}
+
+/// How much of something must at least be met where this much is if all calls are tried.
+pub(crate) fn at_least(of_all: usize) -> usize {
+    of_all / Length::choose(2 * SPARSE, 1, 1)
 }
 
 pub(crate) fn tenant(name: &str) -> TenantId {

@@ -88,9 +88,9 @@ fn seed() -> u64 {
     env::var(SEED).ok().map_or(1, |text| text.parse().unwrap())
 }
 
-/// 2,000 schedules, or 20,000 with `AGENTSTORE_FULL_FAULTS`.
+/// 2,000 schedules, at length 20,000.
 fn schedules() -> usize {
-    if env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { 20_000 } else { 2_000 }
+    if env::var("AGENTSTORE_TEST_LENGTH").is_ok_and(|length| length == "long") { 20_000 } else { 2_000 }
 }
 
 /// How many schedules were run, or the number of the one that failed, with what it ended with.

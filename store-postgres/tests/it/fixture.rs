@@ -1,6 +1,10 @@
 //! How the suite opens a store on PostgreSQL, and what it may do to it.
 
-use std::{env, sync::Arc, time::Duration};
+use std::{
+    env,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use conformance_tests::{Fixture, Gap, Lack, Need, Opened};
@@ -35,6 +39,11 @@ fn variable(name: &str) -> String {
 
 /// Whether the server syncs what it acknowledges.
 fn is_durable() -> bool {
+    static DURABLE: OnceLock<bool> = OnceLock::new();
+    *DURABLE.get_or_init(ask_whether_durable)
+}
+
+fn ask_whether_durable() -> bool {
     let asked = async {
         let url = server();
         let mut connection = PgConnection::connect(&url).await.unwrap();
@@ -58,13 +67,16 @@ pub(crate) struct Place(pub(crate) TestSchema);
 
 impl Place {
     pub(crate) async fn new(limits: Limits) -> Result<Self> {
-        Self::at(&server(), limits).await
+        let mut config = config(&server());
+        config.limits = limits;
+        TestSchema::create(config).await.map(Self)
     }
 
+    /// The same in a schema that others have used.
     async fn at(url: &str, limits: Limits) -> Result<Self> {
         let mut config = config(url);
         config.limits = limits;
-        TestSchema::create(config).await.map(Self)
+        TestSchema::lease(&self::config(&server()), config).await.map(Self)
     }
 
     pub(crate) async fn store(&self) -> Result<Arc<dyn Store>> {

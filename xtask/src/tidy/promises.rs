@@ -17,13 +17,55 @@ const WAITING: &[(&str, &str)] = &[
     ("VF-6", "copy"),
 ];
 
+/// Tests that only the full run repeats: what they name is shown by others, too.
+const ONLY_IN_FULL: &[(&str, &str)] = &[
+    ("store-postgres/tests/it/pooled.rs", "the suite again, through a pooler"),
+    ("store-memory/tests/schedules/", "another build, under a schedule checker"),
+];
+
+/// What a backend's tests are made of: the suite of each of its contracts.
+const SUITES: &[&str] = &[
+    "thread_run_store",
+    "commit_coordinator",
+    "pending_store",
+    "event_store",
+    "outbox_store",
+    "mailbox_store",
+    "live_channel",
+];
+
+/// The backends, and whether they keep more than a mailbox.
+const BACKENDS: &[(&str, bool)] = &[
+    ("store-memory", true),
+    ("store-file", true),
+    ("store-postgres", true),
+    ("store-sqlite-mailbox", false),
+    ("store-nats", false),
+];
+
+/// Whether the usual run holds each backend to all of the suite that is for it.
+fn check_suites(sources: &[Source], objections: &mut Vec<String>) {
+    for (backend, keeps_threads) in BACKENDS {
+        let path = format!("{backend}/tests/it/conformance.rs");
+        let text = sources.iter().find(|source| source.path == path).map_or("", |source| source.text.as_str());
+        let wanted =
+            SUITES.iter().filter(|suite| *keeps_threads || matches!(**suite, "mailbox_store" | "live_channel"));
+        for suite in wanted.filter(|suite| !text.contains(&format!("conformance_tests::{suite}!"))) {
+            objections.push(format!("{path}: the suite of `{suite}` is missing"));
+        }
+    }
+}
+
 /// Compares the contract with what shows it, and says how many of each there are.
 pub(super) fn check(root: &Path, sources: &[Source], objections: &mut Vec<String>) -> Result<String> {
     let path = root.join("docs/contract.md");
     let text = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
     let promises: BTreeSet<&str> = text.lines().filter_map(promise).collect();
     let in_cases: BTreeSet<&str> = conformance_tests::cases().iter().flat_map(|case| case.ids).copied().collect();
-    let in_tests: BTreeSet<&str> = sources.iter().filter(|source| is_test(&source.path)).flat_map(mentioned).collect();
+    check_suites(sources, objections);
+    let is_usual = |path: &str| !ONLY_IN_FULL.iter().any(|(place, _)| path.starts_with(place));
+    let tests = sources.iter().filter(|source| is_test(&source.path) && is_usual(&source.path));
+    let in_tests: BTreeSet<&str> = tests.flat_map(mentioned).collect();
     for id in in_cases.difference(&promises) {
         objections.push(format!("a case names {id}, which is no promise of docs/contract.md"));
     }

@@ -28,6 +28,7 @@ use self::{
 };
 use crate::{
     fixture::Fixture,
+    length::Length,
     random::{random_seed, seed},
 };
 
@@ -51,7 +52,7 @@ impl ModelTest {
         Self { cases, steps, seed: random_seed(), shrinks: 4_000 }
     }
 
-    /// What the environment says: `AGENTSTORE_MODEL_CASES` (150), `AGENTSTORE_MODEL_STEPS` (50) and
+    /// What the environment says: `AGENTSTORE_MODEL_CASES` (30, in full 150, at length 1,000), `AGENTSTORE_MODEL_STEPS` (50) and
     /// `AGENTSTORE_MODEL_SEED`: a number (1, so that a change is judged by the histories that the last one was), or
     /// `random`.
     #[must_use]
@@ -59,14 +60,14 @@ impl ModelTest {
         let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
         let small = |name: &str, default: u32| number(name).map_or(default, |n| u32::try_from(n).unwrap_or(u32::MAX));
         let steps = small("AGENTSTORE_MODEL_STEPS", 50) as usize;
-        let random = Self::new(small("AGENTSTORE_MODEL_CASES", 150), steps);
+        let random = Self::new(small("AGENTSTORE_MODEL_CASES", Length::choose(30, 150, 1_000)), steps);
         Self { seed: seed("AGENTSTORE_MODEL_SEED"), ..random }
     }
 
-    /// The same with at least so many histories where tests run in full length: with `AGENTSTORE_FULL_FAULTS`.
+    /// The same with at least so many histories where tests run at length.
     #[must_use]
-    pub fn in_full(mut self, cases: u32) -> Self {
-        if env::var_os("AGENTSTORE_FULL_FAULTS").is_some() {
+    pub fn at_length(mut self, cases: u32) -> Self {
+        if Length::from_env() == Length::Long {
             self.cases = self.cases.max(cases);
         }
         self
@@ -165,7 +166,7 @@ macro_rules! model {
     ($fixture:expr, in full $cases:literal) => {
         #[test]
         fn it_agrees_with_the_model() {
-            let $crate::model::ModelTest { cases, steps, .. } = $crate::model::ModelTest::from_env().in_full($cases);
+            let $crate::model::ModelTest { cases, steps, .. } = $crate::model::ModelTest::from_env().at_length($cases);
             $crate::model::model_test($fixture, cases, steps);
         }
     };

@@ -6,13 +6,13 @@ use std::{
     time::Duration,
 };
 
-use conformance_tests::Random;
+use conformance_tests::{Length, Random};
 use store_core::{ErrorKind, Json, MailboxStore, NewDispatch, Store};
 use store_nats::{NatsConfig, NatsStore};
 use test_servers::{Disk, Nats};
 use tokio::time::{Instant, sleep};
 
-use super::given::{count, open};
+use super::given::open;
 use crate::given::{all, enqueue, mailbox, work};
 
 /// What writes until it is told to stop: the ids of what was acknowledged.
@@ -53,7 +53,7 @@ async fn what_was_acknowledged_survives_power_cuts() {
     let mut server = start(&disk, "jetstream { sync_interval: always }");
     let mut config = NatsConfig::new(&server.url()).unwrap();
     config.assume_sync = true;
-    let (cycles, mut random, mut known) = (count(20, 3), Random::new(2), Vec::new());
+    let (cycles, mut random, mut known) = (Length::choose(1, 3, 20), Random::new(2), Vec::new());
     for cycle in 0..cycles {
         let store = NatsStore::open(config.clone()).await.unwrap();
         let acknowledged = Acknowledged::default();

@@ -8,11 +8,6 @@ use tokio::time::{Instant, sleep};
 
 use crate::given::{ack, all, claim, enqueue, mailbox, work};
 
-/// How often something is done: `AGENTSTORE_FULL_FAULTS` makes it more.
-pub(super) fn count(full: usize, short: usize) -> usize {
-    if std::env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { full } else { short }
-}
-
 /// What became of enqueues.
 #[derive(Default)]
 pub(super) struct Ends {

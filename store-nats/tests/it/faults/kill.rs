@@ -2,12 +2,13 @@
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
+use conformance_tests::Length;
 use store_core::{DispatchStatus, ErrorKind, Outcome, Store};
 use store_nats::{NatsConfig, NatsStore};
 use test_servers::Nats;
 use tokio::time::sleep;
 
-use super::given::{Ends, check, count, open, write};
+use super::given::{Ends, check, open, write};
 use crate::given::{ack, all, claim, enqueue, mailbox, stream, work};
 
 /// What was acknowledged is there when a server that was killed is started again, by the handles that were open; what
@@ -17,7 +18,7 @@ async fn a_killed_server_loses_nothing() {
     let mut server = Nats::start("").unwrap();
     let stores = [open(&server.url(), 1).await, open(&server.url(), 1).await];
     let mut ends = Ends::default();
-    for round in 0..count(40, 4) {
+    for round in 0..Length::choose(1, 4, 40) {
         let writing = write(&stores, round, Duration::from_millis(600));
         let killing = async {
             sleep(Duration::from_millis(250)).await;
@@ -41,7 +42,7 @@ async fn a_cluster_loses_nothing_when_a_server_is_killed() {
     let url = Nats::url_of(&servers);
     let stores = [open(&url, 3).await, open(&url, 3).await];
     let mut ends = Ends::default();
-    for round in 0..count(12, 4) {
+    for round in 0..Length::choose(1, 4, 12) {
         let writing = write(&stores, round, Duration::from_millis(1_500));
         let killing = async {
             sleep(Duration::from_millis(250)).await;
@@ -68,7 +69,7 @@ async fn a_decision_that_waits_for_a_majority_is_made_once() {
     let store = open(&Nats::url_of(&servers), 3).await;
     let (mailbox, client) = (mailbox(&*store), async_nats::connect(servers[0].url()).await.unwrap());
     let mut ends = Ends::default();
-    for round in 0..count(20, 3) {
+    for round in 0..Length::choose(1, 3, 20) {
         let leader = stream(&client, "agentstore").await["cluster"]["leader"].as_str().map(str::to_owned);
         let others = (1..).zip(&servers).filter(|(at, _)| Some(format!("n{at}")) != leader).map(|(_, server)| server);
         let others: Vec<_> = others.collect();

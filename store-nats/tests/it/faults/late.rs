@@ -3,6 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use conformance_tests::Length;
 use store_core::{ErrorKind, IdSource, Outcome, Settlement, Store, Uuids};
 use store_nats::{NatsConfig, NatsStore};
 use tokio::{
@@ -12,7 +13,6 @@ use tokio::{
     time::sleep,
 };
 
-use super::given::count;
 use crate::{
     fixture::{Place, server},
     given::{MINUTE, ack, all, claim, enqueue, mailbox, stream, work},
@@ -25,7 +25,7 @@ async fn a_holder_that_is_late_is_refused() {
     let place = Place::new(Default::default()).await.unwrap();
     let (one, other) = (place.store().await.unwrap(), place.store().await.unwrap());
     let (sleeper, taker) = (mailbox(&*one), mailbox(&*other));
-    let (rounds, mut refused) = (count(200, 40), 0);
+    let (rounds, mut refused) = (Length::choose(10, 40, 200), 0);
     for round in 0..rounds {
         enqueue(&*sleeper, work(&format!("t-{round}"))).await.unwrap();
         let held = claim(&*sleeper).await.unwrap().unwrap();
@@ -126,7 +126,7 @@ async fn a_request_that_arrives_after_its_time_says_nothing() {
     let client = async_nats::connect(server()).await.unwrap();
     let length = async || stream(&client, &prefix).await["state"]["last_seq"].as_u64().unwrap();
     let (mut unknown, mut arrived) = (0, 0);
-    for round in 0..count(20, 6) {
+    for round in 0..Length::choose(2, 6, 20) {
         // What a call asks, or what it writes.
         line.flow.send_replace(Flow::HeldAfter(round % 2));
         let answer = enqueue(&*writer, work("t")).await;

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use conformance_tests::Length;
 use store_core::{IdSource, Store, Uuids};
 use store_nats::{NatsConfig, NatsStore};
 use tokio::{
@@ -17,7 +18,7 @@ use tokio::{
     time::sleep,
 };
 
-use super::given::{Ends, count};
+use super::given::Ends;
 use crate::{
     fixture::server,
     given::{all, enqueue, mailbox, work},
@@ -88,7 +89,7 @@ async fn an_answer_that_was_lost_is_looked_for() {
     config.deadline = Duration::from_secs(5);
     let store = NatsStore::open(config.clone()).await.unwrap();
     let mailbox = mailbox(&store);
-    let (mut ends, rounds) = (Ends::default(), count(1_500, 150));
+    let (mut ends, rounds) = (Ends::default(), Length::choose(40, 150, 1_500));
     for round in 0..rounds {
         if round % 3 == 0 {
             // Somewhere in what a call sends.

@@ -11,12 +11,12 @@ use std::{
     time::Duration,
 };
 
+use conformance_tests::Length;
 use store_core::{ClaimNumber, ClaimRequest, DispatchStatus, MailboxStore, Outcome, Result, Store, ThreadId, WorkerId};
 use store_nats::{NatsConfig, NatsStore};
 use test_servers::{Network, not_run};
 use tokio::time::{Instant, sleep};
 
-use super::given::count;
 use crate::given::{ack, all, enqueue, mailbox, work};
 
 const LEASE: Duration = Duration::from_secs(4);
@@ -307,7 +307,7 @@ async fn a_cluster_in_parts_acknowledges_nothing_that_it_loses() {
         Ok(network) => network,
         Err(error) => return not_run("a test of a cluster in parts", format_args!("{error:#}")),
     };
-    let (rounds, lasts) = (count(20, 2), Duration::from_secs(count(20, 16) as u64));
+    let (rounds, lasts) = (Length::choose(1, 2, 20), Duration::from_secs(Length::choose(8, 16, 20)));
     let mut stores = Vec::new();
     for server in &network.servers {
         stores.push(open(&server.url(), 3).await);

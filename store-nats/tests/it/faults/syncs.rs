@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
+use conformance_tests::Length;
 use store_core::Store;
 use store_nats::{NatsConfig, NatsStore};
 use test_servers::{Nats, can_fail_syncs};
 
-use super::given::{count, open};
+use super::given::open;
 use crate::given::{all, enqueue, mailbox, work};
 
 /// Of many dispatches one is written while the sync fails. What is acknowledged all the same is counted; all that was
@@ -17,7 +18,7 @@ async fn what_was_acknowledged_around_a_failed_sync_is_there() {
     if !can_fail_syncs() {
         return;
     }
-    let (rounds, mut refusals) = (count(20, 2), 0);
+    let (rounds, mut refusals) = (Length::choose(2, 2, 20), 0);
     for round in 0..rounds {
         let fails = format!("inject=fsync,fdatasync:error=EIO:when={}", 30 + round);
         let trace = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", &fails];

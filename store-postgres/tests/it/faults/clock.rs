@@ -3,12 +3,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use conformance_tests::Length;
 use store_core::{ClaimRequest, ClaimedDispatch, ErrorKind, NewDispatch, RunId, Settlement, ThreadId, WorkerId};
 use store_postgres::{PostgresConfig, PostgresStore};
 use test_servers::Postgres;
 use tokio::time::{Instant, sleep};
 
-use super::given::{count, saying, stores, thread};
+use super::given::{saying, stores, thread};
 
 const HOUR: i64 = 3_600;
 
@@ -65,7 +66,7 @@ impl Worker {
 async fn no_jump_of_the_clock_lets_two_commit() {
     let server = Postgres::start_with_clock().unwrap();
     let workers = [Worker::new(&server, "one").await, Worker::new(&server, "two").await];
-    let rounds = count(40, 8);
+    let rounds = Length::choose(3, 8, 40);
     for round in 0..rounds {
         let to = thread(format!("t-{round}"));
         let [one, two] = &workers;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use conformance_tests::Random;
+use conformance_tests::{Length, Random};
 use sqlx::{Connection as _, PgConnection};
 use store_core::{Commit, ErrorKind, Message, NewEntry, Store};
 use store_postgres::{PostgresConfig, PostgresStore};
@@ -11,7 +11,7 @@ use test_servers::{Disk, Postgres};
 use tokio::time::sleep;
 
 use super::{
-    given::{commits, count, saying, stores, thread, whole},
+    given::{commits, saying, stores, thread, whole},
     kill::{WRITERS, write_through},
 };
 
@@ -32,7 +32,7 @@ fn cut_power(server: &mut Postgres, disk: &Disk) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_survives_power_cuts() {
-    let cycles = count(20, 3);
+    let cycles = Length::choose(1, 3, 20);
     let Some((mut server, disk)) = disk("power", 2_048, &[]) else { return };
     let store = PostgresStore::open(PostgresConfig::new(&server.url()).unwrap()).await.unwrap();
     let (mut random, mut numbers) = (Random::new(11), [0; WRITERS]);

@@ -8,11 +8,6 @@ use store_core::{
     ThreadId,
 };
 
-/// So many if everything is to be tested at length, else so many.
-pub(crate) fn count(full: usize, short: usize) -> usize {
-    if std::env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { full } else { short }
-}
-
 pub(crate) fn stores(store: &dyn Store) -> TenantStores {
     store.tenant(&TenantId::default_tenant()).unwrap()
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use conformance_tests::Random;
+use conformance_tests::{Length, Random};
 use futures_util::StreamExt;
 use store_core::{
     AppendEvents, CommitCoordinator, Direction, EventKey, EventQuery, NewEvent, OutboxQuery, PageRequest, Scope,
@@ -16,7 +16,7 @@ use store_postgres::{PostgresConfig, PostgresStore};
 use test_servers::Postgres;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::given::{commits, count, stores, thread, was_denied, whole};
+use super::given::{commits, stores, thread, was_denied, whole};
 
 pub(super) const WRITERS: usize = 16;
 
@@ -69,7 +69,7 @@ pub(super) async fn write_through(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_survives_kills() {
-    let cycles = count(40, 5);
+    let cycles = Length::choose(2, 5, 40);
     let mut server = Postgres::start(&[]).unwrap();
     let store = PostgresStore::open(PostgresConfig::new(&server.url()).unwrap()).await.unwrap();
     let (mut random, mut numbers) = (Random::new(7), [0; WRITERS]);
@@ -90,7 +90,7 @@ async fn what_was_acknowledged_survives_kills() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn subscriptions_go_on_after_kills() {
-    let cycles = count(20, 3);
+    let cycles = Length::choose(1, 3, 20);
     let mut server = Postgres::start(&[]).unwrap();
     let config = PostgresConfig::new(&server.url()).unwrap();
     let (store, other) =

@@ -1,4 +1,4 @@
-//! What goes wrong on the way to a server, and in it. `AGENTSTORE_FULL_FAULTS` makes all of it longer.
+//! What goes wrong on the way to a server, and in it. `AGENTSTORE_TEST_LENGTH=long` makes all of it longer.
 
 mod cancel;
 mod clock;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use conformance_tests::Random;
+use conformance_tests::{Length, Random};
 use futures_util::StreamExt;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use store_core::{AppendEvents, Commit, Limits, NewEvent, Scope, Start, Subscribe, TenantId};
 
-use super::given::{count, stores, thread};
+use super::given::{stores, thread};
 use crate::fixture::{Place, server};
 
 const WRITERS: usize = 32;
@@ -19,7 +19,7 @@ fn delay(random: &mut Random) -> Duration {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_follows_slow_writers_misses_nothing() {
-    let each = count(1_563, 40);
+    let each = Length::choose(20, 40, 1_563);
     let place = Place::new(Limits::default()).await.unwrap();
     let (store, reader) = (place.0.open().await.unwrap(), place.0.open().await.unwrap());
     let of = |number: usize| thread(format!("t-{}", number % 8));

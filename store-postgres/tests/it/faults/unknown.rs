@@ -1,11 +1,12 @@
 //! P3: the connection is cut at every message of a commit. Whatever the answer says is true, and a repetition with the
 //! same key leaves exactly one effect (ER-2, ER-3, ER-4, CM-10).
 
+use conformance_tests::Length;
 use store_core::{EntryQuery, Limits};
 use store_postgres::{PostgresConfig, PostgresStore};
 
 use super::{
-    given::{commits, count, saying, stores, thread, was_denied},
+    given::{commits, saying, stores, thread, was_denied},
     proxy::{Cut, Proxy},
 };
 use crate::fixture::{Place, server};
@@ -19,7 +20,7 @@ async fn a_cut_commit_has_one_effect() {
     let (direct, cut) = (place.0.open().await.unwrap(), PostgresStore::open(config).await.unwrap());
     let (direct, cut, entries) = (commits(&direct), commits(&cut), stores(&direct).threads.unwrap());
     let (mut runs, mut lost, mut unknown) = (0, 0, 0);
-    while runs < count(1_000, 100) {
+    while runs < Length::choose(30, 100, 1_000) {
         for make in Cut::ALL {
             for at in 0.. {
                 let id = thread(format!("t-{runs}"));

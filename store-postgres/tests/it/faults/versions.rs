@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use conformance_tests::Length;
 use store_core::{ErrorKind, Expect, Limits};
 
-use super::given::{commits, count, saying, thread};
+use super::given::{commits, saying, thread};
 use crate::fixture::Place;
 
 const WRITERS: usize = 64;
@@ -14,7 +15,7 @@ async fn a_version_has_one_winner() {
     let place = Place::new(Limits::default()).await.unwrap();
     let stores = [place.store().await.unwrap(), place.store().await.unwrap()];
     let mut expect = Expect::Absent;
-    for round in 0..count(100, 10) {
+    for round in 0..Length::choose(4, 10, 100) {
         let write = |writer: usize| {
             let commits = commits(&*stores[writer % 2]);
             let commit = saying(&thread("t"), &format!("{round}-{writer}")).expecting(expect);

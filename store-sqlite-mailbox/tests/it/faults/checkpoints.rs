@@ -3,17 +3,14 @@
 
 use std::time::Duration;
 
+use conformance_tests::Length;
 use test_servers::{Heard, Process};
 
-use super::{
-    children::begin,
-    given::{Folder, count},
-    kill::check,
-};
+use super::{children::begin, given::Folder, kill::check};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn checkpoints_of_others_take_nothing() {
-    let (folder, seconds) = (Folder::new(), count(300, 4));
+    let (folder, seconds) = (Folder::new(), Length::choose(2, 4, 300));
     let mut writers: Vec<_> = (0..4).map(|at| begin("write", &folder.file(), at, usize::MAX)).collect();
     for writer in &mut writers {
         assert_eq!(writer.hear().unwrap(), "open");

@@ -3,14 +3,14 @@
 
 use std::fs;
 
-use conformance_tests::Random;
+use conformance_tests::{Length, Random};
 use rusqlite::Connection;
 use store_core::{DispatchQuery, DispatchStatus, ErrorKind, PageRequest, Silent, Store, inspect::Inspector};
 use store_sqlite_mailbox::{SqliteConfig, SqliteMailbox};
 
 use super::{
     children::fill,
-    given::{Folder, ack, count, mailbox, open, put, request, settle, verify, work},
+    given::{Folder, ack, mailbox, open, put, request, settle, verify, work},
 };
 
 const DISPATCHES: usize = 60;
@@ -33,7 +33,7 @@ async fn read(store: &SqliteMailbox, wanted: &[(String, String)]) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_changed_bit_changes_what_is_read() {
-    let (folder, flips) = (Folder::new(), count(10_000, 300));
+    let (folder, flips) = (Folder::new(), Length::choose(60, 300, 10_000));
     let store = open(&folder.file()).await;
     fill(&store, "d", DISPATCHES).await;
     for _ in 0..10 {

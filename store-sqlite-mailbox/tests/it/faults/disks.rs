@@ -3,13 +3,13 @@
 
 use std::{fs, time::Duration};
 
-use conformance_tests::Random;
+use conformance_tests::{Length, Random};
 use store_core::{ErrorKind, Json, Outcome, Store};
 use test_servers::Disk;
 
 use super::{
     children::begin,
-    given::{count, is_there, mailbox, open, put, verify, work},
+    given::{is_there, mailbox, open, put, verify, work},
     kill::check,
 };
 
@@ -31,7 +31,7 @@ fn cut_off(disk: &Disk, task: &str, name: impl std::fmt::Display, after: Duratio
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_survives_power_cuts() {
     let Some(disk) = Disk::for_a_test("sqlite-power", 256) else { return };
-    let (cycles, file) = (count(200, 6), disk.folder().join("mailbox.db"));
+    let (cycles, file) = (Length::choose(2, 6, 200), disk.folder().join("mailbox.db"));
     let (mut random, mut acknowledged) = (Random::new(6), 0);
     for cycle in 0..cycles {
         let said = cut_off(&disk, "write", cycle, Duration::from_millis(5 + random.below(100) as u64));

@@ -12,11 +12,6 @@ use store_core::{
 };
 use store_sqlite_mailbox::{SqliteConfig, SqliteMailbox};
 
-/// So many if everything is to be tested at length, else so many.
-pub(super) fn count(full: usize, short: usize) -> usize {
-    if std::env::var_os("AGENTSTORE_FULL_FAULTS").is_some() { full } else { short }
-}
-
 /// A folder with a mailbox in it.
 pub(super) struct Folder(tempfile::TempDir);
 

@@ -3,12 +3,12 @@
 
 use std::{path::Path, time::Duration};
 
-use conformance_tests::Random;
+use conformance_tests::{Length, Random};
 use store_core::Store;
 
 use super::{
     children::begin,
-    given::{Folder, count, is_there, mailbox, open, verify},
+    given::{Folder, is_there, mailbox, open, verify},
 };
 
 /// What was said to be there is there. Gives how much that was.
@@ -29,7 +29,7 @@ pub(super) async fn check(file: &Path, said: &[String]) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_survives_kills() {
-    let (folder, cycles) = (Folder::new(), count(300, 12));
+    let (folder, cycles) = (Folder::new(), Length::choose(4, 12, 300));
     let (mut random, mut acknowledged) = (Random::new(5), 0);
     for cycle in 0..cycles {
         let mut writer = begin("write", &folder.file(), cycle, usize::MAX);

@@ -9,10 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use conformance_tests::Length;
 use rusqlite::Connection;
 use store_core::{Json, Store};
 
-use super::given::{Folder, count, mailbox, open, put, verify, work};
+use super::given::{Folder, mailbox, open, put, verify, work};
 
 /// What the log stays below while nobody else reads for long: 24 MiB, and what is written until the reads that run have
 /// ended.
@@ -20,7 +21,7 @@ const BOUND: u64 = 96 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_read_of_somebody_else_holds_nobody_up() {
-    let (folder, seconds) = (Folder::new(), count(60, 4));
+    let (folder, seconds) = (Folder::new(), Length::choose(2, 4, 60));
     let store = open(&folder.file()).await;
     put(&*mailbox(&store), work("t", "first")).await;
     let log = || fs::metadata(folder.file().with_file_name("mailbox.db-wal")).map_or(0, |log| log.len());
@@ -92,7 +93,7 @@ async fn the_log_stays_short_under_load() {
         .collect();
     let (held, long) = (Arc::new(mailbox(&store)), Json::of(&"x".repeat(500_000)).unwrap());
     let mut longest = 0;
-    for at in 0..count(2_000, 300) {
+    for at in 0..Length::choose(100, 300, 2_000) {
         put(&**held, work("t", &format!("{at}")).with_payload(long.clone())).await;
         longest = longest.max(fs::metadata(folder.file().with_file_name("mailbox.db-wal")).unwrap().len());
     }

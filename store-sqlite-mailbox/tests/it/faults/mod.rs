@@ -1,4 +1,4 @@
-//! What goes wrong below a mailbox, and beside it. `AGENTSTORE_FULL_FAULTS` makes all of it longer.
+//! What goes wrong below a mailbox, and beside it. `AGENTSTORE_TEST_LENGTH=long` makes all of it longer.
 
 mod checkpoints;
 mod children;

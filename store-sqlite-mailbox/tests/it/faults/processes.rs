@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use conformance_tests::Length;
 use rusqlite::{Connection, ErrorCode};
 use rustix::process::{Pid, Signal, kill_process};
 use store_core::{ErrorKind, PageRequest, Store, TenantId};
@@ -14,7 +15,7 @@ use test_servers::Process;
 
 use super::{
     children::{begin, fill},
-    given::{Folder, ack, count, mailbox, open, put, request, settle, thread, verify, work},
+    given::{Folder, ack, mailbox, open, put, request, settle, thread, verify, work},
 };
 
 /// Begins processes that wait for each other, and lets them go on together.
@@ -30,7 +31,7 @@ fn together(task: &str, folder: &Folder, many: usize, number: usize) -> Vec<Proc
 /// Each interrupt counts once, and nobody hears that the file was busy (SQ-1).
 #[tokio::test(flavor = "multi_thread")]
 async fn interrupts_of_many_processes_all_count() {
-    let (folder, many, each) = (Folder::new(), count(8, 4), count(500, 40));
+    let (folder, many, each) = (Folder::new(), Length::choose(4, 4, 8), Length::choose(20, 40, 500));
     let said: Vec<_> = together("interrupt", &folder, many, each).into_iter().flat_map(Process::end).collect();
     let wanted: BTreeSet<_> = (1..=many * each).map(|epoch| format!("epoch {epoch}")).collect();
     assert_eq!(said.len(), many * each, "{said:?}");
@@ -61,7 +62,7 @@ async fn a_transaction_that_begins_with_a_read_is_told_that_the_file_is_busy() {
 /// Each dispatch is given out once, whoever asks.
 #[tokio::test(flavor = "multi_thread")]
 async fn work_is_given_out_once_among_processes() {
-    let (folder, many, number) = (Folder::new(), count(8, 4), count(10_000, 400));
+    let (folder, many, number) = (Folder::new(), Length::choose(4, 4, 8), Length::choose(200, 400, 10_000));
     let store = open(&folder.file()).await;
     fill(&store, "w", number).await;
     let mut got = BTreeMap::<String, usize>::new();
@@ -84,7 +85,7 @@ async fn work_is_given_out_once_among_processes() {
 /// Of processes that enqueue under one key at the same time one is accepted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_has_one_owner_among_processes() {
-    let (folder, each) = (Folder::new(), count(500, 40));
+    let (folder, each) = (Folder::new(), Length::choose(20, 40, 500));
     let said: Vec<_> = together("take a key", &folder, 4, each).into_iter().flat_map(Process::end).collect();
     for at in 0..each {
         let answers = |word: &str| said.iter().filter(|line| **line == format!("{word} {at}")).count();
@@ -95,7 +96,7 @@ async fn a_key_has_one_owner_among_processes() {
 /// A process that was stopped past its lease comes back and writes nothing: another one has its work.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_slept_past_its_lease_writes_nothing() {
-    let (folder, rounds) = (Folder::new(), count(200, 8));
+    let (folder, rounds) = (Folder::new(), Length::choose(4, 8, 200));
     let store = open(&folder.file()).await;
     for round in 0..rounds {
         let id = format!("d-{round}");

@@ -1,11 +1,12 @@
 //! S5: a sync fails (SQ-7). `strace` makes the system say so; where it is missing the tests say that they are not run.
 
+use conformance_tests::Length;
 use store_core::Store;
 use test_servers::can_fail_syncs;
 
 use super::{
     children::begin_under,
-    given::{Folder, count, open},
+    given::{Folder, open},
     kill::check,
 };
 
@@ -16,7 +17,7 @@ async fn a_failed_sync_ends_writing_until_the_mailbox_is_opened_anew() {
     if !can_fail_syncs() {
         return;
     }
-    let (folder, rounds, mut poisoned) = (Folder::new(), count(50, 5), 0);
+    let (folder, rounds, mut poisoned) = (Folder::new(), Length::choose(2, 5, 50), 0);
     open(&folder.file()).await.close().await.unwrap();
     for round in 0..rounds {
         // Of each thread that one fails. An opening has fewer.

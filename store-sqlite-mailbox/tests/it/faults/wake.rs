@@ -7,11 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use conformance_tests::Length;
 use store_core::Store;
 
 use super::{
     children::begin,
-    given::{Folder, count, mailbox, open, put, work},
+    given::{Folder, mailbox, open, put, work},
 };
 
 /// Processor time of a process, in hundredths of a second.
@@ -23,7 +24,7 @@ fn processor_time(pid: u32) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn work_of_one_process_wakes_another() {
-    let (folder, rounds) = (Folder::new(), count(200, 30));
+    let (folder, rounds) = (Folder::new(), Length::choose(10, 30, 200));
     let store = open(&folder.file()).await;
     let mut waiter = begin("wait", &folder.file(), "w", 0);
     assert_eq!(waiter.hear().unwrap(), "open");

@@ -1,0 +1,61 @@
+//! How long tests that repeat something go on.
+
+use std::env;
+
+/// The variable that says how long.
+const VARIABLE: &str = "AGENTSTORE_TEST_LENGTH";
+
+/// How long tests of faults, crashes and histories go on. Each length runs the same tests; a longer one repeats more.
+///
+/// The environment variable `AGENTSTORE_TEST_LENGTH` says which: `quick`, `full` or `long`.
+///
+/// ```
+/// use conformance_tests::Length;
+///
+/// assert_eq!(Length::Full.pick(5, 20, 300), 20);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Length {
+    /// Each promise is shown, and little is repeated: unless something else is asked for.
+    Quick,
+    /// More seeds, and more places to crash at: before a change is released.
+    Full,
+    /// As long as rare faults need to show.
+    Long,
+}
+
+impl Length {
+    /// The length that the environment asks for.
+    ///
+    /// # Panics
+    /// If the variable names no length: a test that is shorter than asked for would show less than it says.
+    #[must_use]
+    #[expect(clippy::panic, reason = "a test that cannot go on fails")]
+    pub fn from_env() -> Self {
+        match env::var(VARIABLE).as_deref() {
+            Err(_) | Ok("quick") => Self::Quick,
+            Ok("full") => Self::Full,
+            Ok("long") => Self::Long,
+            Ok(other) => panic!("{VARIABLE} is `{other}`: it can be `quick`, `full` or `long`"),
+        }
+    }
+
+    /// The value for this length.
+    #[must_use]
+    pub fn pick<T>(self, quick: T, full: T, long: T) -> T {
+        match self {
+            Self::Quick => quick,
+            Self::Full => full,
+            Self::Long => long,
+        }
+    }
+
+    /// The value for the length that the environment asks for.
+    ///
+    /// # Panics
+    /// As [`from_env`](Self::from_env).
+    #[must_use]
+    pub fn choose<T>(quick: T, full: T, long: T) -> T {
+        Self::from_env().pick(quick, full, long)
+    }
+}

@@ -1,0 +1,34 @@
+//! Each case is registered once, with lines of the contract.
+
+use std::collections::BTreeSet;
+
+use conformance_tests::{Contract, ELSEWHERE, cases, cases_of, ids};
+
+#[test]
+fn every_case_has_a_name_of_its_own_in_its_list() {
+    for contract in Contract::ALL {
+        let names: Vec<_> = cases_of(*contract).map(|case| case.name).collect();
+        let once: BTreeSet<_> = names.iter().collect();
+        assert_eq!(once.len(), names.len(), "{contract:?}");
+    }
+}
+
+#[test]
+fn every_case_names_lines_of_the_contract() {
+    for case in cases() {
+        assert!(!case.ids.is_empty(), "{}", case.name);
+        for id in case.ids {
+            let (area, number) = id.split_once('-').unwrap();
+            assert!(area.len() == 2 && number.parse::<u32>().is_ok(), "{}: {id}", case.name);
+        }
+    }
+    assert_eq!(ids().lines().count(), cases().len());
+}
+
+#[test]
+fn a_line_with_a_case_is_not_elsewhere() {
+    for line in ELSEWHERE {
+        let case = cases().into_iter().find(|case| case.ids.contains(&line.id));
+        assert!(case.is_none(), "{} has the case {case:?}", line.id);
+    }
+}

@@ -1,0 +1,18 @@
+//! What stores give, as a table.
+
+use conformance_tests::{Contract, Gives, matrix};
+use store_core::{Capabilities, Processes, Survives};
+
+#[test]
+fn stores_stand_side_by_side() {
+    let mut less =
+        Gives { capabilities: Capabilities::new(Survives::Nothing, 1 << 20), contracts: Vec::new(), live: false };
+    let mut more = Gives { contracts: Contract::ALL.to_vec(), live: true, ..less.clone() };
+    less.capabilities.processes = Processes::Many;
+    more.capabilities.max_record_bytes = 5 << 10;
+    let table = matrix(&[("a", less), ("b", more)]);
+    assert!(table.starts_with("| | `a` | `b` |\n|---|---|---|\n"), "{table}");
+    assert!(table.contains("| processes that write at a time | any number | one |\n"), "{table}");
+    assert!(table.contains("| `MailboxStore` | no | yes |\n"), "{table}");
+    assert!(table.contains("| largest record | 1 MiB | 5 KiB |\n"), "{table}");
+}

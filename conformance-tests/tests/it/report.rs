@@ -1,0 +1,36 @@
+//! The report of a run, as text and as a document.
+
+use conformance_tests::{Contract, Gives, Report, Row, Status};
+use store_core::{Capabilities, Survives};
+
+fn report() -> Report {
+    let row = |case, status| Row { contract: Contract::ThreadRunStore, case, ids: &["TH-1"], status };
+    let rows = vec![
+        row("thread::a", Status::Passed),
+        row("thread::b", Status::Failed("found 1, wanted 2".to_owned())),
+        row("page::c", Status::NotRun("no second process".to_owned())),
+    ];
+    let gives =
+        Gives { capabilities: Capabilities::new(Survives::Nothing, 1 << 20), contracts: Vec::new(), live: false };
+    Report { store: "memory".to_owned(), gives, rows }
+}
+
+#[test]
+fn the_table_counts_areas_and_names_what_did_not_pass() {
+    let (report, text) = (report(), report().to_string());
+    assert_eq!((report.counts(), report.is_success()), ([1, 1, 0, 0, 1], false));
+    let words: Vec<_> = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert!(words.contains(&"ThreadRunStore, thread 1 1 0 0 0".to_owned()), "{text}");
+    assert!(words.contains(&"all 1 1 0 0 1".to_owned()), "{text}");
+    assert!(text.contains("failed: thread::b (TH-1): found 1, wanted 2"), "{text}");
+    assert!(text.contains("not run: page::c (TH-1): no second process"), "{text}");
+}
+
+#[test]
+fn the_document_names_status_and_reason() {
+    let row = serde_json::to_string(&report().rows[2]).unwrap();
+    assert_eq!(
+        row,
+        r#"{"contract":"thread_run_store","case":"page::c","ids":["TH-1"],"status":"not_run","reason":"no second process"}"#
+    );
+}

@@ -1,0 +1,124 @@
+//! Where the time of a run goes: by step, by crate and by group of tests.
+
+use std::{
+    collections::BTreeMap,
+    fmt, fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+
+/// Between these lines of the page stands what a run took.
+const BEGIN: &str = "<!-- times: begin -->";
+const END: &str = "<!-- times: end -->";
+/// Groups that took less are counted together.
+const SMALL: Duration = Duration::from_secs(3);
+
+/// What the steps and the tests of a run took.
+#[derive(Debug)]
+pub(super) struct Times {
+    last: Instant,
+    steps: Vec<(&'static str, Duration)>,
+    groups: BTreeMap<(String, String), Group>,
+}
+
+/// Tests of one crate and module.
+#[derive(Debug, Default)]
+struct Group {
+    tests: usize,
+    took: Duration,
+    slowest: Duration,
+}
+
+impl Times {
+    #[expect(clippy::disallowed_methods, reason = "how long a run takes is real time")]
+    pub(super) fn begin() -> Self {
+        Self { last: Instant::now(), steps: Vec::new(), groups: BTreeMap::new() }
+    }
+
+    /// A step has ended that began when the one before it ended.
+    #[expect(clippy::disallowed_methods, reason = "how long a run takes is real time")]
+    pub(super) fn step(&mut self, name: &'static str) {
+        let now = Instant::now();
+        let took = now.duration_since(self.last);
+        println!("   ({name}: {:.0} s)", took.as_secs_f64());
+        self.steps.push((name, took));
+        self.last = now;
+    }
+
+    /// Reads what nextest wrote down of each test. Without nextest nothing is known of them.
+    pub(super) fn tests(&mut self, root: &Path, is_full: bool) -> Result<()> {
+        let path = root.join("target/nextest").join(if is_full { "full" } else { "default" }).join("junit.xml");
+        let Ok(text) = fs::read_to_string(&path) else { return Ok(()) };
+        let report = roxmltree::Document::parse(&text).with_context(|| format!("{} is no report", path.display()))?;
+        for case in report.descendants().filter(|node| node.has_tag_name("testcase")) {
+            let attribute = |name| case.attribute(name).unwrap_or_default();
+            let package = attribute("classname").split("::").next().unwrap_or_default().to_owned();
+            let module = module(attribute("name")).to_owned();
+            let took = Duration::from_secs_f64(attribute("time").parse().unwrap_or(0.0));
+            let group = self.groups.entry((package, module)).or_default();
+            group.tests += 1;
+            group.took += took;
+            group.slowest = group.slowest.max(took);
+        }
+        Ok(())
+    }
+
+    /// Writes the tables into docs/testing.md.
+    pub(super) fn record(&self, root: &Path, is_full: bool) -> Result<()> {
+        let path = root.join("docs/testing.md");
+        let page = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+        let (before, rest) = page.split_once(BEGIN).with_context(|| format!("{} has no `{BEGIN}`", path.display()))?;
+        let (_, after) = rest.split_once(END).with_context(|| format!("{} has no `{END}`", path.display()))?;
+        let command = if is_full { "cargo xtask test --full" } else { "cargo xtask test" };
+        let page = format!("{before}{BEGIN}\n`{command}` on {}.\n\n{self}{END}{after}", crate::bench::machine());
+        fs::write(&path, page).with_context(|| format!("{} cannot be written", path.display()))
+    }
+}
+
+/// The first part of a test's path; the second, too, where the first only says that the suite runs.
+fn module(name: &str) -> &str {
+    let parts = if name.starts_with("conformance::") || name.starts_with("tests::") { 2 } else { 1 };
+    let mut ends = name.match_indices("::").map(|(at, _)| at);
+    ends.nth(parts - 1).or_else(|| name.rfind("::")).and_then(|end| name.get(..end)).unwrap_or("(root)")
+}
+
+impl fmt::Display for Times {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "| Step | Seconds |\n|---|---:|")?;
+        for (name, took) in &self.steps {
+            writeln!(f, "| {name} | {:.0} |", took.as_secs_f64())?;
+        }
+        let all: Duration = self.steps.iter().map(|(_, took)| *took).sum();
+        writeln!(f, "| all | {:.0} |", all.as_secs_f64())?;
+        if self.groups.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "\n| Crate | Tests of | Tests | Seconds of tests | Slowest |\n|---|---|---:|---:|---:|")?;
+        let mut groups: Vec<_> = self.groups.iter().collect();
+        groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.took));
+        let (large, small): (Vec<_>, Vec<_>) = groups.into_iter().partition(|(_, group)| group.took >= SMALL);
+        let row = |f: &mut fmt::Formatter<'_>, package: &str, module: &str, group: &Group| {
+            let Group { tests, took, slowest } = group;
+            let (took, slowest) = (took.as_secs_f64(), slowest.as_secs_f64());
+            writeln!(f, "| {package} | {module} | {tests} | {took:.0} | {slowest:.1} |")
+        };
+        for ((package, module), group) in &large {
+            row(f, package, &format!("`{module}`"), group)?;
+        }
+        let others = small.into_iter().map(|(_, group)| group);
+        row(f, "others", "groups that took less than 3 s", &Group::sum(others))?;
+        row(f, "all", "", &Group::sum(self.groups.values()))
+    }
+}
+
+impl Group {
+    fn sum<'a>(groups: impl Iterator<Item = &'a Self>) -> Self {
+        groups.fold(Self::default(), |sum, group| Self {
+            tests: sum.tests + group.tests,
+            took: sum.took + group.took,
+            slowest: sum.slowest.max(group.slowest),
+        })
+    }
+}
