@@ -17,7 +17,7 @@ async fn checkpoints_of_others_take_nothing() {
     }
     let others: Vec<_> = (0..2).map(|at| begin("checkpoint", &folder.file(), at, 0)).collect();
     let writers: Vec<_> = writers.into_iter().map(Process::heard).collect();
-    tokio::time::sleep(Duration::from_secs(seconds as u64)).await;
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
     let said: Vec<_> = writers.into_iter().flat_map(Heard::kill).collect();
     others.into_iter().for_each(|other| drop(other.kill()));
     assert!(!said.iter().any(|line| line.starts_with("error")), "{said:?}");

@@ -27,7 +27,7 @@ async fn a_long_read_of_somebody_else_holds_nobody_up() {
     let log = || fs::metadata(folder.file().with_file_name("mailbox.db-wal")).map_or(0, |log| log.len());
     let reader = Connection::open(folder.file()).unwrap();
     reader.execute_batch("BEGIN; SELECT * FROM meta").unwrap();
-    let until = Instant::now() + Duration::from_secs(seconds as u64);
+    let until = Instant::now() + Duration::from_secs(seconds);
     let long = Json::of(&"x".repeat(100_000)).unwrap();
     let tasks: Vec<_> = (0..4)
         .map(|task| {
