@@ -77,8 +77,8 @@ impl fmt::Display for CommitFigures {
 }
 
 impl Default for GuardedCommits {
-    /// 4,000 operations of 64 tasks on 8 threads, in full and at length 20,000, of which one in a hundred has an unknown
-    /// outcome, from the seed that `AGENTSTORE_HISTORY_SEED` gives: a number (1), or `random`.
+    /// 4,000 operations of 64 tasks on 8 threads, in full and at length 20,000, of which one in a hundred has an
+    /// unknown outcome, from the seed that `AGENTSTORE_HISTORY_SEED` gives: a number (1), or `random`.
     fn default() -> Self {
         let seed = seed("AGENTSTORE_HISTORY_SEED");
         // Two operations of three are commits.

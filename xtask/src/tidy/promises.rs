@@ -18,10 +18,7 @@ const WAITING: &[(&str, &str)] = &[
 ];
 
 /// Tests that only the full run repeats: what they name is shown by others, too.
-const ONLY_IN_FULL: &[(&str, &str)] = &[
-    ("store-postgres/tests/it/pooled.rs", "the suite again, through a pooler"),
-    ("store-memory/tests/schedules/", "another build, under a schedule checker"),
-];
+const ONLY_IN_FULL: &[(&str, &str)] = &[("store-memory/tests/schedules/", "another build, under a schedule checker")];
 
 /// What a backend's tests are made of: the suite of each of its contracts.
 const SUITES: &[&str] = &[

@@ -52,9 +52,9 @@ impl ModelTest {
         Self { cases, steps, seed: random_seed(), shrinks: 4_000 }
     }
 
-    /// What the environment says: `AGENTSTORE_MODEL_CASES` (30, in full 150, at length 1,000), `AGENTSTORE_MODEL_STEPS` (50) and
-    /// `AGENTSTORE_MODEL_SEED`: a number (1, so that a change is judged by the histories that the last one was), or
-    /// `random`.
+    /// What the environment says: `AGENTSTORE_MODEL_CASES` (30, in full 150, at length 1,000),
+    /// `AGENTSTORE_MODEL_STEPS` (50) and `AGENTSTORE_MODEL_SEED`: a number (1, so that a change is judged by the
+    /// histories that the last one was), or `random`.
     #[must_use]
     pub fn from_env() -> Self {
         let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());

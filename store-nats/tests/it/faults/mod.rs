@@ -1,4 +1,5 @@
-//! What goes wrong with servers, their disks, and the lines to them. `AGENTSTORE_TEST_LENGTH=long` makes all of it longer.
+//! What goes wrong with servers, their disks, and the lines to them. `AGENTSTORE_TEST_LENGTH=long`
+//! makes all of it longer.
 
 mod disks;
 mod given;
