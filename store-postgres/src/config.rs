@@ -63,7 +63,9 @@ impl PostgresConfig {
     /// The store at a URL such as `postgres://user:password@host:5432/database?schema=agentstore`.
     ///
     /// Of the server it knows `host` (also the folder of a socket), `port`, `user`, `password`, `dbname`, `sslmode`,
-    /// `sslrootcert`, `sslcert`, `sslkey` and `application_name`. A host that is neither a socket nor this machine is
+    /// `sslrootcert`, `sslcert`, `sslkey`, `application_name`, `options`, `connect_timeout` (which is also how long a
+    /// call waits for a connection) and `target_session_attrs`. Whatever else libpq knows is accepted where it holds,
+    /// and else refused by name. A host that is neither a socket nor this machine is
     /// verified, unless `sslmode` says otherwise (PO-11). Of the store it knows
     ///
     /// - `schema=NAME`: the schema that everything lives in, `agentstore` unless given;
@@ -75,7 +77,7 @@ impl PostgresConfig {
     /// # Errors
     /// `Invalid` for anything else. No error shows the password.
     pub fn new(url: &str) -> Result<Self> {
-        let Parts { server, schema, connections, is_pooled, allow_unsafe, .. } = url::parse(url)?;
+        let Parts { server, schema, connections, is_pooled, allow_unsafe, connect_within, .. } = url::parse(url)?;
         Ok(Self {
             server,
             schema,
@@ -83,7 +85,7 @@ impl PostgresConfig {
             migrate: Migrate::Always,
             read_only: false,
             connections: connections.unwrap_or(10),
-            acquire: Duration::from_secs(5),
+            acquire: connect_within.unwrap_or(Duration::from_secs(5)),
             deadline: Duration::from_secs(30),
             allow_unsafe,
             ids: Arc::new(Uuids),

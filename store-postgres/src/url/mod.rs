@@ -1,6 +1,8 @@
 //! The URL of a server, read by ourselves: what is not known is refused, and nothing of it reaches a log.
 
-use std::{borrow::Cow, net::IpAddr};
+mod libpq;
+
+use std::{borrow::Cow, net::IpAddr, time::Duration};
 
 use sqlx::{
     ConnectOptions,
@@ -8,6 +10,8 @@ use sqlx::{
 };
 use store_core::{Error, Result};
 use url::Url;
+
+use self::libpq::Asked;
 
 const DEFAULT_SCHEMA: &str = "agentstore";
 /// The longest name that PostgreSQL does not cut.
@@ -22,13 +26,15 @@ pub(crate) struct Parts {
     pub(crate) connections: Option<u32>,
     pub(crate) is_pooled: bool,
     pub(crate) allow_unsafe: bool,
+    pub(crate) connect_within: Option<Duration>,
+    needs_primary: bool,
     ssl: Option<PgSslMode>,
 }
 
 /// Reads a URL.
 pub(crate) fn parse(text: &str) -> Result<Parts> {
     // The error of the parser may show a part of the URL.
-    let url = Url::parse(text).map_err(|_| invalid("it is no URL"))?;
+    let url = Url::parse(&with_a_host(text)).map_err(|_| invalid("it is no URL"))?;
     if !matches!(url.scheme(), "postgres" | "postgresql") || !url.has_authority() {
         return Err(invalid("it does not begin with `postgres://`"));
     }
@@ -41,9 +47,11 @@ pub(crate) fn parse(text: &str) -> Result<Parts> {
         connections: None,
         is_pooled: false,
         allow_unsafe: false,
+        connect_within: None,
+        needs_primary: false,
         ssl: None,
     };
-    if let Some(host) = url.host_str().filter(|host| !host.is_empty()) {
+    if let Some(host) = url.host_str().filter(|host| !host.is_empty() && *host != NO_HOST) {
         parts.set("host", &decoded(host)?)?;
     }
     if let Some(port) = url.port() {
@@ -58,6 +66,9 @@ pub(crate) fn parse(text: &str) -> Result<Parts> {
     for (key, value) in url.query_pairs() {
         parts.set(&key, &value)?;
     }
+    if parts.needs_primary && parts.allow_unsafe {
+        return Err(invalid("`target_session_attrs` is not checked where `allow_unsafe=true`: leave one of them out"));
+    }
     let mode = parts.ssl.unwrap_or(if is_here(&parts.server) { PgSslMode::Prefer } else { PgSslMode::VerifyFull });
     let can_encrypt = cfg!(any(feature = "tls-ring", feature = "tls-aws-lc-rs"));
     if !can_encrypt && !matches!(mode, PgSslMode::Disable | PgSslMode::Allow | PgSslMode::Prefer) {
@@ -71,6 +82,9 @@ impl Parts {
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
         let options = std::mem::take(&mut self.server);
         self.server = match key {
+            "host" | "port" if value.contains(',') => {
+                return Err(invalid("`host` and `port` name several servers: give the one that takes writes"));
+            }
             "host" if value.starts_with('/') => options.socket(value),
             "host" => options.host(value),
             "port" => options.port(value.parse().map_err(|_| invalid("`port` is no port"))?),
@@ -85,12 +99,27 @@ impl Parts {
                 self.ssl = Some(value.parse().map_err(|_| invalid("`sslmode` is none that PostgreSQL has"))?);
                 options
             }
-            _ => {
-                self.set_own(key, value)?;
-                options
-            }
+            _ => match libpq::asked(key, value).transpose()? {
+                Some(Asked::Settings(settings)) => options.options(settings),
+                Some(asked) => {
+                    self.note(&asked);
+                    options
+                }
+                None => {
+                    self.set_own(key, value)?;
+                    options
+                }
+            },
         };
         Ok(())
+    }
+
+    const fn note(&mut self, asked: &Asked) {
+        match asked {
+            Asked::ConnectWithin(time) => self.connect_within = Some(*time),
+            Asked::Primary => self.needs_primary = true,
+            Asked::Nothing | Asked::Settings(_) => {}
+        }
     }
 
     /// What is about the store, and not about the server.
@@ -105,10 +134,30 @@ impl Parts {
             ("pooler", _) => return Err(invalid("`pooler` is not `transaction`")),
             ("allow_unsafe", "true") => self.allow_unsafe = true,
             ("allow_unsafe", _) => return Err(invalid("`allow_unsafe` is not `true`")),
+            // What stands there by mistake may be a secret.
+            _ if is_plain(key) => return Err(invalid(&format!("`{key}` is no parameter of a store or of a server"))),
             _ => return Err(invalid("it has a parameter that is not known; see `PostgresConfig::new`")),
         }
         Ok(())
     }
+}
+
+/// Stands for a host that is not named: the parser wants one behind a user.
+const NO_HOST: &str = "host-is-a-parameter.invalid";
+
+/// The same URL, with a host if there is none between a user and the path.
+fn with_a_host(text: &str) -> Cow<'_, str> {
+    let Some((scheme, rest)) = text.split_once("://") else { return Cow::Borrowed(text) };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    match rest.split_at(end) {
+        (user, path) if user.ends_with('@') => Cow::Owned(format!("{scheme}://{user}{NO_HOST}{path}")),
+        _ => Cow::Borrowed(text),
+    }
+}
+
+/// Whether a key is as those of libpq are.
+fn is_plain(key: &str) -> bool {
+    (1..=32).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
 /// A name that needs no quotes: it stands in statements.
@@ -140,6 +189,8 @@ fn invalid(reason: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use sqlx::postgres::PgSslMode;
 
     use super::{Parts, parse};
@@ -154,6 +205,25 @@ mod tests {
         let Parts { server, schema, is_pooled, allow_unsafe, .. } = parse(url).unwrap();
         assert_eq!(server.get_socket().map(|path| path.to_str().unwrap()), Some("/run/postgresql"));
         assert_eq!((schema.as_str(), is_pooled, allow_unsafe), ("agentstore", true, true));
+        let url = "postgres://ada:secret@/work?host=/run/postgresql&connect_timeout=7&target_session_attrs=read-write";
+        let Parts { server, connect_within, .. } = parse(url).unwrap();
+        assert_eq!(server.get_socket().map(|path| path.to_str().unwrap()), Some("/run/postgresql"));
+        assert_eq!((server.get_username(), connect_within), ("ada", Some(Duration::from_secs(7))));
+        let url = "postgres://db.example/x?options=-c%20statement_timeout%3D5s";
+        assert_eq!(parse(url).unwrap().server.get_options(), Some("-c statement_timeout=5s"));
+    }
+
+    #[test]
+    fn what_does_not_hold_is_refused_by_name() {
+        for (url, name) in [
+            ("postgres://h/x?channel_binding=require", "`channel_binding`"),
+            ("postgres://h/x?colour=blue", "`colour`"),
+            ("postgres://a,b/x", "`host`"),
+            ("postgres://h/x?allow_unsafe=true&target_session_attrs=primary", "`target_session_attrs`"),
+        ] {
+            let error = parse(url).unwrap_err().to_string();
+            assert!(error.contains(name), "{url}: {error}");
+        }
     }
 
     /// PO-11: another machine is verified unless the URL says otherwise.

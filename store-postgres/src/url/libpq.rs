@@ -1,0 +1,167 @@
+//! Parameters that libpq knows and the driver does not: what each asks for holds here, or it is refused by name.
+
+use std::time::Duration;
+
+use store_core::Result;
+
+use super::invalid;
+
+/// What a parameter asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// What is so anyway.
+    Nothing,
+    /// A bound for connecting.
+    ConnectWithin(Duration),
+    /// Settings of the session.
+    Settings(Vec<(String, String)>),
+    /// A server that takes writes: checked when a store is opened, unless unsafe servers are allowed.
+    Primary,
+}
+
+/// What `key=value` asks for; nothing if libpq does not know the key either.
+pub(super) fn asked(key: &str, value: &str) -> Option<Result<Asked>> {
+    let asked = match (key, value) {
+        ("connect_timeout", _) => connect_timeout(value),
+        ("options", _) => settings(value),
+        // Both leave it to client and server what they do.
+        ("channel_binding" | "gssencmode", "disable" | "prefer")
+        | ("sslnegotiation", "postgres")
+        | ("target_session_attrs", "any")
+        | ("load_balance_hosts", "disable")
+        | ("keepalives" | "sslcompression" | "requiressl", "0") => Ok(Asked::Nothing),
+        ("client_encoding", _) if matches!(value.to_ascii_lowercase().as_str(), "utf8" | "utf-8" | "auto") => {
+            Ok(Asked::Nothing)
+        }
+        ("target_session_attrs", "read-write" | "primary") => Ok(Asked::Primary),
+        ("channel_binding", _) => {
+            refused(key, "the driver binds no channel: leave it out, and give `sslmode=verify-full`")
+        }
+        ("gssencmode", _) => refused(key, "the driver has no GSSAPI: give `disable`, or leave it out"),
+        ("target_session_attrs", _) => refused(key, "a store needs a server that takes writes: give `read-write`"),
+        ("keepalives" | "keepalives_idle" | "keepalives_interval" | "keepalives_count" | "tcp_user_timeout", _) => {
+            refused(key, "the driver sends no keepalives, each call has a deadline instead: leave it out")
+        }
+        ("sslnegotiation", _) => refused(key, "the driver asks a server for TLS first: give `postgres`"),
+        (
+            "client_encoding"
+            | "fallback_application_name"
+            | "gssdelegation"
+            | "gsslib"
+            | "hostaddr"
+            | "krbsrvname"
+            | "load_balance_hosts"
+            | "passfile"
+            | "replication"
+            | "require_auth"
+            | "requirepeer"
+            | "requiressl"
+            | "service"
+            | "servicefile"
+            | "ssl_max_protocol_version"
+            | "ssl_min_protocol_version"
+            | "sslcertmode"
+            | "sslcompression"
+            | "sslcrl"
+            | "sslcrldir"
+            | "sslpassword"
+            | "sslsni",
+            _,
+        ) => refused(key, "the driver does not have it, or not this value: leave it out"),
+        _ => return None,
+    };
+    Some(asked)
+}
+
+fn refused(key: &str, why: &str) -> Result<Asked> {
+    Err(invalid(&format!("`{key}`: {why}")))
+}
+
+/// Whole seconds. Without a bound a call could wait for ever.
+fn connect_timeout(value: &str) -> Result<Asked> {
+    match value.parse() {
+        Ok(seconds @ 1..=3_600) => Ok(Asked::ConnectWithin(Duration::from_secs(seconds))),
+        _ => refused("connect_timeout", "it is no number of seconds from 1 to 3600"),
+    }
+}
+
+/// `-c name=value`, `-cname=value` or `--name=value`, several with spaces between; a backslash keeps a space.
+fn settings(value: &str) -> Result<Asked> {
+    let mut words = words(value).into_iter();
+    let mut settings = Vec::new();
+    while let Some(word) = words.next() {
+        let setting = match word.strip_prefix("--").or_else(|| word.strip_prefix("-c")) {
+            Some("") if word == "-c" => words.next(),
+            found => found.map(str::to_owned),
+        };
+        let setting = setting.as_deref().and_then(|setting| setting.split_once('='));
+        let is_name = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
+        let Some((name, value)) = setting.filter(|(name, _)| !name.is_empty() && is_name(name)) else {
+            return refused("options", "it is not made of `-c name=value`");
+        };
+        settings.push((name.replace('-', "_"), value.to_owned()));
+    }
+    Ok(Asked::Settings(settings))
+}
+
+fn words(text: &str) -> Vec<String> {
+    let (mut words, mut word, mut chars) = (Vec::new(), String::new(), text.chars());
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => word.extend(chars.next()),
+            c if c.is_ascii_whitespace() => {
+                if !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+            }
+            c => word.push(c),
+        }
+    }
+    if !word.is_empty() {
+        words.push(word);
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Asked, asked};
+
+    #[test]
+    fn what_libpq_knows_holds_or_is_refused_by_name() {
+        let pairs = |pairs: &[(&str, &str)]| {
+            Asked::Settings(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+        };
+        for (key, value, expected) in [
+            ("connect_timeout", "10", Asked::ConnectWithin(Duration::from_secs(10))),
+            ("options", "-c statement_timeout=5s", pairs(&[("statement_timeout", "5s")])),
+            ("options", "-cgeqo=off --work-mem=4MB", pairs(&[("geqo", "off"), ("work_mem", "4MB")])),
+            ("options", r"-c\ no", Asked::Nothing),
+            ("options", "", pairs(&[])),
+            ("channel_binding", "prefer", Asked::Nothing),
+            ("channel_binding", "require", Asked::Nothing),
+            ("gssencmode", "disable", Asked::Nothing),
+            ("gssencmode", "require", Asked::Nothing),
+            ("target_session_attrs", "any", Asked::Nothing),
+            ("target_session_attrs", "read-write", Asked::Primary),
+            ("target_session_attrs", "standby", Asked::Nothing),
+            ("keepalives", "0", Asked::Nothing),
+            ("keepalives", "1", Asked::Nothing),
+            ("keepalives_idle", "30", Asked::Nothing),
+            ("connect_timeout", "0", Asked::Nothing),
+            ("client_encoding", "UTF8", Asked::Nothing),
+            ("client_encoding", "LATIN1", Asked::Nothing),
+            ("service", "x", Asked::Nothing),
+        ] {
+            let is_refused = matches!(value, r"-c\ no" | "require" | "standby" | "1" | "30" | "LATIN1" | "x")
+                || (key, value) == ("connect_timeout", "0");
+            match asked(key, value).unwrap() {
+                Ok(found) => assert!(!is_refused && found == expected, "{key}={value}: {found:?}"),
+                Err(error) => assert!(is_refused && error.to_string().contains(&format!("`{key}`")), "{error}"),
+            }
+        }
+        assert!(asked("schema", "x").is_none());
+    }
+}
