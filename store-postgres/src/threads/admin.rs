@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::postgres::PgArguments;
 use store_core::{
-    DeleteRequest, Deletion, Error, Expect, NewThread, Progress, PruneRequest, Pruned, Result, Thread, ThreadAdmin,
-    ThreadId, ThreadPatch,
+    DeleteRequest, Deletion, Error, Expect, NewThread, Progress, PruneRequest, Pruned, Result, Silent, Thread,
+    ThreadAdmin, ThreadId, ThreadPatch,
     commit::{CommitView, Setting},
     thread::{self, IdRecord, ThreadChange},
 };
@@ -56,11 +56,18 @@ impl ThreadAdmin for PostgresThreads {
 
     async fn delete_thread(&self, id: &ThreadId, request: DeleteRequest) -> Result<Deletion> {
         let id = id.clone();
-        self.tenant.write(None, |tenant| async move { delete::delete(&tenant, &id, request).await }).await
+        let deletion =
+            self.tenant.write(None, |tenant| async move { delete::delete(&tenant, &id, request).await }).await?;
+        self.remove_what_was_deleted().await;
+        Ok(deletion)
     }
 
     async fn prune_threads(&self, request: PruneRequest) -> Result<Pruned> {
-        self.tenant.write(None, |tenant| async move { delete::prune(&tenant, request).await }).await
+        let pruned = self.tenant.write(None, |tenant| async move { delete::prune(&tenant, request).await }).await?;
+        if !request.dry_run {
+            self.remove_what_was_deleted().await;
+        }
+        Ok(pruned)
     }
 
     async fn purge_deleted(&self, progress: &dyn Progress) -> Result<u64> {
@@ -96,6 +103,14 @@ impl ThreadAdmin for PostgresThreads {
             decide(&tenant, &id, Look::default(), rule).await
         };
         self.tenant.write(about, call).await
+    }
+}
+
+impl PostgresThreads {
+    /// Removes the data of a deletion that was acknowledged. Whatever goes wrong here does not undo that: what is left
+    /// is invisible, and the next deletion or `purge_deleted` removes it.
+    async fn remove_what_was_deleted(&self) {
+        let _left_for_later = self.purge_deleted(&Silent).await;
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod caller;
 mod conformance;
+mod deletions;
 mod enqueues;
 mod faults;
 mod fixture;
