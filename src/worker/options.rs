@@ -34,6 +34,9 @@ pub struct WorkerOptions {
     pub backoff: Backoff,
     /// How long a worker that found nothing waits at most before it looks again, where nothing wakes it: 1 second.
     pub idle: Duration,
+    /// How long claims may be answered with an error that waiting does not mend, such as `Corrupt`, before the worker
+    /// ends with that error: 1 minute. A store that is away is waited for without a bound.
+    pub patience: Duration,
     /// How long one attempt may run; without a bound unless one is given.
     pub deadline: Option<Duration>,
     /// How long [`Running::stop`](super::Running::stop) lets handlers finish: 30 seconds.
@@ -58,6 +61,7 @@ impl Default for WorkerOptions {
             lease: Duration::from_secs(30),
             backoff: Backoff::default(),
             idle: Duration::from_secs(1),
+            patience: Duration::from_secs(60),
             deadline: None,
             stop_deadline: Duration::from_secs(30),
             grace: Duration::from_secs(5),
@@ -100,6 +104,13 @@ impl WorkerOptions {
     #[must_use]
     pub const fn with_idle(mut self, idle: Duration) -> Self {
         self.idle = idle;
+        self
+    }
+
+    /// The same, ending after so long of errors that waiting does not mend.
+    #[must_use]
+    pub const fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
         self
     }
 

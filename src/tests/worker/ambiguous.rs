@@ -106,6 +106,22 @@ pub(super) async fn an_extension_that_is_not_confirmed_is_told(bed: &Bed) {
     assert_eq!(worker.stop().await.unwrap().acked, 1);
 }
 
+/// Shows WK-11: an error that waiting does not mend is tried again for a while, and ends the worker then.
+pub(super) async fn an_error_that_lasts_ends_a_worker(bed: &Bed) {
+    bed.enqueue([new("t", "d")]).await;
+    let faults = Arc::new(Faults::default());
+    due(&faults.claim, [Fault::Damaged, Fault::Damaged]);
+    let handler = |_: Work| async { Ok::<_, Failure>(Done::ack()) };
+    let stores = Faulty::over(bed, &faults);
+    let patient = options().with_patience(Duration::from_secs(60));
+    let summary = Worker::with_options(&stores, &bed.tenant, handler, patient).unwrap().run_until_idle().await.unwrap();
+    assert_eq!(summary.acked, 1);
+    due(&faults.claim, [Fault::Damaged; 1_000]);
+    let impatient = options().with_patience(Duration::from_millis(5));
+    let worker = Worker::with_options(&stores, &bed.tenant, handler, impatient).unwrap();
+    assert_eq!(worker.start().unwrap().ended().await.unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
 /// Shows WK-5: a store that is away ends no worker, one that is closed does.
 pub(super) async fn a_store_that_comes_back_is_waited_for(bed: &Bed) {
     bed.enqueue([new("t", "d")]).await;

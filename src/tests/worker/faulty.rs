@@ -29,6 +29,8 @@ pub(super) enum Fault {
     LostCall,
     /// The store is away: surely no effect.
     Away,
+    /// What is stored cannot be read.
+    Damaged,
 }
 
 /// What happens to the next calls of each kind.
@@ -73,6 +75,7 @@ async fn faulty<T>(faults: &Mutex<VecDeque<Fault>>, call: impl Future<Output = R
         }
         Some(Fault::LostCall) => Err(Error::commit_unknown(None)),
         Some(Fault::Away) => Err(Error::unavailable("the store is away")),
+        Some(Fault::Damaged) => Err(Error::corrupt("a log")),
     }
 }
 

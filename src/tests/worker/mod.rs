@@ -70,7 +70,7 @@ on_every_store! {
     waiting: new_work_is_found_by_waiting new_work_is_found_by_looking what_failed_is_done_before_it_is_idle;
     ambiguous: a_lost_answer_to_a_settlement_is_asked_for_again what_nobody_knows_is_not_called_known
         a_lost_answer_to_a_commit_that_ends_its_claim_is_found_out an_extension_that_is_not_confirmed_is_told
-        a_store_that_comes_back_is_waited_for;
+        a_store_that_comes_back_is_waited_for an_error_that_lasts_ends_a_worker;
     composed: an_attempt_can_end_with_its_commit_in_one_store_only a_tenant_is_deleted_from_both
         tenants_of_both_are_one_list closing_closes_both;
     relay: rows_are_delivered_one_after_the_other failed_deliveries_are_tried_again_and_given_up

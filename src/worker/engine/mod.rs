@@ -2,6 +2,7 @@
 
 mod attempt;
 mod ending;
+mod failures;
 mod keep;
 mod pool;
 mod source;
@@ -102,7 +103,7 @@ impl<S: Source> Shared<S> {
     }
 }
 
-/// Whether the same call may succeed later: a worker waits for that, and does not end.
+/// Whether the same call may succeed later: a worker tries again, and does not end at once.
 fn passes(error: &Error) -> bool {
     error.is_retryable() || matches!(error.kind(), ErrorKind::CommitUnknown | ErrorKind::Corrupt)
 }

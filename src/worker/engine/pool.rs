@@ -6,10 +6,10 @@ use store_core::{Result, Waited};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
-use super::{Shared, Source, attempt, passes};
+use super::{Shared, Source, attempt, failures::Failures, passes};
 use crate::worker::{Summary, options::jittered};
 
 /// What a worker that found nothing waits first.
@@ -40,13 +40,13 @@ async fn claim_on<S: Source>(
     places: &Arc<Semaphore>,
     attempts: &mut JoinSet<()>,
 ) -> Result<()> {
-    let (mut empty, mut failures) = (0, 0);
+    let (mut empty, mut failures) = (0, Failures::default());
     while let Some(permits) = free(shared, places).await {
         while attempts.try_join_next().is_some() {}
         // A claim under way is not dropped: what it takes would wait for the end of its lease.
         match shared.source.claim(u32::try_from(permits.len()).unwrap_or(u32::MAX)).await {
             Ok(jobs) if jobs.is_empty() => {
-                failures = 0;
+                failures.clear();
                 let nothing_runs = permits.len() == shared.options.concurrency as usize;
                 drop(permits);
                 if shared.ends_when_idle && nothing_runs && !shared.has_retries().await? {
@@ -56,17 +56,16 @@ async fn claim_on<S: Source>(
                 idle(shared, &mut empty).await?;
             }
             Ok(jobs) => {
-                (empty, failures) = (0, 0);
+                empty = 0;
+                failures.clear();
                 begin(shared, jobs, permits, attempts);
             }
-            Err(error) if passes(&error) => {
-                tracing::warn!(%error, "nothing could be claimed");
+            Err(error) => {
                 shared.source.telemetry().claim_failed(error.kind().name());
-                failures += 1;
+                let count = failures.add(error, shared.options.patience, Instant::now())?;
                 drop(permits);
-                pause(shared, shared.options.backoff.pause(failures)).await;
+                pause(shared, shared.options.backoff.pause(count)).await;
             }
-            Err(error) => return Err(error),
         }
     }
     Ok(())

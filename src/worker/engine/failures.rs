@@ -1,0 +1,101 @@
+//! Claims that fail one after the other: for how long, and what is logged of them.
+
+use std::{collections::HashMap, time::Duration};
+
+use store_core::{Error, ErrorKind, Result};
+use tokio::time::Instant;
+
+use super::passes;
+
+/// How often one kind of error is logged while it lasts.
+const EACH: Duration = Duration::from_secs(60);
+
+/// The failures since the last claim that succeeded.
+#[derive(Debug, Default)]
+pub(super) struct Failures {
+    count: u32,
+    /// When the first error was met that waiting does not mend.
+    lasting_since: Option<Instant>,
+    /// When each kind was last logged, and how many there were since.
+    logged: HashMap<&'static str, (Instant, u32)>,
+}
+
+impl Failures {
+    /// A claim succeeded.
+    pub(super) fn clear(&mut self) {
+        if self.count > 0 {
+            tracing::info!(failures = self.count, "claims succeed again");
+            *self = Self::default();
+        }
+    }
+
+    /// Counts a failure, and gives how many there were. An error that does not pass is given back, and so is one that
+    /// might have passed but lasted for `patience`.
+    pub(super) fn add(&mut self, error: Error, patience: Duration, now: Instant) -> Result<u32> {
+        if !passes(&error) {
+            return Err(error);
+        }
+        if is_mended_by_waiting(&error) {
+            self.lasting_since = None;
+        } else if now.duration_since(*self.lasting_since.get_or_insert(now)) >= patience {
+            return Err(error);
+        }
+        self.count = self.count.saturating_add(1);
+        self.log(&error, now);
+        Ok(self.count)
+    }
+
+    /// Logs the first error of each kind at once, and later ones of it together.
+    fn log(&mut self, error: &Error, now: Instant) {
+        let kind = error.kind().name();
+        match self.logged.get_mut(kind) {
+            Some((at, more)) if now.duration_since(*at) < EACH => *more += 1,
+            Some((at, more)) => {
+                tracing::warn!(%error, failures = *more + 1, "nothing can be claimed still");
+                (*at, *more) = (now, 0);
+            }
+            None => {
+                tracing::warn!(%error, "nothing can be claimed");
+                self.logged.insert(kind, (now, 0));
+            }
+        }
+    }
+}
+
+/// Whether the store is away, or an answer was lost: however long that lasts, the worker can go on afterwards.
+fn is_mended_by_waiting(error: &Error) -> bool {
+    error.is_retryable() || error.kind() == ErrorKind::CommitUnknown
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use store_core::{Error, ErrorKind};
+    use tokio::time::Instant;
+
+    use super::Failures;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// Shows WK-11.
+    #[tokio::test]
+    async fn what_lasts_ends_and_what_waiting_mends_does_not() {
+        let (mut failures, mut now) = (Failures::default(), Instant::now());
+        let (away, corrupt) = (|| Error::unavailable("the server is away"), || Error::corrupt("a log"));
+        for count in 1..=100 {
+            assert_eq!(failures.add(away(), PATIENCE, now).unwrap(), count);
+            now += PATIENCE;
+        }
+        assert_eq!(failures.add(corrupt(), PATIENCE, now).unwrap(), 101);
+        now += PATIENCE - Duration::from_millis(1);
+        assert_eq!(failures.add(corrupt(), PATIENCE, now).unwrap(), 102);
+        now += Duration::from_millis(1);
+        assert_eq!(failures.add(corrupt(), PATIENCE, now).unwrap_err().kind(), ErrorKind::Corrupt);
+        // After a success it begins anew.
+        failures.clear();
+        assert_eq!(failures.add(corrupt(), PATIENCE, now).unwrap(), 1);
+        let refused = failures.add(Error::invalid("lease", "it is too long"), PATIENCE, now);
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
+    }
+}
