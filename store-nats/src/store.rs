@@ -93,9 +93,10 @@ impl NatsStore {
     /// Opens a store; its streams are made if they are not there.
     ///
     /// # Errors
-    /// `UnsafeDurability` for servers that may lose what they acknowledged (NA-5); `Unsupported` for servers that are
-    /// too old (NA-6); `SchemaMismatch` for a store of a newer release (NA-9), and
-    /// for one that is not there and is not to be made; `Unavailable` if none can be reached.
+    /// `UnsafeDurability` for servers that may lose what they acknowledged (NA-5); `Unsupported` for servers that
+    /// are too old (NA-6); `Invalid` for a `max_payload` of the server below 192 KiB (NA-11); `SchemaMismatch` for
+    /// a store of a newer release (NA-9), and for one that is not there and is not to be made; `Unavailable` if
+    /// none can be reached.
     pub async fn open(config: NatsConfig) -> Result<Self> {
         let connection = Connection::open(&config).await?;
         let opened = streams::open(&connection, &config).await?;

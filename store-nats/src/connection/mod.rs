@@ -94,6 +94,8 @@ impl Connection {
         if !is_supported(&version) {
             return Err(Error::new(Detail::Unsupported { operation: "a server older than nats-server 2.10" }));
         }
+        let largest = u64::try_from(client.server_info().max_payload).unwrap_or_default();
+        check_max_payload(largest)?;
         Ok(Self { client, keys: Keys::new(&config.prefix), clock: Clock::new(), deadline: config.deadline, lost })
     }
 
@@ -255,8 +257,21 @@ impl Connection {
 /// After how long a server that does not answer is taken to be away. Another one may lead by now: it is asked, too.
 pub(crate) const ATTEMPT: Duration = Duration::from_secs(1);
 
+/// Refuses a server whose messages hold no record of a useful size beside what goes with it.
+fn check_max_payload(bytes: u64) -> Result<()> {
+    let least = OVERHEAD + LEAST_RECORD;
+    if bytes >= least {
+        return Ok(());
+    }
+    let reason =
+        format!("the server's is {bytes} bytes, a mailbox needs {least} or more: raise it in its configuration");
+    Err(Error::invalid("max_payload", reason))
+}
+
 /// What of a message is not the record: the record of its thread, ids, keys, texts and attempts of a dispatch.
 const OVERHEAD: u64 = 128 << 10;
+/// The largest record is at least that.
+const LEAST_RECORD: u64 = 64 << 10;
 
 /// The header with the time until which a message is to be in the stream, in milliseconds since 1970.
 pub(crate) const UNTIL: &str = "Agentstore-Until";

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use store_core::{ErrorKind, Json, NewDispatch, Store};
+use store_core::{ErrorKind, Json, NewDispatch, Outcome, Store};
 use test_servers::Nats;
 use tokio::{
     io::copy,
@@ -11,6 +11,8 @@ use tokio::{
 };
 
 use super::given::open;
+use store_nats::{NatsConfig, NatsStore};
+
 use crate::given::{all, enqueue, mailbox, work};
 
 fn of_bytes(length: usize) -> NewDispatch {
@@ -27,6 +29,22 @@ async fn a_record_is_at_most_what_a_message_holds() {
     let refused = enqueue(&*mailbox(&*store), of_bytes(132_000)).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::LimitExceeded, "{refused}");
     assert_eq!(all(&*mailbox(&*store)).await.len(), 1);
+    store.close().await.unwrap();
+}
+
+/// Shows NA-11.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_whose_messages_are_too_small_is_refused() {
+    let server = Nats::start("max_payload: 196607").unwrap();
+    let config = NatsConfig::new(&format!("{}?allow_unsafe=true", server.url())).unwrap();
+    let refused = NatsStore::open(config).await.unwrap_err();
+    let text = refused.to_string();
+    assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Invalid, Outcome::NotApplied), "{text}");
+    assert!(["max_payload", "196607", "196608"].iter().all(|part| text.contains(part)), "{text}");
+    server.stop().unwrap();
+    let server = Nats::start("max_payload: 196608").unwrap();
+    let store = open(&server.url(), 1).await;
+    enqueue(&*mailbox(&*store), of_bytes(65_000)).await.unwrap();
     store.close().await.unwrap();
 }
 
