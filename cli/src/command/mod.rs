@@ -20,6 +20,7 @@ mod repair;
 mod rewind;
 mod runs;
 mod show;
+mod supervise;
 mod tenants;
 mod threads;
 mod tree;
@@ -46,6 +47,8 @@ pub(crate) enum Command {
     Migrate(migrate::Args),
     Conformance(conformance::Args),
     Bench(bench::Args),
+    #[command(hide = true)]
+    Supervise(supervise::Args),
 }
 
 /// The commands that work on one store, opened once.
@@ -97,7 +100,7 @@ impl Command {
     /// Refuses options of every command that this one has no use for.
     fn check(&self, global: &Global) -> Result<(), String> {
         match self {
-            Self::Session(_) | Self::Demo(_) => Ok(()),
+            Self::Session(_) | Self::Demo(_) | Self::Supervise(_) => Ok(()),
             Self::Migrate(_) => global.check_one_store("migrate"),
             Self::Conformance(_) => global.check_one_store("conformance"),
             Self::Bench(_) => global.check_one_store("bench"),
@@ -110,7 +113,7 @@ impl Command {
             Self::Session(command) => {
                 matches!(command.access(), Access::Read) && !matches!(**command, SessionCommand::Verify(_))
             }
-            Self::Demo(_) | Self::Migrate(_) | Self::Conformance(_) | Self::Bench(_) => false,
+            Self::Demo(_) | Self::Migrate(_) | Self::Conformance(_) | Self::Bench(_) | Self::Supervise(_) => false,
         }
     }
 }
@@ -188,6 +191,7 @@ pub(crate) async fn run(cli: Cli, out: &mut Output) -> Result<ExitCode> {
         Command::Migrate(args) => migrate::run(args, &global, out).await?,
         Command::Conformance(args) => conformance::run(args, &global, out).await?,
         Command::Bench(args) => bench::run(args, &global, out).await?,
+        Command::Supervise(args) => return supervise::run(args).await,
         Command::Session(mut command) => {
             command.prepare()?;
             let session = Session::open(&global, command.access()).await?;

@@ -175,14 +175,15 @@ fn a_command_says_by_its_exit_code_what_becomes_of_its_dispatch() {
     assert_eq!(at(&found("quiet"), "/result/output"), &json!("started\n"));
 }
 
-/// A worker is killed in the middle of its work, and another one does it. The command that the first one left behind
-/// stands for whatever outlives its worker.
+/// A worker is killed in the middle of its work, and another one does it. The command of the first one ends with it,
+/// and so does what the command started.
 fn another_worker_finishes(place: &Place) {
     place.enqueue("t", "d");
-    let mut first = place.worker("echo $$ > number; exec sleep 1000", &["--lease", "1s"]);
+    let mut first = place.worker("sleep 1000 & echo $! > number; wait; touch outlived", &["--lease", "1s"]);
     let command = number(&place.path("number"));
     signal(&first, Signal::KILL);
     first.wait().unwrap();
+    until("the end of the command", || test_kill_process(command).is_err());
     let second = place.worker("touch done", &["--lease", "30s"]);
     until("the second worker", || place.path("done").exists());
     signal(&second, Signal::TERM);
@@ -190,7 +191,7 @@ fn another_worker_finishes(place: &Place) {
     assert_eq!((at(&summary, "/claimed"), at(&summary, "/acked")), (&json!(1), &json!(1)));
     let ends = vec!["lease_expired".to_owned(), "acked".to_owned()];
     assert_eq!(place.stands("d"), ("acked".to_owned(), json!(1), ends));
-    kill_process(command, Signal::KILL).unwrap();
+    assert!(!place.path("outlived").exists());
 }
 
 /// Shows WK-4 and MB-51.

@@ -1,8 +1,9 @@
-//! One command: started in a process group of its own, fed, watched, and killed with all that it started.
+//! One command: started in a process group of its own, supervised, fed, watched, and killed with all that it started.
 
 use std::{
     io,
     os::unix::process::ExitStatusExt,
+    path::PathBuf,
     process::{ExitStatus, Stdio},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -19,7 +20,7 @@ use tokio::{
 use super::{KILLED_AFTER, report::DRAINED_AFTER};
 
 /// How much of what a command prints is kept: the beginning of its output, and the end of its errors.
-const OUTPUT_BYTES: usize = 64 << 10;
+pub(super) const OUTPUT_BYTES: usize = 64 << 10;
 const ERROR_BYTES: usize = 900;
 
 /// How a command ended, and what it said.
@@ -27,7 +28,8 @@ const ERROR_BYTES: usize = 900;
 pub(super) struct Exit {
     pub(super) ended: Ended,
     pub(super) output: String,
-    pub(super) is_cut: bool,
+    /// How many bytes it printed, of which the output may be the beginning.
+    pub(super) printed: u64,
     pub(super) errors: String,
 }
 
@@ -48,7 +50,7 @@ pub(super) enum Ended {
 pub(super) async fn run(exec: &str, work: &Work) -> Exit {
     match Group::spawn(exec, work) {
         Ok(group) => group.watch(work).await,
-        Err(error) => Exit { ended: Ended::NotRun(error), output: String::new(), is_cut: false, errors: String::new() },
+        Err(error) => Exit { ended: Ended::NotRun(error), output: String::new(), printed: 0, errors: String::new() },
     }
 }
 
@@ -74,8 +76,8 @@ impl Group {
         let dispatch = work.dispatch();
         let document = serde_json::to_vec(dispatch)?;
         let number = work.number();
-        let mut child = Command::new("sh")
-            .args(["-c", exec])
+        let mut child = Command::new(this_program()?)
+            .args(["supervise", "--worker", &std::process::id().to_string(), "--", exec])
             .env("AGENTSTORE_DISPATCH_ID", dispatch.id.as_str())
             .env("AGENTSTORE_THREAD_ID", dispatch.thread.as_str())
             .env("AGENTSTORE_RUN_ID", dispatch.run.as_str())
@@ -119,9 +121,9 @@ impl Group {
         };
         // What it left running in the background stays: the command ended by itself.
         self.id = None;
-        let (output, is_cut) = self.output.finish().await;
+        let (output, printed) = self.output.finish().await;
         let (errors, _) = self.errors.finish().await;
-        Exit { ended, output, is_cut, errors }
+        Exit { ended, output, printed, errors }
     }
 
     fn kill(&self, signal: Signal) {
@@ -130,6 +132,11 @@ impl Group {
             let _ = kill_process_group(id, signal);
         }
     }
+}
+
+/// The program that runs, also after another one took its place on the disk.
+fn this_program() -> io::Result<PathBuf> {
+    if cfg!(target_os = "linux") { Ok(PathBuf::from("/proc/self/exe")) } else { std::env::current_exe() }
 }
 
 fn ended(status: io::Result<ExitStatus>) -> Ended {
@@ -151,26 +158,24 @@ enum Keep {
 
 /// Reads all that a command prints, and keeps a part of it.
 struct Reader {
-    kept: Arc<Mutex<(Vec<u8>, bool)>>,
+    kept: Arc<Mutex<(Vec<u8>, u64)>>,
     task: JoinHandle<()>,
 }
 
 impl Reader {
     fn new(from: Option<impl AsyncRead + Unpin + Send + 'static>, keep: Keep) -> Self {
-        let kept = Arc::new(Mutex::new((Vec::new(), false)));
+        let kept = Arc::new(Mutex::new((Vec::new(), 0)));
         let into = Arc::clone(&kept);
         let task = tokio::spawn(async move {
             let Some(mut from) = from else { return };
             let mut buffer = vec![0; 8 << 10];
             while let Ok(length @ 1..) = from.read(&mut buffer).await {
                 let mut into = into.lock().unwrap_or_else(PoisonError::into_inner);
-                let (bytes, is_cut) = &mut *into;
+                let (bytes, printed) = &mut *into;
+                *printed += length as u64;
                 bytes.extend_from_slice(buffer.get(..length).unwrap_or_default());
                 match keep {
-                    Keep::Beginning(most) => {
-                        *is_cut |= bytes.len() > most;
-                        bytes.truncate(most);
-                    }
+                    Keep::Beginning(most) => bytes.truncate(most),
                     Keep::End(most) => drop(bytes.drain(..bytes.len().saturating_sub(most))),
                 }
             }
@@ -178,12 +183,13 @@ impl Reader {
         Self { kept, task }
     }
 
-    /// What was kept, as text. What the command left running may hold its output open: that is not waited for.
-    async fn finish(&mut self) -> (String, bool) {
+    /// What was kept, as text, and of how many bytes. What the command left running may hold its output open: that is
+    /// not waited for.
+    async fn finish(&mut self) -> (String, u64) {
         let _ended = timeout(DRAINED_AFTER, &mut self.task).await;
         self.task.abort();
-        let (bytes, is_cut) = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
+        let (bytes, printed) = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
         // What is cut in the middle of a character shows as one that is not known.
-        (String::from_utf8_lossy(&bytes).into_owned(), is_cut)
+        (String::from_utf8_lossy(&bytes).into_owned(), printed)
     }
 }

@@ -38,9 +38,10 @@ const KILLED_AFTER: Duration = Duration::from_secs(3);
     agentstore mailbox work --exec 'jq .payload && curl -fsS https://example.org' --lease 60s --until-idle\n\n\
     The command is run by `sh -c`, with the dispatch as a JSON document on standard input, and AGENTSTORE_DISPATCH_ID,\n\
     AGENTSTORE_THREAD_ID, AGENTSTORE_RUN_ID, AGENTSTORE_ATTEMPT and AGENTSTORE_CLAIM in its environment. Exit code 0 ends\n\
-    the dispatch, with what was printed (up to 64 KiB) in its result; 75 puts it off, which counts as no attempt; any\n\
+    the dispatch, with what was printed (up to 64 KiB, and what the mailbox takes) in its result; 75 puts it off, which counts as no attempt; any\n\
     other code, and a kill by a signal, is a failure: it is tried again, with pauses, as long as attempts are left, and\n\
-    the end of standard error is its error. A command whose claim was lost is killed, with all that it started.\n\n\
+    the end of standard error is its error. A command whose claim was lost is killed, with all that it started, and so\n\
+    is one whose worker died: at once on Linux, within a second on other systems.\n\n\
     A command may run twice for one dispatch: AGENTSTORE_DISPATCH_ID is the same then, and AGENTSTORE_CLAIM has grown.\n\n\
     Ctrl-C or SIGTERM: nothing more is claimed, and what runs may finish; a second one gives it back at once. With\n\
     `--json` each command that ended is a document on a line of its own, and the summary is the last one.")]
@@ -82,6 +83,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         options = options.with_name(name);
     }
     let (name, later) = (options.name.clone(), args.later);
+    let most = session.stores().mailbox_capabilities().max_record_bytes;
     let (ended, mut reports) = mpsc::unbounded_channel();
     let exec: Arc<str> = args.exec.into();
     let handler = move |work: Work| {
@@ -90,7 +92,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
             let exit = child::run(&exec, &work).await;
             // Nobody listens any more where the output is gone; the work is done all the same.
             let _ = ended.send(Report::new(&work, &exit));
-            answer(exit, later)
+            answer(exit, later, most)
         }
     };
     let mut signals = Signals::new()?;
@@ -132,14 +134,29 @@ async fn watch(
     }
 }
 
-/// What becomes of a dispatch whose command ended so.
-fn answer(exit: Exit, later: Duration) -> Result<Done, WorkFailure> {
-    let Exit { ended, output, is_cut, errors } = exit;
-    match ended {
-        Ended::Code(0) => {
-            let result = json!({ "exit": 0, "output": output, "is_cut": is_cut }).to_string();
-            Ok(Done::with(Json::parse(&result)?))
+/// The result of a command that printed so many bytes, of which `output` is the beginning: as much of it as fits into
+/// `most` bytes of JSON, and how much it was.
+fn result(output: &str, printed: u64, most: u64) -> String {
+    let mut kept = output;
+    loop {
+        // What is no text takes more bytes than it had: what was cut is told by what was printed.
+        let is_cut = kept.len() < output.len() || printed > child::OUTPUT_BYTES as u64;
+        let document = json!({ "exit": 0, "output": kept, "is_cut": is_cut, "printed_bytes": printed }).to_string();
+        let excess = (document.len() as u64).saturating_sub(most);
+        if excess == 0 || kept.is_empty() {
+            return document;
         }
+        // A byte of the output takes at most six in the document.
+        let length = kept.len().saturating_sub(usize::try_from(excess.div_ceil(6)).unwrap_or(usize::MAX));
+        kept = kept.get(..kept.floor_char_boundary(length)).unwrap_or_default();
+    }
+}
+
+/// What becomes of a dispatch whose command ended so.
+fn answer(exit: Exit, later: Duration, most: u64) -> Result<Done, WorkFailure> {
+    let Exit { ended, output, printed, errors } = exit;
+    match ended {
+        Ended::Code(0) => Ok(Done::with(Json::parse(&result(&output, printed, most))?)),
         Ended::Code(LATER) => Ok(Done::Snooze { after: later }),
         Ended::Code(code) => Err(WorkFailure::new(with_errors(format!("exit code {code}"), &errors))),
         Ended::Signal(signal) => Err(WorkFailure::new(with_errors(format!("killed by signal {signal}"), &errors))),
@@ -191,6 +208,31 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::result;
+
+    #[test]
+    fn a_result_that_does_not_fit_is_cut_and_says_so() {
+        let check = |output: &str, printed: u64, most: u64, is_cut: bool| {
+            let text = result(output, printed, most);
+            let document: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!((&document["is_cut"], &document["printed_bytes"]), (&is_cut.into(), &printed.into()), "{text}");
+            let kept = document["output"].as_str().unwrap();
+            assert!(text.len() as u64 <= most && output.starts_with(kept), "{text}");
+            (kept.len(), most - text.len() as u64)
+        };
+        assert_eq!(check("short", 5, 1_000, false).0, 5);
+        assert_eq!(check(&"x".repeat(65_536), 100_000, 1 << 20, true).0, 65_536);
+        // Nearly all of the space is used, also by control characters, which take six bytes, and wide ones.
+        for output in ["x".repeat(60_000), "\u{1}".repeat(60_000), "é".repeat(30_000)] {
+            assert!(check(&output, 60_000, 20_000, true).1 < 12);
         }
     }
 }

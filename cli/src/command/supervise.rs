@@ -1,0 +1,63 @@
+//! `supervise`: runs one command for `mailbox work`, and kills it with all that it started when the worker has died.
+//! Otherwise it would go on beside the next attempt.
+
+use std::{io, os::unix::process::ExitStatusExt, process::ExitCode, time::Duration};
+
+use rustix::process::{Pid, Signal, getpgrp, getpid, getppid, kill_process, kill_process_group};
+use tokio::{
+    process::Command,
+    signal::unix::{SignalKind, signal},
+    time::interval,
+};
+
+use crate::failure::{Failure, Result};
+
+/// How often it is looked whether the worker lives, where no signal tells.
+const LOOKS: Duration = Duration::from_secs(1);
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The number of the process that started this one
+    #[arg(long)]
+    worker: i32,
+    /// The command, for `sh -c`
+    exec: String,
+}
+
+/// Runs the command, and ends as it does.
+pub(super) async fn run(args: Args) -> Result<ExitCode> {
+    let failed = |error: io::Error| Failure::io("the command cannot be supervised", error);
+    // Who asks the group to end asks the command: this process ends when the command has ended.
+    for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
+        let _handled = signal(kind).map_err(failed)?;
+    }
+    let mut notified = signal(SignalKind::user_defined2()).map_err(failed)?;
+    // It comes when the thread ends that started this process, which may be before the worker does.
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(Signal::USR2)).map_err(|error| failed(error.into()))?;
+    let mut looks = interval(LOOKS);
+    let mut command = Command::new("sh").args(["-c", &args.exec]).spawn().map_err(failed)?;
+    let status = loop {
+        tokio::select! {
+            biased;
+            status = command.wait() => break status.map_err(failed)?,
+            _ = notified.recv() => {}
+            _ = looks.tick() => {}
+        }
+        if getppid() != Pid::from_raw(args.worker) {
+            // That is the end of this process, too.
+            kill_process_group(getpgrp(), Signal::KILL).map_err(|error| failed(error.into()))?;
+        }
+    };
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))),
+        (None, signal) => {
+            let number = signal.unwrap_or_default();
+            if let Some(signal) = Signal::from_named_raw(number) {
+                kill_process(getpid(), signal).map_err(|error| failed(error.into()))?;
+            }
+            // One that this process handles: as a shell says it.
+            Ok(ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX)))
+        }
+    }
+}
