@@ -31,7 +31,7 @@ fn soak_while(args: &[&str], every: u32, mut meanwhile: impl FnMut(Duration)) {
     let size = if is_long() {
         ["--dispatches=200000", "--threads=1000", "--workers=8", "--lease=2000"]
     } else {
-        ["--dispatches=1000", "--threads=50", "--workers=3", "--lease=800"]
+        ["--dispatches=500", "--threads=30", "--workers=3", "--lease=800"]
     };
     let every = format!("--kill-every={}", if is_long() { every } else { 300 });
     let mut soak = Command::new(env!("CARGO_BIN_EXE_soak"));

@@ -7,6 +7,7 @@ use std::{
     env,
     path::Path,
     process::{Command, Stdio},
+    thread,
 };
 
 use anyhow::{Context, Result, bail};
@@ -132,14 +133,16 @@ fn compile(root: &Path, scope: &[&str]) -> Result<()> {
 
 fn tests(root: &Path, scope: &[&str], is_full: bool) -> Result<()> {
     let profile = if is_full { "full" } else { "default" };
+    // Most tests wait for a server, a disk or a lease about as long as they compute.
+    let at_once = (2 * thread::available_parallelism().map_or(1, usize::from)).to_string();
     let run = if has_nextest(root) {
-        let how =
-            ["nextest", "run", "--profile", profile, "--no-fail-fast", "--status-level", "slow", "--no-tests", "pass"];
-        [&how, scope].concat()
+        let how = ["nextest", "run", "--no-fail-fast", "--no-tests", "pass", "--status-level", "slow"];
+        let how = [&how[..], &["--profile", profile, "--test-threads", &at_once]].concat();
+        [&how[..], scope].concat()
     } else {
         let skip = if is_full { [].as_slice() } else { &["--", "--skip", "pooled::"] };
         let how = ["test", "--lib", "--bins", "--tests", "--no-fail-fast", "--quiet"];
-        [&how, scope, skip].concat()
+        [&how[..], scope, skip].concat()
     };
     let length = if is_full { "full" } else { "quick" };
     with_servers(|urls| cargo_with(root, "tests", &run, urls.chain([(LENGTH, length.to_owned())])))
