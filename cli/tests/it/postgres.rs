@@ -75,6 +75,7 @@ fn what_is_wrong_is_told_without_the_secret() {
     let said = run(&["threads", "--store", url], "")
         .failed(1, &["the server cannot be reached", "look whether the server runs"]);
     assert!(!said.err.contains("canary"), "{said:?}");
-    let said = run(&["threads", "--store", &format!("{url}?colour=canary")], "").failed(2, &["not known"]);
+    let said =
+        run(&["threads", "--store", &format!("{url}?colour=canary")], "").failed(2, &["`colour` is no parameter"]);
     assert!(!said.err.contains("canary"), "{said:?}");
 }
