@@ -921,32 +921,51 @@ BEGIN
     END IF;
 END $$;
 
--- Removes some of what a deletion left behind: how many logs are gone by it, and how many are left.
-CREATE FUNCTION $schema$.purge_step(p_tenant text) RETURNS TABLE (ended bigint, rest bigint) LANGUAGE plpgsql VOLATILE AS $$
+-- Removes up to 1,000 rows of what deletions left behind, of these logs or of any of the tenant: how many logs are gone
+-- by it, and whether some are left.
+CREATE FUNCTION $schema$.purge_step(p_tenant text, p_logs bigint[]) RETURNS TABLE (ended bigint, rest bigint)
+LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
-    v_log bigint;
+    v_logs bigint[];
     v_table text;
     v_count bigint;
-    v_removed bigint := 0;
+    v_left bigint := 1000;
 BEGIN
-    SELECT p.log INTO v_log FROM $schema$.purge p WHERE p.tenant = p_tenant ORDER BY p.log LIMIT 1 FOR UPDATE SKIP LOCKED;
-    IF v_log IS NULL THEN
-        RETURN QUERY SELECT 0::bigint, 0::bigint;
-        RETURN;
-    END IF;
-    FOREACH v_table IN ARRAY ARRAY['entry', 'mark', 'tip', 'snapshot', 'commit_key', 'state', 'run', 'input', 'decision'] LOOP
-        EXECUTE format('DELETE FROM $schema$.%I WHERE ctid = ANY (ARRAY(SELECT ctid FROM $schema$.%I WHERE log = $1 AND log >= 0 LIMIT 1000))',
-            v_table, v_table) USING v_log;
-        GET DIAGNOSTICS v_count = ROW_COUNT;
-        v_removed := v_removed + v_count;
-        EXIT WHEN v_count = 1000;
-    END LOOP;
-    IF v_count < 1000 THEN
-        DELETE FROM $schema$.purge p WHERE p.log = v_log;
-        RETURN QUERY SELECT 1::bigint, (SELECT count(*) FROM $schema$.purge p WHERE p.tenant = p_tenant);
+    ended := 0;
+    IF p_logs IS NULL THEN
+        v_logs := ARRAY(SELECT p.log FROM $schema$.purge p WHERE p.tenant = p_tenant
+            ORDER BY p.log LIMIT 256 FOR UPDATE SKIP LOCKED);
+        IF cardinality(v_logs) = 0 THEN
+            -- Who still removes some is waited for: nothing is left only when that has ended.
+            PERFORM FROM $schema$.purge p WHERE p.tenant = p_tenant ORDER BY p.log LIMIT 1 FOR UPDATE;
+        END IF;
     ELSE
-        RETURN QUERY SELECT 0::bigint, 1::bigint;
+        v_logs := ARRAY(SELECT p.log FROM $schema$.purge p WHERE p.log = ANY (p_logs)
+            ORDER BY p.log LIMIT 256 FOR UPDATE SKIP LOCKED);
+        IF cardinality(v_logs) = 0 THEN
+            PERFORM FROM $schema$.purge p WHERE p.log = ANY (p_logs) ORDER BY p.log LIMIT 1 FOR UPDATE;
+        END IF;
     END IF;
+    IF cardinality(v_logs) > 0 THEN
+        FOREACH v_table IN ARRAY ARRAY['entry', 'mark', 'tip', 'snapshot', 'commit_key', 'state', 'run', 'input', 'decision'] LOOP
+            EXECUTE format('DELETE FROM $schema$.%I WHERE ctid = ANY (ARRAY(
+                SELECT ctid FROM $schema$.%I WHERE log = ANY ($1) AND log >= 0 LIMIT $2))', v_table, v_table)
+                USING v_logs, v_left;
+            GET DIAGNOSTICS v_count = ROW_COUNT;
+            v_left := v_left - v_count;
+            EXIT WHEN v_left <= 0;
+        END LOOP;
+        IF v_left > 0 THEN
+            DELETE FROM $schema$.purge p WHERE p.log = ANY (v_logs);
+            GET DIAGNOSTICS ended = ROW_COUNT;
+        END IF;
+    END IF;
+    IF p_logs IS NULL THEN
+        rest := (EXISTS (SELECT FROM $schema$.purge p WHERE p.tenant = p_tenant))::int;
+    ELSE
+        rest := (EXISTS (SELECT FROM $schema$.purge p WHERE p.log = ANY (p_logs)))::int;
+    END IF;
+    RETURN NEXT;
 END $$;
 
 CREATE FUNCTION $schema$.drop_begin(p_tenant text) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
@@ -968,7 +987,7 @@ BEGIN
     IF EXISTS (SELECT FROM $schema$.thread WHERE tenant = p_tenant) THEN
         RETURN true;
     END IF;
-    PERFORM $schema$.purge_step(p_tenant);
+    PERFORM $schema$.purge_step(p_tenant, NULL);
     IF EXISTS (SELECT FROM $schema$.purge WHERE tenant = p_tenant) THEN
         RETURN true;
     END IF;

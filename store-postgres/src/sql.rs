@@ -94,7 +94,7 @@ statements! {
         ) AND log IS NULL AND deleted_at < $2 RETURNING id";
     drop_begin: "SELECT $schema$.drop_begin($1)";
     drop_step: "SELECT $schema$.drop_step($1)::int::bigint";
-    purge: "SELECT * FROM $schema$.purge_step($1)";
+    purge: call("purge_step", 2);
     look_mailbox: call("look_mailbox", 16);
     turn_all: "SELECT $schema$.turn_all($1, 0, $schema$.now(), 10000)";
     mailboxes: "SELECT record FROM $schema$.mailbox WHERE tenant = $1 AND ($2::text IS NULL OR thread = $2)";

@@ -56,36 +56,21 @@ impl ThreadAdmin for PostgresThreads {
 
     async fn delete_thread(&self, id: &ThreadId, request: DeleteRequest) -> Result<Deletion> {
         let id = id.clone();
-        let deletion =
-            self.tenant.write(None, |tenant| async move { delete::delete(&tenant, &id, request).await }).await?;
-        self.remove_what_was_deleted().await;
+        let call = |tenant: Arc<Tenant>| async move { delete::delete(&tenant, &id, request).await };
+        let (deletion, logs) = self.tenant.write(None, call).await?;
+        self.remove_what_was_deleted(&logs).await;
         Ok(deletion)
     }
 
     async fn prune_threads(&self, request: PruneRequest) -> Result<Pruned> {
-        let pruned = self.tenant.write(None, |tenant| async move { delete::prune(&tenant, request).await }).await?;
-        if !request.dry_run {
-            self.remove_what_was_deleted().await;
-        }
+        let call = |tenant: Arc<Tenant>| async move { delete::prune(&tenant, request).await };
+        let (pruned, logs) = self.tenant.write(None, call).await?;
+        self.remove_what_was_deleted(&logs).await;
         Ok(pruned)
     }
 
     async fn purge_deleted(&self, progress: &dyn Progress) -> Result<u64> {
-        let mut purged = 0;
-        loop {
-            let call = |tenant: Arc<Tenant>| async move {
-                let mut with = PgArguments::default();
-                add(&mut with, tenant.fixed.tenant.as_str())?;
-                let rows = tenant.db().any().write(|sql| &sql.purge, with).await.map_err(|failed| failed.error)?;
-                let row = rows.first().ok_or_else(|| Error::unavailable("the server gave no answer"))?;
-                Ok((int(row, 0)?, int(row, 1)?))
-            };
-            let (ended, left) = self.tenant.write(None, call).await?;
-            purged += ended;
-            if left == 0 || !progress.advance(purged, None) {
-                return Ok(purged);
-            }
-        }
+        self.remove(None, progress).await
     }
 
     async fn reset_fence(&self, id: &ThreadId) -> Result<()> {
@@ -106,11 +91,40 @@ impl ThreadAdmin for PostgresThreads {
     }
 }
 
+/// Logs that a step of a removal is about at most, as in the function `purge_step`.
+const STEP_LOGS: usize = 256;
+
 impl PostgresThreads {
-    /// Removes the data of a deletion that was acknowledged. Whatever goes wrong here does not undo that: what is left
-    /// is invisible, and the next deletion or `purge_deleted` removes it.
-    async fn remove_what_was_deleted(&self) {
-        let _left_for_later = self.purge_deleted(&Silent).await;
+    /// Removes the data of a deletion that was acknowledged, and nothing of other deletions. Whatever goes wrong here
+    /// does not undo the deletion: what is left is invisible, and the next `purge_deleted` removes it.
+    async fn remove_what_was_deleted(&self, logs: &[i64]) {
+        for logs in logs.chunks(STEP_LOGS) {
+            if let Err(error) = self.remove(Some(logs), &Silent).await {
+                tracing::warn!(%error, "what was deleted is not removed yet: the next purge of deleted threads does it");
+                return;
+            }
+        }
+    }
+
+    /// Removes what is left of these logs, or of all that were deleted, in bounded steps. How many logs are gone by it.
+    async fn remove(&self, logs: Option<&[i64]>, progress: &dyn Progress) -> Result<u64> {
+        let mut removed = 0;
+        loop {
+            let logs = logs.map(<[i64]>::to_vec);
+            let call = |tenant: Arc<Tenant>| async move {
+                let mut with = PgArguments::default();
+                add(&mut with, tenant.fixed.tenant.as_str())?;
+                add(&mut with, logs)?;
+                let rows = tenant.db().any().write(|sql| &sql.purge, with).await.map_err(|failed| failed.error)?;
+                let row = rows.first().ok_or_else(|| Error::unavailable("the server gave no answer"))?;
+                Ok((int(row, 0)?, int(row, 1)?))
+            };
+            let (ended, left) = self.tenant.write(None, call).await?;
+            removed += ended;
+            if left == 0 || !progress.advance(removed, None) {
+                return Ok(removed);
+            }
+        }
     }
 }
 

@@ -93,13 +93,14 @@ impl<'a> At<'a> {
     }
 }
 
-pub(super) async fn delete(tenant: &Tenant, id: &ThreadId, request: DeleteRequest) -> Result<Deletion> {
+/// Deletes, and says which logs are to be removed.
+pub(super) async fn delete(tenant: &Tenant, id: &ThreadId, request: DeleteRequest) -> Result<(Deletion, Vec<i64>)> {
     for _ in 0..ROUNDS {
         let mut at = At::begin(tenant).await?;
         match try_delete(&mut at, id, request).await {
-            Ok(Some(family)) => {
+            Ok(Some((family, logs))) => {
                 at.connection.finish(true).await?;
-                return Ok(Deletion::from(family));
+                return Ok((Deletion::from(family), logs));
             }
             Ok(None) => at.connection.finish(false).await?,
             Err(error) => {
@@ -111,23 +112,30 @@ pub(super) async fn delete(tenant: &Tenant, id: &ThreadId, request: DeleteReques
     Err(Error::unavailable("others wrote to the threads at the same time, again and again"))
 }
 
-async fn try_delete(at: &mut At<'_>, id: &ThreadId, request: DeleteRequest) -> Result<Option<Family>> {
+async fn try_delete(at: &mut At<'_>, id: &ThreadId, request: DeleteRequest) -> Result<Option<(Family, Vec<i64>)>> {
     let limits = &at.tenant.common.config.limits;
     let family = at.family(id, request.children, limits.deletion_threads).await?;
     let rows = at.rows(family.all()).await?;
     family.check(id, rows.get(id).and_then(|row| row.thread.as_ref()), request, limits)?;
     let moment = at.tenant.db().clock.moment()?;
-    Ok(at.write(&rows, (family.deleted(), family.detached()), moment).await?.then_some(family))
+    let is_written = at.write(&rows, (family.deleted(), family.detached()), moment).await?;
+    let logs = logs(&rows, family.deleted());
+    Ok(is_written.then_some((family, logs)))
 }
 
-pub(super) async fn prune(tenant: &Tenant, request: PruneRequest) -> Result<Pruned> {
+fn logs(rows: &BTreeMap<ThreadId, Row>, deleted: &[ThreadId]) -> Vec<i64> {
+    deleted.iter().filter_map(|id| rows.get(id)?.log).collect()
+}
+
+/// Prunes, and says which logs are to be removed.
+pub(super) async fn prune(tenant: &Tenant, request: PruneRequest) -> Result<(Pruned, Vec<i64>)> {
     request.check()?;
     let pruned = prune_idle(tenant, request).await?;
     while !request.dry_run && forget(tenant).await? == BATCH {}
     Ok(pruned)
 }
 
-async fn prune_idle(tenant: &Tenant, request: PruneRequest) -> Result<Pruned> {
+async fn prune_idle(tenant: &Tenant, request: PruneRequest) -> Result<(Pruned, Vec<i64>)> {
     for _ in 0..ROUNDS {
         let mut at = At::begin(tenant).await?;
         let moment = tenant.db().clock.moment()?;
@@ -141,7 +149,8 @@ async fn prune_idle(tenant: &Tenant, request: PruneRequest) -> Result<Pruned> {
             request.dry_run || (stay && (chosen.is_empty() || at.write(&rows, (chosen, &[]), moment).await?));
         at.connection.finish(is_done).await?;
         if is_done {
-            return Ok(choice.pruned(chosen.to_vec()));
+            let logs = if request.dry_run { Vec::new() } else { logs(&rows, chosen) };
+            return Ok((choice.pruned(chosen.to_vec()), logs));
         }
     }
     Err(Error::unavailable("others wrote to the threads at the same time, again and again"))

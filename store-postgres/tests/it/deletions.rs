@@ -1,12 +1,20 @@
 //! What a deletion leaves on the server (TH-20).
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use store_core::{
-    AppendPending, Commit, DeleteRequest, Json, Limits, Message, NewEntry, NewInput, PruneRequest, StateChange, Store,
-    TenantId, TenantStores, ThreadId,
+    AppendPending, ChildStrategy, Commit, DeleteRequest, Json, Limits, Message, NewEntry, NewInput, NewThread,
+    Progress, PruneRequest, Silent, StateChange, Store, TenantId, TenantStores, ThreadAdmin, ThreadFields, ThreadId,
 };
+use store_postgres::PostgresStore;
+use tokio::time::timeout;
 
 use crate::fixture::{Place, server};
 
@@ -51,10 +59,16 @@ async fn a_deletion_leaves_nothing_of_what_was_said() {
     for key in ["a", "b", "c"] {
         write(&stores, &long, key, 900).await;
     }
+    let child: ThreadId = "child".parse().unwrap();
+    let mut fields = ThreadFields::default();
+    fields.parent_thread_id = Some(long.clone());
+    let _made = threads.create_thread(NewThread::new(child.clone()).with_fields(fields)).await.unwrap();
+    write(&stores, &child, "a", 1).await;
     let input = AppendPending::new(long.clone(), [NewInput::message(Message::user(SECRET))]);
     stores.pending.as_ref().unwrap().append_pending(input).await.unwrap();
     assert!(shown(&place).await.iter().any(|(table, rows)| table == "entry" && *rows >= 2_700));
-    threads.delete_thread(&long, DeleteRequest::default()).await.unwrap();
+    let family = DeleteRequest { children: ChildStrategy::Cascade, ..DeleteRequest::default() };
+    assert_eq!(threads.delete_thread(&long, family).await.unwrap().deleted.len(), 2);
     assert_eq!(shown(&place).await, []);
     write(&stores, &short, "a", 1).await;
     place.0.advance(Duration::from_secs(60)).await.unwrap();
@@ -62,4 +76,105 @@ async fn a_deletion_leaves_nothing_of_what_was_said() {
     assert_eq!(threads.prune_threads(idle).await.unwrap().threads, [short]);
     assert_eq!(shown(&place).await, []);
     store.close().await.unwrap();
+}
+
+/// Threads on a connection of their own, as another process has them.
+async fn process(place: &Place) -> (PostgresStore, Arc<dyn ThreadAdmin>, TenantStores) {
+    let store = place.0.open().await.unwrap();
+    let stores = store.tenant(&TenantId::default_tenant()).unwrap();
+    (store, stores.threads.clone().unwrap(), stores)
+}
+
+/// Keeps everybody from removing entries until it is dropped.
+async fn no_entry_goes(place: &Place) -> PgConnection {
+    let mut connection = PgConnection::connect(&server()).await.unwrap();
+    let locked = format!("BEGIN; LOCK TABLE {}.entry IN SHARE MODE", place.0.config().schema());
+    let _locked = sqlx::raw_sql(AssertSqlSafe(locked)).execute(&mut connection).await.unwrap();
+    connection
+}
+
+/// Waits until something of the deletion is being removed.
+async fn is_under_way(place: &Place) {
+    let mut connection = PgConnection::connect(&server()).await.unwrap();
+    let waits = format!(
+        "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '{}.entry'::regclass",
+        place.0.config().schema()
+    );
+    while sqlx::query_scalar::<_, i64>(AssertSqlSafe(waits.clone())).fetch_one(&mut connection).await.unwrap() == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Shows TH-20: what a deletion that was cut off left is invisible, and `purge_deleted` of another process removes it,
+/// also where the step of the first one still goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_cut_deletion_left_is_removed_by_the_next_purge() {
+    let place = Place::new(Limits::default()).await.unwrap();
+    let (first, threads, stores) = process(&place).await;
+    let long: ThreadId = "long".parse().unwrap();
+    for key in ["a", "b", "c"] {
+        write(&stores, &long, key, 900).await;
+    }
+    let held = no_entry_goes(&place).await;
+    let cut = {
+        let long = long.clone();
+        tokio::spawn(async move { threads.delete_thread(&long, DeleteRequest::default()).await })
+    };
+    is_under_way(&place).await;
+    cut.abort();
+    assert!(cut.await.unwrap_err().is_cancelled());
+    let (second, threads, stores) = process(&place).await;
+    assert_eq!(stores.threads.unwrap().load_thread(&long).await.unwrap(), None);
+    // It does not say that nothing is left while another one still removes it.
+    assert!(timeout(Duration::from_millis(200), threads.purge_deleted(&Silent)).await.is_err());
+    assert!(!shown(&place).await.is_empty());
+    held.close().await.unwrap();
+    let _purged = threads.purge_deleted(&Silent).await.unwrap();
+    assert_eq!(shown(&place).await, []);
+    first.close().await.unwrap();
+    second.close().await.unwrap();
+}
+
+/// Shows TH-20: what is left of a family of many small threads goes in a few steps, and not in one for each of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_small_threads_go_in_few_steps() {
+    const CHILDREN: usize = 300;
+    let place = Place::new(Limits::default()).await.unwrap();
+    let (store, threads, stores) = process(&place).await;
+    let parent: ThreadId = "parent".parse().unwrap();
+    write(&stores, &parent, "a", 1).await;
+    for number in 0..CHILDREN {
+        let child: ThreadId = format!("child-{number}").parse().unwrap();
+        let mut fields = ThreadFields::default();
+        fields.parent_thread_id = Some(parent.clone());
+        let _made = threads.create_thread(NewThread::new(child.clone()).with_fields(fields)).await.unwrap();
+        write(&stores, &child, "a", 1).await;
+    }
+    let held = no_entry_goes(&place).await;
+    let deleting = {
+        let (threads, parent) = (Arc::clone(&threads), parent.clone());
+        let family = DeleteRequest { children: ChildStrategy::Cascade, ..DeleteRequest::default() };
+        tokio::spawn(async move { threads.delete_thread(&parent, family).await })
+    };
+    is_under_way(&place).await;
+    deleting.abort();
+    assert!(deleting.await.unwrap_err().is_cancelled());
+    held.close().await.unwrap();
+    let steps = Steps::default();
+    let _purged = threads.purge_deleted(&steps).await.unwrap();
+    assert_eq!(shown(&place).await, []);
+    let steps = steps.0.load(Ordering::Relaxed);
+    assert!(steps < 10, "{steps} steps for {CHILDREN} threads");
+    store.close().await.unwrap();
+}
+
+/// Counts steps.
+#[derive(Debug, Default)]
+struct Steps(AtomicUsize);
+
+impl Progress for Steps {
+    fn advance(&self, _done: u64, _total: Option<u64>) -> bool {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        true
+    }
 }
