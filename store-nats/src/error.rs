@@ -74,6 +74,11 @@ impl Refusal {
         matches!(self.err_code, 10_037 | 10_043 | 10_059) || (self.err_code == 0 && self.code == 404)
     }
 
+    /// There is no stream with this name.
+    pub(crate) const fn is_no_stream(&self) -> bool {
+        self.err_code == 10_059
+    }
+
     /// A stream with this name has other settings.
     pub(crate) const fn is_other_stream(&self) -> bool {
         self.err_code == 10_058

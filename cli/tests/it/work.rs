@@ -8,9 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, test_kill_process, waitid};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_servers::Nats;
 
 use crate::{
     given::{Said, at, run},
@@ -292,4 +293,58 @@ fn a_mailbox_can_be_in_another_store() {
     for url in [store, queue] {
         assert_eq!(at(&one(url, &["tenants"]), "/tenants"), &json!([]));
     }
+}
+
+/// Whether a process has ended that nobody waited for yet.
+fn is_over(child: &Child) -> bool {
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    waitid(WaitId::Pid(pid), options).unwrap().is_some()
+}
+
+/// A mailbox on a server of NATS.
+fn on(nats: &Nats) -> Place {
+    let urls = vec!["--store".to_owned(), format!("{}?allow_unsafe=true", nats.url())];
+    Place { urls, folder: tempfile::tempdir().unwrap(), _server: None }
+}
+
+/// Shows WK-11: a worker whose server comes back without its storage ends with an error, for a supervisor to start it
+/// anew; one that is started then works.
+#[test]
+fn a_worker_whose_server_lost_its_storage_ends() {
+    let mut nats = Nats::start("").unwrap();
+    let place = on(&nats);
+    place.enqueue("t", "before");
+    let worker = place.worker("touch $AGENTSTORE_DISPATCH_ID", &["--patience", "500ms"]);
+    until("the work before", || place.path("before").exists());
+    until("its end", || place.stands("before").0 == "acked");
+    nats.kill().unwrap();
+    fs::remove_dir_all(nats.folder().join("data")).unwrap();
+    nats.restart().unwrap();
+    until("its end", || is_over(&worker));
+    let said = worker.wait_with_output().unwrap();
+    let errors = String::from_utf8(said.stderr).unwrap();
+    assert!(!said.status.success() && errors.contains("gone"), "{:?}: {errors}", said.status);
+    let anew = place.worker("touch $AGENTSTORE_DISPATCH_ID", &[]);
+    place.enqueue("t", "after");
+    until("the work after", || place.path("after").exists());
+    signal(&anew, Signal::TERM);
+    summary(anew);
+}
+
+/// Shows NA-11: on a server with the least `max_payload` a payload of the largest size and a result of more than a
+/// record holds: the result is cut, and the work is done.
+#[test]
+fn a_result_that_the_server_does_not_take_whole_is_cut() {
+    let nats = Nats::start("max_payload: 196608").unwrap();
+    let place = on(&nats);
+    let payload = format!("\"{}\"", "p".repeat(65_000));
+    place.json(&["mailbox", "enqueue", "t", "--run", "r", "--id", "d", "--payload", &payload]);
+    let exec = "head -c 60000 /dev/zero | tr '\\0' '\\001'";
+    place.run(&["mailbox", "work", "--until-idle", "--exec", exec]).good();
+    assert_eq!(place.stands("d"), ("acked".to_owned(), json!(0), vec!["acked".to_owned()]));
+    let list = place.json(&["mailbox", "list"]);
+    let result = at(&list, "/dispatches/0/result");
+    assert_eq!((at(result, "/is_cut"), at(result, "/printed_bytes")), (&json!(true), &json!(60_000)));
+    assert!(at(result, "/output").as_str().unwrap().len() > 10_000);
 }

@@ -1,7 +1,7 @@
 //! One connection to the servers, and what is asked of JetStream over it. Everything goes to the leader of a stream:
 //! nothing is read from a replica (NA-1).
 
-use std::time::Duration;
+use std::{sync::OnceLock, time::Duration};
 
 use async_nats::{Client, HeaderMap, client::Request, connection::State};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
@@ -24,6 +24,9 @@ use crate::{
 /// How long it takes to try again.
 pub(crate) const AGAIN: Duration = Duration::from_millis(20);
 
+const NO_LOG: &str = "the log on the servers, which is gone: open the mailbox anew";
+const OTHER_LOG: &str = "the log on the servers, which was made anew since it was read: open the mailbox anew";
+
 /// The oldest server that tells its time beside the state of a stream.
 const OLDEST: (u64, u64) = (2, 10);
 
@@ -36,6 +39,8 @@ pub(crate) struct Connection {
     pub(crate) deadline: Duration,
     /// How many connections were lost.
     lost: watch::Sender<u64>,
+    /// When the log was made that this connection has looked at.
+    log_made: OnceLock<String>,
 }
 
 /// What a server answers with.
@@ -54,6 +59,7 @@ struct Acknowledged {
 pub(crate) struct StreamInfo {
     pub(crate) config: Value,
     state: StreamState,
+    created: String,
     ts: String,
 }
 
@@ -96,7 +102,8 @@ impl Connection {
         }
         let largest = u64::try_from(client.server_info().max_payload).unwrap_or_default();
         check_max_payload(largest)?;
-        Ok(Self { client, keys: Keys::new(&config.prefix), clock: Clock::new(), deadline: config.deadline, lost })
+        let (keys, clock, log_made) = (Keys::new(&config.prefix), Clock::new(), OnceLock::new());
+        Ok(Self { client, keys, clock, deadline: config.deadline, lost, log_made })
     }
 
     /// The largest record of which everything else that goes with it fits into one message, too.
@@ -160,12 +167,23 @@ impl Connection {
         }))
     }
 
-    /// The sequence number of the last message of the log. As long as there is time it is asked for again.
+    /// The sequence number of the last message of the log. As long as there is time it is asked for again. A log that is
+    /// gone, or is another one than before, is `Corrupt` (NA-7).
     pub(crate) async fn last(&self) -> Result<u64> {
         let (log, begun) = (self.keys.log(), Instant::now());
         loop {
             let failed = match self.look(&log).await {
-                Ok(Ok((last, _))) => return Ok(last),
+                Ok(Ok((last, info))) if *self.log_made.get_or_init(|| info.created.clone()) == info.created => {
+                    return Ok(last);
+                }
+                Ok(Ok(_)) => return Err(Error::corrupt(OTHER_LOG)),
+                Ok(Err(refusal)) if refusal.is_no_stream() && self.log_made.get().is_some() => {
+                    // In a cluster, who leads since a moment ago may not know of it yet.
+                    if self.client.server_info().cluster.is_none() || begun.elapsed() > self.deadline {
+                        return Err(Error::corrupt(NO_LOG).with_source(refusal));
+                    }
+                    Error::from(refusal)
+                }
                 Ok(Err(refusal)) => Error::from(refusal),
                 Err(error) => error,
             };

@@ -127,3 +127,31 @@ async fn a_log_that_went_back_is_told() {
     store.close().await.unwrap();
     anew.close().await.unwrap();
 }
+
+/// Shows NA-7: who has a mailbox open whose server lost its storage is told so at once, also when others made it anew and
+/// wrote more to it than he had read; who opens it anew works.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_is_gone_or_made_anew_is_told() {
+    let mut server = Nats::start("").unwrap();
+    let store = open(&server.url(), 1).await;
+    enqueue(&*mailbox(&*store), work("t")).await.unwrap();
+    ack(&*mailbox(&*store), &claim(&*mailbox(&*store)).await.unwrap().unwrap()).await.unwrap();
+    server.kill().unwrap();
+    fs::remove_dir_all(server.folder().join("data")).unwrap();
+    server.restart().unwrap();
+    let refused = claim(&*mailbox(&*store)).await.unwrap_err();
+    assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Corrupt, Outcome::NotApplied), "{refused}");
+    assert!(refused.to_string().contains("gone"), "{refused}");
+    let anew = open(&server.url(), 1).await;
+    for _ in 0..50 {
+        enqueue(&*mailbox(&*anew), work("t")).await.unwrap();
+    }
+    for refused in [claim(&*mailbox(&*store)).await.err(), enqueue(&*mailbox(&*store), work("t")).await.err()] {
+        let refused = refused.unwrap();
+        assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Corrupt, Outcome::NotApplied), "{refused}");
+    }
+    assert_eq!(all(&*mailbox(&*anew)).await.len(), 50);
+    assert!(claim(&*mailbox(&*anew)).await.unwrap().is_some());
+    store.close().await.unwrap();
+    anew.close().await.unwrap();
+}

@@ -70,6 +70,9 @@ pub(super) struct Args {
     /// How long commands may finish after Ctrl-C or SIGTERM
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = args::time)]
     stop_after: Duration,
+    /// How long claims may fail with an error that waiting does not mend, as of a server that lost its storage
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = args::time)]
+    patience: Duration,
 }
 
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
@@ -77,6 +80,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         .with_lease(args.lease)
         .with_concurrency(args.concurrency)
         .with_stop_deadline(args.stop_after)
+        .with_patience(args.patience)
         .with_grace(KILLED_AFTER * 2);
     options.deadline = args.timeout;
     if let Some(name) = args.worker {
