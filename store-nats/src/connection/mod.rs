@@ -167,8 +167,8 @@ impl Connection {
         }))
     }
 
-    /// The sequence number of the last message of the log. As long as there is time it is asked for again. A log that is
-    /// gone, or is another one than before, is `Corrupt` (NA-7).
+    /// The sequence number of the last message of the log. As long as there is time it is asked for again. A log that
+    /// is gone, or is another one than before, is `Corrupt` (NA-7).
     pub(crate) async fn last(&self) -> Result<u64> {
         let (log, begun) = (self.keys.log(), Instant::now());
         loop {

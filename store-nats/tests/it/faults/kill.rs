@@ -128,8 +128,8 @@ async fn a_log_that_went_back_is_told() {
     anew.close().await.unwrap();
 }
 
-/// Shows NA-7: who has a mailbox open whose server lost its storage is told so at once, also when others made it anew and
-/// wrote more to it than he had read; who opens it anew works.
+/// Shows NA-7: who has a mailbox open whose server lost its storage is told so at once, also when others made it anew
+/// and wrote more to it than he had read; who opens it anew works.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_that_is_gone_or_made_anew_is_told() {
     let mut server = Nats::start("").unwrap();
