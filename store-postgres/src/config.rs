@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use sqlx::postgres::PgConnectOptions;
 use store_core::{IdSource, Limits, Result, Uuids};
 
-use crate::url::{self, Parts};
+use crate::url::{self, Parts, Target};
 
 /// What an opening does about the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,6 +34,8 @@ pub enum Pooler {
 pub struct PostgresConfig {
     /// Where the server is, and who connects.
     pub(crate) server: PgConnectOptions,
+    /// What each new connection is looked at for.
+    pub(crate) target: Target,
     /// The schema that everything lives in.
     pub(crate) schema: String,
     /// What stands between this process and the server.
@@ -77,9 +79,11 @@ impl PostgresConfig {
     /// # Errors
     /// `Invalid` for anything else. No error shows the password.
     pub fn new(url: &str) -> Result<Self> {
-        let Parts { server, schema, connections, is_pooled, allow_unsafe, connect_within, .. } = url::parse(url)?;
+        let Parts { server, schema, connections, is_pooled, allow_unsafe, connect_within, target, .. } =
+            url::parse(url)?;
         Ok(Self {
             server,
+            target,
             schema,
             pooler: if is_pooled { Pooler::Transaction } else { Pooler::None },
             migrate: Migrate::Always,

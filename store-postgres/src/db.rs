@@ -27,6 +27,7 @@ use crate::{
     pages::int,
     schema,
     sql::Sql,
+    url::Target,
 };
 
 /// A connection that nobody used for so long is tried before it is lent.
@@ -57,6 +58,7 @@ pub(crate) struct Db {
 /// Makes connections.
 struct Connector {
     server: PgConnectOptions,
+    target: Target,
     allows_unsafe: bool,
 }
 
@@ -73,9 +75,7 @@ impl managed::Manager for Connector {
 
     async fn create(&self) -> Result<PgConnection> {
         let mut connection = self.server.connect().await.map_err(error::connecting)?;
-        if !self.allows_unsafe {
-            schema::check_durability(&mut connection).await?;
-        }
+        schema::check(&mut connection, self.target, self.allows_unsafe).await?;
         Ok(connection)
     }
 
@@ -95,7 +95,7 @@ impl Db {
         if config.pooler == Pooler::None {
             server = server.options(PLANS);
         }
-        let connector = Connector { server, allows_unsafe: config.allow_unsafe };
+        let connector = Connector { server, target: config.target, allows_unsafe: config.allow_unsafe };
         let (wait, connect) = (Some(config.acquire), Some(config.acquire));
         let pool = Pool::builder(connector)
             .max_size(config.connections as usize)

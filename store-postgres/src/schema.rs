@@ -7,6 +7,7 @@ use crate::{
     config::{Migrate, PostgresConfig},
     error::{self, Effect, corrupt},
     sql::in_schema,
+    url::Target,
 };
 
 /// Numbered from 1.
@@ -22,7 +23,7 @@ pub(crate) struct Meta {
 }
 
 /// Refuses a server that may lose what it acknowledged (PO-6).
-pub(crate) async fn check_durability(connection: &mut PgConnection) -> Result<()> {
+async fn check_durability(connection: &mut PgConnection) -> Result<()> {
     let asked = "SELECT current_setting('fsync'), current_setting('full_page_writes'), \
         current_setting('synchronous_commit'), pg_is_in_recovery()::text";
     let row = sqlx::raw_sql(asked).fetch_one(connection).await.map_err(fail)?;
@@ -33,6 +34,31 @@ pub(crate) async fn check_durability(connection: &mut PgConnection) -> Result<()
             let setting = if at == 3 { setting.to_owned() } else { format!("{setting}=off") };
             return Err(Error::new(Detail::UnsafeDurability { setting, option: "allow_unsafe=true".to_owned() }));
         }
+    }
+    Ok(())
+}
+
+/// Looks at a new connection: refuses a server that may lose what it acknowledged (PO-6), unless that is allowed, and
+/// one that is not what the URL asks for.
+pub(crate) async fn check(connection: &mut PgConnection, target: Target, allow_unsafe: bool) -> Result<()> {
+    check_target(connection, target).await?;
+    if allow_unsafe { Ok(()) } else { check_durability(connection).await }
+}
+
+async fn check_target(connection: &mut PgConnection, target: Target) -> Result<()> {
+    if target == Target::Any {
+        return Ok(());
+    }
+    let asked = "SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean";
+    let row = sqlx::raw_sql(asked).fetch_one(connection).await.map_err(fail)?;
+    let read = || -> Result<(bool, bool), sqlx::Error> { Ok((row.try_get(0)?, row.try_get(1)?)) };
+    let (is_standby, is_read_only) = read().map_err(|e| corrupt("a setting").with_source(e))?;
+    let refused = |why| Err(Error::invalid("target_session_attrs", why));
+    if is_standby {
+        return refused("the server is a standby: give the one that takes writes");
+    }
+    if target == Target::ReadWrite && is_read_only {
+        return refused("sessions of the server only read: look at `default_transaction_read_only`");
     }
     Ok(())
 }
@@ -93,9 +119,7 @@ async fn connect(config: &PostgresConfig) -> Result<PgConnection> {
     let connecting = tokio::time::timeout(config.acquire, PgConnection::connect_with(&config.server)).await;
     let late = |_| Error::unavailable("the server cannot be reached in time");
     let mut connection = connecting.map_err(late)?.map_err(error::connecting)?;
-    if !config.allow_unsafe {
-        check_durability(&mut connection).await?;
-    }
+    check(&mut connection, config.target, config.allow_unsafe).await?;
     Ok(connection)
 }
 

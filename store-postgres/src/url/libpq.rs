@@ -15,8 +15,19 @@ pub(super) enum Asked {
     ConnectWithin(Duration),
     /// Settings of the session.
     Settings(Vec<(String, String)>),
-    /// A server that takes writes: checked when a store is opened, unless unsafe servers are allowed.
+    /// A server of that kind.
+    Target(Target),
+}
+
+/// What each new connection is looked at for, as `target_session_attrs` asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Target {
+    #[default]
+    Any,
+    /// The server is no standby.
     Primary,
+    /// The same, and its sessions take writes.
+    ReadWrite,
 }
 
 /// What `key=value` asks for; nothing if libpq does not know the key either.
@@ -33,7 +44,11 @@ pub(super) fn asked(key: &str, value: &str) -> Option<Result<Asked>> {
         ("client_encoding", _) if matches!(value.to_ascii_lowercase().as_str(), "utf8" | "utf-8" | "auto") => {
             Ok(Asked::Nothing)
         }
-        ("target_session_attrs", "read-write" | "primary") => Ok(Asked::Primary),
+        ("target_session_attrs", "primary") => Ok(Asked::Target(Target::Primary)),
+        ("target_session_attrs", "read-write") => Ok(Asked::Target(Target::ReadWrite)),
+        ("sslrootcert", "system") => {
+            refused(key, "the driver has authorities of its own: leave it out, or give a file")
+        }
         ("channel_binding", _) => {
             refused(key, "the driver binds no channel: leave it out, and give `sslmode=verify-full`")
         }
@@ -127,7 +142,7 @@ fn words(text: &str) -> Vec<String> {
 mod tests {
     use std::time::Duration;
 
-    use super::{Asked, asked};
+    use super::{Asked, Target, asked};
 
     #[test]
     fn what_libpq_knows_holds_or_is_refused_by_name() {
@@ -145,7 +160,9 @@ mod tests {
             ("gssencmode", "disable", Asked::Nothing),
             ("gssencmode", "require", Asked::Nothing),
             ("target_session_attrs", "any", Asked::Nothing),
-            ("target_session_attrs", "read-write", Asked::Primary),
+            ("target_session_attrs", "primary", Asked::Target(Target::Primary)),
+            ("target_session_attrs", "read-write", Asked::Target(Target::ReadWrite)),
+            ("sslrootcert", "system", Asked::Nothing),
             ("target_session_attrs", "standby", Asked::Nothing),
             ("keepalives", "0", Asked::Nothing),
             ("keepalives", "1", Asked::Nothing),
@@ -155,13 +172,14 @@ mod tests {
             ("client_encoding", "LATIN1", Asked::Nothing),
             ("service", "x", Asked::Nothing),
         ] {
-            let is_refused = matches!(value, r"-c\ no" | "require" | "standby" | "1" | "30" | "LATIN1" | "x")
-                || (key, value) == ("connect_timeout", "0");
+            let is_refused =
+                matches!(value, r"-c\ no" | "require" | "standby" | "1" | "30" | "LATIN1" | "x" | "system")
+                    || (key, value) == ("connect_timeout", "0");
             match asked(key, value).unwrap() {
                 Ok(found) => assert!(!is_refused && found == expected, "{key}={value}: {found:?}"),
                 Err(error) => assert!(is_refused && error.to_string().contains(&format!("`{key}`")), "{error}"),
             }
         }
-        assert!(asked("schema", "x").is_none());
+        assert!(asked("schema", "x").is_none() && asked("sslrootcert", "/ca.pem").is_none());
     }
 }

@@ -12,6 +12,7 @@ use store_core::{Error, Result};
 use url::Url;
 
 use self::libpq::Asked;
+pub(crate) use self::libpq::Target;
 
 const DEFAULT_SCHEMA: &str = "agentstore";
 /// The longest name that PostgreSQL does not cut.
@@ -27,12 +28,15 @@ pub(crate) struct Parts {
     pub(crate) is_pooled: bool,
     pub(crate) allow_unsafe: bool,
     pub(crate) connect_within: Option<Duration>,
-    needs_primary: bool,
+    pub(crate) target: Target,
     ssl: Option<PgSslMode>,
 }
 
 /// Reads a URL.
 pub(crate) fn parse(text: &str) -> Result<Parts> {
+    if of_server(text).is_some_and(|(_, server, _)| server.contains(',')) {
+        return Err(invalid(SEVERAL));
+    }
     // The error of the parser may show a part of the URL.
     let url = Url::parse(&with_a_host(text)).map_err(|_| invalid("it is no URL"))?;
     if !matches!(url.scheme(), "postgres" | "postgresql") || !url.has_authority() {
@@ -48,7 +52,7 @@ pub(crate) fn parse(text: &str) -> Result<Parts> {
         is_pooled: false,
         allow_unsafe: false,
         connect_within: None,
-        needs_primary: false,
+        target: Target::Any,
         ssl: None,
     };
     if let Some(host) = url.host_str().filter(|host| !host.is_empty() && *host != NO_HOST) {
@@ -63,11 +67,10 @@ pub(crate) fn parse(text: &str) -> Result<Parts> {
             parts.set(key, &decoded(value)?)?;
         }
     }
-    for (key, value) in url.query_pairs() {
-        parts.set(&key, &value)?;
-    }
-    if parts.needs_primary && parts.allow_unsafe {
-        return Err(invalid("`target_session_attrs` is not checked where `allow_unsafe=true`: leave one of them out"));
+    // As libpq reads them: a plus is a plus.
+    for pair in url.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        parts.set(&decoded(key)?, &decoded(value)?)?;
     }
     let mode = parts.ssl.unwrap_or(if is_here(&parts.server) { PgSslMode::Prefer } else { PgSslMode::VerifyFull });
     let can_encrypt = cfg!(any(feature = "tls-ring", feature = "tls-aws-lc-rs"));
@@ -82,19 +85,22 @@ impl Parts {
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
         let options = std::mem::take(&mut self.server);
         self.server = match key {
-            "host" | "port" if value.contains(',') => {
-                return Err(invalid("`host` and `port` name several servers: give the one that takes writes"));
-            }
+            "host" | "port" if value.contains(',') => return Err(invalid(SEVERAL)),
             "host" if value.starts_with('/') => options.socket(value),
             "host" => options.host(value),
             "port" => options.port(value.parse().map_err(|_| invalid("`port` is no port"))?),
             "user" => options.username(value),
             "password" => options.password(value),
             "dbname" => options.database(value),
-            "sslrootcert" => options.ssl_root_cert(value),
+            "sslrootcert" if value != "system" => options.ssl_root_cert(value),
             "sslcert" => options.ssl_client_cert(value),
             "sslkey" => options.ssl_client_key(value),
             "application_name" => options.application_name(value),
+            // So drivers of other languages say it, and libpq understands.
+            "ssl" if value == "true" => {
+                self.ssl = Some(PgSslMode::Require);
+                options
+            }
             "sslmode" => {
                 self.ssl = Some(value.parse().map_err(|_| invalid("`sslmode` is none that PostgreSQL has"))?);
                 options
@@ -117,7 +123,7 @@ impl Parts {
     const fn note(&mut self, asked: &Asked) {
         match asked {
             Asked::ConnectWithin(time) => self.connect_within = Some(*time),
-            Asked::Primary => self.needs_primary = true,
+            Asked::Target(target) => self.target = *target,
             Asked::Nothing | Asked::Settings(_) => {}
         }
     }
@@ -145,12 +151,22 @@ impl Parts {
 /// Stands for a host that is not named: the parser wants one behind a user.
 const NO_HOST: &str = "host-is-a-parameter.invalid";
 
-/// The same URL, with a host if there is none between a user and the path.
+const SEVERAL: &str = "`host` and `port` name several servers: give the one that takes writes";
+
+/// The parts of a URL up to its server, its server with the port, and behind it.
+fn of_server(text: &str) -> Option<(&str, &str, &str)> {
+    let begin = text.find("://")? + "://".len();
+    let end = text.get(begin..)?.find(['/', '?', '#']).map_or(text.len(), |at| begin + at);
+    let begin = text.get(begin..end)?.rfind('@').map_or(begin, |at| begin + at + 1);
+    Some((text.get(..begin)?, text.get(begin..end)?, text.get(end..)?))
+}
+
+/// The same URL, with a host if there is none behind a user or before a port.
 fn with_a_host(text: &str) -> Cow<'_, str> {
-    let Some((scheme, rest)) = text.split_once("://") else { return Cow::Borrowed(text) };
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    match rest.split_at(end) {
-        (user, path) if user.ends_with('@') => Cow::Owned(format!("{scheme}://{user}{NO_HOST}{path}")),
+    match of_server(text) {
+        Some((before, server, after)) if server.starts_with(':') || (server.is_empty() && before.ends_with('@')) => {
+            Cow::Owned(format!("{before}{NO_HOST}{server}{after}"))
+        }
         _ => Cow::Borrowed(text),
     }
 }
@@ -209,6 +225,16 @@ mod tests {
         let Parts { server, connect_within, .. } = parse(url).unwrap();
         assert_eq!(server.get_socket().map(|path| path.to_str().unwrap()), Some("/run/postgresql"));
         assert_eq!((server.get_username(), connect_within), ("ada", Some(Duration::from_secs(7))));
+        for url in ["postgres://ada@:5433/work?host=/run/x", "postgres://:5433/work?host=/run/x&user=ada"] {
+            let Parts { server, .. } = parse(url).unwrap();
+            let at = (server.get_socket().unwrap().to_str(), server.get_port(), server.get_username());
+            assert_eq!(at, (Some("/run/x"), 5433, "ada"), "{url}");
+        }
+        let Parts { server, .. } = parse("postgres://h/x?user=a+b%20c&ssl=true").unwrap();
+        assert_eq!(server.get_username(), "a+b c");
+        assert!(matches!(server.get_ssl_mode(), PgSslMode::Require));
+        // A comma in a password names no second server.
+        assert_eq!(parse("postgres://ada:a,b@h/x").unwrap().server.get_host(), "h");
         let url = "postgres://db.example/x?options=-c%20statement_timeout%3D5s";
         assert_eq!(parse(url).unwrap().server.get_options(), Some("-c statement_timeout=5s"));
     }
@@ -219,10 +245,13 @@ mod tests {
             ("postgres://h/x?channel_binding=require", "`channel_binding`"),
             ("postgres://h/x?colour=blue", "`colour`"),
             ("postgres://a,b/x", "`host`"),
-            ("postgres://h/x?allow_unsafe=true&target_session_attrs=primary", "`target_session_attrs`"),
+            ("postgres://h:1,i:2/x", "`host`"),
+            ("postgres://ada:canary@h:1,i:2/x?target_session_attrs=read-write", "`host`"),
+            ("postgres://h/x?sslrootcert=system", "`sslrootcert`"),
+            ("postgres://h/x?ssl=canary", "`ssl`"),
         ] {
             let error = parse(url).unwrap_err().to_string();
-            assert!(error.contains(name), "{url}: {error}");
+            assert!(error.contains(name) && !error.contains("canary"), "{url}: {error}");
         }
     }
 

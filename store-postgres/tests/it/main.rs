@@ -21,6 +21,7 @@ mod ordinary;
 mod places;
 mod pooled;
 mod tenants;
+mod url;
 mod wire;
 
 pub(crate) use self::fixture::fixture;

@@ -1,6 +1,6 @@
 //! P0: a server that may lose what it acknowledged is refused (PO-6).
 
-use store_core::{Detail, Error};
+use store_core::{Detail, Error, ErrorKind};
 use store_postgres::{PostgresConfig, PostgresStore};
 use test_servers::Postgres;
 
@@ -32,4 +32,11 @@ async fn a_standby_is_refused() {
     std::fs::write(server.data().join("standby.signal"), "").unwrap();
     server.restart().unwrap();
     assert_eq!(refusal(&server).await.0, "a standby");
+    // Who asks for one that takes writes is told so by that name, whatever else is allowed.
+    for asked in ["primary", "read-write"] {
+        let url = format!("{}&allow_unsafe=true&target_session_attrs={asked}", server.url());
+        let refused = PostgresStore::open(PostgresConfig::new(&url).unwrap()).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Invalid);
+        assert!(refused.to_string().contains("target_session_attrs"), "{refused}");
+    }
 }

@@ -1,0 +1,63 @@
+//! What a URL asks for, on a server.
+
+use std::{net::TcpListener, time::Duration};
+
+use sqlx::{Connection, PgConnection};
+use store_core::{ErrorKind, IdSource, Uuids};
+use store_postgres::{PostgresConfig, PostgresStore, TestSchema};
+use tokio::time::Instant;
+
+use crate::{faults::unknown::socket, fixture::server};
+
+/// The socket of the server, behind a user without a host, as libpq takes it.
+fn url(more: &str) -> String {
+    let folder = socket().parent().unwrap().display().to_string();
+    format!("postgres://postgres@/postgres?host={folder}&allow_unsafe=true&{more}")
+}
+
+fn config(more: &str) -> PostgresConfig {
+    PostgresConfig::new(&url(more)).unwrap()
+}
+
+#[tokio::test]
+async fn what_a_provider_puts_into_a_url_holds() {
+    let name = format!("ours {}", Uuids.next_id());
+    let more = format!(
+        "application_name={}&connect_timeout=5&target_session_attrs=read-write&channel_binding=prefer&gssencmode=disable\
+        &keepalives=0&options=-c%20lock_timeout%3D7s%20-c%20search_path%3Dpg_catalog%2C%5C%20public",
+        name.replace(' ', "%20")
+    );
+    let place = TestSchema::create(config(&more)).await.unwrap();
+    let store = place.open().await.unwrap();
+    let mut connection = PgConnection::connect(&server()).await.unwrap();
+    let named = sqlx::query_scalar("SELECT count(*) FROM pg_stat_activity WHERE application_name = $1");
+    let named: i64 = named.bind(&name).fetch_one(&mut connection).await.unwrap();
+    assert!(named > 0);
+    drop(store);
+    place.remove().await.unwrap();
+}
+
+/// `options` reach the sessions, and `target_session_attrs` looks at them.
+#[tokio::test]
+async fn sessions_that_only_read_are_refused_where_the_url_asks_for_it() {
+    let read_only = "options=-c%20default_transaction_read_only%3Don&target_session_attrs=";
+    let refused = PostgresStore::open(config(&format!("{read_only}read-write"))).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+    let text = refused.to_string();
+    assert!(["target_session_attrs", "default_transaction_read_only"].iter().all(|part| text.contains(part)), "{text}");
+    // A primary it is. It has no schema of that name, and nobody may make one.
+    let refused = PostgresStore::open(config(&format!("{read_only}primary&schema=nowhere"))).await.unwrap_err();
+    assert_ne!(refused.kind(), ErrorKind::Invalid, "{refused}");
+}
+
+/// Somebody takes the connection and says nothing.
+#[tokio::test]
+async fn connecting_is_bounded() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("postgres://ada@{}/x?connect_timeout=1", silent.local_addr().unwrap());
+    let began = Instant::now();
+    let late = PostgresStore::open(PostgresConfig::new(&url).unwrap()).await.unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::Unavailable, "{late}");
+    let took = began.elapsed();
+    assert!((Duration::from_millis(900)..Duration::from_secs(4)).contains(&took), "{took:?}");
+}
