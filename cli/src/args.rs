@@ -105,6 +105,18 @@ pub(crate) fn age(text: &str) -> Result<Duration, String> {
     length(text, "it is an age such as `90m`, `24h` or `7d`")
 }
 
+/// How long something is kept: an age, or for good.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kept(pub(crate) Option<Duration>);
+
+/// An age, or `never` for what is not removed.
+pub(crate) fn kept(text: &str) -> Result<Kept, String> {
+    if text == "never" {
+        return Ok(Kept(None));
+    }
+    length(text, "it is an age such as `90m`, `24h` or `7d`, or `never`").map(|age| Kept(Some(age)))
+}
+
 /// A length of time such as `500ms`, `30s` or `5m`.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
     length(text, "it is a length of time such as `500ms`, `30s` or `5m`")

@@ -13,6 +13,7 @@ mod pages;
 mod progress;
 mod prompt;
 mod session;
+mod signals;
 mod text;
 mod tree;
 

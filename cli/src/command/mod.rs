@@ -13,6 +13,7 @@ mod fork;
 mod import;
 mod label;
 mod mailbox;
+mod maintain;
 mod migrate;
 mod outbox;
 mod pending;
@@ -66,6 +67,7 @@ pub(crate) enum SessionCommand {
     Pending(pending::Args),
     Outbox(outbox::Args),
     Mailbox(mailbox::Args),
+    Maintain(maintain::Args),
     Fork(fork::Args),
     Checkpoint(checkpoint::Args),
     Rewind(rewind::Args),
@@ -141,6 +143,7 @@ impl SessionCommand {
             | Self::Rewind(_)
             | Self::Label(_)
             | Self::Delete(_)
+            | Self::Maintain(_)
             | Self::DemoWriter(_) => Access::Write,
         }
     }
@@ -169,6 +172,7 @@ impl SessionCommand {
             Self::Pending(args) => pending::run(args, session, out).await,
             Self::Outbox(args) => outbox::run(args, session, out).await,
             Self::Mailbox(args) => mailbox::run(args, session, out).await,
+            Self::Maintain(args) => maintain::run(args, session, out).await,
             Self::Fork(args) => fork::run(args, session, out).await,
             Self::Checkpoint(args) => checkpoint::run(args, session, out).await,
             Self::Rewind(args) => rewind::run(args, session, out).await,

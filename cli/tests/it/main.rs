@@ -16,6 +16,7 @@ mod events;
 mod given;
 mod imports;
 mod mailbox;
+mod maintain;
 mod matrix;
 mod nats;
 mod outbox;

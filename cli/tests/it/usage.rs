@@ -20,6 +20,8 @@ const COMMANDS: &[&str] = &[
     "checkpoint",
     "rewind",
     "label",
+    "maintain",
+    "mailbox",
     "delete",
     "tenants",
     "verify",

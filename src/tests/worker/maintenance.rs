@@ -1,17 +1,23 @@
 //! What is removed, when, and by how many at once.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use store_core::{
-    AppendEvents, Commit, DeleteRequest, DispatchStatus, Json, NewEvent, NewOutboxRow, OutboxFilter, Scope, Settlement,
-    ThreadFilter,
+    AppendEvents, Commit, DeleteRequest, DispatchStatus, Error, Json, NewEvent, NewOutboxRow, OutboxFilter, Scope,
+    Settlement, ThreadFilter,
 };
 
 use super::{
     bed::{Bed, say},
     new, stands,
 };
-use crate::{Failure, Maintenance, OutboxDelivery, Relay, Retention};
+use crate::{Failure, Maintained, Maintenance, OutboxDelivery, Relay, Retention};
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -45,6 +51,8 @@ pub(super) async fn what_is_over_is_removed_by_any_number_of_nodes(bed: &Bed) {
     let done = one.run_once().await.unwrap();
     assert_eq!((done.dispatches, done.outbox), (0, 0), "{done:?}");
     bed.advance(Duration::from_millis(1)).await;
+    let dry = maintenance(bed).dry().run_once().await.unwrap();
+    assert_eq!((dry.dispatches, dry.outbox, dry.failed), (6, 6, 0), "{dry:?}");
     let (one, other) = futures_util::future::join(one.run_once(), other.run_once()).await;
     let (one, other) = (one.unwrap(), other.unwrap());
     let counts = bed.mailbox().count_dispatches(None).await.unwrap();
@@ -62,6 +70,10 @@ pub(super) async fn lost_claims_are_ended_and_counted_once(bed: &Bed) {
         bed.claim(HOUR).await.unwrap();
     }
     bed.advance(HOUR).await;
+    for _ in 0..2 {
+        let dry = maintenance(bed).dry().run_once().await.unwrap();
+        assert_eq!((dry.reclaimed, dry.dispatches, dry.more), (4, 0, false), "{dry:?}");
+    }
     let (one, other) = (maintenance(bed), maintenance(bed));
     let (one, other) = futures_util::future::join(one.run_once(), other.run_once()).await;
     assert_eq!(one.unwrap().reclaimed + other.unwrap().reclaimed, 4);
@@ -87,6 +99,8 @@ pub(super) async fn events_and_threads_go_when_that_is_asked_for(bed: &Bed) {
     assert_eq!((done.events, done.threads), (0, 0), "{done:?}");
     let mut retention = Retention::default();
     (retention.events, retention.threads) = (Some(HOUR), Some(HOUR));
+    let dry = maintenance(bed).with_retention(retention.clone()).dry().run_once().await.unwrap();
+    assert_eq!((dry.events, dry.threads), (2, 1), "{dry:?}");
     let done = maintenance(bed).with_retention(retention).run_once().await.unwrap();
     assert_eq!((done.events, done.threads), (2, 1), "{done:?}");
     let info = commits.events().load_scope(&scope).await.unwrap();
@@ -98,7 +112,12 @@ pub(super) async fn events_and_threads_go_when_that_is_asked_for(bed: &Bed) {
 
 /// Shows WK-9.
 pub(super) async fn it_runs_until_it_is_stopped(bed: &Bed) {
-    let running = maintenance(bed).every(Duration::from_millis(20)).start().unwrap();
+    let told = Arc::new(AtomicU64::new(0));
+    let into = Arc::clone(&told);
+    let report = move |round: &Maintained, _: Option<&Error>| {
+        into.fetch_add(round.reclaimed, Relaxed);
+    };
+    let running = maintenance(bed).every(Duration::from_millis(20)).with_report(report).start().unwrap();
     for round in 0..2 {
         let id = format!("d-{round}");
         bed.enqueue([new("t", &id).with_max_attempts(1)]).await;
@@ -107,5 +126,5 @@ pub(super) async fn it_runs_until_it_is_stopped(bed: &Bed) {
         bed.until(&id, |found| found.status == DispatchStatus::DeadLetter).await;
     }
     let done = running.stop().await.unwrap();
-    assert_eq!((done.reclaimed, done.failed), (2, 0), "{done:?}");
+    assert_eq!((done.reclaimed, done.failed, told.load(Relaxed)), (2, 0, 2), "{done:?}");
 }

@@ -1,5 +1,6 @@
 //! Removing what is over, and ending what nobody holds any more.
 
+mod look;
 mod steps;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -62,9 +63,13 @@ impl Default for Retention {
 pub struct Maintenance {
     steps: Steps,
     every: Duration,
+    report: Option<Box<Report>>,
 }
 
-/// What was removed or ended.
+/// Who is told of each round.
+type Report = dyn Fn(&Maintained, Option<&Error>) + Send + Sync;
+
+/// What was removed or ended, or would be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Maintained {
@@ -82,6 +87,22 @@ pub struct Maintained {
     pub deleted: u64,
     /// Steps that failed; what failed is in the log.
     pub failed: u64,
+    /// Of a dry run: whether dispatches, rows or threads were counted up to 1,000, and there may be more.
+    pub more: bool,
+}
+
+impl Maintained {
+    fn add(&mut self, other: &Self) {
+        let Self { reclaimed, dispatches, outbox, events, threads, deleted, failed, more } = other;
+        self.reclaimed += reclaimed;
+        self.dispatches += dispatches;
+        self.outbox += outbox;
+        self.events += events;
+        self.threads += threads;
+        self.deleted += deleted;
+        self.failed += failed;
+        self.more |= more;
+    }
 }
 
 impl Maintenance {
@@ -93,12 +114,13 @@ impl Maintenance {
         let steps = Steps {
             stores: stores.tenant(tenant)?,
             retention: Retention::default(),
+            is_dry: false,
             clock: Arc::clone(stores.clock()),
             mailbox_clock: Arc::clone(stores.mailbox_clock()),
             backend: stores.mailbox_backend(),
             stopping: CancellationToken::new(),
         };
-        Ok(Self { steps, every: Duration::from_mins(1) })
+        Ok(Self { steps, every: Duration::from_mins(1), report: None })
     }
 
     /// The same with these ages.
@@ -115,16 +137,39 @@ impl Maintenance {
         self
     }
 
+    /// The same without changing anything: it counts what a round would do, of dispatches, of rows and of threads up
+    /// to 1,000 each. What deleted threads left is not counted.
+    #[must_use]
+    pub const fn dry(mut self) -> Self {
+        self.steps.is_dry = true;
+        self
+    }
+
+    /// The same, telling what each round did, and the first error of it.
+    #[must_use]
+    pub fn with_report(mut self, report: impl Fn(&Maintained, Option<&Error>) + Send + Sync + 'static) -> Self {
+        self.report = Some(Box::new(report));
+        self
+    }
+
     /// Does everything once. A step that fails keeps none of the others from being done.
     ///
     /// # Errors
     /// That of the first step that failed, behind the others.
     pub async fn run_once(&self) -> Result<Maintained> {
-        let mut done = Maintained::default();
-        match self.steps.round(&mut done).await {
-            Some(error) => Err(error),
-            None => Ok(done),
+        match self.round().await {
+            (_, Some(error)) => Err(error),
+            (done, None) => Ok(done),
         }
+    }
+
+    async fn round(&self) -> (Maintained, Option<Error>) {
+        let mut done = Maintained::default();
+        let error = self.steps.round(&mut done).await;
+        if let Some(report) = &self.report {
+            report(&done, error.as_ref());
+        }
+        (done, error)
     }
 
     /// Starts on the current tokio runtime. Stopping it waits for the call that is under way, and gives what was done
@@ -139,7 +184,8 @@ impl Maintenance {
         let task = runtime.spawn(async move {
             let mut done = Maintained::default();
             while !self.steps.stopping.is_cancelled() {
-                let _logged = self.steps.round(&mut done).await;
+                let (round, _told) = self.round().await;
+                done.add(&round);
                 tokio::select! {
                     () = self.steps.stopping.cancelled() => {}
                     () = sleep(jittered(self.every)) => {}
@@ -153,7 +199,7 @@ impl Maintenance {
 
 impl fmt::Debug for Maintenance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { steps, every } = self;
+        let Self { steps, every, report: _ } = self;
         f.debug_struct("Maintenance").field("retention", &steps.retention).field("every", every).finish_non_exhaustive()
     }
 }

@@ -1,6 +1,6 @@
 //! The steps of maintenance: each a call that others may make at the same time, repeated until there is nothing left.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
 use store_core::{
     Clock, CommitCoordinator, Direction, DispatchFilter, DispatchQuery, DispatchStatus, Error, EventStore, MAX_PAGE,
@@ -13,12 +13,13 @@ use super::{Maintained, Retention};
 use crate::worker::telemetry;
 
 /// The most that one call ends or removes: between two calls others are served, and a stop is heard.
-const STEP: u32 = 1_000;
+pub(super) const STEP: u32 = 1_000;
 
 /// What the steps work on.
 pub(super) struct Steps {
     pub(super) stores: TenantStores,
     pub(super) retention: Retention,
+    pub(super) is_dry: bool,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) mailbox_clock: Arc<dyn Clock>,
     pub(super) backend: &'static str,
@@ -26,35 +27,54 @@ pub(super) struct Steps {
 }
 
 /// What a step did, and what ended it before it was through.
-type Did = (u64, Option<Error>);
+pub(super) type Did = (u64, Option<Error>);
 
-const NOTHING: Did = (0, None);
+pub(super) const NOTHING: Did = (0, None);
+
+/// What failed in a round.
+#[derive(Default)]
+pub(super) struct Notes {
+    first: Option<Error>,
+    failed: u64,
+}
+
+impl Notes {
+    /// Counts what a step did, and whether that is as much as one call can do.
+    pub(super) fn note(&mut self, step: &'static str, count: &mut u64, (did, error): Did) -> bool {
+        *count += did;
+        if let Some(error) = error {
+            tracing::warn!(step, %error, "a step of maintenance failed");
+            self.failed += 1;
+            self.first = self.first.take().or(Some(error));
+        }
+        did >= u64::from(STEP)
+    }
+
+    /// The first error.
+    pub(super) fn end(self, done: &mut Maintained) -> Option<Error> {
+        done.failed += self.failed;
+        self.first
+    }
+}
 
 impl Steps {
     /// Every step once; the first error.
     pub(super) async fn round(&self, done: &mut Maintained) -> Option<Error> {
-        let mut first = None;
-        let mut failed = 0;
-        let mut note = |step: &'static str, count: &mut u64, (did, error): Did| {
-            *count += did;
-            if let Some(error) = error {
-                tracing::warn!(step, %error, "a step of maintenance failed");
-                failed += 1;
-                first = first.take().or(Some(error));
-            }
-        };
-        note("reclaim", &mut done.reclaimed, self.reclaim().await);
-        note("purge dispatches", &mut done.dispatches, self.purge().await);
-        note("purge outbox", &mut done.outbox, self.purge_outbox().await);
-        note("prune threads", &mut done.threads, self.prune().await);
-        note("purge deleted threads", &mut done.deleted, self.purge_deleted().await);
-        note("trim events", &mut done.events, self.trim().await);
-        note("measure", &mut 0, (0, self.measure().await.err()));
-        done.failed += failed;
-        first
+        if self.is_dry {
+            return self.look(done).await;
+        }
+        let mut notes = Notes::default();
+        notes.note("reclaim", &mut done.reclaimed, self.reclaim().await);
+        notes.note("purge dispatches", &mut done.dispatches, self.purge().await);
+        notes.note("purge outbox", &mut done.outbox, self.purge_outbox().await);
+        notes.note("prune threads", &mut done.threads, self.prune().await);
+        notes.note("purge deleted threads", &mut done.deleted, self.purge_deleted().await);
+        notes.note("trim events", &mut done.events, self.trim(&HashSet::new()).await);
+        notes.note("measure", &mut 0, (0, self.measure().await.err()));
+        notes.end(done)
     }
 
-    fn mailbox(&self) -> Option<&dyn MailboxStore> {
+    pub(super) fn mailbox(&self) -> Option<&dyn MailboxStore> {
         self.stores.mailbox.as_deref()
     }
 
@@ -130,9 +150,9 @@ impl Steps {
         }
     }
 
-    /// Trims the scopes of each thread and of its runs. Creation orders the walk, so that none is missed that is there
-    /// throughout (PG-4).
-    async fn trim(&self) -> Did {
+    /// Trims the scopes of each thread and of its runs, but for threads that are `gone`. Creation orders the walk, so
+    /// that none is missed that is there throughout (PG-4).
+    pub(super) async fn trim(&self, gone: &HashSet<ThreadId>) -> Did {
         let (Some(commits), Some(age)) = (self.commits(), self.retention.events) else { return NOTHING };
         let (threads, events) = (commits.threads(), commits.events());
         let before = self.clock.now().saturating_sub(age);
@@ -145,11 +165,11 @@ impl Steps {
                 Ok(listed) => listed,
                 Err(error) => return (done, Some(error)),
             };
-            for thread in listed.items {
+            for thread in listed.items.into_iter().filter(|thread| !gone.contains(&thread.id)) {
                 if self.stopping.is_cancelled() {
                     return (done, None);
                 }
-                match trim_thread(&*threads, &*events, &thread.id, before).await {
+                match self.trim_thread((&*threads, &*events), &thread.id, before).await {
                     Ok(trimmed) => done += trimmed,
                     Err(error) => return (done, Some(error)),
                 }
@@ -158,6 +178,33 @@ impl Steps {
             page = page.after(next);
         }
         (done, None)
+    }
+
+    async fn trim_thread(
+        &self,
+        (threads, events): (&dyn ThreadRunStore, &dyn EventStore),
+        thread: &ThreadId,
+        before: Timestamp,
+    ) -> Result<u64> {
+        let trim = async |scope| {
+            let mut request = TrimRequest::new(scope, TrimBefore::Time(before));
+            request.dry_run = self.is_dry;
+            events.trim_events(request).await.map(|trimmed| trimmed.events)
+        };
+        let mut done = trim(Scope::Thread(thread.clone())).await?;
+        let mut page = PageRequest::first(MAX_PAGE);
+        loop {
+            let mut filter = RunFilter::default();
+            filter.thread = Some(thread.clone());
+            let mut query = RunQuery::new(filter);
+            query.page = page.clone();
+            let listed = threads.list_runs(query).await?;
+            for run in listed.items {
+                done += trim(Scope::Run(run.id.clone())).await?;
+            }
+            let Some(next) = listed.next else { return Ok(done) };
+            page = page.after(next);
+        }
     }
 
     /// How much waits, and for how long the first of it: gauges, where somebody reads them.
@@ -171,32 +218,6 @@ impl Steps {
             .map_or(0, |oldest| self.mailbox_clock.now().as_millis().saturating_sub(oldest.created_at.as_millis()));
         telemetry::waiting(self.backend, queued, Duration::from_millis(age));
         Ok(())
-    }
-}
-
-async fn trim_thread(
-    threads: &dyn ThreadRunStore,
-    events: &dyn EventStore,
-    thread: &ThreadId,
-    before: Timestamp,
-) -> Result<u64> {
-    let trim = async |scope| {
-        let request = TrimRequest::new(scope, TrimBefore::Time(before));
-        events.trim_events(request).await.map(|trimmed| trimmed.events)
-    };
-    let mut done = trim(Scope::Thread(thread.clone())).await?;
-    let mut page = PageRequest::first(MAX_PAGE);
-    loop {
-        let mut filter = RunFilter::default();
-        filter.thread = Some(thread.clone());
-        let mut query = RunQuery::new(filter);
-        query.page = page.clone();
-        let listed = threads.list_runs(query).await?;
-        for run in listed.items {
-            done += trim(Scope::Run(run.id.clone())).await?;
-        }
-        let Some(next) = listed.next else { return Ok(done) };
-        page = page.after(next);
     }
 }
 

@@ -1,5 +1,6 @@
 //! `mailbox`: work that is queued for the runs of threads.
 
+mod cancel;
 mod enqueue;
 mod interrupt;
 mod list;
@@ -8,16 +9,20 @@ mod requeue;
 mod stats;
 mod work;
 
+use agentstore::{Dispatch, DispatchId};
 use clap::Subcommand;
+use serde_json::{Value, json};
 
 use super::Ending;
 use crate::{
     failure::Result,
     output::Output,
     session::{Access, Session},
+    text::{count, safe},
 };
 
-/// Look after work that is queued for threads, and do it: enqueue, list, stats, work, interrupt, requeue, purge
+/// Look after work that is queued for threads, and do it: enqueue, list, stats, work, cancel, interrupt, requeue,
+/// purge
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore mailbox enqueue t-42 --run run-7 --payload '{\"task\":\"index\"}'\n  \
     agentstore mailbox stats\n  agentstore mailbox work --exec ./index.sh --until-idle\n  \
@@ -34,6 +39,7 @@ enum Act {
     List(list::Args),
     Stats(stats::Args),
     Work(work::Args),
+    Cancel(cancel::Args),
     Interrupt(interrupt::Args),
     Requeue(requeue::Args),
     Purge(purge::Args),
@@ -44,7 +50,7 @@ impl Args {
         match self.act {
             Act::List(_) | Act::Stats(_) => Access::Read,
             Act::Enqueue(_) | Act::Work(_) => Access::Create,
-            Act::Interrupt(_) | Act::Requeue(_) | Act::Purge(_) => Access::Write,
+            Act::Cancel(_) | Act::Interrupt(_) | Act::Requeue(_) | Act::Purge(_) => Access::Write,
         }
     }
 }
@@ -55,8 +61,35 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         Act::List(args) => list::run(args, session, out).await,
         Act::Stats(args) => stats::run(args, session, out).await,
         Act::Work(args) => work::run(args, session, out).await,
+        Act::Cancel(args) => cancel::run(args, session, out).await,
         Act::Interrupt(args) => interrupt::run(args, session, out).await,
         Act::Requeue(args) => requeue::run(args, session, out).await,
         Act::Purge(args) => purge::run(args, session, out).await,
     }
+}
+
+/// Prints what became of dispatches that were named: those of which `did` was done, and those that refused it.
+fn print_answers(
+    answers: Vec<(DispatchId, agentstore::Result<Dispatch>)>,
+    did: &str,
+    out: &mut Output,
+) -> Result<Ending> {
+    let (mut done, mut refused) = (Vec::new(), Vec::new());
+    for (id, answer) in answers {
+        match answer {
+            Ok(_) => done.push(id),
+            Err(error) => refused.push((id, error)),
+        }
+    }
+    let ending = if refused.is_empty() { Ending::Good } else { Ending::Bad };
+    if out.json() {
+        let refused: Vec<Value> = refused.iter().map(|(id, error)| json!({ "dispatch": id, "error": error })).collect();
+        out.document(&json!({ did: done, "refused": refused }))?;
+        return Ok(ending);
+    }
+    for (id, error) in &refused {
+        out.line(format!("refused {}: {error}", safe(id.as_str())))?;
+    }
+    out.line(format!("{did} {}", count(agentstore::length(done.len()), "dispatch")))?;
+    Ok(ending)
 }

@@ -1,16 +1,9 @@
 //! `mailbox requeue`: dead letters, to be tried again.
 
-use agentstore::{Dispatch, DispatchFilter, DispatchId, Requeue, ThreadId};
-use serde_json::json;
+use agentstore::{DispatchFilter, DispatchId, Requeue, ThreadId};
 
-use super::Ending;
-use crate::{
-    failure::Result,
-    output::Output,
-    prompt,
-    session::Session,
-    text::{count, safe},
-};
+use super::{Ending, print_answers};
+use crate::{failure::Result, output::Output, prompt, session::Session, text::count};
 
 /// The most that one call takes back.
 const STEP: u32 = 1_000;
@@ -30,8 +23,6 @@ pub(super) struct Args {
     #[arg(long, short)]
     yes: bool,
 }
-
-type Answer = (DispatchId, agentstore::Result<Dispatch>);
 
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let mailbox = session.mailbox()?;
@@ -56,26 +47,5 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
             answers.extend(mailbox.requeue(Requeue::ids(dispatches.iter().cloned())).await?);
         }
     }
-    print(answers, out)
-}
-
-fn print(answers: Vec<Answer>, out: &mut Output) -> Result<Ending> {
-    let (mut taken, mut refused) = (Vec::new(), Vec::new());
-    for (id, answer) in answers {
-        match answer {
-            Ok(_) => taken.push(id),
-            Err(error) => refused.push((id, error)),
-        }
-    }
-    let ending = if refused.is_empty() { Ending::Good } else { Ending::Bad };
-    if out.json() {
-        let refused: Vec<_> = refused.iter().map(|(id, error)| json!({ "dispatch": id, "error": error })).collect();
-        out.document(&json!({ "requeued": taken, "refused": refused }))?;
-        return Ok(ending);
-    }
-    for (id, error) in &refused {
-        out.line(format!("refused {}: {error}", safe(id.as_str())))?;
-    }
-    out.line(format!("requeued {}", count(agentstore::length(taken.len()), "dispatch")))?;
-    Ok(ending)
+    print_answers(answers, "requeued", out)
 }

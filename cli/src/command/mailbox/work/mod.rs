@@ -9,23 +9,14 @@ use agentstore::{
     Done, Failure as WorkFailure, Json, Running, Summary, Verdict, Work, Worker, WorkerId, WorkerOptions,
 };
 use serde_json::json;
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    sync::mpsc,
-};
+use tokio::sync::mpsc;
 
 use self::{
     child::{Ended, Exit},
     report::Report,
 };
 use super::Ending;
-use crate::{
-    args,
-    failure::{Failure, Result},
-    output::Output,
-    session::Session,
-    text,
-};
+use crate::{args, failure::Result, output::Output, session::Session, signals::Signals, text};
 
 /// The exit code that says: not now (`EX_TEMPFAIL` of `sysexits.h`).
 const LATER: i32 = 75;
@@ -192,28 +183,6 @@ fn print(summary: &Summary, out: &mut Output) -> Result<Ending> {
     parts.extend(others.iter().filter(|(count, _)| **count > 0).map(|(count, what)| format!("{count} {what}")));
     out.line(parts.join(", "))?;
     Ok(Ending::Good)
-}
-
-/// What asks the command to end.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Signals {
-    fn new() -> Result<Self> {
-        let failed = |error| Failure::io("signals cannot be heard", error);
-        let interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-        let terminate = signal(SignalKind::terminate()).map_err(failed)?;
-        Ok(Self { interrupt, terminate })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,27 @@
+//! `mailbox cancel`: queued work that is not wanted.
+
+use agentstore::DispatchId;
+
+use super::{Ending, print_answers};
+use crate::{failure::Result, output::Output, session::Session};
+
+/// Take queued dispatches back, by their ids; one that is claimed is refused
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore mailbox cancel d-17 d-18\n  \
+    agentstore mailbox list --status queued --json | jq -r .dispatches[].id | xargs agentstore mailbox cancel\n\n\
+    What is claimed ends with `agentstore mailbox interrupt`. It ends with 1 if one was refused.")]
+pub(super) struct Args {
+    /// The dispatches
+    #[arg(required = true, value_name = "DISPATCH")]
+    dispatches: Vec<DispatchId>,
+}
+
+pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let mailbox = session.mailbox()?;
+    let mut answers = Vec::new();
+    for id in args.dispatches {
+        let answer = mailbox.cancel(&id).await;
+        answers.push((id, answer));
+    }
+    print_answers(answers, "cancelled", out)
+}

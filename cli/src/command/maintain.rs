@@ -1,0 +1,175 @@
+//! `maintain`: removes what is over, once or again and again.
+
+use std::time::Duration;
+
+use agentstore::{Maintained, Maintenance, Retention, Running};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::Ending;
+use crate::{
+    args,
+    failure::Result,
+    output::Output,
+    session::Session,
+    signals::Signals,
+    text::{self, safe},
+};
+
+/// Remove what is over, and end claims that nobody holds any more, until it is stopped
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  agentstore maintain --every 1m\n  \
+    agentstore maintain --once --dispatches 24h --events 30d --threads 90d\n  \
+    agentstore maintain --dry-run --threads 90d\n\n\
+    What has no age is kept for good; an age is such as `90m`, `24h` or `30d`, or `never`. Any number may run on a\n\
+    server's store at once, also beside workers. A `file:` store is open in one process only: run it while no other has\n\
+    the store open. It is the maintenance of the tenant.\n\n\
+    A dry run counts dispatches, rows and threads up to 1,000 each, and nothing that deleted threads left. With `--json`\n\
+    each round is a document on a line of its own. Ctrl-C or SIGTERM ends it behind the call that is under way. With\n\
+    `--once` it ends with 1 if a step failed; otherwise the next round tries it again.")]
+pub(crate) struct Args {
+    /// Do everything once
+    #[arg(long)]
+    once: bool,
+    /// How often everything is done
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = args::time, conflicts_with_all = ["once", "dry_run"])]
+    every: Duration,
+    /// How long dispatches are kept that are over, dead letters among them
+    #[arg(long, value_name = "AGE", default_value = "24h", value_parser = args::kept)]
+    dispatches: args::Kept,
+    /// How long rows of the outbox are kept that were delivered or given up
+    #[arg(long, value_name = "AGE", default_value = "24h", value_parser = args::kept)]
+    outbox: args::Kept,
+    /// How long events of threads and runs are kept
+    #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::kept)]
+    events: args::Kept,
+    /// How long threads are kept that nobody writes, without open runs, pending input and children
+    #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::kept)]
+    threads: args::Kept,
+    /// Say what would be done, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// What a round did, and what failed first.
+struct Round {
+    done: Maintained,
+    failed: Option<(String, Value)>,
+}
+
+pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
+    let mut retention = Retention::default();
+    (retention.dispatches, retention.outbox) = (args.dispatches.0, args.outbox.0);
+    (retention.events, retention.threads) = (args.events.0, args.threads.0);
+    let mut maintenance =
+        Maintenance::new(session.stores(), session.tenant())?.with_retention(retention.clone()).every(args.every);
+    if args.dry_run {
+        maintenance = maintenance.dry();
+    }
+    let (told, mut rounds) = mpsc::unbounded_channel();
+    let maintenance = maintenance.with_report(move |done, error| {
+        let failed = error.map(|error| (error.to_string(), json!(error)));
+        // Nobody listens any more where the output is gone; the work is done all the same.
+        let _ = told.send(Round { done: *done, failed });
+    });
+    if args.once || args.dry_run {
+        let ended = maintenance.run_once().await;
+        if let Ok(round) = rounds.try_recv() {
+            print_once(&round, &retention, args.dry_run, out)?;
+        }
+        return Ok(ended.map(|_| Ending::Good)?);
+    }
+    let mut signals = Signals::new()?;
+    let running = maintenance.start()?;
+    if !out.json() {
+        out.note(format!("maintains tenant {}; Ctrl-C ends it", safe(session.tenant().as_str())));
+    }
+    watch(running, &mut signals, &mut rounds, out).await
+}
+
+/// Prints what the rounds did, until it is asked to end.
+async fn watch(
+    mut running: Running<Maintained>,
+    signals: &mut Signals,
+    rounds: &mut mpsc::UnboundedReceiver<Round>,
+    out: &mut Output,
+) -> Result<Ending> {
+    let done = loop {
+        tokio::select! {
+            done = running.wait() => break done?,
+            Some(round) = rounds.recv() => print_round(&round, out)?,
+            () = signals.next() => running.ask_to_stop(),
+        }
+    };
+    while let Ok(round) = rounds.try_recv() {
+        print_round(&round, out)?;
+    }
+    if out.json() {
+        out.document(&json!({ "summary": done }))?;
+    } else {
+        out.line(format!("in all: {}", sum(&done)))?;
+    }
+    Ok(Ending::Good)
+}
+
+/// Prints a round of many: one line, where something was done or failed.
+fn print_round(round: &Round, out: &mut Output) -> Result<()> {
+    if out.json() {
+        out.document(&json!({ "did": round.done, "error": round.failed.as_ref().map(|(_, error)| error) }))?;
+    } else {
+        if let Some((error, _)) = &round.failed {
+            out.note(format!(
+                "{} failed, and will be tried again: {}",
+                text::count(round.done.failed, "step"),
+                safe(error)
+            ));
+        }
+        if counts(&round.done).iter().any(|(_, count)| *count > 0) {
+            out.line(sum(&round.done))?;
+        }
+    }
+    out.flush()
+}
+
+/// Prints the only round.
+fn print_once(round: &Round, retention: &Retention, is_dry: bool, out: &mut Output) -> Result<()> {
+    if out.json() {
+        return out.document(&json!({ "did": round.done, "dry_run": is_dry }));
+    }
+    let kept = |age: Option<Duration>| age.map_or_else(|| "for good".to_owned(), |age| text::duration(age.as_secs()));
+    let ages = [
+        String::new(),
+        kept(retention.dispatches),
+        kept(retention.outbox),
+        kept(retention.threads),
+        String::new(),
+        kept(retention.events),
+    ];
+    let more = if round.done.more { " or more" } else { "" };
+    let mut table = out.table(&["what", if is_dry { "would go" } else { "gone" }, "kept"]);
+    for ((what, count), age) in counts(&round.done).into_iter().zip(ages) {
+        // What reaches the most that one call looks at may be more.
+        let more = if count >= 1_000 { more } else { "" };
+        table.add_row([what.to_owned(), format!("{count}{more}"), age]);
+    }
+    out.print_table(table)?;
+    out.flush()
+}
+
+fn counts(done: &Maintained) -> [(&'static str, u64); 6] {
+    [
+        ("lost claims", done.reclaimed),
+        ("dispatches", done.dispatches),
+        ("outbox rows", done.outbox),
+        ("idle threads", done.threads),
+        ("deleted threads", done.deleted),
+        ("events", done.events),
+    ]
+}
+
+/// What was done, in one line.
+fn sum(done: &Maintained) -> String {
+    let parts: Vec<_> =
+        counts(done).iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("{count} {what}")).collect();
+    if parts.is_empty() { "nothing was over".to_owned() } else { format!("gone: {}", parts.join(", ")) }
+}

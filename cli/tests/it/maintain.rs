@@ -1,0 +1,91 @@
+//! `maintain`, and what is taken back by name.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::given::{Store, at};
+
+/// A store with a thread of two messages, and two dispatches that are over.
+fn used() -> Store {
+    let store = Store::new();
+    store.append("t", "hi");
+    for id in ["d-1", "d-2", "d-3"] {
+        store.json(&["mailbox", "enqueue", "t", "--run", "r", "--id", id]);
+    }
+    let cancelled = store.json(&["mailbox", "cancel", "d-1", "d-2"]);
+    assert_eq!(cancelled, json!({ "cancelled": ["d-1", "d-2"], "refused": [] }));
+    store
+}
+
+fn dispatches(store: &Store) -> usize {
+    at(&store.json(&["mailbox", "list"]), "/dispatches").as_array().unwrap().len()
+}
+
+/// Shows MB-11.
+#[test]
+fn dispatches_are_taken_back_by_name() {
+    let store = used();
+    let said = store.run(&["mailbox", "cancel", "d-1", "d-3", "d-9"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    for says in ["refused d-1", "refused d-9", "`d-9` does not exist", "cancelled 1 dispatch\n"] {
+        assert!(said.out.contains(says), "{said:?}");
+    }
+    let refused = store.run(&["mailbox", "cancel", "d-1", "--json"]);
+    let document: Value = serde_json::from_str(&refused.out).unwrap();
+    assert_eq!((refused.code, at(&document, "/refused/0/error/kind")), (1, &json!("invalid_transition")));
+    store.run(&["mailbox", "cancel"]).failed(2, &["DISPATCH"]);
+    assert_eq!(at(&store.json(&["mailbox", "list"]), "/counts/cancelled"), 3);
+}
+
+/// Shows WK-9, by the command: by the ages that are given, and not before.
+#[test]
+fn what_is_over_is_removed_once() {
+    let store = used();
+    let kept = store.json(&["maintain", "--once"]);
+    assert_eq!((at(&kept, "/did/dispatches"), at(&kept, "/dry_run")), (&json!(0), &json!(false)));
+    let all = ["maintain", "--dispatches", "0s", "--threads", "0s"];
+    for _ in 0..2 {
+        let dry = store.json(&[&all[..], &["--dry-run"]].concat());
+        assert_eq!((at(&dry, "/did/dispatches"), at(&dry, "/dry_run")), (&json!(2), &json!(true)));
+        assert_eq!(dispatches(&store), 3);
+    }
+    let said = store.run(&["maintain", "--once", "--dispatches", "0s", "--events", "never"]).good().out;
+    let rows: Vec<_> = said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert!(rows.contains(&"dispatches 2 0s".to_owned()), "{said}");
+    assert!(rows.contains(&"events 0 for good".to_owned()), "{said}");
+    assert_eq!(dispatches(&store), 1);
+    store.json(&["mailbox", "cancel", "d-3"]);
+    let gone = store.json(&["maintain", "--once", "--threads", "0s", "--dispatches", "never"]);
+    assert_eq!((at(&gone, "/did/threads"), at(&gone, "/did/dispatches")), (&json!(1), &json!(0)), "{gone}");
+    store.run(&["show", "t"]).failed(1, &["does not exist"]);
+    store.run(&["maintain", "--once", "--every", "1m"]).failed(2, &["cannot be used with"]);
+    store.run(&["maintain", "--events", "soon"]).failed(2, &["or `never`"]);
+}
+
+/// Shows WK-9, by the command.
+#[test]
+fn it_goes_on_until_it_is_stopped() {
+    let store = used();
+    let url = format!("file:{}", store.path().display());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_agentstore"))
+        .args(["maintain", "--store", &url, "--dispatches", "0s", "--every", "10ms", "--json"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    let first = next();
+    assert_eq!((at(&first, "/did/dispatches"), at(&first, "/error")), (&json!(2), &Value::Null), "{first}");
+    assert_eq!(at(&next(), "/did/dispatches"), 0);
+    kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), Signal::TERM).unwrap();
+    let last = std::iter::repeat_with(next).find(|line| line.get("summary").is_some()).unwrap();
+    assert_eq!(at(&last, "/summary/dispatches"), 2, "{last}");
+    assert!(child.wait().unwrap().success());
+    assert_eq!(dispatches(&store), 1);
+}
