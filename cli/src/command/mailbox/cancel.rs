@@ -8,7 +8,7 @@ use crate::{failure::Result, output::Output, session::Session};
 /// Take queued dispatches back, by their ids; one that is claimed is refused
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore mailbox cancel d-17 d-18\n  \
-    agentstore mailbox list --status queued --json | jq -r .dispatches[].id | xargs agentstore mailbox cancel\n\n\
+    agentstore mailbox cancel d-17 --json | jq .refused\n\n\
     What is claimed ends with `agentstore mailbox interrupt`. It ends with 1 if one was refused.")]
 pub(super) struct Args {
     /// The dispatches
