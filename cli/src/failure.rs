@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use agentstore::{Detail, Error, ErrorKind};
+use agentstore::{Cause, Detail, Error, ErrorKind, SchemaMend};
 use clap::error::ErrorKind as UsageKind;
 use serde::Serialize;
 
@@ -158,25 +158,18 @@ fn report_usage(json: bool, reason: &str, text: &str) -> ExitCode {
 fn usual_advice(error: &Error) -> Option<&'static str> {
     Some(match error.kind() {
         ErrorKind::NotFound => not_found_advice(error.detail())?,
-        ErrorKind::AlreadyExists => "choose another id",
-        ErrorKind::Conflict => "read the thread again with `agentstore threads`, then repeat with the version found",
+        ErrorKind::AlreadyExists => taken_advice(error.detail()),
+        ErrorKind::Conflict => conflict_advice(error.detail()),
         ErrorKind::HasChildren => "delete the children with `--cascade`, or leave out `--reject` to keep them",
         ErrorKind::IdempotencyMismatch => "use another `--key`, or the content that it was used with",
         ErrorKind::Unavailable if is_missing(error) => "check `--store`; `agentstore import` makes a store",
-        ErrorKind::Unavailable if error.to_string().contains("the server") => {
-            "look whether the server runs and is reached as the URL says, then try again"
-        }
-        ErrorKind::Unavailable => "close what else has it open, or try again",
-        ErrorKind::CommitUnknown => "repeat the command with `--key` and the key named here",
+        ErrorKind::Unavailable => unavailable_advice(error.detail()),
+        ErrorKind::CommitUnknown if error.is_retryable() => "repeat the command with `--key` and the key named here",
+        ErrorKind::CommitUnknown => LOOK,
         ErrorKind::StorageFull => "free some space, then try again",
         ErrorKind::Poisoned => "run the command again: the store is then opened anew",
         ErrorKind::Corrupt => "`agentstore verify` shows the damage, `agentstore repair` what can be rebuilt",
-        ErrorKind::SchemaMismatch if is_on_server(error) => {
-            "run `agentstore migrate` with the same `--store`, or use the newest release of agentstore"
-        }
-        ErrorKind::SchemaMismatch if is_nothing_there(error) => {
-            "check the URL: nothing is there yet; `agentstore mailbox enqueue` makes a mailbox"
-        }
+        ErrorKind::SchemaMismatch => schema_advice(error.detail()),
         ErrorKind::UnsafeDurability if is_about_syncing(error) => {
             "set `sync_interval: always` on the servers and add `assume_sync=true` to the URL, which says so; or add \
              `allow_unsafe=true` if what is stored may be lost"
@@ -184,19 +177,57 @@ fn usual_advice(error: &Error) -> Option<&'static str> {
         ErrorKind::UnsafeDurability => {
             "change the setting of the server; or add `allow_unsafe=true` to the URL if what is stored may be lost"
         }
-        ErrorKind::SchemaMismatch => "use the release of agentstore that wrote the store, or a newer one",
         _ => return None,
     })
 }
 
-/// Whether it is about a schema that can be migrated.
-fn is_on_server(error: &Error) -> bool {
-    matches!(error.detail(), Detail::SchemaMismatch { supported, .. } if supported.contains("agentstore migrate"))
+fn taken_advice(detail: &Detail) -> &'static str {
+    match detail {
+        Detail::AlreadyExists { key: Some(_), .. } => {
+            "use another `--key`, or wait until the one that has it is over (`agentstore mailbox cancel` takes it back)"
+        }
+        _ => "choose another id",
+    }
 }
 
-/// Whether a mailbox was looked for where none is.
-fn is_nothing_there(error: &Error) -> bool {
-    matches!(error.detail(), Detail::SchemaMismatch { found, .. } if found == "none")
+fn conflict_advice(detail: &Detail) -> &'static str {
+    match detail {
+        Detail::Conflict { what: "the input's revision" | "the queue's revision", .. } => {
+            "read the queue again with `agentstore pending list THREAD`, then repeat with the revision found"
+        }
+        Detail::Conflict { what: "the decision of the ticket", .. } => {
+            "it is decided already: `agentstore pending list THREAD` shows how, if no run has taken it yet"
+        }
+        _ => "read the thread again with `agentstore threads`, then repeat with the version found",
+    }
+}
+
+fn unavailable_advice(detail: &Detail) -> &'static str {
+    match detail {
+        Detail::Unavailable { cause: Cause::Server, .. } => {
+            "look whether the server runs and is reached as the URL says, then try again"
+        }
+        Detail::Unavailable { cause: Cause::Held, .. } => {
+            "a `file:` store is open in one process at a time: try again when that has ended. To queue work beside a \
+             process that does it, give both a mailbox of its own (`--mailbox sqlite:PATH` for the one that works, \
+             `--store sqlite:PATH` for those that queue). For threads that several processes write, keep them on a \
+             server (`--store postgres://…`). docs/compositions.md says what goes together"
+        }
+        _ => "try again; if it stays so, the reason says what is in the way",
+    }
+}
+
+fn schema_advice(detail: &Detail) -> &'static str {
+    match detail {
+        Detail::SchemaMismatch { mend: SchemaMend::Migrate, .. } => {
+            "run `agentstore migrate` with the same `--store`, or use the newest release of agentstore"
+        }
+        Detail::SchemaMismatch { mend: SchemaMend::Make, .. } => {
+            "check the URL: nothing is there yet; a command that adds something, such as `agentstore mailbox enqueue`, \
+             makes a store"
+        }
+        _ => "use the release of agentstore that wrote the store, or a newer one",
+    }
 }
 
 /// Whether servers do not tell if they sync.
@@ -267,4 +298,33 @@ fn explain(message: &str, mut source: Option<&(dyn StdError + 'static)>, advice:
 fn print(text: &str) {
     // Where standard error is gone too there is nobody to tell.
     let _ = io::stderr().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use agentstore::{Error, SchemaMend};
+
+    use super::usual_advice;
+
+    /// Shows ER-11: with the same fields the advice is the same, whatever the texts are.
+    #[test]
+    fn no_text_chooses_the_advice() {
+        let texts = ["x", "none", "the server", "it is held by process 7", "`agentstore migrate` makes it"];
+        let makes: [fn(&str) -> Error; 7] = [
+            |text| Error::unavailable(text),
+            |text| Error::server_unavailable(text),
+            |text| Error::held(text),
+            |text| Error::schema_mismatch(text, text, SchemaMend::Make),
+            |text| Error::schema_mismatch(text, text, SchemaMend::Migrate),
+            |text| Error::schema_mismatch(text, text, SchemaMend::Release),
+            |text| Error::corrupt(text),
+        ];
+        let mut all: Vec<_> = makes.iter().map(|make| usual_advice(&make("x"))).collect();
+        for make in makes {
+            assert!(texts.iter().all(|text| usual_advice(&make(text)) == usual_advice(&make("x"))));
+        }
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), makes.len(), "each field has an advice of its own: {all:?}");
+    }
 }

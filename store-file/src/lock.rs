@@ -162,7 +162,7 @@ fn this_process() -> (String, u32) {
 }
 
 fn held(holder: Option<&Holder>) -> Error {
-    Error::unavailable(match holder {
+    Error::held(match holder {
         Some(Holder { host, pid, .. }) => format!("it is held by process {pid} on host `{host}`"),
         None => "it is held by another process".to_owned(),
     })

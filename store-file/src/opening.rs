@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use store_core::{Detail, Error, ErrorKind, Result, Silent};
+use store_core::{Error, ErrorKind, Result, SchemaMend, Silent};
 
 use crate::{
     config::{Create, Durability, FileConfig},
@@ -195,8 +195,7 @@ fn meta(vfs: &dyn Vfs, config: &FileConfig) -> Result<(Meta, bool)> {
 }
 
 fn no_root() -> Error {
-    let (found, supported) = ("none".to_owned(), "a root made by agentstore".to_owned());
-    Error::new(Detail::SchemaMismatch { found, supported })
+    Error::schema_mismatch("none", "a root made by agentstore", SchemaMend::Make)
 }
 
 /// Up to where of the root log the index can be trusted; none if it has to be filled from the logs.

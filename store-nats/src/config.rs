@@ -135,7 +135,7 @@ impl NatsConfig {
             None => options,
         };
         let connected = options.connect(self.servers.as_slice()).await;
-        connected.map_err(|e| Error::unavailable("no server can be connected to").with_source(e))
+        connected.map_err(|e| Error::server_unavailable("no server can be connected to").with_source(e))
     }
 }
 

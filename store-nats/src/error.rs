@@ -1,7 +1,7 @@
 //! Maps what the client and the server say to the errors of the contracts.
 
 use async_nats::{RequestError, RequestErrorKind};
-use store_core::{Detail, Error};
+use store_core::{Cause, Detail, Error};
 
 /// What a request that failed can have done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(crate) fn request(error: RequestError, effect: Effect) -> Error {
 /// The connection was lost before the answer came.
 pub(crate) fn lost(effect: Effect) -> Error {
     match effect {
-        Effect::None => Error::unavailable("the connection to the server broke"),
+        Effect::None => Error::server_unavailable("the connection to the server broke"),
         Effect::Perhaps => Error::commit_unknown(None),
     }
 }
@@ -100,5 +100,5 @@ impl From<Refusal> for Error {
 }
 
 fn unavailable(reason: &str) -> Detail {
-    Detail::Unavailable { reason: reason.to_owned() }
+    Detail::Unavailable { reason: reason.to_owned(), cause: Cause::Server }
 }

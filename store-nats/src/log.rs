@@ -181,7 +181,7 @@ impl Log {
             if behind.get_or_insert_with(Instant::now).elapsed() > self.deadline {
                 return self
                     .check()
-                    .and(Err(Error::unavailable("the leader knows less than was read from another one")));
+                    .and(Err(Error::server_unavailable("the leader knows less than was read from another one")));
             }
             sleep(AGAIN).await;
         }
@@ -245,7 +245,7 @@ impl Log {
                 Ok(Err(_)) => return Err(Error::closed()),
                 Err(_) => {
                     if moved.elapsed() > self.deadline {
-                        return Err(Error::unavailable("what is written does not come from the server in time"));
+                        return Err(Error::server_unavailable("what is written does not come from the server in time"));
                     }
                     // What cannot be written now is tried again.
                     let _lost = self.touch().await;

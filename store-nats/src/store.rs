@@ -135,7 +135,9 @@ impl NatsStore {
     pub async fn barrier(&self) -> Result<()> {
         let log = self.log()?;
         let written = log.touch().await.map_err(|error| match error.outcome() {
-            Outcome::Unknown => Error::unavailable("no majority of the servers answered in time").with_source(error),
+            Outcome::Unknown => {
+                Error::server_unavailable("no majority of the servers answered in time").with_source(error)
+            }
             Outcome::NotApplied => error,
         });
         log.reach(written?).await

@@ -1,7 +1,7 @@
 //! The two streams of a store: how they are made, and which settings would lose what was accepted (NA-3, NA-5).
 
 use serde_json::{Value, json};
-use store_core::{Detail, Error, Outcome, Result, Survives};
+use store_core::{Detail, Error, Outcome, Result, SchemaMend, Survives};
 use tokio::time::{Instant, sleep};
 
 use crate::{
@@ -64,8 +64,7 @@ pub(crate) async fn ensure(
         match connection.look(name).await? {
             Ok((_, info)) => return Ok(info),
             Err(refusal) if refusal.is_not_found() && config.create == Create::Never => {
-                let (found, supported) = ("none".to_owned(), "streams made by agentstore".to_owned());
-                return Err(Error::new(Detail::SchemaMismatch { found, supported }));
+                return Err(Error::schema_mismatch("none", "streams made by agentstore", SchemaMend::Make));
             }
             Err(refusal) if refusal.is_not_found() => {}
             Err(refusal) => return Err(refusal.into()),
@@ -98,7 +97,7 @@ fn fits(config: &Value, name: &str, subjects: &str) -> Result<()> {
         (true, Some(setting)) => format!("a stream `{name}` with `{setting}`"),
         (false, _) => format!("a stream `{name}` with other subjects"),
     };
-    Err(Error::new(Detail::SchemaMismatch { found, supported: "streams made by agentstore".to_owned() }))
+    Err(Error::schema_mismatch(found, "streams made by agentstore", SchemaMend::Release))
 }
 
 /// Refuses a stream that may drop or lose what was accepted. A setting that cannot be read counts as unsafe.
@@ -144,7 +143,7 @@ async fn meta(connection: &Connection) -> Result<Meta> {
     };
     Meta::parse(&found).map_err(|why| {
         let (found, supported) = (format!("a store whose settings say: {why}"), "version 1".to_owned());
-        Error::new(Detail::SchemaMismatch { found, supported })
+        Error::schema_mismatch(found, supported, SchemaMend::Release)
     })
 }
 

@@ -82,7 +82,7 @@ impl managed::Manager for Connector {
     async fn recycle(&self, connection: &mut PgConnection, metrics: &Metrics) -> RecycleResult<Error> {
         if metrics.last_used() > IDLE {
             let tried = tokio::time::timeout(Duration::from_secs(2), connection.ping()).await;
-            let answered = tried.map_err(|_| Error::unavailable("an idle connection does not answer"))?;
+            let answered = tried.map_err(|_| Error::server_unavailable("an idle connection does not answer"))?;
             answered.map_err(|e| RecycleError::Backend(error::sql(e, Effect::None)))?;
         }
         Ok(())
@@ -150,10 +150,10 @@ impl Db {
         let wait = Some(self.patience.saturating_sub(waited));
         let timeouts = Timeouts { wait, ..self.pool.timeouts() };
         self.pool.timeout_get(&timeouts).await.map_err(|error| match error {
-            PoolError::Timeout(_) => Error::unavailable("no connection became free in time"),
+            PoolError::Timeout(_) => Error::server_unavailable("no connection became free in time"),
             PoolError::Backend(error) => error,
             PoolError::Closed => Error::closed(),
-            error => Error::unavailable("no connection can be had").with_source(error),
+            error => Error::server_unavailable("no connection can be had").with_source(error),
         })
     }
 

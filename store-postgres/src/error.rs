@@ -4,7 +4,7 @@ use sqlx::{
     Error as SqlError,
     postgres::{PgDatabaseError, PgSeverity},
 };
-use store_core::{Detail, Error};
+use store_core::{Cause, Detail, Error, SchemaMend};
 
 /// What a failed statement can have done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub(crate) fn sql(error: SqlError, effect: Effect) -> Error {
 /// No connection could be made.
 pub(crate) fn connecting(error: SqlError) -> Error {
     match &error {
-        SqlError::Io(_) => Error::unavailable("the server cannot be reached").with_source(error),
+        SqlError::Io(_) => Error::server_unavailable("the server cannot be reached").with_source(error),
         _ => sql(error, Effect::None),
     }
 }
@@ -69,12 +69,15 @@ fn refused(error: SqlError, effect: Effect) -> Error {
         "42P01" | "3F000" | "42883" | "42703" => Detail::SchemaMismatch {
             found: "a schema that lacks a part".to_owned(),
             supported: "one that `agentstore migrate` makes".to_owned(),
+            mend: SchemaMend::Migrate,
         },
         "42501" => unavailable("the server's user may not do this"),
         "28P01" | "28000" => unavailable("the server refuses the user or the password"),
         "3D000" => unavailable("the database does not exist"),
         "25006" => unavailable("the server is a standby, or read-only"),
-        "40001" | "40P01" => unavailable("others wrote at the same time, again and again"),
+        "40001" | "40P01" => {
+            return Error::unavailable("others wrote at the same time, again and again").with_source(error);
+        }
         "57014" => unavailable("the server took too long"),
         _ if code.starts_with("57P") => unavailable("the server goes down, or comes up"),
         "XX001" | "XX002" => Detail::Corrupt { location: "the server found damaged data".to_owned() },
@@ -84,7 +87,7 @@ fn refused(error: SqlError, effect: Effect) -> Error {
 }
 
 fn unavailable(reason: &str) -> Detail {
-    Detail::Unavailable { reason: reason.to_owned() }
+    Detail::Unavailable { reason: reason.to_owned(), cause: Cause::Server }
 }
 
 fn code(error: &SqlError) -> Option<String> {
@@ -94,7 +97,7 @@ fn code(error: &SqlError) -> Option<String> {
 /// The server did not answer in time.
 pub(crate) fn late(effect: Effect) -> Error {
     match effect {
-        Effect::None => Error::unavailable("the server did not answer in time"),
+        Effect::None => Error::server_unavailable("the server did not answer in time"),
         Effect::Perhaps => Error::commit_unknown(None),
     }
 }

@@ -1,7 +1,7 @@
 //! The schema: what the server must promise, whether the tables are there, and making them.
 
 use sqlx::{AssertSqlSafe, Connection as _, Decode, PgConnection, Postgres, Row as _, Type};
-use store_core::{CursorKey, Detail, Error, ErrorKind, Result, Survives};
+use store_core::{CursorKey, Detail, Error, ErrorKind, Result, SchemaMend, Survives};
 
 use crate::{
     config::{Migrate, PostgresConfig},
@@ -117,7 +117,7 @@ pub(crate) async fn open(config: &PostgresConfig) -> Result<Meta> {
 
 async fn connect(config: &PostgresConfig) -> Result<PgConnection> {
     let connecting = tokio::time::timeout(config.acquire, PgConnection::connect_with(&config.server)).await;
-    let late = |_| Error::unavailable("the server cannot be reached in time");
+    let late = |_| Error::server_unavailable("the server cannot be reached in time");
     let mut connection = connecting.map_err(late)?.map_err(error::connecting)?;
     check(&mut connection, config.target, config.allow_unsafe).await?;
     Ok(connection)
@@ -129,7 +129,7 @@ fn check_version(version: usize) -> Result<()> {
     }
     let found = if version == 0 { "none".to_owned() } else { format!("version {version}") };
     let supported = format!("version {}, which `agentstore migrate` makes", MIGRATIONS.len());
-    Err(Error::new(Detail::SchemaMismatch { found, supported }))
+    Err(Error::schema_mismatch(found, supported, SchemaMend::Migrate))
 }
 
 /// Which migration the schema has; 0 if it is not there.

@@ -3,7 +3,7 @@
 use std::{io, path::Path};
 
 use rusqlite::{Error as SqlError, ErrorCode};
-use store_core::{Detail, Error};
+use store_core::{Cause, Detail, Error};
 
 /// The error of a statement whose transaction is rolled back, or only read. SQLite's own is kept as its source: it
 /// names tables and columns, and no values.
@@ -32,7 +32,7 @@ fn corrupt_file() -> Detail {
 }
 
 fn unavailable(reason: &str) -> Detail {
-    Detail::Unavailable { reason: reason.to_owned() }
+    Detail::Unavailable { reason: reason.to_owned(), cause: Cause::Other }
 }
 
 pub(crate) fn code(error: &SqlError) -> Option<ErrorCode> {

@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use store_core::{Detail, Error, Result, Timestamp};
+use store_core::{Detail, Error, Result, SchemaMend, Timestamp};
 
 use crate::{
     config::{Create, SqliteConfig},
@@ -109,8 +109,7 @@ impl Place {
 
     fn first(path: &Path, is_alone: bool, create: Create) -> Result<Self> {
         if create == Create::Never && !path.exists() {
-            let (found, supported) = ("none".to_owned(), "a mailbox made by agentstore".to_owned());
-            return Err(Error::new(Detail::SchemaMismatch { found, supported }));
+            return Err(Error::schema_mismatch("none", "a mailbox made by agentstore", SchemaMend::Make));
         }
         check_header(path)?;
         let users = open(&beside(path, "-users"))?;

@@ -3,7 +3,7 @@
 use std::{path::Path, thread::sleep, time::Duration};
 
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
-use store_core::{CursorKey, Detail, Error, Result, Survives};
+use store_core::{CursorKey, Detail, Error, Result, SchemaMend, Survives};
 
 use crate::{
     config::{SqliteConfig, Synchronous},
@@ -29,10 +29,7 @@ pub(crate) struct Meta {
 }
 
 pub(crate) fn mismatch(found: &str) -> Error {
-    Error::new(Detail::SchemaMismatch {
-        found: found.to_owned(),
-        supported: format!("a mailbox with schema {VERSION}"),
-    })
+    Error::schema_mismatch(found, format!("a mailbox with schema {VERSION}"), SchemaMend::Release)
 }
 
 /// Refuses a database of somebody else, and one of a later release.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use agentstore::{Error, Progress};
-use sessions::{FormatName, HeadChoice, ImportOptions, Report};
+use sessions::{Code, FormatName, HeadChoice, ImportOptions, Report};
 
 use super::Ending;
 use crate::{
@@ -96,12 +96,28 @@ fn refusal(report: &Report, others: u64, strict: bool) -> Failure {
     let reasons = if reasons.is_empty() { "nothing was read".to_owned() } else { reasons.join("; ") };
     let more = if others == 0 { String::new() } else { format!(" (and {others} more)") };
     let what = format!("session `{}`{more}", report.file.display());
-    let advice = if strict {
-        "mend the file, or leave out `--strict`".to_owned()
-    } else {
-        format!("formats that are read: {}; name one with `--format`", FormatName::known())
-    };
-    Failure::from(Error::invalid(what, reasons)).advise(advice)
+    Failure::from(Error::invalid(what, reasons)).advise(refusal_advice(report, strict))
+}
+
+/// What lets a session through that was refused.
+fn refusal_advice(report: &Report, strict: bool) -> String {
+    let has = |code| report.issue_counts.contains_key(&code);
+    if has(Code::LongLine) {
+        return "if the line is meant to be that long, allow it with a larger `--max-line`".to_owned();
+    }
+    if has(Code::TakenId) {
+        return "its thread has other content: import it into another store or `--tenant`".to_owned();
+    }
+    if has(Code::ChangedFile) {
+        return "what was imported stays as it is: import the changed file into another store or `--tenant`".to_owned();
+    }
+    if has(Code::EmptyFile) {
+        return "nothing is in it: leave it out".to_owned();
+    }
+    if !strict || has(Code::UnknownFormat) || has(Code::UnsupportedFormat) {
+        return format!("formats that are read: {}; name one with `--format`", FormatName::known());
+    }
+    "mend the file, or leave out `--strict`".to_owned()
 }
 
 fn print(report: &Report, out: &mut Output) -> Result<()> {

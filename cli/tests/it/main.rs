@@ -7,6 +7,7 @@
     reason = "a test that cannot go on fails, with its place"
 )]
 
+mod advice;
 mod bench;
 mod branches;
 mod conformance;

@@ -1,6 +1,6 @@
 //! What errors say, to people and to programs.
 
-use store_core::{Detail, Error, ErrorKind, Outcome, Subject, Timestamp, Version};
+use store_core::{Cause, Detail, Error, ErrorKind, Outcome, SchemaMend, Subject, Timestamp, Version};
 
 use super::refusals::{CANARY, refusals};
 use crate::{
@@ -19,7 +19,8 @@ fn table() -> Vec<(Detail, Outcome, bool)> {
         (Detail::Invalid { what: text(), reason: text() }, NotApplied, false),
         (Detail::LimitExceeded { limit: "entries", max: 1, actual: 2 }, NotApplied, false),
         (Detail::NotFound { what: Subject::new("thread", "t") }, NotApplied, false),
-        (Detail::AlreadyExists { what: Subject::new("thread", "t") }, NotApplied, false),
+        (Detail::AlreadyExists { what: Subject::new("thread", "t"), key: None }, NotApplied, false),
+        (Detail::AlreadyExists { what: Subject::new("dispatch", "d"), key: Some(text()) }, NotApplied, false),
         (Detail::Conflict { what: "version", expected: version, actual: None }, NotApplied, false),
         (Detail::InvalidTransition { what: Subject::new("run", "r"), from: text(), to: text() }, NotApplied, false),
         (Detail::HasChildren { count: 2 }, NotApplied, false),
@@ -30,14 +31,14 @@ fn table() -> Vec<(Detail, Outcome, bool)> {
         (Detail::InvalidCursor { reason: "it is malformed" }, NotApplied, false),
         (Detail::CursorExpired { floor: 3 }, NotApplied, false),
         (Detail::Unsupported { operation: "sync" }, NotApplied, false),
-        (Detail::Unavailable { reason: text() }, NotApplied, true),
+        (Detail::Unavailable { reason: text(), cause: Cause::Other }, NotApplied, true),
         (Detail::Closed, NotApplied, false),
         (Detail::CommitUnknown { key: Some(id("k")) }, Unknown, true),
         (Detail::CommitUnknown { key: None }, Unknown, false),
         (Detail::StorageFull, NotApplied, true),
         (Detail::Poisoned { what: text(), since: Timestamp::MIN }, NotApplied, false),
         (Detail::Corrupt { location: text() }, NotApplied, false),
-        (Detail::SchemaMismatch { found: text(), supported: text() }, NotApplied, false),
+        (Detail::SchemaMismatch { found: text(), supported: text(), mend: SchemaMend::Make }, NotApplied, false),
         (Detail::UnsafeDurability { setting: text(), option: text() }, NotApplied, false),
     ]
 }
@@ -122,7 +123,7 @@ pub(super) async fn errors_show_no_secret(given: &Given) -> Verdict {
 pub(super) async fn refusals_name_what_they_concern(given: &Given) -> Verdict {
     for (call, error) in refusals(given.contract(), &given.stores()?).await? {
         let named = match error.detail() {
-            Detail::NotFound { what } | Detail::AlreadyExists { what } => {
+            Detail::NotFound { what } | Detail::AlreadyExists { what, .. } => {
                 !what.noun.is_empty() && error.to_string().contains(&format!("{} `{}`", what.noun, what.id))
             }
             Detail::Invalid { what, reason } => !what.is_empty() && !reason.is_empty(),

@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use store_core::{
-    ClaimRequest, ClaimedDispatch, Claims, Dispatch, DispatchCounts, DispatchFilter, DispatchId, DispatchOrder,
+    ClaimRequest, ClaimedDispatch, Claims, Detail, Dispatch, DispatchCounts, DispatchFilter, DispatchId, DispatchOrder,
     DispatchQuery, DispatchStatus, Enqueued, Error, ErrorKind, Interrupt, Interrupted, MailboxStore, NewDispatch,
-    PageRequest, Settled, Settlement, ThreadId, When,
+    PageRequest, Settled, Settlement, Subject, ThreadId, When,
 };
 
 use crate::{
@@ -55,10 +55,12 @@ pub(super) async fn try_put(given: &Given, draft: NewDispatch) -> Result<store_c
     expect_some(answers.into_iter().next(), "answer")
 }
 
-/// Wants an enqueue to be refused because of another dispatch, which the error names.
+/// Wants an enqueue to be refused because another dispatch has its id or else its key, which the error names.
 pub(super) async fn taken_by(given: &Given, draft: NewDispatch, other: &str) -> Verdict {
+    let is_other = draft.id.as_ref().is_none_or(|id| id.as_str() != other);
+    let key = draft.dedupe_key.as_ref().filter(|_| is_other).map(|key| key.as_str().to_owned());
     let error = expect_kind(try_put(given, draft).await?, ErrorKind::AlreadyExists)?;
-    expect_eq(error.to_string(), format!("dispatch `{other}` already exists"))
+    expect_eq(error.detail(), &Detail::AlreadyExists { what: Subject::new("dispatch", other), key })
 }
 
 /// A claim by the worker `w`.

@@ -66,6 +66,66 @@ impl fmt::Display for MaybeKey<'_> {
     }
 }
 
+/// Why a store is not available, as far as that decides what helps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Cause {
+    /// Its server is away, busy, or lets nobody in.
+    Server,
+    /// Another process has it open, and only one can.
+    Held,
+    /// Something else, which the reason says.
+    Other,
+}
+
+impl Cause {
+    /// The name in documents.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Held => "held",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// How a schema that does not fit can be mended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SchemaMend {
+    /// Nothing is there yet: writing makes it.
+    Make,
+    /// Migrating makes it, or brings it up to date.
+    Migrate,
+    /// Only another release reads it, or nothing of ours.
+    Release,
+}
+
+impl SchemaMend {
+    /// The name in documents.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Make => "make",
+            Self::Migrate => "migrate",
+            Self::Release => "release",
+        }
+    }
+}
+
+/// What an id, or a key, is taken by.
+struct Taken<'a>(&'a Subject, &'a Option<String>);
+
+impl fmt::Display for Taken<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.1 {
+            Some(key) => write!(f, "key {} is taken: {} has it", Quoted(key), self.0),
+            None => write!(f, "{} already exists", self.0),
+        }
+    }
+}
+
 /// A kind of error with its data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -77,8 +137,8 @@ pub enum Detail {
     LimitExceeded { limit: &'static str, max: u64, actual: u64 },
     #[error("{what} does not exist")]
     NotFound { what: Subject },
-    #[error("{what} already exists")]
-    AlreadyExists { what: Subject },
+    #[error("{}", Taken(what, key))]
+    AlreadyExists { what: Subject, key: Option<String> },
     #[error("{what} was expected to be {}, found {}", MaybeVersion(expected), MaybeVersion(actual))]
     Conflict { what: &'static str, expected: Option<Version>, actual: Option<Version> },
     #[error("{what} cannot go from {from} to {to}")]
@@ -100,7 +160,7 @@ pub enum Detail {
     #[error("{operation} is not supported by this store")]
     Unsupported { operation: &'static str },
     #[error("the store is not available: {reason}")]
-    Unavailable { reason: String },
+    Unavailable { reason: String, cause: Cause },
     #[error("the store is closed")]
     Closed,
     #[error("the commit may or may not have been applied, {}", MaybeKey(key))]
@@ -112,7 +172,7 @@ pub enum Detail {
     #[error("stored data is damaged: {location}")]
     Corrupt { location: String },
     #[error("the store has schema {found}, this release reads {supported}")]
-    SchemaMismatch { found: String, supported: String },
+    SchemaMismatch { found: String, supported: String, mend: SchemaMend },
     #[error("{setting} may lose acknowledged data, allow it with {option}")]
     UnsafeDurability { setting: String, option: String },
 }
@@ -153,7 +213,13 @@ impl Detail {
                 map.serialize_entry("limit", limit)?;
                 two(map, ("max", max), ("actual", actual))
             }
-            Self::NotFound { what } | Self::AlreadyExists { what } => two(map, ("what", &what.noun), ("id", &what.id)),
+            Self::NotFound { what } | Self::AlreadyExists { what, key: None } => {
+                two(map, ("what", &what.noun), ("id", &what.id))
+            }
+            Self::AlreadyExists { what, key: Some(key) } => {
+                two(map, ("what", &what.noun), ("id", &what.id))?;
+                map.serialize_entry("key", key)
+            }
             Self::Conflict { what, expected, actual } => {
                 map.serialize_entry("what", what)?;
                 two(map, ("expected", expected), ("actual", actual))
@@ -170,11 +236,14 @@ impl Detail {
             Self::InvalidCursor { reason } => map.serialize_entry("reason", reason),
             Self::CursorExpired { floor } => map.serialize_entry("floor", floor),
             Self::Unsupported { operation } => map.serialize_entry("operation", operation),
-            Self::Unavailable { reason } => map.serialize_entry("reason", reason),
+            Self::Unavailable { reason, cause } => two(map, ("reason", reason), ("cause", cause.name())),
             Self::CommitUnknown { key } => map.serialize_entry("key", key),
             Self::Poisoned { what, since } => two(map, ("what", what), ("since", since)),
             Self::Corrupt { location } => map.serialize_entry("location", location),
-            Self::SchemaMismatch { found, supported } => two(map, ("found", found), ("supported", supported)),
+            Self::SchemaMismatch { found, supported, mend } => {
+                two(map, ("found", found), ("supported", supported))?;
+                map.serialize_entry("mend", mend.name())
+            }
             Self::UnsafeDurability { setting, option } => two(map, ("setting", setting), ("option", option)),
             Self::Closed | Self::StorageFull => Ok(()),
         }

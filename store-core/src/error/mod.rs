@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 
 pub(crate) use self::detail::Quoted;
 pub use self::{
-    detail::{Detail, Subject},
+    detail::{Cause, Detail, SchemaMend, Subject},
     kind::{ErrorKind, Outcome},
 };
 use crate::{id::CommitKey, version::Version};
@@ -82,7 +82,13 @@ impl Error {
     /// The id is taken.
     #[must_use]
     pub fn already_exists(noun: &'static str, id: impl AsRef<str>) -> Self {
-        Self::new(Detail::AlreadyExists { what: Subject::new(noun, id) })
+        Self::new(Detail::AlreadyExists { what: Subject::new(noun, id), key: None })
+    }
+
+    /// The key is taken, by the record of this id.
+    #[must_use]
+    pub fn key_taken(key: impl AsRef<str>, noun: &'static str, id: impl AsRef<str>) -> Self {
+        Self::new(Detail::AlreadyExists { what: Subject::new(noun, id), key: Some(key.as_ref().to_owned()) })
     }
 
     /// An expectation did not hold; `None` stands for no such record.
@@ -108,10 +114,28 @@ impl Error {
         Self::new(Detail::InvalidCursor { reason })
     }
 
-    /// Surely not applied: the store cannot be reached, or is held by somebody else.
+    /// Surely not applied, for a reason that only its text says.
     #[must_use]
     pub fn unavailable(reason: impl Into<String>) -> Self {
-        Self::new(Detail::Unavailable { reason: reason.into() })
+        Self::new(Detail::Unavailable { reason: reason.into(), cause: Cause::Other })
+    }
+
+    /// Surely not applied: the server of the store is away, busy, or lets nobody in.
+    #[must_use]
+    pub fn server_unavailable(reason: impl Into<String>) -> Self {
+        Self::new(Detail::Unavailable { reason: reason.into(), cause: Cause::Server })
+    }
+
+    /// Surely not applied: another process has the store open, and only one can.
+    #[must_use]
+    pub fn held(reason: impl Into<String>) -> Self {
+        Self::new(Detail::Unavailable { reason: reason.into(), cause: Cause::Held })
+    }
+
+    /// There is no schema, or one that this release does not read.
+    #[must_use]
+    pub fn schema_mismatch(found: impl Into<String>, supported: impl Into<String>, mend: SchemaMend) -> Self {
+        Self::new(Detail::SchemaMismatch { found: found.into(), supported: supported.into(), mend })
     }
 
     /// The store or tenant was closed.
@@ -207,7 +231,7 @@ impl Serialize for Error {
 
 #[cfg(test)]
 mod tests {
-    use super::{Detail, Error};
+    use super::{Detail, Error, SchemaMend};
 
     #[test]
     fn a_long_value_is_cut_in_the_message() {
@@ -224,6 +248,20 @@ mod tests {
             text,
             r#"{"kind":"not_found","outcome":"not_applied","retryable":false,"message":"create: thread `t-1` does not exist","part":"create","what":"thread","id":"t-1"}"#
         );
+    }
+
+    #[test]
+    fn what_decides_about_help_is_in_fields() {
+        let document = |error: &Error| serde_json::to_value(error).unwrap();
+        let taken = Error::key_taken("k", "dispatch", "d");
+        assert_eq!(taken.to_string(), "key `k` is taken: dispatch `d` has it");
+        assert_eq!([&document(&taken)["key"], &document(&taken)["id"]], ["k", "d"]);
+        assert!(document(&Error::already_exists("dispatch", "d")).get("key").is_none());
+        let causes = [Error::held("x"), Error::server_unavailable("x"), Error::unavailable("x")];
+        assert_eq!(causes.map(|error| document(&error)["cause"].clone()), ["held", "server", "other"]);
+        let mends = [SchemaMend::Make, SchemaMend::Migrate, SchemaMend::Release];
+        let mends = mends.map(|mend| document(&Error::schema_mismatch("none", "1", mend))["mend"].clone());
+        assert_eq!(mends, ["make", "migrate", "release"]);
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl Connection {
         let begun = Instant::now();
         while self.client.connection_state() != State::Connected {
             if begun.elapsed() > self.deadline {
-                return Err(Error::unavailable("there is no connection to a server"));
+                return Err(Error::server_unavailable("there is no connection to a server"));
             }
             sleep(AGAIN).await;
         }
@@ -302,8 +302,9 @@ fn expecting(last: u64) -> HeaderMap {
 }
 
 fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<Result<T, Refusal>> {
-    let unreadable =
-        |e: serde_json::Error| Error::unavailable("the server gave an answer that cannot be read").with_source(e);
+    let unreadable = |e: serde_json::Error| {
+        Error::server_unavailable("the server gave an answer that cannot be read").with_source(e)
+    };
     if let Some(refusal) = serde_json::from_slice::<Answer>(answer).map_err(unreadable)?.error {
         return Ok(Err(refusal));
     }

@@ -116,7 +116,7 @@ impl PostgresThreads {
                 add(&mut with, tenant.fixed.tenant.as_str())?;
                 add(&mut with, logs)?;
                 let rows = tenant.db().any().write(|sql| &sql.purge, with).await.map_err(|failed| failed.error)?;
-                let row = rows.first().ok_or_else(|| Error::unavailable("the server gave no answer"))?;
+                let row = rows.first().ok_or_else(|| Error::server_unavailable("the server gave no answer"))?;
                 Ok((int(row, 0)?, int(row, 1)?))
             };
             let (ended, left) = self.tenant.write(None, call).await?;

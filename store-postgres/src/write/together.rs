@@ -94,7 +94,7 @@ impl Together {
             }
             Turn::Done(done) => Ok(Written::Done(vec![done])),
             Turn::Unknown => Err(Error::commit_unknown(None).into()),
-            Turn::Unasked => Err(Error::unavailable("no connection became free in time").into()),
+            Turn::Unasked => Err(Error::server_unavailable("no connection became free in time").into()),
             Turn::Alone => write(connection, batch, tenant, moment).await,
         }
     }

@@ -23,8 +23,8 @@ impl Mail {
             return answer(job, true);
         }
         let now = self.time(&new.thread, setting.now);
-        if let Some(holder) = self.holder(new, now, setting.bug)? {
-            return Err(Error::already_exists("dispatch", holder));
+        if let (Some(key), Some(holder)) = (&new.dedupe_key, self.holder(new, now, setting.bug)?) {
+            return Err(Error::key_taken(key, "dispatch", holder));
         }
         let id = match &new.id {
             Some(id) => id.clone(),
@@ -160,8 +160,8 @@ impl Mail {
         let rival = |other: &&Job| {
             other.dispatch.thread == thread && key.is_some() && other.dispatch.dedupe_key == key && other.is_open()
         };
-        if let Some(other) = self.jobs.iter().find(rival) {
-            return Err(Error::already_exists("dispatch", &other.dispatch.id));
+        if let (Some(key), Some(other)) = (&key, self.jobs.iter().find(rival)) {
+            return Err(Error::key_taken(key, "dispatch", &other.dispatch.id));
         }
         let (now, epoch) = (self.time(&thread, now), self.epoch(&thread));
         let job = self.jobs.get_mut(at).ok_or_else(|| Error::not_found("dispatch", id))?;

@@ -80,7 +80,7 @@ pub fn requeue(
         && let Some(other) = view.dispatch(&holder)?
         && matches!(desk.standing(&other).status(), Some(DispatchStatus::Queued | DispatchStatus::Claimed))
     {
-        return refused(Error::already_exists("dispatch", holder));
+        return refused(Error::key_taken(key, "dispatch", holder));
     }
     let (now, epoch) = (desk.now, desk.mailbox().epoch);
     let state = &mut stored.state;

@@ -73,8 +73,8 @@ pub fn enqueue_one(
         };
     }
     let mut desk = Desk::open(view, &new.thread, setting.now)?;
-    if let Some(holder) = key_holder(&mut desk, new)? {
-        return refused(Error::already_exists("dispatch", holder));
+    if let (Some(key), Some(holder)) = (&new.dedupe_key, key_holder(&mut desk, new)?) {
+        return refused(Error::key_taken(key, "dispatch", holder));
     }
     let id = match &new.id {
         Some(id) => id.clone(),

@@ -1,0 +1,104 @@
+//! What a refusal says is to be done.
+
+use std::{
+    fs,
+    process::{Command, Stdio},
+};
+
+use serde_json::json;
+
+use crate::given::{Said, Store, at, fixture, run};
+
+/// What the refusal advises.
+fn advice(said: &Said) -> String {
+    assert_eq!(said.code, 1, "{said:?}");
+    at(&said.error(), "/advice").as_str().unwrap().to_owned()
+}
+
+/// Shows ER-11 and MB-5: a key that is taken is not mended by another id.
+#[test]
+fn a_key_that_is_taken_advises_another_key() {
+    let store = Store::new();
+    let enqueue = |id, key| store.run(&["mailbox", "enqueue", "t", "--run", "r", "--id", id, "--key", key, "--json"]);
+    enqueue("d-1", "k").good();
+    let taken = enqueue("d-2", "k");
+    let error = taken.error();
+    assert_eq!((at(&error, "/id"), at(&error, "/key")), (&json!("d-1"), &json!("k")), "{error}");
+    assert!(at(&error, "/message").as_str().unwrap().contains("`k`"), "{error}");
+    assert!(advice(&taken).contains("another `--key`") && !advice(&taken).contains("id"), "{taken:?}");
+    let id = enqueue("d-1", "other");
+    assert_eq!(advice(&id), "choose another id");
+    assert!(id.error().get("key").is_none());
+}
+
+/// Shows ER-11: what ends an import says what lets it through.
+#[test]
+fn a_line_that_is_too_long_advises_a_larger_limit() {
+    let store = Store::new();
+    let file = store.beside("long.jsonl");
+    let header = r#"{"type":"session","version":3,"id":"long","timestamp":"2026-01-05T10:00:00Z"}"#;
+    fs::write(&file, format!("{header}\n{{\"text\":\"{}\"}}\n", "x".repeat(2_000))).unwrap();
+    for strict in [&[][..], &["--strict"]] {
+        let args = [&["import", file.to_str().unwrap(), "--max-line", "1000"], strict].concat();
+        let said = store.run(&args);
+        assert!(said.err.contains("long_line"), "{said:?}");
+        assert!(said.err.contains("--max-line") && !said.err.contains("--format"), "{said:?}");
+    }
+    let unknown = fixture("bad/unknown-format.jsonl");
+    let said = store.run(&["import", unknown.to_str().unwrap()]);
+    assert!(said.err.contains("--format") && !said.err.contains("--max-line"), "{said:?}");
+}
+
+/// Shows ER-11 and PI-6: what was changed meanwhile is what is to be read again.
+#[test]
+fn what_was_changed_is_read_again_where_it_is() {
+    let store = Store::new();
+    store.append("t", "hi");
+    store.json(&["pending", "append", "t", "--id", "a", "--message", "x"]);
+    let edited = store.run(&["pending", "edit", "t", "a", "--message", "y", "--expect", "7", "--json"]);
+    assert!(advice(&edited).contains("agentstore pending list"), "{edited:?}");
+    let appended = store.run(&["append", "t", "--message", "y", "--expect", "7", "--json"]);
+    assert!(advice(&appended).contains("agentstore threads"), "{appended:?}");
+}
+
+/// Shows ER-11: a text that happens to be in an error changes nothing.
+#[test]
+fn a_folder_named_like_a_server_is_no_server() {
+    let store = Store::new();
+    let folder = store.beside("the server");
+    fs::write(&folder, "").unwrap();
+    let said = run(&["--store", &format!("file:{}", folder.display()), "append", "t", "--message", "hi"], "");
+    assert!(said.code == 1 && !said.err.contains("runs and is reached"), "{said:?}");
+}
+
+/// Shows ER-11 and FI-2: whoever finds a store of files held is told what goes together.
+#[test]
+fn a_store_that_is_held_says_which_composition_helps() {
+    let store = Store::new();
+    store.append("t", "hi");
+    let url = format!("file:{}", store.path().display());
+    let mut worker = Command::new(env!("CARGO_BIN_EXE_agentstore"))
+        .args(["mailbox", "work", "--exec", "true", "--store", &url])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut said = std::io::BufReader::new(worker.stderr.take().unwrap());
+    std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+    for args in [
+        &["append", "t", "--message", "x"][..],
+        &["mailbox", "enqueue", "t", "--run", "r"],
+        &["pending", "append", "t", "--message", "x"],
+    ] {
+        let refused = store.run(&[args, &["--json"]].concat());
+        let (error, advice) = (refused.error(), advice(&refused));
+        assert_eq!((at(&error, "/cause"), at(&error, "/retryable")), (&json!("held"), &json!(true)), "{error}");
+        for says in ["--mailbox sqlite:PATH", "postgres://", "docs/compositions.md"] {
+            assert!(advice.contains(says), "{advice}");
+        }
+    }
+    worker.kill().unwrap();
+    worker.wait().unwrap();
+}
