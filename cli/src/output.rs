@@ -108,14 +108,10 @@ impl Output {
         let _ = writeln!(io::stderr(), "{text}");
     }
 
-    /// Prints a JSON document on a line of its own.
+    /// Prints a JSON document on a line of its own: whole before it is written, as half of one is none.
     pub(crate) fn document(&mut self, document: &impl Serialize) -> Result<()> {
-        self.json_text(document)?;
-        self.line("")
-    }
-
-    fn json_text(&mut self, document: &impl Serialize) -> Result<()> {
-        Ok(serde_json::to_writer(self.writer(), document)?)
+        let text = serde_json::to_string(document)?;
+        self.line(text)
     }
 
     /// An empty table that fits.
@@ -213,9 +209,9 @@ impl<'a> JsonList<'a> {
 
     /// Writes an item.
     pub(crate) fn item(&mut self, item: &impl Serialize) -> Result<()> {
+        let text = serde_json::to_string(item)?;
         let comma = if std::mem::take(&mut self.empty) { "" } else { "," };
-        write!(self.out.writer(), "{comma}")?;
-        self.out.json_text(item)
+        Ok(write!(self.out.writer(), "{comma}{text}")?)
     }
 
     /// Ends the list and its document.

@@ -1,8 +1,11 @@
 //! The report of an import.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use store_core::ThreadId;
 
 use crate::issue::{Code, Issue};
@@ -11,7 +14,8 @@ use crate::issue::{Code, Issue};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// The file or folder.
+    /// The file or folder. In documents what is no UTF-8 of it is shown as `\u{fffd}`.
+    #[serde(serialize_with = "as_text")]
     pub file: PathBuf,
     /// The format that was recognised, also one that is refused.
     pub format: Option<&'static str>,
@@ -49,4 +53,8 @@ impl Report {
     pub fn count(&self, code: Code) -> u64 {
         self.issue_counts.get(&code).copied().unwrap_or_default()
     }
+}
+
+fn as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&path.display())
 }

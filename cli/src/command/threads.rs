@@ -1,6 +1,9 @@
 //! `threads`: what a store holds.
 
-use std::path::{Path, PathBuf};
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
 
 use agentstore::{ParentFilter, ResourceId, Thread, ThreadFilter, ThreadId, ThreadOrder, ThreadQuery};
 use serde::Serialize;
@@ -48,7 +51,7 @@ struct Listed {
 #[derive(Serialize)]
 struct Place<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    log_file: Option<&'a Path>,
+    log_file: Option<Cow<'a, str>>,
 }
 
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
@@ -56,7 +59,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let json = out.json();
     if json {
         let mut list = JsonList::begin(out, &header, "threads")?;
-        walk(args, session, |Listed { thread, log }| list.item(&joined(&thread, &Place { log_file: log.as_deref() })?))
+        walk(args, session, |Listed { thread, log }| list.item(&joined(&thread, &Place { log_file: log.as_deref().map(Path::to_string_lossy) })?))
             .await?;
         list.end()?;
         return Ok(Ending::Good);

@@ -1,8 +1,8 @@
 //! Session files of other tools, in and out.
 
-use std::fs;
+use std::{ffi::OsStr, fs, os::unix::ffi::OsStrExt, process::Command};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::given::{Store, at, fixture};
 
@@ -77,4 +77,62 @@ fn files_may_come_before_their_parents() {
     store.run(&["import", child.to_str().unwrap(), parent.to_str().unwrap()]).good();
     let shown = store.run(&["show", "child"]).good();
     assert!(shown.out.lines().any(|line| line.contains("parent") && line.ends_with("parent")), "{shown:?}");
+}
+
+/// A file name that is no UTF-8 is shown as far as it is text, and the import goes on.
+#[test]
+fn a_file_name_that_is_no_text_is_reported() {
+    let store = Store::new();
+    let named = |name: &[u8], session: &str| {
+        let path = store.beside("x").with_file_name(OsStr::from_bytes(name));
+        fs::copy(fixture(session), &path).unwrap();
+        path
+    };
+    let files = [
+        named(b"one-\xff.jsonl", "pi/v3-tree.jsonl"),
+        named(b"two-\xfe.jsonl", "bad/unknown-format.jsonl"),
+        named(b"three.jsonl", "bad/pi-welded-lines.jsonl"),
+    ];
+    let import = |json: bool| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_agentstore"));
+        command.arg("--store").arg(format!("file:{}", store.path().display())).arg("import").args(&files);
+        command.args(json.then_some("--json")).env_remove("AGENTSTORE_MAILBOX").output().unwrap()
+    };
+    let said = import(true);
+    let out = String::from_utf8(said.stdout).unwrap();
+    let reports: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let shown: Vec<_> = reports.iter().map(|report| at(report, "/file").as_str().unwrap()).collect();
+    assert!(shown[0].ends_with("one-\u{fffd}.jsonl") && shown[2].ends_with("three.jsonl"), "{shown:?}");
+    let error: Value = serde_json::from_slice(&said.stderr).unwrap();
+    assert_eq!((said.status.code(), at(&error, "/kind"), reports.len()), (Some(1), &json!("invalid"), 3), "{error}");
+    assert!(String::from_utf8(import(false).stdout).unwrap().contains("one-\u{fffd}.jsonl"));
+    assert_eq!(at(&store.json(&["threads"]), "/threads").as_array().unwrap().len(), 2);
+}
+
+/// A store in a folder whose name is no UTF-8 is listed, with the log files in it.
+#[test]
+fn a_folder_name_that_is_no_text_is_shown() {
+    let store = Store::new();
+    let folder = store.beside("x").with_file_name(OsStr::from_bytes(b"data-\xff"));
+    fs::create_dir(&folder).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_agentstore"));
+        command.args(args).current_dir(&folder).env_remove("AGENTSTORE_URL").env_remove("AGENTSTORE_MAILBOX");
+        let said = command.output().unwrap();
+        assert!(said.status.success(), "{said:?}");
+        String::from_utf8(said.stdout).unwrap()
+    };
+    for args in [
+        &["append", "t", "--message", "hi"][..],
+        &["threads"],
+        &["show", "t"],
+        &["verify"],
+        &["repair", "--dry-run"],
+    ] {
+        let _text = run(args);
+        let json = run(&[args, &["--json"]].concat());
+        for line in json.lines() {
+            let _document: Value = serde_json::from_str(line).unwrap();
+        }
+    }
 }
