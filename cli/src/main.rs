@@ -6,6 +6,7 @@ mod command;
 mod document;
 mod entry_ref;
 mod failure;
+mod given;
 mod guard_args;
 mod message;
 mod output;

@@ -1,55 +1,49 @@
-//! A message from the command line or from standard input.
-
-use std::io::{self, IsTerminal, Read, Write};
+//! A message from the command line, a file or standard input.
 
 use agentstore::Message;
 use clap::Args;
 
-use crate::failure::{Failure, Result};
+use crate::{failure::Result, given::Given};
+
+const FLAG: &str = "--message";
 
 /// How a message is given.
 #[derive(Debug, Args)]
 pub(crate) struct MessageArgs {
-    /// The message: text of the user, or a JSON document with `role` and `blocks`; without it, standard input
-    #[arg(long, short, value_name = "TEXT|JSON", value_parser = parse)]
-    message: Option<Message>,
+    /// The message: text of the user, or a JSON document with `role` and `blocks`; `@FILE` for what is in a file, `-`
+    /// or no message for standard input; text that begins with `@` is said with `@@`
+    #[arg(long, short, value_name = "TEXT|JSON|@FILE|-")]
+    message: Option<Given>,
+    #[arg(skip)]
+    read: Option<Message>,
 }
 
 impl MessageArgs {
-    /// Takes the message from standard input unless one was given: before the store is opened, so that nobody waits for
-    /// whoever types.
+    /// Reads the message, before the store is opened.
     pub(crate) fn prepare(&mut self) -> Result<()> {
-        if self.message.is_none() {
-            self.message = Some(read_stdin()?);
-        }
+        self.read = Some(read(self.message.as_ref().unwrap_or(&Given::Stdin))?);
         Ok(())
     }
 
     /// The message.
     pub(crate) fn read(self) -> Result<Message> {
-        self.message.map_or_else(read_stdin, Ok)
+        self.read.map_or_else(|| read(self.message.as_ref().unwrap_or(&Given::Stdin)), Ok)
     }
 }
 
+/// Reads a message from where it was given.
+pub(crate) fn read(given: &Given) -> Result<Message> {
+    given.read(FLAG, parse)
+}
+
 /// Text that opens with a brace is a message document, anything else is what the user says.
-pub(crate) fn parse(text: &str) -> Result<Message, String> {
+fn parse(text: &str) -> Result<Message, String> {
     if text.trim_start().starts_with('{') {
         return serde_json::from_str(text).map_err(|error| {
             format!("it is no message ({error}); as in {{\"role\":\"user\",\"blocks\":[{{\"text\":\"hi\"}}]}}")
         });
     }
     spoken(text).ok_or_else(|| "it is empty".to_owned())
-}
-
-fn read_stdin() -> Result<Message> {
-    if io::stdin().is_terminal() {
-        // A hint on how to end; nobody else needs it.
-        let _ = writeln!(io::stderr(), "the message, then Ctrl-D:");
-    }
-    let mut text = String::new();
-    io::stdin().read_to_string(&mut text).map_err(|error| Failure::io("standard input cannot be read", error))?;
-    spoken(&text)
-        .ok_or_else(|| Failure::Usage("standard input holds no message; or say it with `--message`".to_owned()))
 }
 
 /// A user message, without the line end that a shell adds.

@@ -9,7 +9,8 @@ use crate::{failure::Result, guard_args::GuardArgs, message::MessageArgs, output
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     echo \"What is a monad?\" | agentstore append t-42\n  \
-    agentstore append t-42 --expect 1 --message '{\"role\":\"assistant\",\"blocks\":[{\"text\":\"A burrito.\"}]}'\n\n\
+    agentstore append t-42 --expect 1 --message '{\"role\":\"assistant\",\"blocks\":[{\"text\":\"A burrito.\"}]}'\n  \
+    agentstore append t-42 --message @reply.json\n\n\
     It prints the receipt once the message is durable.")]
 pub(crate) struct Args {
     /// The thread

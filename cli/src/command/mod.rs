@@ -154,6 +154,7 @@ impl SessionCommand {
             Self::Append(args) => args.prepare(),
             Self::Fork(args) => args.prepare(),
             Self::Pending(args) => args.prepare(),
+            Self::Mailbox(args) => args.prepare(),
             _ => Ok(()),
         }
     }

@@ -59,8 +59,10 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let json = out.json();
     if json {
         let mut list = JsonList::begin(out, &header, "threads")?;
-        walk(args, session, |Listed { thread, log }| list.item(&joined(&thread, &Place { log_file: log.as_deref().map(Path::to_string_lossy) })?))
-            .await?;
+        walk(args, session, |Listed { thread, log }| {
+            list.item(&joined(&thread, &Place { log_file: log.as_deref().map(Path::to_string_lossy) })?)
+        })
+        .await?;
         list.end()?;
         return Ok(Ending::Good);
     }

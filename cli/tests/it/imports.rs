@@ -122,13 +122,9 @@ fn a_folder_name_that_is_no_text_is_shown() {
         assert!(said.status.success(), "{said:?}");
         String::from_utf8(said.stdout).unwrap()
     };
-    for args in [
-        &["append", "t", "--message", "hi"][..],
-        &["threads"],
-        &["show", "t"],
-        &["verify"],
-        &["repair", "--dry-run"],
-    ] {
+    for args in
+        [&["append", "t", "--message", "hi"][..], &["threads"], &["show", "t"], &["verify"], &["repair", "--dry-run"]]
+    {
         let _text = run(args);
         let json = run(&[args, &["--json"]].concat());
         for line in json.lines() {

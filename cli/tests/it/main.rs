@@ -13,6 +13,7 @@ mod branches;
 mod conformance;
 mod damage;
 mod demo;
+mod documents;
 mod events;
 mod given;
 mod imports;

@@ -5,21 +5,31 @@ use std::time::Duration;
 use agentstore::{DedupeKey, DispatchId, Error, Json, NewDispatch, RunId, ThreadId, When};
 
 use super::Ending;
-use crate::{args, failure::Result, output::Output, session::Session, text};
+use crate::{
+    args,
+    failure::Result,
+    given::{self, Given},
+    output::Output,
+    session::Session,
+    text,
+};
 
 /// Queue work for a run of a thread, which need not exist yet
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore mailbox enqueue t-42 --run run-7\n  \
-    agentstore mailbox enqueue t-42 --run run-8 --payload '{\"task\":\"index\"}' --in 10m --key index")]
+    agentstore mailbox enqueue t-42 --run run-8 --payload '{\"task\":\"index\"}' --in 10m --key index\n  \
+    agentstore mailbox enqueue t-42 --run run-9 --payload @task.json")]
 pub(super) struct Args {
     /// The thread
     thread: ThreadId,
     /// The run that it is for
     #[arg(long)]
     run: RunId,
-    /// What its worker has to know
-    #[arg(long, value_name = "JSON", value_parser = payload)]
-    payload: Option<Json>,
+    /// What its worker has to know, a JSON value; `@FILE` for one in a file, `-` for standard input
+    #[arg(long, value_name = "JSON|@FILE|-")]
+    payload: Option<Given>,
+    #[arg(skip)]
+    read: Option<Json>,
     /// The id of the dispatch, so that the same enqueue can be repeated safely; generated if not given
     #[arg(long, value_name = "ID")]
     id: Option<DispatchId>,
@@ -37,13 +47,16 @@ pub(super) struct Args {
     max_attempts: u32,
 }
 
-fn payload(text: &str) -> std::result::Result<Json, Error> {
-    Json::parse(text)
+impl Args {
+    pub(super) fn prepare(&mut self) -> Result<()> {
+        self.read = given::json(self.payload.as_ref(), "--payload")?;
+        Ok(())
+    }
 }
 
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let mut new = NewDispatch::new(args.thread, args.run).with_priority(args.priority);
-    (new.id, new.payload, new.dedupe_key) = (args.id, args.payload, args.key);
+    (new.id, new.payload, new.dedupe_key) = (args.id, args.read, args.key);
     new = new.available(args.delay.map_or(When::Now, When::In)).with_max_attempts(args.max_attempts);
     let mut answers = session.mailbox()?.enqueue(vec![new]).await?;
     let queued = answers.pop().ok_or_else(|| Error::unavailable("the mailbox gave no answer"))??;

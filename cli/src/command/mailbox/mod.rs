@@ -55,6 +55,16 @@ impl Args {
     }
 }
 
+impl Args {
+    /// Does what needs no store, before one is opened.
+    pub(crate) fn prepare(&mut self) -> Result<()> {
+        match &mut self.act {
+            Act::Enqueue(args) => args.prepare(),
+            _ => Ok(()),
+        }
+    }
+}
+
 pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     match args.act {
         Act::Enqueue(args) => enqueue::run(args, session, out).await,

@@ -3,7 +3,13 @@
 use agentstore::{AppendPending, Decision, DecisionAction, Json, NewInput, RunId, ThreadId};
 
 use super::{Ending, print_appended};
-use crate::{failure::Result, output::Output, session::Session, text::safe};
+use crate::{
+    failure::Result,
+    given::{self, Given},
+    output::Output,
+    session::Session,
+    text::safe,
+};
 
 /// Decide about a ticket that a run waits for; each is decided once
 #[derive(Debug, clap::Args)]
@@ -23,19 +29,28 @@ pub(super) struct Args {
     /// Go on without what the ticket is about
     #[arg(long)]
     cancel: bool,
-    /// What the run goes on with, a JSON value
-    #[arg(long, value_name = "JSON", value_parser = Json::parse)]
-    result: Option<Json>,
+    /// What the run goes on with, a JSON value; `@FILE` for one in a file, `-` for standard input
+    #[arg(long, value_name = "JSON|@FILE|-")]
+    result: Option<Given>,
+    #[arg(skip)]
+    read: Option<Json>,
     /// Why
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+}
+
+impl Args {
+    pub(super) fn prepare(&mut self) -> Result<()> {
+        self.read = given::json(self.result.as_ref(), "--result")?;
+        Ok(())
+    }
 }
 
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let action = if args.cancel { DecisionAction::Cancel } else { DecisionAction::Resume };
     let what = format!("decided ticket {} of run {}: {action}", safe(&args.ticket), safe(args.run.as_str()));
     let mut decision = Decision::new(args.run, args.ticket, action);
-    decision.result = args.result;
+    decision.result = args.read;
     decision.reason = args.reason;
     let request = AppendPending::new(args.thread, [NewInput::decision(decision)]);
     print_appended(&session.pending()?.append_pending(request).await?, &what, out)

@@ -5,6 +5,7 @@ use agentstore::{EntryId, Message, PendingUpdate, ThreadId};
 use super::{DeliveryArgs, Ending};
 use crate::{
     failure::{Failure, Result},
+    given::Given,
     message,
     output::Output,
     session::Session,
@@ -20,9 +21,12 @@ pub(super) struct Args {
     thread: ThreadId,
     /// The input, by its id
     input: EntryId,
-    /// The message from now on: text of the user, or a JSON document with `role` and `blocks`
-    #[arg(long, short, value_name = "TEXT|JSON", value_parser = message::parse)]
-    message: Option<Message>,
+    /// The message from now on: text of the user, or a JSON document with `role` and `blocks`; `@FILE` for what is in a
+    /// file, `-` for standard input
+    #[arg(long, short, value_name = "TEXT|JSON|@FILE|-")]
+    message: Option<Given>,
+    #[arg(skip)]
+    read: Option<Message>,
     #[command(flatten)]
     delivery: DeliveryArgs,
     /// Refuse unless the input has this revision
@@ -30,10 +34,17 @@ pub(super) struct Args {
     expect: Option<u64>,
 }
 
+impl Args {
+    pub(super) fn prepare(&mut self) -> Result<()> {
+        self.read = self.message.as_ref().map(message::read).transpose()?;
+        Ok(())
+    }
+}
+
 pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Result<Ending> {
     let mut update = PendingUpdate::new(args.thread, args.input);
     update.expect_revision = args.expect;
-    update.message = args.message;
+    update.message = args.read;
     update.delivery = args.delivery.given();
     if update.message.is_none() && update.delivery.is_none() {
         let what = "nothing is changed: give a `--message`, or say with `--at`, `--alone`, `--barrier` or `--for` when it is taken";

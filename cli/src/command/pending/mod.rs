@@ -50,7 +50,9 @@ impl Args {
     pub(crate) fn prepare(&mut self) -> Result<()> {
         match &mut self.act {
             Act::Append(args) => args.prepare(),
-            _ => Ok(()),
+            Act::Edit(args) => args.prepare(),
+            Act::Decide(args) => args.prepare(),
+            Act::List(_) | Act::Retract(_) | Act::Reorder(_) => Ok(()),
         }
     }
 }

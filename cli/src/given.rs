@@ -1,0 +1,108 @@
+//! Documents that a command takes: said on the command line, in a file, or on standard input.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    io::{self, IsTerminal, Read, Write},
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::PathBuf,
+};
+
+use agentstore::Json;
+
+use crate::failure::{Failure, Result};
+
+/// Where a document is: a system takes 128 KiB in one argument, files and standard input have no such bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Given {
+    /// On the command line.
+    Here(Vec<u8>),
+    /// In this file: `@FILE`.
+    File(PathBuf),
+    /// On standard input: `-`.
+    Stdin,
+}
+
+/// `-` is standard input, `@FILE` a file, `@@…` what begins with one `@`, and anything else the document itself.
+impl From<OsString> for Given {
+    fn from(argument: OsString) -> Self {
+        match argument.as_bytes() {
+            b"-" => Self::Stdin,
+            [b'@', rest @ ..] if rest.starts_with(b"@") => Self::Here(rest.to_vec()),
+            [b'@', file @ ..] => Self::File(PathBuf::from(OsStr::from_bytes(file))),
+            _ => Self::Here(argument.into_vec()),
+        }
+    }
+}
+
+impl Given {
+    /// Reads the document that was given with `flag`: before the store is opened, so that nobody waits for whoever
+    /// types. What `parse` refuses is named with its place.
+    pub(crate) fn read<T>(&self, flag: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<T> {
+        let (place, bytes) = match self {
+            Self::Here(bytes) => (format!("invalid value for `{flag}`"), bytes.clone()),
+            Self::File(path) if path.as_os_str().is_empty() => {
+                return Err(Failure::Usage(format!("invalid value for `{flag}`: it names no file behind the `@`")));
+            }
+            Self::File(path) => {
+                let place = format!("`{}`", path.display());
+                let read = fs::read(path).map_err(|error| {
+                    let advice = "name a file that may be read; text that begins with `@` is said with `@@`";
+                    Failure::io(format!("{place} cannot be read"), error).advise(advice)
+                });
+                (place, read?)
+            }
+            Self::Stdin => ("standard input".to_owned(), read_stdin(flag)?),
+        };
+        let refused = |reason| Failure::Usage(format!("{place}: {reason}"));
+        let text = String::from_utf8(bytes).map_err(|_| refused("it is not UTF-8 text".to_owned()))?;
+        if matches!(self, Self::Stdin) && text.trim().is_empty() {
+            return Err(Failure::Usage(format!("standard input holds no {}; or say it with `{flag}`", noun(flag))));
+        }
+        parse(&text).map_err(refused)
+    }
+}
+
+/// What a flag is for.
+fn noun(flag: &str) -> &str {
+    flag.trim_start_matches('-')
+}
+
+/// A JSON value, where one was given.
+pub(crate) fn json(given: Option<&Given>, flag: &str) -> Result<Option<Json>> {
+    let parse = |text: &str| {
+        Json::parse(text).map_err(|error| match std::error::Error::source(&error) {
+            Some(source) => format!("it is no JSON value ({source})"),
+            None => error.to_string(),
+        })
+    };
+    given.map(|given| given.read(flag, parse)).transpose()
+}
+
+fn read_stdin(flag: &str) -> Result<Vec<u8>> {
+    if io::stdin().is_terminal() {
+        // A hint on how to end; nobody else needs it.
+        let _ = writeln!(io::stderr(), "the {}, then Ctrl-D:", noun(flag));
+    }
+    let mut bytes = Vec::new();
+    io::stdin().read_to_end(&mut bytes).map_err(|error| Failure::io("standard input cannot be read", error))?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{ffi::OsString, path::PathBuf};
+
+    use super::Given;
+
+    #[test]
+    fn an_argument_says_where_its_document_is() {
+        let given = |text: &str| Given::from(OsString::from(text));
+        let here = |text: &str| Given::Here(text.as_bytes().to_vec());
+        assert_eq!(
+            [given("-"), given("@a b"), given("@@a")],
+            [Given::Stdin, Given::File(PathBuf::from("a b")), here("@a")]
+        );
+        assert_eq!([given("a@b"), given("--"), given("")], [here("a@b"), here("--"), here("")]);
+    }
+}

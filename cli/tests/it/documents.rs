@@ -1,0 +1,92 @@
+//! Documents that a command takes: on the command line, from a file, from standard input.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::given::{Store, at};
+
+/// More than a system takes in one argument.
+const LARGE: usize = 200_000;
+
+fn file(store: &Store, name: &str, text: &str) -> String {
+    let path = store.beside(name);
+    fs::write(&path, text).unwrap();
+    format!("@{}", path.display())
+}
+
+fn said(store: &Store, thread: &str) -> Vec<(Value, usize)> {
+    let context = store.json(&["context", thread]);
+    let messages = at(&context, "/messages").as_array().unwrap();
+    let of = |message: &Value| {
+        (at(message, "/message/role").clone(), at(message, "/message/blocks/0/text").as_str().unwrap().len())
+    };
+    messages.iter().map(of).collect()
+}
+
+#[test]
+fn a_message_comes_from_a_file_or_standard_input() {
+    let store = Store::new();
+    let long = "x".repeat(LARGE);
+    let document = json!({"role": "assistant", "blocks": [{"text": long}]}).to_string();
+    let (text, reply) = (file(&store, "text.txt", &format!("{long}\n")), file(&store, "reply.json", &document));
+    store.run(&["append", "t", "--message", &text]).good();
+    store.run(&["append", "t", "--message", &reply]).good();
+    store.run_with(&["append", "t", "--message", "-"], &document).good();
+    store.run_with(&["append", "t"], &document).good();
+    store.run_with(&["append", "t", "-m", "-"], "typed\n").good();
+    store.run(&["append", "t", "--message", "@@ada"]).good();
+    let (user, assistant) = (json!("user"), json!("assistant"));
+    let large = |role: &Value| (role.clone(), LARGE);
+    assert_eq!(
+        said(&store, "t"),
+        [large(&user), large(&assistant), large(&assistant), large(&assistant), (user.clone(), 5), (user.clone(), 4)]
+    );
+    store.run(&["fork", "t", "--at", "@1", "--message", &reply]).good();
+    assert_eq!(said(&store, "t")[1..], [large(&assistant)]);
+    store.run(&["pending", "append", "t", "--id", "i", "--message", &reply]).good();
+    store.run_with(&["pending", "edit", "t", "i", "--message", "-"], &document.replace("xxxx", "yyyy")).good();
+    let queue = store.json(&["pending", "list", "t"]);
+    assert!(at(&queue, "/inputs/0/body/message/blocks/0/text").as_str().unwrap().starts_with("yyy"));
+}
+
+#[test]
+fn a_payload_and_a_result_come_from_there_too() {
+    let store = Store::new();
+    let document = json!({"text": "x".repeat(LARGE), "n": 1}).to_string();
+    let payload = file(&store, "payload.json", &format!("{document}\n"));
+    store.run(&["mailbox", "enqueue", "t", "--run", "r", "--id", "a", "--payload", &payload]).good();
+    store.run_with(&["mailbox", "enqueue", "t", "--run", "r", "--id", "b", "--payload", "-"], &document).good();
+    let list = store.json(&["mailbox", "list"]);
+    for at_index in ["/dispatches/0/payload/text", "/dispatches/1/payload/text"] {
+        assert_eq!(at(&list, at_index).as_str().unwrap().len(), LARGE);
+    }
+    // Read before the store is asked, which knows no such run.
+    let decide = ["pending", "decide", "t", "r", "k", "--resume", "--result"];
+    store.run(&[&decide[..], &[&payload]].concat()).failed(1, &["does not wait"]);
+    store.run_with(&[&decide[..], &["-"]].concat(), &document).failed(1, &["does not wait"]);
+}
+
+#[test]
+fn what_cannot_be_read_is_named_before_anything_is_done() {
+    let store = Store::new();
+    let bad = file(&store, "bad.json", "{\"role\":\"king\"}");
+    let bytes = store.beside("bytes");
+    fs::write(&bytes, b"\xff").unwrap();
+    let bytes = format!("@{}", bytes.display());
+    let enqueue = ["mailbox", "enqueue", "t", "--run", "r", "--payload"];
+    for (args, input, code, says) in [
+        (&["append", "t", "--message", "@/not/there"][..], "", 1, "`/not/there` cannot be read"),
+        (&["append", "t", "--message", "@"], "", 2, "`--message`: it names no file"),
+        (&["append", "t", "--message", &bad], "", 2, "bad.json`: it is no message"),
+        (&["append", "t", "--message", &bytes], "", 2, "bytes`: it is not UTF-8 text"),
+        (&["append", "t"], "{\"role\":\"king\"}", 2, "standard input: it is no message"),
+        (&["append", "t", "--message", "-"], " \n", 2, "standard input holds no message"),
+        (&[&enqueue[..], &["@/not/there"]].concat(), "", 1, "`/not/there` cannot be read"),
+        (&[&enqueue[..], &["-"]].concat(), "{", 2, "standard input: it is no JSON"),
+        (&[&enqueue[..], &["{"]].concat(), "", 2, "`--payload`: it is no JSON"),
+    ] {
+        store.run_with(args, input).failed(code, &[says]);
+        assert!(!store.path().exists(), "{args:?}");
+    }
+}
