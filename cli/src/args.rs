@@ -42,7 +42,10 @@ pub(crate) struct Global {
     )]
     mailbox: Option<StoreArg>,
     /// The tenant: whose threads
-    #[arg(long, global = true, value_name = "NAME", default_value_t = TenantId::default_tenant(), help_heading = EVERY)]
+    #[arg(
+        long, global = true, env = "AGENTSTORE_TENANT", hide_env_values = true, value_name = "NAME",
+        default_value_t = TenantId::default_tenant(), help_heading = EVERY
+    )]
     pub(crate) tenant: TenantId,
     /// Print JSON: one document, or one a line where a command says so
     #[arg(long, global = true, help_heading = EVERY)]

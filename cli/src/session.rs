@@ -1,6 +1,6 @@
 //! The store that a command works on, opened as the command needs it.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{ffi::OsString, path::PathBuf, sync::Arc};
 
 use agentstore::{
     Capabilities, CommitCoordinator, Create, Error, MailboxStore, OpenOptions, PendingStore, StoreUrl, Stores,
@@ -8,7 +8,11 @@ use agentstore::{
 };
 use serde::Serialize;
 
-use crate::{args::Global, failure::Result, progress::Bar};
+use crate::{
+    args::Global,
+    failure::{Failure, Result},
+    progress::Bar,
+};
 
 /// What a command does to the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +85,16 @@ impl Session {
         Ok(stores?)
     }
 
+    /// The environment in which another call of this command works on the same store, mailbox and tenant, from any
+    /// folder; a variable without a value is to be taken away. It holds the passwords of the URLs.
+    pub(crate) fn environment(&self) -> Result<[(&'static str, Option<OsString>); 3]> {
+        Ok([
+            ("AGENTSTORE_URL", Some(to_hand_on(&self.url)?)),
+            ("AGENTSTORE_MAILBOX", self.mailbox.as_ref().map(to_hand_on).transpose()?),
+            ("AGENTSTORE_TENANT", Some(self.tenant.as_str().into())),
+        ])
+    }
+
     /// The opened store.
     pub(crate) const fn stores(&self) -> &Stores {
         &self.stores
@@ -133,6 +147,19 @@ impl Session {
     pub(crate) async fn close(self) -> Result<()> {
         Ok(self.stores.close().await?)
     }
+}
+
+/// A URL as whoever is in another folder has to say it.
+fn to_hand_on(url: &StoreUrl) -> Result<OsString> {
+    let (scheme, path) = match url {
+        StoreUrl::File(path) => ("file:", path),
+        StoreUrl::Sqlite(path) => ("sqlite:", path),
+        other => return Ok(other.with_password().into()),
+    };
+    let path = std::path::absolute(path).map_err(|error| Failure::io("the current folder is not known", error))?;
+    let mut whole = OsString::from(scheme);
+    whole.push(path);
+    Ok(whole)
 }
 
 impl StoreHeader {

@@ -107,6 +107,7 @@ fn run_into(args: &[&str], input: &str, output: impl Into<Stdio>) -> Said {
         .current_dir(folder.path())
         .env_remove("AGENTSTORE_URL")
         .env_remove("AGENTSTORE_MAILBOX")
+        .env_remove("AGENTSTORE_TENANT")
         .stdin(Stdio::piped())
         .stdout(output)
         .stderr(Stdio::piped())

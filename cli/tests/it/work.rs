@@ -88,6 +88,7 @@ impl Place {
             .current_dir(self.folder.path())
             .env_remove("AGENTSTORE_URL")
             .env_remove("AGENTSTORE_MAILBOX")
+            .env_remove("AGENTSTORE_TENANT")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -347,4 +348,42 @@ fn a_result_that_the_server_does_not_take_whole_is_cut() {
     let result = at(&list, "/dispatches/0/result");
     assert_eq!((at(result, "/is_cut"), at(result, "/printed_bytes")), (&json!(true), &json!(60_000)));
     assert!(at(result, "/output").as_str().unwrap().len() > 10_000);
+}
+
+fn tenant<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    [&["--tenant", "acme"], args].concat()
+}
+
+/// Shows WK-12: a command finds the store, the mailbox and the tenant that its worker works on, wherever it goes.
+#[test]
+fn a_command_is_told_the_store_of_its_worker() {
+    let program = env!("CARGO_BIN_EXE_agentstore");
+    let place = Place::in_two_stores();
+    place.json(&tenant(&["append", "t", "--message", "hi"]));
+    place.json(&tenant(&["mailbox", "enqueue", "t", "--run", "r"]));
+    // Reading goes beside the worker. Writing does not, and says what does.
+    let exec = format!(
+        "cd / && {program} context $AGENTSTORE_THREAD_ID --json && {program} append t --message x --json 2>&1; \
+         echo \"$AGENTSTORE_URL $AGENTSTORE_MAILBOX $AGENTSTORE_TENANT\""
+    );
+    place.run(&tenant(&["mailbox", "work", "--until-idle", "--exec", &exec])).good();
+    let list = place.json(&tenant(&["mailbox", "list"]));
+    let output = at(&list, "/dispatches/0/result/output").as_str().unwrap();
+    assert!(output.contains(r#"{"text":"hi"}"#) && output.contains("docs/compositions.md"), "{output}");
+    assert_eq!(output.lines().last().unwrap(), format!("{} {} acme", place.urls[1], place.urls[3]));
+}
+
+/// Shows WK-12, with all that a URL holds, and that a command on a server writes to the thread that it works for.
+#[test]
+fn a_command_on_a_server_writes_to_its_thread() {
+    let mut place = Place::on_a_server();
+    place.urls[1] = place.urls[1].replacen("postgres@", "postgres:canary@", 1);
+    place.enqueue("t", "d");
+    let program = env!("CARGO_BIN_EXE_agentstore");
+    let exec = format!("{program} append $AGENTSTORE_THREAD_ID --message done && echo \"$AGENTSTORE_URL\"");
+    place.run(&["mailbox", "work", "--until-idle", "--exec", &exec]).good();
+    let list = place.json(&["mailbox", "list"]);
+    let output = at(&list, "/dispatches/0/result/output").as_str().unwrap();
+    assert!(output.lines().last().unwrap().contains("postgres:canary@"), "{output}");
+    assert_eq!(at(&place.json(&["context", "t"]), "/messages/0/message/blocks/0/text"), "done");
 }

@@ -1,7 +1,8 @@
 //! One command: started in a process group of its own, supervised, fed, watched, and killed with all that it started.
 
 use std::{
-    io,
+    ffi::OsString,
+    fmt, io,
     os::unix::process::ExitStatusExt,
     path::PathBuf,
     process::{ExitStatus, Stdio},
@@ -46,8 +47,26 @@ pub(super) enum Ended {
     NotRun(io::Error),
 }
 
+/// What is run for each attempt.
+#[derive(Debug)]
+pub(super) struct Exec {
+    /// The command, for `sh -c`.
+    pub(super) command: String,
+    /// Where it finds the store of its worker; not to be printed, as it holds passwords.
+    pub(super) environment: Environment,
+}
+
+/// Variables, and those without a value, which are taken away.
+pub(super) struct Environment(pub(super) [(&'static str, Option<OsString>); 3]);
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Environment")
+    }
+}
+
 /// Runs the command for one attempt. Dropping the future kills it.
-pub(super) async fn run(exec: &str, work: &Work) -> Exit {
+pub(super) async fn run(exec: &Exec, work: &Work) -> Exit {
     match Group::spawn(exec, work) {
         Ok(group) => group.watch(work).await,
         Err(error) => Exit { ended: Ended::NotRun(error), output: String::new(), printed: 0, errors: String::new() },
@@ -72,12 +91,19 @@ impl Drop for Group {
 }
 
 impl Group {
-    fn spawn(exec: &str, work: &Work) -> io::Result<Self> {
+    fn spawn(exec: &Exec, work: &Work) -> io::Result<Self> {
         let dispatch = work.dispatch();
         let document = serde_json::to_vec(dispatch)?;
         let number = work.number();
-        let mut child = Command::new(this_program()?)
-            .args(["supervise", "--worker", &std::process::id().to_string(), "--", exec])
+        let mut command = Command::new(this_program()?);
+        for (name, value) in &exec.environment.0 {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let mut child = command
+            .args(["supervise", "--worker", &std::process::id().to_string(), "--", &exec.command])
             .env("AGENTSTORE_DISPATCH_ID", dispatch.id.as_str())
             .env("AGENTSTORE_THREAD_ID", dispatch.thread.as_str())
             .env("AGENTSTORE_RUN_ID", dispatch.run.as_str())

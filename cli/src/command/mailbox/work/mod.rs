@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use self::{
-    child::{Ended, Exit},
+    child::{Ended, Environment, Exec, Exit},
     report::Report,
 };
 use super::Ending;
@@ -28,7 +28,10 @@ const KILLED_AFTER: Duration = Duration::from_secs(3);
 #[command(after_help = "Examples:\n  agentstore mailbox work --exec ./index.sh --concurrency 4\n  \
     agentstore mailbox work --exec 'jq .payload && curl -fsS https://example.org' --lease 60s --until-idle\n\n\
     The command is run by `sh -c`, with the dispatch as a JSON document on standard input, and AGENTSTORE_DISPATCH_ID,\n\
-    AGENTSTORE_THREAD_ID, AGENTSTORE_RUN_ID, AGENTSTORE_ATTEMPT and AGENTSTORE_CLAIM in its environment. Exit code 0 ends\n\
+    AGENTSTORE_THREAD_ID, AGENTSTORE_RUN_ID, AGENTSTORE_ATTEMPT and AGENTSTORE_CLAIM in its environment. AGENTSTORE_URL,\n\
+    AGENTSTORE_MAILBOX (where one was named) and AGENTSTORE_TENANT are those of the worker, so that `agentstore` finds the\n\
+    same place in it: also a password that stands in a URL. On a `file:` store a command can read while the worker runs,\n\
+    and write nothing: docs/compositions.md says what goes together. Exit code 0 ends\n\
     the dispatch, with what was printed (up to 64 KiB, and what the mailbox takes) in its result; 75 puts it off, which counts as no attempt; any\n\
     other code, and a kill by a signal, is a failure: it is tried again, with pauses, as long as attempts are left, and\n\
     the end of standard error is its error. A command whose claim was lost is killed, with all that it started, and so\n\
@@ -80,7 +83,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let (name, later) = (options.name.clone(), args.later);
     let most = session.stores().mailbox_capabilities().max_record_bytes;
     let (ended, mut reports) = mpsc::unbounded_channel();
-    let exec: Arc<str> = args.exec.into();
+    let exec = Arc::new(Exec { command: args.exec, environment: Environment(session.environment()?) });
     let handler = move |work: Work| {
         let (exec, ended) = (Arc::clone(&exec), ended.clone());
         async move {
