@@ -122,6 +122,20 @@ pub(super) async fn an_error_that_lasts_ends_a_worker(bed: &Bed) {
     assert_eq!(worker.start().unwrap().ended().await.unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
+/// Shows WK-5 and WK-11: a read that fails while a worker looks whether it is idle is tried again as a claim is.
+pub(super) async fn a_look_at_what_failed_is_tried_again(bed: &Bed) {
+    bed.enqueue([new("t", "d")]).await;
+    let faults = Arc::new(Faults::default());
+    due(&faults.load, [Fault::Away, Fault::Damaged, Fault::LostCall]);
+    let handler =
+        |work: Work| async move { if work.attempt() == 1 { Err(Failure::new("once")) } else { Ok(Done::ack()) } };
+    let stores = Faulty::over(bed, &faults);
+    let worker = Worker::with_options(&stores, &bed.tenant, handler, options()).unwrap();
+    let summary = worker.run_until_idle().await.unwrap();
+    assert_eq!((summary.acked, summary.retried), (1, 1), "{summary:?}");
+    assert!(faults.load.lock().unwrap().is_empty());
+}
+
 /// Shows WK-5: a store that is away ends no worker, one that is closed does.
 pub(super) async fn a_store_that_comes_back_is_waited_for(bed: &Bed) {
     bed.enqueue([new("t", "d")]).await;

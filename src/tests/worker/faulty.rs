@@ -39,6 +39,8 @@ pub(super) struct Faults {
     pub(super) settle: Mutex<VecDeque<Fault>>,
     pub(super) extend: Mutex<VecDeque<Fault>>,
     pub(super) claim: Mutex<VecDeque<Fault>>,
+    pub(super) claim_outbox: Mutex<VecDeque<Fault>>,
+    pub(super) load: Mutex<VecDeque<Fault>>,
     pub(super) commit: Mutex<VecDeque<Fault>>,
     pub(super) settle_outbox: Mutex<VecDeque<Fault>>,
 }
@@ -151,7 +153,7 @@ struct Outbox {
 #[async_trait]
 impl OutboxStore for Outbox {
     async fn claim_outbox(&self, request: ClaimOutbox) -> Result<ClaimedOutbox> {
-        self.inner.claim_outbox(request).await
+        faulty(&self.faults.claim_outbox, self.inner.claim_outbox(request)).await
     }
 
     async fn extend_outbox(&self, request: ExtendOutbox) -> Result<Timestamp> {
@@ -225,7 +227,7 @@ impl MailboxConsumer for Mailbox {
 #[async_trait]
 impl MailboxReader for Mailbox {
     async fn load_dispatch(&self, id: &DispatchId) -> Result<Option<Dispatch>> {
-        self.inner.load_dispatch(id).await
+        faulty(&self.faults.load, self.inner.load_dispatch(id)).await
     }
 
     async fn list_dispatches(&self, query: DispatchQuery) -> Result<Page<Dispatch>> {

@@ -70,12 +70,13 @@ on_every_store! {
     waiting: new_work_is_found_by_waiting new_work_is_found_by_looking what_failed_is_done_before_it_is_idle;
     ambiguous: a_lost_answer_to_a_settlement_is_asked_for_again what_nobody_knows_is_not_called_known
         a_lost_answer_to_a_commit_that_ends_its_claim_is_found_out an_extension_that_is_not_confirmed_is_told
-        a_store_that_comes_back_is_waited_for an_error_that_lasts_ends_a_worker;
+        a_store_that_comes_back_is_waited_for an_error_that_lasts_ends_a_worker
+        a_look_at_what_failed_is_tried_again;
     composed: an_attempt_can_end_with_its_commit_in_one_store_only a_tenant_is_deleted_from_both
         tenants_of_both_are_one_list closing_closes_both;
     relay: rows_are_delivered_one_after_the_other failed_deliveries_are_tried_again_and_given_up
         a_delivery_that_lost_its_row_is_told deliveries_are_given_back_when_a_relay_stops
-        a_lost_answer_about_a_row_is_found_out;
+        a_lost_answer_about_a_row_is_found_out an_error_that_lasts_ends_a_relay;
     maintenance: what_is_over_is_removed_by_any_number_of_nodes lost_claims_are_ended_and_counted_once
         events_and_threads_go_when_that_is_asked_for it_runs_until_it_is_stopped;
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use store_core::{
-    ClaimOutbox, Commit, Json, NewOutboxRow, OutboxFilter, OutboxId, OutboxRow, OutboxStatus, OutboxStore,
+    ClaimOutbox, Commit, ErrorKind, Json, NewOutboxRow, OutboxFilter, OutboxId, OutboxRow, OutboxStatus, OutboxStore,
     RequeueOutbox,
 };
 use tokio::sync::mpsc;
@@ -175,4 +175,21 @@ pub(super) async fn a_lost_answer_about_a_row_is_found_out(bed: &Bed) {
     assert_eq!((summary.acked, summary.retried, summary.lost, summary.unknown), (2, 1, 0, 0), "{summary:?}");
     let counts = outbox(bed).count_outbox(&OutboxFilter::default()).await.unwrap();
     assert_eq!((counts.delivered, counts.pending), (2, 0));
+}
+
+/// Shows WK-11: an error that waiting does not mend is tried again for a while, and ends a relay then.
+pub(super) async fn an_error_that_lasts_ends_a_relay(bed: &Bed) {
+    write(bed, [row("1")]).await;
+    let faults = Arc::new(Faults::default());
+    let relay = |patience| {
+        let stores = Faulty::over(bed, &faults);
+        let deliver = |_: OutboxDelivery| async { Ok::<_, Failure>(()) };
+        let relay = Relay::new(&stores, &bed.tenant, "hooks".parse().unwrap(), deliver).unwrap();
+        relay.with_options(options().with_patience(patience)).unwrap()
+    };
+    faults.claim_outbox.lock().unwrap().extend([Fault::Damaged, Fault::Away]);
+    assert_eq!(relay(Duration::from_secs(60)).run_until_idle().await.unwrap().acked, 1);
+    faults.claim_outbox.lock().unwrap().extend([Fault::Damaged; 1_000]);
+    let ended = relay(Duration::from_millis(5)).start().unwrap().ended().await;
+    assert_eq!(ended.unwrap_err().kind(), ErrorKind::Corrupt);
 }

@@ -154,7 +154,7 @@ fn unknown<S: Source>(shared: &Shared<S>) -> &'static str {
 
 /// Counts an attempt that could not be settled: its lease ends it.
 fn given_up<S: Source>(shared: &Shared<S>, error: &Error) -> &'static str {
-    tracing::error!(%error, "an attempt could not be settled");
+    tracing::error!(%error, kind = error.kind().name(), "an attempt could not be settled");
     shared.source.telemetry().lost("unsettled");
     shared.count(|summary| summary.lost += 1);
     "unsettled"

@@ -10,23 +10,26 @@ use super::passes;
 /// How often one kind of error is logged while it lasts.
 const EACH: Duration = Duration::from_secs(60);
 
-/// The failures since the last claim that succeeded.
+/// The failures since the store was last asked with success.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     count: u32,
     /// When the first error was met that waiting does not mend.
     lasting_since: Option<Instant>,
-    /// When each kind was last logged, and how many there were since.
+    /// When each kind was last logged, and how many there were since; also from before a success, as a store may come
+    /// and go.
     logged: HashMap<&'static str, (Instant, u32)>,
+    /// Whether one of them was logged.
+    is_told: bool,
 }
 
 impl Failures {
     /// A claim succeeded.
     pub(super) fn clear(&mut self) {
-        if self.count > 0 {
+        if std::mem::take(&mut self.is_told) {
             tracing::info!(failures = self.count, "claims succeed again");
-            *self = Self::default();
         }
+        (self.count, self.lasting_since) = (0, None);
     }
 
     /// Counts a failure, and gives how many there were. An error that does not pass is given back, and so is one that
@@ -49,16 +52,20 @@ impl Failures {
     fn log(&mut self, error: &Error, now: Instant) {
         let kind = error.kind().name();
         match self.logged.get_mut(kind) {
-            Some((at, more)) if now.duration_since(*at) < EACH => *more += 1,
+            Some((at, more)) if now.duration_since(*at) < EACH => {
+                *more += 1;
+                return;
+            }
             Some((at, more)) => {
-                tracing::warn!(%error, failures = *more + 1, "nothing can be claimed still");
+                tracing::warn!(%error, kind, failures = *more + 1, "nothing can be claimed still");
                 (*at, *more) = (now, 0);
             }
             None => {
-                tracing::warn!(%error, "nothing can be claimed");
+                tracing::warn!(%error, kind, "nothing can be claimed");
                 self.logged.insert(kind, (now, 0));
             }
         }
+        self.is_told = true;
     }
 }
 
@@ -74,9 +81,23 @@ mod tests {
     use store_core::{Error, ErrorKind};
     use tokio::time::Instant;
 
-    use super::Failures;
+    use super::{EACH, Failures};
 
     const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// Shows WK-11: a store that comes and goes is not logged each time.
+    #[tokio::test]
+    async fn each_kind_is_logged_once_a_minute() {
+        let (mut failures, begun) = (Failures::default(), Instant::now());
+        for at in 0..100 {
+            failures.add(Error::unavailable("the server is away"), PATIENCE, begun + EACH / 100 * at).unwrap();
+            assert_eq!(failures.is_told, at == 0);
+            failures.clear();
+        }
+        assert_eq!(failures.logged["unavailable"], (begun, 99));
+        failures.add(Error::unavailable("the server is away"), PATIENCE, begun + EACH).unwrap();
+        assert_eq!((failures.logged["unavailable"], failures.is_told), ((begun + EACH, 0), true));
+    }
 
     /// Shows WK-11.
     #[tokio::test]
@@ -95,6 +116,7 @@ mod tests {
         // After a success it begins anew.
         failures.clear();
         assert_eq!(failures.add(corrupt(), PATIENCE, now).unwrap(), 1);
+        assert_eq!(failures.logged.len(), 2);
         let refused = failures.add(Error::invalid("lease", "it is too long"), PATIENCE, now);
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
     }

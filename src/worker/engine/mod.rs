@@ -87,15 +87,18 @@ impl<S: Source> Shared<S> {
     /// Whether something that failed here still waits to be tried again.
     async fn has_retries(&self) -> Result<bool> {
         let jobs = std::mem::take(&mut *self.retried.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut waiting = Vec::new();
+        let (mut waiting, mut failed) = (Vec::new(), None);
         for job in jobs {
-            if self.source.waits(&job).await? {
+            // After an error nothing is known of the others: they are looked at again.
+            let waits = if failed.is_none() { self.source.waits(&job).await } else { Ok(true) };
+            if !matches!(waits, Ok(false)) {
                 waiting.push(job);
             }
+            failed = failed.or(waits.err());
         }
         let mut retried = self.retried.lock().unwrap_or_else(PoisonError::into_inner);
         retried.extend(waiting);
-        Ok(!retried.is_empty())
+        failed.map_or_else(|| Ok(!retried.is_empty()), Err)
     }
 
     fn summary(&self) -> Summary {

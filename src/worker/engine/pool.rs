@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use store_core::{Result, Waited};
+use store_core::{Error, Result, Waited};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
@@ -46,12 +46,19 @@ async fn claim_on<S: Source>(
         // A claim under way is not dropped: what it takes would wait for the end of its lease.
         match shared.source.claim(u32::try_from(permits.len()).unwrap_or(u32::MAX)).await {
             Ok(jobs) if jobs.is_empty() => {
-                failures.clear();
                 let nothing_runs = permits.len() == shared.options.concurrency as usize;
                 drop(permits);
-                if shared.ends_when_idle && nothing_runs && !shared.has_retries().await? {
-                    return Ok(());
+                if shared.ends_when_idle && nothing_runs {
+                    match shared.has_retries().await {
+                        Ok(true) => {}
+                        Ok(false) => return Ok(()),
+                        Err(error) => {
+                            failed(shared, &mut failures, error).await?;
+                            continue;
+                        }
+                    }
                 }
+                failures.clear();
                 empty += 1;
                 idle(shared, &mut empty).await?;
             }
@@ -61,13 +68,19 @@ async fn claim_on<S: Source>(
                 begin(shared, jobs, permits, attempts);
             }
             Err(error) => {
-                shared.source.telemetry().claim_failed(error.kind().name());
-                let count = failures.add(error, shared.options.patience, Instant::now())?;
                 drop(permits);
-                pause(shared, shared.options.backoff.pause(count)).await;
+                failed(shared, &mut failures, error).await?;
             }
         }
     }
+    Ok(())
+}
+
+/// Waits before the store is asked again, or gives the error back that ends the loop.
+async fn failed<S: Source>(shared: &Shared<S>, failures: &mut Failures, error: Error) -> Result<()> {
+    shared.source.telemetry().claim_failed(error.kind().name());
+    let count = failures.add(error, shared.options.patience, Instant::now())?;
+    pause(shared, shared.options.backoff.pause(count)).await;
     Ok(())
 }
 

@@ -43,7 +43,7 @@ impl Notes {
     pub(super) fn note(&mut self, step: &'static str, count: &mut u64, (did, error): Did) -> bool {
         *count += did;
         if let Some(error) = error {
-            tracing::warn!(step, %error, "a step of maintenance failed");
+            tracing::warn!(step, %error, kind = error.kind().name(), "a step of maintenance failed");
             self.failed += 1;
             self.first = self.first.take().or(Some(error));
         }
