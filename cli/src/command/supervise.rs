@@ -10,7 +10,7 @@ use tokio::{
     time::interval,
 };
 
-use crate::failure::{Failure, Result};
+use crate::failure::{FAILED, Failure, Result};
 
 /// How often it is looked whether the worker lives, where no signal tells.
 const LOOKS: Duration = Duration::from_secs(1);
@@ -35,6 +35,11 @@ pub(super) async fn run(args: Args) -> Result<ExitCode> {
     // It comes when the thread ends that started this process, which may be before the worker does.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::USR2)).map_err(|error| failed(error.into()))?;
+    let is_left = || getppid() != Pid::from_raw(args.worker);
+    // It may have died before it was asked to tell.
+    if is_left() {
+        return Ok(ExitCode::from(FAILED));
+    }
     let mut looks = interval(LOOKS);
     let mut command = Command::new("sh").args(["-c", &args.exec]).spawn().map_err(failed)?;
     let status = loop {
@@ -44,7 +49,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode> {
             _ = notified.recv() => {}
             _ = looks.tick() => {}
         }
-        if getppid() != Pid::from_raw(args.worker) {
+        if is_left() {
             // That is the end of this process, too.
             kill_process_group(getpgrp(), Signal::KILL).map_err(|error| failed(error.into()))?;
         }
