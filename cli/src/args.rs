@@ -50,6 +50,12 @@ pub(crate) struct Global {
     /// Print JSON: one document, or one a line where a command says so
     #[arg(long, global = true, help_heading = EVERY)]
     pub(crate) json: bool,
+    /// Print what workers, relays and stores do to standard error, too; RUST_LOG says more exactly what
+    #[arg(long, global = true, conflicts_with = "quiet", help_heading = EVERY)]
+    pub(crate) verbose: bool,
+    /// Print no warnings of workers, relays and stores, only errors
+    #[arg(long, global = true, help_heading = EVERY)]
+    pub(crate) quiet: bool,
 }
 
 impl Global {

@@ -17,6 +17,7 @@ mod session;
 mod signals;
 mod text;
 mod tree;
+mod warnings;
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +26,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::{args::Cli, failure::Failure, output::Output};
+use crate::{args::Cli, command::Command, failure::Failure, output::Output};
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -41,6 +42,10 @@ fn main() -> ExitCode {
 
 fn start(cli: Cli, only_shows: bool) -> Result<ExitCode, Failure> {
     cli.global.check().map_err(Failure::Usage)?;
+    // What a supervised command says is told by its worker.
+    if !matches!(cli.command, Command::Supervise(_)) {
+        warnings::show(&cli.global);
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::io("the runtime cannot be started", error))?;
     let mut out = Output::new(cli.global.json);

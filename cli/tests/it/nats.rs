@@ -1,15 +1,22 @@
 //! The command on a mailbox of NATS.
 
+use std::{
+    fs,
+    process::{Child, Command, Stdio},
+};
+
 use agentstore::{
     IdSource, Uuids,
     nats::{NatsConfig, TestPrefix},
 };
 use serde_json::{Value, json};
+use test_servers::Nats;
 
 use crate::{
     demo::{take, work},
     given::{Said, at, run},
     postgres::Server,
+    work::until,
 };
 
 /// A prefix of its own, which goes with it.
@@ -114,4 +121,93 @@ fn what_is_wrong_is_told_without_the_secret() {
     let server = std::env::var("AGENTSTORE_TEST_NATS_URL").unwrap();
     let says = ["sync_interval may lose acknowledged data", "`sync_interval: always`", "assume_sync=true"];
     run(&["mailbox", "enqueue", "t", "--run", "r", "--store", &server], "").failed(1, &says);
+}
+
+/// A worker on a server of the test's own.
+fn worker(url: &str, exec: &str, args: &[&str]) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_agentstore"))
+        .args([&["--store", url, "mailbox", "work", "--json", "--exec", exec], args].concat())
+        .env_remove("AGENTSTORE_URL")
+        .env_remove("AGENTSTORE_MAILBOX")
+        .env_remove("RUST_LOG")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Shows WK-11: the worker does not stand still, and says on standard error what it waits for.
+#[test]
+fn a_worker_whose_server_lost_what_it_stored_ends_with_an_error() {
+    let mut server = Nats::start("").unwrap();
+    let url = format!("{}?allow_unsafe=true", server.url());
+    run(&["--store", &url, "mailbox", "enqueue", "t", "--run", "r"], "").good();
+    let worker = worker(&url, "true", &["--patience", "500ms"]);
+    let acked = || {
+        let said = run(&["--store", &url, "mailbox", "list", "--status", "acked", "--json"], "").good();
+        !at(&serde_json::from_str(&said.out).unwrap(), "/dispatches").as_array().unwrap().is_empty()
+    };
+    until("the work", acked);
+    server.kill().unwrap();
+    fs::remove_dir_all(server.folder().join("data")).unwrap();
+    server.restart().unwrap();
+
+    let output = worker.wait_with_output().unwrap();
+    let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!(output.status.code(), Some(1), "{out} {err}");
+    let lines: Vec<Value> = err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (last, warnings) = lines.split_last().unwrap();
+    assert_eq!((at(last, "/kind"), at(last, "/retryable")), (&json!("corrupt"), &json!(false)), "{err}");
+    // Each kind of error once, however often it was tried.
+    let told = |kind: &str| warnings.iter().filter(|warning| warning.get("kind") == Some(&json!(kind))).count();
+    assert_eq!(told("corrupt"), 1, "{err}");
+    assert!(warnings.len() <= 4, "{err}");
+    // Standard output has documents only: the one of the command that ended.
+    let said: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((said.len(), at(&said[0], "/exit")), (1, &json!(0)), "{out}");
+}
+
+/// Shows NA-11: what a command printed is cut to what the mailbox takes, and its dispatch is done.
+#[test]
+fn a_result_that_a_small_server_does_not_take_is_cut() {
+    let server = Nats::start("max_payload: 196608").unwrap();
+    let url = format!("{}?allow_unsafe=true", server.url());
+    run(&["--store", &url, "mailbox", "enqueue", "t", "--run", "r"], "").good();
+    // In JSON each of these bytes takes six.
+    let exec = "head -c 60000 /dev/zero | tr '\\0' '\\001'";
+    let worker = worker(&url, exec, &["--until-idle"]);
+    let output = worker.wait_with_output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    let said = run(&["--store", &url, "mailbox", "list", "--json"], "").good();
+    let listed: Value = serde_json::from_str(&said.out).unwrap();
+    let done = at(&listed, "/dispatches/0");
+    let result = ["status", "result/is_cut", "result/printed_bytes"].map(|path| at(done, &format!("/{path}")).clone());
+    assert_eq!(result, [json!("acked"), json!(true), json!(60_000)]);
+    assert!(at(done, "/result/output").as_str().unwrap().len() > 5_000);
+    server.stop().unwrap();
+}
+
+/// Only errors are shown under `--quiet`, and options win over `RUST_LOG`.
+#[test]
+fn warnings_are_shown_as_asked_for() {
+    let server = Nats::start("").unwrap();
+    let url = format!("{}?allow_unsafe=true", server.url());
+    let say = |args: &[&str], log: &str| {
+        run(&["--store", &url, "mailbox", "enqueue", "t", "--run", "r", "--max-attempts", "1"], "").good();
+        let output = Command::new(env!("CARGO_BIN_EXE_agentstore"))
+            .args([&["--store", &url, "mailbox", "work", "--exec", "exit 3", "--until-idle"], args].concat())
+            .env("RUST_LOG", log)
+            .output()
+            .unwrap();
+        assert!(!String::from_utf8(output.stdout).unwrap().contains("an attempt failed"));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let warning = "warn: an attempt failed: exit code 3 (failures 1)\n";
+    assert_eq!(say(&[], ""), warning);
+    assert_eq!(say(&["--quiet"], "trace"), "");
+    assert_eq!(say(&[], "off"), "");
+    assert_eq!(say(&["--verbose"], "off"), warning);
+    assert!(say(&[], "agentstore=loud").starts_with("warn: RUST_LOG is not understood"));
+    run(&["--store", &url, "threads", "--quiet", "--verbose"], "").failed(2, &["--quiet"]);
 }

@@ -8,10 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, test_kill_process, waitid};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use test_servers::Nats;
 
 use crate::{
     given::{Said, at, run},
@@ -97,7 +96,7 @@ impl Place {
     }
 }
 
-fn until(what: &str, is_so: impl Fn() -> bool) {
+pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     #[expect(clippy::disallowed_methods, reason = "how long a test waits is real time")]
     let began = Instant::now();
     while !is_so() {
@@ -140,7 +139,11 @@ fn a_command_says_by_its_exit_code_what_becomes_of_its_dispatch() {
         long) head -c 200000 /dev/zero | tr '\\0' x ;;
         quiet) sleep 100 & echo started ;;
         esac";
-    let said = place.run(&["mailbox", "work", "--until-idle", "--concurrency", "3", "--json", "--exec", exec]).good();
+    let said = place.run(&["mailbox", "work", "--until-idle", "--concurrency", "3", "--json", "--exec", exec]);
+    // Two attempts fail, and that is one kind of warning: it is told once.
+    let warnings: Vec<Value> = said.err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((said.code, warnings.len()), (0, 1), "{said:?}");
+    assert_eq!(at(&warnings[0], "/message"), "an attempt failed");
     let lines = said.lines();
     let (last, reports) = lines.split_last().unwrap();
     let counts = ["acked", "retried", "snoozed", "lost"].map(|name| at(last, &format!("/summary/{name}")).clone());
@@ -194,6 +197,16 @@ fn another_worker_finishes(place: &Place) {
     let ends = vec!["lease_expired".to_owned(), "acked".to_owned()];
     assert_eq!(place.stands("d"), ("acked".to_owned(), json!(1), ends));
     assert!(!place.path("outlived").exists());
+}
+
+/// A command whose worker died before it began does not begin.
+#[test]
+fn nothing_begins_without_its_worker() {
+    let place = Place::in_files();
+    let exec = format!("touch '{}'", place.path("began").display());
+    // A process that is not the one that starts it.
+    let said = run(&["supervise", "--worker", &i32::MAX.to_string(), "--", &exec], "");
+    assert_eq!((said.code, place.path("began").exists()), (1, false), "{said:?}");
 }
 
 /// Shows WK-4 and MB-51.
@@ -294,60 +307,6 @@ fn a_mailbox_can_be_in_another_store() {
     for url in [store, queue] {
         assert_eq!(at(&one(url, &["tenants"]), "/tenants"), &json!([]));
     }
-}
-
-/// Whether a process has ended that nobody waited for yet.
-fn is_over(child: &Child) -> bool {
-    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
-    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    waitid(WaitId::Pid(pid), options).unwrap().is_some()
-}
-
-/// A mailbox on a server of NATS.
-fn on(nats: &Nats) -> Place {
-    let urls = vec!["--store".to_owned(), format!("{}?allow_unsafe=true", nats.url())];
-    Place { urls, folder: tempfile::tempdir().unwrap(), _server: None }
-}
-
-/// Shows WK-11: a worker whose server comes back without its storage ends with an error, for a supervisor to start it
-/// anew; one that is started then works.
-#[test]
-fn a_worker_whose_server_lost_its_storage_ends() {
-    let mut nats = Nats::start("").unwrap();
-    let place = on(&nats);
-    place.enqueue("t", "before");
-    let worker = place.worker("touch $AGENTSTORE_DISPATCH_ID", &["--patience", "500ms"]);
-    until("the work before", || place.path("before").exists());
-    until("its end", || place.stands("before").0 == "acked");
-    nats.kill().unwrap();
-    fs::remove_dir_all(nats.folder().join("data")).unwrap();
-    nats.restart().unwrap();
-    until("its end", || is_over(&worker));
-    let said = worker.wait_with_output().unwrap();
-    let errors = String::from_utf8(said.stderr).unwrap();
-    assert!(!said.status.success() && errors.contains("gone"), "{:?}: {errors}", said.status);
-    let anew = place.worker("touch $AGENTSTORE_DISPATCH_ID", &[]);
-    place.enqueue("t", "after");
-    until("the work after", || place.path("after").exists());
-    signal(&anew, Signal::TERM);
-    summary(anew);
-}
-
-/// Shows NA-11: on a server with the least `max_payload` a payload of the largest size and a result of more than a
-/// record holds: the result is cut, and the work is done.
-#[test]
-fn a_result_that_the_server_does_not_take_whole_is_cut() {
-    let nats = Nats::start("max_payload: 196608").unwrap();
-    let place = on(&nats);
-    let payload = format!("\"{}\"", "p".repeat(65_000));
-    place.json(&["mailbox", "enqueue", "t", "--run", "r", "--id", "d", "--payload", &payload]);
-    let exec = "head -c 60000 /dev/zero | tr '\\0' '\\001'";
-    place.run(&["mailbox", "work", "--until-idle", "--exec", exec]).good();
-    assert_eq!(place.stands("d"), ("acked".to_owned(), json!(0), vec!["acked".to_owned()]));
-    let list = place.json(&["mailbox", "list"]);
-    let result = at(&list, "/dispatches/0/result");
-    assert_eq!((at(result, "/is_cut"), at(result, "/printed_bytes")), (&json!(true), &json!(60_000)));
-    assert!(at(result, "/output").as_str().unwrap().len() > 10_000);
 }
 
 fn tenant<'a>(args: &[&'a str]) -> Vec<&'a str> {

@@ -31,14 +31,17 @@ const KILLED_AFTER: Duration = Duration::from_secs(3);
     AGENTSTORE_THREAD_ID, AGENTSTORE_RUN_ID, AGENTSTORE_ATTEMPT and AGENTSTORE_CLAIM in its environment. AGENTSTORE_URL,\n\
     AGENTSTORE_MAILBOX (where one was named) and AGENTSTORE_TENANT are those of the worker, so that `agentstore` finds the\n\
     same place in it: also a password that stands in a URL. On a `file:` store a command can read while the worker runs,\n\
-    and write nothing: docs/compositions.md says what goes together. Exit code 0 ends\n\
-    the dispatch, with what was printed (up to 64 KiB, and what the mailbox takes) in its result; 75 puts it off, which counts as no attempt; any\n\
+    and write nothing: docs/compositions.md says what goes together. Exit code 0 ends the dispatch, with what was\n\
+    printed (up to 64 KiB, and what the mailbox takes) in its result; 75 puts it off, which counts as no attempt; any\n\
     other code, and a kill by a signal, is a failure: it is tried again, with pauses, as long as attempts are left, and\n\
     the end of standard error is its error. A command whose claim was lost is killed, with all that it started, and so\n\
     is one whose worker died: at once on Linux, within a second on other systems.\n\n\
     A command may run twice for one dispatch: AGENTSTORE_DISPATCH_ID is the same then, and AGENTSTORE_CLAIM has grown.\n\n\
     Ctrl-C or SIGTERM: nothing more is claimed, and what runs may finish; a second one gives it back at once. With\n\
-    `--json` each command that ended is a document on a line of its own, and the summary is the last one.")]
+    `--json` each command that ended is a document on a line of its own, and the summary is the last one.\n\n\
+    Warnings, such as that the server is away, go to standard error: each kind when it begins, and then now and then. A\n\
+    server that is away is waited for. An error that waiting does not mend, such as that the server lost what it stored,\n\
+    ends the worker after `--patience`, with exit code 1: let a supervisor start it anew.")]
 pub(super) struct Args {
     /// The command, for `sh -c`
     #[arg(long, value_name = "CMD")]

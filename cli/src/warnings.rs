@@ -1,0 +1,204 @@
+//! Warnings of workers, relays and stores, on standard error: what happens again and again is told now and then.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    io::{self, Write},
+    str::FromStr,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+use tracing::{
+    Event, Level, Subscriber,
+    callsite::Identifier,
+    field::{Field, Visit},
+    level_filters::LevelFilter,
+};
+use tracing_subscriber::{
+    filter::Targets,
+    layer::{Context, Layer, SubscriberExt},
+    util::SubscriberInitExt,
+};
+
+use crate::{args::Global, text::safe};
+
+/// How often one kind of warning is told at most. It is less than the minute of a worker's own warnings, so that none
+/// of these is left out.
+const EACH: Duration = Duration::from_secs(30);
+/// How many kinds are remembered.
+const KINDS: usize = 256;
+/// What says which kind of error it was.
+const KIND: &str = "kind";
+/// Where to look for what this project says by itself.
+const OURS: [&str; 2] = ["agentstore", "store_"];
+
+/// Shows from here on what the options and `RUST_LOG` ask for.
+pub(crate) fn show(global: &Global) {
+    let named = std::env::var("RUST_LOG").ok().filter(|text| !text.is_empty());
+    let asked = named.as_deref().map(Targets::from_str);
+    let unreadable = matches!(asked, Some(Err(_)));
+    let (ours, others) = match (global.quiet, global.verbose) {
+        (true, _) => (LevelFilter::ERROR, LevelFilter::OFF),
+        (_, true) => (LevelFilter::DEBUG, LevelFilter::WARN),
+        _ => (LevelFilter::WARN, LevelFilter::OFF),
+    };
+    let usual = || Targets::new().with_default(others).with_targets(OURS.map(|target| (target, ours)));
+    let targets = match asked {
+        Some(Ok(asked)) if !global.quiet && !global.verbose => asked,
+        _ => usual(),
+    };
+    let warnings = Warnings { json: global.json, told: Mutex::default() };
+    // One that is there already was put there by nobody: this is the first thing that the command does.
+    let _ = tracing_subscriber::registry().with(warnings.with_filter(targets)).try_init();
+    if unreadable {
+        tracing::warn!(
+            "RUST_LOG is not understood, and left out: it is as `warn` or `agentstore=debug,async_nats=info`"
+        );
+    }
+}
+
+/// Prints events, and remembers which.
+struct Warnings {
+    json: bool,
+    told: Mutex<HashMap<(Identifier, String), Told>>,
+}
+
+/// When a kind of warning was told, and how many more there were since.
+struct Told {
+    at: Instant,
+    more: u64,
+}
+
+impl<S: Subscriber> Layer<S> for Warnings {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let (meta, mut fields) = (event.metadata(), Fields::default());
+        event.record(&mut fields);
+        let is_warning = *meta.level() <= Level::WARN;
+        let more = if is_warning { self.more(meta.callsite(), &fields, Instant::now()) } else { Some(0) };
+        let Some(more) = more else { return };
+        let level = meta.level().as_str().to_ascii_lowercase();
+        let line = if self.json { fields.document(&level, more) } else { fields.line(&level, more) };
+        // Where standard error is gone nobody wants to know.
+        let _ = writeln!(io::stderr(), "{line}");
+    }
+}
+
+impl Warnings {
+    /// How many of the kind were left out before this one; none if this one is left out, too.
+    fn more(&self, place: Identifier, fields: &Fields, now: Instant) -> Option<u64> {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.len() >= KINDS {
+            told.clear();
+        }
+        let kind = fields.others.iter().find(|(name, _)| *name == KIND).map(|(_, kind)| kind.clone());
+        match told.get_mut(&(place.clone(), kind.clone().unwrap_or_default())) {
+            Some(told) if now.duration_since(told.at) < EACH => {
+                told.more += 1;
+                None
+            }
+            Some(told) => {
+                told.at = now;
+                Some(std::mem::take(&mut told.more))
+            }
+            None => {
+                told.insert((place, kind.unwrap_or_default()), Told { at: now, more: 0 });
+                Some(0)
+            }
+        }
+    }
+}
+
+/// What an event says.
+#[derive(Default)]
+struct Fields {
+    message: String,
+    others: Vec<(&'static str, String)>,
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.put(field, format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.put(field, value.to_owned());
+    }
+}
+
+impl Fields {
+    fn put(&mut self, field: &Field, value: String) {
+        match field.name() {
+            "message" => self.message = value,
+            name => self.others.push((name, value)),
+        }
+    }
+
+    /// `warn: nothing can be claimed: the store is away (kind unavailable, 3 more)`, on one line.
+    fn line(&self, level: &str, more: u64) -> String {
+        let (mut line, mut rest) = (format!("{level}: {}", self.message), Vec::new());
+        for (name, value) in &self.others {
+            match *name {
+                "error" => line.push_str(&format!(": {value}")),
+                name => rest.push(format!("{name} {value}")),
+            }
+        }
+        if more > 0 {
+            rest.push(format!("{more} more like this before"));
+        }
+        if !rest.is_empty() {
+            line.push_str(&format!(" ({})", rest.join(", ")));
+        }
+        safe(&line).replace(['\n', '\t'], " ")
+    }
+
+    /// The same as a document.
+    fn document(&self, level: &str, more: u64) -> String {
+        let mut document: Map<_, _> =
+            self.others.iter().map(|(name, value)| ((*name).to_owned(), Value::from(value.as_str()))).collect();
+        document.insert("level".to_owned(), json!(level));
+        document.insert("message".to_owned(), json!(self.message));
+        if more > 0 {
+            document.insert("more".to_owned(), json!(more));
+        }
+        Value::Object(document).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Mutex, time::Duration};
+
+    use tokio::time::Instant;
+    use tracing::Callsite;
+
+    use super::{EACH, Fields, Warnings};
+
+    fn fields(kind: &str) -> Fields {
+        let others = vec![("error", "the store\nis away".to_owned()), ("kind", kind.to_owned())];
+        Fields { message: "nothing can be claimed".to_owned(), others }
+    }
+
+    #[test]
+    fn each_kind_is_told_now_and_then() {
+        let warnings = Warnings { json: false, told: Mutex::default() };
+        let place = tracing::callsite! { name: "place", kind: tracing::metadata::Kind::EVENT, fields: message };
+        let (now, place) = (Instant::now(), place.metadata().callsite());
+        let more = |kind, at| warnings.more(place.clone(), &fields(kind), at);
+        assert_eq!(more("unavailable", now), Some(0));
+        assert_eq!((0..9).find_map(|_| more("unavailable", now + EACH - Duration::from_millis(1))), None);
+        assert_eq!(more("corrupt", now), Some(0));
+        assert_eq!((more("unavailable", now + EACH), more("unavailable", now + EACH * 2)), (Some(9), Some(0)));
+    }
+
+    #[test]
+    fn a_warning_is_one_line() {
+        let line = "warn: nothing can be claimed: the store is away (kind unavailable, 9 more like this before)";
+        assert_eq!(fields("unavailable").line("warn", 9), line);
+        let document =
+            r#"{"error":"the store\nis away","kind":"corrupt","level":"warn","message":"nothing can be claimed"}"#;
+        assert_eq!(fields("corrupt").document("warn", 0), document);
+    }
+}
