@@ -55,7 +55,8 @@ async fn a_cluster_loses_nothing_when_a_server_is_killed() {
         sleep(Duration::from_secs(4)).await;
     }
     check(&*mailbox(&*stores[1]), &ends).await;
-    assert!(ends.accepted.len() > 50, "{} accepted", ends.accepted.len());
+    // One round or several.
+    assert!(ends.accepted.len() > Length::choose(10, 50, 50), "{} accepted", ends.accepted.len());
     for store in stores {
         store.close().await.unwrap();
     }
