@@ -5,7 +5,7 @@
 //! - [`open`], [`OpenOptions`], [`StoreUrl`]: from a URL to a store
 //! - [`Stores`]: the parts of an opened store, or of two: the mailbox may be of another one
 //! - [`Worker`], [`Relay`], [`Maintenance`]: loops that run what is queued, deliver what commits wrote for others, and
-//!   remove what is over
+//!   remove finished work
 //! - `memory`, `file`, `postgres`, `sqlite_mailbox`, `nats`: the backends, one cargo feature each
 //!
 //! # A turn, a fork, a rewind

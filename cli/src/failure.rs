@@ -184,7 +184,7 @@ fn usual_advice(error: &Error) -> Option<&'static str> {
 fn taken_advice(detail: &Detail) -> &'static str {
     match detail {
         Detail::AlreadyExists { key: Some(_), .. } => {
-            "use another `--key`, or wait until the one that has it is over (`agentstore mailbox cancel` takes it back)"
+            "use another `--key`, or wait until the dispatch that has it has finished (`agentstore mailbox cancel` cancels it)"
         }
         _ => "choose another id",
     }

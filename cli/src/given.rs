@@ -36,13 +36,13 @@ impl From<OsString> for Given {
 }
 
 impl Given {
-    /// Reads the document that was given with `flag`: before the store is opened, so that nobody waits for whoever
-    /// types. What `parse` refuses is named with its place.
+    /// Reads the document given with `flag`. Commands call this before they open the store, so that they do not lock it
+    /// while a user types. An error of `parse` is returned with the place of the document.
     pub(crate) fn read<T>(&self, flag: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<T> {
         let (place, bytes) = match self {
             Self::Here(bytes) => (format!("invalid value for `{flag}`"), bytes.clone()),
             Self::File(path) if path.as_os_str().is_empty() => {
-                return Err(Failure::Usage(format!("invalid value for `{flag}`: it names no file behind the `@`")));
+                return Err(Failure::Usage(format!("invalid value for `{flag}`: it names no file after the `@`")));
             }
             Self::File(path) => {
                 let place = format!("`{}`", path.display());
@@ -81,7 +81,7 @@ pub(crate) fn json(given: Option<&Given>, flag: &str) -> Result<Option<Json>> {
 
 fn read_stdin(flag: &str) -> Result<Vec<u8>> {
     if io::stdin().is_terminal() {
-        // A hint on how to end; nobody else needs it.
+        // The prompt is a hint: a failure to print it does not matter.
         let _ = writeln!(io::stderr(), "the {}, then Ctrl-D:", noun(flag));
     }
     let mut bytes = Vec::new();

@@ -104,7 +104,7 @@ impl Output {
 
     /// Says something on standard error, beside the output.
     pub(crate) fn note(&self, text: impl Display) {
-        // Where standard error is gone nobody wants to know.
+        // A closed standard error must not end the command.
         let _ = writeln!(io::stderr(), "{text}");
     }
 

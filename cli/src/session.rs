@@ -149,7 +149,7 @@ impl Session {
     }
 }
 
-/// A URL as whoever is in another folder has to say it.
+/// The URL with an absolute path, so that a process in another folder can use it.
 fn to_hand_on(url: &StoreUrl) -> Result<OsString> {
     let (scheme, path) = match url {
         StoreUrl::File(path) => ("file:", path),

@@ -1,4 +1,4 @@
-//! Warnings of workers, relays and stores, on standard error: what happens again and again is told now and then.
+//! Prints warnings of workers, relays and stores to standard error, each kind at most every 30 seconds.
 
 use std::{
     collections::HashMap,
@@ -25,8 +25,8 @@ use tracing_subscriber::{
 
 use crate::{args::Global, text::safe};
 
-/// How often one kind of warning is told at most. It is less than the minute of a worker's own warnings, so that none
-/// of these is left out.
+/// The shortest time between two warnings of one kind. It is shorter than the minute between a worker's own warnings,
+/// so that all of those are printed.
 const EACH: Duration = Duration::from_secs(30);
 /// How many kinds are remembered.
 const KINDS: usize = 256;
@@ -51,7 +51,7 @@ pub(crate) fn show(global: &Global) {
         _ => usual(),
     };
     let warnings = Warnings { json: global.json, told: Mutex::default() };
-    // One that is there already was put there by nobody: this is the first thing that the command does.
+    // It fails only if a subscriber is installed already, and the command installs no other.
     let _ = tracing_subscriber::registry().with(warnings.with_filter(targets)).try_init();
     if unreadable {
         tracing::warn!(
@@ -81,7 +81,7 @@ impl<S: Subscriber> Layer<S> for Warnings {
         let Some(more) = more else { return };
         let level = meta.level().as_str().to_ascii_lowercase();
         let line = if self.json { fields.document(&level, more) } else { fields.line(&level, more) };
-        // Where standard error is gone nobody wants to know.
+        // A closed standard error must not end the command.
         let _ = writeln!(io::stderr(), "{line}");
     }
 }

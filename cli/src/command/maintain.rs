@@ -1,4 +1,4 @@
-//! `maintain`: removes what is over, once or again and again.
+//! `maintain`: removes finished work, once or at a fixed interval.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
     text::{self, safe},
 };
 
-/// Remove what is over, and end claims that nobody holds any more, until it is stopped
+/// Remove finished work and old data, and end expired claims, until Ctrl-C
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  agentstore maintain --every 1m\n  \
     agentstore maintain --once --dispatches 24h --events 30d --threads 90d\n  \
@@ -25,7 +25,7 @@ use crate::{
     server's store at once, also beside workers. A `file:` store is open in one process only: run it while no other has\n\
     the store open. It is the maintenance of the tenant.\n\n\
     A dry run counts dispatches, rows and threads up to 1,000 each, and nothing that deleted threads left. With `--json`\n\
-    each round is a document on a line of its own. Ctrl-C or SIGTERM ends it behind the call that is under way. With\n\
+    each round is a document on a line of its own. Ctrl-C or SIGTERM ends it after the current call. With\n\
     `--once` it ends with 1 if a step failed; otherwise the next round tries it again.")]
 pub(crate) struct Args {
     /// Do everything once
@@ -34,16 +34,16 @@ pub(crate) struct Args {
     /// How often everything is done
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = args::time, conflicts_with_all = ["once", "dry_run"])]
     every: Duration,
-    /// How long dispatches are kept that are over, dead letters among them
+    /// How long finished dispatches are kept, dead letters included
     #[arg(long, value_name = "AGE", default_value = "24h", value_parser = args::kept)]
     dispatches: args::Kept,
-    /// How long rows of the outbox are kept that were delivered or given up
+    /// How long delivered and abandoned rows of the outbox are kept
     #[arg(long, value_name = "AGE", default_value = "24h", value_parser = args::kept)]
     outbox: args::Kept,
     /// How long events of threads and runs are kept
     #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::kept)]
     events: args::Kept,
-    /// How long threads are kept that nobody writes, without open runs, pending input and children
+    /// How long threads without writes are kept, if they have no open run, pending input or children
     #[arg(long, value_name = "AGE", default_value = "never", value_parser = args::kept)]
     threads: args::Kept,
     /// Say what would be done, and change nothing
@@ -69,7 +69,7 @@ pub(crate) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
     let (told, mut rounds) = mpsc::unbounded_channel();
     let maintenance = maintenance.with_report(move |done, error| {
         let failed = error.map(|error| (error.to_string(), json!(error)));
-        // Nobody listens any more where the output is gone; the work is done all the same.
+        // The receiver is gone if the output failed. The maintenance has happened all the same.
         let _ = told.send(Round { done: *done, failed });
     });
     if args.once || args.dry_run {

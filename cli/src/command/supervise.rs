@@ -12,7 +12,7 @@ use tokio::{
 
 use crate::failure::{FAILED, Failure, Result};
 
-/// How often it is looked whether the worker lives, where no signal tells.
+/// How often the supervisor checks that the worker lives. On Linux a signal tells it sooner.
 const LOOKS: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
@@ -27,16 +27,17 @@ pub(crate) struct Args {
 /// Runs the command, and ends as it does.
 pub(super) async fn run(args: Args) -> Result<ExitCode> {
     let failed = |error: io::Error| Failure::io("the command cannot be supervised", error);
-    // Who asks the group to end asks the command: this process ends when the command has ended.
+    // These signals go to the whole group, and are meant for the command. The supervisor ends when the command has
+    // ended.
     for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
         let _handled = signal(kind).map_err(failed)?;
     }
     let mut notified = signal(SignalKind::user_defined2()).map_err(failed)?;
-    // It comes when the thread ends that started this process, which may be before the worker does.
+    // The kernel sends it when the thread that started this process ends, which may be before the worker does.
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::USR2)).map_err(|error| failed(error.into()))?;
     let is_left = || getppid() != Pid::from_raw(args.worker);
-    // It may have died before it was asked to tell.
+    // The worker may have died before the kernel was asked for the signal.
     if is_left() {
         return Ok(ExitCode::from(FAILED));
     }
@@ -50,7 +51,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode> {
             _ = looks.tick() => {}
         }
         if is_left() {
-            // That is the end of this process, too.
+            // This process is in the group: it ends here.
             kill_process_group(getpgrp(), Signal::KILL).map_err(|error| failed(error.into()))?;
         }
     };
@@ -61,7 +62,7 @@ pub(super) async fn run(args: Args) -> Result<ExitCode> {
             if let Some(signal) = Signal::from_named_raw(number) {
                 kill_process(getpid(), signal).map_err(|error| failed(error.into()))?;
             }
-            // One that this process handles: as a shell says it.
+            // This process handles that signal itself: it returns the code that a shell returns.
             Ok(ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX)))
         }
     }

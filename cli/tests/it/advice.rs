@@ -71,7 +71,7 @@ fn a_folder_named_like_a_server_is_no_server() {
     assert!(said.code == 1 && !said.err.contains("runs and is reached"), "{said:?}");
 }
 
-/// Shows ER-11 and FI-2: whoever finds a store of files held is told what goes together.
+/// Shows ER-11 and FI-2: a command that finds a `file:` store locked says which stores can be combined.
 #[test]
 fn a_store_that_is_held_says_which_composition_helps() {
     let store = Store::new();

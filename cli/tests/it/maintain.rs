@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::given::{Store, at};
 
-/// A store with a thread of two messages, and two dispatches that are over.
+/// A store with a thread of two messages, and two finished dispatches.
 fn used() -> Store {
     let store = Store::new();
     store.append("t", "hi");

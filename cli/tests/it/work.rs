@@ -186,6 +186,7 @@ fn another_worker_finishes(place: &Place) {
     place.enqueue("t", "d");
     let mut first = place.worker("sleep 1000 & echo $! > number; wait; touch outlived", &["--lease", "1s"]);
     let command = number(&place.path("number"));
+    assert!(test_kill_process(command).is_ok(), "the command does not run");
     signal(&first, Signal::KILL);
     first.wait().unwrap();
     until("the end of the command", || test_kill_process(command).is_err());

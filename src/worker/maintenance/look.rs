@@ -35,7 +35,7 @@ impl Steps {
         }
     }
 
-    /// Claims whose lease is over.
+    /// Claims whose lease has expired.
     async fn lapsed(&self) -> Result<u64> {
         let Some(mailbox) = self.mailbox() else { return Ok(0) };
         let query = DispatchQuery::new(DispatchFilter::default().in_status([DispatchStatus::Claimed]));
@@ -67,7 +67,7 @@ impl Steps {
         outbox.purge_outbox(request).await
     }
 
-    /// Threads that would go, whose events nobody would trim then.
+    /// Threads that pruning would delete. The trim leaves their events out of its count.
     async fn idle(&self, found: &mut HashSet<ThreadId>) -> Result<u64> {
         let (Some(threads), Some(idle)) = (&self.stores.threads, self.retention.threads) else { return Ok(0) };
         let pruned = threads.prune_threads(PruneRequest { idle, limit: STEP, dry_run: true }).await?;

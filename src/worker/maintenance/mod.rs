@@ -1,4 +1,4 @@
-//! Removing what is over, and ending what nobody holds any more.
+//! Removes finished work, and ends expired claims.
 
 mod look;
 mod steps;
@@ -35,8 +35,7 @@ impl Default for Retention {
     }
 }
 
-/// Ends lost claims and removes what is over, again and again (WK-9). Each step is a call that others may make at the
-/// same time: run it on as many nodes as you like.
+/// Ends expired claims and removes finished work at a fixed interval (WK-9). Several nodes may run it at the same time.
 ///
 /// ```
 /// use std::time::Duration;

@@ -70,7 +70,7 @@ impl fmt::Display for MaybeKey<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cause {
-    /// Its server is away, busy, or lets nobody in.
+    /// The server cannot be reached, is busy, or refuses the connection.
     Server,
     /// Another process has it open, and only one can.
     Held,

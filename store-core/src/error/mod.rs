@@ -120,7 +120,7 @@ impl Error {
         Self::new(Detail::Unavailable { reason: reason.into(), cause: Cause::Other })
     }
 
-    /// Surely not applied: the server of the store is away, busy, or lets nobody in.
+    /// Not applied: the server of the store cannot be reached, is busy, or refuses the connection.
     #[must_use]
     pub fn server_unavailable(reason: impl Into<String>) -> Self {
         Self::new(Detail::Unavailable { reason: reason.into(), cause: Cause::Server })

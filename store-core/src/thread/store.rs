@@ -92,8 +92,8 @@ pub trait ThreadAdmin: Send + Sync {
     /// `Invalid` for a limit outside of 1 to 1,000. After an `Unknown` outcome: call it again.
     async fn prune_threads(&self, request: PruneRequest) -> Result<Pruned>;
 
-    /// Removes what deletions left behind that were cut off before they had removed it, and returns when nothing is
-    /// left (TH-20), or when `progress` stops it between two batches (PR-17). Gives the number of threads whose
+    /// Removes the data of deletions that were interrupted before they had removed it. Returns when none is left
+    /// (TH-20), or when `progress` stops it between two batches (PR-17). Gives the number of threads whose
     /// data was removed.
     ///
     /// # Errors

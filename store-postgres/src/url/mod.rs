@@ -148,12 +148,12 @@ impl Parts {
     }
 }
 
-/// Stands for a host that is not named: the parser wants one behind a user.
+/// Stands in for a missing host: the parser requires a host after a user.
 const NO_HOST: &str = "host-is-a-parameter.invalid";
 
 const SEVERAL: &str = "`host` and `port` name several servers: give the one that takes writes";
 
-/// The parts of a URL up to its server, its server with the port, and behind it.
+/// Splits a URL into the text before the host, the host with its port, and the text after it.
 fn of_server(text: &str) -> Option<(&str, &str, &str)> {
     let begin = text.find("://")? + "://".len();
     let end = text.get(begin..)?.find(['/', '?', '#']).map_or(text.len(), |at| begin + at);
@@ -161,7 +161,7 @@ fn of_server(text: &str) -> Option<(&str, &str, &str)> {
     Some((text.get(..begin)?, text.get(begin..end)?, text.get(end..)?))
 }
 
-/// The same URL, with a host if there is none behind a user or before a port.
+/// Inserts a host if the URL has a user or a port and no host.
 fn with_a_host(text: &str) -> Cow<'_, str> {
     match of_server(text) {
         Some((before, server, after)) if server.starts_with(':') || (server.is_empty() && before.ends_with('@')) => {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::{faults::unknown::socket, fixture::server};
 
-/// The socket of the server, behind a user without a host, as libpq takes it.
+/// A URL with a user, no host, and the folder of the socket as a parameter, as libpq accepts it.
 fn url(more: &str) -> String {
     let folder = socket().parent().unwrap().display().to_string();
     format!("postgres://postgres@/postgres?host={folder}&allow_unsafe=true&{more}")
@@ -45,12 +45,12 @@ async fn sessions_that_only_read_are_refused_where_the_url_asks_for_it() {
     assert_eq!(refused.kind(), ErrorKind::Invalid);
     let text = refused.to_string();
     assert!(["target_session_attrs", "default_transaction_read_only"].iter().all(|part| text.contains(part)), "{text}");
-    // A primary it is. It has no schema of that name, and nobody may make one.
+    // The server is a primary, so the target is accepted. The schema is missing, and this session cannot make it.
     let refused = PostgresStore::open(config(&format!("{read_only}primary&schema=nowhere"))).await.unwrap_err();
     assert_ne!(refused.kind(), ErrorKind::Invalid, "{refused}");
 }
 
-/// Somebody takes the connection and says nothing.
+/// A listener that accepts the connection and sends nothing.
 #[tokio::test]
 async fn connecting_is_bounded() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();

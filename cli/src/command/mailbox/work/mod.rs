@@ -91,7 +91,7 @@ pub(super) async fn run(args: Args, session: &Session, out: &mut Output) -> Resu
         let (exec, ended) = (Arc::clone(&exec), ended.clone());
         async move {
             let exit = child::run(&exec, &work).await;
-            // Nobody listens any more where the output is gone; the work is done all the same.
+            // The receiver is gone if the output failed. The dispatch is settled all the same.
             let _ = ended.send(Report::new(&work, &exit));
             answer(exit, later, most)
         }
