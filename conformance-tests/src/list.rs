@@ -2,28 +2,38 @@
 //!
 //! An area's `mod.rs` ends with its list: a macro that hands `file: case [ids] [needs];` to another macro. One makes
 //! the slice of the suite of it, another a test for each case in a backend's crate.
+//!
+//! Areas that all contracts share write with the records of the contract. What they show with threads alone would be
+//! the same in each list: it follows in braces, and stands in the list of threads.
 
 use crate::case::{Case, Contract};
 
-/// Makes the slice of an area's cases.
+/// Makes the slices of an area's cases: those of each contract, and those of threads alone.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! case_slice {
-    ([] $area:ident $($file:ident: $name:ident [$($id:literal),+] [$($need:ident),*];)*) => {
-        pub(crate) static CASES: &[$crate::Case] = &[$($crate::Case {
+    ([] $area:ident $($file:ident: $name:ident $ids:tt $needs:tt;)* $({$($of_threads:tt)*})?) => {
+        pub(crate) static CASES: &[$crate::Case] = $crate::case_slice! { @ $area $($file: $name $ids $needs;)* };
+        $(pub(crate) static OF_THREADS: &[$crate::Case] = $crate::case_slice! { @ $area $($of_threads)* };)?
+    };
+    (@ $area:ident $($file:ident: $name:ident [$($id:literal),+] [$($need:ident),*];)*) => {
+        &[$($crate::Case {
             name: concat!(stringify!($area), "::", stringify!($name)),
             ids: &[$($id),+],
             needs: &[$($crate::Need::$need),*],
             run: |given| Box::pin($file::$name(given)),
-        }),*];
+        }),*]
     };
 }
 
-/// Makes a test of each case of an area.
+/// Makes a test of each case of an area that stands in the list of a contract.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! case_tests {
-    ([$contract:ident $fixture:expr] $area:ident $($file:ident: $name:ident [$($id:literal),+] [$($need:ident),*];)*) => {
+    ([ThreadRunStore $fixture:expr] $area:ident $($file:ident: $name:ident $ids:tt $needs:tt;)* {$($of_threads:tt)*}) => {
+        $crate::case_tests! { [ThreadRunStore $fixture] $area $($file: $name $ids $needs;)* $($of_threads)* }
+    };
+    ([$contract:ident $fixture:expr] $area:ident $($file:ident: $name:ident $ids:tt $needs:tt;)* $({$($of_threads:tt)*})?) => {
         mod $area {$(
             #[test]
             fn $name() {
@@ -40,6 +50,9 @@ macro_rules! case_tests {
 /// Makes the slices of a contract's areas.
 macro_rules! area_slices {
     ($($area:ident)*) => { vec![$(crate::$area::CASES),*] };
+    ($($area:ident)*; $($whole:ident)*) => {
+        vec![$(crate::$area::CASES,)* $(crate::$whole::CASES, crate::$whole::OF_THREADS),*]
+    };
 }
 
 /// Makes the tests of a contract's areas.
@@ -142,7 +155,7 @@ impl Contract {
     /// The cases of its list, area by area.
     pub(crate) fn cases(self) -> impl Iterator<Item = &'static Case> {
         let areas: Vec<&'static [Case]> = match self {
-            Self::ThreadRunStore => area_slices!(thread log context run tenant page ids errors process),
+            Self::ThreadRunStore => area_slices!(thread log context run tenant page; ids errors process),
             Self::CommitCoordinator => area_slices!(commit tenant page ids errors process),
             Self::PendingStore => area_slices!(pending tenant page ids errors process),
             Self::EventStore => area_slices!(event tenant page ids errors process),

@@ -67,7 +67,7 @@ pub(crate) async fn run(options: Options) -> Result<(Figures, Vec<Violation>)> {
     let found = soak.work(&stores).await;
     let is_good = matches!(&found, Ok((_, violations)) if violations.is_empty());
     if is_good {
-        stores.store().delete_tenant(&soak.tenant).await?;
+        again(|| stores.store().delete_tenant(&soak.tenant)).await?;
     } else if let Some(temporary) = temporary {
         let _kept = temporary.keep();
     }

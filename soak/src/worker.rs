@@ -47,7 +47,7 @@ pub(crate) async fn open(place: &Place) -> Result<Stores> {
             None => options.open(&place.store).await,
         };
         match opened {
-            Err(error) if error.is_retryable() && tries < 600 => tries += 1,
+            Err(error) if (error.is_retryable() || error.outcome() == Outcome::Unknown) && tries < 600 => tries += 1,
             opened => return opened.context("the store cannot be opened"),
         }
         sleep(PAUSE).await;

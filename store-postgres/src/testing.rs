@@ -28,7 +28,7 @@ const EMPTIED: &str = "SELECT pg_terminate_backend(l.pid, 5000) FROM pg_locks l 
     FOR name IN SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
         WHERE n.nspname = '$schema$' AND c.relkind = 'r' AND c.relname NOT IN ('migration', 'meta', 'clock') LOOP \
         IF pg_relation_size(name) > 65536 THEN EXECUTE 'TRUNCATE ' || name; \
-        ELSE EXECUTE 'DELETE FROM ' || name; END IF; \
+        ELSIF pg_relation_size(name) > 0 THEN EXECUTE 'DELETE FROM ' || name; END IF; \
     END LOOP; END $do$; \
     UPDATE $schema$.meta SET incarnation = DEFAULT, cursor_key = sha256(convert_to(gen_random_uuid()::text, 'UTF8')); \
     UPDATE $schema$.clock SET now = 1763700000000";
@@ -109,14 +109,12 @@ impl TestSchema {
             .fetch_one(&mut connection)
             .await
             .map_err(failed)?;
-        let again = Self { config: direct.clone(), lease: None };
-        if there {
-            again.run(EMPTIED).await?;
-        } else {
-            again.remove().await?;
+        if !there {
+            Self { config: direct.clone(), lease: None }.remove().await?;
             PostgresStore::migrate(&direct).await?;
-            again.run(STOPPED).await?;
         }
+        let prepared = AssertSqlSafe(in_schema(if there { EMPTIED } else { STOPPED }, &name));
+        sqlx::raw_sql(prepared).execute(&mut connection).await.map_err(failed)?;
         Ok(Self { config, lease: Some(Arc::new(Lease { _connection: connection })) })
     }
 

@@ -6,7 +6,7 @@ use store_core::{AppendEvents, ErrorKind, Event, EventStore, Start, Subscribe, T
 
 use super::draft::{all, append, both, events, fact, follow, kinds, next, of_run, of_thread, take};
 use crate::{
-    Failure, Given, Verdict,
+    Failure, Given, Length, Verdict,
     check::{expect, expect_eq, expect_kind},
     given::{id, race, race_two},
 };
@@ -66,15 +66,15 @@ pub(super) async fn an_append_races_with_a_subscription(given: &Given) -> Verdic
 pub(super) async fn a_slow_subscriber_misses_nothing(given: &Given) -> Verdict {
     let store = events(given)?;
     let mut slow = follow(given, of_thread("t"), Start::First).await?;
-    let mut seen: Vec<Event> = Vec::new();
+    let (mut seen, each) = (Vec::<Event>::new(), Length::choose(75, 150, 150));
     for round in 0..4 {
-        race(4, |task| write(Arc::clone(&store), round * 4 + task, 150))
+        race(4, |task| write(Arc::clone(&store), round * 4 + task, each))
             .await
             .into_iter()
             .collect::<store_core::Result<Vec<()>>>()?;
         seen.extend(take(&mut slow, 7).await?);
     }
-    seen.extend(take(&mut slow, 2_400 - 28).await?);
+    seen.extend(take(&mut slow, 16 * each - 28).await?);
     let whole = all(given, &of_thread("t")).await?;
     expect(seen == whole, format!("{} events of {}, or in another order", seen.len(), whole.len()))
 }

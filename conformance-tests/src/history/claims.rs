@@ -64,10 +64,10 @@ impl fmt::Display for ClaimFigures {
 }
 
 impl Default for RacingClaims {
-    /// 500 dispatches for 64 consumers, in full 2,000, at length 10,000, of a tenth as many threads, from the seed that
+    /// 400 dispatches for 64 consumers, in full 2,000, at length 10,000, of a tenth as many threads, from the seed that
     /// `AGENTSTORE_HISTORY_SEED` gives: a number (1), or `random`.
     fn default() -> Self {
-        let dispatches = Length::choose(500, 2_000, 10_000);
+        let dispatches = Length::choose(400, 2_000, 10_000);
         Self { dispatches, threads: dispatches / 10, consumers: 64, seed: seed("AGENTSTORE_HISTORY_SEED") }
     }
 }
@@ -202,9 +202,9 @@ pub struct StaleHolders {
 }
 
 impl Default for StaleHolders {
-    /// 200 holders.
+    /// 40 holders, in full and at length 200.
     fn default() -> Self {
-        Self { rounds: 200 }
+        Self { rounds: Length::choose(40, 200, 200) }
     }
 }
 

@@ -77,13 +77,13 @@ impl fmt::Display for CommitFigures {
 }
 
 impl Default for GuardedCommits {
-    /// 4,000 operations of 64 tasks on 8 threads, in full and at length 20,000, of which one in a hundred has an
+    /// 3,000 operations of 64 tasks on 8 threads, in full and at length 20,000, of which one in a hundred has an
     /// unknown outcome, from the seed that `AGENTSTORE_HISTORY_SEED` gives: a number (1), or `random`.
     fn default() -> Self {
         let seed = seed("AGENTSTORE_HISTORY_SEED");
         // Two operations of three are commits.
         Self {
-            operations: Length::choose(4_000, 20_000, 20_000),
+            operations: Length::choose(3_000, 20_000, 20_000),
             tasks: 64,
             threads: 8,
             unknown_once_in: 66,

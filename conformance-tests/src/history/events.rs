@@ -76,10 +76,10 @@ impl fmt::Display for EventFigures {
 }
 
 impl Default for EventOrder {
-    /// 3,000 events of 16 tasks in 4 threads, in full 15,000, at length 50,000, from the seed that
+    /// 1,500 events of 16 tasks in 4 threads, in full 15,000, at length 50,000, from the seed that
     /// `AGENTSTORE_HISTORY_SEED` gives: a number (1), or `random`.
     fn default() -> Self {
-        let events = Length::choose(3_000, 15_000, 50_000);
+        let events = Length::choose(1_500, 15_000, 50_000);
         Self { events, writers: 16, threads: 4, seed: seed("AGENTSTORE_HISTORY_SEED") }
     }
 }

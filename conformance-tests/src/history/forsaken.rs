@@ -63,10 +63,11 @@ pub struct ForsakenWork {
 }
 
 impl Default for ForsakenWork {
-    /// 500 dispatches of 50 threads for 16 workers, from the seed that `AGENTSTORE_HISTORY_SEED` gives: a number (1),
-    /// or `random`.
+    /// 200 dispatches for 16 workers, in full and at length 500, of a tenth as many threads, from the seed that
+    /// `AGENTSTORE_HISTORY_SEED` gives: a number (1), or `random`.
     fn default() -> Self {
-        Self { dispatches: 500, threads: 50, workers: 16, seed: seed("AGENTSTORE_HISTORY_SEED") }
+        let dispatches = Length::choose(200, 500, 500);
+        Self { dispatches, threads: dispatches / 10, workers: 16, seed: seed("AGENTSTORE_HISTORY_SEED") }
     }
 }
 

@@ -49,9 +49,9 @@ impl fmt::Display for LongFigures {
 }
 
 impl Default for LongLists {
-    /// 3,000 events and 400 threads, in full 10,000 and 1,000, at length 100,000 and 10,000.
+    /// 1,200 events and 300 threads, in full 10,000 and 1,000, at length 100,000 and 10,000.
     fn default() -> Self {
-        Self { events: Length::choose(3_000, 10_000, 100_000), threads: Length::choose(400, 1_000, 10_000) }
+        Self { events: Length::choose(1_200, 10_000, 100_000), threads: Length::choose(300, 1_000, 10_000) }
     }
 }
 

@@ -58,10 +58,10 @@ impl fmt::Display for WholeFigures {
 }
 
 impl Default for WholeCommits {
-    /// 300 commits to 4 threads beside 8 readers, in full 1,000, at length 5,000, from the seed that
+    /// 200 commits to 4 threads beside 8 readers, in full 1,000, at length 5,000, from the seed that
     /// `AGENTSTORE_HISTORY_SEED` gives: a number (1), or `random`.
     fn default() -> Self {
-        let commits = Length::choose(300, 1_000, 5_000);
+        let commits = Length::choose(200, 1_000, 5_000);
         Self { commits, threads: 4, readers: 8, seed: seed("AGENTSTORE_HISTORY_SEED") }
     }
 }

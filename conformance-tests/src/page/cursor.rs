@@ -103,9 +103,9 @@ pub(super) async fn a_cursor_is_bound_to_its_tenant(given: &Given) -> Verdict {
 
 /// Cursors that a vandal makes of a good one: each bit changed, cut at each place, and what is no cursor at all.
 fn vandalised(good: &str) -> Vec<String> {
-    // In quick tests two bits of each byte, other ones in the next.
-    let one_in = Length::choose(4, 1, 1);
-    let mut bad: Vec<_> = (0..good.len()).map(|at| good[..at].to_owned()).collect();
+    // In quick tests one bit of each byte, another one in the next, and a third of the places.
+    let (one_in, places) = Length::choose((8, 3), (1, 1), (1, 1));
+    let mut bad: Vec<_> = (0..good.len()).step_by(places).map(|at| good[..at].to_owned()).collect();
     for (at, bit) in (0..good.len()).flat_map(|at| (at % one_in..8).step_by(one_in).map(move |bit| (at, bit))) {
         let mut bytes = good.as_bytes().to_vec();
         bytes[at] ^= 1 << bit;

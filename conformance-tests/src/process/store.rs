@@ -4,7 +4,7 @@ use store_core::{ErrorKind, PageRequest, Silent, Store, TenantId};
 use tokio::time::timeout;
 
 use crate::{
-    Failure, Given, Need, Verdict,
+    Contract, Failure, Given, Need, Verdict,
     call::{Calls, call},
     check::{expect, expect_eq, expect_kind},
     given::id,
@@ -62,12 +62,16 @@ pub(super) async fn a_dropped_call_on_a_store_leaves_nothing_locked(given: &Give
     first(given.contract()).write(&given.tenant("other")?, "kept").await?;
     let (store, tenant, mut figures) = (given.store(), id("x"), Figures::default());
     let names: Vec<_> = calls(&*store, &tenant).into_iter().map(|(name, _)| name).collect();
+    // In quick tests the lists of the six contracts share the points among them.
+    let among = Length::choose(6, 1, 1);
+    let share = Contract::ALL.iter().rev().position(|contract| *contract == given.contract());
+    let is_its = |polls: &usize| *polls == 0 || share.is_some_and(|share| polls % among == share % among);
     for (at, name) in names.iter().enumerate() {
-        for polls in (0..=MOST_POLLS).step_by(Length::choose(3, 1, 1)) {
-            expect(polls < MOST_POLLS, format!("`{name}` does not end"))?;
+        for (points, polls) in (0..=MOST_POLLS).filter(is_its).enumerate() {
+            expect(polls < MOST_POLLS - among, format!("`{name}` does not end"))?;
             let about = |failure: Failure| failure.about(format!("`{name}` after {polls} polls"));
             if once(given, at, polls).await.map_err(about)? {
-                figures.add(name, polls)?;
+                figures.add(name, points)?;
                 break;
             }
         }

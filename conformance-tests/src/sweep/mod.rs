@@ -101,11 +101,14 @@ impl<T: Target> Sweep<T> {
             if swept.ends[0] != swept.ends[1] {
                 changed.insert(swept.name);
             }
-            figures.add(swept.name, swept.at_every_poll(None).await?)?;
+            // In quick tests alone at one point and beside others at the next.
+            let step = Length::choose(2, 1, 1);
+            let mut points = swept.at_polls((0..MOST_POLLS).step_by(step), None).await?;
             // Where the others stand is another place each time.
             for round in 0..Length::choose(1, 3, 3) {
-                figures.add(swept.name, swept.at_every_poll(Some(round)).await?)?;
+                points += swept.at_polls((step - 1..MOST_POLLS).step_by(step), Some(round)).await?;
             }
+            figures.add(swept.name, points)?;
             at += 1;
         }
         figures.show(given, at)?;
@@ -165,15 +168,15 @@ impl<'a, T: Target> Swept<'a, T> {
         Ok(Some(Self { target, given, at, name, ends: [before, after] }))
     }
 
-    /// Drops the call on a new thread after every number of polls, beside calls of others if it is a round of these.
-    /// Gives how many points that were.
-    async fn at_every_poll(&self, round: Option<usize>) -> Result<usize, Failure> {
-        for polls in 0..MOST_POLLS {
+    /// Drops the call on a new thread after each of these numbers of polls, beside calls of others if it is a round of
+    /// these. Gives how many points that were.
+    async fn at_polls(&self, all: impl Iterator<Item = usize>, round: Option<usize>) -> Result<usize, Failure> {
+        for (points, polls) in all.enumerate() {
             let t: ThreadId = id(&format!("t-{}-{polls}-{round:?}", self.at));
             let beside = if round.is_some() { ", beside others" } else { "" };
             let about = |failure: Failure| failure.about(format!("`{}` after {polls} polls{beside}", self.name));
             if self.once(&t, polls, round.is_some()).await.map_err(about)? {
-                return Ok(polls);
+                return Ok(points);
             }
         }
         Err(Failure::new(format!("`{}` does not end", self.name)))

@@ -83,6 +83,9 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
 /// Says how long tests go on that repeat something.
 const LENGTH: &str = "AGENTSTORE_TEST_LENGTH";
 
+/// Settings of servers that no test kills: without syncs, and without a compiler whose start each session pays for.
+const OF_TESTS: [&str; 2] = ["fsync=off", "jit=off"];
+
 /// Where faults, crashes and histories are tested; random histories are the same ones on every backend.
 const FAULTS: [&str; 11] = [
     "faults::",
@@ -188,7 +191,7 @@ fn on_the_newest(root: &Path) -> Result<()> {
     if env::var_os(URL).is_some() {
         return Ok(());
     }
-    let server = Postgres::start_newest(&["fsync=off"])?;
+    let server = Postgres::start_newest(&OF_TESTS)?;
     let run =
         ["test", "--package", "store-postgres", "--tests", "--quiet", "--", "conformance::", "caller::", "news::"];
     let passed = cargo_with(root, "tests on the newest PostgreSQL", &run, [(URL, server.url())]);
@@ -201,7 +204,7 @@ fn with_servers(run: impl FnOnce(&mut dyn Iterator<Item = (&'static str, String)
     if named[0] != named[1] {
         bail!("of {URL} and {POOLER_URL} only one is set: they are to lead to one server");
     }
-    let server = if named[0] { None } else { Some(Postgres::start(&["fsync=off"])?) };
+    let server = if named[0] { None } else { Some(Postgres::start(&OF_TESTS)?) };
     let pooler = server.as_ref().map(PgBouncer::start).transpose()?;
     let urls = server.as_ref().zip(pooler.as_ref());
     let urls = urls.map(|(server, pooler)| [(URL, server.url()), (POOLER_URL, pooler.url().to_owned())]);

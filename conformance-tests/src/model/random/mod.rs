@@ -52,7 +52,7 @@ impl ModelTest {
         Self { cases, steps, seed: random_seed(), shrinks: 4_000 }
     }
 
-    /// What the environment says: `AGENTSTORE_MODEL_CASES` (30, in full 150, at length 1,000),
+    /// What the environment says: `AGENTSTORE_MODEL_CASES` (15, in full 150, at length 1,000),
     /// `AGENTSTORE_MODEL_STEPS` (50) and `AGENTSTORE_MODEL_SEED`: a number (1, so that a change is judged by the
     /// histories that the last one was), or `random`.
     #[must_use]
@@ -60,7 +60,7 @@ impl ModelTest {
         let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
         let small = |name: &str, default: u32| number(name).map_or(default, |n| u32::try_from(n).unwrap_or(u32::MAX));
         let steps = small("AGENTSTORE_MODEL_STEPS", 50) as usize;
-        let random = Self::new(small("AGENTSTORE_MODEL_CASES", Length::choose(30, 150, 1_000)), steps);
+        let random = Self::new(small("AGENTSTORE_MODEL_CASES", Length::choose(15, 150, 1_000)), steps);
         Self { seed: seed("AGENTSTORE_MODEL_SEED"), ..random }
     }
 

@@ -14,7 +14,7 @@ use futures_util::future::try_join_all;
 use store_core::TenantStores;
 
 use super::names::TENANTS;
-use crate::{Contract, Failure, Given, Verdict};
+use crate::{Contract, Failure, Given, Length, Verdict};
 
 /// A tenant among others.
 struct Own {
@@ -74,9 +74,11 @@ pub(super) async fn nothing_of_another_tenant_is_reached(given: &Given) -> Verdi
     }
     each(&tenants, |own| part.fill(own)).await?;
     each(&tenants, |own| part.look(own)).await?;
-    let all = &tenants;
+    // In quick tests every eighth of the others, from the next one on.
+    let (all, one_in) = (&tenants, Length::choose(8, 1, 1));
     each(&tenants, |own| async move {
-        for foreign in all.iter().filter(|foreign| foreign.name != own.name) {
+        let others = all.iter().chain(all).skip_while(|other| other.name != own.name).skip(1).take(all.len() - 1);
+        for foreign in others.step_by(one_in) {
             part.reach(own, foreign).await.map_err(|failure| failure.about(&foreign.name))?;
         }
         Ok(())
