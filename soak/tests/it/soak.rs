@@ -33,7 +33,7 @@ fn soak_while(args: &[&str], every: u32, mut meanwhile: impl FnMut(Duration)) {
     } else {
         ["--dispatches=500", "--threads=30", "--workers=3", "--lease=800"]
     };
-    let every = format!("--kill-every={}", if is_long() { every } else { 300 });
+    let every = format!("--kill-every={}", if is_long() { every } else { 600 });
     let mut soak = Command::new(env!("CARGO_BIN_EXE_soak"));
     let mut child =
         soak.args(args).args(size).arg(every).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -29,7 +29,8 @@ async fn a_killed_server_loses_nothing() {
         ends.add(tokio::join!(writing, killing).0);
     }
     check(&*mailbox(&*stores[0]), &ends).await;
-    assert!(ends.accepted.len() > 100, "{} accepted", ends.accepted.len());
+    // One round or several.
+    assert!(ends.accepted.len() > Length::choose(10, 100, 100), "{} accepted", ends.accepted.len());
     for store in stores {
         store.close().await.unwrap();
     }

@@ -41,7 +41,7 @@ async fn what_was_acknowledged_survives_power_cuts() {
     }
     let all: u64 = numbers.iter().sum();
     println!("{cycles} power cuts, {all} commits: nothing lost, nothing half there");
-    assert!(all > 100);
+    assert!(all > Length::choose(10, 100, 100));
     store.close().await.unwrap();
     drop(store);
     server.stop().unwrap();

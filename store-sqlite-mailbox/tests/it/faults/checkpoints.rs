@@ -23,5 +23,5 @@ async fn checkpoints_of_others_take_nothing() {
     assert!(!said.iter().any(|line| line.starts_with("error")), "{said:?}");
     let checked = check(&folder.file(), &said).await;
     println!("{seconds} s of 4 writers and 2 others at the log: {checked} acknowledged changes, none lost");
-    assert!(checked > 100);
+    assert!(checked > Length::choose(20, 100, 100));
 }
