@@ -97,7 +97,7 @@ impl Failures {
 
 /// Does a job for each number, several at a time; in quick tests for few of them.
 fn each(numbers: u64, job: impl Fn(u64) + Sync) {
-    let (next, every) = (AtomicU64::new(0), Length::choose(11, 1, 1));
+    let (next, every) = (AtomicU64::new(0), Length::choose(29, 1, 1));
     let work = || {
         loop {
             let number = next.fetch_add(every, Ordering::SeqCst);
@@ -141,7 +141,7 @@ fn no_crash_leaves_an_index_that_takes_or_brings_back_anything() {
         }
     });
     println!("{} calls of the disk, {} states of disk and index", reference.calls, states.lock().unwrap().len());
-    assert!(states.lock().unwrap().len() >= Length::choose(50, 1_000, 1_000));
+    assert!(states.lock().unwrap().len() >= Length::choose(20, 1_000, 1_000));
     failures.none();
 }
 

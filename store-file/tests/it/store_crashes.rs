@@ -50,7 +50,7 @@ fn survivors(disk: &SimDisk, seeds: u64, step: usize) -> Vec<Survivors> {
 fn no_power_cut_takes_what_was_acknowledged_or_leaves_half_of_a_call() {
     let reference = reference();
     let (seeds, step) = Length::choose((2, 12), (6, 6), (16, 1));
-    let every = Length::choose(7, 1, 1);
+    let every = Length::choose(17, 1, 1);
     let states = Mutex::new(HashSet::new());
     let (next, again, resumed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let work = || {
@@ -100,13 +100,13 @@ fn no_power_cut_takes_what_was_acknowledged_or_leaves_half_of_a_call() {
         again.load(Ordering::SeqCst),
         resumed.load(Ordering::SeqCst),
     );
-    assert!(states >= Length::choose(200, 5_000, 20_000), "only {states} distinct crash states");
+    assert!(states >= Length::choose(80, 5_000, 20_000), "only {states} distinct crash states");
 }
 
 #[test]
 fn a_power_cut_during_recovery_changes_nothing() {
     let reference = reference();
-    let (every, seeds) = Length::choose((48, 2), (6, 3), (1, 8));
+    let (every, seeds) = Length::choose((96, 2), (6, 3), (1, 8));
     let (mut states, mut stops) = (HashSet::new(), 0);
     for call in (0..reference.calls).step_by(every) {
         let disk = SimDisk::new().with_fault(call, Fault::Stop);
@@ -133,7 +133,7 @@ fn a_power_cut_during_recovery_changes_nothing() {
         }
     }
     println!("{stops} power cuts during recovery, {} distinct states after them", states.len());
-    let (least_stops, least_states) = Length::choose((60, 15), (1_000, 200), (1_000, 200));
+    let (least_stops, least_states) = Length::choose((30, 8), (1_000, 200), (1_000, 200));
     assert!(stops >= least_stops && states.len() >= least_states, "{stops} stops, {} states", states.len());
 }
 

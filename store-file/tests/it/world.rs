@@ -33,7 +33,7 @@ pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// Of how many calls of the disk one is tried, in quick tests: no divisor of what the script repeats.
-const SPARSE: usize = 7;
+const SPARSE: usize = 17;
 
 /// The calls of the disk, of so many, at which something goes wrong: all of them but in quick tests.
 pub(crate) fn swept(calls: u64) -> impl Iterator<Item = u64> {
