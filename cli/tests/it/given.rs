@@ -123,9 +123,9 @@ fn run_into(args: &[&str], input: &str, output: impl Into<Stdio>) -> Said {
     }
 }
 
-/// A session file of another tool.
+/// A session file as another tool writes it.
 pub(crate) fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../sessions/fixtures/sessions").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../sessions/fixtures").join(name)
 }
 
 /// A field of a document, by path.

@@ -156,7 +156,7 @@ fn what_was_done_and_could_not_be_said_is_not_called_undone() {
 #[test]
 fn an_import_goes_on_when_nobody_reads_of_it() {
     let store = Store::new();
-    let [last, first] = ["pi/v1-large-session.jsonl", "pi/v3-tree.jsonl"].map(fixture);
+    let [last, first] = ["pi/v1-turns.jsonl", "pi/v3-tree.jsonl"].map(fixture);
     // More reports than are held back before they are printed.
     let files = [vec![first.to_str().unwrap(); 60], vec![last.to_str().unwrap()]].concat();
     assert_eq!(store.run_into(&[&["import"], &files[..]].concat(), nobody()).code, 0);

@@ -104,16 +104,16 @@ fn check(path: &Path) -> (usize, usize) {
 
 #[test]
 fn every_file_comes_back() {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
     for (name, raw, lines) in [
-        ("kimi-cli/with-tool-calls", 0, 20),
-        ("kimi-cli/recent-protocol-1.10", 0, 20),
+        ("kimi-cli/tool-calls", 0, 20),
+        ("kimi-cli/parallel-calls", 0, 20),
         // Messages with spaces between fields.
-        ("kimi-cli/legacy-protocol-1.3", 3, 20),
-        ("kimi-cli/with-image", 2, 20),
+        ("kimi-cli/spaced-messages", 3, 20),
+        ("kimi-cli/media", 2, 20),
         ("kimi-cli/archived", 0, 20),
-        ("kimi-cli/broken-state-json", 3, 6),
-        ("kimi-cli/python-jsonl-compat", 2, 6),
+        ("kimi-cli/broken-state", 3, 6),
+        ("kimi-cli/parts", 2, 6),
         // Control lines and records without spaces, and a summary.
         ("kimi-cli/rotated", 22, 47),
         ("bad/kimi-context", 8, 13),

@@ -21,14 +21,14 @@ async fn refused(name: &str, code: Code, says: &str) {
 async fn formats_that_are_not_read_are_named() {
     refused("pi/v4-lanes.jsonl", Code::UnsupportedFormat, "pi-v4").await;
     refused("bad/codex-orphans.jsonl", Code::UnsupportedFormat, "codex").await;
-    refused("codex/agentsview-standard.jsonl", Code::UnsupportedFormat, "codex").await;
-    refused("codex/schema-drift.jsonl", Code::UnsupportedFormat, "codex").await;
-    refused("codex/v0.50-legacy.jsonl", Code::UnsupportedFormat, "codex").await;
-    refused("claude-code/dag_fork.jsonl", Code::UnsupportedFormat, "claude-code").await;
-    refused("claude-code/agentsview-truncated.jsonl", Code::UnsupportedFormat, "claude-code").await;
-    refused("claude-code/4e27c414-summary-only.jsonl", Code::UnsupportedFormat, "claude-code").await;
-    refused("kimi-cli/with-tool-calls/wire.jsonl", Code::UnsupportedFormat, "give the session's folder").await;
-    refused("other/kimi-code-wire-1.4.jsonl", Code::UnknownFormat, "kimi-code").await;
+    refused("codex/rollout.jsonl", Code::UnsupportedFormat, "codex").await;
+    refused("codex/late-wrapper.jsonl", Code::UnsupportedFormat, "codex").await;
+    refused("codex/events-only.jsonl", Code::UnsupportedFormat, "codex").await;
+    refused("claude-code/fork.jsonl", Code::UnsupportedFormat, "claude-code").await;
+    refused("claude-code/torn.jsonl", Code::UnsupportedFormat, "claude-code").await;
+    refused("claude-code/summary-only.jsonl", Code::UnsupportedFormat, "claude-code").await;
+    refused("kimi-cli/tool-calls/wire.jsonl", Code::UnsupportedFormat, "give the session's folder").await;
+    refused("other/kimi-code-wire.jsonl", Code::UnknownFormat, "kimi-code").await;
 }
 
 #[tokio::test]
@@ -44,8 +44,8 @@ async fn a_folder_imports_every_file_below_it() {
     let commits = store();
     let reports = import(&*commits, &fixtures().join("pi"), &ImportOptions::default()).await.unwrap();
     let formats: Vec<_> = reports.iter().map(|report| (report.format.unwrap(), report.is_imported())).collect();
-    assert_eq!(formats.len(), 7);
-    assert_eq!(formats.iter().filter(|(_, is_imported)| *is_imported).count(), 6);
+    assert_eq!(formats.len(), 6);
+    assert_eq!(formats.iter().filter(|(_, is_imported)| *is_imported).count(), 5);
     assert!(formats.contains(&("pi-v1", true)) && formats.contains(&("pi-v4", false)));
 }
 

@@ -13,9 +13,9 @@ use store_core::{
 };
 use store_memory::{MemoryConfig, MemoryStore};
 
-/// The fixtures.
+/// The session files of this project.
 pub(crate) fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sessions")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
 }
 
 /// An empty store.

@@ -222,7 +222,8 @@ async fn a_thread_that_was_continued_still_takes_new_lines() {
 #[tokio::test]
 async fn a_compressed_file_is_its_content() {
     use std::io::Write;
-    let bytes = std::fs::read(fixtures().join("pi/v1-large-session.jsonl")).unwrap();
+    let line = |n: u32| format!("{{\"id\":\"m{n}\",\"type\":\"user\",\"content\":\"{}\",\"timestamp\":{n}}}\n", n * n);
+    let bytes = (1..=5000).map(line).collect::<String>().into_bytes();
     let folder = tempdir().unwrap();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     gzip.write_all(&bytes).unwrap();

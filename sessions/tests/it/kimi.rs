@@ -16,23 +16,19 @@ use crate::given::{entries, fixtures, json, kind, store};
 /// The text before a summary.
 const COMPACTED: &str = "<system>Previous context has been compacted. Here is the compaction output:</system>";
 
-/// Session folders, by their expectations.
-fn folders() -> Vec<PathBuf> {
+/// The session folders below a folder that is laid out as `fixtures` is: those with an expectation beside them.
+pub(crate) fn folders(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let sessions = "multi-workdir/.kimi/sessions";
-    let workdirs = ["73d3cf4d1cf337adf57d6732b8be2205", "kaos-foo_caaf674614e26c6365945408f85c9c9a"];
-    let mut below: Vec<_> = workdirs.iter().map(|workdir| format!("kimi-cli/{sessions}/{workdir}")).collect();
-    below.extend(["kimi-cli".to_owned(), "bad".to_owned()]);
-    for folder in below {
-        for entry in std::fs::read_dir(fixtures().join(folder)).unwrap() {
+    let mut open = vec![root.join("kimi-cli"), root.join("bad")];
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
-            if path.is_dir() && expect_of(&path).exists() {
-                found.push(path);
+            if path.is_dir() {
+                if expect_of(&path).exists() { found.push(path) } else { open.push(path) }
             }
         }
     }
     found.sort();
-    assert_eq!(found.len(), 12, "{found:?}");
     found
 }
 
@@ -196,45 +192,52 @@ fn check_wire(all: &[Arc<Entry>], expect: &Value, name: &str) {
     assert_eq!(json!(types), expect["entries_by_type"], "{name}");
 }
 
+/// Imports a session, and compares it with its expectation.
+pub(crate) async fn check_session(folder: &Path) {
+    let expect = json(&expect_of(folder));
+    let name = folder.display().to_string();
+    let commits = store();
+    let reports = session(&*commits, folder).await;
+    let all = entries(&*commits, reports[0].thread.as_ref().unwrap()).await;
+    let order: Vec<_> = expect["order"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect();
+    for (position, file) in order.iter().enumerate() {
+        let prefix = if position == 0 { String::new() } else { format!("{}.", position + 1) };
+        let found = File::of(&all, &prefix);
+        let expect_file = &expect["files"][file];
+        assert_eq!(json!(found.lines.len()), expect_file["lines"], "{name}: {file}");
+        check_context(&found, expect_file, &format!("{name}: {file}"));
+        check_issues(&reports[0], expect_file, file);
+        let shared = all
+            .iter()
+            .filter(|entry| entry.id.as_str().starts_with(&prefix) && position > 0 && kind(entry) == "kimi-cli.shared");
+        let common = expect["common_prefix_with_previous_file"][position].as_u64().unwrap();
+        let leading = shared.filter(|entry| entry.origin.as_ref().unwrap().line <= common).count();
+        assert_eq!(leading as u64, common, "{name}: {file}");
+        if expect["head_file"] == *file {
+            assert_eq!(json!(found.texts().1), expect["head_text_sha256"], "{name}");
+        }
+    }
+    if expect["files"]["wire.jsonl"].is_object() {
+        check_wire(&all, &expect["files"]["wire.jsonl"], &name);
+    }
+    let own = |file: &&(String, Value)| !file.0.starts_with("subagents/");
+    let files: Vec<_> = expect["files"].as_object().unwrap().clone().into_iter().collect();
+    let sum = |field: &str| files.iter().filter(own).filter_map(|(_, file)| file[field].as_u64()).sum::<u64>();
+    assert_eq!((reports[0].lines, reports[0].bytes), (sum("lines"), sum("bytes")), "{name}");
+}
+
 #[tokio::test]
 async fn every_session_has_the_facts_of_its_expectation() {
-    for folder in folders() {
-        let expect = json(&expect_of(&folder));
-        let name = folder.display().to_string();
-        let commits = store();
-        let reports = session(&*commits, &folder).await;
-        let all = entries(&*commits, reports[0].thread.as_ref().unwrap()).await;
-        let order: Vec<_> = expect["order"].as_array().unwrap().iter().map(|file| file.as_str().unwrap()).collect();
-        for (position, file) in order.iter().enumerate() {
-            let prefix = if position == 0 { String::new() } else { format!("{}.", position + 1) };
-            let found = File::of(&all, &prefix);
-            let expect_file = &expect["files"][file];
-            assert_eq!(json!(found.lines.len()), expect_file["lines"], "{name}: {file}");
-            check_context(&found, expect_file, &format!("{name}: {file}"));
-            check_issues(&reports[0], expect_file, file);
-            let shared = all.iter().filter(|entry| {
-                entry.id.as_str().starts_with(&prefix) && position > 0 && kind(entry) == "kimi-cli.shared"
-            });
-            let common = expect["common_prefix_with_previous_file"][position].as_u64().unwrap();
-            let leading = shared.filter(|entry| entry.origin.as_ref().unwrap().line <= common).count();
-            assert_eq!(leading as u64, common, "{name}: {file}");
-            if expect["head_file"] == *file {
-                assert_eq!(json!(found.texts().1), expect["head_text_sha256"], "{name}");
-            }
-        }
-        if expect["files"]["wire.jsonl"].is_object() {
-            check_wire(&all, &expect["files"]["wire.jsonl"], &name);
-        }
-        let own = |file: &&(String, Value)| !file.0.starts_with("subagents/");
-        let files: Vec<_> = expect["files"].as_object().unwrap().clone().into_iter().collect();
-        let sum = |field: &str| files.iter().filter(own).filter_map(|(_, file)| file[field].as_u64()).sum::<u64>();
-        assert_eq!((reports[0].lines, reports[0].bytes), (sum("lines"), sum("bytes")), "{name}");
+    let folders = folders(&fixtures());
+    assert_eq!(folders.len(), 12, "{folders:?}");
+    for folder in folders {
+        check_session(&folder).await;
     }
 }
 
 #[tokio::test]
 async fn the_same_session_again_changes_nothing() {
-    for folder in folders() {
+    for folder in folders(&fixtures()) {
         let commits = store();
         let first = session(&*commits, &folder).await;
         let threads = commits.threads();

@@ -52,47 +52,47 @@ async fn damaged_lines_are_kept_and_named() {
     let line = "kimi-cli.line";
     assert_eq!(kinds, ["import.line", line, line, "kimi-cli._usage", "kimi-cli._checkpoint", "kimi-cli._future"]);
     assert!(matches!(find(&all, "L11").message().unwrap().blocks[0].kind, BlockKind::Opaque(_)));
-    let (report, _) = read(&fixtures().join("kimi-cli/python-jsonl-compat")).await;
+    let (report, _) = read(&fixtures().join("kimi-cli/parts")).await;
     let found: Vec<_> = report.issues.iter().map(|issue| (issue.line.unwrap(), issue.code.name())).collect();
     assert_eq!(found, [(5, "malformed_line"), (6, "bad_field")]);
 }
 
 #[tokio::test]
 async fn media_and_thinking_are_typed() {
-    let (_, all) = read(&fixtures().join("kimi-cli/python-jsonl-compat")).await;
+    let (_, all) = read(&fixtures().join("kimi-cli/parts")).await;
     let message = serde_json::to_value(find(&all, "L2").message().unwrap()).unwrap();
     let opaque = |id: &str| json!({"origin": {"provider": "kimi-cli"}, "data": {"id": id}});
     let origin = json!({"provider": "kimi-cli"});
     let expected = json!([
-        {"thinking": {"text": "Let me reason about the request.", "signature": "sig-123", "origin": origin}},
-        {"text": "I will inspect the media."},
-        {"image": {"url": "https://example.com/image.png"}, "opaque": opaque("img-1")},
-        {"audio": {"url": "https://example.com/audio.mp3"}, "opaque": opaque("aud-1")},
-        {"video": {"url": "ms://video-1"}, "opaque": opaque("vid-1")},
-        {"tool_use": {"id": "call-1", "name": "describe_media", "input": {"detail": "full"}, "raw": "{\"detail\":\"full\"}"}}
+        {"thinking": {"text": "Three files.", "signature": "sig-7", "origin": origin}},
+        {"text": "I look at them."},
+        {"image": {"url": "https://example.com/a.png"}, "opaque": opaque("img-1")},
+        {"audio": {"url": "https://example.com/a.mp3"}, "opaque": opaque("aud-1")},
+        {"video": {"url": "ms://film"}, "opaque": opaque("vid-1")},
+        {"tool_use": {"id": "call-1", "name": "describe", "input": {"detail": "full"}, "raw": "{\"detail\":\"full\"}"}}
     ]);
     assert_eq!(message["blocks"], expected);
-    let (_, all) = read(&fixtures().join("kimi-cli/with-image")).await;
+    let (_, all) = read(&fixtures().join("kimi-cli/media")).await;
     let image = serde_json::to_value(&find(&all, "L3").message().unwrap().blocks[1]).unwrap();
     assert_eq!(image, json!({"image": {"media_type": "image/png", "base64": "AAAA"}, "opaque": opaque("img-1")}));
 }
 
 #[tokio::test]
 async fn the_wire_knows_times_and_failures() {
-    let (report, all) = read(&fixtures().join("kimi-cli/with-tool-calls")).await;
+    let (report, all) = read(&fixtures().join("kimi-cli/tool-calls")).await;
     assert_eq!((report.version.as_deref(), report.issues.len()), (Some("1.8"), 0));
     let time = |id: &str| find(&all, id).timestamp.as_millis();
-    assert_eq!(["L3", "L7", "L9"].map(time), [1_774_949_785_232, 1_774_949_785_235, 1_774_949_785_877]);
-    assert_eq!(["L1", "L4", "L5", "L10"].map(time).first(), Some(&1_774_949_785_232));
+    assert_eq!(["L3", "L7", "L9"].map(time), [1_767_690_000_125, 1_767_690_000_500, 1_767_690_001_500]);
+    assert_eq!(["L1", "L4", "L5", "L10"].map(time).first(), Some(&1_767_690_000_125));
     assert_eq!(is_error(find(&all, "L9")), Some(true));
     let parent = |id: &str| find(&all, id).parent.as_ref().map(|id| id.as_str().to_owned());
     assert_eq!(
         ["wire.L2", "wire.L4", "wire.L5", "wire.L8"].map(parent),
         ["L3", "L7", "L7", "L9"].map(|id| Some(id.into()))
     );
-    let (_, all) = read(&fixtures().join("kimi-cli/with-image")).await;
+    let (_, all) = read(&fixtures().join("kimi-cli/media")).await;
     // The text differs, the order says which turn it is.
-    assert_eq!(find(&all, "L10").timestamp.as_millis(), 1_774_872_443_612);
+    assert_eq!(find(&all, "L10").timestamp.as_millis(), 1_767_690_212_125);
     let (_, all) = read(&fixtures().join("kimi-cli/rotated")).await;
     assert_eq!((is_error(find(&all, "L8")), is_error(find(&all, "2.L8"))), (Some(true), Some(false)));
 }
@@ -100,7 +100,7 @@ async fn the_wire_knows_times_and_failures() {
 #[tokio::test]
 async fn the_state_gives_title_and_metadata() {
     let commits = store();
-    for (name, title) in [("rotated", Some("Build it")), ("with-image", None), ("broken-state-json", None)] {
+    for (name, title) in [("rotated", Some("Build it")), ("media", None), ("broken-state", None)] {
         let reports = session(&*commits, &fixtures().join("kimi-cli").join(name)).await;
         let id = reports[0].thread.as_ref().unwrap();
         let thread = commits.threads().load_thread(id).await.unwrap().unwrap();
@@ -108,7 +108,7 @@ async fn the_state_gives_title_and_metadata() {
         assert_eq!(thread.metadata["session_id"].as_str(), format!("\"{name}\""));
         assert_eq!(thread.metadata.contains_key("state"), name == "rotated");
     }
-    let reports = session(&*commits, &fixtures().join("kimi-cli/broken-state-json")).await;
+    let reports = session(&*commits, &fixtures().join("kimi-cli/broken-state")).await;
     let issues: Vec<_> = reports[0].issues.iter().map(|issue| (issue.file.as_deref(), issue.code)).collect();
     assert_eq!(issues, [(Some("state.json"), Code::BadField)]);
     let all = entries(&*commits, reports[0].thread.as_ref().unwrap()).await;
@@ -119,9 +119,9 @@ async fn the_state_gives_title_and_metadata() {
 #[tokio::test]
 async fn a_folder_of_work_dirs_imports_every_session() {
     let commits = store();
-    let reports = session(&*commits, &fixtures().join("kimi-cli/multi-workdir")).await;
+    let reports = session(&*commits, &fixtures().join("kimi-cli/work-dirs")).await;
     let threads: Vec<_> = reports.iter().map(|report| report.thread.as_ref().unwrap().as_str()).collect();
-    assert_eq!(threads, ["uuid-a1", "uuid-a2", "uuid-c1"]);
+    assert_eq!(threads, ["app-1", "app-2", "box-1"]);
     assert!(reports.iter().all(|report| report.lines == 3 && report.issues.is_empty()));
 }
 

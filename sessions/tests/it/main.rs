@@ -1,6 +1,7 @@
 //! Imports and exports of real and damaged session files.
 
 #![expect(
+    clippy::print_stdout,
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
@@ -18,5 +19,6 @@ mod kimi_growth;
 mod kimi_histories;
 mod kimi_rules;
 mod mutations;
+mod other_projects;
 mod parents;
 mod rules;

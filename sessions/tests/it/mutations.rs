@@ -69,7 +69,7 @@ async fn damaged_files_come_back_byte_for_byte() {
     for (name, format) in [
         ("pi/v3-tree", FormatName::PiV3),
         ("pi/v2-branches", FormatName::PiV2),
-        ("pi/v3-openclaw-schema-drift", FormatName::PiV3),
+        ("pi/v3-other-writer", FormatName::PiV3),
         ("bad/pi-bom-crlf", FormatName::PiV3),
         ("bad/pi-duplicate-ids", FormatName::PiV3),
         ("agent-core/branches", FormatName::AgentCore),

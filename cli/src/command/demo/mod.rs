@@ -1,9 +1,10 @@
-//! `demo`: the tour on real input: import, commit, deliver, work, crash, resume, branch; each step says what it proved.
+//! `demo`: the tour: import, commit, deliver, work, crash, resume, branch; each step says what it proved.
 
 mod crash;
 mod deliver;
 mod report;
 mod resume;
+mod script;
 mod steps;
 mod turn;
 mod work;
@@ -22,9 +23,6 @@ use crate::{
     output::Output,
     session::{Access, Session},
 };
-
-/// The session that the tour works on: a real one, of the tool pi.
-const SESSION: &[u8] = include_bytes!("../../../../sessions/fixtures/sessions/pi/v1-large-session.jsonl");
 
 /// Take the tour: import, commit, deliver input, queue work, crash, resume, branch; each step says what it proved
 #[derive(Debug, clap::Args)]

@@ -10,10 +10,10 @@ use serde_json::json;
 use sessions::{FormatName, ImportOptions};
 
 use super::{
-    SESSION, Tour,
+    Tour,
     deliver::deliver,
     report::{Report, Taken, now},
-    resume,
+    resume, script,
     turn::{ENTRIES, Turn},
     work::work,
 };
@@ -46,11 +46,12 @@ pub(super) async fn take(tour: &Tour, report: &mut Report<'_>) -> Result<()> {
     session.close().await
 }
 
-/// A real session goes in, and comes out as the same bytes.
+/// A session of another tool goes in, and comes out as the same bytes.
 async fn import_session(tour: &Tour, session: &Session, report: &mut Report<'_>) -> Result<ThreadId> {
     let began = now();
-    let file = tour.folder.join("large-session.jsonl");
-    fs::write(&file, SESSION).map_err(|error| Failure::io("the session cannot be put into a file", error))?;
+    let file = tour.folder.join("units.jsonl");
+    let text = script::session();
+    fs::write(&file, &text).map_err(|error| Failure::io("the session cannot be put into a file", error))?;
     let commits = session.commits()?;
     let imported = sessions::import(&*commits, &file, &ImportOptions::default()).await.map_err(import::failure)?;
     let [imported] = imported.as_slice() else {
@@ -64,8 +65,8 @@ async fn import_session(tour: &Tour, session: &Session, report: &mut Report<'_>)
     let is_new = imported.added > 0;
     if is_new {
         let threads = session.threads()?;
-        sessions::export(&*threads, &thread, FormatName::PiV1, &mut exported).await.map_err(import::failure)?;
-        check(&mut broken, exported == SESSION, "the exported session has other bytes");
+        sessions::export(&*threads, &thread, FormatName::PiV3, &mut exported).await.map_err(import::failure)?;
+        check(&mut broken, exported == text.as_bytes(), "the exported session has other bytes");
     }
     let proved = if is_new {
         "no line was lost: exported again it is the same file, byte for byte"
@@ -73,7 +74,7 @@ async fn import_session(tour: &Tour, session: &Session, report: &mut Report<'_>)
         "it was here from an earlier tour: importing it again changed nothing"
     };
     let sizes = format!("{} lines, {} entries, {}", imported.lines, imported.entries, count(imported.bytes, "byte"));
-    let did = format!("imported a real session of the tool pi: {sizes}, as thread {thread}");
+    let did = format!("imported a session file of the tool pi: {sizes}, as thread {thread}");
     let figures = json!({ "thread": thread, "lines": imported.lines, "entries": imported.entries,
         "added": imported.added, "messages": imported.messages, "bytes": imported.bytes });
     report.took("import", began, Taken { did, proved, broken, figures })?;
