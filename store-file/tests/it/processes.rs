@@ -209,20 +209,21 @@ impl Random {
     }
 }
 
-/// Starts a writer, lets it write for a while, and then does to it what is to be done. Gives what it said before
-/// that, and what it said in all.
+/// Starts a writer, lets it write for a while, and then does to it what is to be done. Gives what it acknowledged before
+/// that, and what it acknowledged in all. In every other round the while begins with its first acknowledgement.
 fn stopped_writer(task: &str, root: &Path, round: u64, after: Duration, stop: impl FnOnce()) -> [Vec<String>; 2] {
     let mut writer = begin(task, root, round);
     assert_eq!(writer.hear().as_deref(), Some("open"), "the writer did not open the store");
+    let first = if round % 2 == 1 { writer.hear() } else { None };
     let writer = writer.heard();
     std::thread::sleep(after);
     let before = writer.said();
     stop();
-    [before, writer.kill()].map(acknowledged)
+    [before, writer.kill()].map(|said| acknowledged(first.iter().cloned().chain(said)))
 }
 
 /// What a writer acknowledged, of what it said.
-fn acknowledged(said: Vec<String>) -> Vec<String> {
+fn acknowledged(said: impl IntoIterator<Item = String>) -> Vec<String> {
     said.into_iter().filter_map(|line| line.strip_prefix("ack ").map(str::to_owned)).collect()
 }
 
