@@ -151,6 +151,7 @@ async fn an_order_key_is_shared_by_all() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_else_of_a_tenant_is_read() {
     const MANY: usize = 1_000;
+    const TOGETHER: usize = 200;
     const ROUNDS: usize = 8;
     let place = Place::new(Limits::default()).await.unwrap();
     let mut read = Vec::new();
@@ -161,8 +162,10 @@ async fn nothing_else_of_a_tenant_is_read() {
             // The first time as many as the others will not touch.
             let count = if rounds == 1 { MANY } else { THREADS };
             let number = u64::try_from(rounds + round).unwrap();
-            let asked = (0..count).map(|at| whole(&thread(format!("t-{at}")), number)).collect();
-            together(&commits, asked).await.into_iter().for_each(|answer| drop(answer.unwrap()));
+            let asked: Vec<_> = (0..count).map(|at| whole(&thread(format!("t-{at}")), number)).collect();
+            for asked in asked.chunks(TOGETHER) {
+                together(&commits, asked.to_vec()).await.into_iter().for_each(|answer| drop(answer.unwrap()));
+            }
         }
         store.close().await.unwrap();
         read.push(rows_read(&place).await);
