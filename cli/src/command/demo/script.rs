@@ -1,10 +1,10 @@
-//! The session that the tour imports: a file of the tool pi, of about 1,000 lines. An assistant writes conversions
-//! between units of length and tests them now and then. Once it is interrupted, once the user goes back and asks in
-//! another way, once the conversation is compacted.
+//! Writes the session that the tour imports: a file of the tool pi, of about 1,000 lines. An assistant adds
+//! conversions between units of length to a program and tests them. The user interrupts it once, goes back and asks in
+//! another way. Later the conversation is compacted.
 
 use std::fmt::Write as _;
 
-/// Units of length, and how many metres each is.
+/// Units of length, each with its length in metres.
 const UNITS: [(&str, f64); 13] = [
     ("inch", 0.0254),
     ("foot", 0.3048),
@@ -21,21 +21,21 @@ const UNITS: [(&str, f64); 13] = [
     ("kilometre", 1000.0),
 ];
 
-/// Of which unit the conversions are asked for a second time, below an earlier line.
-const ASKED_AGAIN: &str = "furlong";
+/// The unit at which the user interrupts the assistant and starts a second branch.
+const INTERRUPTED: &str = "furlong";
 
-/// Behind which unit's conversions the conversation is compacted.
+/// The unit after which the conversation is compacted.
 const COMPACTED: &str = "league";
 
-/// How many lines of the file under work a look at it shows.
-const SHOWN: usize = 30;
+/// The most lines of the program that one read returns.
+const READ_LINES: usize = 30;
 
-/// The lines of the file.
+/// The content of the session file.
 pub(super) fn session() -> String {
     let mut script = Script::begin();
     for (from, metres) in UNITS {
         let before = script.last.clone();
-        if from == ASKED_AGAIN {
+        if from == INTERRUPTED {
             script.user("Put the conversions of the furlong into a table.");
             script.interrupted();
             script.last = before;
@@ -51,14 +51,14 @@ pub(super) fn session() -> String {
     script.text
 }
 
-/// A session as far as it is written.
+/// A session file that is being written.
 struct Script {
     text: String,
     lines: u32,
     calls: u32,
-    /// The id of the line that the next one is below.
+    /// The id of the parent of the next line.
     last: Option<String>,
-    /// The file that the assistant works on.
+    /// The lines of the program that the assistant works on.
     code: Vec<String>,
 }
 
@@ -73,12 +73,12 @@ impl Script {
         script
     }
 
-    /// The user asks for a conversion; the assistant looks at the file, adds a function, and says so.
+    /// The user asks for a conversion. The assistant reads the program, adds a function and answers.
     fn conversion(&mut self, from: &str, to: &str, factor: f64) {
         let function = format!("pub fn {from}_to_{to}(length: f64) -> f64 {{ length * {factor:.6} }}");
         self.user(&format!("Add a conversion from {from} to {to}."));
         let thought = format!("One {from} is {factor:.6} {to}. I look at what is there first.");
-        let offset = self.code.len().saturating_sub(SHOWN);
+        let offset = self.code.len().saturating_sub(READ_LINES);
         self.calls(Some(&thought), "read", &format!(r#"{{"path":"src/lib.rs","offset":{}}}"#, offset + 1));
         let shown = self.code.iter().skip(offset).map(|line| format!("{line}\n")).collect::<String>();
         self.result("read", &shown);
@@ -88,7 +88,7 @@ impl Script {
         self.says(&format!("`{from}_to_{to}` is there. It multiplies by {factor:.6}."));
     }
 
-    /// The user asks for a test run. Gives the id of the question.
+    /// The user asks for a test run. Returns the id of the question.
     fn test(&mut self, from: &str) -> String {
         let question = self.user(&format!("Run the tests of the {from}."));
         self.calls(None, "bash", &format!(r#"{{"command":"cargo test {from}"}}"#));
@@ -97,7 +97,7 @@ impl Script {
         question
     }
 
-    /// The summary of all before the line `kept`.
+    /// A summary replaces all lines before `kept`.
     fn compaction(&mut self, kept: &str) {
         let functions = self.code.len();
         let summary = format!("src/lib.rs converts between units of length: {functions} functions, all tested.");
@@ -128,8 +128,8 @@ impl Script {
     }
 
     fn answers(&mut self, blocks: &str, stop: &str, error: &str) {
-        let [input, output] = [900 + 40 * u64::from(self.lines % 400), 60];
-        let usage = format!(r#"{{"input":{input},"output":{output},"cacheRead":0,"cacheWrite":0}}"#);
+        let input = 900 + 40 * (self.lines % 400);
+        let usage = format!(r#"{{"input":{input},"output":60,"cacheRead":0,"cacheWrite":0}}"#);
         let of = r#""api":"anthropic-messages","provider":"anthropic","model":"claude-sonnet-4-5""#;
         let fields = format!(r#",{of},"usage":{usage},"stopReason":"{stop}"{error}"#);
         let _id = self.message("assistant", &format!("[{blocks}]"), &fields);
@@ -144,7 +144,7 @@ impl Script {
         self.line("message", &format!(r#""message":{{"role":"{role}","content":{content}{fields}}}"#))
     }
 
-    /// Writes a line below the last one. Gives its id.
+    /// Writes a line whose parent is the last one. Returns its id.
     fn line(&mut self, kind: &str, fields: &str) -> String {
         self.lines += 1;
         let (id, time) = (format!("{:08x}", self.lines), self.time());
@@ -159,14 +159,14 @@ impl Script {
         format!("call_{:05}", self.calls)
     }
 
-    /// When the line is written: 20 seconds behind the one before.
+    /// The time of the line that is written now: 20 seconds after the line before.
     fn time(&self) -> String {
         let seconds = 20 * self.lines;
         format!("2026-03-02T{:02}:{:02}:{:02}.000Z", 9 + seconds / 3600, seconds / 60 % 60, seconds % 60)
     }
 }
 
-/// A block of this type, whose text stands in the field of the same name.
+/// A block of type `kind`, with its text in the field of the same name.
 fn block(kind: &str, text: &str) -> String {
     format!(r#"{{"type":"{kind}","{kind}":{}}}"#, quoted(text))
 }
