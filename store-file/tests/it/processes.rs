@@ -209,8 +209,8 @@ impl Random {
     }
 }
 
-/// Starts a writer, lets it write for a while, and then does to it what is to be done. Gives what it acknowledged before
-/// that, and what it acknowledged in all. In every other round the while begins with its first acknowledgement.
+/// Starts a writer, lets it write for `after`, and then calls `stop`. Returns what it acknowledged before `stop`, and
+/// what it acknowledged in all. In every other round the time counts from its first acknowledgement.
 fn stopped_writer(task: &str, root: &Path, round: u64, after: Duration, stop: impl FnOnce()) -> [Vec<String>; 2] {
     let mut writer = begin(task, root, round);
     assert_eq!(writer.hear().as_deref(), Some("open"), "the writer did not open the store");
