@@ -1,7 +1,7 @@
-//! The digest of a commit's content: what a repeated key must agree with (CM-10 to CM-12).
+//! The digest of a commit's content. It decides whether a repeated key belongs to the same content (CM-10 to CM-12).
 //!
-//! Content is everything but `expect` and `fence`, as the caller gave it. The digest carries a version, and later
-//! releases go on computing the old ones (CM-11).
+//! The content is everything that the caller gave, except `expect` and `fence`. The digest carries a version, and later
+//! releases can still compute the old versions (CM-11).
 
 use super::{Commit, StateChange, StateOp};
 use crate::{
@@ -18,12 +18,12 @@ use crate::{
 
 const CURRENT: &str = "1";
 
-/// The digest in today's version.
+/// Returns the digest in the current version.
 pub(super) fn current(commit: &Commit) -> String {
     format!("{CURRENT}:{}", first(commit))
 }
 
-/// Whether `digest`, of any version, is that of `commit`.
+/// Returns whether `digest`, of any version, is the digest of `commit`.
 pub(super) fn matches(commit: &Commit, digest: &str) -> bool {
     match digest.split_once(':') {
         Some((CURRENT, hash)) => hash == first(commit),
@@ -31,7 +31,9 @@ pub(super) fn matches(commit: &Commit, digest: &str) -> bool {
     }
 }
 
-/// Version 1: the SHA-256 of one JSON document, in which everything that was given stands once, maps by key.
+/// Returns the hash of version 1: the SHA-256 of one JSON document.
+///
+/// Everything that the caller gave is in the document exactly once, with maps ordered by key.
 fn first(commit: &Commit) -> String {
     let mut text = String::new();
     let mut object = Object::open(&mut text);
@@ -187,7 +189,8 @@ fn run(out: &mut String, run: &RunChange) {
     object.close();
 }
 
-/// A value that is set stands in a list, so that a removed key and a key set to `null` differ.
+/// Writes a set value as a list with one element, and none as an empty list, so that a removed key and a key set to
+/// `null` differ.
 fn optional(out: &mut String, value: Option<&Json>) {
     value.into_iter().cloned().collect::<Vec<_>>().write(out);
 }

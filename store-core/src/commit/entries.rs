@@ -1,4 +1,4 @@
-//! New entries of a commit: where they hang, what is derived with them, and what they may refer to.
+//! New entries of a commit: their parents, the data derived with them, and the entries that they may refer to.
 
 use std::collections::BTreeMap;
 
@@ -22,13 +22,13 @@ use crate::{
 pub struct Planned {
     /// The entry.
     pub entry: Entry,
-    /// What is derived with it.
+    /// The node that is derived with the entry.
     pub node: Node,
     /// The JSON of the entry.
     pub text: String,
 }
 
-/// Entries of the commit over those that are stored.
+/// The entries of the commit, on top of the stored log.
 pub(super) struct Log<'a, V: ?Sized> {
     view: &'a V,
     first_seq: u64,
@@ -37,7 +37,7 @@ pub(super) struct Log<'a, V: ?Sized> {
     pub(super) marks: ChangedMarks,
     /// The node of the thread's head before the commit.
     stored_head: Option<Node>,
-    /// Where the next entry without a parent hangs.
+    /// The parent of the next entry that names none.
     head: Option<Node>,
 }
 
@@ -128,7 +128,7 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
         planned.map_or_else(|| self.view.entry_id(seq), |planned| Ok(planned.entry.id.clone()))
     }
 
-    /// The node of an entry that must exist.
+    /// Returns the node of an entry that must exist.
     fn named(&self, what: &'static str, id: &EntryId) -> Result<Node> {
         match self.find(id)? {
             Some(seq) => self.node(seq),
@@ -136,7 +136,7 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
         }
     }
 
-    /// Where the entry hangs (EN-3, EN-4).
+    /// Returns the parent of an entry (EN-3, EN-4).
     fn parent(&self, parent: &ParentRef) -> Result<Option<Node>> {
         match parent {
             ParentRef::Head => Ok(self.head.clone()),
@@ -151,7 +151,7 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
         }
     }
 
-    /// The body as it will be stored, and the entry that it speaks about.
+    /// Returns the body as it will be stored, and the sequence number of the entry that it refers to.
     fn body(&self, draft: &NewBody, parent: Option<&Node>) -> Result<(Body, Option<u64>)> {
         Ok(match draft {
             NewBody::Message(message) => (Body::Message(message.clone()), None),
@@ -176,7 +176,7 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
         })
     }
 
-    /// Where a rewind moves the head (EN-7, EN-22, EN-30).
+    /// Returns the sequence number of the entry that a rewind makes the head (EN-7, EN-22, EN-30).
     fn rewind_target(&self, to: &RewindTo) -> Result<Option<u64>> {
         let before = |checkpoint: Option<Node>, name: &str| match checkpoint {
             Some(checkpoint) => Ok(checkpoint.parent),
@@ -204,7 +204,8 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
         }
     }
 
-    /// The nearest checkpoint on the path of the thread's head that `is_wanted`.
+    /// Returns the nearest checkpoint for which `is_wanted` is true, on the path of the thread's head before the
+    /// commit.
     fn checkpoint(&self, is_wanted: impl Fn(&Node) -> Result<bool>) -> Result<Option<Node>> {
         let mut next = self.stored_head.as_ref().and_then(|head| head.checkpoint);
         while let Some(seq) = next {
@@ -220,7 +221,7 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
         Ok(None)
     }
 
-    /// What is derived with the entry, once.
+    /// Derives the node of an entry. This is done once.
     fn derive(&self, seq: u64, parent: Option<&Node>, draft: &NewEntry, body: (&Body, Option<u64>)) -> Result<Node> {
         let (body, target) = body;
         let side = draft.is_side();
@@ -243,7 +244,7 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
             node.covers = Some(self.cover(compaction, parent)?);
         }
         if let Body::Usage(usage) = body {
-            // Also beside the path: whoever asks for the context there sees what was recorded there.
+            // This applies to a side entry too: a context that is loaded for that entry has the size recorded there.
             node.context_size = usage.context_size.or(node.context_size);
         }
         if side {
@@ -254,7 +255,8 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
             Body::Compaction(_) => {
                 node.compaction = Some(seq);
                 node.context_size = None;
-                // What a replacement says was so before it; a message above knows it better.
+                // A replacement repeats an origin that was in effect before it. If a message above the compaction
+                // names its origin, that message is the better source.
                 let above = node.origin.map(|origin| self.node(origin)).transpose()?;
                 if body.origin().is_some() && above.is_none_or(|above| above.covers.is_some()) {
                     node.origin = Some(seq);
@@ -279,7 +281,7 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
         Ok(marks.context_size.or(node.context_size))
     }
 
-    /// The depths that a compaction covers (EN-24).
+    /// Returns the depths that a compaction covers (EN-24).
     fn cover(&self, compaction: &Compaction, parent: Option<&Node>) -> Result<Cover> {
         let Some(covers) = &compaction.covers else { return Ok(Cover::new(0, 0)) };
         let (from, to) = (self.named("compaction", &covers.from)?, self.named("compaction", &covers.to)?);
@@ -302,13 +304,15 @@ impl<'a, V: LogView + ?Sized> Log<'a, V> {
     }
 }
 
-/// The number of a checkpoint below `parent` that is given none (EN-21).
+/// Returns the number of a checkpoint below `parent` that is given none (EN-21).
 fn next_number(parent: Option<&Node>) -> Result<u64> {
     let next = parent.and_then(|node| node.checkpoint_number).map_or(Some(0), |number| number.checked_add(1));
     next.ok_or_else(|| Error::invalid("checkpoint", "no number follows the one before it"))
 }
 
-/// Marks of stored entries; entries of the commit have none yet.
+/// The marks of stored entries.
+///
+/// The second field is the first sequence number of the commit. Entries from there on have no stored marks yet.
 struct Stored<'a, V: ?Sized>(&'a V, u64);
 
 impl<V: LogView + ?Sized> MarkSource for Stored<'_, V> {

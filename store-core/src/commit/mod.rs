@@ -1,4 +1,4 @@
-//! The commit: everything that a turn writes, in one atomic step.
+//! The commit: one atomic write to a thread.
 
 mod digest;
 mod entries;

@@ -1,4 +1,4 @@
-//! The plan of a commit: what is written, or why not.
+//! The plan of a commit: what the store must write, or why the commit is refused.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::{
     version::{Expect, Version},
 };
 
-/// What a plan is made with.
+/// The time, the limits and the source of ids that a plan is made with.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Setting<'a> {
@@ -28,24 +28,24 @@ pub struct Setting<'a> {
     pub now: Timestamp,
     /// The limits of the store.
     pub limits: &'a Limits,
-    /// Where ids come from that the caller does not give.
+    /// The source of the ids that the caller does not give.
     pub ids: &'a dyn IdSource,
 }
 
 impl<'a> Setting<'a> {
-    /// The setting of a plan.
+    /// Creates the setting of a plan.
     #[must_use]
     pub fn new(now: Timestamp, limits: &'a Limits, ids: &'a dyn IdSource) -> Self {
         Self { now, limits, ids }
     }
 }
 
-/// What is to be done about a commit.
+/// The decision about a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommitChange {
-    /// It was done before: give this receipt and write nothing (CM-10).
+    /// The commit was applied before: return this receipt and write nothing (CM-10).
     Repeat(Box<Receipt>),
-    /// Write this, all or nothing (CM-1).
+    /// Write this plan, in full or not at all (CM-1).
     Write(Box<Plan>),
 }
 
@@ -53,38 +53,40 @@ pub enum CommitChange {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Plan {
-    /// The thread after the commit; absent for a commit that only remembers a fence for an id without a thread.
+    /// The thread after the commit. Absent for a commit that only records a fence for an id without a thread.
     pub thread: Option<StoredThread>,
-    /// Whether the commit makes the thread.
+    /// Whether the commit creates the thread.
     pub creates: bool,
-    /// What is remembered of the thread's id after the commit.
+    /// The record of the thread's id after the commit.
     pub id: IdRecord,
-    /// Entries to be appended.
+    /// Entries to append.
     pub entries: Vec<Planned>,
-    /// Marks that changed, by sequence number.
+    /// The changed marks, by sequence number.
     pub marks: BTreeMap<u64, Marks>,
-    /// Runs after the commit; the one that the commit names is the last.
+    /// The runs after the commit. The run that the commit names is the last.
     pub runs: Vec<Run>,
     /// Changes of the thread's state.
     pub state: StateWrite,
-    /// Changes of the thread's queue: what was consumed.
+    /// Changes of the thread's queue of pending input: the inputs that were consumed.
     pub queue: QueueWrite,
-    /// Events, with their scopes; none if there are none, or all of them are a repeat.
+    /// The events, with their scopes. None if the commit has no events, or if all of them repeat earlier ones.
     pub events: Option<EventPlan>,
-    /// The settlement of the dispatch under whose claim it is written.
+    /// The settlement of the dispatch whose claim the commit is written under.
     pub mailbox: Option<Box<MailboxPlan>>,
     /// New rows of the outbox.
     pub outbox: OutboxPlan,
-    /// What is remembered of the commit's key.
+    /// The record of the commit key.
     pub key: Option<KeyRecord>,
-    /// What the caller gets once it is durable.
+    /// The receipt, which the caller gets when the commit is durable.
     pub receipt: Receipt,
 }
 
-/// Decides about a commit: everything in the order of CM-43, nothing is written.
+/// Decides about a commit, and writes nothing.
+///
+/// The checks are made in the order of CM-43.
 ///
 /// # Errors
-/// Those of [`CommitCoordinator::commit`](super::CommitCoordinator::commit); what the view ends with.
+/// The errors of [`CommitCoordinator::commit`](super::CommitCoordinator::commit); any error of the view.
 pub fn plan(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting<'_>) -> Result<CommitChange> {
     let limits = setting.limits;
     shape::check(commit, limits)?;
@@ -103,7 +105,7 @@ pub fn plan(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting
     if commit.at.is_some_and(|at| at > now) {
         return Err(Error::invalid("at", "it lies after the store's time"));
     }
-    // One that only takes over an id makes no thread (CM-32).
+    // A commit that only takes over an id creates no thread (CM-32).
     let creates = stored.is_none() && !shape::is_bare(commit);
     let thread = match stored {
         Some(stored) => Some(stored),
@@ -116,7 +118,8 @@ pub fn plan(view: &(impl CommitView + ?Sized), commit: &Commit, setting: Setting
     }
 }
 
-/// Refuses a commit under a claim that is lost or stale (CM-31), and ends the claim if the commit says so (CM-33).
+/// Refuses a commit under a claim that is lost or stale (CM-31), and plans the settlement if the commit has one
+/// (CM-33).
 fn judge_claim(
     view: &(impl CommitView + ?Sized),
     commit: &Commit,
@@ -132,7 +135,7 @@ fn judge_claim(
     mailbox::settle_in_commit(claims.ok_or_else(unsupported)?, fence, settlement, setting).map(Some)
 }
 
-/// The receipt of an earlier commit with this key (CM-10 to CM-12).
+/// Returns the receipt of an earlier commit with this key (CM-10 to CM-12).
 fn repeated(view: &(impl CommitView + ?Sized), commit: &Commit) -> Result<Option<Receipt>> {
     let Some(key) = &commit.key else { return Ok(None) };
     let Some(record) = view.key(key)? else { return Ok(None) };
@@ -165,7 +168,7 @@ fn make(
     thread::create(None, id, &new, limits, (now, view.incarnation()))
 }
 
-/// A commit that only takes over an id that has no thread (CM-32).
+/// Returns the plan of a commit that only takes over an id without a thread (CM-32).
 fn remember(view: &(impl CommitView + ?Sized), commit: &Commit, id: IdRecord, now: Timestamp) -> Plan {
     let version = Version::new(0, id.generation, view.incarnation());
     let receipt = Receipt {
@@ -270,7 +273,7 @@ fn write(
     Ok(CommitChange::Write(Box::new(plan)))
 }
 
-/// The events of the commit: of its thread, and of runs of it (CM-21).
+/// Plans the events of the commit, which belong to its thread or to runs of the thread (CM-21).
 fn plan_events(
     view: &(impl CommitView + ?Sized),
     commit: &Commit,
@@ -293,7 +296,7 @@ fn plan_events(
     event::append(view, request, setting, Appending { at: commit.at, ..Appending::default() }).map(Some).map_err(part)
 }
 
-/// The ids of new entries are none that are pending (EN-16), nor those that the commit consumes.
+/// Refuses new entries that have the id of a pending input (EN-16), even if the commit consumes that input.
 fn check_unused(view: &(impl CommitView + ?Sized), entries: &[NewEntry]) -> Result<()> {
     for (index, id) in entries.iter().enumerate().filter_map(|(index, draft)| Some((index, draft.id.as_ref()?))) {
         if view.pending(id)?.is_some() {
@@ -322,7 +325,7 @@ fn receipt(thread: &StoredThread, entries: &[Planned], run: Option<&Run>) -> Rec
     }
 }
 
-/// The run that the commit names, after it.
+/// Returns the run that the commit names, as it is after the commit.
 fn plan_run(
     view: &(impl CommitView + ?Sized),
     commit: &Commit,
@@ -343,7 +346,9 @@ fn plan_run(
     Ok(Some(run))
 }
 
-/// Adds what entries spent to the runs that they name (EN-26). The run of the commit comes last.
+/// Adds the tokens that entries spent to the runs that they name (EN-26).
+///
+/// Returns the changed runs. The run of the commit is the last of them.
 fn spend(
     view: &(impl CommitView + ?Sized),
     commit: &Commit,
@@ -352,7 +357,7 @@ fn spend(
 ) -> Result<Vec<Run>> {
     let mut written = run;
     let mut others: BTreeMap<RunId, (Run, bool)> = BTreeMap::new();
-    // What was consumed comes first, and is of no run.
+    // Consumed inputs come first, and belong to no run.
     for (index, planned) in entries.iter().skip(commit.consume.len()).enumerate() {
         let Some(id) = &planned.entry.run else { continue };
         let tokens = spent(&planned.entry);

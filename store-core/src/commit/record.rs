@@ -1,4 +1,4 @@
-//! The commit: everything that a turn writes, in one atomic step.
+//! Commits and their receipts.
 
 use crate::{
     claim::Fence,
@@ -16,7 +16,7 @@ use crate::{
     version::{Expect, Version},
 };
 
-/// What is written to a thread in one atomic step: all of it or nothing (CM-1).
+/// One atomic write to a thread: all of it takes effect, or nothing (CM-1).
 ///
 /// ```
 /// use store_core::{Commit, Expect, Message, NewEntry, ThreadId};
@@ -31,36 +31,38 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Commit {
-    /// Which thread; made if it does not exist and `expect` allows it.
+    /// The thread. It is created if it does not exist and `expect` allows that.
     pub thread: ThreadId,
-    /// The own fields of a thread that this commit makes; ignored if it exists.
+    /// The fields of a thread that this commit creates. Ignored if the thread exists.
     pub create: Option<ThreadFields>,
-    /// What the thread's version must be.
+    /// The version that the thread must have.
     pub expect: Expect,
-    /// The idempotency key, per thread: the same key and content again gives the first receipt (CM-10).
+    /// The commit key. It belongs to the thread.
+    ///
+    /// A commit with the key and content of an earlier commit returns the first receipt (CM-10).
     pub key: Option<CommitKey>,
-    /// The claim under which this is written.
+    /// The claim under which the commit is written.
     pub fence: Option<Fence>,
-    /// How that claim ends, in the same atomic step (CM-33).
+    /// How that claim is settled, in the same atomic step (CM-33).
     pub settle: Option<Settlement>,
-    /// When it is said to have happened, for imports and copies; not after store time (CM-41).
+    /// When the commit is stated to have happened, for imports and copies. Not later than store time (CM-41).
     pub at: Option<Timestamp>,
-    /// Entries for the log.
+    /// New entries for the log.
     pub entries: Vec<NewEntry>,
     /// A new run, or a change of one.
     pub run: Option<RunChange>,
     /// Changes of the thread's state.
     pub state: Option<StateChange>,
-    /// Pending inputs that become entries, before those of `entries`, in this order (CM-27).
+    /// Pending inputs that become entries, in this order and before those of `entries` (CM-27).
     pub consume: Vec<InputRef>,
-    /// Events that it causes: in the scope of the thread, of its run, or of another run of the thread (CM-21).
+    /// Events to append, in the scope of the thread, of its run, or of another run of the thread (CM-21).
     pub events: Option<AppendEvents>,
-    /// Rows to be delivered elsewhere.
+    /// New rows of the outbox, to be delivered to other systems.
     pub outbox: Vec<NewOutboxRow>,
 }
 
 impl Commit {
-    /// A commit to `thread` with nothing in it yet.
+    /// Creates an empty commit to `thread`.
     #[must_use]
     pub const fn new(thread: ThreadId) -> Self {
         Self {
@@ -80,91 +82,91 @@ impl Commit {
         }
     }
 
-    /// The same commit with this guard.
+    /// Sets the guard.
     #[must_use]
     pub const fn expecting(mut self, expect: Expect) -> Self {
         self.expect = expect;
         self
     }
 
-    /// The same commit with this idempotency key.
+    /// Sets the commit key.
     #[must_use]
     pub fn with_key(mut self, key: CommitKey) -> Self {
         self.key = Some(key);
         self
     }
 
-    /// The same commit with one more entry.
+    /// Adds an entry.
     #[must_use]
     pub fn entry(mut self, entry: NewEntry) -> Self {
         self.entries.push(entry);
         self
     }
 
-    /// The same commit with these entries at its end.
+    /// Adds entries.
     #[must_use]
     pub fn entries(mut self, entries: impl IntoIterator<Item = NewEntry>) -> Self {
         self.entries.extend(entries);
         self
     }
 
-    /// The same commit with this change of a run.
+    /// Sets the change of a run.
     #[must_use]
     pub fn with_run(mut self, run: RunChange) -> Self {
         self.run = Some(run);
         self
     }
 
-    /// The same commit with these changes of the thread's state.
+    /// Sets the changes of the thread's state.
     #[must_use]
     pub fn with_state(mut self, state: StateChange) -> Self {
         self.state = Some(state);
         self
     }
 
-    /// The same commit, consuming these pending inputs.
+    /// Adds pending inputs to consume.
     #[must_use]
     pub fn consuming(mut self, inputs: impl IntoIterator<Item = InputRef>) -> Self {
         self.consume.extend(inputs);
         self
     }
 
-    /// The same commit with these events.
+    /// Sets the events.
     #[must_use]
     pub fn with_events(mut self, events: AppendEvents) -> Self {
         self.events = Some(events);
         self
     }
 
-    /// The same commit with these rows for the outbox.
+    /// Adds rows for the outbox.
     #[must_use]
     pub fn with_outbox(mut self, rows: impl IntoIterator<Item = NewOutboxRow>) -> Self {
         self.outbox.extend(rows);
         self
     }
 
-    /// The same commit, making the thread with these fields if it does not exist.
+    /// Sets the fields with which the thread is created if it does not exist.
     #[must_use]
     pub fn creating(mut self, fields: ThreadFields) -> Self {
         self.create = Some(fields);
         self
     }
 
-    /// The same commit under this claim.
+    /// Sets the claim under which the commit is written.
     #[must_use]
     pub fn fenced(mut self, fence: Fence) -> Self {
         self.fence = Some(fence);
         self
     }
 
-    /// The same commit, ending the claim that it is written under.
+    /// Sets how the claim of the commit is settled.
     #[must_use]
     pub fn settling(mut self, settlement: Settlement) -> Self {
         self.settle = Some(settlement);
         self
     }
 
-    /// The same commit, said to have happened at this time.
+    /// Sets the time at which the commit is stated to have happened.
     #[must_use]
     pub const fn at(mut self, at: Timestamp) -> Self {
         self.at = Some(at);
@@ -172,51 +174,55 @@ impl Commit {
     }
 }
 
-/// Changes of a thread's state, key by key (CM-24). A key is named once (CM-25).
+/// Changes of a thread's state, key by key (CM-24).
+///
+/// Each key is named only once (CM-25).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct StateChange {
-    /// What the state's revision must be (CM-40).
+    /// The revision that the state must have (CM-40).
     pub expect_revision: Option<u64>,
-    /// Remove everything first.
+    /// Whether all keys are removed first.
     pub clear: bool,
-    /// What happens to which key, in order.
+    /// The keys and their operations, in order.
     pub changes: Vec<(String, StateOp)>,
 }
 
 impl StateChange {
-    /// No change yet.
+    /// Creates a change without operations.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same changes and one more.
+    /// Adds an operation on a key.
     #[must_use]
     pub fn with(mut self, key: impl Into<String>, op: StateOp) -> Self {
         self.changes.push((key.into(), op));
         self
     }
 
-    /// The same changes and a value set.
+    /// Adds an operation that sets a key.
     #[must_use]
     pub fn set(self, key: impl Into<String>, value: Json) -> Self {
         self.with(key, StateOp::Set(value))
     }
 
-    /// The same changes and a key removed.
+    /// Adds an operation that removes a key.
     #[must_use]
     pub fn remove(self, key: impl Into<String>) -> Self {
         self.with(key, StateOp::Remove)
     }
 
-    /// Whether it changes nothing: an expected revision alone is a guard, not a change.
+    /// Returns whether this changes nothing.
+    ///
+    /// An expected revision alone is a guard, not a change.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         !self.clear && self.changes.is_empty()
     }
 
-    /// The same changes, if the state's revision is `revision`.
+    /// Sets the revision that the state must have.
     #[must_use]
     pub const fn expecting(mut self, revision: u64) -> Self {
         self.expect_revision = Some(revision);
@@ -224,58 +230,62 @@ impl StateChange {
     }
 }
 
-/// What happens to a key of a thread's state, judged in the atomic step (CM-39).
+/// An operation on one key of a thread's state.
+///
+/// It is checked and applied in the atomic step (CM-39).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StateOp {
     /// Sets the value.
     Set(Json),
-    /// Removes the key; one that is missing is no error.
+    /// Removes the key. A missing key is no error.
     Remove,
-    /// Adds to a whole number; a missing key counts as 0.
+    /// Adds to a whole number. A missing key counts as 0.
     Add(i64),
-    /// Appends to a list; a missing key counts as an empty one.
+    /// Appends to a list. A missing key counts as an empty list.
     Append(Vec<Json>),
-    /// Raises a whole number to at least this; sets a missing key.
+    /// Raises a whole number to at least this value. Sets a missing key to it.
     Max(i64),
-    /// Sets the fields of this object in an object, one level deep; a missing key counts as an empty one.
+    /// Sets the fields of this object in the stored object, one level deep. A missing key counts as an empty object.
     Merge(Json),
 }
 
-/// What a commit did.
+/// The result of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use = "a receipt says where the thread stands now"]
 pub struct Receipt {
     /// The thread.
     pub thread: ThreadId,
-    /// Its version after the commit: the guard of the next one.
+    /// The version of the thread after the commit. It is the guard of the next commit.
     pub version: Version,
-    /// The sequence number of the first entry of this commit; absent if it had none.
+    /// The sequence number of the first entry of the commit. Absent if the commit had no entries.
     pub first_seq: Option<u64>,
-    /// The ids of its entries in the order of the log: those consumed, then those given.
+    /// The ids of its entries in the order of the log: first the consumed inputs, then the entries that were given.
     pub entry_ids: Vec<EntryId>,
-    /// The ids of the inputs that it consumed, in the order given.
+    /// The ids of the inputs that the commit consumed, in the order given.
     pub consumed: Vec<EntryId>,
-    /// The events that it appended, in the order given (CM-20).
+    /// The events that the commit appended, in the order given (CM-20).
     pub events: Vec<EventRef>,
-    /// The ids of its outbox rows, in the order given: that of an earlier row where its key was taken (OB-2).
+    /// The ids of its outbox rows, in the order given.
+    ///
+    /// If the dedupe key of a row was in use, this is the id of the earlier row (OB-2).
     pub outbox: Vec<OutboxId>,
     /// The head after the commit.
     pub head: Option<EntryId>,
-    /// The state's revision after the commit.
+    /// The revision of the state after the commit.
     pub state_revision: u64,
-    /// The status of the run that it wrote.
+    /// The status of the run that the commit wrote.
     pub run_status: Option<RunStatus>,
     /// Store time of the commit.
     pub time: Timestamp,
     /// Whether this is the receipt of an earlier commit with the same key.
     pub deduplicated: bool,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
-/// Versions stand as number, generation and, if it is not the first, incarnation.
+/// A version is written as number, generation and, unless it is 0, incarnation.
 impl Codec for Receipt {
     fn write(&self, out: &mut String) {
         let mut object = Object::open(out);
@@ -327,31 +337,31 @@ impl Codec for Receipt {
 
 serde_by_codec!(Receipt);
 
-/// What is remembered of a commit with a key, as long as its thread (CM-16).
+/// The record of a commit with a key, kept as long as its thread exists (CM-16).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyRecord {
-    /// The key.
+    /// The commit key.
     pub key: CommitKey,
-    /// The digest of the content, with its version (CM-11).
+    /// The digest of the content, with the version of the digest (CM-11).
     pub digest: String,
     /// The receipt.
     pub receipt: Receipt,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 record!(KeyRecord { key: req, digest: req, receipt: req });
 
 impl KeyRecord {
-    /// For stores: what is remembered of a commit.
+    /// Creates the record of a commit. For backends.
     #[must_use]
     pub fn new(key: CommitKey, digest: String, receipt: Receipt) -> Self {
         Self { key, digest, receipt, extra: Extra::default() }
     }
 }
 
-/// The thread's state as a map, for whoever reads it.
+/// The state of a thread as a map, for readers.
 pub type ThreadState = JsonMap;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What can be judged of a commit without looking at anything stored: shape and limits (CM-7, CM-9, CM-19, CM-25).
+//! Checks of a commit that need no stored data: shape and limits (CM-7, CM-9, CM-19, CM-25).
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,10 @@ use crate::{
     version::Expect,
 };
 
-/// Refuses what no store can accept. A store asks this before it works out what a commit needs: what is far too large
-/// is then neither copied nor sent (ER-9). The plan asks it again.
+/// Refuses a commit that no store can accept.
+///
+/// A store calls this before it determines what the commit needs, so that a commit that is far too large is neither
+/// copied nor sent (ER-9). The plan calls it again.
 ///
 /// # Errors
 /// `Invalid` and `LimitExceeded`.
@@ -63,7 +65,7 @@ pub fn check(commit: &Commit, limits: &Limits) -> Result<()> {
     Ok(())
 }
 
-/// Whether there is nothing in a commit but what it is guarded with.
+/// Returns whether a commit contains nothing besides what guards it.
 pub(super) fn is_bare(commit: &Commit) -> bool {
     let has_entries = !commit.entries.is_empty() || !commit.consume.is_empty();
     let changes_state = commit.state.as_ref().is_some_and(|change| !change.is_empty());
@@ -71,7 +73,9 @@ pub(super) fn is_bare(commit: &Commit) -> bool {
     !has_entries && !changes_state && !has_around && commit.run.is_none() && commit.create.is_none()
 }
 
-/// Which run an event is of is for the plan.
+/// Checks the events of a commit.
+///
+/// The plan checks the runs that the events belong to.
 fn check_events(commit: &Commit, events: &AppendEvents, limits: &Limits) -> Result<()> {
     event::check_shape(events, limits)?;
     if events.fence.is_some() {

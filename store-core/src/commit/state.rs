@@ -12,16 +12,16 @@ use crate::{
     version::{Expect, Version},
 };
 
-/// What a store writes to a thread's state.
+/// The changes that a store writes to a thread's state.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StateWrite {
-    /// Remove everything first.
+    /// Whether all keys are removed first.
     pub clear: bool,
-    /// Values to put, and keys to remove (`None`).
+    /// Values to set, and keys to remove (`None`).
     pub values: BTreeMap<String, Option<Json>>,
 }
 
-/// Works out the new values, and counts them in the thread.
+/// Computes the new values, and counts them in the thread.
 pub(super) fn plan(
     view: &(impl CommitView + ?Sized),
     thread: &mut StoredThread,
@@ -52,7 +52,7 @@ pub(super) fn plan(
     Ok(write)
 }
 
-/// Judges the expected revision (CM-40).
+/// Checks the expected revision (CM-40).
 pub(super) fn check_revision(thread: &StoredThread, change: &StateChange) -> Result<()> {
     let version = |number| Version::new(number, thread.thread.generation(), thread.thread.version.incarnation());
     match change.expect_revision {
@@ -63,7 +63,9 @@ pub(super) fn check_revision(thread: &StoredThread, change: &StateChange) -> Res
     }
 }
 
-/// The new value; none if the key is removed. However it came about, it is one record (ER-9).
+/// Returns the new value, or none if the key is removed.
+///
+/// Whatever the operation, the value is one record and must not exceed the limit of a record (ER-9).
 fn apply(stored: Option<&Json>, op: &StateOp, limits: &Limits) -> Result<Option<Json>> {
     let value = match op {
         StateOp::Set(value) => value.clone(),
@@ -80,7 +82,7 @@ fn apply(stored: Option<&Json>, op: &StateOp, limits: &Limits) -> Result<Option<
     Ok(Some(value))
 }
 
-/// A whole number of 64 bits, written without fraction or exponent.
+/// Reads a whole number of 64 bits, written without fraction or exponent.
 fn number(stored: Option<&Json>) -> Result<Option<i64>> {
     let read = |json: &Json| {
         json.as_str().parse().map_err(|_| Error::invalid("state", "the stored value is no whole number of 64 bits"))
@@ -91,7 +93,7 @@ fn number(stored: Option<&Json>) -> Result<Option<i64>> {
 fn append(stored: Option<&Json>, items: &[Json]) -> Result<Json> {
     let mut text = match stored {
         None => String::from("["),
-        // Without the bracket that closes the list.
+        // The list without its closing bracket.
         Some(list) if list.is_array() => list.as_str().strip_suffix(']').unwrap_or_default().to_owned(),
         Some(_) => return Err(Error::invalid("state", "the stored value is no list")),
     };

@@ -1,4 +1,4 @@
-//! What a plan looks at: the exact keys of a commit, and the stored records under them.
+//! What a plan reads: the exact keys that a commit needs, and the stored records under these keys.
 
 use std::collections::BTreeSet;
 
@@ -16,120 +16,123 @@ use crate::{
     thread::{IdRecord, StoredThread},
 };
 
-/// What is stored of a thread's log, as a plan asks for it.
+/// The stored log of a thread, as a plan reads it.
 ///
-/// A lookup is a plain call: a backend whose records are at hand answers it, another one loads what [`needs`] names
-/// before, in one round trip.
+/// A lookup is a plain call, not an asynchronous one. A backend that has its records at hand answers it directly.
+/// Another backend first loads everything that [`needs`] names, in one round trip.
 pub trait LogView: Nodes + MarkSource {
-    /// The sequence number of an entry of the thread.
+    /// Returns the sequence number of an entry of the thread.
     ///
     /// # Errors
-    /// Whatever reading ends with.
+    /// Any error of the read.
     fn entry(&self, id: &EntryId) -> Result<Option<u64>>;
 
-    /// The id of the entry with this sequence number.
+    /// Returns the id of the entry with this sequence number.
     ///
     /// # Errors
-    /// Whatever reading ends with.
+    /// Any error of the read.
     fn entry_id(&self, seq: u64) -> Result<EntryId>;
 
-    /// The sequence number of the newest checkpoint that has this name now.
+    /// Returns the sequence number of the newest checkpoint to which this name now applies.
     ///
     /// # Errors
-    /// Whatever reading ends with.
+    /// Any error of the read.
     fn snapshot(&self, name: &str) -> Result<Option<u64>>;
 }
 
-/// What is stored beside the log, as a plan asks for it.
+/// The stored records outside of the log, as a plan reads them.
 pub trait CommitView: LogView + EventView + OutboxRows {
-    /// The incarnation of the store (FI-12).
+    /// Returns the incarnation of the store (FI-12).
     fn incarnation(&self) -> u64;
 
-    /// The mailbox that the store keeps with its threads, for the plan of a commit under a claim; none if it has none,
-    /// or if the commit has no fence. What it shows must stay so until the plan is written.
+    /// Returns the mailbox that the store keeps with its threads, for the plan of a commit under a claim.
+    ///
+    /// Returns none if the store keeps no such mailbox, or if the commit has no fence. The records that the mailbox
+    /// shows must not change until the plan is written.
     fn claims(&self) -> Option<&dyn MailboxView>;
 
-    /// What is remembered of the thread's id.
+    /// Returns the record of the thread's id.
     ///
     /// # Errors
-    /// Whatever reading ends with.
+    /// Any error of the read.
     fn id_record(&self) -> Result<IdRecord>;
 
-    /// The thread.
+    /// Returns the thread.
     ///
     /// # Errors
-    /// Whatever reading ends with.
+    /// Any error of the read.
     fn thread(&self) -> Result<Option<StoredThread>>;
 
-    /// What is remembered of a commit key of the thread.
+    /// Returns the record of a commit key of the thread.
     ///
     /// # Errors
-    /// Whatever reading ends with.
+    /// Any error of the read.
     fn key(&self, key: &CommitKey) -> Result<Option<KeyRecord>>;
 
-    /// Whether another thread of the tenant exists.
+    /// Returns whether another thread of the tenant exists.
     ///
     /// # Errors
-    /// Whatever reading ends with.
+    /// Any error of the read.
     fn thread_exists(&self, id: &ThreadId) -> Result<bool>;
 
-    /// A run of the tenant.
+    /// Returns a run of the tenant.
     ///
     /// # Errors
-    /// Whatever reading ends with.
+    /// Any error of the read.
     fn run(&self, id: &RunId) -> Result<Option<Run>>;
 
-    /// A value of the thread's state.
+    /// Returns a value of the thread's state.
     ///
     /// # Errors
-    /// Whatever reading ends with.
+    /// Any error of the read.
     fn state(&self, key: &str) -> Result<Option<Json>>;
 
-    /// A pending input of the thread.
+    /// Returns a pending input of the thread.
     ///
     /// # Errors
-    /// Whatever reading ends with.
+    /// Any error of the read.
     fn pending(&self, id: &EntryId) -> Result<Option<StoredInput>>;
 
-    /// What was decided about a ticket of a run of the thread.
+    /// Returns the decision on a ticket of a run of the thread.
     ///
     /// # Errors
-    /// Whatever reading ends with.
+    /// Any error of the read.
     fn decision(&self, run: &RunId, ticket: &str) -> Result<Option<DecisionRecord>>;
 
-    /// The ids of the thread's pending inputs, in order.
+    /// Returns the ids of the thread's pending inputs, in order.
     ///
     /// # Errors
-    /// Whatever reading ends with.
+    /// Any error of the read.
     fn queue(&self) -> Result<Vec<EntryId>>;
 }
 
-/// The keys that the plan of a commit looks at, apart from the thread, its id and its head.
+/// The keys that the plan of a commit reads, besides the thread, its id and its head.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Needs {
     /// The commit key.
     pub key: Option<CommitKey>,
-    /// The parent of a thread that the commit may make.
+    /// The parent of a thread that the commit may create.
     pub parent_thread: Option<ThreadId>,
-    /// Runs: the one written, its parent, and those that entries name.
+    /// Runs: the run that is written, its parent, and the runs that entries and events name.
     pub runs: BTreeSet<RunId>,
-    /// Entries: ids to be free, parents and targets.
+    /// Entries: ids that must be free, parents and targets.
     pub entries: BTreeSet<EntryId>,
-    /// Pending inputs: those consumed, and ids to be free.
+    /// Pending inputs: those that are consumed, and ids that must be free.
     pub pending: BTreeSet<EntryId>,
     /// Names of snapshots.
     pub snapshots: BTreeSet<String>,
     /// Keys of the thread's state.
     pub state: BTreeSet<String>,
-    /// Rows of the outbox that have one of these keys.
+    /// The dedupe keys of outbox rows, each with its lane and target.
     pub outbox_keys: BTreeSet<(LaneId, OutboxTarget, DedupeKey)>,
-    /// Groups of the outbox that a number is taken in.
+    /// The groups of the outbox in which a new row takes a number.
     pub outbox_groups: BTreeSet<OrderGroup>,
 }
 
-/// The exact keys that the plan of `commit` looks at. What two commits of different threads share of them is all that
-/// they can wait for each other for (PR-12).
+/// Returns the exact keys that the plan of `commit` reads.
+///
+/// Commits of different threads can wait for each other only because of the keys that they share (PR-12).
 #[must_use]
 pub fn needs(commit: &Commit) -> Needs {
     let mut needs = Needs {

@@ -1,43 +1,45 @@
-//! Blocks: the pieces of a message.
+//! Blocks: the parts of a message.
 
 use crate::{
     codec::{Codec, DecodeError, Extra, Fields, Object, record, serde_by_codec},
     json::Json,
 };
 
-/// The provider, api, model and endpoint that something comes from and is bound to.
+/// The provider, API, model and endpoint that content comes from.
+///
+/// Signatures and opaque data keep their origin, because only the origin understands them (EN-20).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Origin {
-    /// The provider.
+    /// The name of the provider.
     pub provider: String,
-    /// The api of the provider.
+    /// The API of the provider.
     pub api: Option<String>,
-    /// The model.
+    /// The name of the model.
     pub model: Option<String>,
-    /// The endpoint, where it is not the provider's own.
+    /// The endpoint, if it is not the provider's own.
     pub endpoint: Option<String>,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 record!(Origin { provider: req, api: opt, model: opt, endpoint: opt });
 
 impl Origin {
-    /// Something of `provider`.
+    /// Creates an origin with only the provider set.
     #[must_use]
     pub fn new(provider: impl Into<String>) -> Self {
         Self { provider: provider.into(), api: None, model: None, endpoint: None, extra: Extra::default() }
     }
 
-    /// The same with the model.
+    /// Sets the model.
     #[must_use]
     pub fn with_model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
         self
     }
 
-    /// The same with the api.
+    /// Sets the API.
     #[must_use]
     pub fn with_api(mut self, api: impl Into<String>) -> Self {
         self.api = Some(api.into());
@@ -45,81 +47,81 @@ impl Origin {
     }
 }
 
-/// Data that only its origin understands: encrypted reasoning, item ids.
+/// Data that only its origin understands, such as encrypted reasoning or ids of items.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Opaque {
-    /// Who understands it.
+    /// The origin that understands the data.
     pub origin: Origin,
     /// The data.
     pub data: Json,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 record!(Opaque { origin: req, data: req });
 
 impl Opaque {
-    /// `data` that `origin` understands (EN-20).
+    /// Creates opaque data that `origin` understands (EN-20).
     #[must_use]
     pub fn new(origin: Origin, data: Json) -> Self {
         Self { origin, data, extra: Extra::default() }
     }
 }
 
-/// Thinking of a model.
+/// Thinking that a model produced.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Thinking {
-    /// The text; may be empty where only the signature counts.
+    /// The text. It may be empty if only the signature counts.
     pub text: String,
-    /// The provider's proof of it.
+    /// The provider's proof of the thinking.
     pub signature: Option<String>,
-    /// Who accepts the signature.
+    /// The origin that accepts the signature.
     pub origin: Option<Origin>,
-    /// Whether the text was removed and the signature holds it encrypted.
+    /// Whether the text was removed, so that only the signature holds it, encrypted.
     pub redacted: bool,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 record!(Thinking { text: req, signature: opt, origin: opt, redacted: def });
 
 impl Thinking {
-    /// Thinking of this text.
+    /// Creates thinking with this text.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 }
 
-/// Where the bytes of a medium are.
+/// The place where the bytes of a medium are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MediaSource {
-    /// Here, in base64.
+    /// In the block itself, as base64.
     Base64(String),
-    /// Elsewhere.
+    /// At this URL.
     Url(String),
-    /// In the store's blobs, by SHA-256.
+    /// In the store's blobs, under this SHA-256.
     Blob(String),
 }
 
-/// An image, a document, a sound or a film.
+/// An image, a document, audio or a video.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Media {
-    /// The media type, as `image/png`.
+    /// The media type, such as `image/png`.
     pub media_type: Option<String>,
     /// Where the bytes are.
     pub source: MediaSource,
-    /// A title.
+    /// The title.
     pub title: Option<String>,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 impl Media {
-    /// A medium from `source`.
+    /// Creates a medium whose bytes are at `source`.
     #[must_use]
     pub fn new(media_type: Option<String>, source: MediaSource) -> Self {
         Self { media_type, source, title: None, extra: Extra::default() }
@@ -159,99 +161,102 @@ serde_by_codec!(Media);
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolUse {
-    /// What the result refers to; not blank, unique in its message. Its provider's, so no id of ours.
+    /// The id that the result refers to.
+    ///
+    /// It is not blank and is unique in its message. The provider assigns it, so it is plain text and none of the id
+    /// types of this crate.
     pub id: String,
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
     /// The arguments.
     pub input: Json,
-    /// The arguments as text, where they came as text or are no JSON.
+    /// The arguments as text, if they came as text or are not JSON.
     pub raw: Option<String>,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 record!(ToolUse { id: req, name: req, input: req, raw: opt });
 
 impl ToolUse {
-    /// The call `id` of the tool `name`.
+    /// Creates the call `id` of the tool `name`.
     #[must_use]
     pub fn new(id: impl Into<String>, name: impl Into<String>, input: Json) -> Self {
         Self { id: id.into(), name: name.into(), input, raw: None, extra: Extra::default() }
     }
 }
 
-/// The result of a call.
+/// The result of a tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolResult {
-    /// The call that it answers.
+    /// The id of the call that this result answers.
     pub tool_use_id: String,
-    /// What the tool said.
+    /// The output of the tool.
     pub blocks: Vec<Block>,
-    /// Whether the tool failed; absent where nobody said.
+    /// Whether the tool failed. If absent, this is unknown.
     pub is_error: Option<bool>,
-    /// JSON for people, never sent to a model.
+    /// JSON for people. It is never sent to a model.
     pub details: Option<Json>,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 record!(ToolResult { tool_use_id: req, blocks: req, is_error: opt, details: opt });
 
 impl ToolResult {
-    /// The answer to the call `tool_use_id`.
+    /// Creates the result of the call `tool_use_id`.
     #[must_use]
     pub fn new(tool_use_id: impl Into<String>, blocks: Vec<Block>) -> Self {
         Self { tool_use_id: tool_use_id.into(), blocks, is_error: None, details: None, extra: Extra::default() }
     }
 }
 
-/// A piece of a message.
+/// One part of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Block {
-    /// What it is.
+    /// The kind of the block, with its content.
     pub kind: BlockKind,
-    /// What its provider attached to it.
+    /// Data that the provider of the block attached to it.
     pub opaque: Option<Opaque>,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
-/// What a block is.
+/// The kinds of blocks, with their content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BlockKind {
     /// Text.
     Text(String),
-    /// Thinking of a model.
+    /// Thinking that a model produced.
     Thinking(Thinking),
     /// An image.
     Image(Media),
     /// A document.
     Document(Media),
-    /// A sound.
+    /// Audio.
     Audio(Media),
-    /// A film.
+    /// A video.
     Video(Media),
-    /// A call of a tool; in assistant messages only.
+    /// A call of a tool. It occurs only in assistant messages.
     ToolUse(ToolUse),
-    /// The result of a call; in tool messages only.
+    /// The result of a tool call. It occurs only in tool messages.
     ToolResult(ToolResult),
-    /// Something that only its origin understands.
+    /// Data that only its origin understands.
     Opaque(Opaque),
-    /// A kind that this release does not know: kept as it is (ID-11).
+    /// A kind that this release does not know, kept as it is (ID-11).
     Unknown {
         /// The name of the kind.
         kind: String,
-        /// Its data.
+        /// The data of the block.
         data: Json,
     },
 }
 
 impl BlockKind {
-    /// Whether `name` is that of a kind that this release knows.
+    /// Returns whether `name` is the name of a kind that this release knows.
     #[must_use]
     pub fn is_known(name: &str) -> bool {
         const NAMES: [&str; 9] =
@@ -261,32 +266,32 @@ impl BlockKind {
 }
 
 impl Block {
-    /// A block of this kind.
+    /// Creates a block of this kind.
     #[must_use]
     pub fn new(kind: BlockKind) -> Self {
         Self { kind, opaque: None, extra: Extra::default() }
     }
 
-    /// A block of text.
+    /// Creates a block of text.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::new(BlockKind::Text(text.into()))
     }
 
-    /// A call of a tool.
+    /// Creates a block with a call of a tool.
     #[must_use]
     pub fn tool_use(id: impl Into<String>, name: impl Into<String>, input: Json) -> Self {
         Self::new(BlockKind::ToolUse(ToolUse::new(id, name, input)))
     }
 
-    /// The result of a call.
+    /// Creates a block with the result of a tool call.
     #[must_use]
     pub fn tool_result(tool_use_id: impl Into<String>, blocks: Vec<Self>) -> Self {
         Self::new(BlockKind::ToolResult(ToolResult::new(tool_use_id, blocks)))
     }
 }
 
-/// `{"<kind>": …, "opaque"?: …}`; a block with nothing but `opaque` is an opaque block.
+/// Written as `{"<kind>": …, "opaque"?: …}`. A block that has only the field `opaque` is an opaque block.
 impl Codec for Block {
     fn write(&self, out: &mut String) {
         let mut object = Object::open(out);

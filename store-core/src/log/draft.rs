@@ -1,4 +1,4 @@
-//! Drafts: entries as a caller gives them, before the plan makes stored ones of them.
+//! Drafts: entries as the caller gives them, before the plan turns them into stored entries.
 
 use super::{Compaction, Custom, Decision, ImportOrigin, Label, Message, UsageRecord};
 use crate::{
@@ -7,42 +7,42 @@ use crate::{
     time::Timestamp,
 };
 
-/// Where a new entry hangs.
+/// The parent of a new entry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ParentRef {
-    /// Below the head, or below the entry before it in the commit (EN-3).
+    /// The head, or the entry before the new one in the commit (EN-3).
     #[default]
     Head,
-    /// Nowhere: a new root.
+    /// No parent: the new entry is a root.
     Root,
-    /// Below this entry, earlier in the thread or in the commit: a fork (EN-9).
+    /// This entry of the thread, or this earlier entry of the commit: a fork (EN-9).
     Entry(EntryId),
 }
 
-/// An entry to be committed.
+/// The draft of an entry to be committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NewEntry {
-    /// Unique in the thread; generated if absent.
+    /// The id, unique in the thread. It is generated if absent.
     pub id: Option<EntryId>,
-    /// Where it hangs.
+    /// The parent.
     pub parent: ParentRef,
-    /// Whether it lies beside the path; absent: as usual for its body ([`NewBody::is_side_by_default`]).
+    /// Whether this is a side entry. If absent, the body decides ([`NewBody::is_side_by_default`]).
     pub side: Option<bool>,
-    /// When it happened; absent: the commit's `at`, else store time.
+    /// When the entry happened. If absent, this is the commit's `at`, or store time if there is no `at`.
     pub timestamp: Option<Timestamp>,
-    /// The run that produced it: one of this thread.
+    /// The run that produced the entry. It must be a run of this thread.
     pub run: Option<RunId>,
     /// The step of that run.
     pub step: Option<u32>,
-    /// Where it was imported from.
+    /// Where the entry was imported from.
     pub origin: Option<ImportOrigin>,
-    /// What it holds.
+    /// The body.
     pub body: NewBody,
 }
 
 impl NewEntry {
-    /// An entry of this body below the head, with everything else left to the store.
+    /// Creates an entry with this body below the head, and leaves everything else to the store.
     #[must_use]
     pub fn new(body: impl Into<NewBody>) -> Self {
         Self {
@@ -57,41 +57,41 @@ impl NewEntry {
         }
     }
 
-    /// The same entry with this id.
+    /// Sets the id.
     #[must_use]
     pub fn with_id(mut self, id: EntryId) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// The same entry hanging elsewhere.
+    /// Sets the parent.
     #[must_use]
     pub fn with_parent(mut self, parent: ParentRef) -> Self {
         self.parent = parent;
         self
     }
 
-    /// The same entry below `parent`.
+    /// Sets the entry `parent` as the parent.
     #[must_use]
     pub fn below(self, parent: EntryId) -> Self {
         self.with_parent(ParentRef::Entry(parent))
     }
 
-    /// The same entry on or beside the path.
+    /// Sets whether this is a side entry.
     #[must_use]
     pub const fn with_side(mut self, side: bool) -> Self {
         self.side = Some(side);
         self
     }
 
-    /// The same entry at this time.
+    /// Sets the time.
     #[must_use]
     pub const fn with_timestamp(mut self, timestamp: Timestamp) -> Self {
         self.timestamp = Some(timestamp);
         self
     }
 
-    /// The same entry, produced by `run`.
+    /// Sets the run that produced the entry, and the step of that run.
     #[must_use]
     pub fn with_run(mut self, run: RunId, step: Option<u32>) -> Self {
         self.run = Some(run);
@@ -99,57 +99,63 @@ impl NewEntry {
         self
     }
 
-    /// The same entry, imported from `origin`.
+    /// Sets where the entry was imported from.
     #[must_use]
     pub fn with_origin(mut self, origin: ImportOrigin) -> Self {
         self.origin = Some(origin);
         self
     }
 
-    /// Whether the entry lies beside the path.
+    /// Returns whether this is a side entry.
     #[must_use]
     pub fn is_side(&self) -> bool {
         self.side.unwrap_or_else(|| self.body.is_side_by_default())
     }
 }
 
-/// What a new entry holds: as [`Body`](super::Body), with numbers and targets that the plan works out.
+/// The body of a new entry.
+///
+/// It corresponds to [`Body`](super::Body). The plan determines the numbers and targets that a stored body also has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "nearly all are messages, and a box would cost each of them")]
 pub enum NewBody {
     /// A message.
     Message(Message),
-    /// A summary that stands for part of the path.
+    /// A summary that replaces part of the path in the context.
     Compaction(Compaction),
-    /// A checkpoint; without a number it gets the next one of its path (EN-21).
+    /// A checkpoint. Without a number it gets the next number of its path (EN-21).
     Checkpoint {
         /// The number, for imports.
         number: Option<u64>,
-        /// The name that makes it a snapshot.
+        /// The name that makes the checkpoint a snapshot.
         label: Option<String>,
     },
-    /// What was spent.
+    /// A usage record: token counts, context size and cost.
     Usage(UsageRecord),
     /// A name for another entry.
     Label(Label),
-    /// Moves the head.
+    /// A rewind, which moves the head.
     Rewind(RewindTo),
-    /// Anything of the application.
+    /// Data of the application.
     Custom(Custom),
-    /// A decision. It comes as pending input, and an entry of a commit is refused with it (RU-16).
+    /// A decision on a ticket.
+    ///
+    /// Decisions come only as pending input. A commit that has a decision among its entries is refused (RU-16).
     Decision(Decision),
     /// A kind of a newer release, copied as it is.
     Unknown {
         /// The name of the kind.
         kind: String,
-        /// Its data.
+        /// The data of the body.
         data: Json,
     },
 }
 
 impl NewBody {
-    /// Usage, labels and rewinds lie beside the path unless the draft says otherwise; a rewind always does.
+    /// Returns whether an entry with this body is a side entry if the draft does not say.
+    ///
+    /// This is so for usage, labels and rewinds. A rewind is a side entry in any case.
     #[must_use]
     pub const fn is_side_by_default(&self) -> bool {
         matches!(self, Self::Usage(_) | Self::Label(_) | Self::Rewind(_))
@@ -192,17 +198,19 @@ impl From<Custom> for NewBody {
     }
 }
 
-/// Where a rewind moves the head.
+/// The place to which a rewind moves the head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RewindTo {
-    /// Before the first entry: the next context is empty (EN-28).
+    /// Before the first entry. The next context is then empty (EN-28).
     Start,
-    /// To this entry, on any branch.
+    /// This entry, on any branch.
     Entry(EntryId),
-    /// To before the nearest checkpoint of this number on the path of the head as it was before the commit (EN-22).
+    /// The entry before the nearest checkpoint with this number (EN-22).
+    ///
+    /// The checkpoint is searched on the path of the head as it was before the commit.
     Checkpoint(u64),
-    /// To before the nearest checkpoint of this name on that path (EN-22).
+    /// The entry before the nearest checkpoint with this name, searched on the same path (EN-22).
     Label(String),
-    /// To before the newest checkpoint of this name on any branch (EN-30).
+    /// The entry before the newest checkpoint with this name, on any branch (EN-30).
     Snapshot(String),
 }

@@ -1,4 +1,4 @@
-//! Entries: what a thread's log is made of.
+//! Entries: the records in the log of a thread.
 
 use std::sync::Arc;
 
@@ -13,31 +13,31 @@ use crate::{
     time::Timestamp,
 };
 
-/// An entry of a thread's log, as it is stored. Once committed it never changes (EN-2).
+/// An entry in the log of a thread, as it is stored.
 ///
-/// Cheap to clone: the body is shared.
+/// A committed entry never changes (EN-2). Cloning it is cheap, because the body is shared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {
-    /// Unique in the thread.
+    /// The id, unique in the thread.
     pub id: EntryId,
-    /// The position in the log, from 1, without a gap (EN-1).
+    /// The position in the log, from 1, without gaps (EN-1).
     pub seq: u64,
-    /// The entry that it hangs below; absent for a root.
+    /// The parent. Absent for a root.
     pub parent: Option<EntryId>,
-    /// Whether it hangs below its parent but lies on no path (EN-6).
+    /// Whether this is a side entry: it may have a parent, but it is on no path (EN-6).
     pub side: bool,
-    /// When it happened: as given, or store time.
+    /// When the entry happened: the time that the caller gave, or store time.
     pub timestamp: Timestamp,
-    /// The run that produced it.
+    /// The run that produced the entry.
     pub run: Option<RunId>,
-    /// The step of the run that produced it.
+    /// The step of the run that produced the entry.
     pub step: Option<u32>,
-    /// Where it was imported from.
+    /// Where the entry was imported from.
     pub origin: Option<ImportOrigin>,
-    /// What it holds.
+    /// The body.
     pub body: Arc<Body>,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
@@ -54,7 +54,7 @@ record!(Entry {
 });
 
 impl Entry {
-    /// The message, if this is one.
+    /// Returns the message, if the body is one.
     #[must_use]
     pub fn message(&self) -> Option<&Message> {
         match &*self.body {
@@ -63,35 +63,35 @@ impl Entry {
         }
     }
 
-    /// The kind of the body.
+    /// Returns the kind of the body.
     #[must_use]
     pub fn kind(&self) -> BodyKind {
         self.body.kind()
     }
 }
 
-/// Where an entry was imported from.
+/// The source that an entry was imported from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImportOrigin {
-    /// The format, as `pi-v3`.
+    /// The format, such as `pi-v3`.
     pub format: String,
-    /// The line of the source, from 1; 0 for an entry that no line stands for.
+    /// The line of the source, from 1. It is 0 for an entry that corresponds to no line.
     pub line: u64,
-    /// The bytes of the line, where the typed form does not reproduce them. Without the line's end.
+    /// The bytes of the line without the line ending, if the typed form does not reproduce them.
     pub raw: Option<Bytes>,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 impl ImportOrigin {
-    /// Line `line` of a file of this format.
+    /// Creates the origin for line `line` of a file in this format.
     #[must_use]
     pub fn new(format: impl Into<String>, line: u64) -> Self {
         Self { format: format.into(), line, raw: None, extra: Extra::default() }
     }
 
-    /// The same with the bytes of the line.
+    /// Sets the bytes of the line.
     #[must_use]
     pub fn with_raw(mut self, raw: Bytes) -> Self {
         self.raw = Some(raw);
@@ -99,7 +99,7 @@ impl ImportOrigin {
     }
 }
 
-/// Raw bytes stand as text where they are UTF-8, else as base64.
+/// Raw bytes are written as text if they are UTF-8, otherwise as base64.
 impl Codec for ImportOrigin {
     fn write(&self, out: &mut String) {
         let mut object = Object::open(out);
@@ -130,32 +130,32 @@ impl Codec for ImportOrigin {
 
 serde_by_codec!(ImportOrigin);
 
-/// What an entry holds.
+/// The body of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "nearly all are messages, and a box would cost each of them")]
 pub enum Body {
     /// A message.
     Message(Message),
-    /// A summary that stands for part of the path; nothing is deleted.
+    /// A summary that replaces part of the path in the context. Nothing is deleted.
     Compaction(Compaction),
-    /// A numbered point of the path; a labelled one is a snapshot.
+    /// A numbered point of the path. With a label it is a snapshot.
     Checkpoint(Checkpoint),
-    /// What was spent; beside the path by default.
+    /// A usage record: token counts, context size and cost. A side entry by default.
     Usage(UsageRecord),
-    /// A name for another entry; beside the path by default.
+    /// A name for another entry. A side entry by default.
     Label(Label),
-    /// Moves the head; always beside the path.
+    /// A rewind, which moves the head. Always a side entry.
     Rewind(Rewind),
-    /// Anything else; never sent to a model.
+    /// Any other data. Never sent to a model.
     Custom(Custom),
-    /// What somebody decided about a ticket of a waiting run; never sent to a model.
+    /// A decision on a ticket of a waiting run. Never sent to a model.
     Decision(Decision),
-    /// A kind that this release does not know: kept as it is (ID-11), never sent to a model.
+    /// A kind that this release does not know. It is kept as it is (ID-11) and never sent to a model.
     Unknown {
         /// The name of the kind.
         kind: String,
-        /// Its data.
+        /// The data of the body.
         data: Json,
     },
 }
@@ -175,7 +175,7 @@ pub enum BodyKind {
     Label,
     /// A rewind.
     Rewind,
-    /// Anything of the application.
+    /// Data of the application.
     Custom,
     /// A decision on a ticket.
     Decision,
@@ -196,7 +196,7 @@ names!(BodyKind as "body kind" {
 });
 
 impl Body {
-    /// The kind.
+    /// Returns the kind of the body.
     #[must_use]
     pub const fn kind(&self) -> BodyKind {
         match self {
@@ -212,7 +212,9 @@ impl Body {
         }
     }
 
-    /// The provider and model that a message came from, or the last message of a compaction's replacement.
+    /// Returns the provider and model that a message came from.
+    ///
+    /// For a compaction, these are the ones of the last message of its replacement that names them.
     pub(crate) fn origin(&self) -> Option<&Origin> {
         match self {
             Self::Message(message) => message.origin(),
@@ -222,7 +224,7 @@ impl Body {
     }
 }
 
-/// `{"<kind>": …}`.
+/// Written as `{"<kind>": …}`.
 impl Codec for Body {
     fn write(&self, out: &mut String) {
         let mut object = Object::open(out);
@@ -259,39 +261,39 @@ impl Codec for Body {
 
 serde_by_codec!(Body);
 
-/// Two entries of one path and what lies between them, both included.
+/// An interval of entries on one path, both ends included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Interval {
     /// The first entry.
     pub from: EntryId,
-    /// The last entry, not before the first.
+    /// The last entry. It is not before the first.
     pub to: EntryId,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 record!(Interval { from: req, to: req });
 
 impl Interval {
-    /// From `from` to `to`.
+    /// Creates the interval from `from` to `to`.
     #[must_use]
     pub fn new(from: EntryId, to: EntryId) -> Self {
         Self { from, to, extra: Extra::default() }
     }
 }
 
-/// A summary that stands for part of the path.
+/// A summary that replaces part of the path in the context.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Compaction {
-    /// What it stands for; without it the summary stands before the first message.
+    /// The interval that the summary replaces. If absent, the summary stands before the first message.
     pub covers: Option<Interval>,
     /// The summary.
     pub summary: Vec<Block>,
-    /// What stands there instead of the summary, if given.
+    /// Messages that stand in the context instead of the summary, if given.
     pub replacement: Option<Vec<Message>>,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
@@ -303,131 +305,133 @@ record!(Compaction { covers: opt, summary: def, replacement: opt });
 pub struct Checkpoint {
     /// The number (EN-21).
     pub number: u64,
-    /// The name that makes it a snapshot.
+    /// The name that makes the checkpoint a snapshot.
     pub label: Option<String>,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 record!(Checkpoint { number: req, label: opt });
 
 impl Checkpoint {
-    /// Checkpoint `number`.
+    /// Creates the checkpoint `number`.
     #[must_use]
     pub fn new(number: u64, label: Option<String>) -> Self {
         Self { number, label, extra: Extra::default() }
     }
 }
 
-/// What was spent.
+/// A usage record: token counts, context size and cost.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct UsageRecord {
-    /// Counts that are summed per thread and run (EN-26).
+    /// Token counts that are summed per thread and run (EN-26).
     pub spent: Option<TokenCounts>,
-    /// How many tokens the context had at last; never summed (EN-29).
+    /// The newest size of the context in tokens. It is never summed (EN-29).
     pub context_size: Option<u64>,
-    /// The cost, kept and never summed.
+    /// The cost. It is kept and never summed.
     pub cost: Option<Json>,
     /// The model.
     pub model: Option<String>,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 record!(UsageRecord { spent: opt, context_size: opt, cost: opt, model: opt });
 
-/// A name for another entry; the newest of a target counts (EN-25).
+/// A name for another entry.
+///
+/// Of several labels with one target the newest applies (EN-25).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Label {
-    /// The entry that is named.
+    /// The entry that gets the name.
     pub target: EntryId,
-    /// The name; none clears it.
+    /// The name. If absent, the label removes the name.
     pub text: Option<String>,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 record!(Label { target: req, text: opt });
 
 impl Label {
-    /// The name `text` for `target`.
+    /// Creates a label that gives `target` the name `text`.
     #[must_use]
     pub fn new(target: EntryId, text: Option<String>) -> Self {
         Self { target, text, extra: Extra::default() }
     }
 }
 
-/// Moves the head (EN-7).
+/// A move of the head (EN-7).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Rewind {
-    /// The new head; absent: before the first entry.
+    /// The new head. If absent, the head is before the first entry.
     pub to: Option<EntryId>,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 record!(Rewind { to: opt });
 
-/// Anything of the application.
+/// Data of the application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Custom {
-    /// What it is; the application's own word.
+    /// The kind of the data, in the application's own word.
     pub kind: String,
     /// The data.
     pub data: Json,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 record!(Custom { kind: req, data: req });
 
 impl Custom {
-    /// `data` of this kind.
+    /// Creates a body with `data` of this kind.
     #[must_use]
     pub fn new(kind: impl Into<String>, data: Json) -> Self {
         Self { kind: kind.into(), data, extra: Extra::default() }
     }
 }
 
-/// What somebody decided about a ticket of a waiting run (RU-16).
+/// A decision on a ticket of a waiting run (RU-16).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Decision {
-    /// The run that waits.
+    /// The waiting run.
     pub run: RunId,
-    /// The ticket, by its id.
+    /// The id of the ticket.
     pub ticket: String,
-    /// What is to be done.
+    /// The action that was decided.
     pub action: DecisionAction,
-    /// What the run goes on with.
+    /// The result that the run continues with.
     pub result: Option<Json>,
-    /// Words for people.
+    /// The reason, as text for people.
     pub reason: Option<String>,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 record!(Decision { run: req, ticket: req, action: req, result: opt, reason: opt });
 
 impl Decision {
-    /// This action for the ticket of a run.
+    /// Creates a decision for this action on a ticket of a run.
     #[must_use]
     pub fn new(run: RunId, ticket: impl Into<String>, action: DecisionAction) -> Self {
         Self { run, ticket: ticket.into(), action, result: None, reason: None, extra: Extra::default() }
     }
 
-    /// The same with this result.
+    /// Sets the result.
     #[must_use]
     pub fn with_result(mut self, result: Json) -> Self {
         self.result = Some(result);
         self
     }
 
-    /// The same with this reason.
+    /// Sets the reason.
     #[must_use]
     pub fn with_reason(mut self, reason: impl Into<String>) -> Self {
         self.reason = Some(reason.into());
@@ -435,12 +439,12 @@ impl Decision {
     }
 }
 
-/// What is to be done about a ticket.
+/// The actions that a decision on a ticket can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DecisionAction {
-    /// The run goes on with what the ticket is about.
+    /// The run continues with what the ticket is about.
     Resume,
-    /// It goes on without.
+    /// The run continues without what the ticket is about.
     Cancel,
 }
 

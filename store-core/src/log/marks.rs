@@ -1,4 +1,5 @@
-//! Marks: what later entries say about an entry, and what an append changes beside the log.
+//! Marks: properties of an entry that later entries determine. Also, the changes that an append makes outside of the
+//! log.
 
 use std::collections::BTreeMap;
 
@@ -9,58 +10,62 @@ use crate::{
     thread::StoredThread,
 };
 
-/// What later entries say about an entry. It can always be worked out from the log.
+/// The properties of an entry that later entries determine.
+///
+/// They can always be computed from the log.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Marks {
-    /// Children that are not side entries.
+    /// The number of children that are not side entries.
     pub children: u32,
-    /// The newest context size that was recorded beside the path below the entry (EN-29).
+    /// The newest context size that a side entry below this entry recorded (EN-29).
     pub context_size: Option<u64>,
-    /// The name in force: of the newest label, or the checkpoint's own (EN-25, EN-30).
+    /// The name that applies: that of the newest label, or the checkpoint's own (EN-25, EN-30).
     pub label: Option<String>,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 record!(Marks { children: def, context_size: opt, label: opt });
 
-/// Where the marks of stored entries are found.
+/// A source of the marks of stored entries.
 pub trait MarkSource {
-    /// The marks of the entry with this sequence number; the default if there are none.
+    /// Returns the marks of the entry with this sequence number, or the default if it has none.
     ///
     /// # Errors
-    /// Whatever reading ends with.
+    /// Any error of the read.
     fn marks(&self, seq: u64) -> Result<Marks>;
 }
 
-/// Marks that appended entries changed, over those that are stored.
+/// Marks that appended entries changed, in addition to the stored marks.
 #[derive(Debug, Clone, Default)]
 pub struct ChangedMarks(BTreeMap<u64, Marks>);
 
 impl ChangedMarks {
-    /// The marks of an entry, changed or stored.
+    /// Returns the marks of an entry: the changed marks, or the stored marks if they did not change.
     ///
     /// # Errors
-    /// What [`MarkSource::marks`] ends with.
+    /// Any error of [`MarkSource::marks`].
     pub fn load(&self, stored: &(impl MarkSource + ?Sized), seq: u64) -> Result<Marks> {
         self.0.get(&seq).map_or_else(|| stored.marks(seq), |marks| Ok(marks.clone()))
     }
 
-    /// What changed, by sequence number.
+    /// Returns the changed marks, by sequence number.
     #[must_use]
     pub fn into_map(self) -> BTreeMap<u64, Marks> {
         self.0
     }
 
-    /// Works out what an append of `entry` changes: the thread's counters, head and sums, and the marks of the entries
-    /// that it speaks about (EN-5, EN-6, EN-7, EN-11, EN-25, EN-26).
+    /// Applies the changes that an append of `entry` makes.
     ///
-    /// The plan calls it for each new entry, and a store calls it again for each entry when it rebuilds what it derives
-    /// from its log: the two agree because they are one.
+    /// It changes the counters, the head and the sums of the thread, and the marks of the entries that `entry` refers
+    /// to (EN-5, EN-6, EN-7, EN-11, EN-25, EN-26).
+    ///
+    /// The plan calls this function for each new entry. A store calls it again for each entry when it rebuilds derived
+    /// data from its log. The two results agree because both come from this function.
     ///
     /// # Errors
-    /// `Corrupt` for an entry that does not have the next number; what [`MarkSource::marks`] ends with.
+    /// `Corrupt` if the entry does not have the next sequence number; any error of [`MarkSource::marks`].
     pub fn append(
         &mut self,
         stored: &(impl MarkSource + ?Sized),
@@ -134,7 +139,7 @@ impl ChangedMarks {
     }
 }
 
-/// What an entry adds to the sums of its thread and run (EN-26).
+/// Returns the token counts that an entry adds to the sums of its thread and run (EN-26).
 #[must_use]
 pub fn spent(entry: &Entry) -> Option<&TokenCounts> {
     match &*entry.body {
@@ -144,7 +149,7 @@ pub fn spent(entry: &Entry) -> Option<&TokenCounts> {
     }
 }
 
-/// The name that an entry gives: a label to its target, a checkpoint to itself.
+/// Returns the name that an entry gives: a label names its target, a checkpoint names itself.
 #[must_use]
 pub fn given_name(entry: &Entry) -> Option<&str> {
     match &*entry.body {

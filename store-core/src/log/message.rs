@@ -9,31 +9,33 @@ use crate::{
     json::Json,
 };
 
-/// Metadata and state: names with JSON values. Compared without order.
+/// A map from names to JSON values, for metadata and state.
+///
+/// Maps are compared without regard to order.
 pub type JsonMap = BTreeMap<String, Json>;
 
-/// Who speaks.
+/// The role of a message's author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// Instructions.
     System,
-    /// A person, or what stands for one.
+    /// A person, or a program in the place of a person.
     User,
     /// A model.
     Assistant,
-    /// Tools: the results of calls.
+    /// Tools. The message holds the results of calls.
     Tool,
 }
 
 names!(Role as "role" { System = "system", User = "user", Assistant = "assistant", Tool = "tool", });
 
-/// Who gets to see a message.
+/// To whom a message is shown or sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Visibility {
-    /// Models and people.
+    /// Shown to people and sent to models.
     #[default]
     All,
-    /// Sent to the model, not shown to people.
+    /// Sent to models, not shown to people.
     Internal,
     /// Shown to people, never sent to a model.
     Aside,
@@ -43,33 +45,33 @@ names!(Visibility as "visibility" { All = "all", Internal = "internal", Aside = 
 
 /// A message of a conversation.
 ///
-/// Tool calls and results are blocks and nothing else: there is no second list of them. The rules of EN-18 are checked
-/// when the message is committed.
+/// Tool calls and tool results are blocks; there is no other list of them. The rules of EN-18 are checked when the
+/// message is committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Message {
-    /// Who speaks.
+    /// The role of the author.
     pub role: Role,
-    /// What is said, in order.
+    /// The content, in order.
     pub blocks: Vec<Block>,
-    /// Who gets to see it.
+    /// To whom the message is shown or sent.
     pub visibility: Visibility,
-    /// Where it comes from.
+    /// Where the message comes from.
     pub provenance: Option<Provenance>,
-    /// What it cost.
+    /// The token counts and the cost of the message.
     pub usage: Option<Usage>,
     /// Why the model stopped, in the provider's own word.
     pub stop: Option<String>,
-    /// The application's own; never sent to a model.
+    /// Metadata of the application. It is never sent to a model.
     pub metadata: JsonMap,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 record!(Message { role: req, blocks: req, visibility: def, provenance: opt, usage: opt, stop: opt, metadata: def });
 
 impl Message {
-    /// A message of `role` that says `blocks`.
+    /// Creates a message with this role and these blocks.
     #[must_use]
     pub fn new(role: Role, blocks: Vec<Block>) -> Self {
         Self {
@@ -84,40 +86,40 @@ impl Message {
         }
     }
 
-    /// A user message of one text.
+    /// Creates a user message with one block of text.
     #[must_use]
     pub fn user(text: impl Into<String>) -> Self {
         Self::new(Role::User, vec![Block::text(text)])
     }
 
-    /// An assistant message of one text.
+    /// Creates an assistant message with one block of text.
     #[must_use]
     pub fn assistant(text: impl Into<String>) -> Self {
         Self::new(Role::Assistant, vec![Block::text(text)])
     }
 
-    /// The same message for other readers.
+    /// Sets the visibility.
     #[must_use]
     pub const fn with_visibility(mut self, visibility: Visibility) -> Self {
         self.visibility = visibility;
         self
     }
 
-    /// The same message with what it cost.
+    /// Sets the usage.
     #[must_use]
     pub fn with_usage(mut self, usage: Usage) -> Self {
         self.usage = Some(usage);
         self
     }
 
-    /// The same message with where it comes from.
+    /// Sets where the message comes from.
     #[must_use]
     pub fn with_provenance(mut self, provenance: Provenance) -> Self {
         self.provenance = Some(provenance);
         self
     }
 
-    /// The provider and model that it came from.
+    /// Returns the provider and model that the message came from.
     pub(crate) fn origin(&self) -> Option<&Origin> {
         self.provenance.as_ref()?.origin.as_ref()
     }
@@ -127,48 +129,52 @@ impl Message {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Provenance {
-    /// The agent that produced it.
+    /// The agent that produced the message.
     pub agent: Option<AgentId>,
-    /// The provider, api and model that produced it.
+    /// The provider, API and model that produced the message.
     pub origin: Option<Origin>,
-    /// The provider's own id of the message; assistant entries of a path that share one are one message (CX-17).
+    /// The provider's own id of the message.
+    ///
+    /// Assistant entries of one path that have the same id are one message in a context (CX-17).
     pub message_id: Option<String>,
-    /// The format that it was in before it was ours.
+    /// The original format of the message, before it was imported.
     pub format: Option<String>,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 record!(Provenance { agent: opt, origin: opt, message_id: opt, format: opt });
 
-/// Counts of tokens. Sums of them are exact (EN-26).
+/// Counts of tokens.
+///
+/// Their sums are exact (EN-26).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct TokenCounts {
-    /// Input that was not read from a cache.
+    /// Input tokens that were not read from a cache.
     pub input: u64,
-    /// Output, reasoning included.
+    /// Output tokens, reasoning included.
     pub output: u64,
-    /// Input that was read from a cache.
+    /// Input tokens that were read from a cache.
     pub cache_read: u64,
-    /// Input that was written to a cache.
+    /// Input tokens that were written to a cache.
     pub cache_write: u64,
-    /// The part of the output that is reasoning.
+    /// The part of the output tokens that is reasoning.
     pub reasoning: u64,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 record!(TokenCounts { input: def, output: def, cache_read: def, cache_write: def, reasoning: def });
 
 impl TokenCounts {
-    /// Counts of input without cache, and of output.
+    /// Creates counts of input without cache, and of output.
     #[must_use]
     pub fn new(input: u64, output: u64) -> Self {
         Self { input, output, ..Self::default() }
     }
 
-    /// These counts and `other`'s together.
+    /// Returns the sums of these counts and the counts of `other`.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {
@@ -181,7 +187,7 @@ impl TokenCounts {
         }
     }
 
-    /// Whether no count of `self` is below the one of `other`.
+    /// Returns whether no count is lower than the same count of `other`.
     #[must_use]
     pub const fn covers(&self, other: &Self) -> bool {
         self.input >= other.input
@@ -191,24 +197,28 @@ impl TokenCounts {
             && self.reasoning >= other.reasoning
     }
 
-    /// How large the context was: all input, and the output that joins it.
+    /// Returns the size of the context in tokens: all input, and the output that is added to it.
     #[must_use]
     pub const fn context_size(&self) -> u64 {
         self.input.saturating_add(self.cache_read).saturating_add(self.cache_write).saturating_add(self.output)
     }
 }
 
-/// What a message cost, as its provider said. Kept as given; nothing is made up (EN-27).
+/// What a message cost, as its provider reported it.
+///
+/// The values are kept as given; none is invented (EN-27).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Usage {
-    /// The counts; summed per thread and run.
+    /// The token counts. They are summed per thread and run.
     pub tokens: TokenCounts,
-    /// The cost, as a number or a document. It is kept and never summed: sums of decimal fractions are not exact.
+    /// The cost, as a number or a document.
+    ///
+    /// It is kept and never summed, because sums of decimal fractions are not exact.
     pub cost: Option<Json>,
-    /// The provider's own record.
+    /// The provider's own usage record.
     pub raw: Option<Json>,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 

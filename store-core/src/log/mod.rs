@@ -1,4 +1,4 @@
-//! The log of a thread: entries, the tree that they form, and how it is read.
+//! The log of a thread: entries, the tree that they form, and the contract for reading them.
 
 mod block;
 mod draft;

@@ -1,43 +1,46 @@
-//! Nodes: what a store knows of an entry without reading it, and how paths are walked over them.
+//! Nodes: what a store knows about an entry without reading it, and the algorithms that follow paths over nodes.
 //!
-//! A node is derived with its entry by the plan, once, and never changes. With its jump pointer any ancestor is found
-//! in a logarithm of the path's length (PR-15, EN-10, EN-14).
+//! The plan derives each node together with its entry, once, and the node never changes. With the jump pointers, any
+//! ancestor is found in a number of steps that is logarithmic in the length of the path (PR-15, EN-10, EN-14).
 
 use crate::{
     codec::{Extra, record},
     error::{Error, Result},
 };
 
-/// The position of an entry on the tree.
+/// The position of an entry in the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Node {
-    /// Sequence number of the entry.
+    /// The sequence number of the entry.
     pub seq: u64,
-    /// Sequence number of its parent.
+    /// The sequence number of the parent.
     pub parent: Option<u64>,
-    /// Whether the entry lies beside the path.
+    /// Whether the entry is a side entry.
     pub side: bool,
-    /// Number of entries on its path, itself included; of a side entry, of its parent's path.
+    /// The number of entries on the path, this entry included. For a side entry, the number on the path of its parent.
     pub depth: u64,
-    /// An ancestor further up; its depth follows from this node's alone ([`jump_depth`]).
+    /// The sequence number of an ancestor further up.
+    ///
+    /// The depth of that ancestor follows from the depth of this node alone ([`jump_depth`]).
     pub jump: Option<u64>,
-    /// The nearest compaction on the path, itself included.
+    /// The sequence number of the nearest compaction on the path, this entry included.
     pub compaction: Option<u64>,
-    /// The nearest checkpoint on the path, itself included.
+    /// The sequence number of the nearest checkpoint on the path, this entry included.
     pub checkpoint: Option<u64>,
     /// The number of that checkpoint.
     pub checkpoint_number: Option<u64>,
-    /// The nearest message on the path, itself included, that says which provider and model it came from; if no message
-    /// does, the nearest compaction whose replacement does (CX-1).
+    /// The sequence number of the nearest message on the path, this entry included, that names its provider and model.
+    ///
+    /// If no message names them, this is the nearest compaction whose replacement names them (CX-1).
     pub origin: Option<u64>,
-    /// The newest context size of the path since its last compaction, as of when the entry was committed (EN-29).
+    /// The newest context size on the path since its last compaction, as of the commit of this entry (EN-29).
     pub context_size: Option<u64>,
-    /// Of a compaction: the depths of the first and last entry that it covers; 0 and 0 for one that covers nothing.
+    /// For a compaction: the depths of the first and the last entry that it covers. Both are 0 if it covers nothing.
     pub covers: Option<Cover>,
-    /// Of a rewind or a label: the sequence number of its target.
+    /// For a rewind or a label: the sequence number of its target.
     pub target: Option<u64>,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
@@ -56,47 +59,47 @@ record!(Node {
     target: opt,
 });
 
-/// The depths that a compaction covers, both included.
+/// The interval of depths that a compaction covers, both ends included.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cover {
-    /// Depth of the first covered entry; 1 for a root, 0 if nothing is covered.
+    /// The depth of the first covered entry. It is 1 for a root, and 0 if nothing is covered.
     pub from: u64,
-    /// Depth of the last covered entry.
+    /// The depth of the last covered entry.
     pub to: u64,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 record!(Cover { from: req, to: req });
 
 impl Cover {
-    /// From depth `from` to depth `to`.
+    /// Creates the interval from depth `from` to depth `to`.
     #[must_use]
     pub fn new(from: u64, to: u64) -> Self {
         Self { from, to, extra: Extra::default() }
     }
 
-    /// Whether the two overlap and neither lies inside the other.
+    /// Returns whether the two intervals overlap and neither lies inside the other.
     #[must_use]
     pub const fn cuts(&self, other: &Self) -> bool {
         let apart = self.to < other.from || other.to < self.from;
         !apart && !self.holds(other) && !other.holds(self)
     }
 
-    /// Whether `other` lies inside.
+    /// Returns whether `other` lies inside this interval.
     #[must_use]
     pub const fn holds(&self, other: &Self) -> bool {
         self.from <= other.from && other.to <= self.to
     }
 }
 
-/// How a path algorithm asks a store for nodes.
+/// A source of nodes for the path algorithms.
 pub trait Nodes {
-    /// The node of the entry with this sequence number.
+    /// Returns the node of the entry with this sequence number.
     ///
     /// # Errors
-    /// `Corrupt` if there is none; else whatever reading ends with.
+    /// `Corrupt` if there is no such entry; otherwise any error of the read.
     fn node(&self, seq: u64) -> Result<Node>;
 }
 
@@ -106,10 +109,10 @@ impl<F: Fn(u64) -> Result<Node>> Nodes for F {
     }
 }
 
-/// The depth of the ancestor that an entry at `depth` jumps to; 0 for none.
+/// Returns the depth of the ancestor that an entry at `depth` jumps to, or 0 if there is none.
 ///
-/// Depths are split as skew binary numbers are (Myers 1983, "An applicative random-access stack"): the last and
-/// smallest tree of the stack with `depth` elements is skipped as a whole.
+/// Depths are split in the same way as skew binary numbers (Myers 1983, "An applicative random-access stack"). The jump
+/// skips the last and smallest tree of the stack with `depth` elements as a whole.
 #[must_use]
 pub fn jump_depth(depth: u64) -> u64 {
     let mut rest = depth;
@@ -123,18 +126,20 @@ pub fn jump_depth(depth: u64) -> u64 {
     depth - tree
 }
 
-/// The jump pointer of a new entry below `parent`.
+/// Returns the jump pointer of a new entry below `parent`.
 ///
 /// # Errors
-/// What [`Nodes::node`] ends with.
+/// Any error of [`Nodes::node`].
 pub fn jump_below(nodes: &(impl Nodes + ?Sized), parent: &Node) -> Result<Option<u64>> {
     ancestor(nodes, parent, jump_depth(parent.depth + 1)).map(|node| node.map(|node| node.seq))
 }
 
-/// The ancestor of `node` at `depth`, itself included; none at depth 0 or below the node.
+/// Returns the ancestor of `node` at `depth`, or the node itself if it has that depth.
+///
+/// Returns none for depth 0 and for a depth greater than that of the node.
 ///
 /// # Errors
-/// What [`Nodes::node`] ends with; `Corrupt` if the pointers do not lead there.
+/// Any error of [`Nodes::node`]; `Corrupt` if the pointers do not lead to the ancestor.
 pub fn ancestor(nodes: &(impl Nodes + ?Sized), node: &Node, depth: u64) -> Result<Option<Node>> {
     if depth == 0 || depth > node.depth {
         return Ok(None);
@@ -153,11 +158,13 @@ pub fn ancestor(nodes: &(impl Nodes + ?Sized), node: &Node, depth: u64) -> Resul
     Ok(Some(at))
 }
 
-/// The depth of the last entry on the path of `node`, itself included, whose sequence number is at most `seq`; 0 if
-/// there is none. Sequence numbers grow along a path.
+/// Returns the depth of the last entry on the path of `node` whose sequence number is at most `seq`.
+///
+/// The node itself counts as part of its path. The depth is 0 if there is no such entry. Sequence numbers grow along a
+/// path.
 ///
 /// # Errors
-/// What [`Nodes::node`] ends with.
+/// Any error of [`Nodes::node`].
 pub fn depth_up_to(nodes: &(impl Nodes + ?Sized), node: &Node, seq: u64) -> Result<u64> {
     let mut next =
         if node.side { node.parent.map(|parent| nodes.node(parent)).transpose()? } else { Some(node.clone()) };
@@ -178,34 +185,37 @@ fn parent_of(nodes: &(impl Nodes + ?Sized), node: &Node) -> Result<Node> {
     }
 }
 
-/// Whether `seq`, at `depth`, lies on the path of `node`.
+/// Returns whether the entry with sequence number `seq`, at `depth`, is on the path of `node`.
 ///
 /// # Errors
-/// What [`Nodes::node`] ends with.
+/// Any error of [`Nodes::node`].
 pub fn is_on_path(nodes: &(impl Nodes + ?Sized), node: &Node, seq: u64, depth: u64) -> Result<bool> {
     Ok(ancestor(nodes, node, depth)?.is_some_and(|found| found.seq == seq))
 }
 
-/// The compactions on the path of `node`, itself included, the nearest first.
+/// Returns the compactions on the path of `node`, itself included, nearest first.
 ///
 /// # Errors
-/// What [`Nodes::node`] ends with.
+/// Any error of [`Nodes::node`].
 pub fn compactions(nodes: &(impl Nodes + ?Sized), node: &Node) -> Result<Vec<Node>> {
     compactions_while(nodes, node, |_| true)
 }
 
-/// Those of [`compactions`] that can show in a context: one whose entry lies inside of what the newest one that begins
-/// at the root covers is not looked at, so that the cost does not grow with what is hidden (CX-12).
+/// Returns those of [`compactions`] that can appear in a context.
+///
+/// The newest compaction that begins at the root hides the compactions whose entries lie inside its interval. The
+/// search ends at the first of these, so that the cost does not grow with what is hidden (CX-12).
 ///
 /// # Errors
-/// What [`Nodes::node`] ends with.
+/// Any error of [`Nodes::node`].
 pub fn visible_compactions(nodes: &(impl Nodes + ?Sized), node: &Node) -> Result<Vec<Node>> {
     let mut hidden_up_to = None;
     compactions_while(nodes, node, |compaction| {
         if hidden_up_to.is_some_and(|hidden| compaction.depth <= hidden) {
             return false;
         }
-        // The newest that begins at the root is the one that shows (CX-4); an older and longer one hides nothing.
+        // Only the newest compaction that begins at the root appears (CX-4). An older one hides nothing, even if it is
+        // longer.
         if let Some(cover) = compaction.covers.as_ref().filter(|cover| cover.from == 1) {
             hidden_up_to.get_or_insert(cover.to);
         }
@@ -273,9 +283,9 @@ mod tests {
                 Ok(at(&log, seq))
             };
             assert_eq!(ancestor(&nodes, &log[1999], depth).unwrap().unwrap().seq, depth);
-            // Three steps for each binary digit of the length.
+            // At most three steps for each binary digit of the length.
             assert!(steps.get() <= 33, "{} steps to {depth}", steps.get());
-            // On a path without branches an entry is as deep as its number says.
+            // On a path without branches, the depth of an entry equals its sequence number.
             steps.set(0);
             assert_eq!(depth_up_to(&nodes, &log[1999], depth).unwrap(), depth);
             assert!(steps.get() <= 33, "{} steps up to {depth}", steps.get());

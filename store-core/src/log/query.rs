@@ -1,4 +1,4 @@
-//! What can be asked of a log.
+//! Queries of a log, and the records that they return.
 
 use serde::Serialize;
 
@@ -9,13 +9,13 @@ use crate::{
     time::Timestamp,
 };
 
-/// In which direction a list is walked.
+/// The direction in which a list is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Direction {
-    /// From the first to the last.
+    /// From the first item to the last.
     #[default]
     Forward,
-    /// From the last to the first.
+    /// From the last item to the first.
     Backward,
 }
 
@@ -25,55 +25,59 @@ impl Direction {
     }
 }
 
-/// Which entries of a log are wanted. Everything that is set must hold; nothing set means all (PG-9).
+/// A query of the entries of a log.
+///
+/// An entry must match every field that is set. If no field is set, all entries match (PG-9).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct EntryQuery {
-    /// Sequence numbers from here on, included.
+    /// The lowest sequence number, included.
     pub from_seq: Option<u64>,
-    /// Sequence numbers up to here, included.
+    /// The highest sequence number, included.
     pub to_seq: Option<u64>,
-    /// Entries of the path from the root to this entry, included (EN-12).
+    /// Only entries on the path from the root to this entry, both included (EN-12).
     pub path_of: Option<EntryId>,
-    /// Entries that hang below this one.
+    /// Only children of this entry.
     pub children_of: Option<EntryId>,
-    /// Entries of one of these kinds.
+    /// Only entries with a body of one of these kinds.
     pub kinds: Option<Vec<BodyKind>>,
-    /// Messages of this role.
+    /// Only messages with this role.
     pub role: Option<Role>,
-    /// Messages of this visibility.
+    /// Only messages with this visibility.
     pub visibility: Option<Visibility>,
-    /// Entries that this run produced.
+    /// Only entries that this run produced.
     pub run: Option<RunId>,
-    /// Entries beside the path, or on it.
+    /// Only side entries (`true`), or only other entries (`false`).
     pub side: Option<bool>,
-    /// By sequence: forward or backward.
+    /// The direction, by sequence number.
     pub direction: Direction,
-    /// Which page.
+    /// The page.
     pub page: PageRequest,
 }
 
 impl EntryQuery {
-    /// All entries, by sequence.
+    /// Creates a query of all entries, by sequence number.
     #[must_use]
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// The path of `entry`, from its root.
+    /// Creates a query of the path of `entry`, from its root.
     #[must_use]
     pub fn path_of(entry: EntryId) -> Self {
         Self { path_of: Some(entry), ..Self::default() }
     }
 
-    /// The same query in this direction.
+    /// Sets the direction.
     #[must_use]
     pub const fn with_direction(mut self, direction: Direction) -> Self {
         self.direction = direction;
         self
     }
 
-    /// The rest of the same query behind `entry`, in its direction: how a walk goes on that was left there (EN-32).
+    /// Restricts the query to the entries after `entry`, in its direction.
+    ///
+    /// A caller that stopped reading at `entry` continues with this query (EN-32).
     #[must_use]
     pub fn behind(mut self, entry: &Entry) -> Self {
         match self.direction {
@@ -87,7 +91,7 @@ impl EntryQuery {
         self
     }
 
-    /// The same query for this page.
+    /// Sets the page.
     #[must_use]
     pub fn with_page(mut self, page: PageRequest) -> Self {
         self.page = page;
@@ -95,66 +99,67 @@ impl EntryQuery {
     }
 }
 
-/// The end of a branch: an entry of a path that has no child on a path (EN-11).
+/// A leaf: an entry on a path that has no child on a path (EN-11).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Leaf {
-    /// The entry.
+    /// The id of the entry.
     pub entry: EntryId,
-    /// Its sequence number.
+    /// The sequence number of the entry.
     pub seq: u64,
-    /// How many entries its path has, itself included.
+    /// The number of entries on the path of the entry, itself included.
     pub path_length: u64,
-    /// Its time.
+    /// The time of the entry.
     pub timestamp: Timestamp,
 }
 
 impl Leaf {
-    /// For stores.
+    /// Creates a leaf. For backends.
     #[must_use]
     pub const fn new(entry: EntryId, seq: u64, path_length: u64, timestamp: Timestamp) -> Self {
         Self { entry, seq, path_length, timestamp }
     }
 }
 
-/// Where a log branches (EN-31).
+/// A point where the log branches (EN-31).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct BranchPoint {
-    /// The entry with several children; absent: before the first entry, where there are several roots.
+    /// The entry that has several children. If absent, the point is before the first entry, because there are several
+    /// roots.
     pub entry: Option<EntryId>,
-    /// How many children on paths.
+    /// The number of children on paths.
     pub children: u32,
 }
 
 impl BranchPoint {
-    /// For stores.
+    /// Creates a branch point. For backends.
     #[must_use]
     pub const fn new(entry: Option<EntryId>, children: u32) -> Self {
         Self { entry, children }
     }
 }
 
-/// A checkpoint with a name (EN-30).
+/// A snapshot: a checkpoint that has a name (EN-30).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// The name in force.
+    /// The name that applies.
     pub name: String,
-    /// The checkpoint.
+    /// The id of the checkpoint's entry.
     pub entry: EntryId,
-    /// Its sequence number.
+    /// The sequence number of the entry.
     pub seq: u64,
-    /// Its checkpoint number.
+    /// The number of the checkpoint.
     pub number: u64,
-    /// Its time.
+    /// The time of the entry.
     pub timestamp: Timestamp,
-    /// How many entries its path has, itself included.
+    /// The number of entries on the path of the entry, itself included.
     pub path_length: u64,
 }
 
 impl Snapshot {
-    /// For stores: the snapshot that `leaf` describes.
+    /// Creates a snapshot of the checkpoint that `leaf` describes. For backends.
     #[must_use]
     pub fn new(name: String, number: u64, leaf: Leaf) -> Self {
         let Leaf { entry, seq, path_length, timestamp } = leaf;

@@ -1,4 +1,4 @@
-//! The rules of a single entry.
+//! Rules for the content of a single entry.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,13 @@ use crate::{
     page::binding,
 };
 
-/// Checks what a new entry may hold: its messages (EN-18), and that nothing of an unknown kind has the name of a known
-/// one, as which it would be read back (ID-11).
+/// Checks the content of a new entry.
+///
+/// Its messages must follow EN-18. A value of an unknown kind must not have the name of a known kind, because it would
+/// be read back as that kind (ID-11).
 ///
 /// # Errors
-/// `Invalid` naming the rule.
+/// `Invalid`, which names the rule.
 pub fn check_body(body: &NewBody) -> Result<()> {
     match body {
         NewBody::Message(message) => check_message(message),
@@ -33,7 +35,7 @@ fn check_kind(block: &Block) -> Result<()> {
         BlockKind::Unknown { kind, .. } if BlockKind::is_known(kind) => {
             Err(Error::invalid("block", "its unknown kind has the name of a known one"))
         }
-        // Both would stand under one name.
+        // Both values would be written under the same field name.
         BlockKind::Opaque(_) if block.opaque.is_some() => {
             Err(Error::invalid("block", "an opaque block has no other opaque data beside it"))
         }
@@ -42,10 +44,10 @@ fn check_kind(block: &Block) -> Result<()> {
     }
 }
 
-/// Checks what a message may hold (EN-18).
+/// Checks the content of a message (EN-18).
 ///
 /// # Errors
-/// `Invalid` naming the rule.
+/// `Invalid`, which names the rule.
 pub fn check_message(message: &Message) -> Result<()> {
     let mut calls = BTreeSet::new();
     let mut results = 0;
@@ -90,8 +92,9 @@ fn refuse(reason: &'static str) -> Result<()> {
 }
 
 impl EntryQuery {
-    /// Whether `entry` passes the filters that are about the entry alone; where it hangs (`path_of`, `children_of`) is
-    /// for the store to find.
+    /// Returns whether `entry` passes the filters that concern the entry alone.
+    ///
+    /// The store applies the filters that concern its place in the tree (`path_of`, `children_of`).
     #[must_use]
     pub fn admits(&self, entry: &Entry) -> bool {
         let message = entry.message();
@@ -104,7 +107,9 @@ impl EntryQuery {
             && self.side.is_none_or(|side| entry.side == side)
     }
 
-    /// Everything but the page, written down: what a cursor of the list is bound to (PG-6).
+    /// Returns the query without its page, as text.
+    ///
+    /// A cursor of the list is bound to this text (PG-6).
     #[must_use]
     pub fn binding(&self) -> String {
         let text = |value: Option<&dyn ToString>| value.map(ToString::to_string);

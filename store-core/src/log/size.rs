@@ -1,5 +1,6 @@
-//! How large a body is at least, from its texts and values alone: what is far too large is refused before it is written
-//! down, and so takes no memory (ER-9).
+//! A lower bound on the size of a body, computed from its texts and values alone.
+//!
+//! A body that is far too large is refused before it is encoded, and so takes no memory (ER-9).
 
 use super::{Block, BlockKind, Compaction, Media, MediaSource, Message, NewBody};
 use crate::{json::Json, limits::length};
@@ -13,7 +14,7 @@ fn text(text: &str) -> u64 {
 }
 
 impl NewBody {
-    /// Its record has at least so many bytes.
+    /// Returns the number of bytes that the record of this body has at least.
     pub(crate) fn least_bytes(&self) -> u64 {
         match self {
             Self::Message(message) => message.least_bytes(),
@@ -30,7 +31,7 @@ impl NewBody {
 }
 
 impl Message {
-    /// Its record has at least so many bytes.
+    /// Returns the number of bytes that the record of this message has at least.
     pub(crate) fn least_bytes(&self) -> u64 {
         blocks(&self.blocks) + self.metadata.iter().map(|(key, value)| text(key) + json(value)).sum::<u64>()
     }
@@ -65,7 +66,7 @@ mod tests {
     use super::{Block, Compaction, Media, MediaSource, Message, NewBody};
     use crate::{Custom, Opaque, Origin, Role, Thinking, ToolResult, codec::Codec, json::Json, pending::PendingBody};
 
-    /// Every kind of block, each with 1,000 bytes.
+    /// A message with every kind of block, each with 1,000 bytes.
     fn message() -> Message {
         let long = || "x".repeat(1_000);
         let value = || Json::of(&"x".repeat(998)).unwrap();

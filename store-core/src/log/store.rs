@@ -12,57 +12,59 @@ use crate::{
     page::{Page, PageRequest},
 };
 
-/// Reads the logs of threads. It is written by [`CommitCoordinator::commit`](crate::CommitCoordinator::commit) only.
+/// Reads the logs of threads.
+///
+/// Only [`CommitCoordinator::commit`](crate::CommitCoordinator::commit) writes them.
 #[async_trait]
 pub trait LogReader: Send + Sync {
     /// Loads one entry.
     ///
     /// # Guarantees
-    /// - None for an unknown thread or entry, without reading other entries (EN-15).
-    /// - Every body and block comes back equal (EN-17).
+    /// - The entry is found without reading other entries. For an unknown thread or entry the result is none (EN-15).
+    /// - Every body and every block is read back equal to what was written (EN-17).
     ///
     /// # Errors
-    /// `Corrupt` if its bytes are damaged.
+    /// `Corrupt` if the bytes of the entry are damaged.
     async fn load_entry(&self, thread: &ThreadId, entry: &EntryId) -> Result<Option<Arc<Entry>>>;
 
-    /// Lists entries of a log, in pages.
+    /// Lists entries of a log, page by page.
     ///
     /// # Guarantees
-    /// - Sequence numbers are dense from 1 (EN-1); entries never change (EN-2).
-    /// - The last page of a long log costs what the first costs (EN-14).
-    /// - With `path_of`, the path from the root to that entry, from either end (EN-12).
-    /// - An unknown thread or entry gives an empty page (PG-2).
+    /// - Sequence numbers begin at 1 and have no gaps (EN-1). Entries never change (EN-2).
+    /// - The last page of a long log costs no more than the first (EN-14).
+    /// - With `path_of`, the list is the path from the root to that entry, from either end (EN-12).
+    /// - For an unknown thread or entry the page is empty (PG-2).
     ///
     /// # Errors
-    /// `Invalid` for a bad limit; `InvalidCursor` for a cursor of another query or of a deleted thread.
+    /// `Invalid` for an invalid limit; `InvalidCursor` for a cursor of another query or of a deleted thread.
     async fn list_entries(&self, thread: &ThreadId, query: EntryQuery) -> Result<Page<Arc<Entry>>>;
 
-    /// Lists the ends of the branches by sequence, each with its path length and time (EN-11).
+    /// Lists the leaves by sequence number, each with its path length and time (EN-11).
     ///
     /// # Errors
-    /// As [`list_entries`](Self::list_entries).
+    /// The same as for [`list_entries`](Self::list_entries).
     async fn list_leaves(&self, thread: &ThreadId, page: PageRequest) -> Result<Page<Leaf>>;
 
-    /// Lists where the log branches, by sequence (EN-31).
+    /// Lists the branch points of the log, by sequence number (EN-31).
     ///
     /// # Errors
-    /// As [`list_entries`](Self::list_entries).
+    /// The same as for [`list_entries`](Self::list_entries).
     async fn list_branch_points(&self, thread: &ThreadId, page: PageRequest) -> Result<Page<BranchPoint>>;
 
-    /// Lists the checkpoints that have a name, by name, then by sequence (EN-30).
+    /// Lists the checkpoints that have a name, by name and then by sequence number (EN-30).
     ///
     /// # Errors
-    /// As [`list_entries`](Self::list_entries).
+    /// The same as for [`list_entries`](Self::list_entries).
     async fn list_snapshots(&self, thread: &ThreadId, page: PageRequest) -> Result<Page<Snapshot>>;
 
-    /// Loads what a leaf sends to a model, with the thread, its state and its runs, as of one moment.
+    /// Loads the context of a leaf, with the thread, its state and its runs, as of one moment.
     ///
     /// # Guarantees
-    /// - No commit shows in one part and not in another (CX-13).
-    /// - The context is that of the entry's path only (CX-1 to CX-9), and never changes (CX-11).
+    /// - A commit is visible in all parts of the result or in none (CX-13).
+    /// - The context is made from the path of the entry alone (CX-1 to CX-9), and never changes (CX-11).
     /// - The time grows with the path after the last compaction that begins at a root, not with the log (CX-12).
     ///
     /// # Errors
-    /// `NotFound` for an unknown thread, and for an unknown entry, naming it (CX-14).
+    /// `NotFound` for an unknown thread, and for an unknown entry, which the error names (CX-14).
     async fn load_context(&self, thread: &ThreadId, request: ContextRequest) -> Result<ThreadContext>;
 }

@@ -1,4 +1,4 @@
-//! Runs: agents at work on threads.
+//! Runs: executions of agents on threads.
 
 mod query;
 mod record;

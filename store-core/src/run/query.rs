@@ -1,4 +1,4 @@
-//! What can be asked of runs.
+//! Queries of runs.
 
 use std::collections::BTreeSet;
 
@@ -10,39 +10,43 @@ use crate::{
     time::Timestamp,
 };
 
-/// Which runs are wanted. Everything that is set must hold (PG-9).
+/// A filter for runs.
+///
+/// A run must match every field that is set (PG-9).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct RunFilter {
-    /// Runs of this thread.
+    /// Only runs of this thread.
     pub thread: Option<ThreadId>,
-    /// Runs in one of these statuses.
+    /// Only runs in one of these statuses.
     pub statuses: Option<Vec<RunPhase>>,
-    /// Runs of this agent.
+    /// Only runs of this agent.
     pub agent: Option<AgentId>,
-    /// Runs that this run started.
+    /// Only runs that this run started.
     pub parent_run: Option<RunId>,
-    /// Made before this time.
+    /// Only runs created before this time.
     pub created_before: Option<Timestamp>,
-    /// Made at or after this time.
+    /// Only runs created at or after this time.
     pub created_after: Option<Timestamp>,
 }
 
-/// A list of runs that a store keeps.
+/// A list of runs that a store maintains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunScope<'a> {
-    /// All of the tenant.
+    /// All runs of the tenant.
     All,
-    /// Those of a thread.
+    /// The runs of a thread.
     Thread(&'a ThreadId),
-    /// Those that a run started.
+    /// The runs that a run started.
     Parent(&'a RunId),
-    /// Those in a status.
+    /// The runs in a status.
     Status(RunPhase),
 }
 
 impl RunFilter {
-    /// The shortest lists that together hold every run that the filter lets through, each in one of them (PR-15).
+    /// Returns the shortest lists that together contain every run that the filter lets through (PR-15).
+    ///
+    /// Each of these runs is in exactly one of the lists.
     #[must_use]
     pub fn scopes(&self) -> Vec<RunScope<'_>> {
         match (&self.thread, &self.parent_run, &self.statuses) {
@@ -57,20 +61,22 @@ impl RunFilter {
     }
 }
 
-/// A list of runs by creation; ids break ties (RU-10).
+/// A query for a list of runs, by creation.
+///
+/// Ids decide between equal times (RU-10).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct RunQuery {
-    /// Which ones.
+    /// Which runs to list.
     pub filter: RunFilter,
-    /// The oldest first, or the newest.
+    /// The direction: oldest first, or newest first.
     pub direction: Direction,
-    /// Which page.
+    /// The page.
     pub page: PageRequest,
 }
 
 impl RunQuery {
-    /// Runs that `filter` lets through, the oldest first.
+    /// Creates a query for the runs that `filter` lets through, oldest first.
     #[must_use]
     pub fn new(filter: RunFilter) -> Self {
         Self { filter, ..Self::default() }

@@ -1,4 +1,4 @@
-//! Runs: one agent at work on a thread.
+//! Runs and their statuses.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -10,47 +10,47 @@ use crate::{
     time::Timestamp,
 };
 
-/// One agent at work on a thread.
+/// One execution of an agent on a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Run {
-    /// Unique in the tenant. Fixed.
+    /// The id, unique in the tenant. Fixed.
     pub id: RunId,
     /// The thread. Fixed.
     pub thread: ThreadId,
     /// The agent. Fixed.
     pub agent: AgentId,
-    /// The run that started this one; may be of another thread. Fixed.
+    /// The run that started this one. It may belong to another thread. Fixed.
     pub parent_run: Option<RunId>,
-    /// The dispatches that it was worked on under; the last is the current one.
+    /// The dispatches under which the run was worked on. The last is the current one.
     pub dispatches: Vec<DispatchId>,
-    /// What was asked. Fixed.
+    /// What was requested. Fixed.
     pub request: Option<Json>,
-    /// Which published definitions it runs with. Fixed once set.
+    /// Which published definitions the run uses. Fixed once set.
     pub manifest: Option<String>,
-    /// Where it stands.
+    /// The status.
     pub status: RunStatus,
-    /// What it read: ranges of the thread's log.
+    /// What the run read: ranges of the thread's log.
     pub input: Vec<EntryRange>,
-    /// What it wrote: ranges of the thread's log.
+    /// What the run wrote: ranges of the thread's log.
     pub output: Vec<EntryRange>,
-    /// Steps done; never decreases.
+    /// The number of steps done. It never decreases.
     pub steps: u32,
-    /// Token counts as its worker gives them; none ever decreases.
+    /// Token counts as the worker reports them. No count ever decreases.
     pub usage: TokenCounts,
-    /// The sum over the entries that it produced (EN-26).
+    /// The sum of the tokens that the entries of the run spent (EN-26).
     pub spent: TokenCounts,
-    /// State that is gone with the run.
+    /// The state of the run. It ends with the run.
     pub state: JsonMap,
-    /// When it was made.
+    /// When the run was created.
     pub created_at: Timestamp,
-    /// When it first ran.
+    /// When the run was running for the first time.
     pub started_at: Option<Timestamp>,
-    /// When it was written last.
+    /// When the run was written last.
     pub updated_at: Timestamp,
-    /// When it was done.
+    /// When the run was done.
     pub finished_at: Option<Timestamp>,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
@@ -75,12 +75,12 @@ record!(Run {
     finished_at: opt,
 });
 
-/// Part of a log: sequence numbers, both included.
+/// A range of a log: sequence numbers, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EntryRange {
-    /// The first entry.
+    /// The sequence number of the first entry.
     pub from: u64,
-    /// The last entry.
+    /// The sequence number of the last entry.
     pub to: u64,
 }
 
@@ -99,37 +99,39 @@ impl Codec for EntryRange {
 
 serde_by_codec!(EntryRange);
 
-/// Where a run stands; what belongs to a status can only be written down with it (RU-2).
+/// The status of a run, with the data that belongs to it.
+///
+/// Data of a status can only be written together with that status (RU-2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RunStatus {
-    /// Made, not yet running.
+    /// Created, not yet running.
     Created,
-    /// At work.
+    /// Running.
     Running,
     /// Waiting for something.
     Waiting(Box<WaitingState>),
-    /// Over; never changes again (RU-4).
+    /// Done. A run that is done never changes again (RU-4).
     Done(Box<Completion>),
 }
 
-/// The statuses without their data.
+/// The status of a run without its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RunPhase {
-    /// Made, not yet running.
+    /// Created, not yet running.
     Created,
-    /// At work.
+    /// Running.
     Running,
     /// Waiting for something.
     Waiting,
-    /// Over.
+    /// Done.
     Done,
 }
 
 names!(RunPhase as "run status" { Created = "created", Running = "running", Waiting = "waiting", Done = "done", });
 
 impl RunStatus {
-    /// The status without its data.
+    /// Returns the status without its data.
     #[must_use]
     pub const fn phase(&self) -> RunPhase {
         match self {
@@ -140,13 +142,13 @@ impl RunStatus {
         }
     }
 
-    /// Done with this outcome and nothing else.
+    /// Creates the status `Done` with this outcome and nothing else.
     #[must_use]
     pub fn done(outcome: RunOutcome) -> Self {
         Self::Done(Box::new(Completion::new(outcome)))
     }
 
-    /// Waiting for this reason, with nothing else.
+    /// Creates the status `Waiting` with this reason and nothing else.
     #[must_use]
     pub fn waiting(reason: WaitingReason) -> Self {
         Self::Waiting(Box::new(WaitingState::new(reason)))
@@ -159,7 +161,7 @@ impl fmt::Display for RunStatus {
     }
 }
 
-/// `{"<status>": {…}}`.
+/// Written as `{"<status>": {…}}`.
 impl Codec for RunStatus {
     fn write(&self, out: &mut String) {
         let mut object = Object::open(out);
@@ -187,20 +189,20 @@ impl Codec for RunStatus {
 
 serde_by_codec!(RunStatus);
 
-/// Why a run waits.
+/// What a run waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WaitingReason {
-    /// For the permission to use a tool.
+    /// The permission to use a tool.
     ToolPermission,
-    /// For input of a person.
+    /// The input of a person.
     UserInput,
-    /// For work in the background.
+    /// Work in the background.
     BackgroundTasks,
-    /// For something outside.
+    /// An external event.
     ExternalEvent,
-    /// For a rate limit to pass.
+    /// The end of a rate limit.
     RateLimit,
-    /// For somebody to let it go on.
+    /// The end of a manual pause.
     ManualPause,
 }
 
@@ -213,61 +215,63 @@ names!(WaitingReason as "waiting reason" {
     ManualPause = "manual_pause",
 });
 
-/// What a waiting run waits for.
+/// The data of a waiting run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitingState {
-    /// Why it waits.
+    /// What the run waits for.
     pub reason: WaitingReason,
-    /// What is to be decided.
+    /// The tickets that must be decided.
     pub tickets: Vec<Ticket>,
-    /// Words for people.
+    /// Text for people.
     pub message: Option<String>,
     /// The dispatch under which the waiting began.
     pub dispatch: Option<DispatchId>,
-    /// When to go on by itself.
+    /// When the run continues by itself.
     pub resume_at: Option<Timestamp>,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 record!(WaitingState { reason: req, tickets: def, message: opt, dispatch: opt, resume_at: opt });
 
 impl WaitingState {
-    /// Waiting for this reason.
+    /// Creates the data of a run that waits for this reason.
     #[must_use]
     pub fn new(reason: WaitingReason) -> Self {
         Self { reason, tickets: Vec::new(), message: None, dispatch: None, resume_at: None, extra: Extra::default() }
     }
 }
 
-/// Something that somebody has to decide before the run goes on; kept byte for byte (RU-15).
+/// A ticket: something that must be decided before the run continues.
+///
+/// It is kept byte for byte (RU-15).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ticket {
-    /// Unique in the run.
+    /// The id, unique in the run.
     pub id: String,
-    /// The tool call that it is about.
+    /// The tool call that the ticket is about.
     pub tool_use_id: Option<String>,
     /// The arguments of the call.
     pub arguments: Option<Json>,
-    /// How the run goes on after the decision, in the application's own word.
+    /// How the run continues after the decision, in the application's own word.
     pub resume_mode: Option<String>,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 record!(Ticket { id: req, tool_use_id: opt, arguments: opt, resume_mode: opt });
 
 impl Ticket {
-    /// A ticket of this id.
+    /// Creates a ticket with this id.
     #[must_use]
     pub fn new(id: impl Into<String>) -> Self {
         Self { id: id.into(), tool_use_id: None, arguments: None, resume_mode: None, extra: Extra::default() }
     }
 }
 
-/// How a run ended.
+/// The data of a run that is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Completion {
@@ -275,16 +279,16 @@ pub struct Completion {
     pub outcome: RunOutcome,
     /// The final output.
     pub output: Option<Json>,
-    /// What the error left behind.
+    /// Data of the error.
     pub error: Option<Json>,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 record!(Completion { outcome: req, output: opt, error: opt });
 
 impl Completion {
-    /// Over with this outcome.
+    /// Creates the data of a run that is done with this outcome.
     #[must_use]
     pub fn new(outcome: RunOutcome) -> Self {
         Self { outcome, output: None, error: None, extra: Extra::default() }
@@ -295,29 +299,29 @@ impl Completion {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RunOutcome {
-    /// The agent was done.
+    /// The agent finished.
     NaturalEnd,
-    /// Something stopped it.
+    /// Something stopped the run.
     Stopped {
-        /// What, in the application's own word.
+        /// What stopped the run, in the application's own word.
         code: String,
-        /// Words for people.
+        /// Text for people.
         detail: Option<String>,
     },
-    /// Somebody cancelled it.
+    /// The run was cancelled.
     Cancelled,
-    /// It was not allowed to go on.
+    /// The run was not allowed to continue.
     Blocked,
-    /// Another run took its place.
+    /// Another run replaced this one.
     Superseded,
-    /// It failed.
+    /// The run failed.
     Failed {
-        /// The error; cut at 1 KiB.
+        /// The text of the error, cut at 1 KiB.
         error: String,
     },
 }
 
-/// `{"<outcome>": {…}}`.
+/// Written as `{"<outcome>": {…}}`.
 impl Codec for RunOutcome {
     fn write(&self, out: &mut String) {
         let mut object = Object::open(out);
@@ -358,40 +362,40 @@ impl Codec for RunOutcome {
 
 serde_by_codec!(RunOutcome);
 
-/// A new run, or a change of one: part of a commit (RU-1).
+/// A new run, or a change of a run, as part of a commit (RU-1).
 ///
-/// A new run needs `agent`. Of a run that exists, fixed fields may be left out or given as they are (RU-5).
+/// A new run needs `agent`. For an existing run, fixed fields may be left out or given as they are stored (RU-5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunChange {
-    /// The run.
+    /// The id of the run.
     pub id: RunId,
-    /// The agent; needed for a new run. Fixed.
+    /// The agent. A new run needs it. Fixed.
     pub agent: Option<AgentId>,
     /// The run that started this one. Fixed.
     pub parent_run: Option<RunId>,
-    /// What was asked. Fixed.
+    /// What was requested. Fixed.
     pub request: Option<Json>,
-    /// Which published definitions it runs with. Fixed once set.
+    /// Which published definitions the run uses. Fixed once set.
     pub manifest: Option<String>,
-    /// The dispatch that it is worked on under from now on.
+    /// The dispatch under which the run is worked on from now on.
     pub dispatch: Option<DispatchId>,
-    /// Where it stands now.
+    /// The new status.
     pub status: RunStatus,
-    /// Further ranges that it read.
+    /// Further ranges that the run read.
     pub input: Vec<EntryRange>,
-    /// Further ranges that it wrote.
+    /// Further ranges that the run wrote.
     pub output: Vec<EntryRange>,
-    /// Steps done so far; absent: as before.
+    /// The number of steps done so far. If absent, it does not change.
     pub steps: Option<u32>,
-    /// Token counts so far; absent: as before.
+    /// Token counts so far. If absent, they do not change.
     pub usage: Option<TokenCounts>,
-    /// State keys to set (`Some`) or remove (`None`); others stay (RU-12).
+    /// State keys to set (`Some`) or remove (`None`). Other keys stay as they are (RU-12).
     pub state: BTreeMap<String, Option<Json>>,
 }
 
 impl RunChange {
-    /// The run `id` in this status, everything else as before.
+    /// Creates a change that gives the run `id` this status and leaves everything else as it is.
     #[must_use]
     pub fn new(id: RunId, status: RunStatus) -> Self {
         Self {
@@ -410,7 +414,7 @@ impl RunChange {
         }
     }
 
-    /// The same for a run of this agent.
+    /// Sets the agent.
     #[must_use]
     pub fn with_agent(mut self, agent: AgentId) -> Self {
         self.agent = Some(agent);

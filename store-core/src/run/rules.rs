@@ -1,4 +1,4 @@
-//! What is decided about runs: transitions, fixed fields, what never falls.
+//! Rules for runs: transitions, fixed fields, and counts that never decrease.
 
 use super::{EntryRange, Run, RunChange, RunFilter, RunOutcome, RunPhase, RunQuery, RunStatus};
 use crate::{
@@ -11,13 +11,13 @@ use crate::{
     time::Timestamp,
 };
 
-/// Where a run is written.
+/// The thread, the time and the limits that a run is written with.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct RunContext<'a> {
     /// The thread of the commit.
     pub thread: &'a ThreadId,
-    /// The number of entries of its log after the commit.
+    /// The number of entries in the log of the thread after the commit.
     pub log_length: u64,
     /// Store time.
     pub now: Timestamp,
@@ -26,20 +26,20 @@ pub struct RunContext<'a> {
 }
 
 impl<'a> RunContext<'a> {
-    /// A run of this thread.
+    /// Creates the context for a run of this thread.
     #[must_use]
     pub const fn new(thread: &'a ThreadId, log_length: u64, now: Timestamp, limits: &'a Limits) -> Self {
         Self { thread, log_length, now, limits }
     }
 }
 
-/// The run after `change`, or the reason why not (RU-3 to RU-7, RU-11, RU-12).
+/// Returns the run after `change`, or the reason for which it is refused (RU-3 to RU-7, RU-11, RU-12).
 ///
 /// # Errors
-/// `AlreadyExists` if the id is in use on another thread; `InvalidTransition`; `Invalid` for a fixed field that
-/// changes, a count that falls and a range outside of the log; `LimitExceeded`.
+/// `AlreadyExists` if a run of another thread has the id; `InvalidTransition`; `Invalid` for a fixed field that
+/// changes, a count that decreases, or a range outside of the log; `LimitExceeded`.
 pub fn change(stored: Option<&Run>, change: &RunChange, context: RunContext<'_>) -> Result<Run> {
-    // What is far too large is not copied and written down first.
+    // A change that is far too large is refused before it is copied and encoded.
     let values = change.state.values().flatten().chain(&change.request);
     let least = values.map(|value| length(value.as_str().len())).sum();
     check_limit("record bytes", least, context.limits.record_bytes)?;
@@ -138,7 +138,7 @@ fn changed(run: &Run, change: &RunChange, context: RunContext<'_>) -> Result<Run
     Ok(run)
 }
 
-/// The table of what a status may become.
+/// Checks that a status may follow another one, by the table of the contract.
 fn check_transition(id: &RunId, from: RunPhase, to: RunPhase) -> Result<()> {
     use RunPhase::{Created, Done, Running, Waiting};
     let allowed = match from {
@@ -150,7 +150,7 @@ fn check_transition(id: &RunId, from: RunPhase, to: RunPhase) -> Result<()> {
     if allowed { Ok(()) } else { Err(Error::invalid_transition("run", id, from.name(), to.name())) }
 }
 
-/// Adds ranges, joining one to the last where they touch.
+/// Adds ranges, and joins a range to the last one if they touch.
 fn extend(ranges: &mut Vec<EntryRange>, more: &[EntryRange]) {
     for range in more {
         match ranges.last_mut() {
@@ -160,7 +160,7 @@ fn extend(ranges: &mut Vec<EntryRange>, more: &[EntryRange]) {
     }
 }
 
-/// Error texts are cut at their limit (ER-10).
+/// Cuts the text of an error at its limit (ER-10).
 fn cut_texts(mut status: RunStatus, limits: &Limits) -> RunStatus {
     if let RunStatus::Done(completion) = &mut status
         && let RunOutcome::Failed { error } = &mut completion.outcome
@@ -171,7 +171,7 @@ fn cut_texts(mut status: RunStatus, limits: &Limits) -> RunStatus {
 }
 
 impl Run {
-    /// Whether the run is not done.
+    /// Returns whether the run is not done.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         !matches!(self.status, RunStatus::Done(_))
@@ -179,7 +179,7 @@ impl Run {
 }
 
 impl RunFilter {
-    /// Whether `run` passes (RU-10, PG-9).
+    /// Returns whether `run` passes the filter (RU-10, PG-9).
     #[must_use]
     pub fn admits(&self, run: &Run) -> bool {
         self.thread.as_ref().is_none_or(|thread| run.thread == *thread)
@@ -192,7 +192,9 @@ impl RunFilter {
 }
 
 impl RunQuery {
-    /// Everything but the page, written down: what a cursor of the list is bound to (PG-6).
+    /// Returns the query without its page, as text.
+    ///
+    /// A cursor of the list is bound to this text (PG-6).
     #[must_use]
     pub fn binding(&self) -> String {
         let filter = &self.filter;

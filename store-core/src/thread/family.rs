@@ -1,5 +1,6 @@
-//! Which threads a deletion changes, and which ones a prune takes. Whoever asks holds the families of the tenant: no
-//! thread gets or loses a parent meanwhile.
+//! The threads that a deletion changes, and the threads that a prune deletes.
+//!
+//! The caller must hold the lock on the families of the tenant, so that no thread gets or loses a parent meanwhile.
 
 use std::collections::HashMap;
 
@@ -19,7 +20,7 @@ use crate::{
 /// # fn main() -> store_core::Result<()> {
 /// let mut family = Family::of("parent".parse()?, vec!["child".parse()?], ChildStrategy::Cascade);
 /// while let Some(thread) = family.next(100) {
-///     // The children of `thread`, as the store has them.
+///     // A store adds the children of `thread` that it has stored.
 ///     assert_eq!(thread.as_str(), "child");
 ///     family.add(Vec::new());
 /// }
@@ -32,12 +33,12 @@ pub struct Family {
     children: u64,
     deleted: Vec<ThreadId>,
     detached: Vec<ThreadId>,
-    /// Those below that were not looked at yet.
+    /// Descendants whose children were not added yet.
     open: Vec<ThreadId>,
 }
 
 impl Family {
-    /// The family of a thread with these children.
+    /// Creates the family of a thread with these children.
     #[must_use]
     pub fn of(id: ThreadId, children: Vec<ThreadId>, strategy: ChildStrategy) -> Self {
         let mut family = Self { children: length(children.len()), deleted: vec![id], ..Self::default() };
@@ -49,7 +50,9 @@ impl Family {
         family
     }
 
-    /// The next thread whose children belong to it; none if it is complete, or has more than `most` threads.
+    /// Returns the next thread whose children belong to the family.
+    ///
+    /// Returns none if the family is complete, or if it has more than `most` threads.
     #[must_use]
     pub fn next(&mut self, most: u64) -> Option<ThreadId> {
         let thread = self.open.pop().filter(|_| self.changed() <= most)?;
@@ -57,12 +60,12 @@ impl Family {
         Some(thread)
     }
 
-    /// Adds the children of the thread that was asked for.
+    /// Adds the children of the thread that [`next`](Self::next) returned.
     pub fn add(&mut self, children: Vec<ThreadId>) {
         self.open.extend(children);
     }
 
-    /// Whether the deletion may be (TH-17, TH-19, TH-22).
+    /// Checks whether the deletion is allowed (TH-17, TH-19, TH-22).
     ///
     /// # Errors
     /// `NotFound`, `Conflict`, `HasChildren`, `LimitExceeded`.
@@ -76,19 +79,19 @@ impl Family {
         rules::check_deletion(id, stored, request, (self.children, self.changed()), limits)
     }
 
-    /// Those that are deleted.
+    /// Returns the threads that are deleted.
     #[must_use]
     pub fn deleted(&self) -> &[ThreadId] {
         &self.deleted
     }
 
-    /// Those that lose their parent.
+    /// Returns the threads that lose their parent.
     #[must_use]
     pub fn detached(&self) -> &[ThreadId] {
         &self.detached
     }
 
-    /// All of them.
+    /// Returns all threads of the family.
     pub fn all(&self) -> impl Iterator<Item = &ThreadId> {
         self.deleted.iter().chain(&self.detached)
     }
@@ -105,10 +108,10 @@ impl From<Family> for Deletion {
 }
 
 impl PruneRequest {
-    /// Refuses what no store can do.
+    /// Refuses a request that no store can carry out.
     ///
     /// # Errors
-    /// `Invalid` for a bad limit.
+    /// `Invalid` for a limit outside of 1 to 1,000.
     pub fn check(&self) -> Result<()> {
         match self.limit {
             1..=1_000 => Ok(()),
@@ -117,42 +120,48 @@ impl PruneRequest {
     }
 }
 
-/// The choice of threads to prune: idle ones, children before their parents, the longest idle first (TH-26, TH-28).
+/// The choice of threads to prune: idle threads, children before their parents, the longest idle first (TH-26, TH-28).
 ///
-/// It is offered threads by their last activity. Behind each that it takes it may ask for the parent.
+/// The caller offers threads in the order of their last activity. After each thread that is chosen,
+/// [`offer`](Self::offer) may ask for its parent.
 #[derive(Debug)]
 pub struct Choice {
     request: PruneRequest,
     now: Timestamp,
     chosen: Vec<ThreadId>,
     more: bool,
-    /// How many children stay, of each thread that had one chosen.
+    /// The number of children that stay, for each thread of which a child was chosen.
     staying: HashMap<ThreadId, u64>,
 }
 
 impl Choice {
-    /// An empty one at `now`.
+    /// Creates an empty choice at the time `now`.
     ///
     /// # Errors
-    /// `Invalid` for a bad limit.
+    /// `Invalid` for a limit outside of 1 to 1,000.
     pub fn new(request: PruneRequest, now: Timestamp) -> Result<Self> {
         request.check()?;
         Ok(Self { request, now, chosen: Vec::new(), more: false, staying: HashMap::new() })
     }
 
+    /// Returns the end of the time range of idle threads.
+    ///
     /// Threads with activity at this time or later are not idle.
     #[must_use]
     pub fn until(&self) -> Timestamp {
         self.now.saturating_sub(self.request.idle)
     }
 
-    /// Whether a thread may go, as far as it alone tells.
+    /// Returns whether a thread may be pruned, judged by that thread alone.
     #[must_use]
     pub fn is_idle(&self, stored: &StoredThread) -> bool {
         rules::is_idle(stored, self.request.idle, self.now)
     }
 
-    /// Looks at a thread of which no child stays. Gives the parent, whose number of children is needed next.
+    /// Offers a thread of which no child stays.
+    ///
+    /// If the thread is chosen and has a parent, the parent is returned. The caller then passes the number of the
+    /// parent's children to [`is_childless`](Self::is_childless).
     pub fn offer(&mut self, stored: &StoredThread) -> Option<ThreadId> {
         if !self.is_idle(stored) {
             return None;
@@ -165,34 +174,36 @@ impl Choice {
         stored.thread.parent_thread_id.clone()
     }
 
-    /// Whether no child of the parent of a chosen thread stays: it is to be offered then. One with children is taken
-    /// behind the last of them, which may come before or after it in the order of activity. How many `children` it has
-    /// is asked only as long as that is not known.
+    /// Counts one more chosen child of `parent`, and returns whether no child of it stays.
+    ///
+    /// In that case the caller offers the parent. A thread with children is therefore chosen directly after the last of
+    /// its children, whose last activity may be before or after its own. `children` is the number of children of
+    /// `parent`. It is used only as long as that number is not known ([`knows`](Self::knows)).
     pub fn is_childless(&mut self, parent: &ThreadId, children: u64) -> bool {
         let left = self.staying.entry(parent.clone()).or_insert(children);
         *left = left.saturating_sub(1);
         *left == 0
     }
 
-    /// Whether the number of children is known already, and need not be counted.
+    /// Returns whether the number of children is already known and need not be counted.
     #[must_use]
     pub fn knows(&self, parent: &ThreadId) -> bool {
         self.staying.contains_key(parent)
     }
 
-    /// Whether it takes no more.
+    /// Returns whether the choice takes no more threads.
     #[must_use]
     pub const fn is_full(&self) -> bool {
         self.more
     }
 
-    /// The chosen threads, each behind its children.
+    /// Returns the chosen threads, each after its children.
     #[must_use]
     pub fn chosen(&self) -> &[ThreadId] {
         &self.chosen
     }
 
-    /// The answer, if these of the chosen ones are gone.
+    /// Returns the result of the prune, given those of the chosen threads that were deleted.
     #[must_use]
     pub fn pruned(&self, threads: Vec<ThreadId>) -> Pruned {
         Pruned::new(threads, self.more)

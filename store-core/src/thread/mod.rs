@@ -1,4 +1,4 @@
-//! Threads: conversations with their own fields, and how they are made, changed, found and deleted.
+//! Threads: conversations with their own fields, and how they are created, changed, found and deleted.
 
 mod family;
 mod query;

@@ -1,4 +1,4 @@
-//! What can be asked of threads, and how they are deleted.
+//! Queries of threads, and requests to delete them.
 
 use std::time::Duration;
 
@@ -14,25 +14,27 @@ use crate::{
     version::Expect,
 };
 
-/// Which threads are wanted. Everything that is set must hold (PG-9).
+/// A filter for threads.
+///
+/// A thread must match every field that is set (PG-9).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ThreadFilter {
-    /// Threads of this resource.
+    /// Only threads of this resource.
     pub resource_id: Option<ResourceId>,
-    /// Threads without a parent, or direct children of one (TH-13).
+    /// Only threads without a parent, or only direct children of one thread (TH-13).
     pub parent: Option<ParentFilter>,
-    /// Threads with, or without, runs that are not done.
+    /// Only threads with runs that are not done (`true`), or only threads without such runs (`false`).
     pub has_open_runs: Option<bool>,
-    /// Made before this time.
+    /// Only threads created before this time.
     pub created_before: Option<Timestamp>,
-    /// Made at or after this time.
+    /// Only threads created at or after this time.
     pub created_after: Option<Timestamp>,
-    /// Written last before this time.
+    /// Only threads whose last activity was before this time.
     pub active_before: Option<Timestamp>,
-    /// Written last at or after this time.
+    /// Only threads whose last activity was at or after this time.
     pub active_after: Option<Timestamp>,
-    /// Metadata keys with these values, byte for byte.
+    /// Only threads whose metadata has these keys with these values, equal byte for byte.
     pub metadata: Vec<(String, Json)>,
 }
 
@@ -45,21 +47,21 @@ pub enum ParentFilter {
     Of(ThreadId),
 }
 
-/// A list of threads that a store keeps.
+/// A list of threads that a store maintains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThreadScope<'a> {
-    /// All of the tenant.
+    /// All threads of the tenant.
     All,
-    /// Those without a parent.
+    /// The threads without a parent.
     Roots,
     /// The direct children of a thread.
     Of(&'a ThreadId),
-    /// Those of a resource.
+    /// The threads of a resource.
     Resource(&'a ResourceId),
 }
 
 impl<'a> ThreadScope<'a> {
-    /// The lists that a thread stands in.
+    /// Returns the lists that a thread is in.
     pub fn of(thread: &'a Thread) -> impl Iterator<Item = Self> {
         let parent = thread.parent_thread_id.as_ref().map_or(Self::Roots, Self::Of);
         [Self::All, parent].into_iter().chain(thread.resource_id.as_ref().map(Self::Resource))
@@ -67,7 +69,7 @@ impl<'a> ThreadScope<'a> {
 }
 
 impl ThreadFilter {
-    /// The shortest list that holds every thread that the filter lets through (PR-15).
+    /// Returns the shortest list that contains every thread that the filter lets through (PR-15).
     #[must_use]
     pub fn scope(&self) -> ThreadScope<'_> {
         match (&self.parent, &self.resource_id) {
@@ -79,7 +81,9 @@ impl ThreadFilter {
     }
 }
 
-/// By what threads are ordered; ids break ties, byte by byte (PG-8).
+/// The order of a list of threads.
+///
+/// Ids decide between equal times, byte by byte (PG-8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ThreadOrder {
     /// By `updated_at`.
@@ -89,17 +93,17 @@ pub enum ThreadOrder {
     Creation,
 }
 
-/// A list of threads.
+/// A query for a list of threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ThreadQuery {
-    /// Which ones.
+    /// Which threads to list.
     pub filter: ThreadFilter,
-    /// By what.
+    /// The order.
     pub order: ThreadOrder,
-    /// In which direction; backward (the newest first) unless set.
+    /// The direction. The default is backward (newest first).
     pub direction: Direction,
-    /// Which page.
+    /// The page.
     pub page: PageRequest,
 }
 
@@ -115,13 +119,13 @@ impl Default for ThreadQuery {
 }
 
 impl ThreadQuery {
-    /// Threads that `filter` lets through, the last active first.
+    /// Creates a query for the threads that `filter` lets through, last active first.
     #[must_use]
     pub fn new(filter: ThreadFilter) -> Self {
         Self { filter, ..Self::default() }
     }
 
-    /// The same query in this order.
+    /// Sets the order and the direction.
     #[must_use]
     pub const fn ordered(mut self, order: ThreadOrder, direction: Direction) -> Self {
         self.order = order;
@@ -129,7 +133,7 @@ impl ThreadQuery {
         self
     }
 
-    /// The same query for this page.
+    /// Sets the page.
     #[must_use]
     pub fn with_page(mut self, page: PageRequest) -> Self {
         self.page = page;
@@ -140,65 +144,65 @@ impl ThreadQuery {
 /// What happens to the children of a deleted thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ChildStrategy {
-    /// They stay, without a parent (TH-18).
+    /// They stay and lose their parent (TH-18).
     #[default]
     Detach,
     /// They are deleted too, with all their descendants (TH-19).
     Cascade,
-    /// The deletion is refused if there are any (TH-17).
+    /// The deletion is refused if there are children (TH-17).
     Reject,
 }
 
-/// How to delete a thread.
+/// A request to delete a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DeleteRequest {
-    /// What happens to children.
+    /// What happens to the children.
     pub children: ChildStrategy,
-    /// What the version must be; `Absent` never holds.
+    /// The version that the thread must have. `Absent` never holds.
     pub expect: Expect,
 }
 
-/// What a deletion did.
+/// The result of a deletion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Deletion {
-    /// The threads that are gone.
+    /// The threads that were deleted.
     pub deleted: Vec<ThreadId>,
     /// The threads that lost their parent.
     pub detached: Vec<ThreadId>,
 }
 
 impl Deletion {
-    /// For stores.
+    /// Creates the result of a deletion. For backends.
     #[must_use]
     pub const fn new(deleted: Vec<ThreadId>, detached: Vec<ThreadId>) -> Self {
         Self { deleted, detached }
     }
 }
 
-/// How to prune threads.
+/// A request to prune threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PruneRequest {
-    /// Threads without a write for this long.
+    /// The time for which a thread must not have been written.
     pub idle: Duration,
-    /// How many at most, 1 to 1,000.
+    /// The maximum number of threads, from 1 to 1,000.
     pub limit: u32,
-    /// Give the list and change nothing.
+    /// Whether to return the list and change nothing.
     pub dry_run: bool,
 }
 
-/// What pruning did, or would do.
+/// The result of a prune, or of a dry run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Pruned {
-    /// The threads that are gone, or would be.
+    /// The threads that were deleted, or would be.
     pub threads: Vec<ThreadId>,
     /// Whether more remain.
     pub more: bool,
 }
 
 impl Pruned {
-    /// For stores.
+    /// Creates the result of a prune. For backends.
     #[must_use]
     pub const fn new(threads: Vec<ThreadId>, more: bool) -> Self {
         Self { threads, more }

@@ -1,4 +1,4 @@
-//! Threads.
+//! Threads and their fields.
 
 use std::collections::BTreeMap;
 
@@ -12,74 +12,74 @@ use crate::{
     version::Version,
 };
 
-/// A conversation: its own fields, and what is worked out from its log with every commit.
+/// A conversation: its own fields, and values that every commit derives from its log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Thread {
-    /// Unique in the tenant.
+    /// The id, unique in the tenant.
     pub id: ThreadId,
-    /// Whose it is.
+    /// What the thread belongs to: a user, a ticket, a repository.
     pub resource_id: Option<ResourceId>,
-    /// The thread that started it.
+    /// The thread that started this one.
     pub parent_thread_id: Option<ThreadId>,
-    /// A title, at most 1 KiB.
+    /// The title, at most 1 KiB.
     pub title: Option<String>,
-    /// The application's own, at most 64 KiB in all.
+    /// Metadata of the application, at most 64 KiB in all.
     pub metadata: JsonMap,
-    /// When it was made: store time, or as an import says (TH-29).
+    /// When the thread was created: store time, or the time that an import states (TH-29).
     pub created_at: Timestamp,
-    /// The last commit or update; never goes back (PR-5).
+    /// The time of the last commit or update. It never goes back (PR-5).
     pub updated_at: Timestamp,
-    /// The number of entries in the log: what a commit is guarded with.
+    /// The number of entries in the log. A commit is guarded with it.
     pub version: Version,
-    /// The number of changes of its own fields, 1 at creation: what an update is guarded with.
+    /// 1 at creation, and one more with each change of the thread's own fields. An update is guarded with it.
     pub revision: Version,
-    /// Where the next entry hangs by default.
+    /// The parent of the next entry, if that entry names none.
     pub head: Option<EntryId>,
-    /// The run written last.
+    /// The run that was written last.
     pub latest_run: Option<RunId>,
     /// Runs that are not done, oldest first.
     pub open_runs: Vec<RunId>,
-    /// The times of the first and the last entry of the log.
+    /// The earliest and the latest time of an entry of the log.
     pub entry_times: Option<(Timestamp, Timestamp)>,
-    /// The number of leaves.
+    /// The number of leaves of the log.
     pub leaves: u32,
-    /// The sum of what was spent (EN-26).
+    /// The sum of the tokens that were spent (EN-26).
     pub usage: TokenCounts,
     /// The number of commits that changed the thread state (CM-24).
     pub state_revision: u64,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 impl Thread {
-    /// 1, and raised when a deleted id is made anew (TH-24).
+    /// Returns the generation: 1, and one more each time the id is used again after a deletion (TH-24).
     #[must_use]
     pub const fn generation(&self) -> u64 {
         self.version.generation()
     }
 }
 
-/// A thread to be made.
+/// A thread to be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NewThread {
-    /// Its id.
+    /// The id.
     pub id: ThreadId,
-    /// Its own fields.
+    /// The thread's own fields.
     pub fields: ThreadFields,
-    /// When it is said to have been made, for imports and copies; not after store time (TH-29).
+    /// When the thread is stated to have been created, for imports and copies. Not later than store time (TH-29).
     pub at: Option<Timestamp>,
 }
 
 impl NewThread {
-    /// A thread of this id, with nothing set.
+    /// Creates a thread with this id and no other field set.
     #[must_use]
     pub fn new(id: ThreadId) -> Self {
         Self { id, fields: ThreadFields::default(), at: None }
     }
 
-    /// The same thread with these fields.
+    /// Sets the fields.
     #[must_use]
     pub fn with_fields(mut self, fields: ThreadFields) -> Self {
         self.fields = fields;
@@ -87,33 +87,37 @@ impl NewThread {
     }
 }
 
-/// The fields of a thread that its maker chooses; also what a commit's `create` gives.
+/// The fields of a thread that its creator chooses.
+///
+/// The `create` of a commit gives the same fields.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ThreadFields {
-    /// Whose it is.
+    /// What the thread belongs to: a user, a ticket, a repository.
     pub resource_id: Option<ResourceId>,
-    /// The thread that started it.
+    /// The thread that started this one.
     pub parent_thread_id: Option<ThreadId>,
-    /// A title.
+    /// The title.
     pub title: Option<String>,
-    /// The application's own.
+    /// Metadata of the application.
     pub metadata: JsonMap,
 }
 
-/// A change of a thread's own fields. What it does not name stays (TH-4).
+/// A change of a thread's own fields.
+///
+/// Fields that it does not name stay as they are (TH-4).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ThreadPatch {
-    /// Sets or clears whose it is.
+    /// Sets or clears what the thread belongs to.
     pub resource_id: Option<Option<ResourceId>>,
-    /// Sets or clears the thread that started it.
+    /// Sets or clears the thread that started this one.
     pub parent_thread_id: Option<Option<ThreadId>>,
     /// Sets or clears the title.
     pub title: Option<Option<String>>,
-    /// Sets (`Some`) or removes (`None`) metadata key by key.
+    /// Sets (`Some`) or removes (`None`) metadata, key by key.
     pub metadata: BTreeMap<String, Option<Json>>,
-    /// The claim under which this is written (CM-44).
+    /// The claim under which the update is written (CM-44).
     pub fence: Option<Fence>,
 }
 
@@ -125,7 +129,7 @@ impl ThreadPatch {
         self
     }
 
-    /// Sets the parent, or clears it.
+    /// Sets or clears the parent.
     #[must_use]
     pub fn with_parent(mut self, parent: Option<ThreadId>) -> Self {
         self.parent_thread_id = Some(parent);

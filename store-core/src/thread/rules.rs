@@ -1,4 +1,4 @@
-//! What is decided about threads: making, changing, parents, deletion.
+//! Rules for threads: creation, updates, parents and deletion.
 
 use std::time::Duration;
 
@@ -21,15 +21,15 @@ use crate::{
     version::{Expect, Version},
 };
 
-/// How long deleted ids are remembered (TH-25).
+/// The time for which deleted ids are remembered (TH-25).
 pub const REMEMBERED_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// The thread of `new`, or the reason why not (TH-1, TH-2, TH-24, TH-29).
+/// Returns the thread for `new`, or the reason for which it is refused (TH-1, TH-2, TH-24, TH-29).
 ///
-/// Whether the parent exists is for [`check_parent`].
+/// Whether the parent exists is checked by [`check_parent`], not here.
 ///
 /// # Errors
-/// `AlreadyExists`, `Invalid` for a time after store time, `LimitExceeded`.
+/// `AlreadyExists`; `Invalid` for a time later than store time; `LimitExceeded`.
 pub fn create(
     stored: Option<&StoredThread>,
     id: &IdRecord,
@@ -79,7 +79,7 @@ pub fn create(
     })
 }
 
-/// What an update does.
+/// The effect of an update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ThreadChange {
     /// Nothing changes (TH-5).
@@ -88,15 +88,17 @@ pub enum ThreadChange {
     Changed(StoredThread),
 }
 
-/// The thread after an update, or the reason why not (TH-4 to TH-8, TH-10, CM-32): the claim is looked at first, the
-/// parent last.
+/// Returns the thread after an update, or the reason for which it is refused (TH-4 to TH-8, TH-10, CM-32).
 ///
-/// `before` is what is stored of the thread and remembered of its id, where the claim is noted; `claims` the mailbox
-/// that the store keeps with its threads; `lineage` gives a thread and all above it, as [`check_parent`] wants them.
+/// The claim is checked first, the parent last.
+///
+/// `before` holds the stored thread and the record of its id, in which the claim is noted. `claims` is the mailbox that
+/// the store keeps with its threads. `lineage` returns a thread and all its ancestors, in the form that
+/// [`check_parent`] expects.
 ///
 /// # Errors
-/// `NotFound` of the thread or the parent, `ClaimLost`, `StaleEpoch`, `Conflict`, `LimitExceeded`, `Invalid`; what
-/// reading ends with.
+/// `NotFound` for the thread or the parent, `ClaimLost`, `StaleEpoch`, `Conflict`, `LimitExceeded`, `Invalid`; any
+/// error of the read.
 pub fn update(
     request: (&ThreadId, &ThreadPatch, Expect),
     before: (Option<StoredThread>, &mut IdRecord),
@@ -166,7 +168,7 @@ impl ThreadPatch {
         }
     }
 
-    /// The parent that the patch sets, if it sets one.
+    /// Returns the parent that the patch sets, if it sets one.
     #[must_use]
     pub fn new_parent(&self) -> Option<&ThreadId> {
         self.parent_thread_id.as_ref()?.as_ref()
@@ -178,7 +180,7 @@ pub(crate) fn check_fields(fields: &ThreadFields, limits: &Limits) -> Result<()>
         check_limit("title bytes", length(title.len()), limits.text_bytes)?;
     }
     if !fields.metadata.is_empty() {
-        // Without what stands around keys and values: what is far too large is not written down first.
+        // The sum of keys and values alone, so that metadata that is far too large is refused before it is encoded.
         let least = fields.metadata.iter().map(|(key, value)| length(key.len() + value.as_str().len())).sum();
         check_limit("metadata bytes", least, limits.metadata_bytes)?;
         check_limit("metadata bytes", length(fields.metadata.encode().len()), limits.metadata_bytes)?;
@@ -186,11 +188,12 @@ pub(crate) fn check_fields(fields: &ThreadFields, limits: &Limits) -> Result<()>
     Ok(())
 }
 
-/// Whether `parent` may become the parent of `thread` (TH-10, TH-11, TH-30). `ancestors` are the parent itself and all
-/// above it, the nearest first; empty if it does not exist.
+/// Checks whether `parent` may become the parent of `thread` (TH-10, TH-11, TH-30).
+///
+/// `ancestors` holds the parent itself and all its ancestors, nearest first. It is empty if the parent does not exist.
 ///
 /// # Errors
-/// `NotFound` naming the parent; `Invalid` if `thread` would become its own ancestor.
+/// `NotFound`, which names the parent; `Invalid` if `thread` would become its own ancestor.
 pub fn check_parent(thread: &ThreadId, parent: &ThreadId, ancestors: &[ThreadId]) -> Result<()> {
     if thread == parent || ancestors.contains(thread) {
         return Err(Error::invalid("parent_thread_id", "the thread would become its own ancestor"));
@@ -201,8 +204,10 @@ pub fn check_parent(thread: &ThreadId, parent: &ThreadId, ancestors: &[ThreadId]
     Ok(())
 }
 
-/// Whether a thread may be deleted (TH-17, TH-19, TH-22). `children` is the number of its direct children, `changed`
-/// that of all threads which the deletion changes, itself included.
+/// Checks whether a thread may be deleted (TH-17, TH-19, TH-22).
+///
+/// `counts` holds the number of its direct children, and the number of all threads that the deletion changes, itself
+/// included.
 ///
 /// # Errors
 /// `NotFound`, `Conflict`, `HasChildren`, `LimitExceeded`.
@@ -222,14 +227,16 @@ pub(super) fn check_deletion(
     check_limit("threads changed by a deletion", changed, limits.deletion_threads)
 }
 
-/// What is remembered of the id of a thread that is deleted (TH-23, TH-25). Also where the clock went back the deletion
-/// does not lie before the last write, so that it is not forgotten early (PR-22).
+/// Returns the record of the id of a thread that is deleted (TH-23, TH-25).
+///
+/// Even if the clock went back, the deletion is not earlier than the last write, so that the id is not forgotten too
+/// early (PR-22).
 #[must_use]
 pub fn deleted_id(id: &IdRecord, stored: &StoredThread, now: Timestamp) -> IdRecord {
     IdRecord { deleted_at: Some(now.max(stored.last_time)), ..id.clone() }
 }
 
-/// A child that loses its parent (TH-18).
+/// Returns a child as it is after it lost its parent (TH-18).
 #[must_use]
 pub fn detach(mut child: StoredThread, now: Timestamp) -> StoredThread {
     let now = now.max(child.last_time);
@@ -240,25 +247,26 @@ pub fn detach(mut child: StoredThread, now: Timestamp) -> StoredThread {
     child
 }
 
-/// Whether a thread may be pruned, as far as it alone tells (TH-26). A write counts by the store's time, not by the
-/// time that an import gives.
+/// Returns whether a thread may be pruned, judged by that thread alone (TH-26).
+///
+/// The time of a write is that of the store, not the time that an import states.
 #[must_use]
 pub(super) fn is_idle(stored: &StoredThread, idle: Duration, now: Timestamp) -> bool {
     let written = stored.last_time.max(stored.thread.updated_at);
     stored.thread.open_runs.is_empty() && stored.queue.count == 0 && written < now.saturating_sub(idle)
 }
 
-/// Whether a deleted id need not be remembered any longer (TH-25).
+/// Returns whether a deleted id need not be remembered any longer (TH-25).
 #[must_use]
 pub fn is_forgotten(id: &IdRecord, now: Timestamp) -> bool {
     id.deleted_at.is_some_and(|at| at < now.saturating_sub(REMEMBERED_FOR))
 }
 
 impl IdRecord {
-    /// Judges a claim and remembers it (CM-32).
+    /// Checks a claim and remembers its number (CM-32).
     ///
     /// # Errors
-    /// `StaleEpoch` if a later claim wrote already.
+    /// `StaleEpoch` if a later claim has already written.
     pub fn check_fence(&mut self, fence: Option<&crate::claim::Fence>) -> Result<()> {
         let Some(fence) = fence else { return Ok(()) };
         if let Some(highest) = self.fence.filter(|highest| *highest > fence.claim) {
@@ -273,7 +281,7 @@ impl IdRecord {
 }
 
 impl ThreadFilter {
-    /// Whether `thread` passes (TH-13, TH-14, PG-9).
+    /// Returns whether `thread` passes the filter (TH-13, TH-14, PG-9).
     #[must_use]
     pub fn admits(&self, thread: &Thread) -> bool {
         let parent = thread.parent_thread_id.as_ref();
@@ -292,7 +300,9 @@ impl ThreadFilter {
 }
 
 impl ThreadQuery {
-    /// Everything but the page, written down: what a cursor of the list is bound to (PG-6).
+    /// Returns the query without its page, as text.
+    ///
+    /// A cursor of the list is bound to this text (PG-6).
     #[must_use]
     pub fn binding(&self) -> String {
         let filter = &self.filter;

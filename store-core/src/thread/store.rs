@@ -10,108 +10,128 @@ use crate::{
 /// Reads threads.
 #[async_trait]
 pub trait ThreadReader: Send + Sync {
-    /// Loads a thread; none for an unknown id (TH-3).
+    /// Loads a thread.
+    ///
+    /// Returns none for an unknown id (TH-3).
     ///
     /// # Errors
     /// `Corrupt` if its record is damaged.
     async fn load_thread(&self, id: &ThreadId) -> Result<Option<Thread>>;
 
-    /// Lists threads in pages, the last active first unless asked otherwise.
+    /// Lists threads page by page, last active first unless the query says otherwise.
     ///
     /// # Guarantees
-    /// - Filters and orders of TH-13 to TH-15; ids break ties (PG-8).
-    /// - By last activity a walk gives every thread at most once, and every thread that was not written meanwhile
-    ///   exactly once (PG-5); by creation exactly once (PG-4).
+    /// - Filters and orders are those of TH-13 to TH-15. Ids decide between equal times (PG-8).
+    /// - By last activity, reading all pages returns every thread at most once, and every thread that was not written
+    ///   meanwhile exactly once (PG-5). By creation, it returns every thread exactly once (PG-4).
     ///
     /// # Errors
-    /// `Invalid` for a bad limit; `InvalidCursor` for a cursor of another query.
+    /// `Invalid` for an invalid limit; `InvalidCursor` for a cursor of another query.
     async fn list_threads(&self, query: ThreadQuery) -> Result<Page<Thread>>;
 
-    /// Counts threads exactly; may cost as much as what it counts (TH-31).
+    /// Counts threads exactly.
+    ///
+    /// This may cost as much as reading those threads (TH-31).
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any error of the read.
     async fn count_threads(&self, filter: &ThreadFilter) -> Result<u64>;
 
-    /// Says whether `parent` may become the parent of `thread`, exactly as an update would, and changes nothing
-    /// (TH-30).
+    /// Checks whether `parent` may become the parent of `thread`, and changes nothing.
+    ///
+    /// The result is exactly that of an update (TH-30).
     ///
     /// # Errors
     /// `NotFound` if either does not exist (TH-8, TH-10); `Invalid` if `thread` would become its own ancestor (TH-11).
     async fn validate_parent(&self, thread: &ThreadId, parent: &ThreadId) -> Result<()>;
 }
 
-/// Makes, changes and deletes threads.
+/// Creates, changes and deletes threads.
 #[async_trait]
 pub trait ThreadAdmin: Send + Sync {
-    /// Makes a thread with version 0, revision 1 and no head (TH-1).
+    /// Creates a thread with version 0, revision 1 and no head (TH-1).
     ///
     /// # Guarantees
-    /// - Of several concurrent creations of one id exactly one succeeds (TH-2).
-    /// - Under a deleted id it is a new thread, one generation higher, that shows nothing of the old one (TH-24).
+    /// - Of several concurrent creations with one id, exactly one succeeds (TH-2).
+    /// - Under a deleted id, the thread is a new one. Its generation is one higher, and it shows nothing of the old
+    ///   thread (TH-24).
     ///
     /// # Errors
-    /// `AlreadyExists` if the id is in use; `NotFound` naming a parent that does not exist (TH-10); `Invalid` for a
-    /// thread that is its own parent and for a time after store time; `LimitExceeded`.
-    /// After an `Unknown` outcome: load the thread.
+    /// `AlreadyExists` if the id is in use; `NotFound` for a parent that does not exist, which the error names (TH-10);
+    /// `Invalid` for a thread that is its own parent and for a time later than store time; `LimitExceeded`.
+    ///
+    /// After an `Unknown` outcome, load the thread.
     async fn create_thread(&self, thread: NewThread) -> Result<Thread>;
 
     /// Changes the given fields of a thread and nothing else.
     ///
     /// # Guarantees
-    /// - What `patch` does not name stays; metadata is patched key by key (TH-4).
-    /// - A change raises `revision` by one and leaves `version`; no change raises nothing (TH-5, TH-9).
-    /// - Of two updates guarded by one revision exactly one succeeds (TH-6); unguarded ones both land (TH-7).
+    /// - Fields that `patch` does not name stay as they are. Metadata is changed key by key (TH-4).
+    /// - A change increases `revision` by one and does not change `version`. An update that changes nothing increases
+    ///   neither (TH-5, TH-9).
+    /// - Of two updates guarded by the same revision, exactly one succeeds (TH-6). Two updates without a guard both
+    ///   take effect (TH-7).
     ///
     /// # Errors
     /// `NotFound` for an unknown thread (TH-8) or parent (TH-10); `Conflict` if `expect` does not hold for the
     /// revision; `Invalid` for a parent that would close a cycle (TH-11); `ClaimLost` and `StaleEpoch` under a fence
-    /// (CM-44); `LimitExceeded`. After an `Unknown` outcome: load the thread and compare its revision.
+    /// (CM-44); `LimitExceeded`.
+    ///
+    /// After an `Unknown` outcome, load the thread and compare its revision.
     async fn update_thread(&self, id: &ThreadId, patch: ThreadPatch, expect: Expect) -> Result<Thread>;
 
     /// Deletes a thread with its entries, runs, state and commit keys, in one atomic step (TH-20, TH-21).
     ///
     /// # Guarantees
-    /// - A late commit cannot bring it back (TH-23); its id is remembered for at least 30 days (TH-25).
-    /// - Children stay, go, or forbid it, as asked (TH-17 to TH-19).
+    /// - A late commit cannot bring the thread back (TH-23). Its id is remembered for at least 30 days (TH-25).
+    /// - The request says whether children stay, are deleted too, or prevent the deletion (TH-17 to TH-19).
     ///
     /// # Errors
     /// `NotFound` for an unknown thread; `Conflict` if `expect` does not hold for the version (TH-22); `HasChildren`;
     /// `LimitExceeded` if more threads would change than the limit allows.
-    /// After an `Unknown` outcome: load the thread.
+    ///
+    /// After an `Unknown` outcome, load the thread.
     async fn delete_thread(&self, id: &ThreadId, request: DeleteRequest) -> Result<Deletion>;
 
-    /// Deletes threads that nobody wrote for a while, without open runs and without children that stay (TH-26), and
-    /// forgets deleted ids that are older than 30 days (TH-25).
+    /// Deletes threads that were not written for a while and that have no open runs and no children that stay (TH-26).
+    ///
+    /// It also forgets deleted ids that are older than 30 days (TH-25).
     ///
     /// # Guarantees
-    /// - A thread that is written between the choice and its deletion is not pruned (TH-27).
-    /// - At most `limit` threads a call; it says whether more remain (TH-28).
+    /// - A thread that is written after it was chosen and before it is deleted is not pruned (TH-27).
+    /// - A call deletes at most `limit` threads. Its result says whether more remain (TH-28).
     ///
     /// # Errors
-    /// `Invalid` for a limit outside of 1 to 1,000. After an `Unknown` outcome: call it again.
+    /// `Invalid` for a limit outside of 1 to 1,000.
+    ///
+    /// After an `Unknown` outcome, call it again.
     async fn prune_threads(&self, request: PruneRequest) -> Result<Pruned>;
 
-    /// Removes the data of deletions that were interrupted before they had removed it. Returns when none is left
-    /// (TH-20), or when `progress` stops it between two batches (PR-17). Gives the number of threads whose
-    /// data was removed.
+    /// Removes the data that interrupted deletions have left.
+    ///
+    /// The call returns when no such data is left (TH-20), or when `progress` stops it between two batches (PR-17). It
+    /// returns the number of threads whose data was removed.
     ///
     /// # Errors
-    /// Those of writing. After an `Unknown` outcome: call it again, which goes on.
+    /// Any error of the write.
+    ///
+    /// After an `Unknown` outcome, call it again. The second call continues where the first ended.
     async fn purge_deleted(&self, progress: &dyn Progress) -> Result<u64>;
 
-    /// Forgets the highest claim number that wrote to a thread: the operator's way out when a mailbox was replaced or
-    /// restored (CM-42). Unknown threads are no error.
+    /// Forgets the highest claim number that wrote to a thread.
+    ///
+    /// This is the operator's remedy after a mailbox was replaced or restored (CM-42). An unknown thread is no error.
     ///
     /// # Errors
-    /// Those of writing. After an `Unknown` outcome: call it again.
+    /// Any error of the write.
+    ///
+    /// After an `Unknown` outcome, call it again.
     async fn reset_fence(&self, id: &ThreadId) -> Result<()>;
 }
 
-/// Everything that is kept of threads: their records, logs and runs.
+/// Everything that a store keeps of threads: their records, logs and runs.
 ///
-/// Entries, runs and thread state are written by
-/// [`CommitCoordinator::commit`](crate::CommitCoordinator::commit) only (CM-2).
+/// Only [`CommitCoordinator::commit`](crate::CommitCoordinator::commit) writes entries, runs and thread state (CM-2).
 pub trait ThreadRunStore: ThreadReader + LogReader + RunReader + ThreadAdmin {}
 
 impl<S: ThreadReader + LogReader + RunReader + ThreadAdmin + ?Sized> ThreadRunStore for S {}

@@ -1,4 +1,4 @@
-//! What a store keeps of a thread: the thread, counters that rules need, and what is remembered of its id.
+//! What a store keeps of a thread: the thread, the counters that rules need, and the record of its id.
 
 use super::Thread;
 use crate::{
@@ -10,25 +10,25 @@ use crate::{
     version::Version,
 };
 
-/// A thread with the counters that the rules need and callers do not.
+/// A thread, with the counters that the rules need and callers do not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredThread {
     /// The thread.
     pub thread: Thread,
-    /// Sequence number of the head.
+    /// The sequence number of the head.
     pub head_seq: Option<u64>,
-    /// Number of roots that are not side entries.
+    /// The number of roots that are not side entries.
     pub roots: u32,
-    /// Keys of the thread's state.
+    /// The number of keys in the thread's state.
     pub state_keys: u64,
-    /// Bytes of the thread's state, keys and values.
+    /// The size of the thread's state in bytes, keys and values.
     pub state_bytes: u64,
-    /// The queue of pending input, without its inputs.
+    /// The queue of pending input, without the inputs themselves.
     pub queue: QueueState,
-    /// Store time of the last commit or update; later ones are not before it (CM-35).
+    /// Store time of the last commit or update. The time of a later one is not before it (CM-35).
     pub last_time: Timestamp,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
@@ -43,7 +43,7 @@ record!(StoredThread {
 });
 
 impl StoredThread {
-    /// The latest and the open runs of the thread, after a commit wrote `run` (RU-8, RU-9).
+    /// Updates the latest run and the open runs of the thread after a commit wrote `run` (RU-8, RU-9).
     pub fn note_run(&mut self, run: &Run) {
         let record = &mut self.thread;
         record.latest_run = Some(run.id.clone());
@@ -55,22 +55,22 @@ impl StoredThread {
     }
 }
 
-/// What is remembered of a thread id, before its thread exists, while it does, and after it was deleted.
+/// What a store remembers of a thread id: before its thread exists, while it exists, and after it was deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IdRecord {
-    /// The generation of the thread that has, or had, the id; 0 before the first.
+    /// The generation of the thread that has or had the id. It is 0 before the first thread.
     pub generation: u64,
-    /// The highest claim number that wrote to it (CM-32).
+    /// The highest claim number that wrote to the thread (CM-32).
     pub fence: Option<ClaimNumber>,
-    /// When its thread was deleted, unless it has one (TH-25).
+    /// When the thread was deleted. Absent while the id has a thread (TH-25).
     pub deleted_at: Option<Timestamp>,
-    /// Fields of a newer release.
+    /// Unknown fields that a newer release wrote, kept as they are (ID-11).
     pub extra: Extra,
 }
 
 record!(IdRecord { generation: def, fence: opt, deleted_at: opt });
 
-/// A document with the field names of the contract; versions stand as numbers beside `generation`.
+/// Written as a document with the field names of the contract. A version is a number beside `generation`.
 impl Codec for Thread {
     fn write(&self, out: &mut String) {
         let mut object = Object::open(out);
