@@ -1,4 +1,4 @@
-//! What an opened store really gives.
+//! The capabilities of an opened store.
 
 use serde::Serialize;
 
@@ -14,40 +14,42 @@ macro_rules! named {
 named! {
     /// What acknowledged data survives.
     Survives {
-        /// Nothing: it lives in the memory of the process.
+        /// Nothing: the data is in the memory of the process.
         Nothing,
-        /// A killed process.
+        /// The data survives that the process is killed.
         Process,
-        /// A power cut.
+        /// The data survives a power cut.
         Power,
     }
     /// How many processes may have the store open for writing.
     Processes {
-        /// One at a time.
+        /// One process at a time.
         One,
-        /// Any number.
+        /// Any number of processes.
         Many,
     }
-    /// Whose clock store time is (PR-3).
+    /// Which clock gives store time (PR-3).
     TimeSource {
         /// The `Clock` that the store was opened with.
         Injected,
-        /// The server's.
+        /// The clock of the server.
         Server,
-        /// That of the host, for all processes on it.
+        /// The clock of the host, for all processes on it.
         Host,
     }
-    /// How events reach subscribers.
+    /// How subscribers learn of events.
     EventDelivery {
-        /// They are told when there are any.
+        /// The store tells subscribers when there are new events.
         Push,
-        /// They look again after an interval.
+        /// Subscribers look for new events at an interval.
         Poll,
     }
 }
 
-/// What an opened store really gives, after settings were read (PR-1): known right after opening, and the same while
-/// it is open. What a store does not have at all is no field here but a missing accessor (PR-2).
+/// The capabilities of an opened store, determined after its settings were read (PR-1).
+///
+/// They are known as soon as the store is open and stay the same while it is open. A contract that the store does not
+/// have at all is not a field here: the accessor for it is missing (PR-2).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Capabilities {
@@ -55,18 +57,18 @@ pub struct Capabilities {
     pub survives: Survives,
     /// How many processes may have the store open for writing.
     pub processes: Processes,
-    /// Whose clock store time is.
+    /// Which clock gives store time.
     pub time: TimeSource,
-    /// The largest record, in bytes.
+    /// The size of the largest record, in bytes.
     pub max_record_bytes: u64,
-    /// Whether a commit can check a claim of its mailbox in the same atomic step.
+    /// Whether a commit can check a claim of the store's mailbox in the same atomic step.
     pub fenced: bool,
-    /// How events reach subscribers; absent for a store without events.
+    /// How subscribers learn of events; absent for a store without events.
     pub delivery: Option<EventDelivery>,
 }
 
 impl Capabilities {
-    /// The capabilities of a store with injected time and one process, that checks no claims and has no events.
+    /// Returns the capabilities of a store with injected time and one process that checks no claims and has no events.
     #[must_use]
     pub const fn new(survives: Survives, max_record_bytes: u64) -> Self {
         Self {
@@ -79,28 +81,28 @@ impl Capabilities {
         }
     }
 
-    /// The same with events, which reach subscribers like this.
+    /// Adds events, of which subscribers learn in this way.
     #[must_use]
     pub const fn delivering(mut self, delivery: EventDelivery) -> Self {
         self.delivery = Some(delivery);
         self
     }
 
-    /// The same with a mailbox of its own, whose claims a commit checks in the same atomic step.
+    /// Adds a mailbox whose claims a commit checks in the same atomic step.
     #[must_use]
     pub const fn fencing(mut self) -> Self {
         self.fenced = true;
         self
     }
 
-    /// The same for a server's store: any number of processes, and the server's time.
+    /// Sets what holds for a server: any number of processes, and the time of the server.
     #[must_use]
     pub const fn of_a_server(mut self) -> Self {
         (self.processes, self.time) = (Processes::Many, TimeSource::Server);
         self
     }
 
-    /// The same for a store that any number of processes of one host open, with the host's time.
+    /// Sets what holds for a store that any number of processes on one host open: the time of the host.
     #[must_use]
     pub const fn of_a_host(mut self) -> Self {
         (self.processes, self.time) = (Processes::Many, TimeSource::Host);

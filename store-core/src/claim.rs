@@ -1,4 +1,4 @@
-//! Claims: what proves them, how long they last, and what is written under them.
+//! Claims: the token that proves a claim, the length of its lease, and the fence for writes.
 
 use std::{fmt, time::Duration};
 
@@ -8,37 +8,37 @@ use crate::{
     id::{DispatchId, IdSource},
 };
 
-/// The longest lease.
+/// The greatest length of a lease.
 const MAX_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The proof of a claim. Whoever has it holds what was claimed; it is never shown.
+/// The proof of a claim. A caller that has the token holds the claim, so the token is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClaimToken(String);
 
 impl ClaimToken {
-    /// The token with this text.
+    /// Makes the token with this text.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// Its text: for whoever hands it on to another process.
+    /// Returns the text of the token, so that it can be passed to another process.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// A new token, of an incarnation of the store (FI-12).
+    /// Makes a new token in an incarnation of the store (FI-12).
     pub(crate) fn made(incarnation: u64, ids: &dyn IdSource) -> Self {
         Self(format!("{incarnation}.{}", ids.next_id()))
     }
 
-    /// What is stored of it: nobody who reads that holds the claim.
+    /// Returns the digest that is stored in place of the token: a reader of it does not get the claim.
     pub(crate) fn digest(&self) -> String {
         sha256(&self.0)
     }
 
-    /// Whether it was made in this incarnation: an earlier one may speak of a claim that is lost.
+    /// Returns whether the token was made in this incarnation. The claim of an earlier token may be lost.
     pub(crate) fn is_of(&self, incarnation: u64) -> bool {
         self.0.split_once('.').is_some_and(|(made, _)| made.parse() == Ok(incarnation))
     }
@@ -60,7 +60,7 @@ impl Codec for ClaimToken {
     }
 }
 
-/// Refuses a lease that no claim may have: none, or one above 24 hours (MB-24).
+/// Refuses a lease of length zero and one of more than 24 hours (MB-24).
 pub(crate) fn check_lease(lease: Duration) -> Result<()> {
     if lease.is_zero() || lease > MAX_LEASE {
         return Err(Error::invalid("lease", "it is more than nothing and at most 24 hours"));
@@ -68,12 +68,12 @@ pub(crate) fn check_lease(lease: Duration) -> Result<()> {
     Ok(())
 }
 
-/// The number of a claim: it grows with every claim of a thread, and no number is used again (MB-25).
+/// The number of a claim. It grows with every claim of a thread, and no number is used twice (MB-25).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimNumber {
-    /// Set above all earlier ones when a mailbox is created, restored or emptied.
+    /// Raised above all earlier ones when a mailbox is created, restored or emptied.
     pub incarnation: u64,
-    /// Grows with every claim.
+    /// Grows with every claim of the thread.
     pub counter: u64,
 }
 
@@ -98,23 +98,23 @@ impl Codec for ClaimNumber {
 
 serde_by_codec!(ClaimNumber);
 
-/// A claim of a dispatch, under which something is written: a writer that lost it to a later one can write nothing
-/// (CM-32).
+/// The claim of a dispatch under which something is written. A writer that lost the dispatch to a later claim can write
+/// nothing (CM-32).
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fence {
-    /// The dispatch.
+    /// The claimed dispatch.
     pub dispatch: DispatchId,
     /// The proof of the claim.
     pub token: ClaimToken,
-    /// The epoch of the thread at the claim.
+    /// The epoch of the thread when the dispatch was claimed.
     pub epoch: u64,
     /// The number of the claim.
     pub claim: ClaimNumber,
 }
 
 impl Fence {
-    /// The claim `claim` of `dispatch`.
+    /// Makes the fence for the claim `claim` of `dispatch`.
     #[must_use]
     pub const fn new(dispatch: DispatchId, token: ClaimToken, epoch: u64, claim: ClaimNumber) -> Self {
         Self { dispatch, token, epoch, claim }

@@ -1,4 +1,5 @@
-//! For stores: calls whose callers have gone. What comes later waits until they have taken effect (PR-16).
+//! For stores: calls that still run after their callers have stopped waiting. A later call waits until they have taken
+//! effect (PR-16).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -7,12 +8,12 @@
 //!
 //! # async fn call() {
 //! let orphans = Arc::new(Orphans::default());
-//! // Each call waits for those before it that nobody waits for any more.
+//! // Each call waits for the earlier calls that have no caller any more.
 //! orphans.wait(&None).await;
 //! let (work, caller) = start(&orphans, None);
-//! // Whoever does the work drops its end when it has taken effect,
+//! // The code that does the work drops its end when the work has taken effect,
 //! drop(work);
-//! // and the caller says that the answer came.
+//! // and the caller reports that it received the answer.
 //! caller.answered();
 //! # }
 //! ```
@@ -33,21 +34,21 @@ const FLYING: u8 = 0;
 const LANDED: u8 = 1;
 const ORPHANED: u8 = 2;
 
-/// What a call is about: one thread, or several.
+/// The thread that a call is about, or `None` if it is about several threads.
 pub type About = Option<ThreadId>;
 
-/// The calls of a tenant that still run although nobody waits for them.
+/// The calls of a tenant that still run although no caller waits for them.
 #[derive(Debug, Default)]
 pub struct Orphans {
     running: Mutex<HashMap<About, usize>>,
     landed: Waiting,
 }
 
-/// The work's end of a call: dropped when it has taken effect, or never will.
+/// The end of a call that the work holds. It is dropped when the work has taken effect, or when it never will.
 #[derive(Debug)]
 pub struct Work(Arc<Flight>);
 
-/// The caller's end: dropped before the answer came, it makes an orphan of the work.
+/// The end of a call that the caller holds. If it is dropped before the answer came, the work becomes an orphan.
 #[derive(Debug)]
 pub struct Caller(Arc<Flight>);
 
@@ -58,7 +59,7 @@ struct Flight {
     orphans: Arc<Orphans>,
 }
 
-/// The two ends of a new call.
+/// Starts a call and returns its two ends.
 #[must_use]
 pub fn start(orphans: &Arc<Orphans>, about: About) -> (Work, Caller) {
     let flight = Arc::new(Flight { state: AtomicU8::new(FLYING), about, orphans: Arc::clone(orphans) });
@@ -66,7 +67,7 @@ pub fn start(orphans: &Arc<Orphans>, about: About) -> (Work, Caller) {
 }
 
 impl Orphans {
-    /// Waits until no orphan is left that a call about this has to come after.
+    /// Waits until no orphan is left that must take effect before a call about `about`.
     pub async fn wait(&self, about: &About) {
         while self.concern(about) {
             let place = self.landed.join(Timestamp::MAX);
@@ -76,7 +77,7 @@ impl Orphans {
         }
     }
 
-    // What is done under the lock cannot panic.
+    // A poisoned lock is fine: the code that runs under the lock cannot panic.
     fn running(&self) -> MutexGuard<'_, HashMap<About, usize>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -107,7 +108,7 @@ impl Orphans {
 }
 
 impl Caller {
-    /// Says that the answer came.
+    /// Records that the answer came.
     pub fn answered(self) {
         self.0.state.store(LANDED, Ordering::SeqCst);
     }
@@ -119,7 +120,7 @@ impl Drop for Caller {
         if state.load(Ordering::SeqCst) == LANDED {
             return;
         }
-        // Counted first: the work may end at any moment.
+        // The orphan is counted first, because the work may end at any moment.
         orphans.enter(about);
         if state.compare_exchange(FLYING, ORPHANED, Ordering::SeqCst, Ordering::SeqCst).is_err() {
             orphans.leave(about);

@@ -1,8 +1,8 @@
-//! Ids: newtypes over text that is checked once, when it is made.
+//! Ids: newtypes over text that is checked once, when the id is made.
 //!
-//! Every id holds 1 to [`MAX_ID_BYTES`] bytes of UTF-8 with at least one character that is not white space and no
-//! control character (ID-1). Ids are kept and compared byte by byte (ID-2); a backend encodes them into its paths,
-//! keys and subjects, it never cleans or refuses what the newtype allowed (ID-3 to ID-5).
+//! Every id is text of 1 to [`MAX_ID_BYTES`] bytes of UTF-8. At least one character is not white space, and none is a
+//! control character (ID-1). Ids are kept and compared byte by byte (ID-2). A backend encodes ids into its paths, keys
+//! and subjects. It never changes or refuses an id that the newtype accepted (ID-3 to ID-5).
 
 use std::{fmt, sync::Arc};
 
@@ -10,10 +10,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result};
 
-/// The longest id, in bytes of UTF-8.
+/// The greatest length of an id, in bytes of UTF-8.
 pub const MAX_ID_BYTES: usize = 256;
 
-/// Why `text` cannot be an id, or nothing.
+/// Returns the reason why `text` cannot be an id, or `None` if it can.
 fn objection(text: &str) -> Option<&'static str> {
     if text.is_empty() {
         Some("it is empty")
@@ -32,18 +32,18 @@ macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident = $what:literal;)*) => {$(
         $(#[$doc])*
         ///
-        /// Cheap to clone. Serialises as a plain JSON string (ID-8); reading one checks it again (ID-1).
+        /// Cheap to clone. Serialises as a plain JSON string (ID-8). Deserialising checks the text again (ID-1).
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// What this id names, as error messages say it.
+            /// The type of the id, as error messages name it.
             pub const WHAT: &'static str = $what;
 
             /// Checks `text` and makes an id of it.
             ///
             /// # Errors
-            /// `Invalid` if `text` is empty, blank, longer than 256 bytes or holds a control character (ID-1).
+            /// `Invalid` if `text` is empty, blank or longer than 256 bytes, or contains a control character (ID-1).
             pub fn new(text: impl AsRef<str>) -> Result<Self> {
                 let text = text.as_ref();
                 match objection(text) {
@@ -52,7 +52,7 @@ macro_rules! ids {
                 }
             }
 
-            /// The text of the id.
+            /// Returns the text of the id.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -101,69 +101,70 @@ macro_rules! ids {
 }
 
 ids! {
-    /// Names a tenant: what a store handle is bound to.
+    /// The id of a tenant. Every store handle belongs to one tenant.
     TenantId = "tenant";
-    /// Names a thread.
+    /// The id of a thread.
     ThreadId = "thread";
-    /// Names an entry, unique in its thread.
+    /// The id of an entry, unique in its thread.
     EntryId = "entry";
-    /// Names a run, unique in its tenant.
+    /// The id of a run, unique in its tenant.
     RunId = "run";
-    /// Names the agent that works in a run.
+    /// The id of the agent that works in a run.
     AgentId = "agent";
-    /// Names whose a thread is: a user, a ticket, a repository.
+    /// The id of what a thread belongs to: a user, a ticket, a repository.
     ResourceId = "resource";
-    /// Names a unit of work in the mailbox.
+    /// The id of a dispatch, a unit of work in the mailbox.
     DispatchId = "dispatch";
-    /// The idempotency key of a commit, per thread.
+    /// The commit key: the idempotency key of a commit, unique in its thread.
     CommitKey = "commit key";
-    /// Names an event, unique in its tenant.
+    /// The id of an event, unique in its tenant.
     EventId = "event";
-    /// Says what happened, in the application's own word: `run.started`.
+    /// The kind of an event, named by the application: `run.started`.
     EventKind = "event kind";
-    /// Names who appends events.
+    /// The id of a writer that appends events.
     WriterId = "writer";
-    /// The idempotency key of an append of events, per writer.
+    /// The idempotency key of an append of events, unique for its writer.
     EventKey = "event key";
-    /// Names what an event followed from.
+    /// The id of what caused an event.
     CausationId = "causation";
-    /// Names what an event belongs to.
+    /// The id that events which belong together have in common.
     CorrelationId = "correlation";
-    /// Names a worker: who claims.
+    /// The id of a worker that claims dispatches or outbox rows.
     WorkerId = "worker";
-    /// Names what works on a dispatch: a process, a machine.
+    /// The id of what works on a dispatch: a process, a machine.
     InstanceId = "instance";
-    /// The idempotency key of an interrupt, per thread.
+    /// The idempotency key of an interrupt, unique in its thread.
     InterruptKey = "interrupt key";
-    /// Keeps the same work from being there twice: unique in a thread's mailbox, or in a lane and target of the outbox.
+    /// The dedupe key, which prevents duplicates. Unique among the unfinished dispatches of a thread, or in a lane and
+    /// target of the outbox.
     DedupeKey = "dedupe key";
-    /// Names a row of the outbox.
+    /// The id of an outbox row.
     OutboxId = "outbox row";
-    /// Names a kind of delivery: `webhook`.
+    /// The id of a lane, a kind of delivery: `webhook`.
     LaneId = "lane";
-    /// Names to whom is delivered.
+    /// The id of the recipient of a delivery.
     OutboxTarget = "outbox target";
-    /// Puts rows of the outbox with the same one behind each other.
+    /// The order key. Outbox rows with the same order key are delivered one after the other.
     OrderKey = "order key";
 }
 
 impl TenantId {
-    /// The tenant of a handle that names none: `default`.
+    /// Returns `default`, the tenant of a handle that names none.
     #[must_use]
     pub fn default_tenant() -> Self {
         Self(Arc::from("default"))
     }
 }
 
-/// Where generated ids come from.
+/// A source of generated ids.
 ///
-/// A store takes one when it is opened, so that a test can make a run repeatable.
+/// A store takes one when it is opened. With a source of its own, a test can make a run repeatable.
 pub trait IdSource: Send + Sync + fmt::Debug {
-    /// The next id's text: valid as any id of this crate, and never given out before.
+    /// Returns the text of the next id. It is valid for every id type of this crate and was never returned before.
     fn next_id(&self) -> String;
 }
 
-/// Generates UUIDv7 in lower case; ids made one after the other in one process sort in that order (ID-6).
+/// Generates UUIDv7 in lower case. Ids sort in the order in which one process generated them (ID-6).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Uuids;
 

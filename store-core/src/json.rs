@@ -1,4 +1,4 @@
-//! JSON values that come back byte for byte.
+//! JSON values that are returned byte for byte.
 
 use std::{fmt, sync::Arc};
 
@@ -7,13 +7,15 @@ use serde_json::value::RawValue;
 
 use crate::error::{Error, Result};
 
-/// The deepest nesting of a JSON value.
+/// The deepest nesting of a JSON value, in levels.
 pub const MAX_JSON_DEPTH: usize = 128;
 
-/// A JSON value as text: syntax and depth were checked when it was made, white space outside of strings was removed,
-/// and nothing else was touched: number spelling, key order, repeated keys and escapes stay (ID-10).
+/// A JSON value as text.
 ///
-/// Two values are equal if their bytes are (CM-11). Cheap to clone.
+/// Syntax and depth are checked when the value is made, and white space outside of strings is removed. Nothing else is
+/// changed: the spelling of numbers, the order of keys, repeated keys and escapes stay (ID-10).
+///
+/// Two values are equal if their bytes are equal (CM-11). Cheap to clone.
 ///
 /// ```
 /// use store_core::Json;
@@ -26,33 +28,34 @@ pub const MAX_JSON_DEPTH: usize = 128;
 pub struct Json(Arc<str>);
 
 impl Json {
-    /// Checks `text` and keeps it.
+    /// Checks `text` and makes a value of it.
     ///
     /// # Errors
-    /// `Invalid` if `text` is no JSON value; `LimitExceeded` if it is nested deeper than [`MAX_JSON_DEPTH`] (ER-9).
+    /// `Invalid` if `text` is not a JSON value; `LimitExceeded` if it is nested deeper than [`MAX_JSON_DEPTH`] (ER-9).
     pub fn parse(text: &str) -> Result<Self> {
         let raw: &RawValue =
             serde_json::from_str(text).map_err(|e| Error::invalid("json", "it is no JSON value").with_source(e))?;
         compact(raw.get()).map(Self)
     }
 
-    /// The JSON of a value.
+    /// Returns the JSON of a Rust value.
     ///
     /// # Errors
-    /// `Invalid` if the value cannot be written as JSON, as a map whose keys are no text; else as [`Json::parse`].
+    /// `Invalid` if the value cannot be written as JSON, for example a map whose keys are not text; otherwise as
+    /// [`Json::parse`].
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Self> {
         let text = serde_json::to_string(value)
             .map_err(|e| Error::invalid("json", "the value cannot be written as JSON").with_source(e))?;
         Self::parse(&text)
     }
 
-    /// The value `null`.
+    /// Returns the value `null`.
     #[must_use]
     pub fn null() -> Self {
         Self(Arc::from("null"))
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -61,27 +64,27 @@ impl Json {
     /// Reads the value into a Rust type.
     ///
     /// # Errors
-    /// `Invalid` if the value has another shape.
+    /// `Invalid` if the value does not fit the type.
     pub fn to<T: DeserializeOwned>(&self) -> Result<T> {
-        // What serde says quotes the value, which may be anything: only its place is kept (ER-6).
+        // The message of serde quotes the value, which may be secret. Only the column is kept (ER-6).
         let place = |e: serde_json::Error| format!("at column {}", e.column());
         serde_json::from_str(&self.0).map_err(|e| Error::invalid("json", "it has another shape").with_source(place(e)))
     }
 
-    /// Whether this is an object.
+    /// Returns whether the value is an object.
     #[must_use]
     pub fn is_object(&self) -> bool {
         self.0.starts_with('{')
     }
 
-    /// Whether this is an array.
+    /// Returns whether the value is an array.
     #[must_use]
     pub fn is_array(&self) -> bool {
         self.0.starts_with('[')
     }
 }
 
-/// `text`, which is JSON, without white space outside of strings.
+/// Returns `text`, which is JSON, without white space outside of strings.
 fn compact(text: &str) -> Result<Arc<str>> {
     let mut out = String::with_capacity(text.len());
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);

@@ -1,17 +1,19 @@
 //! Data model, contracts and pure rules of agentstore: durable state for AI agents.
 //!
-//! A backend implements the traits of this crate; core decides, backends load and store. There is no driver, no I/O and
-//! no runtime in here.
+//! A backend implements the traits of this crate. The rules in this crate decide; a backend loads and stores. The crate
+//! contains no driver, does no I/O and needs no async runtime.
 //!
 //! # Layout
 //! - ids, time, JSON, errors, limits, versions, pages, claims, progress: one file each
 //! - `thread`, `log`, `run`, `commit`, `context`, `pending`, `event`, `mailbox`, `outbox`: a folder for each domain,
 //!   with `record` (data), `query` (filters), `rules` (pure decisions) and `store` (the contract)
-//! - [`live`]: commands to running work, and waking who waits for work; with the code of both for one process
-//! - [`flight`]: for stores, calls whose callers have gone
-//! - [`ext`]: what users call besides: fork, checkpoint, rewind, streams, comparisons, input that goes live or waits
-//! - [`codec`]: how records become JSON and come back with everything that nobody knew
-//! - [`inspect`]: checks and repairs of what is stored
+//! - [`live`]: commands to running work, and wake-ups for workers that wait for work; with an implementation of both
+//!   for one process
+//! - [`flight`]: for stores, calls that still run after their callers have stopped waiting
+//! - [`ext`]: convenience methods for users: fork, checkpoint, rewind, streams, comparisons, and input that is
+//!   delivered live or queued
+//! - [`codec`]: how records are written as JSON and read back, including fields that this version does not know
+//! - [`inspect`]: checks and repairs of stored data
 //!
 //! ```
 //! use store_core::{Commit, CommitCoordinator, Expect, Message, NewEntry, ThreadId};

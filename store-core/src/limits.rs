@@ -1,41 +1,41 @@
-//! Limits: how large and how many. A store may be opened with smaller ones.
+//! Limits on sizes and numbers. A store may be opened with smaller ones.
 
 use crate::error::{Error, Result};
 
-/// The limits of a store; the defaults are the largest that any store takes (ER-9, ER-10).
+/// The limits of a store. The defaults are the largest limits that any store has (ER-9, ER-10).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
     /// Bytes of one record: an entry, a run, a pending input, an event, a dispatch, an outbox row, one value of the
-    /// state. 64 MiB.
+    /// state. Default: 64 MiB.
     pub record_bytes: u64,
-    /// Bytes of one commit, or of one append, in all. 128 MiB.
+    /// Bytes of one commit or of one append, in all. Default: 128 MiB.
     pub commit_bytes: u64,
-    /// Entries of one commit. 1,000.
+    /// Entries of one commit. Default: 1,000.
     pub commit_entries: u64,
-    /// Pending inputs that one commit consumes. 1,000.
+    /// Pending inputs that one commit consumes. Default: 1,000.
     pub commit_inputs: u64,
-    /// Events of one commit, or of one append. 1,000.
+    /// Events of one commit or of one append. Default: 1,000.
     pub commit_events: u64,
-    /// Outbox rows of one commit, and those that one call names. 1,000.
+    /// Outbox rows of one commit, and outbox rows that one call names. Default: 1,000.
     pub commit_outbox: u64,
-    /// Keys of thread state that one commit changes. 1,000.
+    /// Keys of the thread's state that one commit changes. Default: 1,000.
     pub commit_state_keys: u64,
-    /// Bytes of a title, a label or an error text. 1 KiB.
+    /// Bytes of a title, a label or an error text. Default: 1 KiB.
     pub text_bytes: u64,
-    /// Bytes of a thread's metadata in all. 64 KiB.
+    /// Bytes of a thread's metadata in all. Default: 64 KiB.
     pub metadata_bytes: u64,
-    /// Keys of a thread's state. 1,000.
+    /// Keys of a thread's state. Default: 1,000.
     pub state_keys: u64,
-    /// Bytes of a thread's state in all, keys and values. 1 MiB.
+    /// Bytes of a thread's state in all, keys and values. Default: 1 MiB.
     pub state_bytes: u64,
-    /// Threads that one deletion changes. 10,000.
+    /// Threads that one deletion changes. Default: 10,000.
     pub deletion_threads: u64,
-    /// Open runs of a thread. 64.
+    /// Open runs of a thread. Default: 64.
     pub open_runs: u64,
-    /// Pending inputs of a thread. 10,000.
+    /// Pending inputs of a thread. Default: 10,000.
     pub pending_inputs: u64,
-    /// Dispatches in one call. 1,000.
+    /// Dispatches in one call. Default: 1,000.
     pub call_dispatches: u64,
 }
 
@@ -62,7 +62,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// These limits, none above `other`.
+    /// Returns these limits, each lowered to that of `other` where `other` is smaller.
     #[must_use]
     pub fn at_most(&self, other: &Self) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl Limits {
     }
 }
 
-/// Refuses more of something than `max`.
+/// Checks that `actual` is at most `max`.
 ///
 /// # Errors
 /// `LimitExceeded` if `actual` is above `max`.
@@ -93,13 +93,13 @@ pub fn check_limit(limit: &'static str, actual: u64, max: u64) -> Result<()> {
     if actual > max { Err(Error::limit(limit, max, actual)) } else { Ok(()) }
 }
 
-/// The length of a text or list as the limits count it.
+/// Converts the length of a text or list to the type of the limits.
 #[must_use]
 pub fn length(len: usize) -> u64 {
     u64::try_from(len).unwrap_or(u64::MAX)
 }
 
-/// Cuts an error text at its limit, at the end of a character (ER-10).
+/// Cuts an error text that is too long between two characters and ends it with `…` (ER-10).
 pub(crate) fn cut_text(text: &mut String, limits: &Limits) {
     let max = usize::try_from(limits.text_bytes).unwrap_or(usize::MAX);
     if text.len() > max {

@@ -1,8 +1,8 @@
-//! How far long work is.
+//! The progress of long operations.
 
 use std::fmt;
 
-/// Hears how far a long operation is, and can stop it between batches (PR-17).
+/// Receives the progress of a long operation, and can stop it between two batches (PR-17).
 ///
 /// ```
 /// use store_core::Progress;
@@ -18,11 +18,11 @@ use std::fmt;
 /// }
 /// ```
 pub trait Progress: fmt::Debug + Send + Sync {
-    /// `done` of `total` pieces of work are done, if the total is known. Return false to stop.
+    /// Called when `done` of `total` pieces of work are done. `total` is `None` if it is unknown. Return false to stop.
     fn advance(&self, done: u64, total: Option<u64>) -> bool;
 }
 
-/// Nobody listens.
+/// Ignores the progress and never stops the operation.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 

@@ -1,4 +1,4 @@
-//! The life of a store, and the handles of its tenants.
+//! Opening and closing of a store, and the handles of its tenants.
 
 use std::{fmt, sync::Arc};
 
@@ -21,70 +21,77 @@ use crate::{
 /// An opened store.
 #[async_trait]
 pub trait Store: Send + Sync {
-    /// The handles of a tenant. Nothing of another tenant can be reached through them (TN-1). The store stays open as
-    /// long as any of them is held, or a subscription from one (PR-8, `process::handles_keep_the_store_open`).
+    /// Returns the handles of a tenant.
+    ///
+    /// Nothing of another tenant can be reached through them (TN-1). The store stays open as long as one of the
+    /// handles, or a subscription from one of them, exists (PR-8, `process::handles_keep_the_store_open`).
     ///
     /// # Errors
     /// `Closed` if the store or the tenant was closed.
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores>;
 
-    /// Lists the tenants that hold something, by name, in pages (TN-8).
+    /// Lists the tenants that have data, ordered by name, in pages (TN-8).
     ///
     /// # Errors
-    /// `Invalid` for a bad limit; `InvalidCursor` for a foreign cursor.
+    /// `Invalid` for a limit out of range; `InvalidCursor` for a cursor of another list or store.
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>>;
 
-    /// Closes a tenant (every call through its handles is `Closed` from then on), then removes everything of it and
-    /// nothing else (TN-8). A tenant of that name can be used again after it returned, through new handles.
+    /// Closes a tenant and removes everything that belongs to it, and nothing else (TN-8).
+    ///
+    /// From the moment it is closed, every call through the handles of the tenant ends with `Closed`. After this call
+    /// has returned, a tenant of that name can be used again through new handles.
     ///
     /// # Errors
-    /// Those of writing. After an `Unknown` outcome, or when it was cut off: call it again, which goes on.
+    /// Those of writing. After an `Unknown` outcome, or if the call was cut off, call it again: the new call continues.
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()>;
 
-    /// What the store really gives (PR-1).
+    /// Returns the capabilities of the opened store (PR-1).
     fn capabilities(&self) -> &Capabilities;
 
-    /// Returns when everything acknowledged before it survives a power cut, whatever the options (PR-19).
+    /// Returns when everything that was acknowledged before the call survives a power cut, whatever the options
+    /// (PR-19).
     ///
     /// # Errors
-    /// `Unsupported` where that cannot be had.
+    /// `Unsupported` if the store cannot ensure this.
     async fn sync(&self) -> Result<()>;
 
-    /// Finishes what was accepted, stops background work and releases locks; later calls are `Closed` (PR-8). Dropping
-    /// the last handle, of the store or of a tenant, does the same without waiting. Closing twice is no error.
+    /// Completes what was accepted, stops background work and releases locks; later calls end with `Closed` (PR-8).
+    ///
+    /// The same happens, without a caller that waits for it, when the last handle of the store or of a tenant is
+    /// dropped. Closing a store twice is no error.
     ///
     /// # Errors
-    /// What finishing ends with; the store is closed all the same.
+    /// The error with which the remaining work ended. The store is closed even then.
     async fn close(&self) -> Result<()>;
 
-    /// Checks and repairs of what is stored, where the store has them.
+    /// Returns the checks and repairs of stored data, if the store has them.
     fn inspector(&self) -> Option<&dyn crate::inspect::Inspector>;
 }
 
-/// The contracts of a store, for one tenant. A store has what is `Some`.
+/// The contracts of a store for one tenant. A field is `None` if the store does not have that contract.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct TenantStores {
     /// Threads, their logs and runs.
     pub threads: Option<Arc<dyn ThreadRunStore>>,
-    /// What waits to be read by their runs.
+    /// Pending input of the threads.
     pub pending: Option<Arc<dyn PendingStore>>,
-    /// What happened.
+    /// Events.
     pub events: Option<Arc<dyn EventStore>>,
-    /// What is to be delivered elsewhere.
+    /// The outbox: rows that are to be delivered to other systems.
     pub outbox: Option<Arc<dyn OutboxStore>>,
-    /// What writes to them.
+    /// The coordinator, which writes commits to the stores above.
     pub commits: Option<Arc<dyn CommitCoordinator>>,
-    /// Work for their runs.
+    /// The mailbox: dispatches for the threads.
     pub mailbox: Option<Arc<dyn MailboxStore>>,
-    /// Commands to what runs of it.
+    /// The live channel: commands to running attempts of dispatches.
     pub live: Option<Arc<dyn LiveChannel>>,
-    /// What wakes who waits for some.
+    /// The wake-ups for workers that wait for dispatches.
     pub wake_ups: Option<Arc<dyn WakeUps>>,
 }
 
 impl TenantStores {
-    /// The handles of a store that keeps threads: the coordinator, and the stores that it writes to.
+    /// Returns the handles of a store with threads: those of the coordinator and of the stores that it writes to.
     #[must_use]
     pub fn of_threads(commits: Arc<dyn CommitCoordinator>) -> Self {
         Self {
@@ -99,35 +106,36 @@ impl TenantStores {
         }
     }
 
-    /// The same with this mailbox.
+    /// Sets the mailbox.
     #[must_use]
     pub fn with_mailbox(mut self, mailbox: Arc<dyn MailboxStore>) -> Self {
         self.mailbox = Some(mailbox);
         self
     }
 
-    /// The same with this live channel.
+    /// Sets the live channel.
     #[must_use]
     pub fn with_live(mut self, live: Arc<dyn LiveChannel>) -> Self {
         self.live = Some(live);
         self
     }
 
-    /// The same with these wake-ups, which are about its mailbox.
+    /// Sets the wake-ups, which belong to the mailbox of the store.
     #[must_use]
     pub fn with_wake_ups(mut self, wake_ups: Arc<dyn WakeUps>) -> Self {
         self.wake_ups = Some(wake_ups);
         self
     }
 
-    /// The live channel, if the store has one (PR-2).
+    /// Returns the live channel, if the store has one (PR-2).
     #[must_use]
     pub fn live(&self) -> Option<&dyn LiveChannel> {
         self.live.as_deref()
     }
 
-    /// The wake-ups, if the store has them (PR-2). Without them who waits for work claims again from time to time,
-    /// and finds everything (LV-11).
+    /// Returns the wake-ups, if the store has them (PR-2).
+    ///
+    /// Without them, a worker that waits for work claims again from time to time, and finds everything (LV-11).
     #[must_use]
     pub fn wake_ups(&self) -> Option<&dyn WakeUps> {
         self.wake_ups.as_deref()

@@ -1,5 +1,6 @@
-//! Locks and atomics: those of the standard library, or with `--cfg shuttle` those of a schedule checker, which then
-//! decides at each of them who runs next. `Arc` stays: the checker has none of its own.
+//! Locks and atomics: those of the standard library, or with `--cfg shuttle` those of a schedule checker. At each of
+//! them the checker decides which task runs next. `Arc` is always that of the standard library, because the checker has
+//! none of its own.
 
 #[cfg(shuttle)]
 pub(crate) use shuttle::sync::{

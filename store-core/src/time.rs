@@ -1,4 +1,4 @@
-//! Time: milliseconds since the Unix epoch, and the clock that a store asks for it.
+//! Time: milliseconds since the Unix epoch, and the clock from which a store reads it.
 
 use std::{
     fmt,
@@ -15,18 +15,19 @@ use crate::{
     waiting::Waiting,
 };
 
-/// The longest real time that is slept at once. Longer, and a clock that was set, or a host that was asleep, would be
-/// noticed too late.
+/// The longest single sleep in real time. A longer one would notice too late that the clock was set or that the host
+/// was suspended.
 const LONGEST_SLEEP: Duration = Duration::from_secs(10);
 
-/// Returns after so much real time. More than a year counts as a year.
+/// Waits for this length of real time, at most for a year.
 #[cfg(not(shuttle))]
 pub(crate) async fn elapsed(time: Duration) {
     const YEAR: Duration = Duration::from_hours(365 * 24);
     futures_timer::Delay::new(time.min(YEAR)).await;
 }
 
-/// Under a schedule checker real time stands still: no timeout hides that nobody wakes who waits.
+/// Waits forever, unless `time` is zero: under the schedule checker real time stands still, so that no timeout hides a
+/// missing wake-up.
 #[cfg(shuttle)]
 pub(crate) async fn elapsed(time: Duration) {
     if !time.is_zero() {
@@ -44,7 +45,7 @@ impl Timestamp {
     /// The last millisecond of the year 9999.
     pub const MAX: Self = Self(253_402_300_799_999);
 
-    /// Makes a timestamp of milliseconds since the Unix epoch.
+    /// Makes a timestamp from milliseconds since the Unix epoch.
     ///
     /// # Errors
     /// `Invalid` if `millis` lies after the year 9999.
@@ -55,20 +56,20 @@ impl Timestamp {
         Ok(Self(millis))
     }
 
-    /// Milliseconds since the Unix epoch.
+    /// Returns the milliseconds since the Unix epoch.
     #[must_use]
     pub const fn as_millis(self) -> u64 {
         self.0
     }
 
-    /// This time plus `duration`, at most [`Timestamp::MAX`].
+    /// Returns this time plus `duration`, at most [`Timestamp::MAX`].
     #[must_use]
     pub fn saturating_add(self, duration: Duration) -> Self {
         let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         Self(self.0.saturating_add(millis).min(Self::MAX.0))
     }
 
-    /// This time minus `duration`, at least [`Timestamp::MIN`].
+    /// Returns this time minus `duration`, at least [`Timestamp::MIN`].
     #[must_use]
     pub fn saturating_sub(self, duration: Duration) -> Self {
         let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
@@ -94,17 +95,19 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// What a store with injected time asks for the time (PR-3).
+/// The clock that gives store time, for stores with injected time (PR-3).
 #[async_trait]
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// The time now. It may jump in both directions (PR-6).
+    /// Returns the current time. It may jump in both directions (PR-6).
     fn now(&self) -> Timestamp;
 
-    /// Returns when [`now`](Self::now) is `time` or later, soon after a jump too. It wants no runtime.
+    /// Returns once [`now`](Self::now) is `time` or later, also soon after a jump of the clock.
+    ///
+    /// An implementation must not need an async runtime.
     async fn sleep_until(&self, time: Timestamp);
 }
 
-/// The host's clock.
+/// The clock of the host.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
@@ -127,7 +130,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is moved: for tests.
+/// A clock for tests. It stands still until it is moved.
 #[derive(Debug, Clone)]
 pub struct ManualClock(Arc<Manual>);
 
@@ -138,7 +141,7 @@ struct Manual {
 }
 
 impl ManualClock {
-    /// A clock that shows `now`.
+    /// Returns a clock that shows `now`.
     #[must_use]
     pub fn new(now: Timestamp) -> Self {
         let clock = Self(Arc::default());
@@ -146,13 +149,13 @@ impl ManualClock {
         clock
     }
 
-    /// Moves the clock to `now`, forward or back.
+    /// Moves the clock to `now`, forward or back, and wakes the sleepers whose time has come.
     pub fn set(&self, now: Timestamp) {
         self.0.millis.store(now.as_millis(), Ordering::SeqCst);
         self.0.sleepers.wake(|time| time <= now);
     }
 
-    /// Moves the clock forward.
+    /// Moves the clock forward by `by`.
     pub fn advance(&self, by: Duration) {
         self.set(self.now().saturating_add(by));
     }

@@ -1,4 +1,4 @@
-//! Versions and what a caller may expect of them.
+//! Versions, and what a caller may expect of them.
 
 use std::fmt;
 
@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// The value of a record's counter, as a read or a receipt gave it out: hand it back to say what you have seen.
+/// The value of a record's counter, as a read or a receipt returned it. The caller passes it back as a guard.
 ///
-/// Beside the counter it carries the generation of the thread (a thread made anew under a deleted id is another one,
-/// TH-24) and the incarnation of the store (FI-12), so that a guard taken from something that is gone never holds.
+/// Besides the counter it contains the generation of the thread, because a thread that is created again under a deleted
+/// id is a different thread (TH-24). It also contains the incarnation of the store (FI-12). A guard that was read from
+/// something that no longer exists therefore never holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Version {
     #[serde(rename = "version")]
@@ -25,31 +26,33 @@ fn is_first(incarnation: &u64) -> bool {
 }
 
 impl Version {
-    /// For stores: the version `number` of a record in this generation of its thread and incarnation of the store.
+    /// For stores: makes the version `number` of a record, in this generation of its thread and incarnation of the
+    /// store.
     #[must_use]
     pub const fn new(number: u64, generation: u64, incarnation: u64) -> Self {
         Self { number, generation, incarnation }
     }
 
-    /// The counter: of a thread's version the number of its entries.
+    /// Returns the counter. For the version of a thread it is the number of entries.
     #[must_use]
     pub const fn number(self) -> u64 {
         self.number
     }
 
-    /// The generation of the thread.
+    /// Returns the generation of the thread.
     #[must_use]
     pub const fn generation(self) -> u64 {
         self.generation
     }
 
-    /// The incarnation of the store; 0 until it lost something that it was allowed to lose.
+    /// Returns the incarnation of the store. It is 0 until the store may have lost data that its settings allow it to
+    /// lose.
     #[must_use]
     pub const fn incarnation(self) -> u64 {
         self.incarnation
     }
 
-    /// The version `by` steps later.
+    /// Returns the version whose counter is higher by `by`.
     #[must_use]
     pub const fn plus(self, by: u64) -> Self {
         Self { number: self.number.saturating_add(by), ..self }
@@ -69,23 +72,23 @@ impl fmt::Display for Version {
     }
 }
 
-/// What a caller expects of a record before it is written.
+/// What a caller expects of a record before the record is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Expect {
-    /// Nothing.
+    /// The caller expects nothing.
     #[default]
     Any,
-    /// That there is no such record.
+    /// There is no such record.
     Absent,
-    /// That its counter has this value.
+    /// The counter of the record has this value.
     Version(Version),
 }
 
 impl Expect {
-    /// Judges the expectation against what is stored.
+    /// Checks the expectation against the stored version.
     ///
     /// # Errors
-    /// `Conflict` with what was found.
+    /// `Conflict` with what was expected and what was found.
     pub fn check(self, what: &'static str, actual: Option<Version>) -> Result<()> {
         let expected = match self {
             Self::Any => return Ok(()),

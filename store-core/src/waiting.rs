@@ -1,4 +1,4 @@
-//! A list of tasks that wait for something about a time: a clock that is moved, or a bell that is rung.
+//! A list of tasks, each of which waits for a time: until a clock is moved, or until new work is reported.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Tasks that wait, each with a time that it told.
+/// The list of waiting tasks, each with the time that it waits for.
 #[derive(Default)]
 pub(crate) struct Waiting(Mutex<List>);
 
@@ -30,12 +30,12 @@ struct Entry {
 }
 
 impl Waiting {
-    // What is done under the lock cannot panic: a poisoned one guards whole data.
+    // The code that runs under the lock cannot panic, so even a poisoned lock protects consistent data.
     fn list(&self) -> MutexGuard<'_, List> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place on the list. Whatever wakes it from here on counts, also before it is waited at.
+    /// Adds a place to the list. A wake-up from now on counts, even if it comes before the task waits at the place.
     pub(crate) fn join(&self, time: Timestamp) -> Place<'_> {
         let mut list = self.list();
         list.last += 1;
@@ -44,14 +44,14 @@ impl Waiting {
         Place { on: self, number }
     }
 
-    /// Wakes those whose time `is_meant`.
+    /// Wakes the tasks for whose time `is_meant` returns true.
     pub(crate) fn wake(&self, is_meant: impl Fn(Timestamp) -> bool) {
         let mut wakers = Vec::new();
         for entry in self.list().places.values_mut().filter(|entry| is_meant(entry.time)) {
             entry.is_woken = true;
             wakers.extend(entry.waker.take());
         }
-        // With the lock given back: nobody knows what a waker does.
+        // The lock is released first: a waker may run any code.
         wakers.into_iter().for_each(Waker::wake);
     }
 }
@@ -62,21 +62,21 @@ impl fmt::Debug for Waiting {
     }
 }
 
-/// The place of a task on the list. Dropping it gives it back.
+/// The place of a task on the list. Dropping it removes the task from the list.
 pub(crate) struct Place<'a> {
     on: &'a Waiting,
     number: u64,
 }
 
 impl Place<'_> {
-    /// Tells another time.
+    /// Replaces the time that the task waits for.
     pub(crate) fn tell(&self, time: Timestamp) {
         if let Some(entry) = self.on.list().places.get_mut(&self.number) {
             entry.time = time;
         }
     }
 
-    /// Returns when it was woken, since the last time it returned.
+    /// Returns as soon as the place has been woken since this method last returned.
     pub(crate) async fn woken(&self) {
         poll_fn(|context| self.poll(context)).await;
     }

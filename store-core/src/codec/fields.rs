@@ -1,4 +1,5 @@
-//! Objects as ordered pairs: [`Object`] writes them, [`Fields`] reads them, [`Extra`] holds what nobody asked for.
+//! Objects as ordered pairs: [`Object`] writes them, [`Fields`] reads them, [`Extra`] holds the fields that were not
+//! read.
 
 use std::{borrow::Cow, fmt};
 
@@ -11,18 +12,18 @@ use serde_json::value::RawValue;
 use super::{Codec, DecodeError};
 use crate::json::Json;
 
-/// Fields of a record that this release does not know, in the order in which they stood (ID-11).
+/// The fields of a record that this release does not know, in their original order (ID-11).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Extra(Vec<(String, Json)>);
 
 impl Extra {
-    /// Whether there are none.
+    /// Returns whether there are no such fields.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The fields.
+    /// Returns the fields, each with its name and value.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Json)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
@@ -36,13 +37,13 @@ pub struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// Opens an object at the end of `out`.
+    /// Begins an object at the end of `out`.
     pub fn open(out: &'a mut String) -> Self {
         out.push('{');
         Self { out, empty: true }
     }
 
-    /// Writes the key of a field; the caller writes its value next.
+    /// Writes the key of a field. The caller writes the value next.
     pub fn key(&mut self, name: &str) -> &mut String {
         if !std::mem::replace(&mut self.empty, false) {
             self.out.push(',');
@@ -52,7 +53,7 @@ impl<'a> Object<'a> {
         self.out
     }
 
-    /// Writes what stands before the value of a field that a record declares: its name in quotes, and a colon.
+    /// Writes what comes before the value of a field that a record declares: its name in quotes, and a colon.
     pub(crate) fn declared(&mut self, quoted: &'static str) -> &mut String {
         if !std::mem::replace(&mut self.empty, false) {
             self.out.push(',');
@@ -61,7 +62,7 @@ impl<'a> Object<'a> {
         self.out
     }
 
-    /// Writes a field.
+    /// Writes a field with its value.
     pub fn field<T: Codec>(&mut self, name: &str, value: &T) -> &mut Self {
         value.write(self.key(name));
         self
@@ -75,7 +76,7 @@ impl<'a> Object<'a> {
         self
     }
 
-    /// Writes a field unless it has its default.
+    /// Writes a field unless it has its default value.
     pub fn unless_default<T: Codec + Default + PartialEq>(&mut self, name: &str, value: &T) -> &mut Self {
         if !super::is_default(value) {
             self.field(name, value);
@@ -83,7 +84,7 @@ impl<'a> Object<'a> {
         self
     }
 
-    /// Writes the fields that nobody knows.
+    /// Writes the unknown fields.
     pub fn extra(&mut self, extra: &Extra) -> &mut Self {
         for (name, value) in extra.iter() {
             self.field(name, value);
@@ -91,13 +92,13 @@ impl<'a> Object<'a> {
         self
     }
 
-    /// Closes the object.
+    /// Ends the object.
     pub fn close(self) {
         self.out.push('}');
     }
 }
 
-/// The fields of a JSON object that are still to be read.
+/// The fields of a JSON object that have not been read yet.
 #[derive(Debug)]
 pub struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
@@ -105,13 +106,15 @@ impl<'a> Fields<'a> {
     /// Reads the outermost level of an object.
     ///
     /// # Errors
-    /// [`DecodeError`] if `raw` is no JSON object.
+    /// [`DecodeError`] if `raw` is not a JSON object.
     pub fn parse(raw: &'a str) -> Result<Self, DecodeError> {
         serde_json::from_str(raw).map_err(|_| DecodeError::new("is no JSON object"))
     }
 
-    /// Takes a field's raw value; of a repeated field the last, as JSON readers do. The others are gone: kept and
-    /// written behind it they would be the field that the next reader takes.
+    /// Takes the raw value of a field. If the field is repeated, the last value is taken, as JSON readers do.
+    ///
+    /// The other values are dropped. If they were kept and written after the field, the next reader would take one of
+    /// them.
     pub fn take_raw(&mut self, name: &str) -> Option<&'a str> {
         let at = self.0.iter().rposition(|(key, _)| key == name)?;
         let (_, value) = self.0.remove(at);
@@ -119,10 +122,10 @@ impl<'a> Fields<'a> {
         Some(value.get())
     }
 
-    /// Takes a field that must be there.
+    /// Takes a field that must be present.
     ///
     /// # Errors
-    /// [`DecodeError`] if it is missing or of another type.
+    /// [`DecodeError`] if the field is missing or has another type.
     pub fn take<T: Codec>(&mut self, name: &str) -> Result<T, DecodeError> {
         let raw = self.take_raw(name).ok_or_else(|| DecodeError::new("is missing").within(name))?;
         T::read(raw).map_err(|e| e.within(name))
@@ -131,26 +134,27 @@ impl<'a> Fields<'a> {
     /// Takes a field that may be missing.
     ///
     /// # Errors
-    /// [`DecodeError`] if it is there and of another type.
+    /// [`DecodeError`] if the field is present and has another type.
     pub fn maybe<T: Codec>(&mut self, name: &str) -> Result<Option<T>, DecodeError> {
         self.take_raw(name).map(T::read).transpose().map_err(|e| e.within(name))
     }
 
-    /// The name of the first field that is left, and its raw value: of an externally tagged value its kind and data.
+    /// Returns the name and raw value of the first field that is left. For an externally tagged value these are its
+    /// kind and its data.
     #[must_use]
     pub fn first(&self) -> Option<(&str, &'a str)> {
         self.0.first().map(|(name, value)| (name.as_ref(), value.get()))
     }
 
-    /// Every field that is left, in order.
+    /// Returns all fields that are left, in order.
     pub fn into_pairs(self) -> impl Iterator<Item = (String, &'a str)> {
         self.0.into_iter().map(|(name, value)| (name.into_owned(), value.get()))
     }
 
-    /// What was not taken.
+    /// Returns the fields that were not taken.
     ///
     /// # Errors
-    /// [`DecodeError`] if a value is nested too deep.
+    /// [`DecodeError`] if a value is nested too deeply.
     pub fn rest(self) -> Result<Extra, DecodeError> {
         let keep = |(name, value): (Cow<'_, str>, &RawValue)| {
             let json = Json::read(value.get()).map_err(|e| e.within(&name))?;
@@ -184,7 +188,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     }
 }
 
-/// A key, borrowed where it holds no escape.
+/// A key, borrowed if it contains no escape.
 struct Key<'a>(Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {

@@ -1,13 +1,13 @@
 //! Declares codecs: `names!` for closed enums, `record!` for structs with a fixed set of named fields.
 
-/// A closed enum whose values are kept as lower snake case names (ID-12).
+/// Implements the codec of a closed enum, whose values are stored as names in lower snake case (ID-12).
 macro_rules! names {
     ($type:ident as $what:literal { $($variant:ident = $name:literal),* $(,)? }) => {
         impl $type {
-            /// Every value.
+            /// All values.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// The name that is kept.
+            /// Returns the name under which the value is stored.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -49,8 +49,10 @@ macro_rules! names {
     };
 }
 
-/// A struct that is kept as an object. A field is `req` (always written, must be there), `opt` (an `Option`, left out
-/// if it is `None`) or `def` (left out if it has its default). The struct has a field `extra` for what is unknown.
+/// Implements the codec of a struct that is stored as an object.
+///
+/// A field is `req` (always written, must be present), `opt` (an `Option`, left out if it is `None`) or `def` (left out
+/// if it has its default). The struct has a field `extra` for unknown fields.
 macro_rules! record {
     ($type:ident { $($field:ident: $mode:ident),* $(,)? }) => {
         impl crate::codec::Codec for $type {
@@ -70,7 +72,7 @@ macro_rules! record {
 
         crate::codec::serde_by_codec!($type);
     };
-    // The name of a field needs no escape: it is written as it is, with what stands around it.
+    // The name of a field needs no escapes, so the name, its quotes and the colon are one literal.
     (@write $object:ident, $value:expr, $field:ident, req) => {
         crate::codec::Codec::write(&$value, $object.declared(concat!("\"", stringify!($field), "\":")))
     };
@@ -89,7 +91,7 @@ macro_rules! record {
     (@read $fields:ident, $field:ident, def) => { $fields.maybe(stringify!($field))?.unwrap_or_default() };
 }
 
-/// serde for a type that has a codec: for callers, and for the documents that the command prints.
+/// Implements serde for a type that has a codec, for callers and for the documents that the command prints.
 macro_rules! serde_by_codec {
     ($type:ident) => {
         impl serde::Serialize for $type {

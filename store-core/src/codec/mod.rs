@@ -1,7 +1,8 @@
-//! How records become JSON and come back: ordered pairs of key and raw value, unknown ones kept (ID-11).
+//! How records are written as JSON and read back: as ordered pairs of key and raw value, with unknown fields kept
+//! (ID-11).
 //!
-//! serde's `flatten`, `untagged` and internally tagged enums lose unknown fields or the bytes of numbers; so records
-//! are written and read by [`Codec`], which never goes through a number type that the record does not have.
+//! serde's `flatten`, `untagged` and internally tagged enums lose unknown fields or the spelling of numbers. Records
+//! are therefore written and read by [`Codec`], which never converts a number to a type that the record does not have.
 
 mod fields;
 #[macro_use]
@@ -15,18 +16,18 @@ use sha2::{Digest, Sha256};
 pub use self::fields::{Extra, Fields, Object};
 pub(crate) use self::macros::{names, record, serde_by_codec};
 
-/// Something that is kept as JSON.
+/// A type that is stored as JSON.
 pub trait Codec: Sized {
     /// Appends the JSON of `self` to `out`.
     fn write(&self, out: &mut String);
 
-    /// Reads the value back.
+    /// Reads a value from its JSON.
     ///
     /// # Errors
-    /// [`DecodeError`] if `raw` does not hold a value of this type.
+    /// [`DecodeError`] if `raw` is not the JSON of a value of this type.
     fn read(raw: &str) -> Result<Self, DecodeError>;
 
-    /// The JSON of `self`.
+    /// Returns the JSON of `self`.
     fn encode(&self) -> String {
         let mut out = String::new();
         self.write(&mut out);
@@ -34,22 +35,22 @@ pub trait Codec: Sized {
     }
 }
 
-/// Whether a field that is left out if it has its default is left out.
+/// Returns whether the value is the default of its type, so that its field can be left out.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// The SHA-256 of a text, in hexadecimal digits.
+/// Returns the SHA-256 digest of a text in hexadecimal digits.
 pub(crate) fn sha256(text: &str) -> String {
     let digest = Sha256::digest(text);
-    // Formatting each byte takes ten times as long, and claims wait for it.
+    // Formatting each byte takes ten times as long, and each claim waits for this digest.
     let mut digits = String::with_capacity(2 * digest.len());
     let each = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     digits.extend(each.filter_map(|digit| char::from_digit(digit.into(), 16)));
     digits
 }
 
-/// Why stored JSON is not the record that it should be. It names the place, never the value.
+/// The error of JSON that does not describe the expected record. It names the place in the record, never the value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecodeError {
     path: String,
@@ -57,13 +58,13 @@ pub struct DecodeError {
 }
 
 impl DecodeError {
-    /// An error at the place that is being read.
+    /// Makes an error at the place that is being read.
     #[must_use]
     pub const fn new(reason: &'static str) -> Self {
         Self { path: String::new(), reason }
     }
 
-    /// The same error, one level further out.
+    /// Adds the name of the enclosing field to the place of the error.
     #[must_use]
     pub fn within(mut self, name: &str) -> Self {
         let separator = if self.path.is_empty() { "" } else { "." };

@@ -10,7 +10,7 @@ use crate::{id, json::Json, time::Timestamp};
 /// Writes `text` as a JSON string.
 pub(super) fn write_text(out: &mut String, text: &str) {
     out.push('"');
-    // Most texts need no escape, and looking at every byte without a branch takes next to nothing.
+    // Most texts need no escape. Checking all bytes without a branch costs almost nothing.
     if !text.bytes().fold(false, |found, byte| found | matches!(byte, 0..=0x1f | b'"' | b'\\')) {
         out.push_str(text);
         out.push('"');
@@ -60,12 +60,12 @@ impl Codec for Json {
     }
 }
 
-/// Writes a number in decimal digits. Formatting it takes several times as long.
+/// Writes a number in decimal digits. The standard formatting takes several times as long.
 fn write_number(out: &mut String, number: u64) {
     const MOST: usize = 20;
     let (mut digits, mut used, mut left) = ([0; MOST], 0, number);
     for digit in digits.iter_mut().rev() {
-        // Below ten.
+        // The remainder is below ten, so the conversion cannot fail.
         *digit = b'0' + u8::try_from(left % 10).unwrap_or_default();
         used += 1;
         left /= 10;

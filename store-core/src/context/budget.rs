@@ -1,4 +1,4 @@
-//! What goes when a context is too large: the oldest whole turns (CX-19).
+//! What is left out if a context is too large: the oldest whole turns (CX-19).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,11 +11,11 @@ use crate::{
     log::{Message, Role},
 };
 
-/// Leaves out the oldest turns until the rest fits, and names them. System messages, the last summary and the newest
-/// turn stay, whatever they take.
+/// Leaves out the oldest turns until the rest fits, and returns their entries. System messages, the last summary and
+/// the newest turn stay, whatever their size.
 ///
-/// A turn begins with user messages and goes on to the next ones, so that no call is parted from its result; an earlier
-/// summary is one of its own.
+/// A turn begins with user messages and ends before the next ones, so that no call is separated from its result. An
+/// earlier summary is a turn of its own.
 pub(super) fn fit(drafts: Vec<Draft>, budget: Option<&Budget>) -> (Vec<Draft>, Vec<EntryId>) {
     let Some(budget) = budget else { return (drafts, Vec::new()) };
     let turns = turns(&drafts);
@@ -28,7 +28,7 @@ pub(super) fn fit(drafts: Vec<Draft>, budget: Option<&Budget>) -> (Vec<Draft>, V
             *sum = sum.saturating_add(size);
         }
     }
-    // The newest turn stays.
+    // The newest turn always stays.
     sizes.pop_last();
     let mut last_gone = 0;
     for (turn, size) in sizes {
@@ -44,7 +44,7 @@ pub(super) fn fit(drafts: Vec<Draft>, budget: Option<&Budget>) -> (Vec<Draft>, V
             kept.push(draft);
             continue;
         }
-        // The results of one entry may stand in two messages.
+        // The results of one entry may be in two messages.
         let entries = std::iter::once(draft.entry).chain(draft.merged);
         left_out.extend(entries.filter(|entry| seen.insert(entry.clone())));
     }
@@ -66,7 +66,7 @@ impl Budget {
     }
 }
 
-/// The turn of each message, counted from 1; none for one that stays.
+/// Returns the turn of each message, counted from 1, or none for a message that always stays.
 fn turns(drafts: &[Draft]) -> Vec<Option<usize>> {
     let last_summary = drafts.iter().rfind(|draft| draft.part == Part::Summary).map(|draft| &draft.entry);
     let mut turns = Vec::with_capacity(drafts.len());
@@ -89,7 +89,7 @@ fn turns(drafts: &[Draft]) -> Vec<Option<usize>> {
     turns
 }
 
-/// Whether a turn begins between two messages. What stands for one summary stays together.
+/// Returns whether a turn begins between two messages. The messages of one summary stay together.
 fn begins_turn(before: &Draft, draft: &Draft) -> bool {
     let summary = |draft: &Draft| (draft.part == Part::Summary).then(|| draft.entry.clone());
     let asks_again = draft.role() == Role::User && before.role() != Role::User;

@@ -1,4 +1,4 @@
-//! The context of a leaf, made from the pieces of its path: a pure function, the same for every backend (CX-1 to CX-10,
+//! The context of a leaf, made from the pieces of its path. A pure function, the same for every backend (CX-1 to CX-10,
 //! CX-17, CX-19).
 
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::log::{Entry, Origin};
 /// Makes the context of a leaf from its [`pieces`](super::pieces), each with its entry, in order from the root. The
 /// entry of a summary is its compaction.
 ///
-/// What a model gets is selected, entries of one message are merged, results are put behind their calls, messages with
-/// nothing left are dropped, and what exceeds the budget is left out, in this order.
+/// The steps, in this order: select the messages for the model, merge entries of one message, put results directly
+/// after their calls, leave out empty messages, and leave out what exceeds the budget.
 #[must_use]
 pub fn build(parts: Vec<(Piece, Arc<Entry>)>, request: &ContextRequest) -> Context {
     let mut repairs = Vec::new();
@@ -27,14 +27,15 @@ pub fn build(parts: Vec<(Piece, Arc<Entry>)>, request: &ContextRequest) -> Conte
     Context { messages: drafts.into_iter().map(ContextMessage::from).collect(), repairs, left_out, origin }
 }
 
-/// The provider and model last in effect (CX-1): those of the last message that says it, else of the last compaction.
+/// Returns the provider and model last in effect (CX-1): those of the last message that names them, or else of the last
+/// compaction that does.
 fn origin(parts: &[(Piece, Arc<Entry>)]) -> Option<Origin> {
     let named = parts.iter().map(|(_, entry)| entry).filter(|entry| entry.body.origin().is_some());
     let last = named.max_by_key(|entry| (entry.message().is_some(), entry.seq))?;
     last.body.origin().cloned()
 }
 
-/// Leaves out messages that say nothing (CX-9).
+/// Leaves out messages without blocks (CX-9).
 fn drop_empty(drafts: Vec<Draft>, repairs: &mut Vec<Repair>) -> Vec<Draft> {
     let (kept, empty): (Vec<_>, Vec<_>) = drafts.into_iter().partition(|draft| !draft.message.blocks.is_empty());
     let dropped = empty.into_iter().map(|draft| Repair::new(draft.entry, RepairKind::EmptyMessageDropped, None));

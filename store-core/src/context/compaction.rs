@@ -1,21 +1,21 @@
-//! When a context should be compacted, which part of it, and what a model is asked then (CX-15, CX-18).
+//! When a context should be compacted, which part of it, and what a model is asked to do (CX-15, CX-18).
 
 use super::{Context, ContextMessage};
 use crate::log::{Block, BlockKind, Message, Role};
 
-/// Tokens kept free for an answer, unless the caller knows better.
+/// The number of tokens that are kept free for an answer if the caller gives no other value.
 pub const DEFAULT_RESERVED: u64 = 50_000;
 
-/// User and assistant messages that a compaction leaves as they are, unless the caller knows better.
+/// The number of user and assistant messages that a compaction leaves as they are if the caller gives no other value.
 pub const DEFAULT_KEEP: usize = 2;
 
-/// What [`compaction_request`] asks for, at the end of its message.
+/// The instruction at the end of the message that [`compaction_request`] makes.
 pub const COMPACTION_PROMPT: &str = "The messages above are the earlier part of a conversation that goes on. Write the \
     summary that takes their place. Keep the task and what the user asked for, decisions with their reasons, facts, \
     names and values that are still needed, what was done and how it ended, errors and how they were solved, and what \
     is still open. Leave out what no longer matters. Answer with the summary and nothing else.";
 
-/// Whether a context of `usage` tokens leaves no room for `reserved` more in a `window` of a model.
+/// Returns whether a context of `usage` tokens leaves at most `reserved` tokens free in the `window` of a model.
 ///
 /// ```
 /// use store_core::context::{DEFAULT_RESERVED, is_compaction_due};
@@ -28,22 +28,23 @@ pub const fn is_compaction_due(usage: u64, reserved: u64, window: u64) -> bool {
     usage.saturating_add(reserved) >= window
 }
 
-/// A context in parts: what stays at its beginning, what a summary should stand for, and what stays at its end.
+/// The parts of a context: its beginning, which stays; the part to be summarised; and its end, which stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Split<'a> {
-    /// System messages at the beginning: instructions stay.
+    /// System messages at the beginning. They stay, because they are instructions.
     pub system: &'a [ContextMessage],
-    /// What a summary should stand for; empty if there is nothing to compact.
+    /// The messages that a summary is to replace; empty if there is nothing to compact.
     pub older: &'a [ContextMessage],
-    /// What stays.
+    /// The messages at the end, which stay.
     pub kept: &'a [ContextMessage],
 }
 
-/// Keeps the last `keep` user or assistant messages with the results that belong to them, so that no call is parted
-/// from its result (CX-15). If there are fewer, or `keep` is 0, everything is kept.
+/// Splits a context so that the last `keep` user or assistant messages stay, together with their results. No call is
+/// separated from its result (CX-15).
 ///
-/// The entries to be covered are those of [`LogReaderExt::load_interval`](crate::LogReaderExt::load_interval).
+/// If there are fewer such messages, or if `keep` is 0, everything is kept.
+/// [`LogReaderExt::load_interval`](crate::LogReaderExt::load_interval) returns the entries that the compaction covers.
 #[must_use]
 pub fn split_for_compaction(context: &Context, keep: usize) -> Split<'_> {
     let messages = context.messages.as_slice();
@@ -57,8 +58,9 @@ pub fn split_for_compaction(context: &Context, keep: usize) -> Split<'_> {
     Split { system, older, kept }
 }
 
-/// What a model is asked so that it summarises the older part: one user message that tells it with calls and results as
-/// text and without thinking. None if there is nothing to compact.
+/// Makes the message that asks a model to summarise the older part, or none if there is nothing to compact.
+///
+/// It is one user message that contains the older messages, with calls and results as text and without thinking.
 #[must_use]
 pub fn compaction_request(split: &Split<'_>) -> Option<Message> {
     if split.older.is_empty() {
@@ -76,7 +78,7 @@ pub fn compaction_request(split: &Split<'_>) -> Option<Message> {
     Some(Message::new(Role::User, blocks))
 }
 
-/// A block as any model can read it: thinking and what is bound to a provider is left out.
+/// Returns a block in a form that any model can read. Thinking and what belongs to one provider is left out.
 fn told(block: &Block) -> Vec<Block> {
     let plain = |kind: &BlockKind| vec![Block::new(kind.clone())];
     match &block.kind {

@@ -1,4 +1,4 @@
-//! Messages on their way into a context: which pieces of a path become messages at all (CX-2, CX-3).
+//! Drafts of messages of a context: which pieces of a path become messages at all (CX-2, CX-3).
 
 use std::sync::Arc;
 
@@ -8,30 +8,30 @@ use crate::{
     log::{Block, Body, Compaction, Entry, Message, Role, Visibility},
 };
 
-/// The text that a summary's message opens with (CX-3), as a block of its own.
+/// The text with which the message of a summary begins (CX-3), as a block of its own.
 pub const SUMMARY_MARKER: &str = "[summary of the earlier conversation]";
 
-/// A message on its way into a context.
+/// A message of a context that is being made.
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
-    /// The entry that it comes from.
+    /// The entry that the message comes from.
     pub(super) entry: EntryId,
-    /// Entries that were merged into it (CX-17).
+    /// Entries that were merged into the message (CX-17).
     pub(super) merged: Vec<EntryId>,
-    /// What it is.
+    /// The kind of the message.
     pub(super) part: Part,
     /// The message so far.
     pub(super) message: Message,
 }
 
-/// What a message of a context is.
+/// The kind of a message of a context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     /// A message of the log.
     Logged,
-    /// A summary, or a message that stands for one.
+    /// A summary, or one of the messages that replace it.
     Summary,
-    /// Results that nobody recorded.
+    /// Synthetic results of calls for which no result was recorded.
     Answer,
 }
 
@@ -51,7 +51,7 @@ impl From<Draft> for ContextMessage {
     }
 }
 
-/// The messages that a piece of a path stands for: none if a model gets nothing of it (CX-2).
+/// Returns the messages that a piece of a path stands for. There are none if it contains nothing for a model (CX-2).
 pub(super) fn drafts(piece: Piece, entry: Arc<Entry>) -> Vec<Draft> {
     let Entry { id, body, .. } = Arc::unwrap_or_clone(entry);
     let (part, messages) = match (piece, Arc::unwrap_or_clone(body)) {
@@ -63,8 +63,8 @@ pub(super) fn drafts(piece: Piece, entry: Arc<Entry>) -> Vec<Draft> {
     sent.map(|message| Draft::new(id.clone(), part, message)).collect()
 }
 
-/// What stands for the interval that a compaction covers: its replacement, else its summary. One with neither stands
-/// for nothing.
+/// Returns the messages in place of the interval that a compaction covers: its replacement, or else its summary. There
+/// are none if it has neither.
 fn summary(compaction: Compaction) -> Vec<Message> {
     match compaction.replacement {
         Some(messages) => messages,

@@ -1,4 +1,4 @@
-//! One message of a provider, logged as several entries, becomes one again (CX-17).
+//! Merges the entries of one message of a provider into one message (CX-17).
 
 use super::{
     Repair, RepairKind,
@@ -6,8 +6,8 @@ use super::{
 };
 use crate::log::{BlockKind, Message, Role};
 
-/// Merges assistant messages of one provider's message id, with nothing but results between them, at the place of the
-/// first.
+/// Merges assistant messages with the same message id of the same provider and only results between them. The merged
+/// message stands in the place of the first.
 pub(super) fn merge(drafts: Vec<Draft>, repairs: &mut Vec<Repair>) -> Vec<Draft> {
     let mut out: Vec<Draft> = Vec::with_capacity(drafts.len());
     let mut open: Option<usize> = None;
@@ -32,15 +32,17 @@ fn is_same(first: &Draft, next: &Draft) -> bool {
     mergeable && message_id(&first.message).is_some() && message_id(&first.message) == message_id(&next.message)
 }
 
-/// The provider and its own id of the message.
+/// Returns the provider of a message and the provider's own id of it.
 fn message_id(message: &Message) -> Option<(Option<&str>, &str)> {
     let provenance = message.provenance.as_ref()?;
     let provider = provenance.origin.as_ref().map(|origin| origin.provider.as_str());
     Some((provider, provenance.message_id.as_deref()?))
 }
 
-/// Adds what `next` says to `first`. Of what a provider tells about the whole message the last word counts; a call that
-/// stands there already is the same call, written twice.
+/// Adds the content of `next` to `first`.
+///
+/// Usage, stop and metadata are about the whole message, so the last value counts. A call that `first` already has is
+/// the same call written twice, and is not added.
 fn absorb(first: &mut Message, next: Message) {
     for block in next.blocks {
         let is_known = match &block.kind {

@@ -1,4 +1,4 @@
-//! The context: what a leaf sends to a model.
+//! The context: the messages that are sent to a model for a leaf.
 
 mod budget;
 mod build;

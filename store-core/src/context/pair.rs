@@ -1,4 +1,4 @@
-//! Every call gets exactly one result, directly behind its message (CX-6 to CX-8).
+//! Gives every call exactly one result, directly after its message (CX-6 to CX-8).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use super::{
 };
 use crate::log::{Block, BlockKind, Message, Role, ToolResult};
 
-/// What stands in for a result that nobody recorded (CX-7).
+/// The text of the synthetic result of a call for which no result was recorded (CX-7).
 pub const NO_RESULT: &str = "no result was recorded";
 
-/// Puts results behind their calls; treats calls without a result as `open_calls` says.
+/// Puts results directly after their calls, and treats calls without a result as `open_calls` says.
 pub(super) fn pair(drafts: Vec<Draft>, open_calls: OpenCalls, repairs: &mut Vec<Repair>) -> Vec<Draft> {
     let mut matched = Matched::of(calls_with_results(&drafts, repairs));
     let (spoken, mut sources) = part(drafts);
@@ -31,14 +31,16 @@ pub(super) fn pair(drafts: Vec<Draft>, open_calls: OpenCalls, repairs: &mut Vec<
     out
 }
 
-/// A call, and the result that counts: the message and block where each stands.
+/// A call and the result that counts. Each place is the index of a message and of a block in it.
 struct Call {
     place: (usize, usize),
     result: Option<(usize, usize)>,
 }
 
-/// The calls by their ids, each with its result. Ids may come again in a later message: a result belongs to the nearest
-/// call before it, and to a later one only if there is none.
+/// Returns the calls by their ids, each with its result.
+///
+/// An id may occur again in a later message. A result belongs to the nearest call before it, and to a later call only
+/// if there is none before it.
 fn calls_with_results(drafts: &[Draft], repairs: &mut Vec<Repair>) -> BTreeMap<String, Vec<Call>> {
     let mut calls: BTreeMap<String, Vec<Call>> = BTreeMap::new();
     for (at, draft) in drafts.iter().enumerate() {
@@ -72,7 +74,7 @@ fn kinds(message: &Message) -> impl Iterator<Item = (usize, &BlockKind)> {
     message.blocks.iter().map(|block| &block.kind).enumerate()
 }
 
-/// The call that a result in message `at` answers.
+/// Returns the call that a result in message `at` answers.
 fn owner(same: &mut [Call], at: usize) -> Option<&mut Call> {
     let before = same.partition_point(|call| call.place.0 < at);
     same.get_mut(before.saturating_sub(1))
@@ -81,9 +83,9 @@ fn owner(same: &mut [Call], at: usize) -> Option<&mut Call> {
 /// What follows each message with calls.
 #[derive(Default)]
 struct Matched {
-    /// By the message of the calls: the tool messages that answer it, and which of their blocks.
+    /// For each message with calls: the tool messages that answer it, and which of their blocks do.
     answers: BTreeMap<usize, BTreeMap<usize, BTreeSet<usize>>>,
-    /// By the message of the calls: the ids of those that nothing answers, by block.
+    /// For each message with calls: the ids of the calls without a result, by block.
     open: BTreeMap<usize, BTreeMap<usize, String>>,
 }
 
@@ -106,7 +108,7 @@ impl Matched {
     }
 }
 
-/// Leaves the `open` calls of a message, takes them out, or gives the message that answers them.
+/// Leaves the `open` calls of a message as they are, removes them, or returns the message that answers them.
 fn treat_open(draft: &mut Draft, open: Vec<String>, how: OpenCalls, repairs: &mut Vec<Repair>) -> Option<Draft> {
     if open.is_empty() || how == OpenCalls::Keep {
         return None;
@@ -124,23 +126,23 @@ fn treat_open(draft: &mut Draft, open: Vec<String>, how: OpenCalls, repairs: &mu
     Some(Draft::new(draft.entry.clone(), Part::Answer, message))
 }
 
-/// The result of a call that has none.
+/// Returns the synthetic result of a call.
 fn failed(id: String) -> Block {
     let mut result = ToolResult::new(id, vec![Block::text(NO_RESULT)]);
     result.is_error = Some(true);
     Block::new(BlockKind::ToolResult(result))
 }
 
-/// A tool message, of which each result goes to its call.
+/// A tool message whose results are moved to their calls.
 struct Source {
     shell: Draft,
     blocks: Vec<Option<Block>>,
-    /// The message that it stands behind.
+    /// The index of the last message before this one that is not a tool message.
     behind: Option<usize>,
     is_used: bool,
 }
 
-/// Messages that hold no results, with their places, and those that do.
+/// Separates tool messages from all others. Both are returned with their indexes.
 fn part(drafts: Vec<Draft>) -> (Vec<(usize, Draft)>, BTreeMap<usize, Source>) {
     let (mut spoken, mut sources) = (Vec::new(), BTreeMap::new());
     let mut behind = None;
@@ -157,8 +159,8 @@ fn part(drafts: Vec<Draft>) -> (Vec<(usize, Draft)>, BTreeMap<usize, Source>) {
 }
 
 impl Source {
-    /// The message that brings the `wanted` results to the calls in message `call`. What is no result comes with the
-    /// first ones.
+    /// Returns the message that brings the `wanted` results to the calls in message `call`. Blocks that are not results
+    /// come with the first results taken.
     fn take(&mut self, call: usize, wanted: &BTreeSet<usize>, repairs: &mut Vec<Repair>) -> Draft {
         let mut draft = self.shell.clone();
         for (at, slot) in self.blocks.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! What a leaf sends to a model.
+//! The context of a leaf, and the request for it.
 
 use std::{fmt, sync::Arc};
 
@@ -12,39 +12,39 @@ use crate::{
     thread::Thread,
 };
 
-/// Which context is wanted.
+/// A request for a context.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ContextRequest {
-    /// The entry whose path counts; absent: the head.
+    /// The entry whose path is used; absent for the head.
     pub at: Option<EntryId>,
-    /// What happens to calls that have no result.
+    /// What is done with calls that have no result.
     pub open_calls: OpenCalls,
-    /// How large it may be.
+    /// How large the context may be.
     pub budget: Option<Budget>,
 }
 
 impl ContextRequest {
-    /// The context of the head.
+    /// Requests the context of the head.
     #[must_use]
     pub fn head() -> Self {
         Self::default()
     }
 
-    /// The context of this entry.
+    /// Requests the context of this entry.
     #[must_use]
     pub fn at(entry: EntryId) -> Self {
         Self { at: Some(entry), ..Self::default() }
     }
 
-    /// The same with open calls treated so.
+    /// Sets what is done with calls that have no result.
     #[must_use]
     pub const fn with_open_calls(mut self, open_calls: OpenCalls) -> Self {
         self.open_calls = open_calls;
         self
     }
 
-    /// The same within this budget.
+    /// Sets the budget.
     #[must_use]
     pub fn within(mut self, budget: Budget) -> Self {
         self.budget = Some(budget);
@@ -52,28 +52,29 @@ impl ContextRequest {
     }
 }
 
-/// What happens to a call that has no result (CX-7).
+/// What is done with a call that has no result (CX-7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum OpenCalls {
-    /// It is answered by a result marked as synthetic and as an error.
+    /// The call gets a result that is synthetic and marked as an error.
     #[default]
     Answer,
-    /// It stays open, for a run that waits.
+    /// The call stays open, for a run that waits.
     Keep,
-    /// It is left out.
+    /// The call is left out.
     Drop,
 }
 
-/// How large a context may be (CX-19): the oldest whole turns go first. System messages, the last summary and the
-/// newest turn stay, even if they alone are more.
+/// How large a context may be (CX-19). Whole turns are left out, the oldest first.
+///
+/// System messages, the last summary and the newest turn stay, even if they alone exceed the budget.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Budget {
-    /// So many messages.
+    /// The greatest number of messages.
     Messages(u64),
-    /// So many tokens, by the caller's counter.
+    /// The greatest number of tokens, counted by a function of the caller.
     Tokens {
-        /// The most tokens.
+        /// The greatest number of tokens.
         max: u64,
         /// Counts the tokens of a message.
         counter: Arc<dyn Fn(&Message) -> u64 + Send + Sync>,
@@ -93,10 +94,10 @@ impl fmt::Debug for Budget {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ContextMessage {
-    /// The entry, the first if several became one message; of a summary its compaction, of a synthetic result the entry
-    /// of the message with the call.
+    /// The entry that the message comes from. If several entries became one message, it is the first of them; for a
+    /// summary it is the compaction, and for a synthetic result the entry with the call.
     pub entry: EntryId,
-    /// Whether the log holds no such message: a summary or a synthetic result.
+    /// Whether the message is not in the log: a summary or a synthetic result.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub synthetic: bool,
     /// The message.
@@ -104,42 +105,42 @@ pub struct ContextMessage {
 }
 
 impl ContextMessage {
-    /// The message of `entry`.
+    /// Makes a message that comes from `entry`.
     #[must_use]
     pub const fn new(entry: EntryId, synthetic: bool, message: Message) -> Self {
         Self { entry, synthetic, message }
     }
 }
 
-/// What a leaf sends to a model: the messages of its path in order, repaired (CX-1 to CX-9).
+/// The messages that are sent to a model for a leaf: those of its path, in order, after repairs (CX-1 to CX-9).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Context {
-    /// The messages, in the order in which a model gets them.
+    /// The messages, in the order in which the model gets them.
     pub messages: Vec<ContextMessage>,
-    /// What was repaired; the log is unchanged (CX-10).
+    /// The repairs. The log is unchanged (CX-10).
     pub repairs: Vec<Repair>,
-    /// What a budget left out, the oldest first (CX-19).
+    /// The entries that a budget left out, oldest first (CX-19).
     pub left_out: Vec<EntryId>,
     /// The provider and model last in effect (CX-1).
     pub origin: Option<Origin>,
 }
 
-/// Something that was changed so that a model accepts it.
+/// A change that was made so that a model accepts the context.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Repair {
-    /// The entry.
+    /// The entry that the repair is about.
     pub entry: EntryId,
     /// What was done.
     pub kind: RepairKind,
-    /// Which call, where it is about one.
+    /// The id of the call, if the repair is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_use_id: Option<String>,
 }
 
 impl Repair {
-    /// A repair of `entry`.
+    /// Makes a repair of `entry`.
     #[must_use]
     pub const fn new(entry: EntryId, kind: RepairKind, tool_use_id: Option<String>) -> Self {
         Self { entry, kind, tool_use_id }
@@ -151,46 +152,46 @@ impl Repair {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RepairKind {
-    /// A result was left out: its call is not in the context (CX-6).
+    /// A result was left out, because its call is not in the context (CX-6).
     OrphanResultDropped,
-    /// A call was answered by a synthetic error: no result was recorded (CX-7).
+    /// A call was answered by a synthetic error, because no result was recorded (CX-7).
     OpenCallAnswered,
-    /// A call was left out: no result was recorded, and the caller asked for it (CX-7).
+    /// A call was left out as the caller requested, because no result was recorded (CX-7).
     OpenCallDropped,
     /// A result was moved to its call (CX-8).
     ResultMoved,
-    /// A result was left out: a later one answers the same call (CX-8).
+    /// A result was left out, because a later one answers the same call (CX-8).
     EarlierResultDropped,
-    /// A message was left out: it had no blocks left (CX-9).
+    /// A message was left out, because it had no blocks left (CX-9).
     EmptyMessageDropped,
-    /// Entries of one provider's message became one message (CX-17).
+    /// Several entries of one message of a provider became one message (CX-17).
     MessagesMerged,
 }
 
-/// A context with everything that a worker needs to go on, as of one moment (CX-13).
+/// A context with everything that a worker needs to continue, as of one moment (CX-13).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ThreadContext {
     /// The thread, with its head and version.
     pub thread: Thread,
-    /// The entry whose context this is; absent for an empty one.
+    /// The entry whose context this is; absent if the context is empty.
     pub at: Option<EntryId>,
     /// The context.
     pub context: Context,
-    /// The thread's state.
+    /// The state of the thread.
     pub state: ThreadState,
-    /// The run written last.
+    /// The run that was written last.
     pub latest_run: Option<Run>,
     /// Runs that are not done, oldest first.
     pub open_runs: Vec<Run>,
     /// The newest context size of the path since its last compaction (EN-29).
     pub context_size: Option<u64>,
-    /// The number that the next checkpoint of this path will have (EN-33).
+    /// The number that the next checkpoint on this path gets (EN-33).
     pub next_checkpoint: u64,
 }
 
 impl ThreadContext {
-    /// For stores: the context of a thread without an entry, and without runs and state.
+    /// For stores: makes the context of a thread that has no entries, runs or state.
     #[must_use]
     pub fn empty(thread: Thread) -> Self {
         Self {

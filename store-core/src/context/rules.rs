@@ -1,4 +1,4 @@
-//! What a context is made of: a pure function of a path (CX-1 to CX-9).
+//! The pieces of a context: a pure function of a path (CX-1 to CX-9).
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use crate::{
     },
 };
 
-/// A piece of a context, in the order in which it stands there.
+/// A piece of a context. Pieces are in the order of the context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece {
     /// The entry with this sequence number.
     Entry(u64),
     /// The summary, or the replacement, of the compaction with this sequence number.
     Summary(u64),
-    /// A covered entry, of which only the provider and the model count that it says to be in effect (CX-1).
+    /// A covered entry of which only the provider and model that it names are used (CX-1).
     Origin(u64),
 }
 
 impl Piece {
-    /// The sequence number of the entry to load.
+    /// Returns the sequence number of the entry to load.
     #[must_use]
     pub const fn seq(self) -> u64 {
         match self {
@@ -31,11 +31,13 @@ impl Piece {
     }
 }
 
-/// The pieces of the context of `leaf`, from the beginning: the entries of its path, with summaries where intervals are
-/// covered (CX-3 to CX-5). The cost grows with the path behind the last compaction that begins at a root (CX-12).
+/// Returns the pieces of the context of `leaf`, from its beginning: the entries of its path, with summaries in place of
+/// covered intervals (CX-3 to CX-5).
+///
+/// The cost grows with the path after the last compaction whose interval begins at a root (CX-12).
 ///
 /// # Errors
-/// What [`Nodes::node`] ends with.
+/// Any error of [`Nodes::node`].
 pub fn pieces(nodes: &(impl Nodes + ?Sized), leaf: &Node) -> Result<Vec<Piece>> {
     let compactions = node::visible_compactions(nodes, leaf)?;
     let standing = standing(&compactions);
@@ -54,8 +56,8 @@ pub fn pieces(nodes: &(impl Nodes + ?Sized), leaf: &Node) -> Result<Vec<Piece>> 
             at.parent.map(|parent| nodes.node(parent)).transpose()?
         };
     }
-    // One that covers nothing stands before the first message, the newest of them, unless a newer compaction covers
-    // both the root and it.
+    // The newest compaction that covers nothing comes before the first message, unless a newer compaction covers both
+    // that compaction and the root.
     if let Some(first) = compactions.iter().find(|node| node.covers.as_ref().is_some_and(|cover| cover.to == 0)) {
         pieces.push(Piece::Summary(first.seq));
     }
@@ -66,7 +68,7 @@ pub fn pieces(nodes: &(impl Nodes + ?Sized), leaf: &Node) -> Result<Vec<Piece>> 
     Ok(pieces)
 }
 
-/// A compaction that shows, with the depths that it covers.
+/// A compaction that appears in the context, with the depths that it covers.
 #[derive(Debug, Clone, Copy)]
 struct Shown {
     seq: u64,
@@ -74,8 +76,8 @@ struct Shown {
     to: u64,
 }
 
-/// The compactions that show, in the order of what they cover: of those that begin at one entry the newest, and none
-/// that lies inside of another (CX-4). `compactions` has the newest first.
+/// Returns the compactions that appear, in the order of their intervals. Of those that begin at the same entry only the
+/// newest appears, and none that lies inside another (CX-4). `compactions` has the newest first.
 fn standing(compactions: &[Node]) -> Vec<Shown> {
     let mut by_start: BTreeMap<u64, Shown> = BTreeMap::new();
     for node in compactions {
@@ -83,7 +85,7 @@ fn standing(compactions: &[Node]) -> Vec<Shown> {
             by_start.entry(cover.from).or_insert(Shown { seq: node.seq, from: cover.from, to: cover.to });
         }
     }
-    // They do not cut each other (EN-24): one lies inside of another exactly if it begins before that one ends.
+    // Intervals do not overlap in part (EN-24): one lies inside another if and only if it begins before that one ends.
     let mut covered_to = 0;
     let mut standing: Vec<_> = by_start.into_values().collect();
     standing.retain(|shown| {
@@ -94,15 +96,15 @@ fn standing(compactions: &[Node]) -> Vec<Shown> {
     standing
 }
 
-/// The newest context size of the path of an entry since its last compaction (EN-29), for
+/// Returns the newest context size on the path of an entry since its last compaction (EN-29), for
 /// [`ThreadContext::context_size`](super::ThreadContext::context_size).
 #[must_use]
 pub fn context_size(node: &Node, marks: &Marks) -> Option<u64> {
     marks.context_size.or(node.context_size)
 }
 
-/// The number of the next checkpoint below an entry (EN-21), for
-/// [`ThreadContext::next_checkpoint`](super::ThreadContext::next_checkpoint). Without an entry it is 0.
+/// Returns the number of the next checkpoint below an entry (EN-21), for
+/// [`ThreadContext::next_checkpoint`](super::ThreadContext::next_checkpoint). Without an entry that number is 0.
 #[must_use]
 pub fn next_checkpoint(node: &Node) -> u64 {
     node.checkpoint_number.map_or(0, |number| number.saturating_add(1))

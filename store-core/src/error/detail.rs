@@ -1,4 +1,4 @@
-//! The data that each kind of error carries, and how a message says it.
+//! The data of each kind of error, and its message.
 
 use std::{borrow::Cow, fmt};
 
@@ -7,17 +7,17 @@ use serde::ser::SerializeMap;
 use super::ErrorKind;
 use crate::{id::CommitKey, time::Timestamp, version::Version};
 
-/// The type and id of a record that an error concerns.
+/// The type and id of the record that an error is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
-    /// The type: `thread`, `run`.
+    /// The type of the record: `thread`, `run`.
     pub noun: Cow<'static, str>,
-    /// The id.
+    /// The id of the record.
     pub id: String,
 }
 
 impl Subject {
-    /// The record of type `noun` with this id.
+    /// Makes the subject for the record of type `noun` with this id.
     #[must_use]
     pub fn new(noun: impl Into<Cow<'static, str>>, id: impl AsRef<str>) -> Self {
         Self { noun: noun.into(), id: id.as_ref().to_owned() }
@@ -30,7 +30,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// A value in backticks, cut at 64 bytes (ER-6).
+/// A value in backticks. A value of more than 64 bytes is cut (ER-6).
 pub(crate) struct Quoted<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Quoted<'_> {
@@ -66,20 +66,20 @@ impl fmt::Display for MaybeKey<'_> {
     }
 }
 
-/// Why a store is not available, as far as that decides what helps.
+/// Why a store is not available, as far as it decides what helps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cause {
     /// The server cannot be reached, is busy, or refuses the connection.
     Server,
-    /// Another process has it open, and only one can.
+    /// Another process has the store open, and only one process may.
     Held,
-    /// Something else, which the reason says.
+    /// Another cause, which is stated in the reason.
     Other,
 }
 
 impl Cause {
-    /// The name in documents.
+    /// Returns the name in JSON documents.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -90,20 +90,20 @@ impl Cause {
     }
 }
 
-/// How a schema that does not fit can be mended.
+/// What helps if a store has a schema that does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SchemaMend {
-    /// Nothing is there yet: writing makes it.
+    /// The store has no schema yet: a write creates it.
     Make,
-    /// Migrating makes it, or brings it up to date.
+    /// A migration creates or updates the schema.
     Migrate,
-    /// Only another release reads it, or nothing of ours.
+    /// Only another release can read the schema, or no release of agentstore can.
     Release,
 }
 
 impl SchemaMend {
-    /// The name in documents.
+    /// Returns the name in JSON documents.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -114,7 +114,7 @@ impl SchemaMend {
     }
 }
 
-/// What an id, or a key, is taken by.
+/// Formats the message for an id or a key that is in use.
 struct Taken<'a>(&'a Subject, &'a Option<String>);
 
 impl fmt::Display for Taken<'_> {
@@ -205,7 +205,7 @@ impl Detail {
         }
     }
 
-    /// Writes the fields of the kind into the error's document.
+    /// Writes the fields of the kind into the JSON document of the error.
     pub(super) fn fields<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         match self {
             Self::Invalid { what, reason } => two(map, ("what", what), ("reason", reason)),

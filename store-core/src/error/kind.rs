@@ -1,16 +1,16 @@
-//! The names of what can happen, without data.
+//! The kinds and outcomes of errors, without data.
 
-/// Whether a call that failed can have had an effect.
+/// Whether a failed call may have had an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// Nothing changed, and nothing will (ER-3).
+    /// The call changed nothing, and never will (ER-3).
     NotApplied,
-    /// It may have been applied; the documentation of the method says how to find out (PR-20).
+    /// The call may have been applied. The documentation of the method says how to find out (PR-20).
     Unknown,
 }
 
 impl Outcome {
-    /// The name in documents.
+    /// Returns the name in JSON documents.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -22,7 +22,7 @@ impl Outcome {
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $name:literal,)*) => {
-        /// What happened.
+        /// The kind of an error.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum ErrorKind {
@@ -30,10 +30,10 @@ macro_rules! kinds {
         }
 
         impl ErrorKind {
-            /// Every kind.
+            /// All kinds.
             pub const ALL: &'static [Self] = &[$(Self::$kind),*];
 
-            /// The name in documents.
+            /// Returns the name in JSON documents.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -45,54 +45,54 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// The argument can never be accepted.
+    /// No store ever accepts the argument.
     Invalid = "invalid",
-    /// Larger or more than a limit allows.
+    /// A size or a number is above a limit.
     LimitExceeded = "limit_exceeded",
     /// A record that the call needs does not exist.
     NotFound = "not_found",
-    /// The id is taken.
+    /// The id or the key is in use.
     AlreadyExists = "already_exists",
-    /// An expectation did not hold. Read again.
+    /// An expectation did not hold. Read again before you repeat the call.
     Conflict = "conflict",
-    /// The record's state does not allow it.
+    /// The state of the record does not allow the change.
     InvalidTransition = "invalid_transition",
-    /// The thread has children, and they were to be kept from losing it.
+    /// The thread has children, and was to be deleted only if it had none.
     HasChildren = "has_children",
     /// The key was used with other content.
     IdempotencyMismatch = "idempotency_mismatch",
-    /// The pending input is in the log already.
+    /// The pending input is already in the log.
     AlreadyConsumed = "already_consumed",
-    /// The token holds no claim, or no longer.
+    /// The token proves no claim, or no longer proves one.
     ClaimLost = "claim_lost",
-    /// The thread was interrupted, or a later claim wrote.
+    /// The thread was interrupted, or a later claim has written to it.
     StaleEpoch = "stale_epoch",
-    /// The cursor is forged, foreign, of another query, or of a deleted thread.
+    /// The cursor is forged, or belongs to another store, another list or a deleted thread.
     InvalidCursor = "invalid_cursor",
-    /// The position was trimmed.
+    /// What was at the position of the cursor was trimmed.
     CursorExpired = "cursor_expired",
-    /// The backend does not have the operation, and says so in its capabilities.
+    /// The store does not support the operation, and its capabilities say so.
     Unsupported = "unsupported",
-    /// Away, held by somebody else, or too busy: surely not applied.
+    /// The store is unreachable, held by another process, or too busy. The call was certainly not applied.
     Unavailable = "unavailable",
-    /// This store or tenant was closed.
+    /// The store or the tenant was closed.
     Closed = "closed",
-    /// The point of no return may have been passed.
+    /// The call may have passed the point after which it takes effect.
     CommitUnknown = "commit_unknown",
-    /// No space left; reading goes on.
+    /// No space is left. Reads still work.
     StorageFull = "storage_full",
-    /// An earlier sync failed: no more writes until the store is opened again.
+    /// An earlier sync failed. Nothing is written until the store is opened again.
     Poisoned = "poisoned",
-    /// Stored bytes are not what was written.
+    /// Stored bytes are not the bytes that were written.
     Corrupt = "corrupt",
-    /// No schema, or one of a newer version.
+    /// There is no schema, or one of another version.
     SchemaMismatch = "schema_mismatch",
-    /// The server or medium may lose acknowledged data.
+    /// The server or the medium may lose acknowledged data.
     UnsafeDurability = "unsafe_durability",
 }
 
 impl ErrorKind {
-    /// Whether a call that ended so can have had an effect.
+    /// Returns whether a call that ended with this kind may have had an effect.
     #[must_use]
     pub const fn outcome(self) -> Outcome {
         match self {

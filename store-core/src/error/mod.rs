@@ -1,4 +1,4 @@
-//! The one error of all contracts: what happened, whether it can have had an effect, and why.
+//! The error type of all contracts: what happened, whether it may have had an effect, and why.
 
 mod detail;
 mod kind;
@@ -19,10 +19,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 type Source = Box<dyn StdError + Send + Sync>;
 
-/// What went wrong: a kind with its data, where in the request, and the error underneath (ER-1).
+/// An error: its kind with data, the part of the request that it is about, and the underlying error (ER-1).
 ///
-/// Callers ask [`kind`](Self::kind), [`outcome`](Self::outcome) and [`is_retryable`](Self::is_retryable); nobody needs
-/// to read the message. Messages name ids, never payloads or secrets (ER-6).
+/// Callers use [`kind`](Self::kind), [`outcome`](Self::outcome) and [`is_retryable`](Self::is_retryable). No caller
+/// needs to parse the message. Messages name ids, but never payloads or secrets (ER-6).
 ///
 /// ```
 /// use store_core::{ErrorKind, Outcome, ThreadId};
@@ -41,63 +41,63 @@ struct Inner {
 }
 
 impl Error {
-    /// An error of what `detail` says.
+    /// Makes the error that `detail` describes.
     #[must_use]
     pub fn new(detail: Detail) -> Self {
         Self(Box::new(Inner { detail, part: None, source: None }))
     }
 
-    /// The same error with the error that caused it, which is kept as its source.
+    /// Adds the underlying error, which is kept as the source.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Source>) -> Self {
         self.0.source = Some(source.into());
         self
     }
 
-    /// The same error naming the part of the request that it concerns, as `entries[2]` (CM-19).
+    /// Adds the part of the request that the error is about, such as `entries[2]` (CM-19).
     #[must_use]
     pub fn in_part(mut self, part: impl Into<String>) -> Self {
         self.0.part = Some(part.into());
         self
     }
 
-    /// The argument can never be accepted.
+    /// Makes an `Invalid` error: no store ever accepts the argument.
     #[must_use]
     pub fn invalid(what: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::new(Detail::Invalid { what: what.into(), reason: reason.into() })
     }
 
-    /// Larger or more than a limit allows.
+    /// Makes a `LimitExceeded` error: a size or a number is above a limit.
     #[must_use]
     pub fn limit(limit: &'static str, max: u64, actual: u64) -> Self {
         Self::new(Detail::LimitExceeded { limit, max, actual })
     }
 
-    /// A record that the call needs does not exist.
+    /// Makes a `NotFound` error: a record that the call needs does not exist.
     #[must_use]
     pub fn not_found(noun: &'static str, id: impl AsRef<str>) -> Self {
         Self::new(Detail::NotFound { what: Subject::new(noun, id) })
     }
 
-    /// The id is taken.
+    /// Makes an `AlreadyExists` error: the id is in use.
     #[must_use]
     pub fn already_exists(noun: &'static str, id: impl AsRef<str>) -> Self {
         Self::new(Detail::AlreadyExists { what: Subject::new(noun, id), key: None })
     }
 
-    /// The key is taken, by the record of this id.
+    /// Makes an `AlreadyExists` error: the record with this id has the key.
     #[must_use]
     pub fn key_taken(key: impl AsRef<str>, noun: &'static str, id: impl AsRef<str>) -> Self {
         Self::new(Detail::AlreadyExists { what: Subject::new(noun, id), key: Some(key.as_ref().to_owned()) })
     }
 
-    /// An expectation did not hold; `None` stands for no such record.
+    /// Makes a `Conflict` error: an expectation did not hold. `None` means that there is no such record.
     #[must_use]
     pub fn conflict(what: &'static str, expected: Option<Version>, actual: Option<Version>) -> Self {
         Self::new(Detail::Conflict { what, expected, actual })
     }
 
-    /// The record's state does not allow it.
+    /// Makes an `InvalidTransition` error: the state of the record does not allow the change.
     #[must_use]
     pub fn invalid_transition(
         noun: &'static str,
@@ -108,79 +108,81 @@ impl Error {
         Self::new(Detail::InvalidTransition { what: Subject::new(noun, id), from: from.into(), to: to.into() })
     }
 
-    /// The cursor cannot be used here.
+    /// Makes an `InvalidCursor` error: the cursor cannot be used here.
     #[must_use]
     pub fn invalid_cursor(reason: &'static str) -> Self {
         Self::new(Detail::InvalidCursor { reason })
     }
 
-    /// Surely not applied, for a reason that only its text says.
+    /// Makes an `Unavailable` error whose cause is stated only in `reason`: the call was certainly not applied.
     #[must_use]
     pub fn unavailable(reason: impl Into<String>) -> Self {
         Self::new(Detail::Unavailable { reason: reason.into(), cause: Cause::Other })
     }
 
-    /// Not applied: the server of the store cannot be reached, is busy, or refuses the connection.
+    /// Makes an `Unavailable` error: the call was not applied, because the server of the store cannot be reached, is
+    /// busy, or refuses the connection.
     #[must_use]
     pub fn server_unavailable(reason: impl Into<String>) -> Self {
         Self::new(Detail::Unavailable { reason: reason.into(), cause: Cause::Server })
     }
 
-    /// Surely not applied: another process has the store open, and only one can.
+    /// Makes an `Unavailable` error: the call was certainly not applied, because another process has the store open and
+    /// only one process may.
     #[must_use]
     pub fn held(reason: impl Into<String>) -> Self {
         Self::new(Detail::Unavailable { reason: reason.into(), cause: Cause::Held })
     }
 
-    /// There is no schema, or one that this release does not read.
+    /// Makes a `SchemaMismatch` error: there is no schema, or one that this release does not read.
     #[must_use]
     pub fn schema_mismatch(found: impl Into<String>, supported: impl Into<String>, mend: SchemaMend) -> Self {
         Self::new(Detail::SchemaMismatch { found: found.into(), supported: supported.into(), mend })
     }
 
-    /// The store or tenant was closed.
+    /// Makes a `Closed` error: the store or the tenant was closed.
     #[must_use]
     pub fn closed() -> Self {
         Self::new(Detail::Closed)
     }
 
-    /// The point of no return may have been passed.
+    /// Makes a `CommitUnknown` error: the call may have passed the point after which it takes effect.
     #[must_use]
     pub fn commit_unknown(key: Option<CommitKey>) -> Self {
         Self::new(Detail::CommitUnknown { key })
     }
 
-    /// Stored bytes are not what was written.
+    /// Makes a `Corrupt` error: stored bytes are not the bytes that were written.
     #[must_use]
     pub fn corrupt(location: impl Into<String>) -> Self {
         Self::new(Detail::Corrupt { location: location.into() })
     }
 
-    /// What happened.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.detail.kind()
     }
 
-    /// The data of the kind.
+    /// Returns the kind with its data.
     #[must_use]
     pub fn detail(&self) -> &Detail {
         &self.0.detail
     }
 
-    /// The part of the request that the error concerns, if it concerns one: `entries[2]`.
+    /// Returns the part of the request that the error is about, such as `entries[2]`, if there is one.
     #[must_use]
     pub fn part(&self) -> Option<&str> {
         self.0.part.as_deref()
     }
 
-    /// Whether the call can have had an effect (ER-2).
+    /// Returns whether the call may have had an effect (ER-2).
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         self.kind().outcome()
     }
 
-    /// Whether the same call, repeated unchanged, may succeed and cannot apply twice (ER-5).
+    /// Returns whether the same call may succeed when it is repeated unchanged, and cannot take effect twice (ER-5).
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match &self.0.detail {
@@ -213,7 +215,7 @@ impl StdError for Error {
     }
 }
 
-/// `{kind, outcome, retryable, message, part?, …fields}` (ER-7).
+/// Writes the error as `{kind, outcome, retryable, message, part?, …fields}` (ER-7).
 impl Serialize for Error {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;

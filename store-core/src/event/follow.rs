@@ -1,4 +1,4 @@
-//! Following scopes: who waits, who tells them, and the stream that they get.
+//! Following scopes: the followers, how they are told of changes, and the stream of events that they read.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -18,8 +18,10 @@ use crate::{
     waiting::Waiting,
 };
 
-/// Who follows what, in one process. A backend tells them of each scope that got events, as soon as these show, and
-/// ends them when their tenant or the store is closed.
+/// The followers in one process, by the key that they follow.
+///
+/// A backend tells the followers of each scope that got events, as soon as readers can see these events. It ends the
+/// followers when their tenant or the store is closed.
 ///
 /// ```
 /// use store_core::{Scope, ThreadId, event::Followers};
@@ -39,11 +41,11 @@ pub struct Followers<K = Scope>(Mutex<Followed<K>>);
 
 struct Followed<K> {
     signals: HashMap<K, Arc<Signal>>,
-    /// At how many those that nobody follows any more are let go.
+    /// The number of signals at which signals without followers are removed.
     sweep_at: usize,
 }
 
-/// What those who follow one thing share.
+/// The state that all followers of one key share.
 #[derive(Debug, Default)]
 struct Signal {
     changes: AtomicU64,
@@ -68,7 +70,7 @@ impl<K: Hash + Eq + Clone> Followers<K> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hears of changes from here on, until it is ended.
+    /// Returns a follower that learns of changes from now on, until it is ended.
     #[must_use]
     pub fn follow(&self, key: &K) -> Changes {
         let Followed { signals, sweep_at } = &mut *self.followed();
@@ -80,7 +82,7 @@ impl<K: Hash + Eq + Clone> Followers<K> {
         Changes { seen: signal.changes.load(Ordering::SeqCst), signal }
     }
 
-    /// Tells those who follow these.
+    /// Tells the followers of these keys that there was a change.
     pub fn tell<'a>(&self, changed: impl IntoIterator<Item = &'a K>)
     where
         K: 'a,
@@ -93,12 +95,12 @@ impl<K: Hash + Eq + Clone> Followers<K> {
         changed.filter_map(|key| followed.signals.get(key)).for_each(|signal| signal.change());
     }
 
-    /// Tells everybody: nobody knows what changed.
+    /// Tells all followers that there was a change. For use when it is unknown what changed.
     pub fn tell_all(&self) {
         self.followed().signals.values().for_each(|signal| signal.change());
     }
 
-    /// Ends those who follow what `is_meant`.
+    /// Ends the followers of those keys for which `is_meant` returns true.
     pub fn end(&self, is_meant: impl Fn(&K) -> bool) {
         self.followed().signals.retain(|key, signal| {
             let is_over = is_meant(key);
@@ -123,7 +125,7 @@ impl<K> fmt::Debug for Followers<K> {
     }
 }
 
-/// Hears of changes of what it follows.
+/// A follower of one key.
 #[derive(Debug)]
 pub struct Changes {
     signal: Arc<Signal>,
@@ -131,10 +133,10 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Returns when there was a change since the last one that was seen.
+    /// Returns once there was a change after the last one that was seen.
     ///
     /// # Errors
-    /// `Closed` when it is ended.
+    /// `Closed` once the follower has been ended.
     pub async fn next(&mut self) -> Result<()> {
         let place = self.signal.waiting.join(Timestamp::MAX);
         loop {
@@ -149,32 +151,36 @@ impl Changes {
         }
     }
 
-    /// Takes all changes until now as seen: what they brought is about to be read.
+    /// Marks all changes until now as seen. Called directly before what they brought is read.
     fn see(&mut self) {
         self.seen = self.signal.changes.load(Ordering::SeqCst);
     }
 }
 
-/// Where a subscription gets its events from.
+/// The source from which a subscription reads its events.
 #[async_trait]
 pub trait EventSource: Send + 'static {
-    /// Reads the next events behind a sequence number: that of the last one which was read, and those that the filter
-    /// lets through. The same number if there are none.
+    /// Reads the next events after the sequence number `after`.
+    ///
+    /// Returns the sequence number of the last event that was read, and those of the events that pass the filter. If
+    /// there are no more events, the returned number is `after`.
     ///
     /// # Errors
-    /// `CursorExpired` if what comes next was trimmed (EV-24); those of reading.
+    /// `CursorExpired` if the next events were trimmed (EV-24); those of reading.
     async fn take(&mut self, after: u64) -> Result<(u64, VecDeque<Event>)>;
 
-    /// Waits until there may be more.
+    /// Waits until there may be more events.
     ///
     /// # Errors
-    /// `Closed` when the tenant or the store is closed.
+    /// `Closed` once the tenant or the store is closed.
     async fn wait(&mut self, changes: &mut Changes) -> Result<()> {
         changes.next().await
     }
 }
 
-/// The events of a source behind a sequence number: what is there, then what comes. After an error it ends.
+/// Returns the events of a source after a sequence number: first those that are stored, then new ones.
+///
+/// The stream ends after an error.
 pub fn stream(source: impl EventSource, after: u64, changes: Changes) -> EventStream {
     let follower = Follower { source, after, found: VecDeque::new(), changes };
     Box::pin(stream::unfold(Some(follower), async |follower| {
@@ -186,7 +192,7 @@ pub fn stream(source: impl EventSource, after: u64, changes: Changes) -> EventSt
     }))
 }
 
-/// Who follows a scope: it takes a batch from the store, and waits when there is none.
+/// The state of a stream: it reads a batch from the source, and waits if there is none.
 struct Follower<S> {
     source: S,
     /// The sequence number of the last event that was taken.

@@ -1,4 +1,4 @@
-//! Events: canonical facts in the scope of a thread, a run, or both, in gapless sequences.
+//! Events: facts that never change, numbered without gaps in the scope of a thread, a run, or both.
 
 mod follow;
 mod query;

@@ -1,4 +1,4 @@
-//! What can be asked of events.
+//! Queries, subscriptions and trim requests for events.
 
 use serde::Serialize;
 
@@ -10,28 +10,28 @@ use crate::{
     time::Timestamp,
 };
 
-/// Which events are wanted. Everything that is set must hold (PG-9).
+/// The events that a caller asks for. All fields that are set must hold (PG-9).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct EventFilter {
-    /// Events that one of these may see.
+    /// Events with one of these visibilities.
     pub visibility: Option<Vec<EventVisibility>>,
     /// Events of one of these kinds.
     pub kinds: Option<Vec<EventKind>>,
-    /// Appended before this time.
+    /// Events created before this time.
     pub created_before: Option<Timestamp>,
-    /// Appended at or after this time.
+    /// Events created at or after this time.
     pub created_after: Option<Timestamp>,
 }
 
 impl EventFilter {
-    /// What everybody may see, and nothing else (EV-27).
+    /// Returns the filter for public events and no others (EV-27).
     #[must_use]
     pub fn public() -> Self {
         Self { visibility: Some(vec![EventVisibility::Public]), ..Self::default() }
     }
 
-    /// Whether `event` passes.
+    /// Returns whether `event` passes the filter.
     #[must_use]
     pub fn admits(&self, event: &Event) -> bool {
         self.visibility.as_ref().is_none_or(|wanted| wanted.contains(&event.visibility))
@@ -41,42 +41,43 @@ impl EventFilter {
     }
 }
 
-/// A list of the events of a scope, in its order. The cursor of any event of the scope continues it (EV-10).
+/// A list of the events of a scope, in the order of their numbers. The cursor of any event of the scope continues it
+/// (EV-10).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventQuery {
-    /// Whose.
+    /// The scope.
     pub scope: Scope,
-    /// Which ones.
+    /// Which events to list.
     pub filter: EventFilter,
-    /// The oldest first, or the newest.
+    /// Oldest first or newest first.
     pub direction: Direction,
-    /// Which page.
+    /// Which page to return.
     pub page: PageRequest,
 }
 
 impl EventQuery {
-    /// All events of `scope`, the oldest first.
+    /// Makes a query for all events of `scope`, oldest first.
     #[must_use]
     pub fn new(scope: Scope) -> Self {
         Self { scope, filter: EventFilter::default(), direction: Direction::Forward, page: PageRequest::default() }
     }
 
-    /// The same for those that `filter` lets through.
+    /// Sets the filter.
     #[must_use]
     pub fn with_filter(mut self, filter: EventFilter) -> Self {
         self.filter = filter;
         self
     }
 
-    /// The same in this direction.
+    /// Sets the direction.
     #[must_use]
     pub const fn with_direction(mut self, direction: Direction) -> Self {
         self.direction = direction;
         self
     }
 
-    /// The same for this page.
+    /// Sets the page.
     #[must_use]
     pub fn with_page(mut self, page: PageRequest) -> Self {
         self.page = page;
@@ -84,59 +85,59 @@ impl EventQuery {
     }
 }
 
-/// How a scope stands.
+/// The counters of a scope.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ScopeInfo {
-    /// How many events were ever appended.
+    /// The number of events ever appended.
     pub appended: u64,
-    /// The sequence number of the newest event that was trimmed; 0 for none.
+    /// The sequence number of the newest trimmed event; 0 if none was trimmed.
     pub floor: u64,
-    /// How many events are there now.
+    /// The number of events that are in the scope now.
     pub events: u64,
-    /// Behind the last event; absent if none was ever appended.
+    /// The position after the last event; absent if no event was ever appended.
     pub last: Option<Cursor>,
 }
 
 impl ScopeInfo {
-    /// For stores.
+    /// For stores: makes the counters; the number of events is computed.
     #[must_use]
     pub const fn new(appended: u64, floor: u64, last: Option<Cursor>) -> Self {
         Self { appended, floor, events: appended.saturating_sub(floor), last }
     }
 }
 
-/// Where a subscription begins.
+/// The position at which a subscription begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
-    /// With the first event that is there.
+    /// With the first event that is stored.
     First,
-    /// Behind this event.
+    /// After this event.
     After(Cursor),
-    /// With the first event that is appended after the call returned (EV-15).
+    /// With the first event that is appended after the call has returned (EV-15).
     Now,
 }
 
-/// A subscription to a scope.
+/// A request for a subscription to a scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Subscribe {
-    /// To what.
+    /// The scope.
     pub scope: Scope,
-    /// From where.
+    /// The position at which the subscription begins.
     pub start: Start,
-    /// To which events.
+    /// Which events to deliver.
     pub filter: EventFilter,
 }
 
 impl Subscribe {
-    /// To all events of `scope`.
+    /// Requests all events of `scope` from `start` on.
     #[must_use]
     pub fn new(scope: Scope, start: Start) -> Self {
         Self { scope, start, filter: EventFilter::default() }
     }
 
-    /// The same for those that `filter` lets through.
+    /// Sets the filter.
     #[must_use]
     pub fn with_filter(mut self, filter: EventFilter) -> Self {
         self.filter = filter;
@@ -144,35 +145,35 @@ impl Subscribe {
     }
 }
 
-/// Up to where a scope is trimmed.
+/// The end of the events that a trim removes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TrimBefore {
-    /// What lies before this position: the event that the cursor is of, and all older ones. The cursor still works.
+    /// Trims the event that the cursor belongs to and all older events. The cursor still works.
     Cursor(Cursor),
-    /// The longest beginning whose events are all older.
+    /// Trims the longest initial part of the scope whose events are all older than this time.
     Time(Timestamp),
 }
 
-/// A removal of the oldest events of a scope.
+/// A request to remove the oldest events of a scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TrimRequest {
-    /// Whose.
+    /// The scope.
     pub scope: Scope,
-    /// Up to where.
+    /// The end of the events to remove.
     pub before: TrimBefore,
-    /// Say how many, and change nothing.
+    /// Whether to report the number of events only, without any change.
     pub dry_run: bool,
 }
 
 impl TrimRequest {
-    /// Removes what lies before.
+    /// Requests the removal of the events before `before`.
     #[must_use]
     pub const fn new(scope: Scope, before: TrimBefore) -> Self {
         Self { scope, before, dry_run: false }
     }
 
-    /// The same without changing anything.
+    /// Makes the request a dry run, which changes nothing.
     #[must_use]
     pub const fn dry(mut self) -> Self {
         self.dry_run = true;
@@ -180,18 +181,18 @@ impl TrimRequest {
     }
 }
 
-/// What a trim did, or would do.
+/// The result of a trim or of a dry run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Trimmed {
-    /// How many events are gone from the scope, or would be.
+    /// The number of events that were removed from the scope, or would be.
     pub events: u64,
-    /// The floor of the scope then.
+    /// The floor of the scope after that.
     pub floor: u64,
 }
 
 impl Trimmed {
-    /// For stores.
+    /// For stores: makes the result.
     #[must_use]
     pub const fn new(events: u64, floor: u64) -> Self {
         Self { events, floor }

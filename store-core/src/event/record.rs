@@ -1,4 +1,4 @@
-//! Events as they are given and as they are kept.
+//! Events as callers give them and as stores keep them.
 
 use std::fmt;
 
@@ -14,12 +14,12 @@ use crate::{
     time::Timestamp,
 };
 
-/// Where an event belongs: its sequence is dense in each of its scopes.
+/// A sequence in which an event is numbered: that of a thread or that of a run. Numbers in a scope have no gaps.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// A thread, whether it exists or not.
+    /// The scope of a thread, which need not exist.
     Thread(ThreadId),
-    /// A run, whether it exists or not.
+    /// The scope of a run, which need not exist.
     Run(RunId),
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// `{"thread": …}` or `{"run": …}`.
+/// Written as `{"thread": …}` or `{"run": …}`.
 impl Codec for Scope {
     fn write(&self, out: &mut String) {
         let mut object = Object::open(out);
@@ -54,17 +54,17 @@ impl Codec for Scope {
 
 serde_by_codec!(Scope);
 
-/// Who may see an event.
+/// Which readers may see an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum EventVisibility {
-    /// Everybody who may see the scope.
+    /// Every reader that may see the scope.
     #[default]
     Public,
-    /// The application itself.
+    /// The application only.
     Internal,
-    /// Who checks what was done.
+    /// Readers that check what was done.
     Audit,
-    /// Nobody without a reason.
+    /// No reader without a particular reason.
     Sensitive,
 }
 
@@ -75,35 +75,35 @@ names!(EventVisibility as "event visibility" {
     Sensitive = "sensitive",
 });
 
-/// A fact, as it is stored. It never changes.
+/// A fact, as it is stored. An event never changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event {
-    /// Unique in the tenant; given by the store.
+    /// The id, unique in the tenant; set by the store.
     pub id: EventId,
-    /// Given by the store.
+    /// The time of the event; set by the store.
     pub created_at: Timestamp,
-    /// The thread that it belongs to, the run, or both.
+    /// The thread that the event belongs to. An event belongs to a thread, to a run, or to one of each.
     pub thread: Option<ThreadId>,
-    /// The run that it belongs to.
+    /// The run that the event belongs to.
     pub run: Option<RunId>,
     /// What happened.
     pub kind: EventKind,
-    /// What there is to say about it.
+    /// Details about what happened.
     pub payload: Option<Json>,
-    /// Who may see it.
+    /// Which readers may see the event.
     pub visibility: EventVisibility,
-    /// Who wrote it.
+    /// The writer that the event comes from.
     pub origin: Option<WriterId>,
-    /// What it followed from.
+    /// The id of what caused the event.
     pub causation_id: Option<CausationId>,
-    /// What it belongs to.
+    /// The id that related events have in common.
     pub correlation_id: Option<CorrelationId>,
-    /// The version of the payload's schema, from 1.
+    /// The version of the payload's schema, counted from 1.
     pub schema_version: u32,
-    /// Where it stands in each of its scopes: reads go on behind it.
+    /// The position of the event in each of its scopes. Reads continue after it.
     pub cursors: EventCursors,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
@@ -123,13 +123,13 @@ record!(Event {
 });
 
 impl Event {
-    /// The scopes of the event.
+    /// Returns the scopes of the event.
     pub fn scopes(&self) -> impl Iterator<Item = Scope> + use<> {
         let thread = self.thread.clone().map(Scope::Thread);
         thread.into_iter().chain(self.run.clone().map(Scope::Run))
     }
 
-    /// Where it stands in one of its scopes.
+    /// Returns the position of the event in `scope`, or `None` if the event does not belong to it.
     #[must_use]
     pub fn cursor(&self, scope: &Scope) -> Option<&Cursor> {
         match scope {
@@ -139,15 +139,15 @@ impl Event {
     }
 }
 
-/// Where an event stands in each of its scopes.
+/// The position of an event in each of its scopes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct EventCursors {
-    /// In its thread.
+    /// The position in the thread.
     pub thread: Option<Cursor>,
-    /// In its run.
+    /// The position in the run.
     pub run: Option<Cursor>,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
@@ -163,15 +163,15 @@ impl Codec for Cursor {
     }
 }
 
-/// An event that a commit wrote.
+/// A reference to an event that a commit wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventRef {
-    /// The event.
+    /// The id of the event.
     pub id: EventId,
-    /// Where it stands in each of its scopes; empty if it was trimmed from them since.
+    /// The position of the event in each of its scopes; empty if the event has been trimmed from them since.
     pub cursors: EventCursors,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
@@ -184,7 +184,7 @@ impl From<&Event> for EventRef {
 }
 
 impl EventRef {
-    /// The same without cursors: those are sealed anew whenever it is read.
+    /// Returns the reference without cursors. They are made again each time the reference is read.
     pub(crate) fn unsealed(&self) -> Self {
         Self { cursors: EventCursors::default(), ..self.clone() }
     }
@@ -194,26 +194,26 @@ impl EventRef {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NewEvent {
-    /// A thread, a run, or one of each, in any order.
+    /// The scopes: a thread, a run, or one of each, in any order.
     pub scopes: Vec<Scope>,
     /// What happened.
     pub kind: EventKind,
-    /// What there is to say about it.
+    /// Details about what happened.
     pub payload: Option<Json>,
-    /// Who may see it.
+    /// Which readers may see the event.
     pub visibility: EventVisibility,
-    /// Who wrote it.
+    /// The writer that the event comes from.
     pub origin: Option<WriterId>,
-    /// What it followed from.
+    /// The id of what caused the event.
     pub causation_id: Option<CausationId>,
-    /// What it belongs to.
+    /// The id that related events have in common.
     pub correlation_id: Option<CorrelationId>,
-    /// The version of the payload's schema, from 1.
+    /// The version of the payload's schema, counted from 1.
     pub schema_version: u32,
 }
 
 impl NewEvent {
-    /// Something of this kind happened, for everybody.
+    /// Makes a public event of this kind with schema version 1.
     #[must_use]
     pub fn new(kind: EventKind, scopes: impl IntoIterator<Item = Scope>) -> Self {
         Self {
@@ -228,14 +228,14 @@ impl NewEvent {
         }
     }
 
-    /// The same with this payload.
+    /// Sets the payload.
     #[must_use]
     pub fn with_payload(mut self, payload: Json) -> Self {
         self.payload = Some(payload);
         self
     }
 
-    /// The same for those who may see this.
+    /// Sets which readers may see the event.
     #[must_use]
     pub const fn with_visibility(mut self, visibility: EventVisibility) -> Self {
         self.visibility = visibility;
@@ -247,24 +247,24 @@ impl NewEvent {
     }
 }
 
-/// Events to be appended: all or none, next to each other in each scope (EV-4).
+/// An append of events. All events are appended or none, next to each other in each scope (EV-4).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct AppendEvents {
-    /// Who appends; needed with a key.
+    /// The writer that appends; required if there is a key.
     pub writer: Option<WriterId>,
-    /// The idempotency key of the writer: the same drafts again give the first events (EV-5).
+    /// The idempotency key of the writer. An append with the same key and drafts returns the first events (EV-5).
     pub key: Option<EventKey>,
-    /// How many events were appended to a scope so far (EV-8): 0 for none.
+    /// The number of events that must have been appended to a scope so far (EV-8); 0 if none.
     pub expect: Vec<(Scope, u64)>,
     /// The events, in order.
     pub drafts: Vec<NewEvent>,
-    /// The claim under which they are written (CM-44).
+    /// The claim under which the events are appended (CM-44).
     pub fence: Option<Fence>,
 }
 
 impl AppendEvents {
-    /// These events.
+    /// Makes an append of these events, without key, expectation and fence.
     #[must_use]
     pub fn new(drafts: impl IntoIterator<Item = NewEvent>) -> Self {
         Self { drafts: drafts.into_iter().collect(), ..Self::default() }
@@ -274,7 +274,7 @@ impl AppendEvents {
         self.drafts.iter().map(NewEvent::payload_bytes).sum()
     }
 
-    /// The same under a key of this writer.
+    /// Sets the writer and its key.
     #[must_use]
     pub fn with_key(mut self, writer: WriterId, key: EventKey) -> Self {
         self.writer = Some(writer);
@@ -282,7 +282,7 @@ impl AppendEvents {
         self
     }
 
-    /// The same, if so many events were appended to `scope` so far.
+    /// Adds the expectation that `count` events have been appended to `scope` so far.
     #[must_use]
     pub fn expecting(mut self, scope: Scope, count: u64) -> Self {
         self.expect.push((scope, count));
@@ -290,42 +290,42 @@ impl AppendEvents {
     }
 }
 
-/// What an append did.
+/// The result of an append of events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AppendedEvents {
     /// The events, in the order given.
     pub events: Vec<Event>,
-    /// Whether they had been appended before under this key.
+    /// Whether the events were already appended earlier under this key.
     pub deduplicated: bool,
 }
 
 impl AppendedEvents {
-    /// For stores.
+    /// For stores: makes the result.
     #[must_use]
     pub const fn new(events: Vec<Event>, deduplicated: bool) -> Self {
         Self { events, deduplicated }
     }
 }
 
-/// What a store keeps of a scope.
+/// What a store keeps about a scope.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ScopeState {
-    /// How many events were ever appended to it: the sequence number of the last one.
+    /// The number of events ever appended to the scope, which is the sequence number of the last one.
     pub count: u64,
-    /// The sequence number of the newest that was trimmed; 0 for none.
+    /// The sequence number of the newest trimmed event; 0 if none was trimmed.
     pub floor: u64,
-    /// Store time of the last append: later ones are not before it.
+    /// Store time of the last append. The time of a later append is not before it.
     pub last_time: Option<Timestamp>,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
 record!(ScopeState { count: def, floor: def, last_time: opt });
 
 impl ScopeState {
-    /// The same with everything up to `floor` trimmed.
+    /// Returns the state after everything up to `floor` was trimmed.
     #[must_use]
     pub fn trimmed(self, floor: u64) -> Self {
         Self { floor: self.floor.max(floor), ..self }
@@ -336,39 +336,39 @@ impl ScopeState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredEvent {
-    /// The event, without its cursors.
+    /// The event, without cursors.
     pub event: Event,
-    /// Its sequence number in its thread.
+    /// The sequence number of the event in its thread.
     pub thread_seq: Option<u64>,
-    /// Its sequence number in its run.
+    /// The sequence number of the event in its run.
     pub run_seq: Option<u64>,
 }
 
 impl StoredEvent {
-    /// For stores: this event at these places.
+    /// For stores: makes the record of an event with these sequence numbers.
     #[must_use]
     pub const fn new(event: Event, thread_seq: Option<u64>, run_seq: Option<u64>) -> Self {
         Self { event, thread_seq, run_seq }
     }
 
-    /// Its scopes with its sequence number in each.
+    /// Returns the scopes of the event with its sequence number in each.
     pub fn places(&self) -> impl Iterator<Item = (Scope, u64)> + use<> {
         let thread = self.event.thread.clone().map(Scope::Thread).zip(self.thread_seq);
         thread.into_iter().chain(self.event.run.clone().map(Scope::Run).zip(self.run_seq))
     }
 }
 
-/// What is remembered of an append with a key.
+/// What a store remembers about an append with a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventKeyRecord {
     /// The digest of the drafts.
     pub digest: String,
-    /// The events.
+    /// The ids of the events.
     pub events: Vec<EventId>,
-    /// When they were appended.
+    /// When the events were appended.
     pub created_at: Timestamp,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 

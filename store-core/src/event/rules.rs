@@ -1,4 +1,4 @@
-//! What is decided about events: drafts, keys, expectations, cursors, trimming.
+//! The rules for events: drafts, keys, expectations, cursors, trimming.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -19,41 +19,42 @@ use crate::{
     version::{Expect, Version},
 };
 
-/// How long the key of an append is remembered at least (EV-5).
+/// The minimum time for which the key of an append is remembered (EV-5).
 const REMEMBERED_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// What is stored, as the plan of an append asks for it.
+/// The stored data that the plan of an append needs.
 pub trait EventView {
-    /// A scope; the default for one that nobody knows.
+    /// Returns the state of a scope, or the default for an unknown scope.
     ///
     /// # Errors
-    /// Whatever reading ends with.
+    /// Any error of reading.
     fn scope(&self, scope: &Scope) -> Result<ScopeState>;
 
-    /// What is remembered of a key, and its events as far as they are still there.
+    /// Returns what is remembered of a key.
     ///
     /// # Errors
-    /// Whatever reading ends with.
+    /// Any error of reading.
     fn event_key(&self, writer: &WriterId, key: &EventKey) -> Result<Option<EventKeyRecord>>;
 
-    /// An event.
+    /// Returns an event, or none if it does not exist.
     ///
     /// # Errors
-    /// Whatever reading ends with.
+    /// Any error of reading.
     fn event(&self, id: &EventId) -> Result<Option<StoredEvent>>;
 
-    /// What cursors are bound to, and sealed with.
+    /// Returns the tenant that cursors belong to and the key that authenticates them.
     fn sealer(&self) -> (&TenantId, &CursorKey);
 }
 
-/// How events are appended.
+/// Options for an append of events.
 #[derive(Default)]
 pub struct Appending<'a> {
-    /// The time of the events, if their commit says so (CM-41).
+    /// The time of the events, if the commit that appends them states one (CM-41).
     pub at: Option<Timestamp>,
-    /// What is remembered of the id whose claim the append names (CM-44); a commit judges its own.
+    /// The record of the thread id that the fence of the append is about (CM-44). Absent in a commit, which checks its
+    /// own fence.
     pub id: Option<&'a mut IdRecord>,
-    /// The mailbox that the store keeps with its threads, if the append names a claim.
+    /// The mailbox in the same store, if the append names a claim.
     pub claims: Option<&'a dyn MailboxView>,
 }
 
@@ -63,28 +64,28 @@ impl fmt::Debug for Appending<'_> {
     }
 }
 
-/// Everything that an append of events writes, all or nothing.
+/// Everything that an append of events writes. All of it is written or nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct EventPlan {
-    /// The events, in order.
+    /// The new events, in order.
     pub events: Vec<StoredEvent>,
-    /// Their scopes afterwards.
+    /// The state of their scopes after the append.
     pub scopes: BTreeMap<Scope, ScopeState>,
-    /// What is remembered of the key.
+    /// What is remembered of the key of the append.
     pub key: Option<(WriterId, EventKey, EventKeyRecord)>,
 }
 
-/// What is to be done about an append, and what its caller gets once that is durable.
+/// What a store has to write for an append, and the answer once that is durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventChange {
-    /// What to write; none for a repeat.
+    /// What to write; none if the append repeats an earlier one.
     pub plan: Option<EventPlan>,
-    /// The answer.
+    /// The answer to the caller.
     pub answer: AppendedEvents,
 }
 
-/// Refuses what no store can accept (EV-2, EV-7, EV-8).
+/// Refuses a request that no store can accept (EV-2, EV-7, EV-8).
 pub(crate) fn check_shape(request: &AppendEvents, limits: &Limits) -> Result<()> {
     if request.drafts.is_empty() {
         return Err(Error::invalid("events", "there is no event in it"));
@@ -117,7 +118,7 @@ fn check_draft(draft: &NewEvent, limits: &Limits) -> Result<()> {
     check_limit("record bytes", draft.payload_bytes(), limits.record_bytes)
 }
 
-/// Appends events, or says why not (EV-2 to EV-9).
+/// Decides about an append: returns what to write, or the reason why it is refused (EV-2 to EV-9).
 ///
 /// # Errors
 /// Those of [`EventWriter::append_events`](super::EventWriter::append_events).
@@ -147,7 +148,7 @@ pub fn append(
         let actual = scopes.get(scope).map_or(0, |state| state.count);
         check_count(*expected, actual)?;
     }
-    // The time of a scope does not go back.
+    // The time of a scope never goes back.
     let now = scopes.values().filter_map(|state| state.last_time).fold(setting.now, Ord::max);
     let at = how.at.unwrap_or(now);
     let mut plan = EventPlan::default();
@@ -190,7 +191,7 @@ fn repeated(view: &(impl EventView + ?Sized), request: &AppendEvents) -> Result<
     Ok(Some(AppendedEvents::new(events, true)))
 }
 
-/// Everything that a draft says; the order of its scopes does not count (EV-6).
+/// Returns the digest of everything in the drafts except the order of their scopes (EV-6).
 pub(crate) fn digest(request: &AppendEvents) -> String {
     let mut text = String::new();
     for draft in &request.drafts {
@@ -222,7 +223,7 @@ fn split(draft: &NewEvent) -> (Option<ThreadId>, Option<RunId>) {
     (thread, run)
 }
 
-/// The event of a draft, counted in its scopes.
+/// Makes the event of a draft and counts it in its scopes.
 fn stored(draft: &NewEvent, id: EventId, at: Timestamp, scopes: &mut BTreeMap<Scope, ScopeState>) -> StoredEvent {
     let (thread, run) = split(draft);
     let mut next = |scope: Option<Scope>| {
@@ -250,7 +251,7 @@ fn stored(draft: &NewEvent, id: EventId, at: Timestamp, scopes: &mut BTreeMap<Sc
     StoredEvent::new(event, thread_seq, run_seq)
 }
 
-/// The event as callers see it, with its cursors.
+/// Returns the event as callers see it, with its cursors.
 #[must_use]
 pub fn seal(stored: &StoredEvent, sealer: (&TenantId, &CursorKey)) -> Event {
     let mut event = stored.event.clone();
@@ -264,29 +265,30 @@ pub fn seal(stored: &StoredEvent, sealer: (&TenantId, &CursorKey)) -> Event {
     event
 }
 
-/// What the cursors of a scope are bound to.
+/// Returns the cursor scope of the events of `scope`.
 fn binding(scope: &Scope, tenant: &TenantId) -> CursorScope {
     CursorScope::new(tenant, "events", &scope.encode())
 }
 
-/// The cursor behind the event of this sequence number.
+/// Returns the cursor after the event with this sequence number.
 #[must_use]
 pub fn cursor(scope: &Scope, seq: u64, sealer: (&TenantId, &CursorKey)) -> Cursor {
     let (tenant, cursors) = sealer;
     Position::new(seq, "").seal(cursors, &binding(scope, tenant))
 }
 
-/// The sequence number that a cursor of a scope stands behind; none for no cursor.
+/// Returns the sequence number of the event that a cursor of the scope stands after, or none without a cursor.
 ///
 /// # Errors
-/// `InvalidCursor` if it is of something else.
+/// `InvalidCursor` if the cursor belongs to another list.
 pub fn place(scope: &Scope, at: Option<&Cursor>, sealer: (&TenantId, &CursorKey)) -> Result<Option<u64>> {
     let (tenant, cursors) = sealer;
     Ok(Position::open(cursors, &binding(scope, tenant), at)?.map(|position| position.rank))
 }
 
-/// Refuses to go on below the floor of a scope (EV-24), and behind its last event: such a cursor is of another scope
-/// that had the name, in a tenant that was removed.
+/// Refuses a position below the floor of a scope (EV-24), and one after its last event.
+///
+/// A position after the last event comes from a scope of the same name in a tenant that was deleted.
 ///
 /// # Errors
 /// `CursorExpired`, `InvalidCursor`.
@@ -297,10 +299,10 @@ pub fn check_cursor(state: &ScopeState, after: u64) -> Result<()> {
     if after < state.floor { Err(Error::new(Detail::CursorExpired { floor: state.floor })) } else { Ok(()) }
 }
 
-/// The sequence number that a subscription begins behind (EV-14, EV-15, EV-19).
+/// Returns the sequence number after which a subscription begins (EV-14, EV-15, EV-19).
 ///
 /// # Errors
-/// `InvalidCursor` and `CursorExpired` for a cursor that does not hold.
+/// `InvalidCursor` and `CursorExpired` for a cursor that is not valid.
 pub fn start(state: &ScopeState, scope: &Scope, start: &Start, sealer: (&TenantId, &CursorKey)) -> Result<u64> {
     match start {
         Start::First => Ok(state.floor),
@@ -312,10 +314,10 @@ pub fn start(state: &ScopeState, scope: &Scope, start: &Start, sealer: (&TenantI
     }
 }
 
-/// Up to which sequence number a scope is trimmed (EV-23). `events` gives its events, the oldest first.
+/// Returns the sequence number up to which a scope is trimmed (EV-23). `events` are its events, oldest first.
 ///
 /// # Errors
-/// `InvalidCursor` if the cursor is of something else; what `events` ends with.
+/// `InvalidCursor` if the cursor belongs to another list; any error of `events`.
 pub fn trim_up_to(
     state: &ScopeState,
     scope: &Scope,
@@ -341,10 +343,10 @@ pub fn trim_up_to(
     }
 }
 
-/// The thread whose claim an append names (CM-44); none without a claim.
+/// Returns the thread whose claim an append names (CM-44), or none if it names no claim.
 ///
 /// # Errors
-/// `Invalid` if its events are not all of one thread.
+/// `Invalid` if the events do not all belong to one thread.
 pub fn fenced_thread(request: &AppendEvents) -> Result<Option<ThreadId>> {
     if request.fence.is_none() {
         return Ok(None);
@@ -357,7 +359,7 @@ pub fn fenced_thread(request: &AppendEvents) -> Result<Option<ThreadId>> {
     Ok(first)
 }
 
-/// Whether a key is still remembered (EV-5): as long as one of its events is there, and for at least 30 days.
+/// Returns whether a key is still remembered: as long as one of its events exists, and for at least 30 days (EV-5).
 #[must_use]
 pub fn is_remembered(record: &EventKeyRecord, has_event: bool, now: Timestamp) -> bool {
     has_event || record.created_at >= now.saturating_sub(REMEMBERED_FOR)

@@ -30,8 +30,9 @@ use crate::{
 /// ```
 #[async_trait]
 pub trait CommitCoordinatorExt: CommitCoordinator {
-    /// Appends entries below an earlier one, or as a new root. All other branches stay as they were (EN-9), the head
-    /// moves to the new one (EN-5).
+    /// Appends entries below an earlier entry, or as a new root.
+    ///
+    /// All other branches stay as they are (EN-9). The head moves to the new branch (EN-5).
     ///
     /// # Errors
     /// `Invalid` for a parent that does not exist or is a side entry (EN-4).
@@ -39,15 +40,15 @@ pub trait CommitCoordinatorExt: CommitCoordinator {
         self.commit(guard.commit().entries(fork.into_entries())).await
     }
 
-    /// Appends a checkpoint below the head, with its announcement in the same commit (EN-33).
+    /// Appends a checkpoint below the head, and the message that announces it, in one commit (EN-33).
     ///
     /// # Errors
-    /// Those of the commit alone.
+    /// Only those of the commit.
     async fn checkpoint(&self, guard: Guard, checkpoint: NewCheckpoint) -> Result<Receipt> {
         self.commit(guard.commit().entries(checkpoint.into_entries())).await
     }
 
-    /// Moves the head back. Nothing is deleted (EN-7).
+    /// Moves the head to an earlier entry. Nothing is deleted (EN-7).
     ///
     /// # Errors
     /// `Invalid` for an entry that does not exist or is a side entry; `NotFound` for an unknown checkpoint (EN-22).
@@ -55,15 +56,16 @@ pub trait CommitCoordinatorExt: CommitCoordinator {
         self.commit(guard.commit().entry(NewEntry::new(to))).await
     }
 
-    /// Moves the head before the first entry: the next context is empty, and every entry stays readable (EN-28).
+    /// Moves the head before the first entry. The next context is empty, and every entry stays readable (EN-28).
     ///
     /// # Errors
-    /// Those of the commit alone.
+    /// Only those of the commit.
     async fn clear(&self, guard: Guard) -> Result<Receipt> {
         self.rewind(guard, RewindTo::Start).await
     }
 
-    /// Names an entry, or takes its name away (EN-25). On a checkpoint this names the snapshot (EN-30).
+    /// Gives a name to an entry, or removes its name (EN-25). If the entry is a checkpoint, this names the snapshot
+    /// (EN-30).
     ///
     /// # Errors
     /// `Invalid` for an entry that does not exist.
@@ -74,8 +76,8 @@ pub trait CommitCoordinatorExt: CommitCoordinator {
 
 impl<C: CommitCoordinator + ?Sized> CommitCoordinatorExt for C {}
 
-/// A thread, and what keeps a write to it from landing unseen or twice: the version that it must have, a key, or both
-/// (CM-7).
+/// A thread, with the protection of a write against concurrent writes and against taking effect twice: the version that
+/// the thread must have, a key, or both (CM-7).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guard {
     thread: ThreadId,
@@ -85,39 +87,39 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// The thread at this version.
+    /// Expects the thread at this version.
     #[must_use]
     pub const fn at(thread: ThreadId, version: Version) -> Self {
         Self { thread, expect: Expect::Version(version), key: None, fence: None }
     }
 
-    /// A thread that does not exist yet.
+    /// Expects that the thread does not exist yet.
     #[must_use]
     pub const fn absent(thread: ThreadId) -> Self {
         Self { thread, expect: Expect::Absent, key: None, fence: None }
     }
 
-    /// The thread at any version, or a new one, once for this key.
+    /// Accepts any version of the thread, or no thread. The key ensures that the write takes effect once.
     #[must_use]
     pub const fn keyed(thread: ThreadId, key: CommitKey) -> Self {
         Self { thread, expect: Expect::Any, key: Some(key), fence: None }
     }
 
-    /// The same guard with a key: after an unknown outcome the call can be repeated (CM-17).
+    /// Adds a key, so that the call can be repeated after an unknown outcome (CM-17).
     #[must_use]
     pub fn with_key(mut self, key: CommitKey) -> Self {
         self.key = Some(key);
         self
     }
 
-    /// The same guard under this claim.
+    /// Adds the claim under which the write is made.
     #[must_use]
     pub fn fenced(mut self, fence: Fence) -> Self {
         self.fence = Some(fence);
         self
     }
 
-    /// A commit under this guard, with nothing in it yet.
+    /// Returns an empty commit with this guard.
     #[must_use]
     pub fn commit(self) -> Commit {
         let mut commit = Commit::new(self.thread).expecting(self.expect);
@@ -127,21 +129,21 @@ impl Guard {
     }
 }
 
-/// The thread as it was read.
+/// Expects the thread at the version that was read.
 impl From<&Thread> for Guard {
     fn from(thread: &Thread) -> Self {
         Self::at(thread.id.clone(), thread.version)
     }
 }
 
-/// The thread as a commit left it.
+/// Expects the thread at the version that the commit left.
 impl From<&Receipt> for Guard {
     fn from(receipt: &Receipt) -> Self {
         Self::at(receipt.thread.clone(), receipt.version)
     }
 }
 
-/// Entries for a new branch.
+/// A request to append entries as a new branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fork {
     parent: ParentRef,
@@ -149,33 +151,34 @@ pub struct Fork {
 }
 
 impl Fork {
-    /// A branch below `parent`.
+    /// Begins a branch below `parent`.
     #[must_use]
     pub const fn below(parent: EntryId) -> Self {
         Self { parent: ParentRef::Entry(parent), entries: Vec::new() }
     }
 
-    /// A branch that begins with a new root.
+    /// Begins a branch with a new root.
     #[must_use]
     pub const fn root() -> Self {
         Self { parent: ParentRef::Root, entries: Vec::new() }
     }
 
-    /// The same branch with one more entry.
+    /// Adds an entry at the end of the branch.
     #[must_use]
     pub fn entry(mut self, entry: NewEntry) -> Self {
         self.entries.push(entry);
         self
     }
 
-    /// The same branch with these entries at its end.
+    /// Adds entries at the end of the branch.
     #[must_use]
     pub fn entries(mut self, entries: impl IntoIterator<Item = NewEntry>) -> Self {
         self.entries.extend(entries);
         self
     }
 
-    /// Entries that name no parent hang below the branch's, up to the first that others can hang below (EN-3).
+    /// Sets the parent of the branch on entries that name none, up to and including the first entry that is not a side
+    /// entry. Later entries get their parents as usual (EN-3).
     fn into_entries(self) -> Vec<NewEntry> {
         let Self { parent, mut entries } = self;
         let mut is_rooted = false;
@@ -192,33 +195,33 @@ impl Fork {
     }
 }
 
-/// A checkpoint to be appended.
+/// A request to append a checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct NewCheckpoint {
-    /// The name that makes it a snapshot.
+    /// The name, which makes the checkpoint a snapshot.
     pub label: Option<String>,
-    /// A message that tells the model of it. It goes with the checkpoint when the thread is rewound. The number to
-    /// tell is [`ThreadContext::next_checkpoint`](crate::ThreadContext::next_checkpoint), as long as the guard is the
-    /// version that came with it.
+    /// A message that tells the model about the checkpoint. It leaves the path together with the checkpoint when the
+    /// thread is rewound. Its number is [`ThreadContext::next_checkpoint`](crate::ThreadContext::next_checkpoint), as
+    /// long as the guard is the version that came with that context.
     pub announce: Option<Message>,
 }
 
 impl NewCheckpoint {
-    /// A checkpoint without a name.
+    /// Makes a checkpoint without a name.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same checkpoint with a name.
+    /// Sets the name.
     #[must_use]
     pub fn with_label(mut self, label: impl Into<String>) -> Self {
         self.label = Some(label.into());
         self
     }
 
-    /// The same checkpoint with a message behind it.
+    /// Sets the message that follows the checkpoint and announces it.
     #[must_use]
     pub fn announced_by(mut self, message: Message) -> Self {
         self.announce = Some(message);

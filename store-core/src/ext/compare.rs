@@ -1,4 +1,4 @@
-//! What two leaves share, and what each has alone (CX-16).
+//! Where the paths of two leaves separate, and what follows on either side (CX-16).
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use crate::{
     page::PageRequest,
 };
 
-/// Two leaves of a thread, compared. What each has alone can be long: it is given as the query that lists it.
+/// The comparison of two leaves. What follows on one side can be long, so it is given as a query that lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeafComparison {
     /// The last entry that both paths have; none if they have different roots.
     pub shared: Option<Arc<Entry>>,
-    /// What the left path has after it.
+    /// Lists the entries of the left path after the shared entry.
     pub left: EntryQuery,
-    /// What the right path has after it.
+    /// Lists the entries of the right path after the shared entry.
     pub right: EntryQuery,
 }
 
-/// Looks for the last sequence number up to which the paths agree, first in growing steps from their ends, then by
-/// halves: paths agree up to where they part, and nowhere after it.
+/// Finds the last sequence number up to which the paths agree, first in growing steps from their ends, then by
+/// bisection. This works because the paths agree up to the place where they separate and nowhere after it.
 pub(super) async fn leaves<R: LogReader + ?Sized>(
     reader: &R,
     thread: &ThreadId,
@@ -42,7 +42,7 @@ pub(super) async fn leaves<R: LogReader + ?Sized>(
         if left_last.as_ref().map(|entry| entry.seq) == right_last.as_ref().map(|entry| entry.seq) {
             (agrees_to, shared) = (at, left_last);
         } else {
-            // Between that entry and `at` neither path has another one.
+            // Neither path has an entry between that one and `at`.
             differs_from = left_last.into_iter().chain(right_last).map(|entry| entry.seq).fold(1, u64::max);
             step *= 2;
         }
@@ -54,7 +54,7 @@ pub(super) async fn leaves<R: LogReader + ?Sized>(
     Ok(LeafComparison { left: after(left), right: after(right), shared })
 }
 
-/// The last entry of the path of `leaf` whose sequence number is at most `at`.
+/// Returns the last entry of the path of `leaf` whose sequence number is at most `at`.
 async fn last<R: LogReader + ?Sized>(
     reader: &R,
     thread: &ThreadId,

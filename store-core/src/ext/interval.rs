@@ -1,4 +1,4 @@
-//! Which entries a compaction of the older part of a context covers.
+//! The entries that a compaction of the older part of a context covers.
 
 use std::sync::Arc;
 
@@ -10,8 +10,10 @@ use crate::{
     page::PageRequest,
 };
 
-/// From where the first older message begins to the entry before the first one that is kept. Entries in between that
-/// are no messages of their own, as those merged into an earlier one, are covered with it.
+/// Returns the interval from the beginning of the first older message to the entry before the first kept message.
+///
+/// It includes entries in between that are not messages of their own, for example those that were merged into an
+/// earlier message.
 pub(super) async fn load<R: LogReader + ?Sized>(
     reader: &R,
     thread: &ThreadId,
@@ -27,7 +29,7 @@ pub(super) async fn load<R: LogReader + ?Sized>(
     Ok(Some(Interval::new(from, to)))
 }
 
-/// The first entry that a message stands for; none for a summary that stands before the first message.
+/// Returns the first entry that a message stands for, or none for a summary that comes before the first message.
 async fn beginning<R: LogReader + ?Sized>(
     reader: &R,
     thread: &ThreadId,

@@ -1,4 +1,4 @@
-//! Reads over several calls: streams, comparisons, the interval of a compaction.
+//! Reads that take several calls: streams, comparisons, the interval of a compaction.
 
 use async_trait::async_trait;
 
@@ -10,11 +10,13 @@ use crate::{
     log::{EntryQuery, Interval, LogReader},
 };
 
-/// Reads over several calls. Each call sees its own moment: what is committed in between may show.
+/// Reads that take several calls. Each call shows a moment of its own, so a commit in between may be visible.
 #[async_trait]
 pub trait LogReaderExt: LogReader {
-    /// All entries of a query, in order, in bounded memory (EN-32). The page limit of the query says how many are read
-    /// at once. To go on from an entry, ask with [`EntryQuery::behind`] it.
+    /// Returns all entries of a query, in order, in bounded memory (EN-32).
+    ///
+    /// The page limit of the query is the number of entries that are read at once. To continue after an entry, use
+    /// [`EntryQuery::behind`] with it.
     ///
     /// ```
     /// use std::{future::poll_fn, pin::pin};
@@ -34,19 +36,21 @@ pub trait LogReaderExt: LogReader {
         EntryStream::new(self, thread.clone(), query)
     }
 
-    /// What two leaves share, and what each has alone (CX-16). The time grows with the logarithm of the distance.
+    /// Finds where the paths of two leaves separate (CX-16). The time grows with the logarithm of the distance.
     ///
     /// # Errors
-    /// `NotFound` for an unknown entry, naming it.
+    /// `NotFound` for an unknown entry, which the error names.
     async fn compare_leaves(&self, thread: &ThreadId, left: &EntryId, right: &EntryId) -> Result<LeafComparison> {
         compare::leaves(self, thread, left, right).await
     }
 
-    /// The interval that a compaction of `split.older` covers: up to the entry before what is kept, with what an
-    /// earlier summary in there stands for. None if there is nothing to compact.
+    /// Returns the interval that a compaction of `split.older` covers, up to the entry before the kept messages.
+    ///
+    /// It includes the interval of an earlier summary among the older messages. Returns none if there is nothing to
+    /// compact.
     ///
     /// # Errors
-    /// `NotFound` if an entry of the context is not of this thread.
+    /// `NotFound` if an entry of the context does not belong to this thread.
     async fn load_interval(&self, thread: &ThreadId, split: &Split<'_>) -> Result<Option<Interval>> {
         interval::load(self, thread, split).await
     }

@@ -1,4 +1,4 @@
-//! Convenience over the contracts: blanket traits for users, everything through the methods of the contracts.
+//! Convenience methods for users: blanket traits that use only the methods of the contracts.
 
 mod commit;
 mod compare;

@@ -1,4 +1,4 @@
-//! Input that goes to work that runs, or else waits in the queue.
+//! Input that is delivered to running work or else queued.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::{
     pending::{AppendPending, Appended, Boundary, Delivery, NewInput, PendingStore, check},
 };
 
-/// Writes to a queue over several calls.
+/// Writes to a queue that take several calls.
 ///
 /// ```
 /// use store_core::{DeliverOrQueue, Dispatch, LiveInput, LiveTarget, PendingStoreExt, Routed, TenantStores};
 ///
-/// /// Says something to a thread: to the attempt that runs, if `dispatch` shows one, or to the next that reads.
+/// /// Sends a message to a thread: to the running attempt if `dispatch` shows one, or else to the queue.
 /// async fn say(stores: &TenantStores, dispatch: &Dispatch, input: LiveInput) -> store_core::Result<bool> {
 ///     let Some(pending) = &stores.pending else { return Ok(false) };
 ///     let request = DeliverOrQueue::new(dispatch.thread.clone(), [input]).to(LiveTarget::of(dispatch));
@@ -27,24 +27,25 @@ use crate::{
 /// ```
 #[async_trait]
 pub trait PendingStoreExt: PendingStore {
-    /// Delivers messages live, if there is somebody who accepts them, or else appends them to the queue, under the same
-    /// ids (LV-12).
+    /// Delivers messages live if a receiver accepts them, or else appends them to the queue under the same ids (LV-12).
     ///
-    /// Who accepts them commits entries of these ids, in one commit. If that is refused with `AlreadyExists` the
-    /// sender has given up waiting meanwhile: the messages are in the queue, to be taken from there.
+    /// The receiver that accepts the messages commits entries with these ids, in one commit. If that commit is refused
+    /// with `AlreadyExists`, the sender stopped waiting before it got the answer. The messages are then in the queue
+    /// and have to be consumed from there.
     ///
     /// # Guarantees
-    /// - Whichever way it went, and however often it is repeated, each id enters the log at most once (LV-12,
-    ///   `live::input_enters_the_log_once`): an id that is in the log or in the queue is taken (EN-16, PI-2).
-    /// - A live channel that is away or does not answer only makes it the queue.
+    /// - Whether the messages are delivered or queued, and however often the call is repeated, each id enters the log
+    ///   at most once (LV-12, `live::input_enters_the_log_once`): an id that is in the log or in the queue is in use
+    ///   (EN-16, PI-2).
+    /// - If the live channel is not available or does not answer, the messages are queued.
     ///
-    /// What was delivered is not durable before it is committed (LV-7): what must not be lost is queued, without a
-    /// target.
+    /// What was delivered is not durable before it is committed (LV-7). To queue messages that must not be lost, name
+    /// no target.
     ///
     /// # Errors
-    /// Those of [`append_pending`](PendingStore::append_pending), whichever way it goes as far as they can be told
-    /// without looking at the thread. `Invalid` for a target on another thread.
-    /// After an `Unknown` outcome: repeat it. `AlreadyConsumed` says then that it had arrived.
+    /// Those of [`append_pending`](PendingStore::append_pending). Errors that can be found without reading the thread
+    /// are returned even if the messages would be delivered live. `Invalid` for a target on another thread. After an
+    /// `Unknown` outcome, repeat the call: `AlreadyConsumed` then means that the messages had arrived.
     async fn deliver_or_queue(&self, live: Option<&dyn LiveChannel>, request: DeliverOrQueue) -> Result<Routed> {
         let DeliverOrQueue { thread, inputs, target, deadline, delivery } = request;
         if target.as_ref().is_some_and(|target| target.thread != thread) {
@@ -66,7 +67,7 @@ pub trait PendingStoreExt: PendingStore {
             };
         }
         match self.append_pending(append).await {
-            // It was accepted and committed: only the answer came too late.
+            // The receiver accepted and committed the messages; only its answer came too late.
             Err(error) if may_have_arrived && error.kind() == ErrorKind::AlreadyConsumed => Ok(Routed::Delivered),
             appended => appended.map(Routed::Queued),
         }
@@ -75,45 +76,46 @@ pub trait PendingStoreExt: PendingStore {
 
 impl<S: PendingStore + ?Sized> PendingStoreExt for S {}
 
-/// Messages that go to work that runs, or else to the queue.
+/// A request to deliver messages to running work or else to queue them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeliverOrQueue {
-    /// The thread.
+    /// The thread of the messages.
     pub thread: ThreadId,
     /// The messages, with the ids of the entries that they become.
     pub inputs: Vec<LiveInput>,
-    /// Who may get them live; without one they are queued.
+    /// The attempt that may get the messages live; absent to queue them.
     pub target: Option<LiveTarget>,
-    /// How long to wait for an answer, in real time.
+    /// How long to wait for an answer of the receiver, in real time.
     pub deadline: Duration,
-    /// When they may be taken from the queue, and with what.
+    /// When queued messages may be taken, and together with which other inputs.
     pub delivery: Delivery,
 }
 
 impl DeliverOrQueue {
-    /// Messages for the queue of `thread`, to be taken before the next step of a run, or by the next run.
+    /// Makes a request to queue messages for `thread`, to be taken before the next step of a run, or by the next run.
     #[must_use]
     pub fn new(thread: ThreadId, inputs: impl IntoIterator<Item = LiveInput>) -> Self {
         let delivery = Delivery::at(Boundary::NextStep);
         Self { thread, inputs: inputs.into_iter().collect(), target: None, deadline: LIVE_DEADLINE, delivery }
     }
 
-    /// The same, to this attempt if it accepts them within five seconds.
+    /// Sets the attempt to which the messages are delivered if it accepts them within the deadline, by default five
+    /// seconds.
     #[must_use]
     pub fn to(mut self, target: impl Into<Option<LiveTarget>>) -> Self {
         self.target = target.into();
         self
     }
 
-    /// The same, to be answered within this time.
+    /// Sets the deadline.
     #[must_use]
     pub const fn within(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// The same, taken from the queue like this.
+    /// Sets the delivery for messages that are queued.
     #[must_use]
     pub fn with_delivery(mut self, delivery: Delivery) -> Self {
         self.delivery = delivery;
@@ -121,12 +123,12 @@ impl DeliverOrQueue {
     }
 }
 
-/// Which way messages went.
+/// Whether messages were delivered or queued.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "what was delivered is not durable, what is queued waits"]
 pub enum Routed {
-    /// Who runs accepted them.
+    /// The running attempt accepted the messages.
     Delivered,
-    /// They are in the queue.
+    /// The messages are in the queue.
     Queued(Appended),
 }

@@ -1,4 +1,4 @@
-//! A stream of entries over the pages of a list (EN-32).
+//! A stream of entries that reads the pages of a list (EN-32).
 
 use std::{
     fmt,
@@ -18,7 +18,7 @@ use crate::{
     page::Page,
 };
 
-/// All entries of a query in order; at most one page of them is in memory. After an error it ends.
+/// All entries of a query in order. At most one page of them is in memory. The stream ends after an error.
 ///
 /// Made by [`LogReaderExt::stream_entries`](super::LogReaderExt::stream_entries).
 #[must_use = "a stream reads nothing until it is polled"]
@@ -32,13 +32,13 @@ pub struct EntryStream<'a, R: ?Sized> {
 
 type Loading<'a> = Pin<Box<dyn Future<Output = Result<Page<Arc<Entry>>>> + Send + 'a>>;
 
-/// Where the next page comes from.
+/// The state of reading the next page.
 enum Pages<'a> {
-    /// The query has its cursor.
+    /// The query has the cursor of the next page.
     Next,
-    /// On its way.
+    /// The page is being read.
     Loading(Loading<'a>),
-    /// There is none.
+    /// There is no further page.
     End,
 }
 
@@ -52,7 +52,7 @@ impl<'a, R: LogReader + ?Sized> EntryStream<'a, R> {
         Pages::Loading(Box::pin(async move { reader.list_entries(&thread, query).await }))
     }
 
-    /// Takes a page over.
+    /// Takes the items and the cursor of a page that was read.
     fn turn(&mut self, page: Page<Arc<Entry>>) {
         self.items = page.items.into_iter();
         self.pages = match page.next {

@@ -1,4 +1,4 @@
-//! Checks of what is stored, and repairs of what can be derived (VF-1, VF-5).
+//! Checks of stored data, and repairs of what can be derived from other records (VF-1, VF-5).
 
 mod record;
 mod replay;

@@ -1,56 +1,56 @@
-//! What an inspection finds.
+//! The results of an inspection.
 
 use serde::Serialize;
 
 use crate::id::{TenantId, ThreadId};
 
-/// What an inspection saw.
+/// What an inspection read and found.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Inspection {
-    /// Tenants read.
+    /// The number of tenants read.
     pub tenants: u64,
-    /// Threads read.
+    /// The number of threads read.
     pub threads: u64,
-    /// Entries read.
+    /// The number of entries read.
     pub entries: u64,
-    /// Runs read.
+    /// The number of runs read.
     pub runs: u64,
-    /// What is wrong, in the order found.
+    /// The damage, in the order in which it was found.
     pub findings: Vec<Finding>,
-    /// Whether it was stopped before its end.
+    /// Whether the inspection was stopped before its end.
     pub stopped: bool,
 }
 
-/// Something that is not as it should be.
+/// One case of damage.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What is wrong.
+    /// The kind of damage.
     pub kind: FindingKind,
-    /// The tenant, if it is about one.
+    /// The tenant, if the finding is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantId>,
-    /// The thread, if it is about one.
+    /// The thread, if the finding is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread: Option<ThreadId>,
-    /// Where: a file and an offset, an entry, a run.
+    /// Where the damage is: a file and an offset, an entry, a run.
     pub place: String,
-    /// What was found, and what should be there.
+    /// What was found, and what is right.
     pub detail: String,
-    /// What a repair does about it, did, or why it does nothing.
+    /// What a repair would do or did about the finding, or why it does nothing.
     pub repair: Repairable,
 }
 
 impl Finding {
-    /// Something wrong at `place`.
+    /// Makes a finding at `place`.
     #[must_use]
     pub fn new(kind: FindingKind, place: impl Into<String>, detail: impl Into<String>) -> Self {
         let repair = kind.repairable();
         Self { kind, tenant: None, thread: None, place: place.into(), detail: detail.into(), repair }
     }
 
-    /// The same about this thread.
+    /// Sets the tenant and the thread that the finding is about.
     #[must_use]
     pub fn of_thread(mut self, tenant: &TenantId, thread: &ThreadId) -> Self {
         self.tenant = Some(tenant.clone());
@@ -63,13 +63,13 @@ impl Finding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Repairable {
-    /// A repair rebuilds it from what is sound.
+    /// A repair rebuilds the record from sound records.
     CanBeRebuilt,
-    /// A repair rebuilt it.
+    /// A repair rebuilt the record.
     Rebuilt,
-    /// Accepted data is damaged or gone: restore it from a copy; a repair does not touch it.
+    /// Accepted data is damaged or missing. A repair does not touch it: restore it from a copy.
     NeedsBackup,
-    /// It is of no use to the store: a repair does not touch it, whoever put it there can take it away.
+    /// The store has no use for it. A repair does not touch it: the person who put it there can remove it.
     LeftAlone,
 }
 
@@ -78,29 +78,29 @@ pub enum Repairable {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FindingKind {
-    /// Bytes are not those that were written.
+    /// Stored bytes are not the bytes that were written.
     Damaged,
     /// A log is missing.
     MissingLog,
-    /// Bytes after the last whole commit, which a crash left: the next opening to write puts them aside.
+    /// Bytes after the last complete commit, left by a crash. The next opening for writing moves them aside.
     TornTail,
-    /// A log was changed behind the store's back.
+    /// Something other than the store changed a log.
     ForeignChange,
-    /// Sequence numbers are not dense.
+    /// Sequence numbers have a gap.
     SequenceGap,
-    /// An entry hangs below one that does not exist.
+    /// The parent of an entry does not exist.
     MissingParent,
-    /// The head is not where the log puts it.
+    /// The head is not the one that follows from the log.
     WrongHead,
-    /// A counter or sum does not agree with the log.
+    /// A counter or a sum does not agree with the log.
     WrongSum,
     /// A run belongs to a thread that does not exist.
     OrphanRun,
-    /// A reference leads nowhere.
+    /// A reference names something that does not exist.
     DanglingReference,
     /// The index does not agree with the logs.
     StaleIndex,
-    /// A file that belongs to nothing.
+    /// A file belongs to nothing in the store.
     OrphanFile,
 }
 

@@ -1,4 +1,4 @@
-//! A log that is read once more from its beginning.
+//! A replay of a log from its beginning.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -19,7 +19,7 @@ use crate::{
     version::Version,
 };
 
-/// What comes out of a log as it is read from its beginning.
+/// The state that results from the entries of a log read so far.
 pub(super) struct Replay<'a> {
     pub(super) records: ThreadRecords<'a>,
     pub(super) thread: StoredThread,
@@ -31,7 +31,7 @@ pub(super) struct Replay<'a> {
     pub(super) has_gap: bool,
 }
 
-/// No marks are stored yet when a replay begins.
+/// The source of marks for a replay, which begins without any.
 pub(super) struct Unmarked;
 
 impl MarkSource for Unmarked {
@@ -73,7 +73,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Takes the next entry, and what is derived with it.
+    /// Takes the next entry, together with the stored node that was derived from it.
     pub(super) fn take(&mut self, entry: &Entry, node: &Node) -> Result<()> {
         let seq = length(self.nodes.len()) + 1;
         let place = format!("entry {seq}");
@@ -101,7 +101,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Where the entry hangs, and what follows from that.
+    /// Checks the parent of the entry and what is derived from it.
     fn check_place(&mut self, place: &str, entry: &Entry, node: &Node) -> Result<()> {
         let parent = entry.parent.as_ref().map(|id| self.ids.get(id).copied().ok_or(id));
         let above = match parent {
@@ -131,7 +131,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// What the entry speaks about exists.
+    /// Checks that the entries exist to which this entry refers.
     fn check_references(&mut self, place: &str, entry: &Entry, node: &Node) {
         let (target, others) = match &*entry.body {
             Body::Rewind(rewind) => (rewind.to.as_ref(), [None, None]),

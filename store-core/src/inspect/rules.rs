@@ -1,4 +1,5 @@
-//! The check of one thread: its log is replayed, and everything that is kept beside it must come out the same.
+//! The check of one thread: its log is replayed, and everything that is stored besides the log must agree with the
+//! result.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,12 +21,12 @@ use crate::{
     thread::StoredThread,
 };
 
-/// What a store keeps of a thread beside its log.
+/// What a store keeps about a thread besides its log.
 #[derive(Clone, Copy)]
 pub struct ThreadRecords<'a> {
     /// The thread.
     pub thread: &'a StoredThread,
-    /// Whether the thread that it names as its parent exists; true if it names none.
+    /// Whether the parent thread that it names exists; true if it names none.
     pub has_parent: bool,
     /// The marks of its entries.
     pub marks: &'a dyn MarkSource,
@@ -33,7 +34,7 @@ pub struct ThreadRecords<'a> {
     pub runs: &'a BTreeMap<RunId, Arc<Run>>,
     /// Its state.
     pub state: &'a ThreadState,
-    /// How many pending inputs it has.
+    /// The number of its pending inputs.
     pub inputs: u64,
 }
 
@@ -43,27 +44,27 @@ impl fmt::Debug for ThreadRecords<'_> {
     }
 }
 
-/// What the check of a thread saw, and what a repair would write.
+/// What the check of a thread found, and what a repair would write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Checked {
-    /// Entries read.
+    /// The number of entries read.
     pub entries: u64,
-    /// Runs read.
+    /// The number of runs read.
     pub runs: u64,
-    /// What is wrong; the store adds tenant and thread.
+    /// The damage; the store adds the tenant and the thread.
     pub findings: Vec<Finding>,
-    /// The thread as it follows from its log, runs and state.
+    /// The thread as derived from its log, runs and state.
     pub thread: StoredThread,
-    /// The marks as they follow from the log; an entry without any has the default.
+    /// The marks as derived from the log, by sequence number. An entry that is missing here has the default.
     pub marks: BTreeMap<u64, Marks>,
 }
 
-/// Checks a thread: its log, read in order, must be dense and whole, and give the head, counters, sums and marks that
-/// are stored.
+/// Checks a thread. Its log must have no gap and no damage, and must result in the stored head, counters, sums and
+/// marks.
 ///
-/// It ends at the first entry that cannot be read or has the wrong number: what follows from a log with a hole in it
-/// says nothing.
+/// The check ends at the first entry that cannot be read or has the wrong number, because a log with a gap allows no
+/// further conclusions.
 pub fn check_thread(
     records: ThreadRecords<'_>,
     entries: impl IntoIterator<Item = Result<(Arc<Entry>, Node)>>,
@@ -87,7 +88,7 @@ pub fn check_thread(
 }
 
 impl Replay<'_> {
-    /// The thread's own counters against those of the replay.
+    /// Compares the thread's own counters with those of the replay.
     fn check_thread(&mut self) {
         let (stored, right) = (self.records.thread.clone(), self.thread.clone());
         let (old, new) = (&stored.thread, &right.thread);
@@ -132,7 +133,8 @@ impl Replay<'_> {
         let mut open: Vec<_> = self.records.runs.values().filter(|run| run.is_open()).collect();
         open.sort_by_key(|run| (run.created_at, &run.id));
         let open: Vec<_> = open.into_iter().map(|run| run.id.clone()).collect();
-        // Those made in one millisecond stand in the order of their commits, which only the thread knows.
+        // Runs created in the same millisecond are ordered by their commits. Only the thread knows that order, so sets
+        // are compared.
         let (stored, right): (BTreeSet<_>, BTreeSet<_>) = (thread.open_runs.iter().collect(), open.iter().collect());
         if stored != right {
             self.compare(FindingKind::WrongSum, "open runs", &stored, &right);

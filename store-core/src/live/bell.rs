@@ -1,4 +1,4 @@
-//! Wakes who waits for work, inside of one process.
+//! Wakes workers that wait for work, inside of one process.
 
 use std::{future::Future, pin::pin, time::Duration};
 
@@ -13,23 +13,25 @@ use crate::{
 
 /// Wakes workers that wait for something to claim, for a backend that only one process opens.
 ///
-/// A tenant has one. It is rung with
-/// [`MailboxPlan::claimable_from`](crate::mailbox::MailboxPlan::claimable_from) of each plan that was applied, and
-/// also when the tenant is closed. Who waits looks again by itself at the next time that something is due, so nothing
-/// has to run beside it.
+/// Each tenant has one. The backend rings it with
+/// [`MailboxPlan::claimable_from`](crate::mailbox::MailboxPlan::claimable_from) of each plan that was applied, and also
+/// when the tenant is closed. A waiting worker looks again by itself at the next time that something is due, so no
+/// background task is needed.
 #[derive(Debug, Default)]
 pub struct Bell(Waiting);
 
 impl Bell {
-    /// Tells that something may be claimable from this time on. Who would look by itself before is left alone.
+    /// Reports that something may be claimable from this time on. A worker that looks again by itself at that time or
+    /// earlier is not woken.
     pub fn ring(&self, from: Timestamp) {
         self.0.wake(|looks_at| from < looks_at);
     }
 
-    /// Waits until there is something to claim, or `timeout` is over (LV-8, LV-10).
+    /// Waits until there is something to claim, or until `timeout` has passed (LV-8, LV-10).
     ///
-    /// `look` gives the time from which on a claim finds something: the past if there is something now, the next end
-    /// of a wait or of a lease if there is nothing, none if only a change can bring something.
+    /// `look` returns the time from which on a claim finds something. That is a past time if there is something now.
+    /// Otherwise it is the next time at which a delay or a lease ends, or none if only a change can make something
+    /// claimable.
     ///
     /// # Errors
     /// Those of `look`, such as `Closed`.
@@ -41,7 +43,7 @@ impl Bell {
         let mut over = pin!(elapsed(timeout));
         let place = self.0.join(Timestamp::MAX);
         loop {
-            // Each ring counts from here on: it may be about something that `look` has passed already.
+            // From here on every ring counts, because it may be about something that `look` has already passed.
             place.tell(Timestamp::MAX);
             let due = look().await?;
             if due.is_some_and(|due| due <= clock.now()) {
@@ -83,7 +85,7 @@ mod tests {
         Timestamp::from_millis(millis).unwrap()
     }
 
-    /// A bell at time 100, and who waits at it and finds something at a time.
+    /// A bell at time 100, and a waiter that finds something at the time `due`.
     struct Tower {
         bell: Arc<Bell>,
         clock: ManualClock,

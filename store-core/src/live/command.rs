@@ -1,4 +1,4 @@
-//! Commands to running work, and how they are written.
+//! Commands to running work, and their encoding.
 
 use crate::{
     codec::{Codec, DecodeError, Extra, Fields, Object, record, serde_by_codec},
@@ -7,11 +7,11 @@ use crate::{
     log::{Custom, Decision, Message},
 };
 
-/// What is said to an attempt while it runs.
+/// A command to an attempt while it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LiveCommand {
-    /// Messages. Whoever accepts them commits entries of these ids.
+    /// Messages. The receiver that accepts them commits entries with these ids.
     Input(Vec<LiveInput>),
     /// The queue of the thread has changed.
     PendingChanged,
@@ -19,19 +19,19 @@ pub enum LiveCommand {
     Cancel,
     /// A decision on a ticket of the run.
     Decision(Decision),
-    /// Anything of the application.
+    /// Any command of the application.
     Custom(Custom),
-    /// A kind that this release does not know. Who sends it on changes nothing of it; a receiver never sees it, it is
-    /// refused to its sender (LV-6).
+    /// A command of a kind that this release does not know. It can be passed on unchanged. A receiver never gets it: it
+    /// is refused, and the sender is told (LV-6).
     Unknown {
         /// The name of the kind.
         kind: String,
-        /// Its data.
+        /// The data of the command.
         data: Json,
     },
 }
 
-/// `{"<kind>": …}`.
+/// Written as `{"<kind>": …}`.
 impl Codec for LiveCommand {
     fn write(&self, out: &mut String) {
         let mut object = Object::open(out);
@@ -66,18 +66,18 @@ serde_by_codec!(LiveCommand);
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LiveInput {
-    /// The id of the entry that it becomes, whichever way it goes (LV-12).
+    /// The id of the entry that the message becomes, whether it is delivered or queued (LV-12).
     pub id: EntryId,
-    /// What it says.
+    /// The content.
     pub message: Message,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
 record!(LiveInput { id: req, message: req });
 
 impl LiveInput {
-    /// `message`, to become the entry `id`.
+    /// Makes an input from `message`, to become the entry `id`.
     #[must_use]
     pub fn new(id: EntryId, message: Message) -> Self {
         Self { id, message, extra: Extra::default() }

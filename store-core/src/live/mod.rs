@@ -1,8 +1,8 @@
-//! What reaches work while it runs, and who waits for some: commands over a live channel, and wake-ups.
+//! Commands to running work over a live channel, and wake-ups for workers that wait for work.
 //!
-//! Both are of the moment: nothing of them is stored, and a store need not have them. [`LiveHub`] and [`Bell`] are all
-//! of it inside of one process, for every backend that only one process opens. They are the one place of this crate,
-//! beside the clocks and [`flight`](crate::flight), where tasks wait.
+//! Both are transient: nothing of them is stored, and a store need not have them. [`LiveHub`] and [`Bell`] implement
+//! them inside of one process, for every backend that only one process opens. Tasks of this crate wait here, in the
+//! clocks, in [`flight`](crate::flight) and in [`Followers`](crate::event::Followers), and nowhere else.
 
 mod bell;
 mod command;

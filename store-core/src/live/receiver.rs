@@ -1,4 +1,4 @@
-//! The end of the channel where commands arrive: reading them, and answering to their senders.
+//! The receiving end of the channel: reading commands and answering their senders.
 
 use std::{fmt, pin::Pin};
 
@@ -11,22 +11,22 @@ use crate::{
     error::{Error, Quoted, Result},
 };
 
-/// What a receiver says to a command.
+/// The answer of a receiver to a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LiveAnswer {
-    /// It takes it.
+    /// The receiver accepts the command.
     Accepted,
-    /// It does not.
+    /// The receiver does not accept the command.
     Dropped,
-    /// It cannot read it, for this reason.
+    /// The receiver cannot read the command, for this reason.
     Unreadable(String),
 }
 
 impl LiveAnswer {
-    /// For stores: what a delivery with this answer ends with.
+    /// For stores: converts the answer to the result of the delivery.
     ///
     /// # Errors
-    /// `Invalid` for a command that could not be read (LV-6).
+    /// `Invalid` if the command could not be read (LV-6).
     pub fn into_delivery(self) -> Result<LiveDelivery> {
         match self {
             Self::Accepted => Ok(LiveDelivery::Delivered),
@@ -38,7 +38,7 @@ impl LiveAnswer {
 
 type Answer = Box<dyn FnOnce(LiveAnswer) -> bool + Send>;
 
-/// For stores: a command as it travels, and the way back to its sender. One that is dropped is answered with
+/// For stores: an encoded command, and the way back to its sender. If it is dropped, the answer is
 /// [`LiveAnswer::Dropped`].
 pub struct LiveLetter {
     text: String,
@@ -46,8 +46,9 @@ pub struct LiveLetter {
 }
 
 impl LiveLetter {
-    /// The letter with this text. `answer` takes the answer to the sender, and says whether that may still hear it;
-    /// `false` only if it surely does not.
+    /// Makes a letter with this text.
+    ///
+    /// `answer` passes the answer to the sender. It returns false only if the sender certainly does not receive it.
     #[must_use]
     pub fn new(text: String, answer: impl FnOnce(LiveAnswer) -> bool + Send + 'static) -> Self {
         Self { text, answer: Some(Box::new(answer)) }
@@ -57,7 +58,7 @@ impl LiveLetter {
         self.answer.take().is_some_and(|tell| tell(answer))
     }
 
-    /// What it says, or why that cannot be read.
+    /// Decodes the command, or returns the reason why it cannot be read.
     fn read(&self) -> std::result::Result<LiveCommand, String> {
         match LiveCommand::read(&self.text) {
             Ok(LiveCommand::Unknown { kind, .. }) => Err(format!("its receiver does not know {}", Quoted(&kind))),
@@ -79,7 +80,7 @@ impl fmt::Debug for LiveLetter {
     }
 }
 
-/// For stores: letters to a receiver. They end when another one opened its target.
+/// For stores: the letters to a receiver. The stream ends when another receiver opens the target.
 pub type LiveLetters = Pin<Box<dyn Stream<Item = Result<LiveLetter>> + Send>>;
 
 /// Receives the commands for a target.
@@ -88,17 +89,20 @@ pub struct LiveReceiver {
 }
 
 impl LiveReceiver {
-    /// For stores.
+    /// For stores: makes the receiver.
     #[must_use]
     pub fn new(letters: LiveLetters) -> Self {
         Self { letters: letters.fuse() }
     }
 
-    /// The next command; none when another receiver has opened the target: this one gets nothing more (LV-3). What
-    /// cannot be read is refused to its sender and not returned (LV-6). A call that is dropped loses nothing.
+    /// Returns the next command, or none once another receiver has opened the target. This receiver then gets no more
+    /// commands (LV-3).
+    ///
+    /// A command that cannot be read is not returned but refused, and its sender is told (LV-6). If the future of this
+    /// call is dropped, no command is lost.
     ///
     /// # Errors
-    /// `Closed` when the store or the tenant was closed.
+    /// `Closed` if the store or the tenant was closed.
     pub async fn next(&mut self) -> Result<Option<ReceivedCommand>> {
         loop {
             let Some(mut letter) = self.letters.next().await.transpose()? else { return Ok(None) };
@@ -116,7 +120,7 @@ impl fmt::Debug for LiveReceiver {
     }
 }
 
-/// A command that waits to be accepted. Dropping it tells its sender that nobody took it.
+/// A command that has not been accepted yet. Dropping it tells the sender that no receiver took it.
 #[derive(Debug)]
 #[must_use = "dropping it refuses the command"]
 pub struct ReceivedCommand {
@@ -125,14 +129,16 @@ pub struct ReceivedCommand {
 }
 
 impl ReceivedCommand {
-    /// The command.
+    /// Returns the command without accepting it.
     #[must_use]
     pub const fn command(&self) -> &LiveCommand {
         &self.command
     }
 
-    /// Accepts the command, and gives it: its sender is told `Delivered`. None if the sender has surely given up: it
-    /// may have gone another way, so nothing is to be done here.
+    /// Accepts the command and returns it; its sender gets `Delivered`.
+    ///
+    /// Returns none if the sender has certainly given up. Do nothing then, because the sender may have sent the command
+    /// in another way.
     #[must_use = "who accepted a command does what it says"]
     pub fn accept(mut self) -> Option<LiveCommand> {
         self.letter.answer(LiveAnswer::Accepted).then_some(self.command)

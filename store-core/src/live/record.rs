@@ -1,4 +1,4 @@
-//! What a command is for, how one is delivered, and how a wait ends.
+//! Targets, deliveries and the results of waiting.
 
 use std::time::Duration;
 
@@ -9,31 +9,32 @@ use crate::{
     mailbox::{ClaimedDispatch, Dispatch},
 };
 
-/// How long a delivery waits for its answer if nothing else is said.
+/// How long a delivery waits for its answer if the caller names no deadline.
 pub const LIVE_DEADLINE: Duration = Duration::from_secs(5);
 
-/// What a command is for: exactly one attempt of one dispatch (LV-1). Another claim of it is another target (LV-5).
+/// The target of a command: exactly one attempt of one dispatch (LV-1). Another claim of the dispatch is another target
+/// (LV-5).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub struct LiveTarget {
-    /// The thread.
+    /// The thread of the dispatch.
     pub thread: ThreadId,
-    /// The run.
+    /// The run of the dispatch.
     pub run: RunId,
     /// The dispatch.
     pub dispatch: DispatchId,
-    /// The number of its claim.
+    /// The number of the claim that began the attempt.
     pub claim: ClaimNumber,
 }
 
 impl LiveTarget {
-    /// The attempt with this claim number.
+    /// Makes the target for the attempt with this claim number.
     #[must_use]
     pub const fn new(thread: ThreadId, run: RunId, dispatch: DispatchId, claim: ClaimNumber) -> Self {
         Self { thread, run, dispatch, claim }
     }
 
-    /// For senders: the attempt that a dispatch is in as it was read; none if nobody had claimed it.
+    /// For senders: returns the attempt in which a dispatch was when it was read, or none if it was not claimed.
     #[must_use]
     pub fn of(dispatch: &Dispatch) -> Option<Self> {
         let claim = dispatch.claim.as_ref()?.number;
@@ -49,11 +50,11 @@ impl From<&ClaimedDispatch> for LiveTarget {
     }
 }
 
-/// A command to be delivered.
+/// A request to deliver a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeliverLive {
-    /// What it is for.
+    /// The attempt that the command is for.
     pub target: LiveTarget,
     /// The command.
     pub command: LiveCommand,
@@ -62,13 +63,13 @@ pub struct DeliverLive {
 }
 
 impl DeliverLive {
-    /// `command` for `target`, to be answered within five seconds.
+    /// Makes a request to deliver `command` to `target`, with a deadline of five seconds.
     #[must_use]
     pub const fn new(target: LiveTarget, command: LiveCommand) -> Self {
         Self { target, command, deadline: LIVE_DEADLINE }
     }
 
-    /// The same, to be answered within this time.
+    /// Sets the deadline.
     #[must_use]
     pub const fn within(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
@@ -76,23 +77,23 @@ impl DeliverLive {
     }
 }
 
-/// What became of a command (LV-2).
+/// The result of a delivery (LV-2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LiveDelivery {
-    /// The receiver accepted it. That is not durable (LV-7).
+    /// The receiver has accepted the command. That is not durable (LV-7).
     Delivered,
-    /// It was not accepted, and will not be: nobody receives for the target, or who does dropped it, or is too far
-    /// behind.
+    /// The command was not accepted and will not be: the target has no receiver, or its receiver dropped the command or
+    /// is too far behind.
     NoReceiver,
-    /// It was sent, and the deadline passed without an answer.
+    /// The command was sent, and the deadline passed without an answer.
     Unknown,
 }
 
-/// How a wait for work ended. Both times it is worth a claim: a wake-up is a hint (LV-8).
+/// How a wait for work ended. In both cases a claim is worthwhile, because a wake-up is only a hint (LV-8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Waited {
     /// There may be something to claim.
     Woken,
-    /// The time is over.
+    /// The timeout has passed.
     TimedOut,
 }

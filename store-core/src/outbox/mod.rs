@@ -1,4 +1,4 @@
-//! The outbox: rows to be delivered elsewhere, written in a commit, claimed by consumers.
+//! The outbox: rows to be delivered to other systems, written by commits and claimed by consumers.
 
 mod query;
 mod record;

@@ -1,4 +1,4 @@
-//! What can be asked of the outbox.
+//! Queries and requests to the outbox.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::{
     time::Timestamp,
 };
 
-/// The lease of a claim if nothing is said.
+/// The length of a lease for which the caller names none.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// Which rows are wanted. Everything that is set must hold (PG-9).
+/// The rows that a caller asks for. All fields that are set must hold (PG-9).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct OutboxFilter {
@@ -30,28 +30,28 @@ pub struct OutboxFilter {
 }
 
 impl OutboxFilter {
-    /// The same for a lane.
+    /// Sets the lane.
     #[must_use]
     pub fn of_lane(mut self, lane: LaneId) -> Self {
         self.lane = Some(lane);
         self
     }
 
-    /// The same for a target.
+    /// Sets the target.
     #[must_use]
     pub fn for_target(mut self, target: OutboxTarget) -> Self {
         self.target = Some(target);
         self
     }
 
-    /// The same for these statuses.
+    /// Sets the statuses.
     #[must_use]
     pub fn in_status(mut self, statuses: impl IntoIterator<Item = OutboxStatus>) -> Self {
         self.statuses = Some(statuses.into_iter().collect());
         self
     }
 
-    /// Whether `row` passes.
+    /// Returns whether `row` passes the filter.
     #[must_use]
     pub fn admits(&self, row: &StoredOutboxRow) -> bool {
         self.lane.as_ref().is_none_or(|lane| row.lane == *lane)
@@ -59,20 +59,21 @@ impl OutboxFilter {
             && self.statuses.as_ref().is_none_or(|statuses| statuses.contains(&row.status))
     }
 
-    /// The statuses that it asks for.
+    /// Returns the statuses that the filter accepts.
     #[must_use]
     pub fn wanted(&self) -> Vec<OutboxStatus> {
         let is_wanted = |status: &&OutboxStatus| self.statuses.as_ref().is_none_or(|given| given.contains(status));
         OutboxStatus::ALL.iter().filter(is_wanted).copied().collect()
     }
 
-    /// Whether its lists hold nothing else than what it lets through.
+    /// Returns whether the lists that [`scopes`](Self::scopes) names contain no rows that the filter leaves out.
     #[must_use]
     pub const fn is_scope(&self) -> bool {
         self.lane.is_some() || self.target.is_none()
     }
 
-    /// The shortest lists of a store that together hold every row that the filter lets through, each in one of them.
+    /// Returns the shortest lists of a store that together contain every row that passes the filter, each row in one
+    /// list.
     #[must_use]
     pub fn scopes(&self) -> (OutboxScope, Vec<Option<OutboxStatus>>) {
         let scope = match (&self.lane, &self.target) {
@@ -88,33 +89,33 @@ impl OutboxFilter {
     }
 }
 
-/// A list of rows by creation; ids break ties.
+/// A list of rows by creation. Ids decide between equal times.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct OutboxQuery {
-    /// Which ones.
+    /// Which rows to list.
     pub filter: OutboxFilter,
-    /// The oldest first, or the newest.
+    /// Oldest first or newest first.
     pub direction: Direction,
-    /// Which page.
+    /// Which page to return.
     pub page: PageRequest,
 }
 
 impl OutboxQuery {
-    /// Rows that `filter` lets through, the oldest first.
+    /// Makes a query for the rows that pass `filter`, oldest first.
     #[must_use]
     pub fn new(filter: OutboxFilter) -> Self {
         Self { filter, ..Self::default() }
     }
 
-    /// The same in this direction.
+    /// Sets the direction.
     #[must_use]
     pub const fn with_direction(mut self, direction: Direction) -> Self {
         self.direction = direction;
         self
     }
 
-    /// What cursors of the list are bound to.
+    /// Returns the part of the query that cursors of the list are valid for.
     #[must_use]
     pub fn binding(&self) -> String {
         let OutboxFilter { lane, target, statuses } = &self.filter;
@@ -127,7 +128,7 @@ impl OutboxQuery {
         ])
     }
 
-    /// The same for this page.
+    /// Sets the page.
     #[must_use]
     pub fn with_page(mut self, page: PageRequest) -> Self {
         self.page = page;
@@ -135,22 +136,22 @@ impl OutboxQuery {
     }
 }
 
-/// How many rows there are in each status.
+/// The number of rows in each status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct OutboxCounts {
-    /// That wait.
+    /// Pending rows.
     pub pending: u64,
-    /// That somebody has, or had when the lease ended.
+    /// Claimed rows, including those whose lease has ended.
     pub claimed: u64,
-    /// That were delivered.
+    /// Delivered rows.
     pub delivered: u64,
-    /// That were given up.
+    /// Dead letters.
     pub dead_letter: u64,
 }
 
 impl OutboxCounts {
-    /// Counts so many rows of a status.
+    /// Adds `count` rows of a status.
     pub const fn add(&mut self, status: OutboxStatus, count: u64) {
         match status {
             OutboxStatus::Pending => self.pending += count,
@@ -161,37 +162,37 @@ impl OutboxCounts {
     }
 }
 
-/// A claim of rows of a lane (OB-4).
+/// A request to claim rows of a lane (OB-4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClaimOutbox {
     /// The lane.
     pub lane: LaneId,
-    /// For this target only.
+    /// The target; absent for all targets.
     pub target: Option<OutboxTarget>,
-    /// Who claims.
+    /// The worker that claims.
     pub worker: WorkerId,
-    /// How many at most: 1 to 1,000; none more is given once their payloads have 64 MiB.
+    /// The greatest number of rows, 1 to 1,000. No more rows are claimed once their payloads have 64 MiB.
     pub limit: u32,
-    /// For how long: 30 seconds if nothing is said, at most 24 hours.
+    /// The length of the lease, at most 24 hours. Default: 30 seconds.
     pub lease: Duration,
 }
 
 impl ClaimOutbox {
-    /// At most `limit` rows of a lane, for 30 seconds.
+    /// Makes a request for at most `limit` rows of a lane, with a lease of 30 seconds.
     #[must_use]
     pub const fn new(lane: LaneId, worker: WorkerId, limit: u32) -> Self {
         Self { lane, target: None, worker, limit, lease: LEASE }
     }
 
-    /// The same for this target only.
+    /// Sets the target.
     #[must_use]
     pub fn for_target(mut self, target: OutboxTarget) -> Self {
         self.target = Some(target);
         self
     }
 
-    /// The same for so long.
+    /// Sets the length of the lease.
     #[must_use]
     pub const fn with_lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
@@ -199,183 +200,183 @@ impl ClaimOutbox {
     }
 }
 
-/// A row that was claimed, with the proof of it.
+/// A claimed row with the token of its claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClaimedOutboxRow {
-    /// The row as it is now.
+    /// The row as it is after the claim.
     pub row: OutboxRow,
-    /// The proof.
+    /// The proof of the claim.
     pub token: ClaimToken,
 }
 
 impl ClaimedOutboxRow {
-    /// For stores.
+    /// For stores: makes the claimed row.
     #[must_use]
     pub const fn new(row: OutboxRow, token: ClaimToken) -> Self {
         Self { row, token }
     }
 
-    /// What prolongs the claim, for so long from then on.
+    /// Makes the request that extends the lease to this length from then on.
     #[must_use]
     pub fn extend(&self, lease: Duration) -> ExtendOutbox {
         ExtendOutbox::new(self.row.id.clone(), self.token.clone(), lease)
     }
 
-    /// What ends the attempt like this.
+    /// Makes the request that ends the attempt in this way.
     #[must_use]
     pub fn settle(&self, settlement: OutboxSettlement) -> SettleOutbox {
         SettleOutbox::new(self.row.id.clone(), self.token.clone(), settlement)
     }
 }
 
-/// What a claim got.
+/// The result of a claim.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ClaimedOutbox {
-    /// Rows, each with its own token and lease.
+    /// The claimed rows, each with its own token and lease.
     pub rows: Vec<ClaimedOutboxRow>,
-    /// Rows whose payload cannot be read now: they were left as they are (MB-55).
+    /// Rows whose payload cannot be read at present. They were left unchanged (MB-55).
     pub unreadable: Vec<OutboxId>,
 }
 
 impl ClaimedOutbox {
-    /// For stores.
+    /// For stores: makes the result.
     #[must_use]
     pub const fn new(rows: Vec<ClaimedOutboxRow>, unreadable: Vec<OutboxId>) -> Self {
         Self { rows, unreadable }
     }
 }
 
-/// A claim that is to last longer.
+/// A request to extend a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExtendOutbox {
-    /// The row.
+    /// The id of the row.
     pub id: OutboxId,
     /// The proof of its claim.
     pub token: ClaimToken,
-    /// For how long from now on: more than nothing, at most 24 hours.
+    /// The length of the lease from now on: more than zero, at most 24 hours.
     pub lease: Duration,
 }
 
 impl ExtendOutbox {
-    /// This row for so long.
+    /// Makes a request to extend the lease of this row.
     #[must_use]
     pub const fn new(id: OutboxId, token: ClaimToken, lease: Duration) -> Self {
         Self { id, token, lease }
     }
 }
 
-/// The end of an attempt to deliver a row.
+/// A request to end an attempt to deliver a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SettleOutbox {
-    /// The row.
+    /// The id of the row.
     pub id: OutboxId,
     /// The proof of its claim.
     pub token: ClaimToken,
-    /// How it ended.
+    /// How the attempt ended.
     pub settlement: OutboxSettlement,
 }
 
 impl SettleOutbox {
-    /// This row ended like this.
+    /// Makes a request to end the attempt in this way.
     #[must_use]
     pub const fn new(id: OutboxId, token: ClaimToken, settlement: OutboxSettlement) -> Self {
         Self { id, token, settlement }
     }
 }
 
-/// Which rows an operator means.
+/// The rows that an operator chooses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutboxChoice {
-    /// These.
+    /// The rows with these ids.
     Ids(Vec<OutboxId>),
-    /// The oldest of a lane, or of all lanes, for a target or for all.
+    /// The oldest rows that match.
     Filter {
-        /// The lane.
+        /// The lane; absent for all lanes.
         lane: Option<LaneId>,
-        /// The target.
+        /// The target; absent for all targets.
         target: Option<OutboxTarget>,
-        /// How many at most: 1 to 1,000.
+        /// The greatest number of rows, 1 to 1,000.
         limit: u32,
     },
 }
 
-/// Dead letters that are to be tried again.
+/// A request to make dead letters pending again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RequeueOutbox {
-    /// Which.
+    /// Which rows to requeue.
     pub choice: OutboxChoice,
 }
 
 impl RequeueOutbox {
-    /// These rows; at most 1,000.
+    /// Makes a request for the rows with these ids, at most 1,000.
     #[must_use]
     pub fn ids(ids: impl IntoIterator<Item = OutboxId>) -> Self {
         Self { choice: OutboxChoice::Ids(ids.into_iter().collect()) }
     }
 
-    /// The oldest dead letters, at most so many.
+    /// Makes a request for the oldest dead letters, at most `limit`.
     #[must_use]
     pub const fn oldest(limit: u32) -> Self {
         Self { choice: OutboxChoice::Filter { lane: None, target: None, limit } }
     }
 
-    /// The oldest dead letters of a lane, at most so many.
+    /// Makes a request for the oldest dead letters of a lane, at most `limit`.
     #[must_use]
     pub const fn of_lane(lane: LaneId, limit: u32) -> Self {
         Self { choice: OutboxChoice::Filter { lane: Some(lane), target: None, limit } }
     }
 }
 
-/// What became of a row that was to be tried again.
+/// The result of requeueing one row.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Requeued {
-    /// The row.
+    /// The id of the row.
     pub id: OutboxId,
-    /// `NotFound` for an unknown one, `InvalidTransition` for one that is no dead letter.
+    /// `NotFound` if there is no such row, `InvalidTransition` if the row is not a dead letter.
     pub outcome: Result<()>,
 }
 
 impl Requeued {
-    /// For stores.
+    /// For stores: makes the result.
     #[must_use]
     pub const fn new(id: OutboxId, outcome: Result<()>) -> Self {
         Self { id, outcome }
     }
 }
 
-/// A removal of final rows (OB-13).
+/// A request to remove final rows (OB-13).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PurgeOutbox {
-    /// Those that ended before this time.
+    /// Only rows that ended before this time are removed.
     pub finished_before: Timestamp,
-    /// How many at most: 1 to 1,000.
+    /// The greatest number of rows to remove, 1 to 1,000.
     pub limit: u32,
-    /// Say how many, and change nothing.
+    /// Whether to report the number of rows only, without any change.
     pub dry_run: bool,
 }
 
 impl PurgeOutbox {
-    /// At most 1,000 that ended before this time.
+    /// Makes a request to remove at most 1,000 rows that ended before this time.
     #[must_use]
     pub const fn new(finished_before: Timestamp) -> Self {
         Self { finished_before, limit: 1_000, dry_run: false }
     }
 
-    /// The same, at most so many.
+    /// Sets the greatest number of rows to remove.
     #[must_use]
     pub const fn with_limit(mut self, limit: u32) -> Self {
         self.limit = limit;
         self
     }
 
-    /// The same without changing anything.
+    /// Makes the request a dry run, which changes nothing.
     #[must_use]
     pub const fn dry(mut self) -> Self {
         self.dry_run = true;

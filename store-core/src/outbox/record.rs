@@ -1,4 +1,4 @@
-//! Rows of the outbox as they are given and as they are kept.
+//! Rows of the outbox as callers give them and as stores keep them.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use crate::{
     time::Timestamp,
 };
 
-/// How often a row is tried if nothing is said.
+/// The number of attempts of a row for which the caller names none.
 pub const OUTBOX_ATTEMPTS: u32 = 5;
 
-/// Where a row stands.
+/// The status of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum OutboxStatus {
-    /// It waits for a consumer.
+    /// The row is waiting for a consumer.
     #[default]
     Pending,
-    /// A consumer has it.
+    /// A consumer has claimed the row.
     Claimed,
-    /// It was delivered.
+    /// The row was delivered.
     Delivered,
-    /// It was given up.
+    /// The row has used up its attempts, or delivery was given up.
     DeadLetter,
 }
 
@@ -35,64 +35,64 @@ names!(OutboxStatus as "outbox status" {
 });
 
 impl OutboxStatus {
-    /// Whether nothing becomes of it any more, unless it is requeued.
+    /// Returns whether the status is final, so that it only changes if the row is requeued.
     #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Delivered | Self::DeadLetter)
     }
 }
 
-/// Who has a row, and until when. What proves it is with the holder alone.
+/// The claim of a row. Its token, which proves it, is known to the holder only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutboxClaim {
-    /// Who.
+    /// The worker that holds the claim.
     pub worker: WorkerId,
-    /// Until when nobody else gets the row, in store time.
+    /// When the lease ends, in store time. Until then no other consumer gets the row.
     pub lease_until: Timestamp,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
 record!(OutboxClaim { worker: req, lease_until: req });
 
-/// A row to be delivered elsewhere, as consumers and operators see it.
+/// A row to be delivered to another system, as consumers and operators see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutboxRow {
-    /// Unique in the tenant; given by the store. A receiver tells repeats by it (OB-10).
+    /// The id, unique in the tenant; set by the store. It tells a receiver which rows it already has (OB-10).
     pub id: OutboxId,
-    /// The thread whose commit wrote it.
+    /// The thread whose commit wrote the row.
     pub thread: ThreadId,
     /// The kind of delivery, such as `webhook`.
     pub lane: LaneId,
-    /// To whom.
+    /// The recipient.
     pub target: OutboxTarget,
-    /// What.
+    /// What is delivered.
     pub payload: Json,
-    /// Names the row in its lane and target: there is no other one with it.
+    /// The dedupe key. No other row of the same lane and target has it.
     pub dedupe_key: Option<DedupeKey>,
-    /// Rows of one lane and target with the same one go one after the other.
+    /// The order key. Rows of one lane and target with the same order key are delivered one after the other.
     pub order_key: Option<OrderKey>,
-    /// Not before this time.
+    /// When the row becomes available.
     pub available_at: Timestamp,
-    /// After so many attempts it is a dead letter.
+    /// The number of attempts after which the row is a dead letter.
     pub max_attempts: u32,
-    /// Where it stands.
+    /// The status.
     pub status: OutboxStatus,
-    /// How many attempts failed, or ended with their lease.
+    /// The number of attempts that failed or whose lease ended.
     pub attempts: u32,
-    /// Who has it, exactly while it is claimed.
+    /// The claim; present if and only if the row is claimed.
     pub claim: Option<OutboxClaim>,
-    /// What the last failed attempt ended with.
+    /// The error of the last failed attempt.
     pub last_error: Option<String>,
-    /// When its commit was made.
+    /// When the row was committed.
     pub created_at: Timestamp,
-    /// When it changed last.
+    /// When the row was last changed.
     pub updated_at: Timestamp,
-    /// When it was delivered or given up, exactly if it is final.
+    /// When the row was delivered or became a dead letter; present if and only if the status is final.
     pub finished_at: Option<Timestamp>,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
@@ -116,7 +116,7 @@ record!(OutboxRow {
 });
 
 impl OutboxRow {
-    /// The row with its payload, which stores keep apart: it never changes.
+    /// Joins a stored row with its payload. Stores keep the payload separately because it never changes.
     #[must_use]
     pub fn new(stored: StoredOutboxRow, payload: Json) -> Self {
         Self {
@@ -145,45 +145,46 @@ impl OutboxRow {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredOutboxRow {
-    /// Its id.
+    /// The id of the row.
     pub id: OutboxId,
-    /// The thread whose commit wrote it.
+    /// The thread whose commit wrote the row.
     pub thread: ThreadId,
     /// The kind of delivery.
     pub lane: LaneId,
-    /// To whom.
+    /// The recipient.
     pub target: OutboxTarget,
-    /// Names it in its lane and target.
+    /// The dedupe key, unique in the lane and target.
     pub dedupe_key: Option<DedupeKey>,
-    /// What was given, if it has a dedupe key: a repeat must agree with it (OB-2).
+    /// The digest of the content; present if the row has a dedupe key. A later draft with the key must have the same
+    /// digest (OB-2).
     pub digest: Option<String>,
-    /// Puts it behind others.
+    /// The order key, which decides which rows come first.
     pub order_key: Option<OrderKey>,
-    /// Its place among those with the same order key (OB-11); 0 without one.
+    /// The number of the row among those with the same order key (OB-11); 0 without an order key.
     pub order: u64,
-    /// Counts its changes: of two records of a row the one with the greater revision is the later one.
+    /// The number of changes. Of two records of one row, the one with the higher revision is the later one.
     pub revision: u64,
-    /// Not before this time.
+    /// When the row becomes available.
     pub available_at: Timestamp,
-    /// After so many attempts it is a dead letter.
+    /// The number of attempts after which the row is a dead letter.
     pub max_attempts: u32,
-    /// Where it stands.
+    /// The status.
     pub status: OutboxStatus,
-    /// How many attempts failed.
+    /// The number of attempts that failed or whose lease ended.
     pub attempts: u32,
-    /// Who has it.
+    /// The claim, while the row is claimed.
     pub claim: Option<OutboxClaim>,
-    /// The digest of the claim's token.
+    /// The digest of the token of the claim.
     pub token: Option<String>,
-    /// What the last failed attempt ended with.
+    /// The error of the last failed attempt.
     pub last_error: Option<String>,
-    /// When its commit was made.
+    /// When the row was committed.
     pub created_at: Timestamp,
-    /// When it changed last.
+    /// When the row was last changed.
     pub updated_at: Timestamp,
-    /// When it was delivered or given up.
+    /// When the row was delivered or became a dead letter.
     pub finished_at: Option<Timestamp>,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
@@ -209,28 +210,28 @@ record!(StoredOutboxRow {
     finished_at: opt,
 });
 
-/// A row to be written by a commit.
+/// A row that a commit is to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NewOutboxRow {
     /// The kind of delivery.
     pub lane: LaneId,
-    /// To whom.
+    /// The recipient.
     pub target: OutboxTarget,
-    /// What.
+    /// What is delivered.
     pub payload: Json,
-    /// With the same key and content it is written once (OB-2).
+    /// The dedupe key. Rows with the same key and content are written once (OB-2).
     pub dedupe_key: Option<DedupeKey>,
-    /// Rows with the same one go one after the other (OB-11).
+    /// The order key. Rows with the same order key are delivered one after the other (OB-11).
     pub order_key: Option<OrderKey>,
-    /// Not before this time; at once if nothing is said.
+    /// When the row becomes available; absent for at once.
     pub available_at: Option<Timestamp>,
-    /// After so many attempts it is a dead letter: [`OUTBOX_ATTEMPTS`] if nothing is said, at least 1.
+    /// The number of attempts after which the row is a dead letter, at least 1. Default: [`OUTBOX_ATTEMPTS`].
     pub max_attempts: u32,
 }
 
 impl NewOutboxRow {
-    /// This payload for this target.
+    /// Makes a row with this payload for this lane and target.
     ///
     /// ```
     /// use store_core::{DedupeKey, Json, LaneId, NewOutboxRow, OutboxTarget};
@@ -254,28 +255,28 @@ impl NewOutboxRow {
         }
     }
 
-    /// The same under a dedupe key.
+    /// Sets the dedupe key.
     #[must_use]
     pub fn with_dedupe_key(mut self, key: DedupeKey) -> Self {
         self.dedupe_key = Some(key);
         self
     }
 
-    /// The same behind the rows with this order key.
+    /// Sets the order key: the row is delivered after the earlier rows with this key.
     #[must_use]
     pub fn with_order_key(mut self, key: OrderKey) -> Self {
         self.order_key = Some(key);
         self
     }
 
-    /// The same, not before this time.
+    /// Sets when the row becomes available.
     #[must_use]
     pub const fn not_before(mut self, at: Timestamp) -> Self {
         self.available_at = Some(at);
         self
     }
 
-    /// The same with so many attempts.
+    /// Sets the number of attempts after which the row is a dead letter.
     #[must_use]
     pub const fn with_max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = attempts;
@@ -287,23 +288,23 @@ impl NewOutboxRow {
     }
 }
 
-/// How an attempt to deliver a row ended.
+/// How an attempt to deliver a row ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutboxSettlement {
-    /// Well.
+    /// The row was delivered.
     Delivered,
-    /// It failed, and is tried again after a while if attempts are left.
+    /// The attempt failed. If attempts are left, the row is tried again after a delay.
     Retry {
-        /// How long it waits.
+        /// The delay before the next attempt.
         after: Duration,
-        /// Why it failed; cut at 1 KiB.
+        /// Why the attempt failed; cut at 1 KiB.
         error: String,
     },
-    /// It failed for good.
+    /// The delivery failed for good: the row becomes a dead letter.
     DeadLetter {
-        /// Why; cut at 1 KiB.
+        /// Why the delivery failed; cut at 1 KiB.
         error: String,
     },
-    /// Nothing was tried: others may have it at once.
+    /// No delivery was tried. Other consumers can claim the row at once.
     Release,
 }

@@ -1,5 +1,5 @@
-//! In which ordered lists a row stands: with them every question about the outbox is the beginning of a list, however
-//! many rows there are (PR-15).
+//! The ordered lists that contain the rows. With them, every question about the outbox is answered from the beginning
+//! of a list, however many rows there are (PR-15).
 
 use std::collections::BTreeSet;
 
@@ -11,101 +11,101 @@ use crate::{
     time::Timestamp,
 };
 
-/// Which rows a list is about.
+/// The rows that a list contains.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OutboxScope {
-    /// All of the tenant.
+    /// All rows of the tenant.
     All,
-    /// Those of a lane.
+    /// The rows of a lane.
     Lane(LaneId),
-    /// Those of a lane for a target.
+    /// The rows of a lane for a target.
     Target(LaneId, OutboxTarget),
 }
 
-/// Rows that go one after the other (OB-11).
+/// Rows that are delivered one after the other (OB-11).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OrderGroup {
-    /// Their lane.
+    /// The lane of the rows.
     pub lane: LaneId,
-    /// Their target.
+    /// The target of the rows.
     pub target: OutboxTarget,
-    /// Their order key.
+    /// The order key of the rows.
     pub key: OrderKey,
 }
 
 /// An ordered list of rows that a store keeps.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OutboxList {
-    /// By creation: all, or those of a status.
+    /// The rows of a scope by creation: all, or those with a status.
     Created(OutboxScope, Option<OutboxStatus>),
-    /// What a claim may take, by `available_at` and creation.
+    /// The rows that a claim may take, by `available_at`, then by creation.
     Ready(OutboxScope),
-    /// What is claimed, by the end of its lease.
+    /// The claimed rows, by the end of their lease.
     Leased(OutboxScope),
-    /// What is final, by its end.
+    /// The final rows, by the time at which they ended.
     Finished,
-    /// The row of a dedupe key.
+    /// The row with a dedupe key.
     Keyed(LaneId, OutboxTarget, DedupeKey),
     /// All rows of a group, by their number.
     Numbered(OrderGroup),
-    /// Those of them that are not final.
+    /// The rows of a group that are not final, by their number.
     Open(OrderGroup),
-    /// The one of them that is claimed.
+    /// The row of a group that is claimed.
     Held(OrderGroup),
-    /// The one of them that stands in [`Ready`](Self::Ready).
+    /// The row of a group that is in [`Ready`](Self::Ready).
     Next(OrderGroup),
 }
 
-/// A place in a list: ranks, and the row's id, which breaks ties.
+/// A place in a list: two ranks, and the id of the row, which decides between equal ranks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OutboxPlace {
-    /// The first two things that the list is ordered by.
+    /// The first two values that the list is ordered by.
     pub rank: (u64, u64),
-    /// The row.
+    /// The id of the row.
     pub id: OutboxId,
 }
 
-/// What is stored, as the rules of the outbox ask for it.
+/// The stored data that the rules of the outbox read.
 pub trait OutboxRows {
-    /// A row.
+    /// Returns a row, or none if it does not exist.
     ///
     /// # Errors
-    /// Whatever reading ends with.
+    /// Any error of reading.
     fn row(&self, id: &OutboxId) -> Result<Option<StoredOutboxRow>>;
 
-    /// The first place of a list, or the first behind a place.
+    /// Returns the first place of a list, or the first one after a given place.
     ///
     /// # Errors
-    /// Whatever reading ends with.
+    /// Any error of reading.
     fn next(&self, list: &OutboxList, after: Option<&OutboxPlace>) -> Result<Option<OutboxPlace>>;
 
-    /// The last place of a list.
+    /// Returns the last place of a list.
     ///
     /// # Errors
-    /// Whatever reading ends with.
+    /// Any error of reading.
     fn last(&self, list: &OutboxList) -> Result<Option<OutboxPlace>>;
 }
 
-/// What is stored, to be changed by [`put`] and [`remove`].
+/// The stored data of the outbox, which [`put`] and [`remove`] change.
 pub trait OutboxTable: OutboxRows {
-    /// The incarnation of the store, which tokens are made in (FI-12).
+    /// Returns the incarnation of the store, which becomes part of new tokens (FI-12).
     fn incarnation(&self) -> u64;
 
-    /// The payload of a row.
+    /// Returns the payload of a row.
     ///
     /// # Errors
     /// `Corrupt` if it cannot be read.
     fn payload(&self, id: &OutboxId) -> Result<Json>;
 
-    /// Writes a row, or removes it.
+    /// Writes the record of a row, or removes it if `row` is `None`.
     fn set_row(&mut self, id: &OutboxId, row: Option<StoredOutboxRow>);
 
-    /// Writes a place, or removes it.
+    /// Adds a place to a list, or removes it unless it `stands`.
     fn set_place(&mut self, list: &OutboxList, place: &OutboxPlace, stands: bool);
 }
 
 impl StoredOutboxRow {
-    /// The rows that it stands among.
+    /// Returns the group of the row, or none if the row has no order key.
     #[must_use]
     pub fn group(&self) -> Option<OrderGroup> {
         let (lane, target) = (self.lane.clone(), self.target.clone());
@@ -121,14 +121,14 @@ impl StoredOutboxRow {
         OutboxPlace { rank: (first, second), id: self.id.clone() }
     }
 
-    /// Its places among what a claim may take.
+    /// Returns the places of the row among the rows that a claim may take.
     fn ready_places(&self) -> [(OutboxList, OutboxPlace); 2] {
         let place = self.place(self.available_at.as_millis(), self.created_at.as_millis());
         self.scopes().map(|scope| (OutboxList::Ready(scope), place.clone()))
     }
 }
 
-/// The places of a row, but those that depend on other rows of its group.
+/// Returns the places of a row, except those that depend on other rows of its group.
 #[must_use]
 pub fn places(row: &StoredOutboxRow) -> BTreeSet<(OutboxList, OutboxPlace)> {
     let mut places = BTreeSet::new();
@@ -164,11 +164,12 @@ pub fn places(row: &StoredOutboxRow) -> BTreeSet<(OutboxList, OutboxPlace)> {
     places
 }
 
-/// Writes a row and its places. Of two records of a row the one with the greater revision counts, whichever comes
-/// first.
+/// Writes a row and its places.
+///
+/// Of two records of one row, the one with the higher revision is kept, whichever is written first.
 ///
 /// # Errors
-/// Whatever reading ends with.
+/// Any error of reading.
 pub fn put(table: &mut (impl OutboxTable + ?Sized), row: StoredOutboxRow) -> Result<()> {
     let old = table.row(&row.id)?;
     if old.as_ref().is_some_and(|old| old.revision > row.revision) {
@@ -183,7 +184,7 @@ pub fn put(table: &mut (impl OutboxTable + ?Sized), row: StoredOutboxRow) -> Res
 /// Removes a row and its places.
 ///
 /// # Errors
-/// Whatever reading ends with.
+/// Any error of reading.
 pub fn remove(table: &mut (impl OutboxTable + ?Sized), id: &OutboxId) -> Result<()> {
     let Some(old) = table.row(id)? else { return Ok(()) };
     shift(table, Some(&old), None);
@@ -201,11 +202,13 @@ fn shift(table: &mut (impl OutboxTable + ?Sized), old: Option<&StoredOutboxRow>,
     }
 }
 
-/// Settles which row of a group a claim may take: the first that is not final, unless one is claimed (OB-11). To be
-/// called again where changes of two rows of a group were worked out apart from each other.
+/// Determines which row of a group a claim may take: the first row that is not final, unless a row of the group is
+/// claimed (OB-11).
+///
+/// Call it again if changes of two rows of a group were computed independently of each other.
 ///
 /// # Errors
-/// Whatever reading ends with.
+/// Any error of reading.
 pub fn ready_again(table: &mut (impl OutboxTable + ?Sized), group: &OrderGroup) -> Result<()> {
     let next = OutboxList::Next(group.clone());
     while let Some(place) = table.next(&next, None)? {
@@ -230,7 +233,7 @@ pub fn ready_again(table: &mut (impl OutboxTable + ?Sized), group: &OrderGroup) 
     Ok(())
 }
 
-/// The end of what is due: the first place that is not.
+/// Returns whether the time by which the list is ordered has come for this place.
 pub(super) fn is_due(place: &OutboxPlace, now: Timestamp) -> bool {
     place.rank.0 <= now.as_millis()
 }

@@ -1,4 +1,4 @@
-//! What is decided about rows of the outbox: drafts, claims, leases, settlements.
+//! The rules for rows of the outbox: drafts, claims, leases, settlements.
 
 use super::{
     ClaimOutbox, ClaimedOutbox, ClaimedOutboxRow, ExtendOutbox, NewOutboxRow, OutboxChoice, OutboxClaim, OutboxList,
@@ -17,7 +17,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Leases that are over that one claim ends, and unreadable rows that it steps over.
+/// The greatest number of expired leases that one claim ends, and of unreadable rows that it leaves out.
 const MOST: usize = 1_000;
 
 /// The rows that a commit writes.
@@ -28,7 +28,7 @@ pub struct OutboxPlan {
     pub rows: Vec<(StoredOutboxRow, Json)>,
 }
 
-/// Refuses what no store can accept.
+/// Refuses drafts that no store can accept.
 pub(crate) fn check_shape(drafts: &[NewOutboxRow], limits: &Limits) -> Result<()> {
     check_limit("outbox rows of a commit", length(drafts.len()), limits.commit_outbox)?;
     for (index, draft) in drafts.iter().enumerate() {
@@ -41,8 +41,9 @@ pub(crate) fn check_shape(drafts: &[NewOutboxRow], limits: &Limits) -> Result<()
     Ok(())
 }
 
-/// The rows of a commit of `thread`, and the id of each draft: that of the first row with its key, if there is one
-/// (OB-2).
+/// Returns the rows that a commit of `thread` writes, and an id for each draft.
+///
+/// If an earlier row has the dedupe key of the draft, its id is returned (OB-2).
 pub(crate) fn write(
     view: &(impl OutboxRows + ?Sized),
     drafts: &[NewOutboxRow],
@@ -66,7 +67,7 @@ pub(crate) fn write(
     Ok((plan, ids))
 }
 
-/// The row that has the key of a draft.
+/// Returns the id of the row that has the dedupe key of a draft, or none.
 fn keyed(view: &(impl OutboxRows + ?Sized), plan: &OutboxPlan, draft: &NewOutboxRow) -> Result<Option<OutboxId>> {
     let Some(key) = &draft.dedupe_key else { return Ok(None) };
     let is_same = |row: &StoredOutboxRow| {
@@ -87,7 +88,7 @@ fn keyed(view: &(impl OutboxRows + ?Sized), plan: &OutboxPlan, draft: &NewOutbox
     }
 }
 
-/// Everything that a draft says beside where its key stands.
+/// Returns the digest of everything in a draft except its lane, target and dedupe key.
 fn digest(draft: &NewOutboxRow) -> String {
     let mut text = String::new();
     let mut object = Object::open(&mut text);
@@ -100,7 +101,7 @@ fn digest(draft: &NewOutboxRow) -> String {
     format!("1:{}", sha256(&text))
 }
 
-/// The next number of the draft's order key; 0 without one.
+/// Returns the next number of the draft's order key, or 0 if it has none.
 fn next_number(view: &(impl OutboxRows + ?Sized), plan: &OutboxPlan, draft: &NewOutboxRow) -> Result<u64> {
     let Some(key) = &draft.order_key else { return Ok(0) };
     let is_same = |row: &StoredOutboxRow| {
@@ -142,9 +143,9 @@ fn check_count(limit: u32) -> Result<()> {
     if (1..=MAX_PAGE).contains(&limit) { Ok(()) } else { Err(Error::invalid("limit", "it is 1 to 1,000")) }
 }
 
-/// A row on its way to its next record.
+/// Changes of a row. Each returns its next record.
 impl StoredOutboxRow {
-    /// The same row, changed now. Its time does not go back (PR-5).
+    /// Returns the row as changed now. The time of its last change never goes back (PR-5).
     fn changed(mut self, now: Timestamp) -> Self {
         self.revision += 1;
         self.updated_at = self.updated_at.max(now);
@@ -165,7 +166,7 @@ impl StoredOutboxRow {
         self.free()
     }
 
-    /// An attempt that failed: the next one is at `again`, if one is left (OB-6).
+    /// Returns the row after a failed attempt. If an attempt is left, the next one is at `again` (OB-6).
     fn failed(mut self, again: Timestamp, error: String) -> Self {
         self.attempts += 1;
         self.last_error = Some(error);
@@ -205,7 +206,7 @@ impl StoredOutboxRow {
     }
 }
 
-/// Gives rows to a consumer (OB-4 to OB-6).
+/// Claims rows for a consumer (OB-4 to OB-6).
 ///
 /// # Errors
 /// Those of [`OutboxStore::claim_outbox`](super::OutboxStore::claim_outbox).
@@ -239,7 +240,7 @@ pub fn claim(
             }
             (_, Err(error)) if error.kind() == ErrorKind::Closed => return Err(error),
             (_, Err(_)) | (None, _) => claimed.unreadable.push(place.id.clone()),
-            // A place that its row does not have.
+            // The list has a place that does not fit the row. It is ignored.
             (Some(_), Ok(_)) => {}
         }
         after = Some(place);
@@ -247,12 +248,13 @@ pub fn claim(
     Ok(claimed)
 }
 
-/// Ends the claims of a list whose leases are over: the attempt is counted, and the row has its old place (OB-5, OB-6).
+/// Ends the claims of a list whose leases have ended. The attempt is counted, and the row gets its old place (OB-5,
+/// OB-6).
 fn expire(table: &mut (impl OutboxTable + ?Sized), leased: &OutboxList, now: Timestamp) -> Result<()> {
     let mut after = None;
     for _ in 0..MOST {
         let Some(place) = table.next(leased, after.as_ref())?.filter(|place| is_due(place, now)) else { break };
-        // A place that its row does not have says nothing about it.
+        // A place that does not fit the row says nothing about the row.
         if let Some(row) = table.row(&place.id)?.filter(|row| row.status == OutboxStatus::Claimed) {
             let available_at = row.available_at;
             put(table, row.changed(now).failed(available_at, "lease expired".to_owned()))?;
@@ -262,14 +264,14 @@ fn expire(table: &mut (impl OutboxTable + ?Sized), leased: &OutboxList, now: Tim
     Ok(())
 }
 
-/// The row that this token holds. The token decides, not the clock.
+/// Returns the row whose claim this token proves. The token decides, not the clock.
 fn held(table: &(impl OutboxTable + ?Sized), id: &OutboxId, token: &ClaimToken) -> Result<StoredOutboxRow> {
     let holds =
         |row: &StoredOutboxRow| row.token.as_deref() == Some(&token.digest()) && token.is_of(table.incarnation());
     table.row(id)?.filter(holds).ok_or_else(|| Error::new(Detail::ClaimLost { what: "outbox row", id: id.to_string() }))
 }
 
-/// Prolongs a live claim (OB-8).
+/// Extends a live claim (OB-8).
 ///
 /// # Errors
 /// Those of [`OutboxStore::extend_outbox`](super::OutboxStore::extend_outbox).
@@ -312,7 +314,7 @@ pub fn settle(
     Ok(answers)
 }
 
-/// Takes dead letters back (OB-13).
+/// Makes dead letters pending again (OB-13).
 ///
 /// # Errors
 /// Those of [`OutboxStore::requeue_outbox`](super::OutboxStore::requeue_outbox).
@@ -348,7 +350,7 @@ pub fn requeue(
     Ok(answers)
 }
 
-/// The oldest rows of a filter with one status.
+/// Returns the ids of the oldest dead letters that pass the filter.
 fn chosen(table: &(impl OutboxTable + ?Sized), filter: &super::OutboxFilter, limit: u32) -> Result<Vec<OutboxId>> {
     let (scope, _) = filter.scopes();
     let list = OutboxList::Created(scope, Some(OutboxStatus::DeadLetter));
@@ -363,7 +365,7 @@ fn chosen(table: &(impl OutboxTable + ?Sized), filter: &super::OutboxFilter, lim
     Ok(ids)
 }
 
-/// The final rows that a purge removes (OB-13): how many, and whether they are removed says the request.
+/// Removes final rows and returns how many (OB-13). With `dry_run` it only counts them.
 ///
 /// # Errors
 /// Those of [`OutboxStore::purge_outbox`](super::OutboxStore::purge_outbox).

@@ -8,68 +8,71 @@ use super::{
 };
 use crate::{error::Result, id::OutboxId, page::Page, time::Timestamp};
 
-/// Rows that commits wrote, to be delivered elsewhere. Delivery is at least once (OB-10): a receiver tells repeats by
-/// the row's id.
+/// Rows that commits wrote and that are to be delivered to other systems.
+///
+/// A row is delivered at least once (OB-10). Its id tells a receiver which rows it already has.
 #[async_trait]
 pub trait OutboxStore: Send + Sync {
-    /// Gives rows to a consumer, by `available_at`, `created_at` and id, each with its own token and lease (OB-4).
+    /// Claims rows for a consumer, by `available_at`, `created_at` and id, each with its own token and lease (OB-4).
     ///
     /// # Guarantees
-    /// - A row has one holder at a time; one whose lease is over goes to the next claimant, and the lost attempt is
-    ///   counted (OB-5, OB-6).
-    /// - Of the rows with one order key only the first that is not final is given out (OB-11).
+    /// - A row has one holder at a time. When the lease of a row has ended, the next consumer that claims gets it, and
+    ///   the lost attempt is counted (OB-5, OB-6).
+    /// - Of the rows with one order key, only the first that is not final can be claimed (OB-11).
     ///
     /// # Errors
-    /// `Invalid` for a limit outside of 1 to 1,000, or a lease of nothing or above 24 hours. After an `Unknown`
-    /// outcome: claim again; what was claimed comes back when its lease is over.
+    /// `Invalid` for a limit outside of 1 to 1,000, and for a lease of length zero or of more than 24 hours. After an
+    /// `Unknown` outcome, claim again: rows that were claimed can be claimed again when their leases have ended.
     async fn claim_outbox(&self, request: ClaimOutbox) -> Result<ClaimedOutbox>;
 
-    /// Prolongs a live claim: gives the new end of its lease, store time plus the extension (OB-8). A lease that is
-    /// over can be prolonged as long as nobody else has claimed the row.
+    /// Extends a live claim and returns the new end of its lease, which is store time plus the extension (OB-8).
+    ///
+    /// A claim whose lease has ended can be extended as long as no other consumer has claimed the row.
     ///
     /// # Errors
-    /// `ClaimLost` without the live token; `Invalid` for a lease of nothing or above 24 hours. After an `Unknown`
-    /// outcome: repeat it.
+    /// `ClaimLost` if the token is not that of the live claim; `Invalid` for a lease of length zero or of more than 24
+    /// hours. After an `Unknown` outcome, repeat the call.
     async fn extend_outbox(&self, request: ExtendOutbox) -> Result<Timestamp>;
 
-    /// Ends attempts (OB-7): each has its own answer, in the order given, which is the status of the row then.
+    /// Ends attempts (OB-7). Each has its own answer, in the order given: the status of the row after it.
     ///
     /// # Errors
-    /// `LimitExceeded` above 1,000 in one call. For each: `ClaimLost` without the live token; nothing is changed then.
-    /// After an `Unknown` outcome: repeat it; `ClaimLost` then says that it was accepted or the claim is lost, and
-    /// [`load_outbox`](Self::load_outbox) says which.
+    /// `LimitExceeded` for more than 1,000 in one call. For each: `ClaimLost` if the token is not that of the live
+    /// claim; nothing is changed then. After an `Unknown` outcome, repeat the call. `ClaimLost` then means that the
+    /// settlement was accepted or that the claim is lost; [`load_outbox`](Self::load_outbox) tells which.
     async fn settle_outbox(&self, requests: Vec<SettleOutbox>) -> Result<Vec<Result<OutboxStatus>>>;
 
-    /// Loads a row; none for an unknown id.
+    /// Loads a row. Returns none for an unknown id.
     ///
     /// # Errors
     /// Those of reading.
     async fn load_outbox(&self, id: &OutboxId) -> Result<Option<OutboxRow>>;
 
-    /// Lists rows by creation (OB-12).
+    /// Lists rows by creation, in pages (OB-12).
     ///
     /// # Errors
-    /// `Invalid` for a bad limit; `InvalidCursor` for a foreign cursor.
+    /// `Invalid` for a limit out of range; `InvalidCursor` for a cursor of another list or store.
     async fn list_outbox(&self, query: OutboxQuery) -> Result<Page<OutboxRow>>;
 
-    /// Counts rows by status, exactly (OB-12). A row whose lease is over counts as claimed until somebody claims.
+    /// Counts rows by status, exactly (OB-12). A row whose lease has ended counts as claimed until a consumer claims.
     ///
     /// # Errors
     /// Those of reading.
     async fn count_outbox(&self, filter: &OutboxFilter) -> Result<OutboxCounts>;
 
-    /// Takes dead letters back with all their attempts (OB-13): each has its own answer. A row keeps its place among
-    /// those with its order key.
+    /// Makes dead letters pending again, with all their attempts (OB-13). Each has its own answer.
+    ///
+    /// A row keeps its place among the rows with its order key.
     ///
     /// # Errors
-    /// `LimitExceeded` above 1,000 in one call, `Invalid` for a limit outside of 1 to 1,000. After an `Unknown`
-    /// outcome: repeat it; a row that is pending then was requeued.
+    /// `LimitExceeded` for more than 1,000 in one call, `Invalid` for a limit outside of 1 to 1,000. After an `Unknown`
+    /// outcome, repeat the call: a row that is pending then was requeued.
     async fn requeue_outbox(&self, request: RequeueOutbox) -> Result<Vec<Requeued>>;
 
-    /// Removes final rows that ended before a time, at most `limit`, and says how many. Their dedupe keys are free then
-    /// (OB-3).
+    /// Removes final rows that ended before a given time, at most `limit`, and returns how many. Their dedupe keys can
+    /// be used again after that (OB-3).
     ///
     /// # Errors
-    /// `Invalid` for a limit outside of 1 to 1,000. After an `Unknown` outcome: repeat it.
+    /// `Invalid` for a limit outside of 1 to 1,000. After an `Unknown` outcome, repeat the call.
     async fn purge_outbox(&self, request: PurgeOutbox) -> Result<u64>;
 }

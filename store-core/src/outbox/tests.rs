@@ -1,4 +1,4 @@
-//! The rules over a table in memory.
+//! The rules of the outbox, tested with a table in memory.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +25,7 @@ struct Table {
     rows: BTreeMap<OutboxId, StoredOutboxRow>,
     lists: BTreeMap<OutboxList, BTreeSet<OutboxPlace>>,
     incarnation: u64,
-    /// What reading a payload gives, unless it is `null`.
+    /// What reading a payload returns; absent for `null`.
     payload: Option<Box<dyn Fn() -> Result<Json>>>,
     is_closed: bool,
 }
@@ -80,7 +80,7 @@ impl IdSource for Ids {
     }
 }
 
-/// A table, and what is needed to change it.
+/// A table with everything that is needed to change it.
 struct World {
     table: Table,
     ids: Ids,
@@ -121,7 +121,7 @@ impl World {
         requeue(&mut self.table, RequeueOutbox::ids([id.clone()]), setting).unwrap().remove(0).outcome
     }
 
-    /// Wants every row to stand in its places, and nothing else to stand anywhere.
+    /// Asserts that every row is in all its places, and that there are no other places.
     fn check(&self) {
         let mut wanted: BTreeSet<_> = self.table.rows.values().flat_map(places).collect();
         for row in self.table.rows.values() {
@@ -154,7 +154,8 @@ fn retry() -> OutboxSettlement {
     OutboxSettlement::Retry { after: Duration::from_millis(50), error: "no".to_owned() }
 }
 
-/// Settles the only attempt of a row, and tells status, attempts, and whether it waits and is finished.
+/// Settles the only attempt of a row. Returns its status, its attempts, whether it is due later, and whether it has
+/// finished.
 fn ends(how: OutboxSettlement, attempts: u32) -> (OutboxStatus, u32, bool, bool) {
     let mut world = World::new();
     world.send(&[row(None, attempts)]);
@@ -215,7 +216,7 @@ fn an_older_record_changes_nothing() {
     world.check();
 }
 
-/// Any order of acts leaves every row in its places, and of each group at most one to be claimed.
+/// After any order of actions every row is in its places, and of each group at most one row can be claimed.
 #[test]
 fn places_follow_from_the_rows() {
     for seed in 0..200_u64 {
@@ -287,7 +288,7 @@ fn rows_are_numbered_within_lane_target_and_key() {
 fn a_claim_ends_with_the_bytes_that_a_page_has() {
     let mut world = World::new();
     world.send(&[row(None, 2), row(None, 2), row(None, 2)]);
-    // Two of them are all that a page reads, to the byte.
+    // The payloads of two rows have exactly as many bytes as a page may read.
     let large = Json::parse(&format!("\"{}\"", "x".repeat((32 << 20) - 2))).unwrap();
     world.table.payload = Some(Box::new(move || Ok(large.clone())));
     assert_eq!(world.claim_up_to(3).unwrap().rows.len(), 2);

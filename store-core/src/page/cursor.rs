@@ -1,4 +1,4 @@
-//! Cursors: opaque text that continues a list, and the key that seals it.
+//! Cursors: opaque text that continues a list, and the key that authenticates it.
 
 use std::fmt;
 
@@ -16,20 +16,22 @@ const MAX_CURSOR_BYTES: usize = 1 << 10;
 const MAC_BYTES: usize = 16;
 const CURSOR_FORMAT: u8 = 1;
 
-/// Where to go on in a list: opaque text of at most 1 KiB, for the tenant, method, filters and order that it came
-/// from only (PG-6). It stays valid over a reopen (PG-12).
+/// A position in a list from which reading continues: opaque text of at most 1 KiB.
+///
+/// It is valid only for the tenant, method, filters and order that it came from (PG-6), and stays valid when the store
+/// is opened again (PG-12).
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Cursor(String);
 
 impl Cursor {
-    /// A cursor that was kept as text. It is checked when it is used.
+    /// Makes a cursor from its text. The text is checked when the cursor is used.
     #[must_use]
     pub fn from_text(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text, to be kept and given back.
+    /// Returns the text, which can be stored and passed back later.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -48,15 +50,15 @@ impl fmt::Display for Cursor {
     }
 }
 
-/// What a cursor is bound to: a list of one tenant, with its filters and order.
+/// What a cursor belongs to: a list of one tenant, with its filters and order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CursorScope {
-    /// Everything that the cursor must be used with again, written down injectively.
+    /// Everything that must be the same when the cursor is used, encoded so that different scopes have different bytes.
     binding: Vec<u8>,
 }
 
 impl CursorScope {
-    /// The list `method` of `tenant` with the filters and order that `query` spells out.
+    /// Makes the scope of the list `method` of `tenant`. `query` describes its filters and order.
     #[must_use]
     pub fn new(tenant: &TenantId, method: &'static str, query: &str) -> Self {
         let mut binding = Vec::new();
@@ -68,26 +70,28 @@ impl CursorScope {
     }
 }
 
-/// Writes down what is set of a query, each part with its name and length: a part that a later release adds and nobody
-/// sets changes nothing, so cursors outlive it (PG-12).
+/// Encodes those parts of a query that are set, each with its name and length.
+///
+/// A part that a later release adds changes nothing as long as it is not set. Cursors therefore stay valid (PG-12).
 #[must_use]
 pub(crate) fn binding(parts: &[(&str, Option<String>)]) -> String {
     let set = parts.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
     set.map(|(name, value)| format!("{name}={}:{value};", value.len())).collect()
 }
 
-/// The secret of a store that seals its cursors, so that a foreign, forged or changed one is noticed (PG-6, PG-7).
+/// The secret with which a store authenticates its cursors, so that it detects foreign, forged and changed ones (PG-6,
+/// PG-7).
 #[derive(Clone)]
 pub struct CursorKey([u8; 32]);
 
 impl CursorKey {
-    /// The key of these bytes, which the store keeps as long as it exists.
+    /// Makes the key from these bytes, which the store keeps as long as it exists.
     #[must_use]
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// A cursor for `position` in the list of `scope`.
+    /// Makes a cursor for `position` in the list of `scope`.
     #[must_use]
     pub fn seal(&self, scope: &CursorScope, position: &[u8]) -> Cursor {
         let mut bytes = Vec::with_capacity(1 + MAC_BYTES + position.len());
@@ -97,7 +101,7 @@ impl CursorKey {
         Cursor(BASE64.encode(bytes))
     }
 
-    /// The position that [`seal`](Self::seal) was given.
+    /// Returns the position that was given to [`seal`](Self::seal).
     ///
     /// # Errors
     /// `InvalidCursor` if the cursor was not made by this key for this scope.
@@ -119,7 +123,7 @@ impl CursorKey {
     }
 
     fn mac(&self, scope: &CursorScope, position: &[u8]) -> [u8; MAC_BYTES] {
-        // HMAC fills a short key up with zeros to the block of its hash.
+        // HMAC pads a short key with zeros to the block size of its hash.
         let block: [u8; 64] = std::array::from_fn(|at| self.0.get(at).copied().unwrap_or_default());
         let mut mac = <Hmac<Sha256> as KeyInit>::new(&block.into());
         mac.update(&scope.binding);

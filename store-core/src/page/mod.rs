@@ -12,38 +12,38 @@ pub use self::{
 };
 use crate::error::{Error, Result};
 
-/// The largest page.
+/// The largest number of records in a page.
 pub const MAX_PAGE: u32 = 1_000;
-/// The page of a caller that names no limit.
+/// The number of records in a page if the caller names no limit.
 pub const DEFAULT_PAGE: u32 = 50;
-/// A page ends early after this many records were read (PG-10).
+/// The number of records read after which a page ends early (PG-10).
 pub const MAX_RECORDS_READ: usize = 10_000;
-/// A page ends early after this many bytes were read (PG-10).
+/// The number of bytes read after which a page ends early (PG-10).
 pub const MAX_BYTES_READ: u64 = 64 << 20;
 
-/// Which part of a list is wanted.
+/// The part of a list that a caller asks for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PageRequest {
-    /// How many records at most, 1 to [`MAX_PAGE`]; absent means [`DEFAULT_PAGE`].
+    /// The greatest number of records to return, 1 to [`MAX_PAGE`]; absent means [`DEFAULT_PAGE`].
     pub limit: Option<u32>,
-    /// Where to go on; absent means from the beginning.
+    /// The position from which the list continues; absent means from the beginning.
     pub cursor: Option<Cursor>,
 }
 
 impl PageRequest {
-    /// The first `limit` records.
+    /// Returns a request for the first `limit` records.
     #[must_use]
     pub const fn first(limit: u32) -> Self {
         Self { limit: Some(limit), cursor: None }
     }
 
-    /// The same limit, going on at `cursor`.
+    /// Returns a request with the same limit that continues at `cursor`.
     #[must_use]
     pub fn after(&self, cursor: Cursor) -> Self {
         Self { limit: self.limit, cursor: Some(cursor) }
     }
 
-    /// The limit to use.
+    /// Returns the limit to use.
     ///
     /// # Errors
     /// `Invalid` for 0 and for more than [`MAX_PAGE`] (PG-1).
@@ -55,52 +55,52 @@ impl PageRequest {
     }
 }
 
-/// Part of a list.
+/// A part of a list.
 ///
-/// A page may be shorter than its limit, even empty, and still not be the last: only a missing cursor means the end
-/// (PG-1, PG-10).
+/// A page may be shorter than its limit, or even empty, without being the last one. Only a missing cursor means that
+/// the list has ended (PG-1, PG-10).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Page<T> {
     /// The records.
     pub items: Vec<T>,
-    /// Where to go on; absent at the end.
+    /// The position from which the list continues; absent at the end of the list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<Cursor>,
 }
 
 impl<T> Page<T> {
-    /// The end of a list that holds nothing (more).
+    /// Returns an empty page without a cursor: the end of a list.
     #[must_use]
     pub const fn empty() -> Self {
         Self { items: Vec::new(), next: None }
     }
 
-    /// The same page of other items.
+    /// Converts each item and keeps the cursor.
     #[must_use]
     pub fn map<U>(self, map: impl FnMut(T) -> U) -> Page<U> {
         Page { items: self.items.into_iter().map(map).collect(), next: self.next }
     }
 }
 
-/// Where a record stands in a list: what a cursor holds.
+/// The place of a record in a list, which a cursor encodes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Position {
-    /// What the list is ordered by: a time, a sequence number.
+    /// The value that the list is ordered by: a time, a sequence number.
     pub rank: u64,
-    /// What breaks ties, or orders alone: an id, a name.
+    /// The value that decides between equal ranks, or that orders the list alone: an id, a name.
     pub id: String,
-    /// Records above this rank are left out of the walk; 0 if none are (PG-5).
+    /// The walk leaves out records with a rank above this one; 0 if there is no such bound (PG-5).
     pub bound: u64,
 }
 
 impl Position {
-    /// The position of a record of this rank and id.
+    /// Makes the position of a record with this rank and id.
     #[must_use]
     pub fn new(rank: u64, id: impl Into<String>) -> Self {
         Self { rank, id: id.into(), bound: 0 }
     }
 
-    /// The cursor that goes on behind this position.
+    /// Returns the cursor that continues after this position.
     #[must_use]
     pub fn seal(&self, key: &CursorKey, scope: &CursorScope) -> Cursor {
         let mut bytes = Vec::with_capacity(16 + self.id.len());
@@ -110,7 +110,7 @@ impl Position {
         key.seal(scope, &bytes)
     }
 
-    /// The position behind which a list goes on; none for a list from its beginning.
+    /// Decodes the position after which a list continues. Returns none for a list from its beginning.
     ///
     /// # Errors
     /// `InvalidCursor` if the cursor was not made by this key for this scope.
@@ -127,7 +127,7 @@ impl Position {
     }
 }
 
-/// Collects a page from records in the order of their list, and knows when it is full (PG-1, PG-10).
+/// Collects a page from records in the order of their list, and determines when the page is full (PG-1, PG-10).
 #[derive(Debug)]
 pub struct PageBuilder<T> {
     items: Vec<T>,
@@ -139,13 +139,14 @@ pub struct PageBuilder<T> {
 }
 
 impl<T> PageBuilder<T> {
-    /// A page of at most `limit` records.
+    /// Makes an empty page of at most `limit` records.
     #[must_use]
     pub const fn new(limit: usize) -> Self {
         Self { items: Vec::new(), limit, records: 0, bytes: 0, last: None, more: false }
     }
 
-    /// Whether the next record need not be read in full: the page only wants to know if there is one.
+    /// Returns whether the page is full. If it is, it only needs to know whether there is a next record, not what it
+    /// contains.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.items.len() >= self.limit || self.is_exhausted()
@@ -155,7 +156,8 @@ impl<T> PageBuilder<T> {
         self.records >= MAX_RECORDS_READ || self.bytes >= MAX_BYTES_READ
     }
 
-    /// Offers the next record, of `bytes` bytes, as an item if it passes the filters. Returns whether to go on.
+    /// Offers the next record, of `bytes` bytes. `item` is its item, or `None` if the record does not pass the filters.
+    /// Returns whether the page needs another record.
     pub fn offer(&mut self, position: Position, bytes: u64, item: Option<T>) -> bool {
         if self.is_exhausted() || (item.is_some() && self.items.len() >= self.limit) {
             self.more = true;
@@ -170,14 +172,14 @@ impl<T> PageBuilder<T> {
         true
     }
 
-    /// The page; `seal` makes the cursor.
+    /// Returns the page. `seal` makes its cursor.
     pub fn finish(self, seal: impl FnOnce(&Position) -> Cursor) -> Page<T> {
         let next = self.last.filter(|_| self.more).map(|last| seal(&last));
         Page { items: self.items, next }
     }
 }
 
-/// Several lists in order, as one; `precedes` says whether an item comes before another.
+/// Merges several ordered lists into one. `precedes` returns whether its first item comes before its second.
 pub fn merged<I: Iterator>(
     lists: impl IntoIterator<Item = I>,
     precedes: impl Fn(&I::Item, &I::Item) -> bool,

@@ -1,4 +1,4 @@
-//! Ordered sets of ids by time, one for each scope that lists may be about.
+//! Ordered sets of ids by time, one for each scope that a list may be about.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -8,11 +8,12 @@ use std::{
 
 use crate::{log::Direction, time::Timestamp};
 
-/// `None` stands before every id.
+/// A place in the order. A place without an id comes before all ids of the same time.
 type Place<I> = (Timestamp, Option<I>);
 
-/// Ids by time, ties by id, in each of several scopes: what a backend that keeps its lists in memory walks. A page
-/// costs the page, whatever else there is (PR-15).
+/// Ids ordered by time, then by id, in each of several scopes. For backends that keep their lists in memory.
+///
+/// The cost of a page does not depend on the number of ids (PR-15).
 ///
 /// ```
 /// use store_core::{TimeOrder, Timestamp, Walk};
@@ -29,21 +30,21 @@ type Place<I> = (Timestamp, Option<I>);
 #[derive(Debug)]
 pub struct TimeOrder<S, I>(HashMap<S, BTreeSet<Place<I>>>);
 
-/// Which part of an order is walked, and how.
+/// The part of an order that is walked, and the direction.
 #[derive(Debug, Clone)]
 pub struct Walk<I> {
-    /// In which direction.
+    /// The direction of the walk.
     pub direction: Direction,
-    /// Behind this one, in the direction of the walk.
+    /// The walk begins after this place, in its direction.
     pub after: Option<(Timestamp, I)>,
-    /// At this time or later.
+    /// Only ids at this time or later.
     pub from: Option<Timestamp>,
-    /// Before this time.
+    /// Only ids before this time.
     pub before: Option<Timestamp>,
 }
 
 impl<I> Walk<I> {
-    /// Everything from one time to before another.
+    /// Returns a forward walk over everything from time `from` (included) to time `before` (excluded).
     #[must_use]
     pub const fn over(from: Option<Timestamp>, before: Option<Timestamp>) -> Self {
         Self { direction: Direction::Forward, after: None, from, before }
@@ -57,14 +58,14 @@ impl<S, I> Default for TimeOrder<S, I> {
 }
 
 impl<S: Hash + Eq, I: Ord + Clone> TimeOrder<S, I> {
-    /// Puts an id into scopes.
+    /// Inserts an id into scopes.
     pub fn insert(&mut self, scopes: impl IntoIterator<Item = S>, time: Timestamp, id: &I) {
         for scope in scopes {
             self.0.entry(scope).or_default().insert((time, Some(id.clone())));
         }
     }
 
-    /// Takes an id out of scopes, where it stands under this time.
+    /// Removes an id, which has this time, from scopes.
     pub fn remove(&mut self, scopes: impl IntoIterator<Item = S>, time: Timestamp, id: &I) {
         let place = (time, Some(id.clone()));
         for scope in scopes {
@@ -77,18 +78,18 @@ impl<S: Hash + Eq, I: Ord + Clone> TimeOrder<S, I> {
         }
     }
 
-    /// How many ids a scope has.
+    /// Returns the number of ids in a scope.
     #[must_use]
     pub fn len(&self, scope: &S) -> usize {
         self.0.get(scope).map_or(0, BTreeSet::len)
     }
 
-    /// The ids of a scope, the first first.
+    /// Returns the ids of a scope, earliest first.
     pub fn ids<'a>(&'a self, scope: &S) -> impl Iterator<Item = &'a I> + use<'a, S, I> {
         self.0.get(scope).into_iter().flatten().filter_map(|(_, id)| id.as_ref())
     }
 
-    /// The ids of a part of a scope, each with its time.
+    /// Returns the ids of a part of a scope, each with its time.
     pub fn walk<'a>(&'a self, scope: &S, walk: &Walk<I>) -> Box<dyn Iterator<Item = (Timestamp, &'a I)> + 'a> {
         let Some(set) = self.0.get(scope) else { return Box::new(std::iter::empty()) };
         let after = walk.after.clone().map(|(time, id)| Bound::Excluded((time, Some(id))));

@@ -1,4 +1,4 @@
-//! Pending input: what was delivered to a thread and no model has read yet.
+//! Pending input: input that was delivered to a thread and is not yet in its log.
 
 mod record;
 mod rules;

@@ -1,4 +1,4 @@
-//! Pending inputs, the queue that they stand in, and what is asked of it.
+//! Pending inputs, their queue, and the requests that change it.
 
 use serde::Serialize;
 
@@ -9,28 +9,28 @@ use crate::{
     time::Timestamp,
 };
 
-/// An input that waits in the queue of its thread.
+/// An input in the queue of its thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PendingInput {
-    /// Becomes the entry's id when it is consumed.
+    /// The id. The entry gets it when the input is consumed.
     pub id: EntryId,
-    /// Whose it is.
+    /// The thread that the input belongs to.
     pub thread: ThreadId,
-    /// Its place in the queue, from 1; worked out by [`PendingStore::load_queue`](super::PendingStore::load_queue).
+    /// The place in the queue, from 1; computed by [`PendingStore::load_queue`](super::PendingStore::load_queue).
     pub position: Option<u64>,
-    /// The revision of the queue when this was appended or changed last. It never falls, not even for an id that was
-    /// retracted and appended again.
+    /// The revision of the queue when the input was appended or last changed. It never decreases, not even for an id
+    /// that was retracted and appended again.
     pub revision: u64,
-    /// What it says.
+    /// The content.
     pub body: PendingBody,
-    /// When it may be taken, and with what.
+    /// When the input may be taken, and together with which other inputs.
     pub delivery: Delivery,
-    /// When it was appended.
+    /// When the input was appended.
     pub created_at: Timestamp,
-    /// When it was changed last.
+    /// When the input was last changed.
     pub updated_at: Timestamp,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
@@ -46,7 +46,7 @@ record!(PendingInput {
 });
 
 impl PendingInput {
-    /// The run that alone may take it, and whether a new run may once that is over.
+    /// Returns the run that the input is for, and whether another run may take the input once that run is done.
     pub(super) fn target(&self) -> Option<(&RunId, bool)> {
         match (&self.body, &self.delivery.target) {
             (PendingBody::Decision(decision), _) => Some((&decision.run, false)),
@@ -55,7 +55,7 @@ impl PendingInput {
         }
     }
 
-    /// For stores: what is remembered of the decision that this is; none for a message.
+    /// For stores: returns the decision and the record that is kept of it, or none for a message.
     #[must_use]
     pub fn decision(&self) -> Option<(&Decision, DecisionRecord)> {
         let PendingBody::Decision(decision) = &self.body else { return None };
@@ -68,14 +68,14 @@ impl PendingInput {
         Some((decision, record))
     }
 
-    /// What a commit names to consume it as it is now.
+    /// Returns the reference with which a commit consumes the input as it is now.
     #[must_use]
     pub fn as_ref(&self) -> InputRef {
         InputRef { id: self.id.clone(), revision: self.revision }
     }
 }
 
-/// What an input says.
+/// The content of an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "nearly all are messages, and a box would cost each of them")]
 pub enum PendingBody {
@@ -85,7 +85,7 @@ pub enum PendingBody {
     Decision(Decision),
 }
 
-/// `{"message": …}` or `{"decision": …}`, as the entry will have it.
+/// Written as `{"message": …}` or `{"decision": …}`, with the value that the entry will have.
 impl Codec for PendingBody {
     fn write(&self, out: &mut String) {
         let mut object = Object::open(out);
@@ -116,46 +116,46 @@ impl From<PendingBody> for NewBody {
     }
 }
 
-/// When an input may be taken, and with what.
+/// When an input may be taken, and together with which other inputs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Delivery {
-    /// From which point of a run on.
+    /// The boundary of a run from which on the input may be taken.
     pub boundary: Boundary,
-    /// Together with others, or alone.
+    /// Whether the input is taken together with others or alone.
     pub granularity: Granularity,
-    /// Nothing behind it is taken before it or with it.
+    /// Whether the input is a barrier: no input behind it is taken before it or together with it.
     pub barrier: bool,
-    /// The run that it is for.
+    /// The run that the input is for.
     pub target: Option<Target>,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
 record!(Delivery { boundary: def, granularity: def, barrier: def, target: opt });
 
 impl Delivery {
-    /// From this point of a run on, everything else as usual.
+    /// Makes a delivery with this boundary and the defaults for everything else.
     #[must_use]
     pub fn at(boundary: Boundary) -> Self {
         Self { boundary, ..Self::default() }
     }
 
-    /// The same, alone.
+    /// Sets the granularity `one`: the input is taken alone.
     #[must_use]
     pub const fn alone(mut self) -> Self {
         self.granularity = Granularity::One;
         self
     }
 
-    /// The same, as a barrier.
+    /// Makes the input a barrier.
     #[must_use]
     pub const fn as_barrier(mut self) -> Self {
         self.barrier = true;
         self
     }
 
-    /// The same for this run.
+    /// Sets the run that the input is for.
     #[must_use]
     pub fn for_run(mut self, target: Target) -> Self {
         self.target = Some(target);
@@ -166,7 +166,7 @@ impl Delivery {
 /// A point of a run at which input is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Boundary {
-    /// At once: the run is interrupted.
+    /// At once. The run is interrupted.
     Interrupt,
     /// Before the next step of the run.
     NextStep,
@@ -175,7 +175,7 @@ pub enum Boundary {
     /// At the beginning of a run.
     #[default]
     NewRun,
-    /// When a waiting run goes on; stands apart from the others (PI-16).
+    /// When a waiting run continues. Separate from the other boundaries (PI-16).
     ResumeInput,
 }
 
@@ -187,10 +187,10 @@ names!(Boundary as "boundary" {
     ResumeInput = "resume_input",
 });
 
-/// What an input is taken with.
+/// Whether an input is taken together with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Granularity {
-    /// With others.
+    /// Together with others.
     #[default]
     Batch,
     /// Alone (PI-20).
@@ -203,42 +203,42 @@ names!(Granularity as "granularity" { Batch = "batch", One = "one", });
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Target {
-    /// The run.
+    /// The id of the run.
     pub run: RunId,
-    /// Whether a new run may take it once that one is over.
+    /// Whether another run that begins may take the input once this run is done.
     pub fallback: bool,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
 record!(Target { run: req, fallback: req });
 
 impl Target {
-    /// This run; a new run once that one is over.
+    /// Makes a target with fallback: once the run is done, another run may take the input.
     #[must_use]
     pub fn new(run: RunId) -> Self {
         Self { run, fallback: true, extra: Extra::default() }
     }
 
-    /// This run and no other.
+    /// Makes a target without fallback: no other run may take the input.
     #[must_use]
     pub fn only(run: RunId) -> Self {
         Self { fallback: false, ..Self::new(run) }
     }
 }
 
-/// An input and the revision at which it is meant.
+/// An input at a revision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct InputRef {
-    /// The input.
+    /// The id of the input.
     pub id: EntryId,
-    /// Its revision.
+    /// The revision that the input must have.
     pub revision: u64,
 }
 
 impl InputRef {
-    /// `id` as it was at this revision.
+    /// Makes the reference to `id` at this revision.
     #[must_use]
     pub const fn new(id: EntryId, revision: u64) -> Self {
         Self { id, revision }
@@ -249,36 +249,36 @@ impl InputRef {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NewInput {
-    /// Unique in the thread, its log included; generated if absent.
+    /// The id, unique in the thread including its log; generated if absent.
     pub id: Option<EntryId>,
-    /// What it says.
+    /// The content.
     pub body: PendingBody,
-    /// When it may be taken, and with what.
+    /// When the input may be taken, and together with which other inputs.
     pub delivery: Delivery,
 }
 
 impl NewInput {
-    /// A message for the next run.
+    /// Makes an input with a message for the next run.
     #[must_use]
     pub fn message(message: Message) -> Self {
         Self { id: None, body: PendingBody::Message(message), delivery: Delivery::default() }
     }
 
-    /// A decision, for the run that waits for it.
+    /// Makes an input with a decision for the run that waits for it.
     #[must_use]
     pub fn decision(decision: Decision) -> Self {
         let delivery = Delivery::at(Boundary::ResumeInput);
         Self { id: None, body: PendingBody::Decision(decision), delivery }
     }
 
-    /// The same with this id.
+    /// Sets the id.
     #[must_use]
     pub fn with_id(mut self, id: EntryId) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// The same with this delivery.
+    /// Sets the delivery.
     #[must_use]
     pub fn with_delivery(mut self, delivery: Delivery) -> Self {
         self.delivery = delivery;
@@ -286,36 +286,36 @@ impl NewInput {
     }
 }
 
-/// Inputs for the end of a thread's queue.
+/// A request to append inputs to the queue of a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AppendPending {
-    /// The thread; made if it does not exist (PI-4).
+    /// The thread. It is created if it does not exist (PI-4).
     pub thread: ThreadId,
-    /// The inputs, in order: all or none.
+    /// The inputs, in order. All are appended or none.
     pub inputs: Vec<NewInput>,
 }
 
 impl AppendPending {
-    /// These inputs for `thread`.
+    /// Makes a request to append these inputs to the queue of `thread`.
     #[must_use]
     pub fn new(thread: ThreadId, inputs: impl IntoIterator<Item = NewInput>) -> Self {
         Self { thread, inputs: inputs.into_iter().collect() }
     }
 }
 
-/// What an append did.
+/// The result of an append to a queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Appended {
-    /// The inputs, in the order given.
+    /// The inputs with their revisions, in the order given.
     pub inputs: Vec<InputRef>,
-    /// Whether all of them were there already (PI-2), so that nothing was written.
+    /// Whether all inputs were already pending (PI-2), so that nothing was written.
     pub deduplicated: bool,
 }
 
 impl Appended {
-    /// For stores.
+    /// For stores: makes the result.
     #[must_use]
     pub const fn new(inputs: Vec<InputRef>, deduplicated: bool) -> Self {
         Self { inputs, deduplicated }
@@ -326,14 +326,14 @@ impl Appended {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct PendingQueue {
-    /// Raised by each change of the queue; 0 for a thread that never had input.
+    /// The revision of the queue. Each change increases it; 0 for a thread that never had input.
     pub revision: u64,
-    /// The inputs, the first first.
+    /// The inputs, from the front of the queue to its end.
     pub inputs: Vec<PendingInput>,
 }
 
 impl PendingQueue {
-    /// For stores: the inputs in order, with their positions.
+    /// For stores: makes the queue from its inputs in order and sets their positions.
     #[must_use]
     pub fn new(revision: u64, inputs: impl IntoIterator<Item = PendingInput>) -> Self {
         let place = |(position, input)| PendingInput { position: Some(position), ..input };
@@ -341,44 +341,44 @@ impl PendingQueue {
     }
 }
 
-/// A change of one input that keeps its place (PI-6).
+/// A request to change one input, which keeps its place (PI-6).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PendingUpdate {
-    /// The thread.
+    /// The thread of the input.
     pub thread: ThreadId,
-    /// The input.
+    /// The id of the input.
     pub id: EntryId,
-    /// What its revision must be.
+    /// The revision that the input must have; absent if any is accepted.
     pub expect_revision: Option<u64>,
-    /// The message from now on; absent: as before.
+    /// The new message; absent to keep the present one.
     pub message: Option<Message>,
-    /// The delivery from now on; absent: as before.
+    /// The new delivery; absent to keep the present one.
     pub delivery: Option<Delivery>,
 }
 
 impl PendingUpdate {
-    /// No change yet.
+    /// Makes a request that changes nothing yet.
     #[must_use]
     pub const fn new(thread: ThreadId, id: EntryId) -> Self {
         Self { thread, id, expect_revision: None, message: None, delivery: None }
     }
 
-    /// The same, if the input has this revision.
+    /// Sets the revision that the input must have.
     #[must_use]
     pub const fn expecting(mut self, revision: u64) -> Self {
         self.expect_revision = Some(revision);
         self
     }
 
-    /// The same with this message.
+    /// Sets the new message.
     #[must_use]
     pub fn with_message(mut self, message: Message) -> Self {
         self.message = Some(message);
         self
     }
 
-    /// The same with this delivery.
+    /// Sets the new delivery.
     #[must_use]
     pub fn with_delivery(mut self, delivery: Delivery) -> Self {
         self.delivery = Some(delivery);
@@ -386,83 +386,83 @@ impl PendingUpdate {
     }
 }
 
-/// A new order of the whole queue (PI-8).
+/// A request for a new order of the whole queue (PI-8).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reorder {
-    /// The thread.
+    /// The thread of the queue.
     pub thread: ThreadId,
-    /// What the revision of the queue must be.
+    /// The revision that the queue must have.
     pub expect_revision: u64,
-    /// Every input, once.
+    /// The ids of all inputs, each once, in the new order.
     pub order: Vec<EntryId>,
 }
 
 impl Reorder {
-    /// This order, if the queue has this revision.
+    /// Makes a request for this order, if the queue has this revision.
     #[must_use]
     pub const fn new(thread: ThreadId, expect_revision: u64, order: Vec<EntryId>) -> Self {
         Self { thread, expect_revision, order }
     }
 }
 
-/// What a store keeps of a queue beside its inputs.
+/// What a store keeps about a queue besides its inputs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct QueueState {
-    /// Raised by each change.
+    /// The revision of the queue. Each change increases it.
     pub revision: u64,
-    /// How many inputs wait.
+    /// The number of inputs in the queue.
     pub count: u64,
-    /// The rank of the last input that was appended.
+    /// The highest rank that was given to an input so far.
     pub last_rank: u64,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
 record!(QueueState { revision: def, count: def, last_rank: def });
 
-/// An input as a store keeps it: its place is a rank, which need not be dense.
+/// An input as a store keeps it. Its place is given by a rank; ranks may have gaps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredInput {
     /// The input, without its position.
     pub input: PendingInput,
-    /// What the queue is ordered by.
+    /// The number that the queue is ordered by.
     pub rank: u64,
 }
 
 impl StoredInput {
-    /// For stores: this input at this rank.
+    /// For stores: makes the record of an input with this rank.
     #[must_use]
     pub const fn new(input: PendingInput, rank: u64) -> Self {
         Self { input, rank }
     }
 }
 
-/// What is remembered of a decision, as long as its run (RU-16).
+/// What a store remembers of a decision, as long as its run exists (RU-16).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DecisionRecord {
-    /// The input that it was appended as.
+    /// The id of the input that contained the decision.
     pub id: EntryId,
     /// The revision of that input.
     pub revision: u64,
     digest: String,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
 record!(DecisionRecord { id: req, revision: req, digest: req });
 
 impl DecisionRecord {
-    /// Whether it was this very decision.
+    /// Returns whether the record is of exactly this decision.
     pub(super) fn is_of(&self, decision: &Decision) -> bool {
         self.digest == digest(decision)
     }
 }
 
-/// The number in front tells how it was made: later releases go on making it.
+/// The prefix is the version of the digest. Later releases can still compute it.
 fn digest(decision: &Decision) -> String {
     format!("1:{}", sha256(&decision.encode()))
 }

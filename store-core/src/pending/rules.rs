@@ -1,4 +1,4 @@
-//! What is decided about pending input: appending, changing, and taking it into the log.
+//! The rules for pending input: appending it, changing it, and consuming it.
 
 use std::collections::BTreeSet;
 
@@ -18,49 +18,49 @@ use crate::{
     version::{Expect, Version},
 };
 
-/// Room for the ids, numbers and times of an input and of its entry: four ids of 256 bytes, of which JSON makes six
-/// times as much at most, and some fields.
+/// Bytes reserved for the ids, numbers and times of an input and of its entry: four ids of 256 bytes, each up to six
+/// times as long in JSON, and some fields.
 const ENVELOPE: u64 = 8 << 10;
 
 /// What a store writes to a queue.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QueueWrite {
-    /// Inputs that are new, or changed and still at their rank.
+    /// Inputs that are new, or that changed and keep their rank.
     pub put: Vec<StoredInput>,
-    /// Inputs that are gone.
+    /// Inputs that are removed.
     pub removed: Vec<EntryId>,
-    /// New ranks of inputs.
+    /// Inputs with their new ranks.
     pub ranks: Vec<(EntryId, u64)>,
 }
 
 impl QueueWrite {
-    /// Whether the queue stays as it is.
+    /// Returns whether the queue stays as it is.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.put.is_empty() && self.removed.is_empty() && self.ranks.is_empty()
     }
 }
 
-/// Everything that a change of a queue writes, all or nothing.
+/// Everything that a change of a queue writes. All of it is written or nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueuePlan {
-    /// The thread after it.
+    /// The thread after the change.
     pub thread: StoredThread,
-    /// Whether the change makes the thread.
+    /// Whether the change creates the thread.
     pub creates: bool,
-    /// What is remembered of the thread's id after it.
+    /// The record of the thread's id after the change.
     pub id: IdRecord,
-    /// The change.
+    /// The change of the queue.
     pub write: QueueWrite,
 }
 
-/// What is to be done about a change of a queue, and what its caller gets once that is durable.
+/// What a store has to write for a change of a queue, and the answer once that is durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueChange<T> {
-    /// What to write; none if everything is as it was asked for.
+    /// What to write; none if the request changes nothing.
     pub plan: Option<Box<QueuePlan>>,
-    /// The answer.
+    /// The answer to the caller.
     pub answer: T,
 }
 
@@ -72,7 +72,7 @@ struct Start {
 }
 
 impl Start {
-    /// The thread, which must exist to be changed.
+    /// Returns the existing thread, or none if there is no such thread.
     fn of(view: &(impl CommitView + ?Sized), setting: Setting<'_>) -> Result<Option<Self>> {
         let Some(mut thread) = view.thread()? else { return Ok(None) };
         thread.last_time = thread.last_time.max(setting.now);
@@ -90,7 +90,7 @@ impl Start {
     }
 }
 
-/// Puts inputs at the end of the queue, or says why not (PI-1 to PI-4, PI-22, RU-16).
+/// Decides about an append: returns what to write, or the reason why it is refused (PI-1 to PI-4, PI-22, RU-16).
 ///
 /// # Errors
 /// Those of [`PendingStore::append_pending`](super::PendingStore::append_pending).
@@ -129,7 +129,7 @@ fn make(view: &(impl CommitView + ?Sized), thread: &ThreadId, setting: Setting<'
     Ok(Start { thread, creates: true, id })
 }
 
-/// What can be judged of an append without looking at anything stored.
+/// Checks everything about an append that needs no stored data.
 pub(crate) fn check(request: &AppendPending, limits: &Limits) -> Result<()> {
     if request.inputs.is_empty() {
         return Err(Error::invalid("append", "there is no input in it"));
@@ -155,12 +155,12 @@ pub(crate) fn check(request: &AppendPending, limits: &Limits) -> Result<()> {
     check_limit("commit bytes", total, limits.commit_bytes)
 }
 
-/// Body and delivery, with room for what the input and its entry have besides: what is appended can be consumed.
+/// Checks the size of body and delivery plus [`ENVELOPE`], so that every input that is appended can also be consumed.
 fn check_size(bytes: usize, limits: &Limits) -> Result<()> {
     check_limit("record bytes", length(bytes) + ENVELOPE, limits.record_bytes)
 }
 
-/// The same of a message before it is written down.
+/// Makes the same check with a lower bound, before the message is encoded.
 fn check_least(message: &Message, limits: &Limits) -> Result<()> {
     check_limit("record bytes", message.least_bytes().saturating_add(ENVELOPE), limits.record_bytes)
 }
@@ -174,7 +174,7 @@ fn check_decision(decision: &Decision, input: &NewInput) -> Result<()> {
     Ok(())
 }
 
-/// The input, if it was appended before just like this.
+/// Returns the input if it was already appended exactly like this.
 fn find(view: &(impl CommitView + ?Sized), start: &Start, input: &NewInput) -> Result<Option<InputRef>> {
     if let PendingBody::Decision(decision) = &input.body
         && !start.creates
@@ -242,7 +242,7 @@ fn put(
     Ok(start.write(write, Appended::new(inputs, false)))
 }
 
-/// A decision names a waiting run of the thread and one of its tickets (PI-22).
+/// Checks that a decision names a waiting run of the thread and one of its tickets (PI-22).
 fn check_ticket(view: &(impl CommitView + ?Sized), thread: &ThreadId, decision: &Decision) -> Result<()> {
     let run = view.run(&decision.run)?.filter(|run| run.thread == *thread);
     match run.map(|run| run.status) {
@@ -254,7 +254,7 @@ fn check_ticket(view: &(impl CommitView + ?Sized), thread: &ThreadId, decision: 
     }
 }
 
-/// Changes one input (PI-6, PI-9).
+/// Decides about a change of one input (PI-6, PI-9).
 ///
 /// # Errors
 /// Those of [`PendingStore::update_pending`](super::PendingStore::update_pending).
@@ -291,7 +291,7 @@ pub fn update(
     Ok(start.write(QueueWrite { put: vec![stored], ..QueueWrite::default() }, answer))
 }
 
-/// Removes one input and gives it back (PI-7, PI-9).
+/// Decides about a retraction, whose answer is the removed input (PI-7, PI-9).
 ///
 /// # Errors
 /// Those of [`PendingStore::retract_pending`](super::PendingStore::retract_pending).
@@ -312,7 +312,7 @@ pub fn retract(
     Ok(start.write(write, stored.input))
 }
 
-/// An input that is pending.
+/// Returns an input that is pending, and its thread.
 fn known(view: &(impl CommitView + ?Sized), id: &EntryId, setting: Setting<'_>) -> Result<(Start, StoredInput)> {
     let Some(start) = Start::of(view, setting)? else { return Err(unknown(id)) };
     match view.pending(id)? {
@@ -322,7 +322,7 @@ fn known(view: &(impl CommitView + ?Sized), id: &EntryId, setting: Setting<'_>) 
     }
 }
 
-/// Gives the queue another order (PI-8, PI-9). The answer is the revision of the queue.
+/// Decides about a new order of the queue, whose answer is its revision (PI-8, PI-9).
 ///
 /// # Errors
 /// Those of [`PendingStore::reorder_pending`](super::PendingStore::reorder_pending).
@@ -353,7 +353,7 @@ pub fn reorder(view: &(impl CommitView + ?Sized), request: &Reorder, setting: Se
     Ok(start.write(write, revision))
 }
 
-/// Takes inputs out of the queue as entries of a commit (CM-27, CM-28).
+/// Takes inputs out of the queue and returns them as entries of a commit (CM-27, CM-28).
 pub(crate) fn take(
     view: &(impl CommitView + ?Sized),
     thread: &mut StoredThread,

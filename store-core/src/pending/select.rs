@@ -1,22 +1,23 @@
-//! Which inputs are taken at a point of a run: a pure function over the queue (PI-15 to PI-21).
+//! Which inputs are taken at a boundary of a run: a pure function over the queue (PI-15 to PI-21).
 
 use super::{Boundary, Granularity, InputRef, PendingInput};
 use crate::id::RunId;
 
-/// The inputs of `queue` to be consumed at `boundary` of `run`, in the queue's order. None is legal (PI-21).
+/// Returns the inputs of `queue` that are to be consumed at `boundary` of `run`, in the order of the queue. There may
+/// be none (PI-21).
 ///
-/// `run` is the run that would read them: the one that begins, at [`Boundary::NewRun`]. `is_over` says whether a run is
-/// done; a run that nobody knows is not.
+/// `run` is the run that takes the inputs; at [`Boundary::NewRun`] it is the run that begins. `is_over` returns whether
+/// a run is done. An unknown run is not done.
 ///
 /// # Guarantees
-/// - An input may be taken at its own boundary and at every weaker one, in the order `interrupt`, `next_step`,
-///   `on_natural_end`, `new_run` (PI-15); one for `resume_input` there and nowhere else, and nothing else there
-///   (PI-16).
-/// - One with a target may be taken inside that run; by another new run only once the target is over and if it allows
-///   that (PI-17). A decision is for its run alone.
-/// - One that may not be taken is passed over (PI-18), but nothing is taken beyond a barrier, and a barrier only if
-///   nothing before it was passed over (PI-19).
-/// - One of granularity `one` is taken alone (PI-20).
+/// - An input may be taken at its own boundary and at every weaker one. From the strongest to the weakest, the order is
+///   `interrupt`, `next_step`, `on_natural_end`, `new_run` (PI-15). An input for `resume_input` may be taken only at
+///   that boundary, and no other input may be taken there (PI-16).
+/// - An input with a target may be taken inside that run. Another run that begins may take it only if the target is
+///   done and `fallback` is set (PI-17). A decision is taken only by its own run.
+/// - An input that may not be taken is passed over (PI-18). No input behind a barrier is taken, and a barrier is taken
+///   only if no input in front of it was passed over (PI-19).
+/// - An input of granularity `one` is taken alone (PI-20).
 ///
 /// ```
 /// use store_core::{Boundary, PendingQueue, RunId, select};
@@ -57,7 +58,7 @@ pub fn select(
     taken
 }
 
-/// Whether what asks for `own` may be taken at `boundary`.
+/// Returns whether an input with the boundary `own` may be taken at `boundary`.
 fn is_in_time(own: Boundary, boundary: Boundary) -> bool {
     match (own, boundary) {
         (Boundary::ResumeInput, Boundary::ResumeInput) => true,
@@ -99,7 +100,7 @@ mod tests {
         deliveries.into_iter().enumerate().map(|(number, delivery)| input(number, message(), delivery)).collect()
     }
 
-    /// What run `r` takes, by number; run `gone` is over.
+    /// Returns the numbers of the inputs that run `r` takes. Run `gone` is done.
     fn taken(queue: &[PendingInput], boundary: Boundary) -> String {
         let taken = select(queue, boundary, &run("r"), |run| run.as_str() == "gone");
         taken.iter().map(|input| input.id.as_str()).collect::<Vec<_>>().join(" ")

@@ -1,4 +1,4 @@
-//! What goes when a context is too large (CX-19).
+//! What is left out if a context is too large (CX-19).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! When and what to compact (CX-15, CX-18).
+//! When to compact, and what (CX-15, CX-18).
 
 use super::{parts, tell, tell_block};
 use crate::{

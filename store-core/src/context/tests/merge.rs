@@ -1,4 +1,4 @@
-//! Messages of a provider that were logged in pieces (CX-17).
+//! Messages of a provider that were logged as several entries (CX-17).
 
 use super::{check, parts};
 use crate::{

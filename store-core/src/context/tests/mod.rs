@@ -1,12 +1,12 @@
 //! Tables of contexts, in a notation that fits on a line.
 //!
-//! A path is entries with ` | ` between them, numbered from 1. An entry is a word for what it is, then its blocks.
-//! `s u a t` are messages of a role (`-u` aside, `^u` internal, `a@m` with the provider's id `m`), `C` is a
-//! compaction with its summary, `R` one with replacement messages (` / ` between them), `X` a checkpoint. A block is
-//! `+x` (a call), `x=1` (its result) or text.
+//! A path consists of entries separated by ` | `, numbered from 1. An entry is a word for its kind, followed by its
+//! blocks. `s u a t` are messages of a role (`-u` aside, `^u` internal, `a@m` with the provider's id `m`). `C` is a
+//! compaction with its summary, `R` a compaction with replacement messages separated by ` / `, `X` a checkpoint. A
+//! block is `+x` (a call), `x=1` (its result) or text.
 //!
-//! A context is told in the same way, behind the number of the entry and `:`, or `~` for what the log does not hold;
-//! `[]` is the marker of a summary, `x=!` the result that nobody recorded.
+//! A context is written in the same way. Each message follows the number of its entry and `:`, or `~` if the message is
+//! not in the log. `[]` is the marker of a summary, and `x=!` a synthetic result.
 
 mod budget;
 mod compaction;
@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-/// The context of `path` must be `told`, with these repairs.
+/// Checks that the context of `path` is `told`, with these repairs.
 #[track_caller]
 fn check(path: &str, told: &str, repairs: &str) {
     check_with(&ContextRequest::head(), path, told, repairs);

@@ -1,4 +1,4 @@
-//! Which entries and summaries a context consists of (CX-1, CX-3 to CX-5).
+//! The entries and summaries of which a context consists (CX-1, CX-3 to CX-5).
 
 use crate::{
     codec::Extra,
@@ -7,8 +7,8 @@ use crate::{
     log::{Cover, Node, node},
 };
 
-/// A log, an entry by word: its parent (`-` for a root), then `s` for a side entry, `o` for a message that says where
-/// it came from, or `c` with the depths that it covers as a compaction (`c0-0` for nothing).
+/// Makes a log from one word for each entry: its parent (`-` for a root), then `s` for a side entry, `o` for a message
+/// that names its origin, or `c` with the depths that it covers as a compaction (`c0-0` for nothing).
 fn log(text: &str) -> Vec<Node> {
     let mut log: Vec<Node> = Vec::new();
     for (word, seq) in text.split_whitespace().zip(1..) {
@@ -45,7 +45,7 @@ fn find(log: &[Node], seq: u64) -> Result<Node> {
     Ok(log[usize::try_from(seq).unwrap() - 1].clone())
 }
 
-/// The pieces of entry `leaf` of the log; a summary is marked with `C`.
+/// Checks the pieces of entry `leaf` of the log. `C` marks a summary, `O` an origin.
 #[track_caller]
 fn check(text: &str, leaf: u64, expected: &str) {
     let log = log(text);
@@ -106,7 +106,7 @@ fn one_inside_of_another_is_hidden_others_stay() {
     check("- 1 2 3c1-3 4c2-2 5", 6, "C4 6");
     check("- 1 2 3c1-1 4c3-3 5", 6, "C4 2 C5 6");
     check("- 1 2 3c2-3 4 5c4-5 6", 7, "1 C4 C6 7");
-    // Within one that no longer counts, as a newer and shorter one begins at the same entry.
+    // It lies inside one that no longer counts, because a newer and shorter one begins at the same entry.
     check("- 1 2 3c2-2 4c1-3 5c1-1 6", 7, "C6 C4 3 7");
     check("- 1 2 3 4c3-3 5c2-4 6c2-2 7", 8, "1 C7 C5 4 8");
     check("- 1 2 3c2-2 4c1-4 5c1-1 6", 7, "C6 C4 3 7");

@@ -1,4 +1,4 @@
-//! Whatever the log holds, a model gets a context that it accepts.
+//! Whatever the log contains, the context is one that a model accepts.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::{
     log::{BlockKind, Role, Visibility},
 };
 
-/// An entry of a few calls, so that ids come again, in any order.
+/// An entry with ids from a small set, so that ids occur again, in any order.
 fn entry() -> impl Strategy<Value = String> {
     prop_oneof![
         2 => Just("u go".to_owned()),
@@ -21,7 +21,7 @@ fn entry() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Calls of one message: each id once (EN-18).
+/// The calls of one message, each id once (EN-18).
 fn calls() -> impl Strategy<Value = String> {
     proptest::sample::subsequence(vec!["ok", "+v", "+w", "+x", "+y"], 0..4).prop_map(|words| words.join(" "))
 }
@@ -37,7 +37,7 @@ fn request() -> impl Strategy<Value = ContextRequest> {
     })
 }
 
-/// The calls and results of a message.
+/// Returns the ids of the calls and of the results of a message.
 fn ids(told: &ContextMessage) -> (Vec<&str>, Vec<&str>) {
     let (mut calls, mut results) = (Vec::new(), Vec::new());
     for block in &told.message.blocks {
@@ -50,7 +50,8 @@ fn ids(told: &ContextMessage) -> (Vec<&str>, Vec<&str>) {
     (calls, results)
 }
 
-/// Every result stands behind the message of its call, and every call has one, unless it may stay open.
+/// Checks that every result comes directly after the message of its call, and that every call has a result unless it
+/// may stay open.
 fn check_pairs(context: &Context, open: OpenCalls) -> Result<(), TestCaseError> {
     let mut waiting: BTreeSet<&str> = BTreeSet::new();
     for told in &context.messages {

@@ -1,4 +1,4 @@
-//! What of a path a model gets at all (CX-1 to CX-3, CX-9).
+//! Which parts of a path a model gets at all (CX-1 to CX-3, CX-9).
 
 use super::{check, parts};
 use crate::context::{ContextRequest, build};

@@ -10,7 +10,7 @@ async fn numbers(log: &Log, query: EntryQuery) -> Vec<u64> {
     page.items.iter().map(|entry| entry.seq).collect()
 }
 
-/// The comparison of two leaves: the last shared entry (0 for none), and what each has after it.
+/// Checks the comparison of two leaves: the last shared entry (0 for none), and the entries of each path after it.
 async fn check(log: &str, (left, right): (&str, &str), shared: u64, after: (&[u64], &[u64])) {
     let log = Log::new(log);
     let found = log.compare_leaves(&thread(), &id(left), &id(right)).await.unwrap();
@@ -35,7 +35,7 @@ async fn leaves_share_the_path_up_to_where_they_part() {
 
 #[tokio::test]
 async fn the_time_grows_with_the_logarithm_of_the_distance() {
-    // Two branches below entry 10, and one at the end.
+    // Leaf 1000 ends the longest path. Leaf 1001 branches off at entry 999, and leaf 1002 at entry 10.
     let path: Vec<_> = (1..1000).map(|parent| parent.to_string()).collect();
     let text = format!("- {} 999 10", path.join(" "));
     for (right, shared, pages) in [("1001", 999, 8), ("1002", 10, 50)] {

@@ -1,4 +1,4 @@
-//! What a compaction of the older part of a context covers.
+//! The interval that a compaction of the older part of a context covers.
 
 use super::{Log, id, thread};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     context::{Context, ContextMessage, split_for_compaction},
 };
 
-/// The interval to cover when the last of the messages of these entries is kept.
+/// Checks the interval for messages of these entries of which the last one is kept.
 async fn check(log: &str, messages: &[&str], expected: Option<(&str, &str)>) {
     let mut context = Context::default();
     let told = messages.iter().map(|entry| ContextMessage::new(id(entry), false, Message::user("x")));
@@ -21,7 +21,7 @@ async fn check(log: &str, messages: &[&str], expected: Option<(&str, &str)>) {
 async fn an_interval_ends_before_what_is_kept() {
     check("- 1 2", &["1", "2", "3"], Some(("1", "2"))).await;
     check("- 1 2", &["2", "3"], Some(("2", "2"))).await;
-    // Entry 3 was merged into 1, or holds no message.
+    // Entry 3 was merged into entry 1, or contains no message.
     check("- 1 2 3", &["1", "2", "4"], Some(("1", "3"))).await;
     check("- 1 2", &["3"], None).await;
     check("- 1 2", &[], None).await;
@@ -32,7 +32,7 @@ async fn an_interval_takes_in_what_earlier_summaries_stand_for() {
     check("- 1 2c1-2 3 4", &["3", "4", "5"], Some(("1", "4"))).await;
     check("- 1 2 3c2-3 4 5", &["4", "5", "6"], Some(("2", "5"))).await;
     check("- 1c 2 3", &["2", "1", "3", "4"], Some(("1", "3"))).await;
-    // A summary that is kept: what it stands for stays out.
+    // The interval of a summary that is kept is not included.
     check("- 1 2 3c2-3", &["1", "4"], Some(("1", "1"))).await;
     check("- 1c", &["1", "2"], None).await;
 }

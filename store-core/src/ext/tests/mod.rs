@@ -1,4 +1,4 @@
-//! The extension traits over a log in a vector, and over what answers as it is told.
+//! The extension traits over a log in a vector, and over a queue and a channel with fixed answers.
 
 mod compare;
 mod interval;
@@ -19,16 +19,16 @@ use crate::{
     log::{Body, Compaction, Direction, Entry, Interval, Message},
 };
 
-/// The log of the only thread, with entries named by their numbers. Its cursors are sequence numbers.
+/// The log of the only thread. Entries are named by their numbers, and cursors are sequence numbers.
 struct Log {
     entries: Vec<Arc<Entry>>,
-    /// How many pages were read.
+    /// The number of pages read.
     pages: AtomicUsize,
 }
 
 impl Log {
-    /// An entry by word: its parent (`-` for a root), then `c` with the entries that it covers as a compaction (`c`
-    /// alone for nothing).
+    /// Makes a log from one word for each entry: its parent (`-` for a root), then for a compaction `c` with the
+    /// entries that it covers (`c` alone for none).
     fn new(text: &str) -> Self {
         let entries = text.split_whitespace().zip(1..).map(|(word, seq)| Arc::new(entry(word, seq))).collect();
         Self { entries, pages: AtomicUsize::new(0) }

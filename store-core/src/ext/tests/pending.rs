@@ -1,4 +1,4 @@
-//! Input that goes live or waits, before a queue and a channel that answer as they are told.
+//! Input that is delivered or queued, with a queue and a channel that give fixed answers.
 
 use std::sync::Mutex;
 
@@ -11,7 +11,7 @@ use crate::{
     RunId, ThreadId,
 };
 
-/// What a queue or a channel was asked, and what it answers.
+/// A queue or a channel: the requests that it received, and its fixed answer.
 struct Told<Q, A> {
     asked: Mutex<Vec<Q>>,
     answer: fn() -> Result<A>,
@@ -88,7 +88,8 @@ fn consumed() -> Result<Appended> {
     Err(Error::new(Detail::AlreadyConsumed { id: "a".to_owned() }))
 }
 
-/// Routes messages between a channel and a queue that answer so. Gives the end, and how often each was asked.
+/// Routes messages between a channel and a queue with these answers. Returns the result, and the number of requests to
+/// each.
 async fn route(
     live: fn() -> Result<LiveDelivery>,
     queue: fn() -> Result<Appended>,

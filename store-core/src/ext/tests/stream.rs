@@ -7,7 +7,7 @@ use futures_core::Stream;
 use super::{Log, id, thread};
 use crate::{Cursor, EntryQuery, ErrorKind, LogReader, LogReaderExt, PageRequest, Result, log::Direction};
 
-/// Sequence numbers of a query, through the object.
+/// Returns the sequence numbers of a query, read through a trait object.
 async fn walk(log: &dyn LogReader, query: EntryQuery) -> Vec<Result<u64>> {
     let mut entries = pin!(log.stream_entries(&thread(), query));
     let mut found = Vec::new();

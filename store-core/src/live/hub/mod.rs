@@ -1,4 +1,4 @@
-//! The live channel inside of one process.
+//! The live channel for one process.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -24,19 +24,22 @@ use crate::{
     time::elapsed,
 };
 
-/// How many commands wait for a receiver that does not read.
+/// The greatest number of commands held for a receiver that does not read.
 const MOST_LETTERS: usize = 1_000;
-/// No more wait once these have so many bytes.
+/// The number of bytes after which no more commands are held.
 const MOST_BYTES: usize = 64 << 20;
 
-/// The whole live channel, for a backend that only one process opens. A tenant has one. Where several processes open a
-/// store, each has one for its own receivers, and carries to it what others send.
+/// The whole live channel, for a backend that only one process opens. Each tenant has one.
 ///
-/// Beyond what [`LiveChannel`] promises: a receiver that ended accepts nothing more, and a command whose sender gave
-/// up is not received, or not accepted. Closing the hub, or dropping it, ends receivers and deliveries with `Closed`.
+/// If several processes open a store, each has a hub for its own receivers and passes on to it what other processes
+/// send.
 ///
-/// A receiver that does not read keeps at most 1,000 commands, none for longer than its sender waits, and takes no more
-/// behind 64 MiB of them: the next ones are `NoReceiver`.
+/// In addition to what [`LiveChannel`] promises, a receiver that has ended accepts nothing more. A command whose sender
+/// has given up is not received, or cannot be accepted. Closing or dropping the hub ends receivers and deliveries with
+/// `Closed`.
+///
+/// A receiver that does not read holds at most 1,000 commands, each no longer than its sender waits. Once they have 64
+/// MiB, it takes no more. Further commands end with `NoReceiver`.
 #[derive(Default)]
 pub struct LiveHub {
     shared: Arc<Shared>,
@@ -45,22 +48,22 @@ pub struct LiveHub {
 #[derive(Default)]
 struct Shared(Mutex<State>);
 
-/// Receivers and letters share their numbers, which grow.
+/// Receivers and letters are numbered from one counter.
 #[derive(Default)]
 struct State {
     is_closed: bool,
     last: u64,
     inboxes: HashMap<LiveTarget, Inbox>,
-    /// Letters whose sender waits.
+    /// Letters whose senders wait for an answer.
     letters: HashMap<u64, Sent>,
 }
 
-/// What a receiver reads from.
+/// The letters for one receiver.
 struct Inbox {
     number: u64,
-    /// Letters that it did not take yet, the first first.
+    /// Letters that the receiver has not taken yet, oldest first.
     texts: BTreeMap<u64, String>,
-    /// The length of these.
+    /// The length of these letters.
     bytes: usize,
     waker: Option<Waker>,
 }
@@ -70,7 +73,7 @@ impl Inbox {
         Self { number, texts: BTreeMap::new(), bytes: 0, waker: None }
     }
 
-    /// Takes a letter in; `false` if there is no room.
+    /// Adds a letter; returns `false` if there is no room.
     fn put(&mut self, number: u64, text: String) -> bool {
         let has_room = self.texts.len() < MOST_LETTERS && self.bytes < MOST_BYTES;
         if has_room {
@@ -91,7 +94,7 @@ impl Inbox {
     }
 }
 
-/// A letter, as its sender sees it.
+/// A letter as its sender sees it.
 struct Sent {
     target: LiveTarget,
     inbox: u64,
@@ -102,7 +105,8 @@ struct Sent {
 type Wakers = Vec<Waker>;
 
 impl Shared {
-    /// Changes the state, then wakes who is to be woken, with the lock given back: nobody knows what a waker does.
+    /// Changes the state, then wakes the tasks that the change names. The lock is released first, because a waker may
+    /// run any code.
     fn change<T>(&self, change: impl FnOnce(&mut State, &mut Wakers) -> T) -> T {
         let mut wakers = Vec::new();
         let answer = change(&mut self.lock(), &mut wakers);
@@ -110,7 +114,7 @@ impl Shared {
         answer
     }
 
-    // What is done under the lock cannot panic: a poisoned one guards whole data.
+    // The code that runs under the lock cannot panic, so even a poisoned lock protects consistent data.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -135,7 +139,7 @@ impl State {
         Ok(number)
     }
 
-    /// Tells a receiver that it ended, and the senders of all that it did not answer.
+    /// Ends a receiver, and answers the senders of all letters that it has not answered.
     fn end(&mut self, inbox: Inbox, wakers: &mut Wakers) {
         wakers.extend(inbox.waker);
         for sent in self.letters.values_mut().filter(|sent| sent.inbox == inbox.number && sent.answer.is_none()) {
@@ -144,7 +148,7 @@ impl State {
         }
     }
 
-    /// Puts a letter into the inbox of its target; none if there is none, or no room in it.
+    /// Puts a letter into the inbox of its target. Returns none if there is no inbox, or no room in it.
     fn send(&mut self, target: LiveTarget, text: String, wakers: &mut Wakers) -> Result<Option<u64>> {
         self.check_open()?;
         let number = self.next();
@@ -157,7 +161,7 @@ impl State {
         Ok(Some(number))
     }
 
-    /// The sender waits no more. Gives the answer, if there is one; without, the letter is nowhere any more.
+    /// Removes a letter whose sender no longer waits. Returns the answer, if there is one.
     fn withdraw(&mut self, number: u64) -> Option<LiveAnswer> {
         let sent = self.letters.remove(&number)?;
         if let Some(inbox) = self.inboxes.get_mut(&sent.target) {
@@ -166,7 +170,7 @@ impl State {
         sent.answer
     }
 
-    /// Notes the answer to a letter. Returns whether its sender gets it.
+    /// Records the answer to a letter. Returns whether its sender gets the answer.
     fn answer(&mut self, number: u64, answer: LiveAnswer, wakers: &mut Wakers) -> bool {
         let waiting = self.letters.get_mut(&number).filter(|sent| sent.answer.is_none());
         let Some(sent) = waiting.filter(|_| !self.is_closed) else { return false };
@@ -182,12 +186,12 @@ impl State {
                 Poll::Pending
             }
             Some(sent) if sent.answer.is_none() => Poll::Ready(Err(Error::closed())),
-            // With the answer goes the letter: nobody gives it another one.
+            // The letter is removed together with its answer, so that it cannot get another one.
             _ => Poll::Ready(Ok(self.withdraw(number).unwrap_or(LiveAnswer::Dropped))),
         }
     }
 
-    /// The next letter for a receiver; none if it ended.
+    /// Returns the next letter for a receiver, or none if the receiver has ended.
     fn poll_letter(&mut self, at: &Opened, context: &Context<'_>) -> Poll<Option<Result<(u64, String)>>> {
         if self.is_closed {
             return Poll::Ready(Some(Err(Error::closed())));
@@ -209,18 +213,18 @@ impl State {
 }
 
 impl LiveHub {
-    /// Ends receivers and deliveries with `Closed`; later calls are refused with it.
+    /// Ends receivers and deliveries with `Closed`. Later calls are refused with `Closed`.
     pub fn close(&self) {
         self.shared.change(State::close);
     }
 
-    /// The targets that are open here.
+    /// Returns the targets that are open in this hub.
     #[must_use]
     pub fn targets(&self) -> Vec<LiveTarget> {
         self.shared.lock().inboxes.keys().cloned().collect()
     }
 
-    /// Ends the receiver of a target: another process has opened it (LV-3).
+    /// Ends the receiver of a target, because another process has opened the target (LV-3).
     pub fn end(&self, target: &LiveTarget) {
         self.shared.change(|state, wakers| {
             if let Some(inbox) = state.inboxes.remove(target) {
@@ -229,10 +233,10 @@ impl LiveHub {
         });
     }
 
-    /// Carries a command, as it is written, to its receiver here; none if the deadline passed without an answer.
+    /// Carries an encoded command to its receiver in this hub. Returns none if the deadline passed without an answer.
     ///
     /// # Errors
-    /// `Closed`.
+    /// `Closed` if the hub was closed.
     pub async fn carry(&self, target: LiveTarget, text: String, deadline: Duration) -> Result<Option<LiveAnswer>> {
         let Some(number) = self.shared.change(|state, wakers| state.send(target, text, wakers))? else {
             return Ok(Some(LiveAnswer::Dropped));
@@ -241,7 +245,7 @@ impl LiveHub {
         let answer = poll_fn(|context| self.shared.lock().poll_answer(number, context));
         match select(answer, pin!(elapsed(deadline))).await {
             Either::Left((answer, _)) => answer.map(Some),
-            // The answer may have come in this very moment.
+            // The answer may have come at the same moment.
             Either::Right(_) => Ok(letter.withdraw()),
         }
     }
@@ -304,7 +308,7 @@ impl Drop for Opened {
     }
 }
 
-/// A letter of a sender that waits. Dropping it withdraws the letter.
+/// A letter whose sender waits. Dropping it withdraws the letter.
 struct Letter<'a> {
     shared: &'a Shared,
     number: u64,

@@ -1,4 +1,4 @@
-//! The hub, as senders and receivers see it.
+//! The hub as senders and receivers see it.
 
 use std::{future::poll_fn, sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
 
 const SOON: Duration = Duration::from_millis(5);
 
-/// The attempt `counter` of a dispatch on a thread.
+/// Attempt number `counter` of a dispatch on a thread.
 fn target(thread: &str, counter: u64) -> LiveTarget {
     let run = RunId::new("r").unwrap();
     let claim = ClaimNumber { incarnation: 1, counter };
@@ -35,7 +35,7 @@ async fn open(hub: &LiveHub, counter: u64) -> LiveReceiver {
     hub.open_live(target("t", counter)).await.unwrap()
 }
 
-/// A delivery to the first attempt on `t` that was begun.
+/// Starts a delivery to the first attempt on `t`.
 async fn sending(hub: &Arc<LiveHub>, command: LiveCommand) -> JoinHandle<Result<LiveDelivery>> {
     let hub = Arc::clone(hub);
     let task = tokio::spawn(async move { hub.deliver(DeliverLive::new(target("t", 1), command)).await });
@@ -82,7 +82,7 @@ async fn what_its_sender_was_told_is_not_accepted_afterwards_lv_2() {
     let _another = open(&hub, 1).await;
     let told = poll_fn(|context| hub.shared.lock().poll_answer(number, context)).await;
     assert_eq!(told.unwrap(), LiveAnswer::Dropped);
-    // The sender has not run since.
+    // The sender has not run in between.
     assert_eq!(received.accept(), None);
 }
 
@@ -109,7 +109,7 @@ async fn who_waited_long_enough_does_not_know_lv_2() {
     assert_eq!(hub.deliver(request.clone()).await.unwrap(), LiveDelivery::Unknown);
     let (sent, received) = tokio::join!(hub.deliver(request), receiver.next());
     assert_eq!(sent.unwrap(), LiveDelivery::Unknown);
-    // The first was never received, and nobody waits for the answer to the second.
+    // The first command was never received, and no sender waits for the answer to the second.
     assert_eq!(received.unwrap().unwrap().accept(), None);
     assert!(hub.shared.lock().letters.is_empty());
 }
@@ -221,7 +221,7 @@ async fn closing_ends_everything() {
         assert_eq!(task.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
     }
     assert_eq!(received.accept(), None);
-    // What it had not read does not come any more.
+    // The commands that the receiver had not read are not delivered any more.
     assert_eq!(waiting.await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(hub.open_live(target("t", 1)).await.unwrap_err().kind(), ErrorKind::Closed);
 }
