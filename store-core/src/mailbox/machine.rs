@@ -1,4 +1,4 @@
-//! The state machine of a dispatch: one pure function.
+//! The state machine of a dispatch, as one pure function.
 
 use super::DispatchStatus;
 
@@ -10,7 +10,7 @@ pub enum Act {
     Claim,
     Cancel,
     Interrupt,
-    /// An interrupt that ends the claimed one too (MB-53).
+    /// An interrupt that also ends the claimed dispatch (MB-53).
     TakeOver,
     Extend,
     Start,
@@ -19,15 +19,15 @@ pub enum Act {
     Snooze,
     Release,
     DeadLetter,
-    /// A settlement `Cancel`.
+    /// The settlement `Cancel`.
     GiveUp,
-    /// The lease is over, and somebody noticed.
+    /// A caller noticed that the lease has expired.
     Lapse,
     Requeue,
 }
 
 impl Act {
-    /// Every act.
+    /// All acts.
     pub const ALL: &'static [Self] = &[
         Self::Enqueue,
         Self::Claim,
@@ -46,7 +46,7 @@ impl Act {
         Self::Requeue,
     ];
 
-    /// What a refusal says that it was to become.
+    /// Returns the word that a refusal uses for the status that the act would lead to.
     pub(super) const fn target(self) -> &'static str {
         match self {
             Self::Enqueue | Self::Retry | Self::Snooze | Self::Release | Self::Requeue => "queued",
@@ -60,19 +60,19 @@ impl Act {
     }
 }
 
-/// How a dispatch stands, as far as it decides what may become of it.
+/// The properties of a dispatch that decide what can become of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
-    /// Its status as it was written; absent before it is enqueued.
+    /// The status as it was stored; absent before the enqueue.
     pub status: Option<DispatchStatus>,
-    /// Whether its thread was interrupted since.
+    /// Whether the thread has been interrupted since the dispatch got its epoch.
     pub is_stale: bool,
-    /// Whether one more failure is the last that it may have.
+    /// Whether one more failure is the last one that the dispatch may have.
     pub is_last: bool,
 }
 
 impl Standing {
-    /// Its status as everybody sees it: what is queued under an older epoch is superseded (MB-12).
+    /// Returns the status that readers see. A dispatch that is queued under an older epoch is superseded (MB-12).
     #[must_use]
     pub const fn status(self) -> Option<DispatchStatus> {
         match self.status {
@@ -82,7 +82,8 @@ impl Standing {
     }
 }
 
-/// What becomes of a dispatch; nothing where the table does not name it, which is refused.
+/// Returns the status that an act leads to, or `None` if the table of the contract has no such transition. An act
+/// without a transition is refused.
 #[must_use]
 pub fn next(standing: Standing, act: Act) -> Option<DispatchStatus> {
     use DispatchStatus::{Acked, Cancelled, Claimed, DeadLetter, Queued, Superseded};
@@ -111,7 +112,8 @@ pub fn next(standing: Standing, act: Act) -> Option<DispatchStatus> {
 mod tests {
     use super::{Act, DispatchStatus, Standing, next};
 
-    /// The contract's table: from, stale, last attempt, by, to. Whatever does not stand here is refused.
+    /// The table of the contract: status, stale or fresh, whether it is the last attempt, act, new status. What is not
+    /// in the table is refused.
     const TABLE: &str = "
         -          fresh  more  Enqueue    queued
         queued     fresh  any   Claim      claimed

@@ -1,26 +1,27 @@
-//! Where threads and dispatches stand in the orders that claims, lists and purges walk: what a backend's index holds.
+//! The positions of threads and dispatches in the orders that claims, lists and purges follow. The index of a backend
+//! holds these positions.
 //!
-//! A thread has at most one place in each order of its tenant, so nothing costs with the backlog: an interrupt moves
-//! one thread, not its dispatches. What is queued stands in the order of its thread under its epoch; older epochs are
-//! simply never looked at, and each is one lot for lists by end and for purges.
+//! A thread has at most one position in each order of its tenant, so no cost grows with the backlog: an interrupt moves
+//! one thread, not its dispatches. A queued dispatch has a position in the order of its thread, under its epoch.
+//! Nothing looks up older epochs in that order. For lists by end and for purges, each older epoch is one [`Lot`].
 
 use super::{DispatchStatus, StoredDispatch, StoredInterrupt, StoredMailbox};
 use crate::time::Timestamp;
 
-/// Where a queued dispatch stands in the orders of its thread.
+/// The position of a queued dispatch in the orders of its thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InQueue {
-    /// The epoch; only those of the thread's are given out.
+    /// The epoch of the dispatch. Only dispatches of the current epoch of the thread are claimed.
     pub epoch: u64,
-    /// Its priority.
+    /// The priority of the dispatch.
     pub priority: u8,
-    /// Its number.
+    /// The number of the dispatch in its thread.
     pub number: u64,
-    /// From when on it can be given out, counted from its enqueue.
+    /// When the dispatch becomes available: its `available_at`, but not before its enqueue.
     pub due: Timestamp,
 }
 
-/// The place of a dispatch in its thread's queue; none if it was not written as queued.
+/// Returns the position of a dispatch in the queue of its thread, or `None` if the dispatch was not stored as queued.
 #[must_use]
 pub fn in_queue(stored: &StoredDispatch) -> Option<InQueue> {
     let (body, state) = (&stored.body, &stored.state);
@@ -32,31 +33,31 @@ pub fn in_queue(stored: &StoredDispatch) -> Option<InQueue> {
     })
 }
 
-/// What a thread's queue holds of the thread's epoch, at some time.
+/// What the queue of a thread holds of the thread's epoch, at some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueEnds {
-    /// The priority of the first that is available: lowest priority number, then lowest number.
+    /// The priority of the first available dispatch: the one with the lowest priority number, then the lowest number.
     pub first: Option<u8>,
-    /// The earliest `due` of those that are available.
+    /// The earliest `due` of the dispatches that are available.
     pub earliest: Option<Timestamp>,
-    /// The earliest `due` of those that are not.
+    /// The earliest `due` of the dispatches that are not available yet.
     pub next: Option<Timestamp>,
 }
 
-/// The places of a thread in the orders of its tenant.
+/// The positions of a thread in the orders of its tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Places {
-    /// Among ready threads, before the thread's id: priority, and since when it is free and has something available
-    /// (MB-22).
+    /// The position among the ready threads: the priority, and since when the thread has been free and has had a
+    /// dispatch available (MB-22). The thread's id comes after these two in the order.
     pub ready: Option<(u8, Timestamp)>,
-    /// Among threads of which something becomes available later: when.
+    /// The position among the threads of which a dispatch becomes available later: when it does.
     pub due: Option<Timestamp>,
-    /// Among threads of which something is claimed: when its lease is over.
+    /// The position among the threads that have a claimed dispatch: when its lease expires.
     pub lease: Option<Timestamp>,
 }
 
-/// Where a thread stands.
+/// Returns the positions of a thread.
 #[must_use]
 pub fn places(mailbox: &StoredMailbox, ends: QueueEnds) -> Places {
     let lease = mailbox.running.as_ref().map(|running| running.lease_until);
@@ -65,16 +66,16 @@ pub fn places(mailbox: &StoredMailbox, ends: QueueEnds) -> Places {
     Places { ready, due: ends.next, lease }
 }
 
-/// Queued dispatches of one epoch that an interrupt superseded, all at once.
+/// The queued dispatches of one epoch that an interrupt superseded together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lot {
-    /// When: their `finished_at`.
+    /// The time of the interrupt, which is the `finished_at` of the dispatches.
     pub at: Timestamp,
-    /// The epoch that they are of.
+    /// The epoch of the dispatches.
     pub epoch: u64,
 }
 
-/// The lot that an interrupt made.
+/// Returns the lot of the dispatches that an interrupt superseded.
 #[must_use]
 pub const fn lot(interrupt: &StoredInterrupt) -> Lot {
     Lot { at: interrupt.at, epoch: interrupt.epoch - 1 }

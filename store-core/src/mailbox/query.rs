@@ -1,4 +1,4 @@
-//! What can be asked of a mailbox: lists, counts, and what is to be purged or requeued.
+//! Queries of a mailbox: lists and counts, and which dispatches to purge or requeue.
 
 use std::collections::BTreeSet;
 
@@ -14,50 +14,50 @@ use crate::{
     time::Timestamp,
 };
 
-/// Which dispatches are wanted. Everything that is set must hold (PG-9).
+/// Which dispatches are wanted. All fields that are set must match (PG-9).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct DispatchFilter {
-    /// Of this thread.
+    /// Dispatches of this thread.
     pub thread: Option<ThreadId>,
-    /// For this run.
+    /// Dispatches for this run.
     pub run: Option<RunId>,
-    /// In one of these statuses.
+    /// Dispatches with one of these statuses.
     pub statuses: Option<Vec<DispatchStatus>>,
-    /// Claimed by this worker now.
+    /// Dispatches that this worker holds now.
     pub worker: Option<WorkerId>,
-    /// Of this epoch of their thread.
+    /// Dispatches of this epoch of their thread.
     pub epoch: Option<u64>,
-    /// Under this key.
+    /// Dispatches with this dedupe key.
     pub dedupe_key: Option<DedupeKey>,
 }
 
-/// A list of dispatches that a store keeps by creation.
+/// A list of dispatches that a store keeps in order of creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DispatchScope<'a> {
-    /// All of the tenant.
+    /// All dispatches of the tenant.
     All,
-    /// Those of a thread.
+    /// The dispatches of a thread.
     Thread(&'a ThreadId),
-    /// Those that were written with a status; what an interrupt superseded was written as queued.
+    /// The dispatches that were stored with a status. Those that an interrupt superseded were stored as queued.
     Status(DispatchStatus),
 }
 
 impl DispatchFilter {
-    /// Those of a thread.
+    /// Makes a filter for the dispatches of a thread.
     #[must_use]
     pub fn of_thread(thread: ThreadId) -> Self {
         Self { thread: Some(thread), ..Self::default() }
     }
 
-    /// The same in one of these statuses.
+    /// Sets the statuses.
     #[must_use]
     pub fn in_status(mut self, statuses: impl IntoIterator<Item = DispatchStatus>) -> Self {
         self.statuses = Some(statuses.into_iter().collect());
         self
     }
 
-    /// Whether it lets a dispatch through.
+    /// Returns whether a dispatch passes the filter.
     #[must_use]
     pub fn admits(&self, dispatch: &Dispatch) -> bool {
         let worker = dispatch.claim.as_ref().map(|claim| &claim.worker);
@@ -69,7 +69,7 @@ impl DispatchFilter {
             && (self.dedupe_key.is_none() || self.dedupe_key == dispatch.dedupe_key)
     }
 
-    /// The shortest lists that together hold every dispatch that the filter lets through, each in one of them.
+    /// Returns the shortest lists that together hold every dispatch that passes the filter, each in one of them.
     #[must_use]
     pub fn scopes(&self) -> Vec<DispatchScope<'_>> {
         match (&self.thread, &self.statuses) {
@@ -104,37 +104,37 @@ impl DispatchFilter {
 /// The order of a list of dispatches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DispatchOrder {
-    /// By the time of their enqueue; ids break ties.
+    /// By the time of the enqueue; ids break ties.
     #[default]
     Creation,
-    /// Those that are over, by the time of their end; ids break ties.
+    /// Finished dispatches, by the time of their end; ids break ties.
     End,
-    /// Those of one thread that are queued, in the order in which they would be claimed if all were available.
+    /// The queued dispatches of one thread, in the order in which they would be claimed if all were available.
     Claim,
 }
 
-/// A list of dispatches.
+/// A query for a list of dispatches.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct DispatchQuery {
-    /// Which.
+    /// Which dispatches are wanted.
     pub filter: DispatchFilter,
-    /// In which order.
+    /// The order of the list.
     pub order: DispatchOrder,
-    /// From which end.
+    /// The direction of the list.
     pub direction: Direction,
-    /// Which part.
+    /// The part of the list that is wanted.
     pub page: PageRequest,
 }
 
 impl DispatchQuery {
-    /// Those that `filter` lets through, by creation.
+    /// Makes a query for the dispatches that pass `filter`, in order of creation.
     #[must_use]
     pub fn new(filter: DispatchFilter) -> Self {
         Self { filter, ..Self::default() }
     }
 
-    /// The same in this order and direction.
+    /// Sets the order and the direction.
     #[must_use]
     pub const fn ordered(mut self, order: DispatchOrder, direction: Direction) -> Self {
         self.order = order;
@@ -142,20 +142,20 @@ impl DispatchQuery {
         self
     }
 
-    /// The same for this page.
+    /// Sets the page.
     #[must_use]
     pub fn with_page(mut self, page: PageRequest) -> Self {
         self.page = page;
         self
     }
 
-    /// Everything but the page, written down: what a cursor of the list is bound to (PG-6).
+    /// Returns everything but the page as text. A cursor of the list is bound to this text (PG-6).
     #[must_use]
     pub fn binding(&self) -> String {
         format!("{:?} {:?} {}", self.order, self.direction, self.filter.parts())
     }
 
-    /// Refuses what no store can answer.
+    /// Refuses a query that no store can answer.
     ///
     /// # Errors
     /// `Invalid` for the order of claims without a thread.
@@ -167,30 +167,30 @@ impl DispatchQuery {
     }
 }
 
-/// How many dispatches are in which status.
+/// The number of dispatches in each status.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct DispatchCounts {
-    /// Queued.
+    /// The number of queued dispatches.
     pub queued: u64,
-    /// Claimed.
+    /// The number of claimed dispatches.
     pub claimed: u64,
-    /// Acked.
+    /// The number of acknowledged dispatches.
     pub acked: u64,
-    /// Cancelled.
+    /// The number of cancelled dispatches.
     pub cancelled: u64,
-    /// Superseded.
+    /// The number of superseded dispatches.
     pub superseded: u64,
-    /// Dead letters.
+    /// The number of dead letters.
     pub dead_letter: u64,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
 record!(DispatchCounts { queued: def, claimed: def, acked: def, cancelled: def, superseded: def, dead_letter: def });
 
 impl DispatchCounts {
-    /// How many are in this status.
+    /// Returns the number of dispatches in this status.
     #[must_use]
     pub const fn of(&self, status: DispatchStatus) -> u64 {
         match status {
@@ -203,7 +203,7 @@ impl DispatchCounts {
         }
     }
 
-    /// For stores: the number of those in this status, to be changed.
+    /// For stores: returns the number of dispatches in this status, to be changed.
     pub const fn of_mut(&mut self, status: DispatchStatus) -> &mut u64 {
         match status {
             DispatchStatus::Queued => &mut self.queued,
@@ -215,13 +215,13 @@ impl DispatchCounts {
         }
     }
 
-    /// All of them.
+    /// Returns the number of all dispatches.
     #[must_use]
     pub fn total(&self) -> u64 {
         DispatchStatus::ALL.iter().map(|status| self.of(*status)).sum()
     }
 
-    /// These and those.
+    /// Adds the counts of `other`.
     #[must_use]
     pub fn plus(mut self, other: &Self) -> Self {
         for status in DispatchStatus::ALL {
@@ -231,92 +231,92 @@ impl DispatchCounts {
     }
 }
 
-/// A thread that a claim could take now.
+/// A thread from which a claim would get a dispatch now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ReadyThread {
     /// The thread.
     pub thread: ThreadId,
-    /// What a claim would give out.
+    /// The dispatch that a claim would get.
     pub next: DispatchId,
-    /// Its priority.
+    /// The priority of the dispatch.
     pub priority: u8,
 }
 
 impl ReadyThread {
-    /// For stores.
+    /// For stores: makes the item of the list.
     #[must_use]
     pub const fn new(thread: ThreadId, next: DispatchId, priority: u8) -> Self {
         Self { thread, next, priority }
     }
 }
 
-/// Which dispatches that are over are to be removed.
+/// A request to remove finished dispatches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Purge {
-    /// Those that ended before this time.
+    /// Removes dispatches that ended before this time.
     pub before: Timestamp,
-    /// At most so many, 1 to 1,000.
+    /// The greatest number of dispatches to remove, 1 to 1,000.
     pub limit: u32,
-    /// Only says how many.
+    /// Whether to return only the number, without removing anything.
     pub dry_run: bool,
 }
 
 impl Purge {
-    /// Those that ended before `before`, up to 1,000.
+    /// Makes a request for dispatches that ended before `before`, up to 1,000.
     #[must_use]
     pub const fn new(before: Timestamp) -> Self {
         Self { before, limit: 1_000, dry_run: false }
     }
 }
 
-/// What a purge removed.
+/// The answer to a purge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Purged {
-    /// How many dispatches.
+    /// The number of dispatches that were removed, or that a dry run would have removed.
     pub removed: u64,
 }
 
 impl Purged {
-    /// For stores.
+    /// For stores: makes the answer.
     #[must_use]
     pub const fn new(removed: u64) -> Self {
         Self { removed }
     }
 }
 
-/// Which dead letters are meant.
+/// Which dead letters to requeue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RequeueChoice {
-    /// These.
+    /// The dead letters with these ids.
     Ids(Vec<DispatchId>),
-    /// The oldest that a filter lets through.
+    /// The oldest dead letters that pass a filter.
     Filter {
-        /// The filter; its statuses do not matter.
+        /// The filter. Its statuses are ignored.
         filter: Box<DispatchFilter>,
-        /// How many at most, 1 to 1,000.
+        /// The greatest number of dead letters, 1 to 1,000.
         limit: u32,
     },
 }
 
-/// Dead letters to be put back into the queue.
+/// A request to put dead letters back into the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Requeue {
-    /// Which.
+    /// Which dead letters to requeue.
     pub choice: RequeueChoice,
 }
 
 impl Requeue {
-    /// These dead letters.
+    /// Makes a request for the dead letters with these ids.
     #[must_use]
     pub fn ids(ids: impl IntoIterator<Item = DispatchId>) -> Self {
         Self { choice: RequeueChoice::Ids(ids.into_iter().collect()) }
     }
 
-    /// The oldest dead letters that `filter` lets through.
+    /// Makes a request for the oldest dead letters that pass `filter`, up to `limit`.
     #[must_use]
     pub fn matching(filter: DispatchFilter, limit: u32) -> Self {
         Self { choice: RequeueChoice::Filter { filter: Box::new(filter), limit } }

@@ -1,4 +1,4 @@
-//! Dispatches as callers give them and see them.
+//! Dispatches as callers give them and as callers see them.
 
 use std::{fmt, time::Duration};
 
@@ -13,21 +13,21 @@ use crate::{
     time::Timestamp,
 };
 
-/// How a dispatch stands.
+/// The status of a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum DispatchStatus {
-    /// It waits to be claimed.
+    /// The dispatch waits to be claimed.
     #[default]
     Queued,
-    /// Somebody holds it.
+    /// A worker holds the dispatch.
     Claimed,
-    /// The work ended; the result says how (MB-41).
+    /// The work has ended; the result says how (MB-41).
     Acked,
-    /// It was taken back, or given up by its holder.
+    /// The dispatch was cancelled in the queue, or by its holder.
     Cancelled,
-    /// Its thread was interrupted.
+    /// The thread was interrupted.
     Superseded,
-    /// It failed too often, or for good.
+    /// The dispatch failed too often, or failed permanently.
     DeadLetter,
 }
 
@@ -41,7 +41,7 @@ names!(DispatchStatus as "dispatch status" {
 });
 
 impl DispatchStatus {
-    /// Whether it stays so; only a dead letter can be put back into the queue by hand.
+    /// Returns whether the status is final. Only a dead letter can be put back into the queue, by a requeue.
     #[must_use]
     pub const fn is_final(self) -> bool {
         !matches!(self, Self::Queued | Self::Claimed)
@@ -52,47 +52,47 @@ impl DispatchStatus {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Dispatch {
-    /// Unique in the tenant.
+    /// The id, unique in the tenant.
     pub id: DispatchId,
-    /// Its thread.
+    /// The thread that the dispatch belongs to.
     pub thread: ThreadId,
-    /// The run that it is for.
+    /// The run that the dispatch is for.
     pub run: RunId,
-    /// What there is to know for it.
+    /// What the dispatch carries for its handler.
     pub payload: Option<Json>,
-    /// 0 comes first.
+    /// The priority; 0 comes first.
     pub priority: u8,
-    /// Keeps the same work from being there twice.
+    /// A key that prevents the same work from being enqueued twice.
     pub dedupe_key: Option<DedupeKey>,
-    /// It is not given out before.
+    /// The dispatch is not claimed before this time.
     pub available_at: Timestamp,
-    /// How many failures and lost leases make it a dead letter.
+    /// The number of failures and lost leases that makes the dispatch a dead letter.
     pub max_attempts: u32,
-    /// How many there were.
+    /// The number of failures and lost leases so far.
     pub attempts: u32,
-    /// How often its thread had been interrupted when it was enqueued.
+    /// How often the thread had been interrupted when the dispatch was enqueued.
     pub epoch: u64,
-    /// How it stands.
+    /// The status of the dispatch.
     pub status: DispatchStatus,
-    /// Who holds it.
+    /// The claim of the worker that holds the dispatch.
     pub claim: Option<DispatchClaim>,
-    /// What the work brought.
+    /// The result of the work.
     pub result: Option<Json>,
     /// The error of the last failure.
     pub last_error: Option<String>,
-    /// Why it was cancelled or superseded.
+    /// Why the dispatch was cancelled or superseded.
     pub reason: Option<String>,
-    /// The last 20 attempts, the last one last.
+    /// The last 20 attempts, oldest first.
     pub history: Vec<Attempt>,
-    /// When it was enqueued.
+    /// When the dispatch was enqueued.
     pub created_at: Timestamp,
-    /// When it changed last.
+    /// When the dispatch last changed.
     pub updated_at: Timestamp,
-    /// When it ended; there exactly if its status is final.
+    /// When the dispatch ended; present if and only if its status is final.
     pub finished_at: Option<Timestamp>,
-    /// Grows from dispatch to dispatch of a thread.
+    /// A number that grows from dispatch to dispatch of a thread.
     pub number: u64,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
@@ -119,23 +119,23 @@ record!(Dispatch {
     number: req,
 });
 
-/// Who holds a dispatch, and for how long. The token is with the holder alone.
+/// A claim: which worker holds a dispatch, and for how long. Only the holder has the token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DispatchClaim {
-    /// Who claimed it.
+    /// The worker that claimed the dispatch.
     pub worker: WorkerId,
     /// The number of the claim.
     pub number: ClaimNumber,
-    /// When it was claimed.
+    /// When the dispatch was claimed.
     pub claimed_at: Timestamp,
-    /// From when on somebody else may claim it.
+    /// When the lease expires. From then on another caller may claim the dispatch.
     pub lease_until: Timestamp,
     /// When the work began.
     pub started_at: Option<Timestamp>,
-    /// What works on it.
+    /// What works on the dispatch.
     pub instance: Option<InstanceId>,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
@@ -146,17 +146,17 @@ record!(DispatchClaim { worker: req, number: req, claimed_at: req, lease_until: 
 pub enum AttemptEnd {
     /// The work ended.
     Acked,
-    /// It failed.
+    /// The attempt failed.
     Retried,
-    /// It was put off.
+    /// The dispatch was snoozed.
     Snoozed,
-    /// It was given back.
+    /// The dispatch was released.
     Released,
-    /// It failed for good.
+    /// The dispatch failed permanently.
     DeadLettered,
-    /// Its holder gave it up.
+    /// The holder cancelled the dispatch.
     Cancelled,
-    /// The lease was over.
+    /// The lease expired.
     LeaseExpired,
     /// The thread was interrupted.
     Superseded,
@@ -173,27 +173,27 @@ names!(AttemptEnd as "end of an attempt" {
     Superseded = "superseded",
 });
 
-/// A claim that is over.
+/// A claim that has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Attempt {
     /// The number of the claim.
     pub claim: ClaimNumber,
-    /// Who held it.
+    /// The worker that held the claim.
     pub worker: WorkerId,
-    /// Since when.
+    /// When the claim began.
     pub claimed_at: Timestamp,
-    /// Until when.
+    /// When the claim ended.
     pub ended_at: Timestamp,
-    /// How it ended.
+    /// How the claim ended.
     pub end: AttemptEnd,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
 record!(Attempt { claim: req, worker: req, claimed_at: req, ended_at: req, end: req });
 
-/// When something is to be available.
+/// When something becomes available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum When {
     /// At once.
@@ -201,7 +201,7 @@ pub enum When {
     Now,
     /// At this time.
     At(Timestamp),
-    /// So long after store time.
+    /// This long after store time.
     In(Duration),
 }
 
@@ -219,26 +219,26 @@ impl When {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NewDispatch {
-    /// Unique in the tenant; generated if absent. With an id an enqueue can be repeated (MB-3).
+    /// The id, unique in the tenant; generated if absent. An enqueue with an id can be repeated (MB-3).
     pub id: Option<DispatchId>,
-    /// Its thread.
+    /// The thread that the dispatch belongs to.
     pub thread: ThreadId,
-    /// The run that it is for.
+    /// The run that the dispatch is for.
     pub run: RunId,
-    /// What there is to know for it.
+    /// What the dispatch carries for its handler.
     pub payload: Option<Json>,
-    /// 0 comes first.
+    /// The priority; 0 comes first.
     pub priority: u8,
-    /// Unique in the thread among dispatches that are not over.
+    /// A key that is unique among the unfinished dispatches of the thread.
     pub dedupe_key: Option<DedupeKey>,
-    /// It is not given out before.
+    /// When the dispatch becomes available. It is not claimed before.
     pub available: When,
-    /// How many failures and lost leases make it a dead letter; 1 or more.
+    /// The number of failures and lost leases that makes the dispatch a dead letter; 1 or more.
     pub max_attempts: u32,
 }
 
 impl NewDispatch {
-    /// Work for a run of a thread: at once, of priority 128, with 5 attempts.
+    /// Makes a dispatch for a run of a thread: available at once, with priority 128 and 5 attempts.
     #[must_use]
     pub const fn new(thread: ThreadId, run: RunId) -> Self {
         Self {
@@ -253,42 +253,42 @@ impl NewDispatch {
         }
     }
 
-    /// The same under this id.
+    /// Sets the id.
     #[must_use]
     pub fn with_id(mut self, id: DispatchId) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// The same with this payload.
+    /// Sets the payload.
     #[must_use]
     pub fn with_payload(mut self, payload: Json) -> Self {
         self.payload = Some(payload);
         self
     }
 
-    /// The same of this priority; 0 comes first.
+    /// Sets the priority; 0 comes first.
     #[must_use]
     pub const fn with_priority(mut self, priority: u8) -> Self {
         self.priority = priority;
         self
     }
 
-    /// The same under this key.
+    /// Sets the dedupe key.
     #[must_use]
     pub fn with_dedupe_key(mut self, key: DedupeKey) -> Self {
         self.dedupe_key = Some(key);
         self
     }
 
-    /// The same from then on.
+    /// Sets when the dispatch becomes available.
     #[must_use]
     pub const fn available(mut self, when: When) -> Self {
         self.available = when;
         self
     }
 
-    /// The same with so many attempts.
+    /// Sets the number of attempts.
     #[must_use]
     pub const fn with_max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = attempts;
@@ -300,18 +300,18 @@ impl NewDispatch {
     }
 }
 
-/// A claim as its holder names it.
+/// A reference to a claim, which its holder uses.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClaimRef {
-    /// The dispatch.
+    /// The id of the dispatch.
     pub dispatch: DispatchId,
     /// The proof of the claim.
     pub token: ClaimToken,
 }
 
 impl ClaimRef {
-    /// The claim of `dispatch` that `token` proves.
+    /// Makes a reference to the claim of `dispatch` that `token` proves.
     #[must_use]
     pub const fn new(dispatch: DispatchId, token: ClaimToken) -> Self {
         Self { dispatch, token }
@@ -330,32 +330,32 @@ impl From<&Fence> for ClaimRef {
     }
 }
 
-/// A dispatch that was claimed, with the proof of it.
+/// A dispatch that was claimed, with the proof of the claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClaimedDispatch {
-    /// The dispatch as it is now.
+    /// The dispatch as it is after the claim.
     pub dispatch: Dispatch,
-    /// The proof.
+    /// The proof of the claim.
     pub token: ClaimToken,
     /// The number of the claim.
     pub number: ClaimNumber,
 }
 
 impl ClaimedDispatch {
-    /// For stores.
+    /// For stores: makes the claimed dispatch.
     #[must_use]
     pub const fn new(dispatch: Dispatch, token: ClaimToken, number: ClaimNumber) -> Self {
         Self { dispatch, token, number }
     }
 
-    /// What extends, starts and settles it.
+    /// Returns the reference with which the holder extends, starts and settles the claim.
     #[must_use]
     pub fn claim(&self) -> ClaimRef {
         ClaimRef::new(self.dispatch.id.clone(), self.token.clone())
     }
 
-    /// What its thread is written under (CM-31, CM-32).
+    /// Returns the fence with which the holder writes to the thread (CM-31, CM-32).
     #[must_use]
     pub fn fence(&self) -> Fence {
         Fence::new(self.dispatch.id.clone(), self.token.clone(), self.dispatch.epoch, self.number)
@@ -367,33 +367,33 @@ impl ClaimedDispatch {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Settlement {
-    /// The work ended.
+    /// The work has ended.
     Ack {
-        /// What it brought.
+        /// The result of the work.
         result: Option<Json>,
     },
-    /// It failed and is to be tried again, as long as attempts are left.
+    /// The attempt failed. The dispatch is tried again, as long as attempts are left.
     Retry {
-        /// Not before so long.
+        /// The delay after which the dispatch is available again.
         after: Duration,
-        /// Why it failed.
+        /// Why the attempt failed.
         error: String,
     },
-    /// It is put off; no attempt counts.
+    /// The work is postponed. No attempt is counted.
     Snooze {
-        /// For so long.
+        /// The delay after which the dispatch is available again.
         after: Duration,
     },
-    /// It is given back as it was; no attempt counts.
+    /// The dispatch goes back into the queue as it was. No attempt is counted.
     Release,
-    /// It failed for good.
+    /// The dispatch failed permanently.
     DeadLetter {
-        /// Why.
+        /// Why the dispatch failed.
         error: String,
     },
-    /// It is not to be done.
+    /// The work is not to be done.
     Cancel {
-        /// Why.
+        /// Why the work is not to be done.
         reason: String,
     },
 }

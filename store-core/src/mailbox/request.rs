@@ -1,4 +1,4 @@
-//! What producers and workers ask of a mailbox, and what they get.
+//! The requests of producers and workers to a mailbox, and the answers.
 
 use std::time::Duration;
 
@@ -12,62 +12,63 @@ use crate::{
     time::Timestamp,
 };
 
-/// What an enqueue did.
+/// The answer to an enqueue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Enqueued {
-    /// The dispatch.
+    /// The id of the dispatch.
     pub id: DispatchId,
-    /// Its thread.
+    /// The thread of the dispatch.
     pub thread: ThreadId,
-    /// Its number in the thread.
+    /// The number of the dispatch in its thread.
     pub number: u64,
     /// The epoch of the thread.
     pub epoch: u64,
-    /// From when on it is given out.
+    /// When the dispatch becomes available.
     pub available_at: Timestamp,
     /// Store time of the enqueue.
     pub created_at: Timestamp,
-    /// Whether it had been enqueued before.
+    /// Whether the dispatch had been enqueued before.
     pub deduplicated: bool,
 }
 
-/// An interrupt of a thread.
+/// A request to interrupt a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Interrupt {
     /// The thread.
     pub thread: ThreadId,
-    /// Why: what it supersedes shows it.
+    /// The reason. Superseded dispatches show it.
     pub reason: Option<String>,
-    /// The same key again gives the first answer, as long as it is among the last 20 of the thread.
+    /// A key that makes the interrupt safe to repeat. A repeat returns the first answer, as long as the key is among
+    /// the last 20 of the thread.
     pub key: Option<InterruptKey>,
-    /// Ends the claimed dispatch too, and gives a fence (MB-53).
+    /// Whether the interrupt also ends the claimed dispatch and returns a fence (MB-53).
     pub take_over: bool,
 }
 
 impl Interrupt {
-    /// An interrupt of `thread`.
+    /// Makes an interrupt of `thread`.
     #[must_use]
     pub const fn new(thread: ThreadId) -> Self {
         Self { thread, reason: None, key: None, take_over: false }
     }
 
-    /// The same for this reason.
+    /// Sets the reason.
     #[must_use]
     pub fn because(mut self, reason: impl Into<String>) -> Self {
         self.reason = Some(reason.into());
         self
     }
 
-    /// The same under this key.
+    /// Sets the key.
     #[must_use]
     pub fn with_key(mut self, key: InterruptKey) -> Self {
         self.key = Some(key);
         self
     }
 
-    /// The same, ending the claimed dispatch too.
+    /// Makes the interrupt end the claimed dispatch too.
     #[must_use]
     pub const fn taking_over(mut self) -> Self {
         self.take_over = true;
@@ -75,70 +76,70 @@ impl Interrupt {
     }
 }
 
-/// What an interrupt did.
+/// The answer to an interrupt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Interrupted {
-    /// The epoch that it began.
+    /// The epoch that the interrupt began.
     pub epoch: u64,
-    /// How many queued dispatches it superseded.
+    /// The number of queued dispatches that the interrupt superseded.
     pub superseded: u64,
-    /// The dispatch that was claimed; it stays so, unless the interrupt took over.
+    /// The dispatch that was claimed. It stays claimed, unless the interrupt took over.
     pub claimed: Option<DispatchId>,
-    /// What the thread can be written under by who took over, until the next claim or interrupt.
+    /// The fence to write the thread with after a takeover. Valid until the thread is claimed or interrupted again.
     pub fence: Option<Fence>,
-    /// Store time.
+    /// Store time of the interrupt.
     pub at: Timestamp,
     /// Whether this is the answer to an earlier interrupt with the same key.
     pub deduplicated: bool,
 }
 
 impl Interrupted {
-    /// For stores: an interrupt that began this epoch at this time, and superseded nothing.
+    /// For stores: makes the answer to an interrupt that began this epoch at this time and superseded nothing.
     #[must_use]
     pub const fn new(epoch: u64, at: Timestamp) -> Self {
         Self { epoch, superseded: 0, claimed: None, fence: None, at, deduplicated: false }
     }
 }
 
-/// A claim of dispatches, each of another thread.
+/// A request to claim dispatches, each of a different thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClaimRequest {
-    /// Who claims.
+    /// The worker that claims.
     pub worker: WorkerId,
-    /// For how long: more than nothing, at most 24 hours.
+    /// The length of the lease: more than zero, at most 24 hours.
     pub lease: Duration,
-    /// How many at most, 1 to 1,000.
+    /// The greatest number of dispatches to claim, 1 to 1,000.
     pub limit: u32,
-    /// Of this thread only.
+    /// Claims only dispatches of this thread.
     pub thread: Option<ThreadId>,
-    /// This dispatch only, before its time too.
+    /// Claims only this dispatch, even before it becomes available.
     pub dispatch: Option<DispatchId>,
 }
 
 impl ClaimRequest {
-    /// A claim of one dispatch.
+    /// Makes a request for one dispatch.
     #[must_use]
     pub const fn new(worker: WorkerId, lease: Duration) -> Self {
         Self { worker, lease, limit: 1, thread: None, dispatch: None }
     }
 
-    /// The same of up to `limit` dispatches.
+    /// Sets the greatest number of dispatches.
     #[must_use]
     pub const fn up_to(mut self, limit: u32) -> Self {
         self.limit = limit;
         self
     }
 
-    /// The same of this thread.
+    /// Restricts the request to this thread.
     #[must_use]
     pub fn of_thread(mut self, thread: ThreadId) -> Self {
         self.thread = Some(thread);
         self
     }
 
-    /// The same of this dispatch.
+    /// Restricts the request to this dispatch.
     #[must_use]
     pub fn of_dispatch(mut self, dispatch: DispatchId) -> Self {
         self.dispatch = Some(dispatch);
@@ -146,16 +147,16 @@ impl ClaimRequest {
     }
 }
 
-/// Why a claim of one dispatch gave nothing.
+/// Why a claim of a named dispatch returned nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Missed {
-    /// There is no such dispatch, or it is of another thread.
+    /// There is no such dispatch, or it belongs to another thread.
     Unknown,
-    /// It is not queued.
+    /// The dispatch is not queued, but has this status.
     NotQueued(DispatchStatus),
-    /// Another dispatch of its thread is claimed.
+    /// This other dispatch of the thread is claimed.
     Busy(DispatchId),
 }
 
@@ -165,74 +166,74 @@ pub enum Missed {
 pub struct Unreadable {
     /// The thread.
     pub thread: ThreadId,
-    /// Why it cannot be read.
+    /// Why the thread cannot be read.
     pub error: Error,
 }
 
 impl Unreadable {
-    /// For stores.
+    /// For stores: makes the report.
     #[must_use]
     pub const fn new(thread: ThreadId, error: Error) -> Self {
         Self { thread, error }
     }
 }
 
-/// What a claim gave.
+/// The answer to a claim.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Claims {
-    /// The dispatches, each with its proof.
+    /// The claimed dispatches, each with its token.
     pub claimed: Vec<ClaimedDispatch>,
-    /// Why the one that was named was not given out.
+    /// Why the named dispatch was not claimed.
     pub missed: Option<Missed>,
     /// Threads with a record that cannot be read (MB-55).
     pub unreadable: Vec<Unreadable>,
 }
 
 impl Claims {
-    /// Nothing, with the reason if a dispatch was named.
+    /// Makes an answer without dispatches, with the reason if a dispatch was named.
     #[must_use]
     pub fn none(missed: Option<Missed>) -> Self {
         Self { missed, ..Self::default() }
     }
 }
 
-/// What a settlement did.
+/// The answer to a settlement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Settled {
-    /// The dispatch.
+    /// The id of the dispatch.
     pub dispatch: DispatchId,
-    /// How it stood then.
+    /// The status of the dispatch at that time.
     pub status: DispatchStatus,
-    /// The attempts counted then.
+    /// The number of attempts counted at that time.
     pub attempts: u32,
-    /// From when on it was to be given out again, if it was.
+    /// When the dispatch was to become available again, if it was.
     pub available_at: Option<Timestamp>,
     /// Whether this is the answer to an earlier, equal settlement.
     pub deduplicated: bool,
 }
 
-/// What became of claims whose lease was over.
+/// The dispatches whose claims were ended because their lease had expired.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Reclaimed {
-    /// Queued again.
+    /// Dispatches that are queued again.
     pub requeued: Vec<DispatchId>,
-    /// Out of attempts.
+    /// Dispatches that have used up their attempts.
     pub dead_lettered: Vec<DispatchId>,
-    /// Of an older epoch than their thread.
+    /// Dispatches of an older epoch than that of their thread.
     pub superseded: Vec<DispatchId>,
 }
 
 impl Reclaimed {
-    /// Whether there are none.
+    /// Returns whether there are no dispatches.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.requeued.is_empty() && self.dead_lettered.is_empty() && self.superseded.is_empty()
     }
 
-    /// Adds others.
+    /// Adds the dispatches of `others`.
     pub fn extend(&mut self, others: Self) {
         self.requeued.extend(others.requeued);
         self.dead_lettered.extend(others.dead_lettered);

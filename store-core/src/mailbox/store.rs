@@ -14,143 +14,157 @@ use crate::{
     page::{Page, PageRequest},
 };
 
-/// Gives work, and takes it back.
+/// Enqueues and cancels dispatches, and interrupts threads.
 #[async_trait]
 pub trait MailboxProducer: Send + Sync {
-    /// Puts dispatches into the queues of their threads. Each has its own answer, in the order given (MB-2).
+    /// Adds dispatches to the queues of their threads. Each has its own answer, in the order given (MB-2).
     ///
     /// # Guarantees
-    /// - An enqueue with an id, equal to the first one in all that was given, gets its answer again (MB-3).
-    /// - Of several that take one dedupe key of a thread one is accepted, until that one is over (MB-4 to MB-6).
+    /// - If an enqueue with an id repeats the first one with that id in everything that was given, it returns the first
+    ///   answer again (MB-3).
+    /// - Of several dispatches that take one dedupe key of a thread, one is accepted. The key stays taken until that
+    ///   dispatch has finished (MB-4 to MB-6).
     ///
     /// # Errors
-    /// `LimitExceeded` for more than 1,000. Of each: `Invalid` for no attempts (MB-9), `LimitExceeded`,
-    /// `AlreadyExists` naming the dispatch that has the id or holds the key.
-    /// After an `Unknown` outcome: repeat it with the same ids.
+    /// `LimitExceeded` for more than 1,000 in one call. For each: `Invalid` for a `max_attempts` of 0 (MB-9);
+    /// `LimitExceeded`; `AlreadyExists`, which names the dispatch that has the id or holds the key. After an `Unknown`
+    /// outcome, repeat the call with the same ids.
     async fn enqueue(&self, dispatches: Vec<NewDispatch>) -> Result<Vec<Result<Enqueued>>>;
 
-    /// Takes a queued dispatch back, and gives it as it is then (MB-11).
+    /// Cancels a queued dispatch and returns it as it is then (MB-11).
     ///
     /// # Errors
-    /// `NotFound`; `InvalidTransition` naming its status if it is not queued.
-    /// After an `Unknown` outcome: load the dispatch.
+    /// `NotFound`; `InvalidTransition`, which names the status, if the dispatch is not queued. After an `Unknown`
+    /// outcome, load the dispatch.
     async fn cancel(&self, id: &DispatchId) -> Result<Dispatch>;
 
-    /// Raises the epoch of a thread and supersedes all that it has queued, in one step, at the same cost however much
-    /// that is (MB-12). What is claimed stays so, but its holder can write nothing more (MB-33).
+    /// Raises the epoch of a thread and supersedes all its queued dispatches, in one step and at the same cost however
+    /// many there are (MB-12).
+    ///
+    /// A claimed dispatch stays claimed, but its holder can write nothing more (MB-33).
     ///
     /// # Guarantees
-    /// - The same key again gives the first answer, among the last 20 of the thread.
+    /// - A repeat with the same key returns the first answer, as long as the key is among the last 20 of the thread.
     /// - With `take_over` the claimed dispatch ends too, the thread is free, and the answer has a fence (MB-53).
     ///
     /// # Errors
-    /// Those of writing. After an `Unknown` outcome: repeat it with its key; without one, load the epoch.
+    /// Any error of writing. After an `Unknown` outcome, repeat the call with its key; without a key, load the epoch.
     async fn interrupt(&self, request: Interrupt) -> Result<Interrupted>;
 }
 
-/// Takes work, and ends it.
+/// Claims dispatches, and settles them.
 #[async_trait]
 pub trait MailboxConsumer: Send + Sync {
-    /// Claims dispatches that are available, each of another thread that is free (MB-17 to MB-29).
+    /// Claims available dispatches, each of a different thread that is free (MB-17 to MB-29).
     ///
     /// # Guarantees
-    /// - No two claims with running leases are of one thread, and no dispatch is given out twice for one attempt
+    /// - A thread never has two claims with unexpired leases, and no dispatch is delivered twice for one attempt
     ///   (MB-18, MB-19).
-    /// - Nothing comes before its time (MB-20), unless it is named (MB-23).
-    /// - A lease that is over is ended first: nobody has to sweep (MB-29).
+    /// - No dispatch is claimed before it becomes available (MB-20), unless it is named (MB-23).
+    /// - A claim whose lease has expired is ended first, so no sweep is needed (MB-29).
     ///
     /// # Errors
-    /// `Invalid` for a bad lease or limit. After an `Unknown` outcome: claim again; what was claimed comes back when
-    /// its lease is over.
+    /// `Invalid` for a lease or a limit out of range. After an `Unknown` outcome, claim again. Dispatches that the
+    /// first call claimed can be claimed again once their leases have expired.
     async fn claim(&self, request: ClaimRequest) -> Result<Claims>;
 
-    /// Prolongs a claim: its lease ends so long after store time (MB-32), also if it was over and nobody took the
-    /// dispatch (MB-31).
+    /// Extends a claim: its lease then ends at store time plus `by` (MB-32).
+    ///
+    /// This is also possible after the lease has expired, as long as no other caller has taken the dispatch (MB-31).
     ///
     /// # Errors
-    /// `Invalid` for a bad lease; `ClaimLost`; `StaleEpoch` after an interrupt, which ends the claim (MB-33).
-    /// After an `Unknown` outcome: repeat it.
+    /// `Invalid` for a lease out of range; `ClaimLost`; `StaleEpoch` after an interrupt, and the call then ends the
+    /// claim (MB-33). After an `Unknown` outcome, repeat the call.
     async fn extend(&self, claim: &ClaimRef, by: Duration) -> Result<DispatchClaim>;
 
-    /// Records what works on a dispatch, and since when, once (MB-35).
+    /// Records once what works on a dispatch, and since when (MB-35).
     ///
     /// # Errors
-    /// `InvalidTransition` for another instance; `ClaimLost`; `StaleEpoch` after an interrupt, which ends the claim.
-    /// After an `Unknown` outcome: repeat it.
+    /// `InvalidTransition` for another instance; `ClaimLost`; `StaleEpoch` after an interrupt, and the call then ends
+    /// the claim. After an `Unknown` outcome, repeat the call.
     async fn start(&self, claim: &ClaimRef, instance: InstanceId) -> Result<DispatchClaim>;
 
-    /// Ends attempts. Each has its own answer, in the order given (MB-38).
+    /// Ends attempts. Each settlement has its own answer, in the order given (MB-38).
     ///
     /// # Guarantees
-    /// - The same token and settlement again get the first answer, as long as the attempt is in the history (MB-39).
+    /// - A repeat of a settlement with the same token returns the first answer, as long as the attempt is in the
+    ///   history (MB-39).
     ///
     /// # Errors
-    /// `LimitExceeded` for more than 1,000. Of each: `ClaimLost`; `StaleEpoch` after an interrupt, which ends the
-    /// claim; `LimitExceeded`. After an `Unknown` outcome: repeat it (MB-44).
+    /// `LimitExceeded` for more than 1,000 in one call. For each: `ClaimLost`; `StaleEpoch` after an interrupt, and the
+    /// settlement then ends the claim; `LimitExceeded`. After an `Unknown` outcome, repeat the call (MB-44).
     async fn settle(&self, settlements: Vec<(ClaimRef, Settlement)>) -> Result<Vec<Result<Settled>>>;
 }
 
 /// Reads a mailbox.
 #[async_trait]
 pub trait MailboxReader: Send + Sync {
-    /// Loads a dispatch; none for an unknown id.
+    /// Loads a dispatch. Returns none for an unknown id.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any error of reading.
     async fn load_dispatch(&self, id: &DispatchId) -> Result<Option<Dispatch>>;
 
-    /// Lists dispatches in pages (MB-45). By creation, what an interrupt superseded is read among what is queued.
+    /// Lists dispatches in pages (MB-45).
+    ///
+    /// In order of creation, dispatches that an interrupt superseded are read among the queued ones: they were stored
+    /// as queued.
     ///
     /// # Errors
-    /// `Invalid` for a bad limit, and for the order of claims without a thread; `InvalidCursor`.
+    /// `Invalid` for a limit out of range, and for the order of claims without a thread; `InvalidCursor`.
     async fn list_dispatches(&self, query: DispatchQuery) -> Result<Page<Dispatch>>;
 
-    /// Counts the dispatches of a thread, or of the tenant, by status, without reading any (MB-46). Of the tenant it is
-    /// exact while nothing is written.
+    /// Counts the dispatches of a thread or of the tenant by status, without reading any (MB-46).
+    ///
+    /// The counts of a tenant are exact while nothing is written.
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any error of reading.
     async fn count_dispatches(&self, thread: Option<&ThreadId>) -> Result<DispatchCounts>;
 
-    /// Lists the threads that a claim could take now (MB-47): those that are free in the order of claims, then those
-    /// whose lease is over, by its end.
+    /// Lists the threads from which a claim would get a dispatch now (MB-47).
+    ///
+    /// Free threads come first, in the order of claims. Threads whose lease has expired follow, by the end of the
+    /// lease.
     ///
     /// # Errors
-    /// `Invalid` for a bad limit; `InvalidCursor`.
+    /// `Invalid` for a limit out of range; `InvalidCursor`.
     async fn list_ready_threads(&self, page: PageRequest) -> Result<Page<ReadyThread>>;
 
-    /// How often a thread was interrupted; 0 for an unknown one (MB-47).
+    /// Returns how often a thread was interrupted; 0 for an unknown thread (MB-47).
     ///
     /// # Errors
-    /// Those of reading.
+    /// Any error of reading.
     async fn load_epoch(&self, thread: &ThreadId) -> Result<u64>;
 }
 
-/// Keeps a mailbox in order.
+/// Maintains a mailbox.
 #[async_trait]
 pub trait MailboxMaintenance: Send + Sync {
-    /// Ends claims whose lease is over, up to `limit` (1 to 1,000), as a claim would (MB-36).
+    /// Ends claims whose lease has expired, up to `limit` (1 to 1,000), in the same way as a claim does (MB-36).
     ///
     /// # Errors
-    /// `Invalid` for a bad limit. After an `Unknown` outcome: repeat it.
+    /// `Invalid` for a limit out of range. After an `Unknown` outcome, repeat the call.
     async fn reclaim(&self, limit: u32) -> Result<Reclaimed>;
 
-    /// Removes dispatches that ended before a time; epochs and claim numbers stay (MB-49).
+    /// Removes dispatches that ended before a given time. Epochs and claim numbers stay (MB-49).
     ///
     /// # Errors
-    /// `Invalid` for a bad limit. After an `Unknown` outcome: repeat it.
+    /// `Invalid` for a limit out of range. After an `Unknown` outcome, repeat the call.
     async fn purge(&self, request: Purge) -> Result<Purged>;
 
-    /// Puts dead letters back into their queues, with all attempts and their history. Each has its own answer (MB-50).
+    /// Puts dead letters back into their queues. Each has its own answer (MB-50).
+    ///
+    /// A requeued dispatch has all its attempts available again and keeps its history.
     ///
     /// # Errors
-    /// `LimitExceeded` for more than 1,000, `Invalid` for a bad limit. Of each: `NotFound`; `InvalidTransition` if it
-    /// is no dead letter; `AlreadyExists` naming the dispatch that holds its key.
-    /// After an `Unknown` outcome: load the dispatches.
+    /// `LimitExceeded` for more than 1,000 in one call; `Invalid` for a limit out of range. For each: `NotFound`;
+    /// `InvalidTransition` if the dispatch is not a dead letter; `AlreadyExists`, which names the dispatch that holds
+    /// its key. After an `Unknown` outcome, load the dispatches.
     async fn requeue(&self, request: Requeue) -> Result<Vec<(DispatchId, Result<Dispatch>)>>;
 }
 
-/// Everything about a mailbox.
+/// All contracts of the mailbox.
 pub trait MailboxStore: MailboxProducer + MailboxConsumer + MailboxReader + MailboxMaintenance {}
 
 impl<S: MailboxProducer + MailboxConsumer + MailboxReader + MailboxMaintenance + ?Sized> MailboxStore for S {}

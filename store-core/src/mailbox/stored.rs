@@ -1,8 +1,8 @@
-//! What a store keeps of a mailbox: of each dispatch a body that never changes and a state, of each thread one record,
-//! and one for each of its interrupts.
+//! What a store keeps of a mailbox: for each dispatch a body that never changes and a state, for each thread one
+//! record, and one record for each of its interrupts.
 //!
-//! A state and the record of a thread carry a `revision`: of several that were written the highest counts, in whatever
-//! order they are read. Tokens are kept as digests.
+//! A state and the record of a thread have a `revision`. If several revisions were written, the highest counts, in
+//! whatever order they are read. Tokens are kept as digests.
 
 use std::sync::Arc;
 
@@ -15,35 +15,35 @@ use crate::{
     time::Timestamp,
 };
 
-/// What of a dispatch never changes: written once, when it is enqueued.
+/// The part of a dispatch that never changes. It is written once, by the enqueue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DispatchBody {
-    /// Its id.
+    /// The id of the dispatch.
     pub id: DispatchId,
-    /// Its thread.
+    /// The thread that the dispatch belongs to.
     pub thread: ThreadId,
-    /// The run that it is for.
+    /// The run that the dispatch is for.
     pub run: RunId,
-    /// What there is to know for it.
+    /// What the dispatch carries for its handler.
     pub payload: Option<Json>,
-    /// 0 comes first.
+    /// The priority; 0 comes first.
     pub priority: u8,
-    /// Keeps the same work from being there twice.
+    /// A key that prevents the same work from being enqueued twice.
     pub dedupe_key: Option<DedupeKey>,
-    /// From when on it was available at first.
+    /// When the dispatch first becomes available.
     pub available_at: Timestamp,
-    /// How many failures and lost leases make it a dead letter.
+    /// The number of failures and lost leases that makes the dispatch a dead letter.
     pub max_attempts: u32,
     /// The epoch of the thread at the enqueue.
     pub epoch: u64,
-    /// Its number in the thread.
+    /// The number of the dispatch in its thread.
     pub number: u64,
-    /// When it was enqueued.
+    /// When the dispatch was enqueued.
     pub created_at: Timestamp,
     /// The digest of what the caller gave (MB-3).
     pub digest: String,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
@@ -62,35 +62,36 @@ record!(DispatchBody {
     digest: req,
 });
 
-/// What of a dispatch changes.
+/// The part of a dispatch that changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DispatchState {
-    /// Grows with each change, from 1 at the enqueue.
+    /// The revision, which grows with each change. The enqueue has revision 1.
     pub revision: u64,
-    /// How it stands, as it was written: one that is queued under an older epoch than its thread's is superseded.
+    /// The status as it was stored. A dispatch that is queued under an older epoch than that of its thread is
+    /// superseded.
     pub status: DispatchStatus,
-    /// Failures and lost leases.
+    /// The number of failures and lost leases so far.
     pub attempts: u32,
-    /// It is not given out before.
+    /// The dispatch is not claimed before this time.
     pub available_at: Timestamp,
     /// The epoch of the thread at the enqueue or requeue.
     pub epoch: u64,
-    /// Who holds it.
+    /// The claim of the worker that holds the dispatch.
     pub claim: Option<StoredClaim>,
-    /// What the work brought.
+    /// The result of the work.
     pub result: Option<Json>,
     /// The error of the last failure.
     pub last_error: Option<String>,
-    /// Why it was cancelled or superseded.
+    /// Why the dispatch was cancelled or superseded.
     pub reason: Option<String>,
     /// The last attempts.
     pub history: Vec<StoredAttempt>,
-    /// When it changed last.
+    /// When the dispatch last changed.
     pub updated_at: Timestamp,
-    /// When it ended.
+    /// When the dispatch ended.
     pub finished_at: Option<Timestamp>,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
@@ -109,60 +110,60 @@ record!(DispatchState {
     finished_at: opt,
 });
 
-/// A claim as it is kept.
+/// A claim as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredClaim {
-    /// What everybody may see of it.
+    /// The part that every reader may see.
     pub claim: DispatchClaim,
-    /// The digest of its token.
+    /// The digest of the token.
     pub token: String,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
 record!(StoredClaim { claim: req, token: req });
 
-/// An attempt as it is kept.
+/// An attempt as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredAttempt {
-    /// What everybody may see of it.
+    /// The part that every reader may see.
     pub attempt: Attempt,
-    /// The digest of its token.
+    /// The digest of the token.
     pub token: String,
-    /// The digest of the settlement that ended it.
+    /// The digest of the settlement that ended the attempt.
     pub settlement: Option<String>,
-    /// What that made of the dispatch: the first answer (MB-39).
+    /// The status of the dispatch after the settlement. It is part of the first answer (MB-39).
     pub status: DispatchStatus,
-    /// The attempts counted then.
+    /// The number of attempts counted at that time.
     pub attempts: u32,
-    /// When the dispatch was to be available again, if it was to be.
+    /// When the dispatch was to become available again, if it was.
     pub available_at: Option<Timestamp>,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
 record!(StoredAttempt { attempt: req, token: req, settlement: opt, status: req, attempts: def, available_at: opt });
 
-/// A dispatch as it is kept.
+/// A dispatch as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredDispatch {
-    /// What never changes.
+    /// The part that never changes.
     pub body: Arc<DispatchBody>,
-    /// What does.
+    /// The part that changes.
     pub state: DispatchState,
 }
 
 impl StoredDispatch {
-    /// For stores: a dispatch of both its parts.
+    /// For stores: makes a dispatch from its two parts.
     #[must_use]
     pub const fn new(body: Arc<DispatchBody>, state: DispatchState) -> Self {
         Self { body, state }
     }
 
-    /// For stores: a dispatch as it was enqueued, which its body alone tells.
+    /// For stores: makes a dispatch as it is right after its enqueue. The body is enough for that.
     #[must_use]
     pub fn enqueued(body: Arc<DispatchBody>) -> Self {
         let state = DispatchState {
@@ -183,25 +184,26 @@ impl StoredDispatch {
         Self { body, state }
     }
 
-    /// Its id.
+    /// Returns the id of the dispatch.
     #[must_use]
     pub fn id(&self) -> &DispatchId {
         &self.body.id
     }
 
-    /// Whether somebody holds it, as it was written.
+    /// Returns whether a worker holds the dispatch, according to the stored status.
     #[must_use]
     pub fn is_claimed(&self) -> bool {
         self.state.status == DispatchStatus::Claimed
     }
 
-    /// Whether it is as it was enqueued: its state need not be written.
+    /// Returns whether the dispatch is as it was enqueued. Its state need not be written then.
     #[must_use]
     pub const fn is_new(&self) -> bool {
         self.state.revision == 1
     }
 
-    /// The dispatch as its own records show it; whether an interrupt superseded it is for [`seen`](super::seen).
+    /// Returns the dispatch as its own records show it. Whether an interrupt superseded it is decided by
+    /// [`seen`](super::seen).
     pub(super) fn view(&self) -> Dispatch {
         let (body, state) = (&*self.body, &self.state);
         Dispatch {
@@ -230,32 +232,34 @@ impl StoredDispatch {
     }
 }
 
-/// What is kept of a thread's mailbox as a whole. It is never removed: epochs and claim numbers are used once.
+/// What a store keeps of the mailbox of a thread as a whole. It is never removed, because epochs and claim numbers are
+/// used only once.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct StoredMailbox {
-    /// Grows with each change.
+    /// The revision, which grows with each change.
     pub revision: u64,
     /// How often the thread was interrupted.
     pub epoch: u64,
     /// The number of the last dispatch.
     pub last_number: u64,
-    /// The last claim number that was given out.
+    /// The claim number of the last claim.
     pub last_claim: Option<ClaimNumber>,
     /// The dispatch that is claimed.
     pub running: Option<Running>,
-    /// Dispatches by status, as they read.
+    /// The number of dispatches in each status that readers see.
     pub counts: DispatchCounts,
-    /// Since when none is claimed.
+    /// Since when no dispatch is claimed.
     pub free_since: Timestamp,
-    /// Store time of the last change; later ones are not before it.
+    /// Store time of the last change. Later changes do not have an earlier time.
     pub last_time: Timestamp,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
 impl StoredMailbox {
-    /// How many dispatches stand in each status, as they read: of their statuses and epochs as written, and how many.
+    /// Counts dispatches by the status that readers see. Each item of `dispatches` is a stored status, an epoch, and
+    /// the number of dispatches with both.
     #[must_use]
     pub fn count(&self, dispatches: impl IntoIterator<Item = (DispatchStatus, u64, u64)>) -> DispatchCounts {
         let mut counts = DispatchCounts { extra: self.counts.extra.clone(), ..DispatchCounts::default() };
@@ -266,8 +270,8 @@ impl StoredMailbox {
         counts
     }
 
-    /// Puts right what the dispatches of the thread tell: these counts, and whether the one that runs is claimed. If it
-    /// is not, the thread is free since `now`.
+    /// Corrects the record by what the dispatches of the thread show: these counts, and whether the running dispatch is
+    /// claimed. If it is not claimed, the thread is free since `now`.
     pub fn put_right(&mut self, counts: DispatchCounts, is_claimed: bool, now: Timestamp) {
         if self.running.is_some() && !is_claimed {
             self.running = None;
@@ -293,39 +297,39 @@ record!(StoredMailbox {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Running {
-    /// Which.
+    /// The id of the dispatch.
     pub dispatch: DispatchId,
-    /// Its epoch.
+    /// The epoch of the dispatch.
     pub epoch: u64,
-    /// Until when it is held.
+    /// When the lease expires.
     pub lease_until: Timestamp,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
 record!(Running { dispatch: req, epoch: def, lease_until: req });
 
-/// What is kept of an interrupt, as long as something needs it.
+/// What a store keeps of an interrupt, as long as something needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredInterrupt {
-    /// The epoch that it began.
+    /// The epoch that the interrupt began.
     pub epoch: u64,
-    /// When it came.
+    /// When the thread was interrupted.
     pub at: Timestamp,
-    /// Why.
+    /// The reason of the interrupt.
     pub reason: Option<String>,
-    /// How many queued dispatches it superseded.
+    /// The number of queued dispatches that the interrupt superseded.
     pub superseded: u64,
     /// The dispatch that was claimed.
     pub claimed: Option<DispatchId>,
-    /// The claim that it took over with.
+    /// The claim with which the interrupt took over.
     pub take_over: Option<TakeOver>,
-    /// How many dispatches still need it to tell what became of them.
+    /// The number of dispatches that still need this record to show what became of them.
     pub holds: u64,
-    /// The last interrupts with a key, this one included; only the newest interrupt's are of use.
+    /// The last interrupts with a key, including this one. Only the list of the newest interrupt is used.
     pub recent: Vec<InterruptRef>,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
@@ -340,31 +344,31 @@ record!(StoredInterrupt {
     recent: def,
 });
 
-/// An interrupt with a key.
+/// A reference to an interrupt with a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InterruptRef {
     /// The key.
     pub key: InterruptKey,
-    /// The epoch that it began.
+    /// The epoch that the interrupt began.
     pub epoch: u64,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 
 record!(InterruptRef { key: req, epoch: req });
 
-/// The claim that an interrupt took over with. Its token is kept, so that a repeat gets it again.
+/// The claim with which an interrupt took over. Its token is stored, so that a repeat of the interrupt gets it again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TakeOver {
-    /// The dispatch that it ended, or an id of its own.
+    /// The dispatch that the interrupt ended. If there was none, a new id.
     pub dispatch: DispatchId,
-    /// The proof.
+    /// The proof of the claim.
     pub token: ClaimToken,
-    /// The claim number that it used up.
+    /// The claim number that the interrupt used up.
     pub claim: ClaimNumber,
-    /// Fields of a newer release.
+    /// Fields that a newer release wrote.
     pub extra: Extra,
 }
 

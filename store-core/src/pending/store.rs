@@ -13,7 +13,7 @@ use crate::{
 /// it later.
 ///
 /// Pending input appears in no entry and in no context. Once it is consumed, it is no longer pending (PI-14). The
-/// function [`select`](super::select) decides which inputs a run takes at which boundary.
+/// function [`select`](super::select()) decides which inputs a run takes at which boundary.
 #[async_trait]
 pub trait PendingStore: Send + Sync {
     /// Appends inputs to the end of the queue in the order given, all or none (PI-1).

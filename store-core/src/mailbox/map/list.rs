@@ -1,4 +1,4 @@
-//! What lists, claims and purges walk.
+//! The orders that lists, claims and purges follow.
 
 use std::ops::Bound;
 
@@ -19,18 +19,21 @@ use crate::{
 
 type Ends<'a> = Box<dyn Iterator<Item = (Timestamp, &'a DispatchId)> + 'a>;
 
-/// A place among the ready threads: priority, since when, which. Those whose lease is over come last, by its end.
+/// A position among the ready threads: the priority, since when, and the thread. Threads whose lease has expired come
+/// last, by the end of the lease.
 type ReadyPlace = (u16, Timestamp, ThreadId);
 
-/// Behind all priorities.
+/// The place of threads with an expired lease: after all priorities.
 const LEASED: u16 = 256;
 
 impl MailboxMap {
-    /// Offers a page what a query lists, behind a position. `item` makes the page's item of a dispatch, and says how
-    /// many bytes were read for it beside the payload that the dispatch shows.
+    /// Offers the dispatches of a query to a page, after a position.
+    ///
+    /// `item` makes the item of the page from a dispatch. It also returns how many bytes were read for the item besides
+    /// the payload that the dispatch shows.
     ///
     /// # Errors
-    /// `InvalidCursor` for a position that is none of this list.
+    /// `InvalidCursor` for a position that is not of this list.
     pub fn list<T>(
         &self,
         query: &DispatchQuery,
@@ -63,10 +66,10 @@ impl MailboxMap {
         Ok(())
     }
 
-    /// Offers a page the threads of which a claim would get something now, behind a position (MB-47).
+    /// Offers the threads from which a claim would get something now to a page, after a position (MB-47).
     ///
     /// # Errors
-    /// `InvalidCursor` for a position that is none of this list.
+    /// `InvalidCursor` for a position that is not of this list.
     pub fn list_ready(
         &mut self,
         after: Option<&Position>,
@@ -86,7 +89,8 @@ impl MailboxMap {
         Ok(())
     }
 
-    /// All dispatches as they are stored, by creation, behind one of them: for checks of what is stored.
+    /// Returns all dispatches as they are stored, in order of creation, after a given one. Checks of the stored data
+    /// use this.
     pub fn dispatches(
         &self,
         after: Option<(Timestamp, DispatchId)>,
@@ -95,14 +99,14 @@ impl MailboxMap {
         self.by_creation(&DispatchFilter::default(), &walk)
     }
 
-    /// What a purge is about: the first that ended before its time, by their end (MB-46).
+    /// Returns the dispatches that a purge is about: the first that ended before the given time, by their end (MB-46).
     #[must_use]
     pub fn ended(&self, request: &Purge) -> Vec<DispatchId> {
         let ended = self.by_end(None, Direction::Forward).take_while(|(end, _)| *end < request.before);
         ended.take(request.limit as usize).map(|(_, stored)| stored.id().clone()).collect()
     }
 
-    /// The first dead letters that a filter lets through, by creation, up to `limit` of them.
+    /// Returns the first dead letters that pass a filter, in order of creation, up to `limit` of them.
     #[must_use]
     pub fn dead_letters(&self, filter: DispatchFilter, limit: u32) -> Vec<DispatchId> {
         let filter = filter.in_status([DispatchStatus::DeadLetter]);
@@ -111,21 +115,21 @@ impl MailboxMap {
         dead.take(limit as usize).map(|(_, stored)| stored.id().clone()).collect()
     }
 
-    /// The free threads of which something was available when time was turned to last, in the order of claims, behind
-    /// a place.
+    /// Returns the free threads that had a dispatch available at the last [`turn_to`](Self::turn_to), in the order of
+    /// claims, after a position.
     pub fn free(&self, after: Option<&FreePlace>) -> impl Iterator<Item = &FreePlace> {
         let after = after.cloned().map_or(Bound::Unbounded, Bound::Excluded);
         self.free.range((after, Bound::Unbounded))
     }
 
-    /// Up to `most` threads whose lease is over at `now`, by its end.
+    /// Returns up to `most` threads whose lease has expired at `now`, by the end of the lease.
     #[must_use]
     pub fn lapsed(&self, now: Timestamp, most: usize) -> Vec<ThreadId> {
         let over = self.leases.iter().take_while(|(end, _)| *end <= now);
         over.take(most).map(|(_, thread)| thread.clone()).collect()
     }
 
-    /// What a filter may let through, by creation.
+    /// Returns the dispatches that may pass a filter, in order of creation.
     fn by_creation(
         &self,
         filter: &DispatchFilter,
@@ -138,7 +142,7 @@ impl MailboxMap {
         places.filter_map(|(time, id)| Some((time, self.rows.get(id)?)))
     }
 
-    /// What a thread has queued under its epoch, in the order of claims.
+    /// Returns the dispatches that a thread has queued under its epoch, in the order of claims.
     fn by_claim(
         &self,
         thread: &ThreadId,
@@ -150,7 +154,7 @@ impl MailboxMap {
         places.filter_map(|(place, id)| Some((place, self.rows.get(id)?)))
     }
 
-    /// What ended, by its end.
+    /// Returns the dispatches that have ended, by their end.
     fn by_end(
         &self,
         after: Option<(Timestamp, DispatchId)>,
@@ -189,7 +193,8 @@ impl MailboxMap {
         }))
     }
 
-    /// Threads of which something is available, behind a place; then those whose lease is over at `now`.
+    /// Returns the threads that have a dispatch available, after a position, then the threads whose lease has expired
+    /// at `now`.
     fn ready(&self, after: Option<&ReadyPlace>, now: Timestamp) -> impl Iterator<Item = ReadyPlace> + use<'_> {
         let free = match after {
             None => Some(Bound::Unbounded),

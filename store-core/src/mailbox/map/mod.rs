@@ -1,4 +1,4 @@
-//! A mailbox in memory: dispatches by id, and threads and dispatches in the orders that claims and lists walk.
+//! A mailbox in memory: dispatches by id, and threads and dispatches in the orders that claims and lists follow.
 
 mod list;
 mod queue;
@@ -18,7 +18,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Which dispatches a list is about.
+/// Which dispatches a list contains.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Scope {
     All,
@@ -40,7 +40,7 @@ fn scopes(stored: &StoredDispatch) -> [Scope; 3] {
     [Scope::All, Scope::Thread(stored.body.thread.clone()), Scope::Status(stored.state.status)]
 }
 
-/// Where a free thread with something available stands: priority, since when, which.
+/// The position of a free thread that has a dispatch available: the priority, since when, and the thread.
 pub type FreePlace = (u8, Timestamp, ThreadId);
 
 /// A thread with its queue.
@@ -50,7 +50,7 @@ struct OfThread {
     interrupts: BTreeMap<u64, StoredInterrupt>,
     queue: Queue,
     places: Places,
-    /// Where a record of it cannot be read.
+    /// The place of a record of the thread that cannot be read.
     damage: Option<String>,
 }
 
@@ -60,9 +60,10 @@ impl OfThread {
     }
 }
 
-/// The mailbox of a tenant, in memory: for a backend that keeps it there, or knows it from a log. Rules read it, plans
-/// are applied to it, and whatever claims, lists and purges ask for costs what is found, not what there is (PR-15,
-/// MB-22).
+/// The mailbox of a tenant in memory, for a backend that keeps the mailbox there or reads it from a log.
+///
+/// The rules read it, and plans are applied to it. What claims, lists and purges look up costs as much as what is
+/// found, not as much as what is stored (PR-15, MB-22).
 ///
 /// ```
 /// use store_core::{
@@ -85,49 +86,49 @@ pub struct MailboxMap {
     incarnation: u64,
     threads: HashMap<ThreadId, OfThread>,
     rows: HashMap<DispatchId, StoredDispatch>,
-    /// Who took a dedupe key last.
+    /// The dispatch that took a dedupe key last.
     keys: HashMap<(ThreadId, DedupeKey), DispatchId>,
     by_creation: TimeOrder<Scope, DispatchId>,
-    /// What ended, each by itself.
+    /// Dispatches that ended one by one.
     by_end: BTreeSet<(Timestamp, DispatchId)>,
-    /// What interrupts ended: thread and epoch.
+    /// Dispatches that interrupts superseded in queues: their threads and epochs, by the time of the interrupt.
     lots: BTreeMap<Timestamp, BTreeSet<(ThreadId, u64)>>,
     free: BTreeSet<FreePlace>,
     due: BTreeSet<(Timestamp, ThreadId)>,
     leases: BTreeSet<(Timestamp, ThreadId)>,
     damaged: BTreeSet<ThreadId>,
-    /// When it was last asked what is due.
+    /// The time for which due dispatches were last looked up.
     turned: Timestamp,
-    /// From when on a claim may find something that plans brought.
+    /// The time from which a claim may find something that plans have made available.
     claimable_from: Option<Timestamp>,
 }
 
 impl MailboxMap {
-    /// An empty one, whose claim numbers are of this incarnation (MB-25).
+    /// Makes an empty mailbox, whose claim numbers have this incarnation (MB-25).
     #[must_use]
     pub fn new(incarnation: u64) -> Self {
         Self { incarnation, ..Self::default() }
     }
 
-    /// Whether nothing was ever written.
+    /// Returns whether nothing was ever written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.threads.is_empty()
     }
 
-    /// A dispatch.
+    /// Returns the dispatch with this id.
     #[must_use]
     pub fn get(&self, id: &DispatchId) -> Option<&StoredDispatch> {
         self.rows.get(id)
     }
 
-    /// The epoch of a thread.
+    /// Returns the epoch of a thread.
     #[must_use]
     pub fn epoch(&self, thread: &ThreadId) -> u64 {
         self.threads.get(thread).map_or(0, |found| found.record.epoch)
     }
 
-    /// How many dispatches stand in each status, of a thread or of all.
+    /// Returns the number of dispatches in each status, of a thread or of all threads.
     #[must_use]
     pub fn counts(&self, thread: Option<&ThreadId>) -> DispatchCounts {
         match thread {
@@ -139,7 +140,7 @@ impl MailboxMap {
     /// Makes a decision, and writes what it says.
     ///
     /// # Errors
-    /// The answer of the decision; what a refused call writes is written all the same.
+    /// The error that the decision answers with. What a refused call writes is written nevertheless.
     pub fn change<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxChange<T>>) -> Result<T> {
         let change = decide(self)?;
         if let Some(plan) = change.plan {
@@ -182,7 +183,7 @@ impl MailboxMap {
         if let Some(at) = in_queue(&stored) {
             queue.insert(at, &id);
         }
-        // One that is known from its claim alone holds its key as well.
+        // A dispatch holds its key even if its claim is the first that is known of it.
         if let Some(key) = stored.body.dedupe_key.as_ref().filter(|_| !stored.state.status.is_final()) {
             self.keys.insert((thread.clone(), key.clone()), id.clone());
         }
@@ -227,15 +228,17 @@ impl MailboxMap {
         found.interrupts.insert(epoch, new);
     }
 
-    /// Notes that a record of a thread cannot be read, and where. Nobody knows how the thread stands then: it is left
-    /// out of what claims walk, and every decision about it is refused with `Corrupt` (MB-55).
+    /// Notes that a record of a thread cannot be read, and where the record is.
+    ///
+    /// The state of the thread is then unknown. Claims do not find the thread, and every decision about it is refused
+    /// with `Corrupt` (MB-55).
     pub fn set_damaged(&mut self, thread: &ThreadId, location: String) {
         self.threads.entry(thread.clone()).or_default().damage = Some(location);
         self.damaged.insert(thread.clone());
         self.turn(thread, self.turned);
     }
 
-    /// Notes that nothing of a thread stands in the way any more.
+    /// Notes that no unreadable record of a thread prevents decisions any more.
     pub fn set_sound(&mut self, thread: &ThreadId) {
         if let Some(found) = self.threads.get_mut(thread) {
             found.damage = None;
@@ -244,8 +247,9 @@ impl MailboxMap {
         self.turn(thread, self.turned);
     }
 
-    /// The record that a thread goes on with at `now`, without so many decisions that cannot be read. Each may have
-    /// given out a claim: the numbers of later ones are above (MB-25).
+    /// Returns the record with which a thread continues at `now`, without a number of decisions that cannot be read.
+    ///
+    /// Each of these decisions may have made a claim. The numbers of later claims are therefore higher (MB-25).
     #[must_use]
     pub fn without(&self, thread: &ThreadId, lost: u64, now: Timestamp) -> StoredMailbox {
         let mut record = self.threads.get(thread).map(|found| found.record.clone()).unwrap_or_default();
@@ -259,14 +263,14 @@ impl MailboxMap {
         record
     }
 
-    /// The threads with a record that cannot be read, with the error that says where.
+    /// Returns the threads with a record that cannot be read, each with the error that says where the record is.
     #[must_use]
     pub fn unreadable(&self) -> Vec<Unreadable> {
         let damaged = self.damaged.iter().filter_map(|thread| self.threads.get_key_value(thread));
         damaged.filter_map(|(thread, found)| Some(Unreadable::new(thread.clone(), found.error()?))).collect()
     }
 
-    /// Makes available what of a thread is due at `now`, and puts the thread where it stands then.
+    /// Makes available what is due at `now` on a thread, and moves the thread to its positions at that time.
     pub fn turn(&mut self, thread: &ThreadId, now: Timestamp) {
         let Some(found) = self.threads.get_mut(thread) else { return };
         let epoch = found.record.epoch;
@@ -290,7 +294,7 @@ impl MailboxMap {
         self.leases.extend(new.lease.map(|at| (at, thread.clone())));
     }
 
-    /// Makes available what is due at `now`, of whatever thread, and nothing else.
+    /// Makes available what is due at `now` on any thread, and nothing else.
     pub fn turn_to(&mut self, now: Timestamp) {
         if now < self.turned {
             let ready: Vec<_> = self.free.iter().map(|place| place.2.clone()).collect();
@@ -302,12 +306,14 @@ impl MailboxMap {
         }
     }
 
-    /// From when on a claim may find something that plans brought since this was last asked (LV-8).
+    /// Returns the time from which a claim may find something that plans have made available since the last call
+    /// (LV-8).
     pub const fn take_claimable_from(&mut self) -> Option<Timestamp> {
         self.claimable_from.take()
     }
 
-    /// From when on a claim finds something: now, or when something is due or a lease is over.
+    /// Returns the time from which a claim finds something: now, or the time at which a dispatch is due or a lease
+    /// expires.
     pub fn next_claim(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.turn_to(now);
         if !self.free.is_empty() {

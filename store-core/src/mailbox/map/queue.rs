@@ -1,4 +1,4 @@
-//! The queue of a thread: what was written as queued, in the orders in which it is asked for.
+//! The queue of a thread: the dispatches that were stored as queued, in the orders in which they are looked up.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -15,17 +15,18 @@ use crate::{
 /// Epoch, priority, number.
 type Place = (u64, u8, u64);
 
-/// The queue of a thread. What is of an older epoch than the thread's stays where it is until it is purged, and is met
-/// by nobody who claims.
+/// The queue of a thread.
+///
+/// Dispatches of an older epoch than that of the thread stay in place until they are purged. No claim meets them.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     all: BTreeMap<Place, DispatchId>,
-    /// Those of `all` that are due, with the time since when.
+    /// The dispatches of `all` that are due, with the time since when.
     available: BTreeMap<Place, Timestamp>,
     by_due: BTreeSet<(u64, Timestamp, u8, u64)>,
-    /// Of each epoch: what an interrupt superseded is listed by its end, then by id.
+    /// The ids of each epoch. They are needed because superseded dispatches are listed by their end, then by id.
     by_id: HashMap<u64, BTreeSet<DispatchId>>,
-    /// What is due up to this time is available.
+    /// Dispatches that are due up to this time are in `available`.
     until: Timestamp,
 }
 
@@ -55,8 +56,8 @@ impl Queue {
         }
     }
 
-    /// Makes available what of an epoch is due at `now`, and nothing else. What becomes due is moved once, and back
-    /// only if time went back.
+    /// Makes available what is due at `now` in an epoch, and nothing else. A dispatch that becomes due is moved once.
+    /// It is moved back only if time goes back.
     pub(super) fn turn_to(&mut self, epoch: u64, now: Timestamp) {
         let (from, to) = (self.until.min(now), self.until.max(now));
         let behind = |time| (epoch, time, u8::MAX, u64::MAX);
@@ -71,7 +72,7 @@ impl Queue {
         self.until = now;
     }
 
-    /// The first of an epoch that is available at `now`.
+    /// Returns the first dispatch of an epoch that is available at `now`.
     pub(super) fn first(&self, epoch: u64, now: Timestamp) -> Option<&DispatchId> {
         let mut available = self.available.range((epoch, 0, 0)..=(epoch, u8::MAX, u64::MAX));
         available.find(|(_, due)| **due <= now).and_then(|(place, _)| self.all.get(place))
@@ -89,7 +90,7 @@ impl Queue {
         }
     }
 
-    /// Those of an epoch by priority and number, behind one of them.
+    /// Returns the dispatches of an epoch by priority and number, after a given one.
     pub(super) fn walk(
         &self,
         epoch: u64,
@@ -111,7 +112,7 @@ impl Queue {
         }
     }
 
-    /// The ids of those of an epoch, in order, behind one of them.
+    /// Returns the ids of the dispatches of an epoch in order, after a given one.
     pub(super) fn ids<'a>(
         &'a self,
         epoch: u64,

@@ -1,4 +1,4 @@
-//! A mailbox that is read from the last words about each dispatch is the same as the one that was told everything.
+//! Tests that a mailbox read from the last record of each dispatch is the same as one that was given every change.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn thread() -> ThreadId {
     ThreadId::new("t").unwrap()
 }
 
-/// Calls at the first moment.
+/// Makes a call at the first moment.
 fn with<T>(call: impl FnOnce(Setting<'_>) -> T) -> T {
     let (limits, ids) = (Limits::default(), Uuids);
     call(Setting::new(Timestamp::from_millis(1).unwrap(), &limits, &ids))
@@ -37,7 +37,7 @@ fn claim(map: &mut MailboxMap) -> Result<Claims> {
     })
 }
 
-/// The same mailbox, told of each dispatch once, as it stands.
+/// Returns the same mailbox, built from each dispatch as it is now.
 fn reread(map: &MailboxMap) -> MailboxMap {
     let mut again = MailboxMap::new(map.claim_incarnation());
     let mut plan = MailboxPlan::new(thread(), map.mailbox(&thread()).unwrap().unwrap());
@@ -82,7 +82,7 @@ fn nobody_decides_about_a_thread_that_cannot_be_read() {
     assert_eq!(claimed.iter().map(|held| held.number.counter).collect::<Vec<_>>(), [4]);
 }
 
-/// What runs by a record that could be read may be claimed by one that could not.
+/// A readable record may say that a dispatch is claimed while the record that made the claim cannot be read.
 #[test]
 fn a_thread_goes_on_without_a_claim_that_nobody_knows_of() {
     let (mut known, mut map) = (MailboxMap::new(1), MailboxMap::new(1));
@@ -99,7 +99,7 @@ fn a_thread_goes_on_without_a_claim_that_nobody_knows_of() {
     assert_eq!((free.counts.queued, free.counts.claimed), (1, 0));
 }
 
-/// A clock that goes back takes with it what was due.
+/// If the clock goes back, dispatches that were due are not available any more.
 #[test]
 fn what_is_due_is_available_again_and_again_as_the_clock_turns() {
     let time = |millis| Timestamp::from_millis(millis).unwrap();
@@ -135,7 +135,8 @@ fn counting_again_keeps_what_a_newer_release_counts() {
     assert_eq!(counted.encode(), r#"{"claimed":2,"parked":1}"#);
 }
 
-/// What a page of the map holds, if each dispatch has this payload and so much was read for it besides.
+/// Returns the number of items on a page of the map if each dispatch has this payload and `besides` further bytes were
+/// read for it.
 fn page_of(payload: &Json, besides: u64) -> usize {
     let mut map = MailboxMap::new(1);
     for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! Claiming, and what becomes of leases that are over.
+//! The rules of claims and of expired leases.
 
 use std::time::Duration;
 
@@ -19,19 +19,19 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct ClaimOne<'a> {
-    /// Who claims.
+    /// The worker that claims.
     pub worker: &'a WorkerId,
-    /// For how long.
+    /// The length of the lease.
     pub lease: Duration,
-    /// Which dispatch; the first that is available if none is named.
+    /// The dispatch to claim; if none is named, the first that is available.
     pub dispatch: Option<&'a DispatchId>,
 }
 
 impl<'a> ClaimOne<'a> {
-    /// What a request asks of each thread.
+    /// Returns what a request asks of each thread.
     ///
     /// # Errors
-    /// `Invalid` for a bad lease (MB-24) or limit.
+    /// `Invalid` for a lease (MB-24) or a limit out of range.
     pub fn of(request: &'a ClaimRequest) -> Result<Self> {
         check_lease(request.lease)?;
         check_batch(request.limit)?;
@@ -39,7 +39,7 @@ impl<'a> ClaimOne<'a> {
     }
 }
 
-/// Refuses a batch of no items, or of more than 1,000.
+/// Refuses a batch of no items, and one of more than 1,000.
 ///
 /// # Errors
 /// `Invalid`.
@@ -50,11 +50,12 @@ pub fn check_batch(limit: u32) -> Result<()> {
     }
 }
 
-/// Claims a dispatch of a thread, if it is free and something is available (MB-17 to MB-29). A lease that is over is
-/// ended first. It gives one claim at most.
+/// Claims a dispatch of a thread, if the thread is free and a dispatch is available (MB-17 to MB-29).
+///
+/// A claim whose lease has expired is ended first. The answer has one claimed dispatch at most.
 ///
 /// # Errors
-/// What the view ends with.
+/// Any error of the view.
 pub fn claim(
     view: &(impl MailboxView + ?Sized),
     thread: &ThreadId,
@@ -88,7 +89,8 @@ pub fn claim(
     Ok(desk.finish(Ok(Claims { claimed: vec![claimed], ..Claims::default() })))
 }
 
-/// What is given out of a free thread. `ended` is what a lapse left, which the view does not show yet.
+/// Chooses the dispatch to claim on a free thread. `ended` is the dispatch whose lease was just found expired, as it is
+/// afterwards. The view does not show that change yet.
 fn choose<V: MailboxView + ?Sized>(
     desk: &Desk<'_, V>,
     one: ClaimOne<'_>,
@@ -108,7 +110,7 @@ fn choose<V: MailboxView + ?Sized>(
     first(desk, ended).map(Ok)
 }
 
-/// The first that is available.
+/// Returns the first available dispatch.
 fn first<V: MailboxView + ?Sized>(desk: &Desk<'_, V>, ended: Option<StoredDispatch>) -> Result<Option<StoredDispatch>> {
     let ended = ended.filter(|ended| ended.state.status == DispatchStatus::Queued);
     let waiting = match desk.view.first_available(desk.thread(), desk.mailbox().epoch, desk.now)? {
@@ -150,10 +152,10 @@ fn give<V: MailboxView + ?Sized>(
     Ok(ClaimedDispatch::new(dispatch, token, number))
 }
 
-/// Ends the claim of a thread if its lease is over (MB-29, MB-36).
+/// Ends the claim of a thread if its lease has expired (MB-29, MB-36).
 ///
 /// # Errors
-/// What the view ends with.
+/// Any error of the view.
 pub fn lapse(
     view: &(impl MailboxView + ?Sized),
     thread: &ThreadId,
@@ -180,7 +182,7 @@ fn end_running<V: MailboxView + ?Sized>(desk: &mut Desk<'_, V>) -> Result<Option
     end_lease(desk, stored).map(Some)
 }
 
-/// Ends an attempt whose lease is over. Gives the dispatch afterwards.
+/// Ends an attempt whose lease has expired, and returns the dispatch as it is afterwards.
 pub(super) fn end_lease<V: MailboxView + ?Sized>(
     desk: &mut Desk<'_, V>,
     mut stored: StoredDispatch,
@@ -199,10 +201,10 @@ pub(super) fn end_lease<V: MailboxView + ?Sized>(
     Ok(stored)
 }
 
-/// What a claim of a thread would give out now; none if nothing (MB-47).
+/// Returns the dispatch that a claim of a thread would get now, or `None` if it would get none (MB-47).
 ///
 /// # Errors
-/// What the view ends with.
+/// Any error of the view.
 pub fn ready(
     view: &(impl MailboxView + ?Sized),
     thread: &ThreadId,

@@ -1,4 +1,5 @@
-//! A thread's mailbox while a decision about it is made: what changes, counted as it changes.
+//! The mailbox of a thread while a decision about it is made. It collects what changes, and counts the dispatches as
+//! they change.
 
 use super::{MailboxChange, MailboxPlan, MailboxView, time};
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// How many attempts a dispatch remembers.
+/// The number of attempts in the history of a dispatch.
 const HISTORY: usize = 20;
 
 pub(super) struct Desk<'a, V: ?Sized> {
@@ -46,7 +47,7 @@ impl<'a, V: MailboxView + ?Sized> Desk<'a, V> {
         &self.plan.mailbox
     }
 
-    /// The record of the thread, to be changed.
+    /// Returns the record of the thread, to be changed.
     pub(super) const fn mailbox_mut(&mut self) -> &mut StoredMailbox {
         self.changed = true;
         &mut self.plan.mailbox
@@ -61,7 +62,7 @@ impl<'a, V: MailboxView + ?Sized> Desk<'a, V> {
         MailboxChange { plan: Some(Box::new(self.plan)), answer }
     }
 
-    /// The next claim number of the thread (MB-25).
+    /// Uses up and returns the next claim number of the thread (MB-25).
     pub(super) fn next_claim(&mut self) -> ClaimNumber {
         let incarnation = self.view.claim_incarnation();
         let next = match self.plan.mailbox.last_claim {
@@ -80,7 +81,7 @@ impl<'a, V: MailboxView + ?Sized> Desk<'a, V> {
         }
     }
 
-    /// Whether the lease of what the thread has claimed is over: exactly at its end it is (MB-30).
+    /// Returns whether the lease of the claimed dispatch of the thread has expired. At exactly its end it has (MB-30).
     pub(super) fn is_over(&self) -> bool {
         self.plan.mailbox.running.as_ref().is_some_and(|running| running.lease_until <= self.now)
     }
@@ -91,14 +92,15 @@ impl<'a, V: MailboxView + ?Sized> Desk<'a, V> {
         self.put(stored);
     }
 
-    /// Notes a dispatch as it is to be written; of several notes the last counts.
+    /// Notes a dispatch as it has to be written. If a dispatch is noted several times, the last note counts.
     pub(super) fn put(&mut self, stored: StoredDispatch) {
         self.changed = true;
         self.plan.dispatches.retain(|other| other.id() != stored.id());
         self.plan.dispatches.push(stored);
     }
 
-    /// Lets `act` happen to a dispatch, as the machine says. The caller sets what comes with it and puts it.
+    /// Applies `act` to a dispatch as the state machine says. The caller sets the other fields that the act changes,
+    /// and then notes the dispatch with [`put`](Self::put).
     pub(super) fn apply(&mut self, stored: &mut StoredDispatch, act: Act) -> Result<DispatchStatus> {
         let standing = self.standing(stored);
         let to = machine::next(standing, act).ok_or_else(|| {
@@ -122,7 +124,7 @@ impl<'a, V: MailboxView + ?Sized> Desk<'a, V> {
         Ok(to)
     }
 
-    /// Ends the attempt of a dispatch that was claimed, whose status is already the one afterwards.
+    /// Ends the attempt of a dispatch that was claimed. Its status must already be the one after the attempt.
     pub(super) fn end_attempt(&self, stored: &mut StoredDispatch, end: AttemptEnd, settlement: Option<String>) {
         let state = &mut stored.state;
         let Some(held) = state.claim.take() else { return };
@@ -148,7 +150,8 @@ impl<'a, V: MailboxView + ?Sized> Desk<'a, V> {
         state.history.drain(..surplus);
     }
 
-    /// Ends a claimed dispatch that is of an older epoch: it shows why its thread was interrupted.
+    /// Ends a claimed dispatch of an older epoch. The dispatch then shows the reason for which its thread was
+    /// interrupted.
     pub(super) fn supersede(&mut self, stored: &mut StoredDispatch, act: Act) -> Result<()> {
         self.apply(stored, act)?;
         self.end_attempt(stored, AttemptEnd::Superseded, None);
@@ -157,7 +160,7 @@ impl<'a, V: MailboxView + ?Sized> Desk<'a, V> {
         self.release(by)
     }
 
-    /// The interrupt that began an epoch, as it will be.
+    /// Returns the interrupt that began an epoch, as it will be after this decision.
     pub(super) fn interrupt(&self, epoch: u64) -> Result<Option<StoredInterrupt>> {
         match self.plan.interrupts.get(&epoch) {
             Some(planned) => Ok(planned.clone()),
@@ -165,13 +168,13 @@ impl<'a, V: MailboxView + ?Sized> Desk<'a, V> {
         }
     }
 
-    /// Notes an interrupt as it is to be written, or that it is to be removed.
+    /// Notes an interrupt as it has to be written, or `None` if it has to be removed.
     pub(super) fn put_interrupt(&mut self, epoch: u64, interrupt: Option<StoredInterrupt>) {
         self.changed = true;
         self.plan.interrupts.insert(epoch, interrupt);
     }
 
-    /// One dispatch less needs the interrupt that began an epoch.
+    /// Notes that one dispatch less needs the interrupt that began an epoch.
     pub(super) fn release(&mut self, epoch: u64) -> Result<()> {
         let Some(mut interrupt) = self.interrupt(epoch)? else { return Ok(()) };
         interrupt.holds = interrupt.holds.saturating_sub(1);
@@ -180,7 +183,8 @@ impl<'a, V: MailboxView + ?Sized> Desk<'a, V> {
         Ok(())
     }
 
-    /// Whether something still needs an interrupt: what it superseded, its key, or that it is the newest.
+    /// Returns whether something still needs an interrupt: a dispatch that it superseded, a repeat with its key, or
+    /// that it is the newest interrupt.
     pub(super) fn is_needed(&self, interrupt: &StoredInterrupt) -> Result<bool> {
         let newest = self.plan.mailbox.epoch;
         if interrupt.holds > 0 || interrupt.epoch == newest {

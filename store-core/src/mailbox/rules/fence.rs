@@ -1,4 +1,4 @@
-//! Claims under which something else is written: the fence of a commit.
+//! The fence of a commit: a claim under which something else than the mailbox is written.
 
 use super::{
     MailboxPlan, MailboxView,
@@ -13,13 +13,13 @@ use crate::{
     mailbox::{ClaimRef, Settlement},
 };
 
-/// Refuses a write to `thread` under a claim of this mailbox that is lost or stale (CM-31). It changes nothing.
+/// Refuses a write to `thread` under a claim of this mailbox that is lost or stale (CM-31). The check changes nothing.
 ///
-/// A claim that this mailbox never gave out is of another mailbox, which a thread's store cannot ask: of such a one the
-/// claim number alone counts (CM-32).
+/// A claim that this mailbox never made belongs to another mailbox, which the store of the thread cannot ask. For such
+/// a claim only the claim number counts (CM-32).
 ///
 /// # Errors
-/// `ClaimLost`, `StaleEpoch`; what the view ends with.
+/// `ClaimLost`, `StaleEpoch`; any error of the view.
 pub fn check_claim(view: &(impl MailboxView + ?Sized), thread: &ThreadId, fence: &Fence) -> Result<()> {
     let claim = ClaimRef::from(fence);
     let Some(mailbox) = view.mailbox(thread)? else {
@@ -51,10 +51,10 @@ pub fn check_claim(view: &(impl MailboxView + ?Sized), thread: &ThreadId, fence:
     }
 }
 
-/// The settlement that comes with a commit (CM-33), whose claim was checked.
+/// Returns the plan of a settlement that comes with a commit, whose claim was checked (CM-33).
 ///
 /// # Errors
-/// What refuses the settlement; what the view ends with.
+/// The error of a refused settlement; any error of the view.
 pub fn settle_in_commit(
     view: &(impl MailboxView + ?Sized),
     fence: &Fence,
@@ -64,6 +64,6 @@ pub fn settle_in_commit(
     let claim = ClaimRef::from(fence);
     let change = settle(view, &claim, settlement, setting)?;
     change.answer?;
-    // Without a plan it is settled already, and its claim lost.
+    // If there is no plan, the dispatch was settled before, and the claim is lost.
     change.plan.ok_or_else(|| lost(&claim)).map_err(|error: Error| error.in_part("settle"))
 }

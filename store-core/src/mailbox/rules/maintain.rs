@@ -1,4 +1,4 @@
-//! Purging what is over, and putting dead letters back.
+//! The rules of purges and requeues.
 
 use super::{MailboxChange, MailboxView, claim::check_batch, desk::Desk, seen};
 use crate::{
@@ -11,20 +11,20 @@ use crate::{
 };
 
 impl Purge {
-    /// Refuses what no store can do.
+    /// Refuses a request that no store can carry out.
     ///
     /// # Errors
-    /// `Invalid` for a bad limit.
+    /// `Invalid` for a limit out of range.
     pub fn check(&self) -> Result<()> {
         check_batch(self.limit)
     }
 }
 
 impl Requeue {
-    /// Refuses what no store can do.
+    /// Refuses a request that no store can carry out.
     ///
     /// # Errors
-    /// `LimitExceeded` for too many ids, `Invalid` for a bad limit.
+    /// `LimitExceeded` for too many ids; `Invalid` for a limit out of range.
     pub fn check(&self, limits: &Limits) -> Result<()> {
         match &self.choice {
             RequeueChoice::Ids(ids) => check_requests(ids.len(), limits),
@@ -33,18 +33,18 @@ impl Requeue {
     }
 }
 
-/// Whether a dispatch ended before `before` (MB-49).
+/// Returns whether a dispatch ended before `before` (MB-49).
 ///
 /// # Errors
-/// What the view ends with.
+/// Any error of the view.
 pub fn is_purgeable(view: &(impl MailboxView + ?Sized), stored: &StoredDispatch, before: Timestamp) -> Result<bool> {
     Ok(seen(view, stored)?.finished_at.is_some_and(|end| end < before))
 }
 
-/// Removes a dispatch that ended before `before`; `false` if it did not.
+/// Removes a dispatch that ended before `before`. The answer is `false` if it did not end before.
 ///
 /// # Errors
-/// What the view ends with.
+/// Any error of the view.
 pub fn purge(
     view: &(impl MailboxView + ?Sized),
     id: &DispatchId,
@@ -60,10 +60,10 @@ pub fn purge(
     Ok(desk.finish(Ok(true)))
 }
 
-/// Puts a dead letter back into the queue, or says why not (MB-50).
+/// Puts a dead letter back into the queue, or returns why that is refused (MB-50).
 ///
 /// # Errors
-/// What the view ends with.
+/// Any error of the view.
 pub fn requeue(
     view: &(impl MailboxView + ?Sized),
     id: &DispatchId,

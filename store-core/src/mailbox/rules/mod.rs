@@ -1,5 +1,7 @@
-//! What is decided about a mailbox: each decision is about one thread, made of what a view shows, and gives everything
-//! that is to be written and the answer.
+//! The rules of the mailbox.
+//!
+//! Each decision is about one thread and is made from what a view shows. It returns everything that has to be written,
+//! and the answer.
 
 mod claim;
 mod desk;
@@ -26,69 +28,75 @@ use crate::{
     time::Timestamp,
 };
 
-/// What is stored of a mailbox, as its rules ask for it. All that a call asks of one thread must be of one moment.
+/// The stored data of a mailbox, as the rules read it. Everything that one call reads about a thread must be from the
+/// same moment.
 pub trait MailboxView {
-    /// The incarnation of claim numbers: above all earlier ones since the mailbox was made, restored or emptied
-    /// (MB-25).
+    /// Returns the incarnation of claim numbers. It is raised above all earlier ones when the mailbox is created,
+    /// restored or emptied (MB-25).
     fn claim_incarnation(&self) -> u64;
 
-    /// The record of a thread; none if nothing was ever written for it.
+    /// Returns the record of a thread, or `None` if nothing was ever written for the thread.
     ///
     /// # Errors
-    /// Whatever reading ends with.
+    /// Any error of reading.
     fn mailbox(&self, thread: &ThreadId) -> Result<Option<StoredMailbox>>;
 
-    /// A dispatch.
+    /// Returns the dispatch with this id.
     ///
     /// # Errors
-    /// Whatever reading ends with.
+    /// Any error of reading.
     fn dispatch(&self, id: &DispatchId) -> Result<Option<StoredDispatch>>;
 
-    /// The dispatch of a thread that took a dedupe key last, if it is there.
+    /// Returns the dispatch of a thread that took a dedupe key last, if that dispatch still exists.
     ///
     /// # Errors
-    /// Whatever reading ends with.
+    /// Any error of reading.
     fn last_with_key(&self, thread: &ThreadId, key: &DedupeKey) -> Result<Option<DispatchId>>;
 
-    /// Of those that a thread has in its queue under this epoch, and whose `available_at` is not after `now`, the one
+    /// Returns the first available dispatch of a thread.
+    ///
+    /// Of the dispatches that are queued under this epoch and whose `available_at` is not after `now`, this is the one
     /// with the lowest priority number, then the lowest number.
     ///
     /// # Errors
-    /// Whatever reading ends with.
+    /// Any error of reading.
     fn first_available(&self, thread: &ThreadId, epoch: u64, now: Timestamp) -> Result<Option<DispatchId>>;
 
-    /// The interrupt of a thread that began this epoch, as long as something needs it.
+    /// Returns the interrupt of a thread that began this epoch, as long as something needs it.
     ///
     /// # Errors
-    /// Whatever reading ends with.
+    /// Any error of reading.
     fn interrupt(&self, thread: &ThreadId, epoch: u64) -> Result<Option<StoredInterrupt>>;
 }
 
-/// Everything that a decision about a thread's mailbox writes, all or nothing.
+/// Everything that a decision about the mailbox of a thread writes. All of it is written, or nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MailboxPlan {
     /// The thread.
     pub thread: ThreadId,
-    /// Its record afterwards.
+    /// The record of the thread after the decision.
     pub mailbox: StoredMailbox,
-    /// Dispatches that are new or changed, each once. Of a new one the body tells all.
+    /// Dispatches that are new or changed, each once. For a new dispatch, the body alone says everything.
     pub dispatches: Vec<StoredDispatch>,
     /// A dispatch that is removed.
     pub purged: Option<DispatchId>,
-    /// Interrupts by the epoch that they began: to be written, or removed.
+    /// Interrupts by the epoch that they began: `Some` is written, `None` is removed.
     pub interrupts: BTreeMap<u64, Option<StoredInterrupt>>,
 }
 
 impl MailboxPlan {
-    /// One that writes the record of a thread and nothing else: a backend that reads plans from a log adds the rest.
+    /// Makes a plan that writes the record of a thread and nothing else. A backend that reads plans from a log adds the
+    /// rest.
     #[must_use]
     pub const fn new(thread: ThreadId, mailbox: StoredMailbox) -> Self {
         Self { thread, mailbox, dispatches: Vec::new(), purged: None, interrupts: BTreeMap::new() }
     }
 
-    /// From when on a claim may find something of the thread once this is written; none if only another change can
-    /// bring something. For who waits: it may be early, never late (LV-8, LV-10).
+    /// Returns the time from which a claim may find something on the thread once the plan is written, or `None` if only
+    /// another change can make something available.
+    ///
+    /// Waiting workers use this time. It may be too early, but never too late (LV-8, LV-10).
     #[must_use]
     pub fn claimable_from(&self) -> Option<Timestamp> {
         let mailbox = &self.mailbox;
@@ -97,14 +105,15 @@ impl MailboxPlan {
         }
         let places = self.dispatches.iter().filter_map(in_queue);
         let written: Vec<_> = places.filter(|at| at.epoch == mailbox.epoch).map(|at| at.due).collect();
-        // What waits besides was not looked at: it may be available by now.
+        // The other queued dispatches were not read. One of them may be available by now.
         let besides = (mailbox.counts.queued > length(written.len())).then_some(mailbox.last_time);
         written.into_iter().chain(besides).min()
     }
 }
 
-/// What is to be done about a call, and what its caller gets once that is durable. A refused call may write, too: the
-/// holder of a stale claim ends it (MB-33).
+/// What has to be written for a call, and the answer that the caller gets once that is durable.
+///
+/// A refused call may write too: the holder of a stale claim ends that claim by its call (MB-33).
 #[derive(Debug)]
 #[must_use = "what it says is to be written"]
 pub struct MailboxChange<T> {
@@ -119,23 +128,25 @@ impl<T> MailboxChange<T> {
         Self { plan: None, answer }
     }
 
-    /// The same change with another answer.
+    /// Returns the same change with a converted answer.
     pub fn map<U>(self, map: impl FnOnce(T) -> U) -> MailboxChange<U> {
         MailboxChange { plan: self.plan, answer: self.answer.map(map) }
     }
 }
 
-/// Store time for a thread: not before its last change, so that for one thread it never goes back (PR-22).
+/// Returns store time for a thread. It is not before the last change of the thread, so that it never goes back for one
+/// thread (PR-22).
 #[must_use]
 pub fn time(mailbox: Option<&StoredMailbox>, now: Timestamp) -> Timestamp {
     mailbox.map_or(now, |mailbox| mailbox.last_time.max(now))
 }
 
-/// A dispatch as everybody sees it: one that an interrupt superseded in its queue shows that interrupt's time and
-/// reason (MB-12).
+/// Returns a dispatch as every reader sees it.
+///
+/// A dispatch that an interrupt superseded in the queue shows the time and the reason of that interrupt (MB-12).
 ///
 /// # Errors
-/// What the view ends with.
+/// Any error of the view.
 pub fn seen(view: &(impl MailboxView + ?Sized), stored: &StoredDispatch) -> Result<Dispatch> {
     let mut dispatch = stored.view();
     if stored.state.status == DispatchStatus::Queued
@@ -149,7 +160,7 @@ pub fn seen(view: &(impl MailboxView + ?Sized), stored: &StoredDispatch) -> Resu
     Ok(dispatch)
 }
 
-/// The interrupt that superseded what was written as queued; none if it still is.
+/// Returns the interrupt that superseded a dispatch stored as queued, or `None` if the dispatch is still queued.
 fn superseded_by(view: &(impl MailboxView + ?Sized), stored: &StoredDispatch) -> Result<Option<StoredInterrupt>> {
     let thread = &stored.body.thread;
     let epoch = view.mailbox(thread)?.map_or(0, |mailbox| mailbox.epoch);
@@ -160,7 +171,7 @@ fn superseded_by(view: &(impl MailboxView + ?Sized), stored: &StoredDispatch) ->
     found.map(Some).ok_or_else(|| crate::error::Error::corrupt("the record of an interrupt does not exist"))
 }
 
-/// Refuses more items in one call than a limit allows.
+/// Refuses a call with more items than a limit allows.
 ///
 /// # Errors
 /// `LimitExceeded`.

@@ -1,4 +1,4 @@
-//! Enqueueing, cancelling, interrupting.
+//! The rules of enqueues, cancels and interrupts.
 
 use std::sync::Arc;
 
@@ -16,11 +16,13 @@ use crate::{
     },
 };
 
-/// How many keys of interrupts a thread remembers (MB-12).
+/// The number of interrupt keys that are remembered for a thread (MB-12).
 const REMEMBERED: usize = 20;
 
-/// A new dispatch with the digest of what the caller gave. It needs nothing of the store: whoever has one thread that
-/// decides makes it elsewhere.
+/// A new dispatch with the digest of what the caller gave.
+///
+/// Making one needs nothing of the store. A backend in which one OS thread makes all decisions can make it outside of
+/// that thread.
 #[derive(Debug)]
 pub struct EnqueueOne {
     new: NewDispatch,
@@ -28,20 +30,21 @@ pub struct EnqueueOne {
 }
 
 impl EnqueueOne {
-    /// What a caller asks for.
+    /// Makes the digest of a dispatch that a caller wants to enqueue.
     #[must_use]
     pub fn of(new: NewDispatch) -> Self {
-        // The digest copies the payload. One that no store takes is refused, and nobody asks for its digest (ER-9).
+        // Making the digest copies the payload. A payload that is too large for every store is refused, so its digest
+        // is never used (ER-9).
         let is_taken = new.payload_bytes() <= Limits::default().record_bytes;
         let digest = if is_taken { digest(&new) } else { String::new() };
         Self { new, digest }
     }
 }
 
-/// Enqueues a dispatch, or says why not (MB-1 to MB-9).
+/// Enqueues a dispatch, or returns why it is refused (MB-1 to MB-9).
 ///
 /// # Errors
-/// What the view ends with.
+/// Any error of the view.
 pub fn enqueue(
     view: &(impl MailboxView + ?Sized),
     new: &NewDispatch,
@@ -50,10 +53,10 @@ pub fn enqueue(
     enqueue_one(view, &EnqueueOne::of(new.clone()), setting)
 }
 
-/// The same of one whose digest was made.
+/// Enqueues a dispatch whose digest was made before, in the same way as [`enqueue`].
 ///
 /// # Errors
-/// What the view ends with.
+/// Any error of the view.
 pub fn enqueue_one(
     view: &(impl MailboxView + ?Sized),
     one: &EnqueueOne,
@@ -122,7 +125,7 @@ fn answer(body: &DispatchBody, deduplicated: bool) -> Enqueued {
     }
 }
 
-/// Everything that the caller gave.
+/// Returns the digest of everything that the caller gave.
 fn digest(new: &NewDispatch) -> String {
     let mut text = String::new();
     let mut object = Object::open(&mut text);
@@ -142,7 +145,8 @@ fn digest(new: &NewDispatch) -> String {
     format!("1:{}", sha256(&text))
 }
 
-/// The dispatch that holds the key of a new one. A claim whose lease is over is ended first, as a claim would (MB-29).
+/// Returns the dispatch that holds the dedupe key of a new one. If the lease of that dispatch has expired, its claim is
+/// ended first, in the same way as by a claim (MB-29).
 fn key_holder<V: MailboxView + ?Sized>(desk: &mut Desk<'_, V>, new: &NewDispatch) -> Result<Option<DispatchId>> {
     let Some(key) = &new.dedupe_key else { return Ok(None) };
     let Some(id) = desk.view.last_with_key(&new.thread, key)? else { return Ok(None) };
@@ -155,10 +159,10 @@ fn key_holder<V: MailboxView + ?Sized>(desk: &mut Desk<'_, V>, new: &NewDispatch
     Ok(is_held.then_some(id))
 }
 
-/// Cancels a queued dispatch, or says why not (MB-11).
+/// Cancels a queued dispatch, or returns why that is refused (MB-11).
 ///
 /// # Errors
-/// What the view ends with.
+/// Any error of the view.
 pub fn cancel(
     view: &(impl MailboxView + ?Sized),
     id: &DispatchId,
@@ -179,7 +183,7 @@ pub fn cancel(
 /// Interrupts a thread (MB-12, MB-13, MB-53).
 ///
 /// # Errors
-/// What the view ends with.
+/// Any error of the view.
 pub fn interrupt(
     view: &(impl MailboxView + ?Sized),
     request: &Interrupt,
@@ -236,7 +240,7 @@ fn reason(request: &Interrupt, limits: &Limits) -> Option<String> {
     })
 }
 
-/// Ends what the thread has claimed, and uses up a claim number.
+/// Ends the claimed dispatch of the thread, if there is one, and uses up a claim number.
 fn take_over<V: MailboxView + ?Sized>(
     desk: &mut Desk<'_, V>,
     request: &Interrupt,

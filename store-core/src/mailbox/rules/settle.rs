@@ -1,4 +1,4 @@
-//! What the holder of a claim does: extending, starting, settling.
+//! The rules for the holder of a claim: extend, start and settle.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ use crate::{
     },
 };
 
-/// How a token stands to a dispatch.
+/// The relation of a token to a dispatch.
 pub(super) enum Hold {
-    /// It holds it.
+    /// The token proves the claim of the dispatch.
     Live,
-    /// It holds it, but the thread was interrupted.
+    /// The token proves the claim of the dispatch, but the thread was interrupted.
     Stale,
-    /// It held it until an interrupt ended that.
+    /// The token proved a claim that was ended because of an interrupt.
     Superseded,
-    /// It does not hold it.
+    /// The token proves no claim of the dispatch.
     Lost,
 }
 
-/// How who has the token with this digest stands to a dispatch.
+/// Returns the relation of the token with this digest to a dispatch.
 pub(super) fn hold<V: MailboxView + ?Sized>(desk: &Desk<'_, V>, stored: &StoredDispatch, digest: &str) -> Hold {
     if stored.state.claim.as_ref().is_some_and(|claim| claim.token == digest) {
         return if desk.standing(stored).is_stale { Hold::Stale } else { Hold::Live };
@@ -49,7 +49,7 @@ pub(super) fn lost(claim: &ClaimRef) -> Error {
     Error::new(Detail::ClaimLost { what: "dispatch", id: claim.dispatch.to_string() })
 }
 
-/// Lets the holder of a claim act; a stale one loses it by that (MB-33).
+/// Lets the holder of a claim act. The holder of a stale claim loses the claim by this call (MB-33).
 fn act<V: MailboxView + ?Sized, T>(
     view: &V,
     claim: &ClaimRef,
@@ -62,7 +62,7 @@ fn act<V: MailboxView + ?Sized, T>(
     }
 }
 
-/// The same with the dispatch that is claimed, and the digest of the token.
+/// Does what [`act`] does, with a dispatch that was already read and the digest of the token.
 fn act_on<V: MailboxView + ?Sized, T>(
     view: &V,
     mut stored: StoredDispatch,
@@ -90,10 +90,10 @@ fn act_on<V: MailboxView + ?Sized, T>(
     }
 }
 
-/// Prolongs a claim to store time and `by` (MB-32).
+/// Extends a claim: its lease then ends at store time plus `by` (MB-32).
 ///
 /// # Errors
-/// What the view ends with.
+/// Any error of the view.
 pub fn extend(
     view: &(impl MailboxView + ?Sized),
     claim: &ClaimRef,
@@ -115,10 +115,10 @@ pub fn extend(
     })
 }
 
-/// Records what works on a dispatch, and since when, once (MB-35).
+/// Records once what works on a dispatch, and since when (MB-35).
 ///
 /// # Errors
-/// What the view ends with.
+/// Any error of the view.
 pub fn start(
     view: &(impl MailboxView + ?Sized),
     claim: &ClaimRef,
@@ -157,7 +157,7 @@ pub(crate) fn check_settlement(settlement: &Settlement, limits: &Limits) -> Resu
     }
 }
 
-/// What a settlement says, as it was given.
+/// Returns the digest of a settlement as it was given.
 pub(crate) fn settlement_digest(settlement: &Settlement) -> String {
     let mut text = String::new();
     let mut object = Object::open(&mut text);
@@ -176,8 +176,10 @@ pub(crate) fn settlement_digest(settlement: &Settlement) -> String {
     format!("1:{}", sha256(&text))
 }
 
-/// A settlement with its digests. They need nothing of the store: whoever has one thread that decides makes them
-/// elsewhere.
+/// A settlement with its digests.
+///
+/// Making one needs nothing of the store. A backend in which one OS thread makes all decisions can make it outside of
+/// that thread.
 #[derive(Debug)]
 pub struct SettleOne {
     claim: ClaimRef,
@@ -187,7 +189,7 @@ pub struct SettleOne {
 }
 
 impl SettleOne {
-    /// What a caller asks for.
+    /// Makes the digests of a settlement that a caller asks for.
     #[must_use]
     pub fn of(claim: ClaimRef, settlement: Settlement) -> Self {
         let (token, digest) = (claim.token.digest(), settlement_digest(&settlement));
@@ -195,10 +197,10 @@ impl SettleOne {
     }
 }
 
-/// Ends an attempt (MB-38 to MB-43). The same settlement again gets the first answer.
+/// Ends an attempt (MB-38 to MB-43). A repeat of the settlement returns the first answer.
 ///
 /// # Errors
-/// What the view ends with.
+/// Any error of the view.
 pub fn settle(
     view: &(impl MailboxView + ?Sized),
     claim: &ClaimRef,
@@ -208,10 +210,10 @@ pub fn settle(
     settle_one(view, &SettleOne::of(claim.clone(), settlement.clone()), setting)
 }
 
-/// The same of a settlement whose digests were made.
+/// Ends an attempt with a settlement whose digests were made before, in the same way as [`settle`].
 ///
 /// # Errors
-/// What the view ends with.
+/// Any error of the view.
 pub fn settle_one(
     view: &(impl MailboxView + ?Sized),
     one: &SettleOne,
@@ -235,7 +237,7 @@ pub fn settle_one(
     })
 }
 
-/// The answer to an equal settlement of the same attempt (MB-39).
+/// Returns the answer to an earlier, equal settlement of the same attempt (MB-39).
 fn repeated(stored: &StoredDispatch, one: &SettleOne) -> Option<Settled> {
     let same = |ended: &&StoredAttempt| ended.token == one.token && ended.settlement.as_deref() == Some(&*one.digest);
     stored.state.history.iter().rev().find(same).map(|ended| settled(&one.claim, ended, true))
@@ -251,7 +253,7 @@ fn settled(claim: &ClaimRef, ended: &StoredAttempt, deduplicated: bool) -> Settl
     }
 }
 
-/// What a settlement makes of a dispatch.
+/// Applies a settlement to a dispatch, and returns how the attempt ended.
 fn end<V: MailboxView + ?Sized>(
     desk: &mut Desk<'_, V>,
     stored: &mut StoredDispatch,

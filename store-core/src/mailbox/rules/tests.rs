@@ -1,4 +1,4 @@
-//! Decisions about one thread, one behind the other.
+//! Tests of decisions about one thread, made one after the other.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -53,7 +53,8 @@ fn time(millis: u64) -> Timestamp {
 }
 
 impl OfThread {
-    /// Makes a decision at a time. Gives the answer, and from when on the thread is worth a claim.
+    /// Makes a decision at a time. Returns the answer, and the time from which a claim of the thread may find
+    /// something.
     fn at<T>(
         &mut self,
         now: u64,
@@ -100,7 +101,7 @@ impl OfThread {
         self.at(before, |view, setting| purge(view, &DispatchId::new(id).unwrap(), time(before), setting)).0
     }
 
-    /// Whether a purge leaves it alone.
+    /// Returns whether a purge leaves the dispatch unchanged.
     fn keeps(&self, id: &str, before: u64) -> bool {
         let (limits, ids) = (Limits::default(), Uuids);
         let setting = Setting::new(time(before), &limits, &ids);
@@ -108,7 +109,7 @@ impl OfThread {
         change.plan.is_none() && !change.answer.unwrap()
     }
 
-    /// The epochs whose interrupt is kept, and how many dispatches need each.
+    /// Returns the epochs whose interrupt is kept, and how many dispatches need each.
     fn kept(&self) -> Vec<(u64, u64)> {
         self.interrupts.values().map(|interrupt| (interrupt.epoch, interrupt.holds)).collect()
     }
