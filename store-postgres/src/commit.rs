@@ -1,4 +1,4 @@
-//! The one way to write entries, runs and thread state, and to consume pending input.
+//! Commits: the only way to write entries, runs and thread state, and to consume pending input.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
     write::Batch,
 };
 
-/// Commits to the threads of a tenant.
+/// The commits of a tenant.
 #[derive(Debug, Clone)]
 pub(crate) struct PostgresCommits {
     tenant: OpenTenant,
@@ -64,7 +64,7 @@ impl CommitCoordinator for PostgresCommits {
     }
 }
 
-/// What a commit most likely needs, and whether nobody else may change parents meanwhile.
+/// Returns what a commit most likely needs, and whether no other call may change parents until it is written.
 fn first(commit: &Commit) -> (Look, bool) {
     let needs = commit::needs(commit);
     let in_family = needs.parent_thread.is_some();
@@ -81,7 +81,7 @@ fn first(commit: &Commit) -> (Look, bool) {
     (first, in_family)
 }
 
-/// Commits inside of a caller's transaction.
+/// Commits in a transaction of the caller.
 pub(crate) async fn commit_in(tenant: &Tenant, connection: &mut PgConnection, commit: &Commit) -> Result<Receipt> {
     tenant.check_open()?;
     tenant.common.check_writable()?;
@@ -93,7 +93,7 @@ pub(crate) async fn commit_in(tenant: &Tenant, connection: &mut PgConnection, co
     }
     let rule = |facts: &Facts, setting: Setting<'_>| plan(facts, commit, setting);
     let decided = Box::pin(decide_inside(tenant, &commit.thread, connection, first, rule)).await;
-    // What the caller's transaction lost, the caller knows: nothing of it is there.
+    // The caller knows the outcome of the transaction: if it is lost, none of the commit was written.
     decided.map_err(|error| with_key(error, commit.key.as_ref()))
 }
 

@@ -1,4 +1,4 @@
-//! How a store is opened.
+//! The options with which a store is opened.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -7,74 +7,77 @@ use store_core::{IdSource, Limits, Result, Uuids};
 
 use crate::url::{self, Parts, Target};
 
-/// What an opening does about the schema.
+/// What opening a store does about the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Migrate {
-    /// It is made, or brought up to date.
+    /// The schema is created, or migrated to the current version.
     #[default]
     Always,
-    /// It is only looked at: one that is missing or older is `SchemaMismatch`.
+    /// The schema is only checked. A schema that is missing or older ends the opening with `SchemaMismatch`.
     Never,
 }
 
-/// What stands between a process and the server.
+/// The kind of pooler between a process and the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pooler {
-    /// Nothing, or what gives a connection to one process for as long as it wants it.
+    /// No pooler, or one that reserves a connection for one process for as long as the process uses it.
     #[default]
     None,
-    /// A transaction pooler such as pgbouncer: the next transaction may run on another connection. Nothing is prepared
-    /// and nobody listens then (PO-10).
+    /// A transaction pooler such as pgbouncer: the next transaction may run on another connection. The store then
+    /// neither prepares statements nor listens for notifications (PO-10).
     Transaction,
 }
 
-/// How a store is opened.
+/// The options with which a store is opened.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct PostgresConfig {
-    /// Where the server is, and who connects.
+    /// The address of the server, and the user that connects.
     pub(crate) server: PgConnectOptions,
-    /// What each new connection is looked at for.
+    /// The property of the server that each new connection is checked for.
     pub(crate) target: Target,
-    /// The schema that everything lives in.
+    /// The schema that contains the whole store.
     pub(crate) schema: String,
-    /// What stands between this process and the server.
+    /// The kind of pooler between this process and the server.
     pub pooler: Pooler,
-    /// What an opening does about the schema.
+    /// What opening the store does about the schema.
     pub migrate: Migrate,
-    /// Reads only: the schema is not made, and what writes is `Unsupported`.
+    /// Opens the store for reading only. The schema is not created, and calls that write return `Unsupported`.
     pub read_only: bool,
-    /// How many connections there are at most.
+    /// The maximum number of connections.
     pub connections: u32,
-    /// How long a call waits for one of them.
+    /// How long a call waits for a connection.
     pub acquire: Duration,
-    /// How long a call waits for the server.
+    /// How long a call waits for an answer of the server.
     pub deadline: Duration,
-    /// Opens although the server may lose what it acknowledged.
+    /// Opens the store even if the server may lose data that it acknowledged.
     pub allow_unsafe: bool,
-    /// Where generated ids come from.
+    /// The source of generated ids.
     pub ids: Arc<dyn IdSource>,
-    /// For tests alone: the schema's clock stands still unless it is moved.
+    /// For tests only: the clock of the schema stands still unless the test moves it.
     #[doc(hidden)]
     pub stands_still: bool,
-    /// Limits, none above the defaults.
+    /// The limits of the store. A limit above the default is lowered to the default.
     pub limits: Limits,
 }
 
 impl PostgresConfig {
-    /// The store at a URL such as `postgres://user:password@host:5432/database?schema=agentstore`.
+    /// Returns the options for a URL such as `postgres://user:password@host:5432/database?schema=agentstore`.
     ///
-    /// Of the server it knows `host` (also the folder of a socket), `port`, `user`, `password`, `dbname`, `sslmode`,
-    /// `sslrootcert`, `sslcert`, `sslkey`, `application_name`, `options`, `connect_timeout` (which is also how long a
-    /// call waits for a connection) and `target_session_attrs`. Whatever else libpq knows is accepted where it holds,
-    /// and else refused by name. A host that is neither a socket nor this machine is
-    /// verified, unless `sslmode` says otherwise (PO-11). Of the store it knows
+    /// The parameters of the server are `host` (also the folder of a socket), `port`, `user`, `password`, `dbname`,
+    /// `sslmode`, `sslrootcert`, `sslcert`, `sslkey`, `application_name`, `options`, `connect_timeout` (also the time
+    /// that a call waits for a connection) and `target_session_attrs`. Any other parameter of libpq is accepted if what
+    /// it asks for holds here. Otherwise it is refused, and the error names it. A server on another machine is verified
+    /// unless `sslmode` says otherwise (PO-11). A socket and this machine need no verification.
     ///
-    /// - `schema=NAME`: the schema that everything lives in, `agentstore` unless given;
-    /// - `connections=N`: how many there are at most, 10 unless given;
-    /// - `pooler=transaction`: a transaction pooler such as pgbouncer stands between. Nothing is prepared and nobody
-    ///   listens then: each call takes more round trips, and what other processes write is found by looking (PO-10);
-    /// - `allow_unsafe=true`: opens although the server may lose what it acknowledged (PO-6).
+    /// The parameters of the store are:
+    ///
+    /// - `schema=NAME`: the schema that contains the whole store, `agentstore` by default.
+    /// - `connections=N`: the maximum number of connections, 10 by default.
+    /// - `pooler=transaction`: a transaction pooler such as pgbouncer stands before the server. The store then neither
+    ///   prepares statements nor listens for notifications. Each call takes more round trips, and the store finds by
+    ///   polling what other processes write (PO-10).
+    /// - `allow_unsafe=true`: opens the store even if the server may lose data that it acknowledged (PO-6).
     ///
     /// # Errors
     /// `Invalid` for anything else. No error shows the password.
@@ -98,13 +101,13 @@ impl PostgresConfig {
         })
     }
 
-    /// The schema that everything lives in.
+    /// Returns the name of the schema that contains the whole store.
     #[must_use]
     pub fn schema(&self) -> &str {
         &self.schema
     }
 
-    /// The same for another schema of the same database.
+    /// Returns the same options for another schema of the same database.
     ///
     /// # Errors
     /// `Invalid` for a name that would need quotes.
@@ -114,7 +117,7 @@ impl PostgresConfig {
     }
 }
 
-/// Says where, and not with which password.
+/// Shows the address of the server and leaves out the password.
 impl fmt::Debug for PostgresConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresConfig")

@@ -1,4 +1,4 @@
-//! Maps what the driver and the server say to the errors of the contracts.
+//! Translates errors of the driver and the server to the errors of the contracts.
 
 use sqlx::{
     Error as SqlError,
@@ -6,32 +6,33 @@ use sqlx::{
 };
 use store_core::{Cause, Detail, Error, SchemaMend};
 
-/// What a failed statement can have done.
+/// The effect that a failed statement may have had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Nothing: it only read, or the server had not been asked to commit.
+    /// No effect: the statement only read, or the server had not been asked to commit.
     None,
-    /// All or nothing, nobody knows which, if the answer was lost.
+    /// All or nothing. If the answer was lost, it is unknown which.
     Perhaps,
 }
 
-/// Whether the whole call is worth another try at once (PO-12).
+/// Returns whether the whole call should be retried at once (PO-12).
 pub(crate) fn is_transient(error: &SqlError) -> bool {
     matches!(code(error).as_deref(), Some("40001" | "40P01"))
 }
 
-/// The name of the constraint that refused a row.
+/// Returns the name of the unique constraint that refused a row.
 pub(crate) fn violated(error: &SqlError) -> Option<&str> {
     error.as_database_error().filter(|error| error.is_unique_violation())?.constraint()
 }
 
-/// Whether nothing more comes over the connection: what was said, if anything, was said by a server that ends it.
+/// Returns whether the connection can no longer be used: the error did not come from the server, or the server ended
+/// the connection with it.
 pub(crate) fn ends_connection(error: &SqlError) -> bool {
     let said = error.as_database_error().and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
     said.is_none_or(|said| matches!(said.severity(), PgSeverity::Panic | PgSeverity::Fatal))
 }
 
-/// The error of a statement; the driver's error is kept as its source.
+/// Returns the error for a failed statement, with the error of the driver as its source.
 pub(crate) fn sql(error: SqlError, effect: Effect) -> Error {
     let detail = match &error {
         SqlError::PoolTimedOut => unavailable("no connection became free in time"),
@@ -51,7 +52,7 @@ pub(crate) fn sql(error: SqlError, effect: Effect) -> Error {
     Error::new(detail).with_source(error)
 }
 
-/// No connection could be made.
+/// Returns the error for a connection that could not be made.
 pub(crate) fn connecting(error: SqlError) -> Error {
     match &error {
         SqlError::Io(_) => Error::server_unavailable("the server cannot be reached").with_source(error),
@@ -59,7 +60,8 @@ pub(crate) fn connecting(error: SqlError) -> Error {
     }
 }
 
-/// What the server said. A statement that it refused did nothing, but for one in the middle of which the server ended.
+/// Returns the error for an answer of the server. A statement that the server refused had no effect, unless the server
+/// ended while it ran the statement.
 fn refused(error: SqlError, effect: Effect) -> Error {
     let code = code(&error).unwrap_or_default();
     let detail = match code.as_str() {
@@ -94,7 +96,7 @@ fn code(error: &SqlError) -> Option<String> {
     error.as_database_error()?.code().map(std::borrow::Cow::into_owned)
 }
 
-/// The server did not answer in time.
+/// Returns the error for a server that did not answer in time.
 pub(crate) fn late(effect: Effect) -> Error {
     match effect {
         Effect::None => Error::server_unavailable("the server did not answer in time"),
@@ -102,7 +104,7 @@ pub(crate) fn late(effect: Effect) -> Error {
     }
 }
 
-/// What a row says is not what was written.
+/// Returns the error for a row that differs from what was written.
 pub(crate) fn corrupt(what: impl std::fmt::Display) -> Error {
     Error::corrupt(what.to_string())
 }

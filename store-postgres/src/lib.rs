@@ -1,17 +1,17 @@
-//! Durable state for AI agents in PostgreSQL: every contract, for any number of processes.
+//! Durable state for AI agents in PostgreSQL. Implements every contract, for any number of processes.
 //!
 //! # Layout
-//! - `config`, `url`: what a store is opened with
-//! - `store`: opening, tenants, closing
+//! - `config`, `url`: the options with which a store is opened
+//! - `store`: opening and closing a store, and its tenants
 //! - `threads`, `log`, `runs`, `pending`, `events`, `outbox`, `mailbox`, `commit`: the contracts of a tenant
-//! - `facts`: what is known of a thread, and what the rules of core ask for; `decide`: rules, loading and writing in
-//!   turn
-//! - `write`: what was decided, in one statement
-//! - `news`, `live`: telling who waits, also in other processes
-//! - `tenant`: calls in tasks of their own, and what is known between them
-//! - `inspect`: checks, and repairs of what can be derived
+//! - `facts`: what is known of a thread, in the form that the rules of core ask for
+//! - `decide`: the loop that runs a rule, loads what it lacks and writes its result
+//! - `write`: writing the result of a decision in one statement
+//! - `news`, `live`: notifying waiting callers, also in other processes
+//! - `tenant`: running calls in tasks of their own, and what is remembered between calls
+//! - `inspect`: checks, and repairs of derived data
 //! - `db`, `clock`, `sql`, `schema`: connections, the time of the server, statements, migrations
-//! - `pages`, `error`: columns of answers, and the errors of the contracts for what the driver and the server say
+//! - `pages`, `error`: reading the columns of answers, and translating errors of the driver and the server
 //! - `testing`: schemas for tests
 
 mod clock;

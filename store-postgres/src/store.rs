@@ -1,4 +1,4 @@
-//! Opening a store, its tenants, and closing it.
+//! Opening and closing a store, and its tenants.
 
 use std::{
     collections::HashMap,
@@ -28,9 +28,9 @@ use crate::{
     tenant::{Common, Tenant},
 };
 
-/// A store in a schema of a PostgreSQL database, that any number of processes have open.
+/// A store in a schema of a PostgreSQL database, which any number of processes can open.
 ///
-/// Its handles are cheap to clone (PR-7). Calls run on the runtime that it was opened on.
+/// Its handles are cheap to clone (PR-7). Calls run on the runtime on which the store was opened.
 #[derive(Clone)]
 pub struct PostgresStore {
     state: Arc<State>,
@@ -51,7 +51,7 @@ pub(crate) struct State {
     tasks: Mutex<Option<Tasks>>,
 }
 
-/// A tenant as its handles hold it: as long as there is one, the store is open (PR-8).
+/// A tenant as its handles hold it. The store stays open as long as one of them exists (PR-8).
 #[derive(Debug, Clone)]
 pub(crate) struct OpenTenant {
     tenant: Arc<Tenant>,
@@ -67,11 +67,12 @@ impl Deref for OpenTenant {
 }
 
 impl PostgresStore {
-    /// Opens a store; its schema is made if the configuration does not say otherwise (PO-2).
+    /// Opens a store. Its schema is created or migrated unless the configuration says otherwise (PO-2).
     ///
     /// # Errors
-    /// `SchemaMismatch` for a schema that is missing or of another release; `UnsafeDurability` for a server that may
-    /// lose what it acknowledged (PO-6); `Unavailable` if it cannot be reached.
+    /// - `SchemaMismatch` if the schema is missing or belongs to another release.
+    /// - `UnsafeDurability` if the server may lose data that it acknowledged (PO-6).
+    /// - `Unavailable` if the server cannot be reached.
     pub async fn open(mut config: PostgresConfig) -> Result<Self> {
         config.limits = config.limits.at_most(&Limits::default());
         let meta = schema::open(&config).await?;
@@ -90,7 +91,8 @@ impl PostgresStore {
 }
 
 impl PostgresStore {
-    /// Makes the schema, or brings it up to date, and opens nothing: for whoever does not let applications do that.
+    /// Creates the schema, or migrates it to the current version, without opening a store. For deployments in which
+    /// applications must not do that.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -98,20 +100,21 @@ impl PostgresStore {
         schema::bring_up(config).await
     }
 
-    /// Commits inside of a transaction of the caller's, on any connection to the same database: whatever else the
-    /// transaction writes is there together with the commit, or not at all (PO-5).
+    /// Commits in a transaction of the caller, on any connection to the same database. The other writes of the
+    /// transaction take effect together with the commit, or neither does (PO-5).
     ///
     /// # Guarantees
-    /// - Visible when the transaction is committed, gone when it is rolled back; the receipt counts only once it is
-    ///   committed.
-    /// - The rules and errors of [`CommitCoordinator::commit`](store_core::CommitCoordinator::commit). A refusal leaves
-    ///   the transaction usable, and as it was.
-    /// - Subscribers and workers that wait find what it brings by looking, within a second: nobody but the caller knows
-    ///   when the transaction ends.
+    /// - The commit is visible when the transaction is committed, and gone when it is rolled back. The receipt counts
+    ///   only once the transaction is committed.
+    /// - The rules and errors are those of [`CommitCoordinator::commit`](store_core::CommitCoordinator::commit). A
+    ///   refusal leaves the transaction usable and as it was.
+    /// - Subscribers and workers that wait for what the commit brings find it by polling, within a second, because only
+    ///   the caller knows when the transaction ends.
     ///
-    /// Until it ends, the transaction holds the thread's row: other writers of the thread wait, and so does a deletion
-    /// of the tenant. The isolation may be any; at one above `READ COMMITTED` a writer that came between ends the call
-    /// with `Unavailable`, as a deadlock does, and the transaction is to be begun anew.
+    /// Until the transaction ends, it locks the row of the thread. Other writers of the thread wait, and so does a
+    /// deletion of the tenant. The transaction may have any isolation level. Above `READ COMMITTED`, a write by another
+    /// transaction in between ends the call with `Unavailable`, as a deadlock does. The caller must then begin a new
+    /// transaction.
     ///
     /// ```no_run
     /// use sqlx::Connection;
@@ -132,7 +135,7 @@ impl PostgresStore {
     /// ```
     ///
     /// # Errors
-    /// Those of a commit; `Unavailable` for a deadlock and for a clash with another transaction.
+    /// Those of a commit. `Unavailable` for a deadlock and for a clash with another transaction.
     pub async fn commit_in(
         &self,
         tenant: &TenantId,
@@ -177,7 +180,7 @@ impl Store for PostgresStore {
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
         let db = &self.state.common.db;
         db.check_open()?;
-        // The list is that of the store: the name only fills the place of a tenant.
+        // The list belongs to the store. The name only stands in for that of a tenant.
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
         let limit = page.checked_limit()?;
         let mut found = PageBuilder::new(limit);
@@ -206,7 +209,7 @@ impl Store for PostgresStore {
             Ok(())
         })
         .await?;
-        // Whom nobody has opened since needs no place.
+        // A tenant that was not opened again in the meantime is not kept in the map.
         let mut tenants = self.tenants();
         if tenants.get(tenant).is_some_and(|held| Arc::ptr_eq(held, &new) && Arc::strong_count(held) == 2) {
             tenants.remove(tenant);
@@ -218,7 +221,7 @@ impl Store for PostgresStore {
         &self.state.capabilities
     }
 
-    /// What was acknowledged survives already.
+    /// Only checks that the store is open: acknowledged data survives already.
     async fn sync(&self) -> Result<()> {
         self.state.common.db.check_open()
     }

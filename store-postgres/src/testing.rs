@@ -1,4 +1,4 @@
-//! Stores for tests: each in a schema of its own, whose clock stands still unless it is moved.
+//! Stores for tests. Each has a schema of its own, whose clock stands still unless the test moves it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,15 +13,15 @@ use crate::{
     store::PostgresStore,
 };
 
-/// Makes the clock of a schema stand still.
+/// Replaces the clock of a schema by one that stands still.
 const STOPPED: &str = "CREATE TABLE $schema$.clock (now bigint NOT NULL); \
     CREATE OR REPLACE FUNCTION $schema$.lag() RETURNS bigint LANGUAGE sql IMMUTABLE AS $$ SELECT 0::bigint $$; \
     CREATE OR REPLACE FUNCTION $schema$.now() RETURNS bigint LANGUAGE sql VOLATILE AS \
     $$ SELECT now FROM $schema$.clock $$; \
     INSERT INTO $schema$.clock VALUES (1763700000000)";
 
-/// Ends what an earlier test left running in a schema, and removes its rows. Tables that have grown get new files:
-/// deleted rows would stay in them until they are vacuumed.
+/// Ends the sessions that an earlier test left running in a schema, and removes all rows. Tables that have grown are
+/// truncated, since deleted rows would stay in their files until a vacuum.
 const EMPTIED: &str = "SELECT pg_terminate_backend(l.pid, 5000) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation \
     JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = '$schema$' AND l.pid <> pg_backend_pid(); \
     DO $do$ DECLARE name regclass; BEGIN \
@@ -33,7 +33,7 @@ const EMPTIED: &str = "SELECT pg_terminate_backend(l.pid, 5000) FROM pg_locks l 
     UPDATE $schema$.meta SET incarnation = DEFAULT, cursor_key = sha256(convert_to(gen_random_uuid()::text, 'UTF8')); \
     UPDATE $schema$.clock SET now = 1763700000000";
 
-/// A schema that this test alone uses, as long as it holds the connection with the lock.
+/// The exclusive right of a test to use a schema. Lasts as long as the connection that holds the lock.
 struct Lease {
     _connection: PgConnection,
 }
@@ -44,7 +44,7 @@ impl std::fmt::Debug for Lease {
     }
 }
 
-/// A schema for one test. Stores that are opened in it share its time, which begins in November 2025.
+/// A schema for one test. All stores opened in it share its clock, which starts in November 2025.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -62,12 +62,12 @@ impl std::fmt::Debug for Lease {
 #[derive(Debug, Clone)]
 pub struct TestSchema {
     config: PostgresConfig,
-    /// If others use it afterwards.
+    /// Set if other tests use the schema afterwards.
     lease: Option<Arc<Lease>>,
 }
 
 impl TestSchema {
-    /// Makes a schema with a name of its own in the database of `config`, beside the one that it names.
+    /// Creates a schema with a unique name in the database of `config`. The schema that `config` names is not used.
     ///
     /// # Errors
     /// Those of [`PostgresStore::open`].
@@ -81,15 +81,16 @@ impl TestSchema {
         Ok(schema)
     }
 
-    /// A schema that earlier tests have left, emptied, or a new one if all are in use. That takes a fraction of the
-    /// time that making and removing one takes. `config` is how its stores are opened, `direct` how the server is
-    /// reached without a pooler.
+    /// Returns a schema that an earlier test has left, after emptying it, or a new one if all are in use.
+    ///
+    /// This takes a fraction of the time of creating and removing a schema. The stores of the schema are opened with
+    /// `config`. The server is reached with `direct`, without a pooler.
     ///
     /// # Errors
     /// Those of [`PostgresStore::open`].
     pub async fn lease(direct: &PostgresConfig, config: PostgresConfig) -> Result<Self> {
         let mut connection = PgConnection::connect_with(&direct.server).await.map_err(error::connecting)?;
-        // A server that outlives a change of the schema has schemas of both.
+        // A server that was running before the migrations changed has schemas of both versions.
         let made_by = schema::fingerprint();
         let mut number = 0;
         let name = loop {
@@ -103,7 +104,7 @@ impl TestSchema {
         let mut config = config.with_schema(&name)?;
         config.stands_still = true;
         let direct = direct.clone().with_schema(&name)?;
-        // The table of its clock is the last that is made.
+        // The table of the clock is created last.
         let there: bool = sqlx::query_scalar("SELECT to_regclass($1) IS NOT NULL")
             .bind(format!("{name}.clock"))
             .fetch_one(&mut connection)
@@ -118,13 +119,13 @@ impl TestSchema {
         Ok(Self { config, lease: Some(Arc::new(Lease { _connection: connection })) })
     }
 
-    /// The schema that `config` names, whatever is in it and whatever its time is.
+    /// Returns the schema that `config` names, with its present content and clock.
     #[must_use]
     pub const fn named(config: PostgresConfig) -> Self {
         Self { config, lease: None }
     }
 
-    /// Opens a store in it. Each opening is as one of another process.
+    /// Opens a store in the schema. Each opened store behaves like one in another process.
     ///
     /// # Errors
     /// Those of [`PostgresStore::open`].
@@ -132,13 +133,13 @@ impl TestSchema {
         PostgresStore::open(self.config.clone()).await
     }
 
-    /// How its stores are opened.
+    /// Returns the options with which the stores of the schema are opened.
     #[must_use]
     pub const fn config(&self) -> &PostgresConfig {
         &self.config
     }
 
-    /// Lets time pass.
+    /// Moves the clock forward.
     ///
     /// # Errors
     /// `Unavailable` if the server cannot be reached.
@@ -146,7 +147,7 @@ impl TestSchema {
         self.run(&format!("UPDATE $schema$.clock SET now = now + {}", by.as_millis())).await
     }
 
-    /// Sets its clock back.
+    /// Moves the clock back.
     ///
     /// # Errors
     /// As [`advance`](Self::advance).
@@ -154,8 +155,10 @@ impl TestSchema {
         self.run(&format!("UPDATE $schema$.clock SET now = now - {}", by.as_millis())).await
     }
 
-    /// Removes it with everything in it. Transactions that still hold something of it are cut off: whoever began them
-    /// may be waiting for this. One that was [leased](Self::lease) stays, for the next test.
+    /// Removes the schema and everything in it.
+    ///
+    /// Sessions whose transactions still hold locks in it are terminated, because their owners may be waiting for the
+    /// removal. A schema that was [leased](Self::lease) is kept for the next test.
     ///
     /// # Errors
     /// As [`advance`](Self::advance).
@@ -163,7 +166,8 @@ impl TestSchema {
         if self.lease.is_some() {
             return Ok(());
         }
-        // Behind a pooler a connection may be with somebody else by the time it is cut off: only if nothing else helps.
+        // With a pooler, the connection may belong to another client by the time it is terminated. Therefore sessions
+        // are terminated only if the removal fails without it.
         let gently = "BEGIN; SET LOCAL lock_timeout = '1s'; SET LOCAL client_min_messages = error; \
             DROP SCHEMA IF EXISTS $schema$ CASCADE; COMMIT";
         if self.run(gently).await.is_ok() {
@@ -190,8 +194,8 @@ fn failed(error: sqlx::Error) -> Error {
     error::sql(error, Effect::None)
 }
 
-/// A connection that does nothing but add rows to a table, each in a transaction of its own: what stores are measured
-/// beside.
+/// A connection that only inserts rows into a table, each in a transaction of its own. Benchmarks compare stores with
+/// it.
 ///
 /// ```no_run
 /// use store_postgres::{BareInserts, PostgresConfig, TestSchema};
@@ -209,7 +213,7 @@ pub struct BareInserts {
 }
 
 impl BareInserts {
-    /// Connects, and makes the table if it is not there yet.
+    /// Connects, and creates the table if it does not exist.
     ///
     /// # Errors
     /// `Unavailable` if the server cannot be reached.
@@ -222,7 +226,7 @@ impl BareInserts {
         Ok(Self { connection, sql: in_schema("INSERT INTO $schema$.bare (body) VALUES ($1)", &config.schema) })
     }
 
-    /// Adds a row.
+    /// Inserts a row.
     ///
     /// # Errors
     /// As [`open`](Self::open).
