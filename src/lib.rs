@@ -1,11 +1,11 @@
 //! Durable state for AI agents: threads, logs that branch, runs and state, written in one atomic, idempotent commit.
 //!
 //! # Layout
-//! - everything of `store_core`: data model, contracts, errors
-//! - [`open`], [`OpenOptions`], [`StoreUrl`]: from a URL to a store
-//! - [`Stores`]: the parts of an opened store, or of two: the mailbox may be of another one
-//! - [`Worker`], [`Relay`], [`Maintenance`]: loops that run what is queued, deliver what commits wrote for others, and
-//!   remove finished work
+//! - the items of `store_core`: data model, contracts, errors
+//! - [`open`], [`OpenOptions`], [`StoreUrl`]: open the store at a URL
+//! - [`Stores`]: the parts of an opened store, or of two stores: the mailbox may be that of another store
+//! - [`Worker`], [`Relay`], [`Maintenance`]: loops that handle dispatches, deliver outbox rows, and remove finished
+//!   work
 //! - `memory`, `file`, `postgres`, `sqlite_mailbox`, `nats`: the backends, one cargo feature each
 //!
 //! # A turn, a fork, a rewind
@@ -21,23 +21,23 @@
 //! let commits = stores.commits(&TenantId::default_tenant())?;
 //! let thread = ThreadId::new("t-1")?;
 //!
-//! // A turn is one atomic commit. `Expect` guards it: of two writers exactly one lands.
+//! // A turn is one atomic commit. `Expect` guards it: of two concurrent writers exactly one succeeds.
 //! let turn = Commit::new(thread.clone())
 //!     .expecting(Expect::Absent)
 //!     .entry(NewEntry::new(Message::user("What is the capital of France?")))
 //!     .entry(NewEntry::new(Message::assistant("Paris.")));
 //! let asked = commits.commit(turn).await?;
 //!
-//! // Another way from the first message on: the old branch stays.
+//! // A fork below the first message: the old branch stays.
 //! let other = NewEntry::new(Message::assistant("Paris, on the Seine."));
 //! let retry = Fork::below(asked.entry_ids[0].clone()).entry(other);
 //! let forked = commits.fork(Guard::from(&asked), retry).await?;
 //!
-//! // What a model gets next: the path of the head.
+//! // The context for the next call of a model: the path of the head.
 //! let next = commits.threads().load_context(&thread, ContextRequest::head()).await?;
 //! assert_eq!(next.context.messages.len(), 2);
 //!
-//! // Back to the first answer: nothing is deleted.
+//! // A rewind to the first answer: nothing is deleted.
 //! let back = commits.rewind(Guard::from(&forked), RewindTo::Entry(asked.entry_ids[1].clone())).await?;
 //! assert_eq!(back.head, asked.head);
 //! stores.close().await
@@ -55,7 +55,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-// The list of what there is stands in the crate itself; a second one here would only go stale.
+// // `store_core` lists its public items itself. A second list here would become outdated.
 pub use store_core::*;
 
 pub use self::{
@@ -81,7 +81,7 @@ pub use store_postgres as postgres;
 #[cfg(feature = "sqlite-mailbox")]
 pub use store_sqlite_mailbox as sqlite_mailbox;
 
-/// The quick start of the README is a test.
+/// /// Runs the quick start of the README as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! How a store is opened.
+//! The options with which a store is opened.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,7 +6,7 @@ use store_core::{Clock, Error, IdSource, Limits, Progress, Result, Silent, Syste
 
 use crate::{StoreUrl, Stores, backend};
 
-/// How a store is opened: options that a backend does not have are refused, never ignored.
+/// The options with which a store is opened. An option that the backend does not have is refused, never ignored.
 ///
 /// ```
 /// use agentstore::{Durability, OpenOptions};
@@ -19,40 +19,40 @@ use crate::{StoreUrl, Stores, backend};
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// When what was acknowledged is durable; absent: as the backend does it.
+    /// When acknowledged data is durable; the default of the backend if absent.
     pub durability: Option<Durability>,
-    /// Read beside a process that writes: nothing is locked and nothing is written.
+    /// Opens the store for reading only, while another process may write. Nothing is locked and nothing is written.
     pub read_only: bool,
-    /// Whether a store that does not exist is made.
+    /// Whether a missing store is created.
     pub create: Create,
-    /// The clock of store time, where the store has none of its own.
+    /// The clock for store time, if the store has no clock of its own.
     pub clock: Arc<dyn Clock>,
-    /// Where generated ids come from.
+    /// The source of generated ids.
     pub ids: Arc<dyn IdSource>,
-    /// Limits, none above the defaults.
+    /// The limits of the store. A limit above the default is lowered to the default.
     pub limits: Limits,
-    /// Hears how far an opening is that takes long, and can stop it (FI-10).
+    /// Is told the progress of an opening that takes long, and can stop the opening (FI-10).
     pub progress: Arc<dyn Progress>,
 }
 
-/// When what was acknowledged is durable.
+/// When acknowledged data is durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Durability {
     /// Before it is acknowledged.
     Sync,
-    /// At most this long after it was acknowledged: a power cut may take the last of it (FI-12).
+    /// At most this long after it was acknowledged. A power cut may take the last part of the data (FI-12).
     Interval(Duration),
-    /// When the system gets to it.
+    /// When the operating system writes it out, without a bound on the time.
     None,
 }
 
-/// What happens to a store that does not exist.
+/// What happens if the store does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Create {
-    /// It is made.
+    /// The store is created.
     #[default]
     Missing,
-    /// The opening is refused.
+    /// The store is not opened, and an error is returned.
     Never,
 }
 
@@ -71,55 +71,55 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// Open for writing, make what is missing, and sync before a commit is answered.
+    /// Returns the default options: open for writing, create a missing store, and sync before a commit is acknowledged.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same options with this durability.
+    /// Sets when acknowledged data is durable.
     #[must_use]
     pub const fn with_durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
         self
     }
 
-    /// The same options for reading only; a store that does not exist is then not made.
+    /// Opens the store for reading only. A store that does not exist is then not created.
     #[must_use]
     pub const fn read_only(mut self) -> Self {
         self.read_only = true;
         self
     }
 
-    /// The same options, making a missing store or not.
+    /// Sets whether a missing store is created.
     #[must_use]
     pub const fn with_create(mut self, create: Create) -> Self {
         self.create = create;
         self
     }
 
-    /// The same options with this clock.
+    /// Sets the clock.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// The same options with ids from there.
+    /// Sets the source of ids.
     #[must_use]
     pub fn with_ids(mut self, ids: Arc<dyn IdSource>) -> Self {
         self.ids = ids;
         self
     }
 
-    /// The same options with these limits.
+    /// Sets the limits.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// The same options, saying how far an opening is that takes long.
+    /// Sets what is told the progress of an opening that takes long.
     #[must_use]
     pub fn with_progress(mut self, progress: Arc<dyn Progress>) -> Self {
         self.progress = progress;
@@ -129,13 +129,13 @@ impl OpenOptions {
     /// Opens the store at `url`.
     ///
     /// # Errors
-    /// `Invalid` for what is no URL of a known scheme, `Unsupported` for a backend that was not compiled in and for an
-    /// option that the backend does not have; else what its opening ends with (CP-1).
+    /// `Invalid` for a text that is not a URL of a known scheme; `Unsupported` for a backend that was not compiled in
+    /// and for an option that the backend does not have; otherwise any error of opening the store (CP-1).
     pub async fn open(&self, url: &str) -> Result<Stores> {
         self.open_url(&url.parse()?).await
     }
 
-    /// Opens the store at a URL that was read before.
+    /// Opens the store at a URL that was already parsed.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -149,8 +149,8 @@ impl OpenOptions {
         }
     }
 
-    /// Opens everything at `store`, but the mailbox at `mailbox` (CP-2). URLs that lead to one place give one store,
-    /// which is not opened twice (CP-3).
+    /// Opens the store at `store` with the mailbox at `mailbox` (CP-2). If both URLs lead to the same place, that store
+    /// is opened only once and provides everything (CP-3).
     ///
     /// ```
     /// use agentstore::OpenOptions;
@@ -163,7 +163,7 @@ impl OpenOptions {
     /// ```
     ///
     /// # Errors
-    /// As [`open`](Self::open), of either; `Unsupported` if the second one keeps no mailbox.
+    /// As [`open`](Self::open), for either URL; `Unsupported` if the second store has no mailbox.
     pub async fn open_with_mailbox(&self, store: &str, mailbox: &str) -> Result<Stores> {
         let (store, mailbox) = (store.parse::<StoreUrl>()?, mailbox.parse::<StoreUrl>()?);
         let stores = self.open_url(&store).await?;
@@ -183,7 +183,7 @@ pub async fn open(url: &str) -> Result<Stores> {
     OpenOptions::new().open(url).await
 }
 
-/// The refusal of something that a store, or this build, does not have.
+/// Returns the error for an operation that a store, or this build, does not have.
 pub(crate) fn unsupported(operation: &'static str) -> Error {
     Error::new(store_core::Detail::Unsupported { operation })
 }

@@ -1,4 +1,4 @@
-//! The parts of an opened store, put together.
+//! The parts of an opened store, or of two stores combined.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -11,20 +11,20 @@ use crate::{composed::Composed, options::unsupported};
 
 /// An opened store with all its parts.
 ///
-/// Threads, logs, runs, state, events, pending input, the outbox and what commits to them are always of one store: what
-/// is atomic together cannot be put together from two (CP-2). The mailbox alone may be of another one:
-/// [`with_mailbox`](Self::with_mailbox).
+/// Threads, logs, runs, state, events, pending input, the outbox and the coordinator that commits to them always belong
+/// to one store, because parts that are atomic together cannot come from two stores (CP-2). Only the mailbox may belong
+/// to another store: see [`with_mailbox`](Self::with_mailbox).
 #[derive(Clone)]
 pub struct Stores {
     store: Arc<dyn Store>,
     files: Option<Arc<dyn LogFiles>>,
     clock: Arc<dyn Clock>,
     backend: &'static str,
-    /// That of the mailbox, where it is of another store.
+    /// The properties of the other store, if the mailbox belongs to one.
     mailbox: Option<Other>,
 }
 
-/// A store of which the mailbox is used.
+/// The properties of a store of which only the mailbox is used.
 #[derive(Clone)]
 struct Other {
     capabilities: Capabilities,
@@ -32,49 +32,49 @@ struct Other {
     backend: &'static str,
 }
 
-/// What a backend with readable files can say of them.
+/// Access to the readable files of a backend.
 pub trait LogFiles: Send + Sync {
-    /// The file that holds the log of a thread; none for an unknown thread.
+    /// Returns the file that contains the log of a thread. Returns none for an unknown thread.
     ///
     /// # Errors
-    /// What looking it up ends with.
+    /// Any error of the lookup.
     fn log_file(&self, tenant: &TenantId, thread: &ThreadId) -> Result<Option<PathBuf>>;
 }
 
 impl Stores {
-    /// The parts of a store that was opened by hand.
+    /// Returns the parts of a store that the caller has opened.
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self { store, files: None, clock: Arc::new(SystemClock), backend: "other", mailbox: None }
     }
 
-    /// The same under this name of a backend, which metrics have as a label; `other` if nothing is said.
+    /// Sets the name of the backend, which metrics use as a label; `other` by default.
     #[must_use]
     pub const fn named(mut self, backend: &'static str) -> Self {
         self.backend = backend;
         self
     }
 
-    /// The same with the clock that the store was opened with. What asks for times to compare with store time
-    /// (`Maintenance`) asks it; a server's store has a clock of its own, which should show about the same.
+    /// Sets the clock that the store was opened with. `Maintenance` asks this clock for the times that it compares with
+    /// store time. The store of a server has its own clock, and both clocks should show about the same time.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// The same with the mailbox of another store: everything else stays that of this one.
+    /// Replaces the mailbox by that of another store. Everything else stays that of this store.
     ///
-    /// No atomic step reaches over both. A commit cannot settle a dispatch (`Unsupported`), and a claim is judged by
-    /// its number alone: a thread remembers the highest one that wrote to it, and refuses lower ones (CM-32). Who is to
-    /// write under a claim first takes its thread over, as the worker loop does.
+    /// No atomic step covers both stores. A commit cannot settle a dispatch (`Unsupported`), and a claim is judged by
+    /// its number alone: a thread remembers the highest claim number that wrote to it, and refuses lower ones (CM-32).
+    /// Before a caller writes under a claim, it has to take the thread over. The worker loop does this.
     ///
-    /// If both are one store it stays as it is, with the capability `fenced` (CP-3). A tenant is deleted from the
-    /// mailbox first; a deletion that was cut off is finished by repeating it. Two handles of one place that were
-    /// opened apart are not known to be one: they work, without `fenced`.
+    /// If both handles belong to one store, nothing changes, and the capability `fenced` stays (CP-3). A tenant is
+    /// deleted from the mailbox first. If a deletion was cut off, repeat the call to finish it. Two handles of the same
+    /// place that were opened separately are not recognised as one store. They work, but without `fenced`.
     ///
     /// # Errors
-    /// `Unsupported` if `other` keeps no mailbox; `Closed` if it was closed.
+    /// `Unsupported` if `other` has no mailbox; `Closed` if `other` was closed.
     pub fn with_mailbox(self, other: &Self) -> Result<Self> {
         if Arc::ptr_eq(&self.store, &other.store) {
             return Ok(self);
@@ -86,63 +86,64 @@ impl Stores {
         Ok(Self { store, mailbox, ..self })
     }
 
-    /// The same with what the backend can say of its files.
+    /// Adds the access to the files of the backend.
     #[must_use]
     pub fn with_log_files(mut self, files: Arc<dyn LogFiles>) -> Self {
         self.files = Some(files);
         self
     }
 
-    /// The store itself: tenants, capabilities, syncing, closing, inspection.
+    /// Returns the store itself: tenants, capabilities, syncing, closing, inspection.
     #[must_use]
     pub fn store(&self) -> &dyn Store {
         &*self.store
     }
 
-    /// The store itself, to be kept.
+    /// Converts this value into the store itself.
     #[must_use]
     pub fn into_store(self) -> Arc<dyn Store> {
         self.store
     }
 
-    /// What the store really gives.
+    /// Returns the capabilities of the opened store.
     #[must_use]
     pub fn capabilities(&self) -> &Capabilities {
         self.store.capabilities()
     }
 
-    /// What the store of the mailbox gives, which may be another one: how its claims, its time and its dispatches last.
+    /// Returns the capabilities of the store of the mailbox, which may be another store. They describe its claims, its
+    /// time and the durability of its dispatches.
     #[must_use]
     pub fn mailbox_capabilities(&self) -> &Capabilities {
         self.mailbox.as_ref().map_or_else(|| self.capabilities(), |other| &other.capabilities)
     }
 
-    /// The name of the backend that keeps the mailbox: `memory`, `file`, `postgres`, `sqlite-mailbox`, `nats`, or what
-    /// [`named`](Self::named) said.
+    /// Returns the name of the backend of the mailbox: `memory`, `file`, `postgres`, `sqlite-mailbox`, `nats`, or the
+    /// name given to [`named`](Self::named).
     #[must_use]
     pub fn mailbox_backend(&self) -> &'static str {
         self.mailbox.as_ref().map_or(self.backend, |other| other.backend)
     }
 
-    /// The name of the backend that keeps everything else.
+    /// Returns the name of the backend of everything except the mailbox.
     #[must_use]
     pub const fn backend(&self) -> &'static str {
         self.backend
     }
 
-    /// The clock that the store was opened with.
+    /// Returns the clock that the store was opened with.
     #[must_use]
     pub const fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
     }
 
-    /// The clock that the store of the mailbox was opened with.
+    /// Returns the clock that the store of the mailbox was opened with.
     #[must_use]
     pub fn mailbox_clock(&self) -> &Arc<dyn Clock> {
         self.mailbox.as_ref().map_or(&self.clock, |other| &other.clock)
     }
 
-    /// Every contract that the store has for a tenant.
+    /// Returns all contracts that the store has for a tenant.
     ///
     /// # Errors
     /// As [`Store::tenant`].
@@ -153,10 +154,10 @@ impl Stores {
         Ok(stores)
     }
 
-    /// What writes to the threads of a tenant; its `threads()` reads them.
+    /// Returns the coordinator that writes to the threads of a tenant. Its `threads()` reads them.
     ///
     /// # Errors
-    /// `Unsupported` if no part keeps threads; else as [`Store::tenant`].
+    /// `Unsupported` if no part keeps threads; otherwise as [`Store::tenant`].
     pub fn commits(&self, tenant: &TenantId) -> Result<Arc<dyn CommitCoordinator>> {
         self.tenant(tenant)?.commits.ok_or_else(|| {
             unsupported(
@@ -165,7 +166,7 @@ impl Stores {
         })
     }
 
-    /// The threads of a tenant, with their logs and runs.
+    /// Returns the threads of a tenant, with their logs and runs.
     ///
     /// # Errors
     /// As [`commits`](Self::commits).
@@ -175,10 +176,10 @@ impl Stores {
         })
     }
 
-    /// The work that is queued for the threads of a tenant.
+    /// Returns the mailbox of a tenant.
     ///
     /// # Errors
-    /// `Unsupported` if no part keeps a mailbox; else as [`Store::tenant`].
+    /// `Unsupported` if no part keeps a mailbox; otherwise as [`Store::tenant`].
     pub fn mailbox(&self, tenant: &TenantId) -> Result<Arc<dyn MailboxStore>> {
         self.tenant(tenant)?.mailbox.ok_or_else(|| {
             unsupported(
@@ -188,16 +189,16 @@ impl Stores {
         })
     }
 
-    /// The file that holds the log of a thread, for whoever wants to read it with other tools (FI-1); none for an
-    /// unknown thread, and where a store has no such files.
+    /// Returns the file that contains the log of a thread, so that other tools can read it (FI-1). Returns none for an
+    /// unknown thread, and if the store has no such files.
     ///
     /// # Errors
-    /// What looking it up ends with.
+    /// Any error of the lookup.
     pub fn log_file(&self, tenant: &TenantId, thread: &ThreadId) -> Result<Option<PathBuf>> {
         self.files.as_ref().map_or(Ok(None), |files| files.log_file(tenant, thread))
     }
 
-    /// Finishes what was accepted and closes the store (PR-8).
+    /// Completes what was accepted and closes the store (PR-8).
     ///
     /// # Errors
     /// As [`Store::close`].

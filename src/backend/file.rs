@@ -1,4 +1,4 @@
-//! Opens a store in files.
+//! Opens a file store.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ pub(crate) async fn open(path: &Path, options: &OpenOptions) -> Result<Stores> {
             crate::Durability::None => Durability::None,
         };
     }
-    // An opening may read many logs: not on a thread of the caller's runtime.
+    // Opening may read many logs, so it runs on a thread of its own and does not block the runtime of the caller.
     let (sender, opened) = tokio::sync::oneshot::channel();
     let path = path.to_owned();
     let opening = std::thread::Builder::new().name("agentstore-open".to_owned());

@@ -1,4 +1,4 @@
-//! The backends: from the options to each one's own, one file each.
+//! Translates the options into those of each backend; one file for each backend.
 
 pub(crate) mod file;
 pub(crate) mod memory;

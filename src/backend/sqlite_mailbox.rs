@@ -20,7 +20,7 @@ pub(crate) async fn open(path: &Path, options: &OpenOptions) -> Result<Stores> {
     if options.read_only {
         return Err(unsupported("opening `sqlite:` for reading only (several processes can have it open)"));
     }
-    // Store time is the host's: it is that of all processes that have the file open.
+    // Store time is the clock of the host, because all processes that have the file open share it.
     let mut config = SqliteConfig::new(path).with_limits(&options.limits);
     config.create = match options.create {
         crate::Create::Missing => Create::Missing,

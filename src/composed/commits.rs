@@ -1,4 +1,4 @@
-//! What writes to threads whose mailbox is in another store: everything but the end of a claim.
+//! The coordinator for threads whose mailbox is in another store. It does everything except settling a claim.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use store_core::{Commit, CommitCoordinator, EventStore, OutboxStore, PendingStor
 
 use crate::options::unsupported;
 
-/// A coordinator that refuses to settle: no atomic step reaches into another store.
+/// A coordinator that refuses commits that settle: no atomic step covers another store.
 pub(super) struct Unsettling(Arc<dyn CommitCoordinator>);
 
 impl Unsettling {

@@ -1,4 +1,4 @@
-//! A store made of two: everything of one, and the mailbox of another.
+//! A composition of two stores: everything of one store, with the mailbox of another.
 
 mod commits;
 mod tenants;
@@ -12,8 +12,8 @@ use store_core::{
 
 use self::commits::Unsettling;
 
-/// The store of the threads with the mailbox of another one. There is no field for events, pending input or the outbox:
-/// they cannot come from elsewhere (CP-2).
+/// The store of the threads, with the mailbox of another store. There is no field for events, pending input or the
+/// outbox: they cannot come from another store (CP-2).
 pub(crate) struct Composed {
     threads: Arc<dyn Store>,
     mailbox: Arc<dyn Store>,
@@ -21,14 +21,14 @@ pub(crate) struct Composed {
 }
 
 impl Composed {
-    /// The threads of one store and the mailbox of the other.
+    /// Combines the threads of one store with the mailbox of another.
     pub(crate) fn new(threads: Arc<dyn Store>, mailbox: Arc<dyn Store>) -> Self {
         let capabilities = weaker(threads.capabilities(), mailbox.capabilities());
         Self { threads, mailbox, capabilities }
     }
 }
 
-/// What both give: the weaker of two strengths. Time and events are those of the threads.
+/// Returns the capabilities of both together: the weaker of two values. Time and events are those of the threads.
 fn weaker(threads: &Capabilities, mailbox: &Capabilities) -> Capabilities {
     let mut both = threads.clone();
     both.survives = threads.survives.min(mailbox.survives);
@@ -46,7 +46,7 @@ impl Store for Composed {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         let mut stores = self.threads.tenant(tenant)?;
         let TenantStores { mailbox, live, wake_ups, .. } = self.mailbox.tenant(tenant)?;
-        // Wake-ups are about a mailbox: those of the threads' store would wake for another one.
+        // Wake-ups concern a mailbox. Those of the threads' store would wake for the mailbox that is not used.
         (stores.mailbox, stores.wake_ups) = (mailbox, wake_ups);
         stores.live = live.or(stores.live);
         stores.commits = stores.commits.map(|commits| Arc::new(Unsettling::new(commits)) as _);
@@ -57,8 +57,8 @@ impl Store for Composed {
         tenants::list(&*self.threads, &*self.mailbox, page).await
     }
 
-    /// The mailbox goes first: without work nobody writes to the threads again, and a call that was cut off between
-    /// the two still finds the tenant in a list.
+    /// Deletes the tenant from the mailbox first. Without work, no worker writes to the threads again. If the call was
+    /// cut off between the two stores, the tenant is still listed.
     async fn delete_tenant(&self, tenant: &TenantId) -> Result<()> {
         self.mailbox.delete_tenant(tenant).await?;
         self.threads.delete_tenant(tenant).await
@@ -78,7 +78,7 @@ impl Store for Composed {
         mailbox.and(threads)
     }
 
-    /// That of the threads: a mailbox that stands alone is checked where it is.
+    /// Returns the inspector of the threads' store. The mailbox is checked by opening its own store.
     fn inspector(&self) -> Option<&dyn Inspector> {
         self.threads.inspector()
     }

@@ -1,10 +1,10 @@
-//! The tenants of two stores, as one list by name.
+//! Merges the tenants of two stores into one list ordered by name.
 
 use std::cmp::Ordering;
 
 use store_core::{Cursor, Error, Page, PageRequest, Result, Store, TenantId};
 
-/// How far a list was read.
+/// The position up to which a list was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum At {
     Beginning,
@@ -12,7 +12,7 @@ enum At {
     End,
 }
 
-/// A list with the page of it that was read.
+/// The list of one store, with the page of it that was read.
 struct Side<'a> {
     store: &'a dyn Store,
     at: At,
@@ -20,7 +20,7 @@ struct Side<'a> {
     taken: usize,
 }
 
-/// A page of the tenants that hold something in either store.
+/// Returns a page of the tenants that have data in either store.
 pub(super) async fn list(threads: &dyn Store, mailbox: &dyn Store, page: PageRequest) -> Result<Page<TenantId>> {
     let limit = page.checked_limit()?;
     let (of_threads, of_mailbox) = match &page.cursor {
@@ -39,7 +39,7 @@ pub(super) async fn list(threads: &dyn Store, mailbox: &dyn Store, page: PageReq
     Ok(Page { items, next })
 }
 
-/// The next name of both; none at the end, and where one of them has to be read further.
+/// Takes the next name of both lists. Returns none at the end, and if the next page of one list has to be read first.
 fn next(left: &mut Side<'_>, right: &mut Side<'_>) -> Option<TenantId> {
     if left.is_short() || right.is_short() {
         return None;
@@ -75,12 +75,13 @@ impl<'a> Side<'a> {
         taken
     }
 
-    /// Whether its page is used up, and its list is not.
+    /// Whether the page is used up although the list continues.
     fn is_short(&self) -> bool {
         self.peek().is_none() && self.page.next.is_some()
     }
 
-    /// Behind what was taken of it. Where that is the middle of a page, the shorter page gives the cursor.
+    /// Returns the position after the names that were taken. If that is in the middle of the page, a shorter page is
+    /// read for its cursor.
     async fn end(self) -> Result<At> {
         let next = match self.taken {
             0 if !self.page.items.is_empty() => return Ok(self.at),
@@ -103,7 +104,7 @@ fn request(at: &At, limit: usize) -> Option<PageRequest> {
     }
 }
 
-/// Both positions in one text: the length of the first, then each with a letter before it.
+/// Encodes both positions in one text: the length of the first, then each position with a letter before it.
 fn written(threads: &At, mailbox: &At) -> Cursor {
     let text = |at: &At| match at {
         At::Beginning => "b".to_owned(),

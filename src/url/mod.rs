@@ -1,4 +1,4 @@
-//! Store URLs: which backend, and where.
+//! Store URLs: the backend, and the place of the store.
 
 mod server;
 
@@ -8,7 +8,7 @@ use store_core::{Error, Result};
 
 pub use self::server::ServerUrl;
 
-/// Where a store is: `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` or `nats://…`.
+/// The place of a store: `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` or `nats://…`.
 ///
 /// ```
 /// use agentstore::StoreUrl;
@@ -20,23 +20,23 @@ pub use self::server::ServerUrl;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreUrl {
-    /// A new store in the memory of this process; it ends with it.
+    /// A new store in the memory of this process. It ends with the process.
     Memory,
     /// The store in this folder.
     File(PathBuf),
-    /// The mailbox in this SQLite file; it keeps nothing else.
+    /// The mailbox in this SQLite file, which contains nothing else.
     Sqlite(PathBuf),
     /// The store on this PostgreSQL server.
     Postgres(ServerUrl),
-    /// The mailbox on these NATS servers; they keep nothing else.
+    /// The mailbox on these NATS servers, which have nothing else of a store.
     Nats(ServerUrl),
 }
 
-/// How the known URLs are written, for messages.
+/// How the known URLs are written, for error messages.
 const KNOWN: &str = "known are `memory:`, `file:PATH`, `sqlite:PATH`, `postgres://…` and `nats://…`";
 
 impl StoreUrl {
-    /// The URL with everything that is secret: for handing it on, not for showing it.
+    /// Returns the URL with all its secrets. Use it to open a store, and do not show it.
     #[must_use]
     pub fn with_password(&self) -> String {
         match self {
@@ -45,10 +45,12 @@ impl StoreUrl {
         }
     }
 
-    /// Whether both lead to one place, as far as can be told from here (CP-3): the same folder or file, by whatever
-    /// path; the same host, port, database and schema as they are written; a common NATS server, with the same prefix
-    /// and the same credentials. `memory:` and `memory:` are one place where both are named in one breath. Two names
-    /// of one server are taken for two places.
+    /// Returns whether both URLs lead to the same place, as far as this process can tell (CP-3).
+    ///
+    /// Two paths are the same if they lead to the same folder or file. Two PostgreSQL URLs are the same if host, port,
+    /// database and schema are, as they are written. Two NATS URLs are the same if they have a server in common, with
+    /// the same prefix and the same credentials. Two `memory:` URLs count as one place, as in one call of
+    /// [`open_with_mailbox`](crate::OpenOptions::open_with_mailbox). Two names of one server count as two places.
     #[must_use]
     pub fn is_same_place(&self, other: &Self) -> bool {
         match (self, other) {
@@ -62,7 +64,7 @@ impl StoreUrl {
         }
     }
 
-    /// Whether what is written there outlives the process.
+    /// Returns whether data that is written there outlives the process.
     #[must_use]
     pub const fn outlives_process(&self) -> bool {
         !matches!(self, Self::Memory)
@@ -72,8 +74,8 @@ impl StoreUrl {
 impl FromStr for StoreUrl {
     type Err = Error;
 
-    /// Reads a URL. A path is taken as it stands: no percent signs are decoded and no `~` is expanded;
-    /// `file:///absolute/path` means the same as `file:/absolute/path`, and so with `sqlite:`.
+    /// Parses a URL. A path is taken literally: percent signs are not decoded, and `~` is not expanded.
+    /// `file:///absolute/path` means the same as `file:/absolute/path`, and likewise for `sqlite:`.
     fn from_str(text: &str) -> Result<Self> {
         let Some((scheme, rest)) = text.split_once(':') else {
             return Err(invalid(format!("it has no scheme; {KNOWN}")));
@@ -120,7 +122,7 @@ fn invalid(reason: String) -> Error {
     Error::invalid("store url", reason)
 }
 
-/// The beginning of a text that may be anything, as error messages quote it (ER-6).
+/// Returns the beginning of a text from outside, as error messages quote it (ER-6).
 fn cut(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(16).collect()
 }
@@ -164,7 +166,7 @@ mod tests {
         }
     }
 
-    /// SEC6: whatever of a URL may be secret is not shown.
+    /// SEC6: no part of a URL that may be secret is shown.
     #[test]
     fn a_server_is_shown_without_secrets() {
         for (text, shown) in [

@@ -1,14 +1,15 @@
-//! URLs of servers: what of them may be shown, and which of them lead to one place.
+//! URLs of servers: which parts may be shown, and which URLs lead to the same place.
 
 use std::fmt;
 
 use store_core::Result;
 
-/// The URL of a server, or of several. It is shown without the user, the password and what may hold one.
+/// The URL of one or more servers. It is shown without the user, the password and any parameter that may contain a
+/// secret.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ServerUrl(String);
 
-/// What stands in a URL, and where.
+/// The parts of a URL.
 struct Parts<'a> {
     login: &'a str,
     hosts: &'a str,
@@ -31,7 +32,7 @@ impl ServerUrl {
         Ok(Self(text.to_owned()))
     }
 
-    /// The whole URL with everything that is secret: for handing it on, not for showing it.
+    /// Returns the whole URL with all its secrets. Use it to connect, and do not show it.
     #[must_use]
     pub fn with_password(&self) -> &str {
         &self.0
@@ -45,8 +46,8 @@ impl ServerUrl {
         Parts { login, hosts, path, parameters }
     }
 
-    /// Whether both name one schema of PostgreSQL: by host, port, database and schema, with what stands for those that
-    /// are missing.
+    /// Returns whether both URLs name the same schema of PostgreSQL. Host, port, database and schema are compared. A
+    /// default takes the place of each one that is missing.
     pub(super) fn is_same_schema(&self, other: &Self) -> bool {
         self.schema() == other.schema()
     }
@@ -64,8 +65,8 @@ impl ServerUrl {
         ]
     }
 
-    /// Whether both name one prefix on NATS servers of which they have one in common. Who connects decides in which
-    /// account that is.
+    /// Returns whether both URLs name the same prefix on NATS servers of which they have one in common. The credentials
+    /// are compared, too, because they decide which account is used.
     pub(super) fn is_same_prefix(&self, other: &Self) -> bool {
         let (left, right) = (self.parts(), other.parts());
         let is_same = |name: &str, default| left.given(name).unwrap_or(default) == right.given(name).unwrap_or(default);
@@ -78,7 +79,7 @@ impl ServerUrl {
 }
 
 impl<'a> Parts<'a> {
-    /// The last value of a parameter.
+    /// Returns the last value of a parameter.
     fn given(&self, name: &str) -> Option<&'a str> {
         let values = self.parameters.split('&').filter_map(|parameter| parameter.split_once('='));
         values.filter(|(key, _)| *key == name).map(|(_, value)| value).next_back()
@@ -92,7 +93,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// What stands before the port, and the port.
+/// Splits a server into its host and its port.
 fn host_and_port(server: &str) -> (&str, &str) {
     match server.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => (host, port),
@@ -108,7 +109,7 @@ impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: [&str; 6] = ["host", "port", "dbname", "schema", "prefix", "replicas"];
         let (scheme, rest) = self.0.split_once("://").unwrap_or(("postgres", ""));
-        // Whatever stands before an `@` may be a password, also one that is not encoded as it should be.
+        // Everything before an `@` may belong to a password, even to one that is not encoded as it should be.
         let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
         let (place, parameters) = place.split_once('?').unwrap_or((place, ""));
         let is_shown = |parameter: &&str| parameter.split_once('=').is_some_and(|(name, _)| SHOWN.contains(&name));

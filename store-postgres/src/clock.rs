@@ -1,4 +1,4 @@
-//! The server's time, as a process knows it.
+//! The time of the server, as this process estimates it.
 
 #![expect(clippy::disallowed_methods, reason = "the time since the server told its own")]
 
@@ -9,10 +9,11 @@ use std::{
 
 use store_core::{Result, Timestamp};
 
-/// What two decisions may differ by in what they take for the server's time.
+/// By how many milliseconds two decisions may differ in their estimates of the server's time and still be written
+/// together.
 const NEAR_MS: u64 = 10;
 
-/// The time that a decision is made with.
+/// The time at which a decision is made.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     pub(crate) now: Timestamp,
@@ -20,19 +21,19 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// Whether two decisions can be written as of one moment.
+    /// Returns whether two decisions can be written as if made at the same moment.
     pub(crate) fn is_near(self, other: Self) -> bool {
         let (one, two) = (self.later().as_millis(), other.later().as_millis());
         one.abs_diff(two) <= if self.at.is_some() { NEAR_MS } else { 0 }
     }
 
-    /// What time it is for who made the decision: the server refuses it if its own is another.
+    /// Returns the decision's time plus the time elapsed since. The server refuses the write if its own time differs.
     pub(crate) fn later(self) -> Timestamp {
         self.now.saturating_add(self.at.map_or(Duration::ZERO, |at| at.elapsed()))
     }
 }
 
-/// What the server's clock said, and what elapsed since.
+/// The last time read from the server, and when it was read.
 #[derive(Debug)]
 pub(crate) struct Clock {
     heard: Mutex<(Duration, Instant)>,
@@ -44,19 +45,20 @@ impl Clock {
         Self { heard: Mutex::new((Duration::ZERO, Instant::now())), stands_still }
     }
 
-    /// The server's clock was there a moment ago.
+    /// Records a time that the server has just sent.
     pub(crate) fn heard(&self, clock: Duration) {
         *self.lock() = (clock, Instant::now());
     }
 
-    /// The store's time: what the server said last and what elapsed since, so that it is never ahead (PR-22).
+    /// Returns the store time: the last time sent by the server plus the time elapsed since. It is never ahead of the
+    /// server (PR-22).
     pub(crate) fn now(&self) -> Result<Timestamp> {
         let (clock, at) = *self.lock();
         let now = if self.stands_still { clock } else { clock.saturating_add(at.elapsed()) };
         Timestamp::from_millis(u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// A moment for a decision.
+    /// Returns the moment for a decision that is made now.
     pub(crate) fn moment(&self) -> Result<Moment> {
         let at = Instant::now();
         Ok(Moment { now: self.now()?, at: (!self.stands_still).then_some(at) })

@@ -74,9 +74,9 @@ impl PostgresConfig {
     ///
     /// - `schema=NAME`: the schema that contains the whole store, `agentstore` by default.
     /// - `connections=N`: the maximum number of connections, 10 by default.
-    /// - `pooler=transaction`: a transaction pooler such as pgbouncer stands before the server. The store then neither
-    ///   prepares statements nor listens for notifications. Each call takes more round trips, and the store finds by
-    ///   polling what other processes write (PO-10).
+    /// - `pooler=transaction`: a transaction pooler such as pgbouncer stands in front of the server. The store then
+    ///   neither prepares statements nor listens for notifications. Each call takes more round trips, and the store
+    ///   finds by polling what other processes write (PO-10).
     /// - `allow_unsafe=true`: opens the store even if the server may lose data that it acknowledged (PO-6).
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Connections: how they are made, checked and lent, and how a statement is run on one.
+//! Connections: making, checking and pooling them, and running statements on them.
 
 use std::{
     fmt,
@@ -30,10 +30,11 @@ use crate::{
     url::Target,
 };
 
-/// A connection that nobody used for so long is tried before it is lent.
+/// A connection that was unused for longer than this is tested before it is used again.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Plans are made once and look rows up by their keys, though tables be small when they are made.
+/// Planner settings. Plans are made once and may be made while tables are small, so these settings force plans that
+/// look rows up by their keys.
 const PLANS: [(&str, &str); 5] = [
     ("plan_cache_mode", "force_generic_plan"),
     ("enable_seqscan", "off"),
@@ -42,7 +43,7 @@ const PLANS: [(&str, &str); 5] = [
     ("enable_mergejoin", "off"),
 ];
 
-/// The way to the server.
+/// The connections to the server, and the statements.
 #[derive(Debug)]
 pub(crate) struct Db {
     pool: Pool<Connector>,
@@ -50,19 +51,20 @@ pub(crate) struct Db {
     deadline: Duration,
     patience: Duration,
     pub(crate) clock: Clock,
-    /// A transaction pooler stands between: what belongs together is in one transaction, nothing is prepared (PO-10).
+    /// Whether a transaction pooler stands in front of the server. Then statements that belong together run in one
+    /// transaction, and none is prepared (PO-10).
     is_pooled: bool,
     is_closed: AtomicBool,
 }
 
-/// Makes connections.
+/// Makes and checks the connections of the pool.
 struct Connector {
     server: PgConnectOptions,
     target: Target,
     allows_unsafe: bool,
 }
 
-/// Without what the driver shows of the server: a password is in it.
+/// Leaves out the options of the server, since the driver's output would contain the password.
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connector").field("allows_unsafe", &self.allows_unsafe).finish_non_exhaustive()
@@ -114,7 +116,7 @@ impl Db {
         })
     }
 
-    /// Asks the server for its time.
+    /// Asks the server for its time and sets the clock.
     pub(crate) async fn ask_time(&self) -> Result<()> {
         let rows = self.any().read(|sql| &sql.clock, PgArguments::default()).await?;
         let clock = rows.first().map_or(Ok(0), |row| int(row, 0))?;
@@ -122,7 +124,7 @@ impl Db {
         Ok(())
     }
 
-    /// Calls a function about a tenant that gives a number, or nothing.
+    /// Calls a function that takes a tenant and returns a number. Returns 0 if it returns nothing.
     pub(crate) async fn about(&self, tenant: &str, sql: impl FnOnce(&Sql) -> &Arc<str>) -> Result<u64> {
         let mut with = PgArguments::default();
         add(&mut with, tenant)?;
@@ -134,18 +136,18 @@ impl Db {
         if self.is_closed.load(Ordering::SeqCst) { Err(Error::closed()) } else { Ok(()) }
     }
 
-    /// Refuses calls from now on; those that were accepted go on.
+    /// Refuses calls from now on. Calls that were accepted before continue.
     pub(crate) fn take_no_more(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
     }
 
-    /// Closes the connections that nobody uses, and the others when they are given back.
+    /// Closes the unused connections at once, and the others when they are returned.
     pub(crate) fn close(&self) {
         self.take_no_more();
         self.pool.close();
     }
 
-    /// A connection, for who has waited so long already.
+    /// Takes a connection from the pool, for a call that has waited for `waited` already.
     async fn acquire(&self, waited: Duration) -> Result<Object<Connector>> {
         let wait = Some(self.patience.saturating_sub(waited));
         let timeouts = Timeouts { wait, ..self.pool.timeouts() };
@@ -157,27 +159,27 @@ impl Db {
         })
     }
 
-    /// One that is taken anew for each statement.
+    /// Returns a connection that is taken from the pool anew for each statement.
     pub(crate) const fn any(&self) -> Connection<'_> {
         Connection { db: self, on: On::Any, waited: Duration::ZERO }
     }
 
-    /// That of a caller, in a transaction of theirs.
+    /// Wraps the connection of a caller, in a transaction of the caller.
     pub(crate) const fn of_caller<'a>(&'a self, connection: &'a mut PgConnection) -> Connection<'a> {
         Connection { db: self, on: On::Caller(connection), waited: Duration::ZERO }
     }
 
-    /// One that everything runs on, in a transaction as of one moment.
+    /// Returns one connection for all statements, in a read-only transaction that sees one snapshot.
     pub(crate) async fn snapshot(&self) -> Result<Connection<'_>> {
         self.begin("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", Duration::ZERO).await
     }
 
-    /// One that everything runs on, in a transaction.
+    /// Returns one connection for all statements, in a transaction.
     pub(crate) async fn transaction(&self) -> Result<Connection<'_>> {
         self.begin("BEGIN", Duration::ZERO).await
     }
 
-    /// The same while nobody else of the tenant has one like it.
+    /// Does the same, and lets no other call of the tenant have such a transaction until this one ends.
     pub(crate) async fn family(&self, tenant: &TenantId) -> Result<Connection<'_>> {
         let mut connection = self.transaction().await?;
         connection.hold_family(tenant).await?;
@@ -214,7 +216,7 @@ impl Db {
     }
 }
 
-/// Where statements run.
+/// What statements run on.
 #[derive(Debug)]
 pub(crate) struct Connection<'a> {
     db: &'a Db,
@@ -225,11 +227,11 @@ pub(crate) struct Connection<'a> {
 
 #[derive(Debug)]
 enum On<'a> {
-    /// Each on some connection.
+    /// Each statement on any connection of the pool.
     Any,
-    /// All on one, in a transaction.
+    /// All statements on one connection, in a transaction.
     Own(Object<Connector>),
-    /// All on a caller's, in a transaction that the caller ends.
+    /// All statements on the connection of a caller, in a transaction that the caller ends.
     Caller(&'a mut PgConnection),
 }
 
@@ -238,12 +240,12 @@ impl Connection<'_> {
         self.db.clock.heard(clock);
     }
 
-    /// How long a call waits until it can ask the server.
+    /// Returns how long a call waits at most before it can send to the server.
     pub(crate) const fn patience(&self) -> Duration {
         self.db.patience
     }
 
-    /// The call waited so long already.
+    /// Records how long the call has waited already.
     pub(crate) const fn has_waited(&mut self, waited: Duration) {
         self.waited = waited;
     }
@@ -253,7 +255,7 @@ impl Connection<'_> {
         Box::pin(self.run(sql, || Ok(with), Effect::None)).await.map_err(|failed| failed.error)
     }
 
-    /// Runs a statement that writes. Outside of a transaction nobody knows its effect if its answer is lost.
+    /// Runs a statement that writes. If its answer is lost outside of a transaction, its effect is unknown.
     pub(crate) async fn write(
         &mut self,
         sql: impl FnOnce(&Sql) -> &Arc<str>,
@@ -262,7 +264,7 @@ impl Connection<'_> {
         self.write_at(sql, || Ok(with)).await
     }
 
-    /// The same with arguments that are made just before it is sent.
+    /// Does the same with arguments that are made just before the statement is sent.
     pub(crate) async fn write_at(
         &mut self,
         sql: impl FnOnce(&Sql) -> &Arc<str>,
@@ -272,7 +274,7 @@ impl Connection<'_> {
         if !matches!(self.on, On::Caller(_)) {
             return Box::pin(self.run(sql, with, effect)).await;
         }
-        // What fails takes nothing else of the caller's with it.
+        // The savepoint keeps a failed statement from aborting the transaction of the caller.
         self.control("SAVEPOINT agentstore", effect).await?;
         let answered = Box::pin(self.run(sql, with, effect)).await;
         let is_usable = answered.as_ref().map_or_else(|failed| failed.asked != Asked::Lost, |_| true);
@@ -286,12 +288,12 @@ impl Connection<'_> {
         answered
     }
 
-    /// Whether each statement is a transaction of its own, on a connection that keeps what was prepared.
+    /// Returns whether each statement is a transaction of its own, on a connection that keeps prepared statements.
     pub(crate) const fn is_direct(&self) -> bool {
         matches!(self.on, On::Any) && !self.db.is_pooled
     }
 
-    /// Runs a statement that was made for this call alone, in a transaction of its own.
+    /// Runs a statement that was composed for this call, in a transaction of its own.
     pub(crate) async fn write_text(
         &mut self,
         text: &str,
@@ -347,7 +349,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Nobody else of the tenant changes parents, or deletes, until the transaction ends.
+    /// Takes the lock that keeps other calls of the tenant from changing parents or deleting until the transaction
+    /// ends.
     pub(crate) async fn hold_family(&mut self, tenant: &TenantId) -> Result<()> {
         let mut with = PgArguments::default();
         add(&mut with, tenant.as_str())?;
@@ -360,34 +363,35 @@ impl Connection<'_> {
         !matches!(self.on, On::Any)
     }
 
-    /// Whether nobody knows when, and whether, what is written is there.
+    /// Returns whether the transaction belongs to a caller, so that it is unknown when and whether its writes take
+    /// effect.
     pub(crate) const fn is_of_caller(&self) -> bool {
         matches!(self.on, On::Caller(_))
     }
 
-    /// Whether another statement can follow one that failed in this way.
+    /// Returns whether another statement can follow one that failed in this way.
     pub(crate) const fn goes_on_after(&self, failed: &Failed) -> bool {
         match self.on {
             On::Any => true,
             On::Own(_) => false,
-            // What clashed with others is for the caller to begin anew.
+            // After a clash with other transactions, the caller must begin the transaction again.
             On::Caller(_) => failed.is_taken,
         }
     }
 
-    /// Ends the transaction: with what it wrote, or with nothing. That of a caller goes on.
+    /// Ends the transaction: commits it if `with_all`, else rolls it back. The transaction of a caller stays open.
     pub(crate) async fn finish(mut self, with_all: bool) -> Result<()> {
         if let On::Own(_) = self.on {
             let (sql, effect) = if with_all { ("COMMIT", Effect::Perhaps) } else { ("ROLLBACK", Effect::None) };
             self.control(sql, effect).await?;
         }
-        // It is lent to others from now on.
+        // From here on the pool may lend the connection to other calls.
         drop(std::mem::replace(&mut self.on, On::Any));
         Ok(())
     }
 }
 
-/// A connection whose transaction did not end is not lent again.
+/// Discards a connection whose transaction did not end, so that it is not used again.
 impl Drop for Connection<'_> {
     fn drop(&mut self) {
         if let On::Own(held) = std::mem::replace(&mut self.on, On::Any) {
@@ -396,39 +400,39 @@ impl Drop for Connection<'_> {
     }
 }
 
-/// A statement that failed.
+/// The failure of a statement.
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) error: Error,
-    /// Another try may do.
+    /// Whether a retry may succeed.
     pub(crate) is_transient: bool,
-    /// A unique key was there already.
+    /// Whether a row with the same unique key existed already.
     pub(crate) is_taken: bool,
     asked: Asked,
 }
 
-/// What became of the way to the server.
+/// What happened to the exchange with the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
-    /// The server was not asked at all.
+    /// Nothing was sent to the server.
     Never,
     Answered,
-    /// Nothing more comes over the connection.
+    /// The connection can no longer be used.
     Lost,
 }
 
 impl Failed {
-    /// The answer to a statement that did what it should is none that can be used.
+    /// Returns the failure of a statement that took effect but whose answer cannot be used.
     pub(crate) fn after_answer(error: Error) -> Self {
         Self { asked: Asked::Answered, ..error.into() }
     }
 
-    /// Whether the server was asked at all.
+    /// Returns whether anything was sent to the server.
     pub(crate) fn was_asked(&self) -> bool {
         self.asked != Asked::Never
     }
 
-    /// Whether nobody knows if the statement took effect.
+    /// Returns whether it is unknown if the statement took effect.
     pub(crate) fn is_unknown(&self) -> bool {
         self.error.outcome() == Outcome::Unknown
     }
@@ -457,13 +461,13 @@ async fn within<T>(
     }
 }
 
-/// Gives a statement one more argument.
+/// Appends an argument of a statement.
 pub(crate) fn add<'q, T: Encode<'q, Postgres> + Type<Postgres>>(to: &mut PgArguments, value: T) -> Result<()> {
     use sqlx::Arguments as _;
     to.add(value).map_err(|_| Error::invalid("value", "it cannot be sent to the server"))
 }
 
-/// Numbers of the contracts fit into those of the server.
+/// Converts a number of the contracts to one that the server can store.
 pub(crate) fn signed(number: u64) -> Result<i64> {
     i64::try_from(number).map_err(|_| Error::invalid("number", "it is larger than the server can keep"))
 }

@@ -1,5 +1,5 @@
-//! Making a decision: what is known is judged by a rule of core, what is missing is loaded, what was decided is written
-//! if it is still true. In the ordinary case only the write goes to the server.
+//! Making a decision: a rule of core judges the known facts, missing facts are loaded, and the result is written if the
+//! facts still hold. In the ordinary case only the write goes to the server.
 
 use std::{sync::Arc, time::Instant};
 
@@ -18,22 +18,22 @@ use crate::{
     write::{Batch, Written},
 };
 
-/// How often a decision is made again because others wrote meanwhile.
+/// How often a decision is repeated because of concurrent writes.
 const ROUNDS: usize = 64;
-/// How often a deadlock or a clash of transactions is tried again (PO-12).
+/// How often a deadlock or a clash of transactions is retried (PO-12).
 const TRIES: usize = 5;
 
-/// What a rule says.
+/// The result of a rule.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
 pub(crate) enum Decided<T> {
-    /// Nothing is to be written.
+    /// The answer. There is nothing to write.
     Answer(T),
-    /// This is to be written before the answer is given.
+    /// A batch to be written before the answer is returned.
     Write { batch: Batch, after: After, answer: T },
 }
 
-/// What is known of the thread once it is written.
+/// What is known of the thread after the write.
 #[derive(Debug)]
 pub(crate) enum After {
     Commit(Box<Plan>),
@@ -43,7 +43,8 @@ pub(crate) enum After {
     Nothing,
 }
 
-/// Decides about a thread. `first` is what the rule most likely needs: it is looked at together with the thread.
+/// Decides about a thread. `first` names the facts that the rule most likely needs. They are loaded together with the
+/// thread.
 pub(crate) async fn decide<T: Send>(
     tenant: &Tenant,
     id: &ThreadId,
@@ -55,14 +56,14 @@ pub(crate) async fn decide<T: Send>(
     let mut deciding = Deciding::new(tenant, tenant.db().any(), first);
     let answer = deciding.run(&mut facts, &rule).await;
     if answer.is_err() {
-        // What is known may be from before a write of which nobody knows.
+        // The facts may be older than a write whose outcome is unknown.
         facts.forget();
     }
     deciding.end(answer).await
 }
 
-/// Decides about something that is of no thread, and that nobody else decides about meanwhile. As long as a decision
-/// has no answer, the next one is made in the same transaction.
+/// Decides about records that belong to no thread, and locks them so that no other call decides about them meanwhile.
+/// As long as decisions return no answer, the next one is made in the same transaction.
 #[expect(clippy::disallowed_methods, reason = "what took as long as the server may take is not tried again")]
 pub(crate) async fn decide_locked<T: Send>(
     tenant: &Tenant,
@@ -91,7 +92,7 @@ pub(crate) async fn decide_locked<T: Send>(
     }
 }
 
-/// Decides about something that is of no thread.
+/// Decides about records that belong to no thread.
 pub(crate) async fn decide_alone<T: Send>(
     tenant: &Tenant,
     first: Look,
@@ -100,7 +101,7 @@ pub(crate) async fn decide_alone<T: Send>(
     decide_recalled(tenant, Vec::new(), first, rule).await
 }
 
-/// The same about claims that this process may know: what it does not know is looked at.
+/// Does the same about claims that this process may remember. What it does not remember is loaded.
 pub(crate) async fn decide_recalled<T: Send>(
     tenant: &Tenant,
     held: Vec<Held>,
@@ -114,7 +115,7 @@ pub(crate) async fn decide_recalled<T: Send>(
     deciding.end(answer).await
 }
 
-/// The same while nobody else changes parents in the tenant, or deletes in it (PR-12).
+/// Decides about a thread while no other call changes parents or deletes in the tenant (PR-12).
 pub(crate) async fn decide_in_family<T: Send>(
     tenant: &Tenant,
     id: &ThreadId,
@@ -134,8 +135,8 @@ pub(crate) async fn decide_in_family<T: Send>(
     answer
 }
 
-/// Decides about a thread inside of a caller's transaction. What is known is what that sees, and is known to no other
-/// call: it may be rolled back.
+/// Decides about a thread in a transaction of the caller. The facts are those that the transaction sees. They are not
+/// remembered for other calls, because the transaction may be rolled back.
 pub(crate) async fn decide_inside<T: Send>(
     tenant: &Tenant,
     id: &ThreadId,
@@ -151,9 +152,9 @@ struct Deciding<'a> {
     tenant: &'a Tenant,
     connection: Connection<'a>,
     first: Look,
-    /// Whether that was looked at.
+    /// Whether `first` was loaded.
     has_looked: bool,
-    /// Whether what is looked at is locked until the transaction ends.
+    /// Whether loaded rows are locked until the transaction ends.
     locks: bool,
     written: Vec<Arc<Batch>>,
 }
@@ -182,12 +183,13 @@ impl<'a> Deciding<'a> {
                 self.look_further(facts, missing).await?;
                 continue;
             }
-            // An answer or a refusal counts only if nothing of it may be old.
+            // An answer or a refusal counts only if no fact that it rests on may be outdated.
             let (batch, after, answer) = match decided {
                 Ok(Decided::Write { batch, answer, .. }) if batch.is_empty() && facts.is_certain() => {
                     return Ok(answer);
                 }
-                // Nothing refuses an input whose id is that of an entry.
+                // No constraint refuses an input whose id is that of an entry, so the write would not notice a wrong
+                // assumption.
                 Ok(Decided::Write { after: After::Queue(_), .. }) if facts.has_assumed() => {
                     facts.forget();
                     continue;
@@ -227,7 +229,7 @@ impl<'a> Deciding<'a> {
                 Ok(Written::Others) => return Err(Error::unavailable("others wrote to the same rows again and again")),
                 Ok(Written::Late) => {}
                 Err(failed) if !self.connection.goes_on_after(&failed) => return Err(failed.error),
-                // Something that was taken as absent is there.
+                // A record that was assumed to be absent exists.
                 Err(failed) if failed.is_taken && !facts.is_certain() => facts.forget(),
                 Err(failed) if (failed.is_taken || failed.is_transient) && tries < TRIES => {
                     tries += 1;
@@ -238,8 +240,8 @@ impl<'a> Deciding<'a> {
         }
     }
 
-    /// Ends it, with what was written or, if there is an error, with nothing. Those who wait are told once it is there:
-    /// of what is in a caller's transaction nobody knows when that is.
+    /// Ends the transaction: commits it, or rolls it back if there is an error. Subscribers and workers are notified
+    /// afterwards, but not of writes in a transaction of the caller, since it is unknown when that ends.
     async fn end<T: Send>(self, answer: Result<T>) -> Result<T> {
         let is_told = answer.is_ok() && !self.connection.is_of_caller();
         let ended = self.connection.finish(answer.is_ok()).await;
@@ -259,7 +261,8 @@ impl<'a> Deciding<'a> {
         self.look(facts, look).await
     }
 
-    /// A rule ends at the first thing that is not known: with that goes, once, what it most likely asks for next.
+    /// Loads missing facts. A rule stops at the first missing fact. The first time, `first` is loaded with it, because
+    /// the rule most likely needs that next.
     async fn look_further(&mut self, facts: &mut Facts, missing: Look) -> Result<()> {
         if self.has_looked {
             return self.look(facts, missing).await;

@@ -1,4 +1,4 @@
-//! Events: appending, reading, following, trimming.
+//! Events: appending, reading, subscribing, trimming.
 
 use std::{
     collections::VecDeque,
@@ -28,15 +28,15 @@ use crate::{
     write::Batch,
 };
 
-/// Events that a subscriber takes in one go.
+/// The maximum number of events that a subscription reads at once.
 const BATCH: u64 = 256;
-/// How many are read in one go for a page.
+/// How many events of a page are read at once.
 const CHUNK: u64 = 256;
-/// How long a subscriber waits before it looks for what nobody told it of.
+/// How often a subscription polls for events that were not announced to it.
 const POLL: Duration = Duration::from_secs(1);
-/// How long a subscription goes on without a server.
+/// How long a subscription continues without a server.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often it asks for one meanwhile.
+/// How often a subscription tries to reach a server that is away.
 const RETRY: Duration = Duration::from_millis(200);
 
 /// The events of a tenant.
@@ -51,7 +51,7 @@ impl PostgresEvents {
     }
 }
 
-/// What an append looks at.
+/// Returns the facts that an append needs.
 pub(crate) fn of_events(request: Option<&AppendEvents>) -> Look {
     let Some(request) = request else { return Look::default() };
     let key = request.writer.clone().zip(request.key.clone());
@@ -62,7 +62,7 @@ pub(crate) fn of_events(request: Option<&AppendEvents>) -> Look {
     }
 }
 
-/// What a call about a scope comes after: a run may be of any thread.
+/// Returns the subject of a call about a scope. A run may belong to any thread.
 fn about(scope: &Scope) -> About {
     match scope {
         Scope::Thread(thread) => Some(thread.clone()),
@@ -107,7 +107,7 @@ fn append(facts: &Facts, request: &AppendEvents, setting: Setting<'_>) -> Result
     Ok(Decided::Write { batch, after: After::Events(Box::new(plan), None), answer: change.answer })
 }
 
-/// Under a claim: the highest claim number of the thread's id is remembered in the same step.
+/// Appends under a claim. The same atomic step records the highest claim number of the thread's id.
 fn append_fenced(facts: &Facts, request: &AppendEvents, setting: Setting<'_>) -> Result<Decided<AppendedEvents>> {
     let (thread, mut id) = (facts.thread()?, facts.id_record()?);
     let how = Appending { id: Some(&mut id), claims: facts.claims(), ..Appending::default() };
@@ -232,7 +232,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// The scope, and the next events with their places and how large they are.
+    /// Returns the state of the scope, and the next events with their sequence numbers and sizes.
     async fn next(
         &mut self,
         tenant: &Tenant,
@@ -269,7 +269,7 @@ fn found(row: &PgRow) -> Result<Option<(u64, u64, StoredEvent)>> {
 impl EventSubscriber for PostgresEvents {
     async fn subscribe(&self, request: Subscribe) -> Result<Subscription> {
         let Subscribe { scope, start, filter, .. } = request;
-        // Whatever comes from here on is told.
+        // Registered before the state is read, so that no change after it is missed.
         let changes = self.tenant.followers.follow(&scope);
         let of = scope.clone();
         let call = |tenant: Arc<Tenant>| async move { state(&tenant, &mut tenant.db().any(), &of).await };
@@ -281,12 +281,12 @@ impl EventSubscriber for PostgresEvents {
     }
 }
 
-/// What a subscription reads.
+/// The source from which a subscription reads.
 struct Source {
     tenant: OpenTenant,
     scope: Scope,
     filter: EventFilter,
-    /// Since when the server has been away.
+    /// When the server was first unreachable, if it still is.
     lost: Option<Instant>,
 }
 
@@ -322,7 +322,7 @@ impl EventSource for Source {
 
     async fn wait(&mut self, changes: &mut Changes) -> Result<()> {
         let wait = if self.lost.is_some() { RETRY } else { POLL };
-        // Who writes from another process may not be heard.
+        // Writes of other processes may not be announced, so this polls after a while.
         tokio::time::timeout(wait, changes.next()).await.unwrap_or(Ok(()))
     }
 }
@@ -342,7 +342,7 @@ impl EventRetention for PostgresEvents {
     }
 }
 
-/// Raises the floor of a scope: what is below it is gone for every reader.
+/// Raises the floor of a scope. Readers no longer see the events below it.
 async fn trim(tenant: &Tenant, request: &TrimRequest) -> Result<Trimmed> {
     let TrimRequest { scope, before, dry_run, .. } = request;
     let mut connection = tenant.db().snapshot().await?;
@@ -353,7 +353,7 @@ async fn trim(tenant: &Tenant, request: &TrimRequest) -> Result<Trimmed> {
         let is_last = length(found.len()) < CHUNK;
         oldest.extend(found.into_iter().map(|(.., stored)| stored.event));
         let floor = event::trim_up_to(&state, scope, before, sealer(tenant), oldest.iter().cloned().map(Ok))?;
-        // As long as all that was read goes, there may be more.
+        // If all events read so far are trimmed, there may be more to trim.
         if is_last || floor < state.floor + length(oldest.len()) {
             break (state, floor);
         }
@@ -376,7 +376,7 @@ async fn trim(tenant: &Tenant, request: &TrimRequest) -> Result<Trimmed> {
     Ok(trimmed)
 }
 
-/// Removes some of what is trimmed; whether there may be more.
+/// Removes some of the trimmed events. Returns whether there may be more.
 async fn sweep(tenant: &Tenant, scope: &Scope) -> Result<bool> {
     let mut connection = tenant.db().any();
     let rows = connection.write(|sql| &sql.sweep, arguments(tenant, scope)?).await.map_err(|failed| failed.error)?;

@@ -1,6 +1,6 @@
-//! The live channel between processes: a command is a row until it is answered. The process that receives for its
-//! target is told by a notification, carries it to its receiver, and answers in the row. Who hears no notifications
-//! looks from time to time.
+//! The live channel between processes. A command is a row until it is answered. The process that has the receiver of
+//! its target is notified, passes the command to the receiver, and writes the answer to the row. A process that
+//! receives no notifications polls.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -36,27 +36,27 @@ use crate::{
     tenant::{Common, Tenant},
 };
 
-/// How often a process with receivers says that it is there. One that is silent for 10 seconds is not.
+/// How often a process with receivers renews its sign of life. One without it for 10 seconds counts as closed.
 const BEAT: Duration = Duration::from_secs(2);
-/// How often somebody looks who may have missed a notification.
+/// How often a process polls in case it missed a notification.
 const LOOK: Duration = Duration::from_secs(1);
-/// The same where notifications cannot pass.
+/// How often it polls where notifications cannot pass.
 const LOOK_POOLED: Duration = Duration::from_millis(100);
 
 /// A target of a tenant.
 type Place = (TenantId, LiveTarget);
-/// A letter on its way, by whom it was sent.
+/// The commands that wait for an answer, by id, each with the tenant that sent it.
 type Waiting = HashMap<String, (TenantId, oneshot::Sender<LiveAnswer>)>;
 
-/// What a process has of the live channel, beside the receivers themselves.
+/// The state of the live channel in a process, apart from the receivers themselves.
 #[derive(Debug)]
 pub(crate) struct Post {
-    /// Names this process.
+    /// The id of this process.
     process: String,
     stirred: Notify,
-    /// What one sender sends goes out in its order (LV-4).
+    /// Held while a command is sent, so that the commands of one sender keep their order (LV-4).
     order: AsyncMutex<()>,
-    /// Targets that others know to be open here, each with a number of its own.
+    /// The targets with a receiver here that has a row for other processes, each with a number of its own.
     known: Mutex<HashMap<Place, u64>>,
     last: AtomicU64,
     waiting: Mutex<Waiting>,
@@ -84,25 +84,25 @@ impl Post {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// There may be something for this process.
+    /// Wakes the task that carries commands and answers: there may be some for this process.
     pub(crate) fn stir(&self) {
         self.stirred.notify_one();
     }
 
-    /// The same, said to some process.
+    /// Does the same if `process` is this one.
     pub(crate) fn stir_if(&self, process: &str) {
         if process == self.process {
             self.stir();
         }
     }
 
-    /// Ends the deliveries of a tenant: it is closed.
+    /// Ends the deliveries of a tenant that is being closed.
     pub(crate) fn end(&self, tenant: &TenantId) {
         self.waiting().retain(|_, (of, _)| of != tenant);
     }
 }
 
-/// A target as it is written: no id holds a control character.
+/// Encodes a target. Its parts are separated by a control character, which no id contains.
 fn written(target: &LiveTarget) -> String {
     let LiveTarget { thread, run, dispatch, claim, .. } = target;
     format!("{thread}\n{run}\n{dispatch}\n{}\n{}", claim.incarnation, claim.counter)
@@ -116,7 +116,7 @@ fn read(text: &str) -> Option<LiveTarget> {
     Some(LiveTarget::new(thread, run, dispatch, claim))
 }
 
-/// An answer as it is written.
+/// Encodes an answer.
 fn answer_text(answer: &LiveAnswer) -> String {
     match answer {
         LiveAnswer::Accepted => "accepted".to_owned(),
@@ -156,7 +156,7 @@ impl LiveChannel for PostgresLive {
         self.check()?;
         let place = (self.tenant.fixed.tenant.clone(), target);
         let post = &self.tenant.common.post;
-        // What is not told to others yet is not ended by what is known of it from before.
+        // The entry of an earlier receiver must not end the new receiver before the new one has its row.
         post.known().remove(&place);
         let receiver = self.tenant.live.open_live(place.1.clone()).await?;
         let told = place.clone();
@@ -211,7 +211,7 @@ impl PostgresLive {
     }
 }
 
-/// A letter whose sender waits. It is taken back when this is dropped.
+/// A sent command whose sender waits for the answer. Its row is removed when this is dropped.
 struct Letter {
     common: Arc<Common>,
     id: String,
@@ -229,7 +229,7 @@ impl Letter {
 
 impl Drop for Letter {
     fn drop(&mut self) {
-        // Whoever still sends it takes it back when it is there.
+        // If the row is still being written, the sending call removes it afterwards.
         self.is_over.store(true, Ordering::SeqCst);
         self.common.post.waiting().remove(&self.id);
         let (common, id) = (Arc::clone(&self.common), std::mem::take(&mut self.id));
@@ -237,7 +237,7 @@ impl Drop for Letter {
     }
 }
 
-/// Removes a letter. One that stays is removed when it is old.
+/// Removes the row of a command. A row that could not be removed is removed when it is old.
 async fn end(common: &Common, id: &str) {
     if let Ok(with) = texts(&[id]) {
         let _ended = ask(common, |sql| &sql.live_end, with).await;
@@ -254,26 +254,26 @@ async fn ask(common: &Common, sql: impl FnOnce(&Sql) -> &Arc<str>, with: PgArgum
     common.db.any().write(sql, with).await.map_err(|failed| failed.error)
 }
 
-/// Carries letters and answers, until the store is closed.
+/// Carries commands and answers between processes until the store is closed.
 pub(crate) async fn carry(common: Arc<Common>, tenants: Weak<Tenants>) {
     let mut beaten = Instant::now();
     loop {
         let _looked = tokio::time::timeout(pause(&common, &tenants), common.post.stirred.notified()).await;
-        // What cannot be done now is done when it is looked for again.
+        // What fails now is done in a later round.
         let _lost = round(&common, &tenants, &mut beaten).await;
     }
 }
 
-/// Until when nobody needs to look.
+/// Returns how long the task may sleep before it has to poll.
 fn pause(common: &Common, tenants: &Weak<Tenants>) -> Duration {
     if common.post.waiting().is_empty() && open(tenants).is_empty() {
-        // Whoever begins something says so.
+        // A new sender or receiver wakes the task.
         return Duration::from_hours(1);
     }
     if common.config.pooler == Pooler::Transaction { LOOK_POOLED } else { LOOK }
 }
 
-/// The targets that are open here.
+/// Returns the targets that have a receiver in this process.
 fn open(tenants: &Weak<Tenants>) -> HashSet<Place> {
     let Some(tenants) = tenants.upgrade() else { return HashSet::new() };
     let tenants = tenants.lock().unwrap_or_else(PoisonError::into_inner);
@@ -292,7 +292,7 @@ async fn round(common: &Arc<Common>, tenants: &Weak<Tenants>, beaten: &mut Insta
         add(&mut with, waiting)?;
         for row in ask(common, |sql| &sql.live_answers, with).await? {
             if let Some((_, sender)) = post.waiting().remove(&text(&row, 0)?) {
-                // Who does not wait any more needs no answer.
+                // A sender that no longer waits needs no answer.
                 let _gone = sender.send(answer(&text(&row, 1)?));
             }
         }
@@ -311,7 +311,7 @@ async fn round(common: &Arc<Common>, tenants: &Weak<Tenants>, beaten: &mut Insta
     Ok(())
 }
 
-/// Hands a letter to its receiver, and answers it later.
+/// Hands a command to its receiver, and answers it later in a task of its own.
 async fn hand_over(common: &Arc<Common>, tenants: &Weak<Tenants>, row: &PgRow) -> Result<()> {
     let (id, sender, command) = (text(row, 0)?, text(row, 4)?, text(row, 3)?);
     let left = Duration::from_millis(u64::try_from(number(row, 5)?).unwrap_or_default());
@@ -327,7 +327,7 @@ async fn hand_over(common: &Arc<Common>, tenants: &Weak<Tenants>, row: &PgRow) -
             None => Some(LiveAnswer::Dropped),
         }
     });
-    // It is in its place among the others before the next one comes.
+    // The first poll queues the command, so that it is ahead of the next one.
     let first = poll_fn(|context| Poll::Ready(carried.as_mut().poll(context))).await;
     let common_of_task = Arc::clone(common);
     common.runtime.spawn(async move {
@@ -338,19 +338,19 @@ async fn hand_over(common: &Arc<Common>, tenants: &Weak<Tenants>, row: &PgRow) -
         };
         let Some(answered) = answered else { return };
         if let Ok(with) = texts(&[&id, &answer_text(&answered), &sender, &channel(&common.config.schema)]) {
-            // A lost answer is none: the sender knows nothing then.
+            // If the answer is lost, the sender gets none and the outcome stays unknown.
             let _lost = ask(&common, |sql| &sql.live_answer, with).await;
         }
     });
     Ok(())
 }
 
-/// Ends the receivers whose targets others have opened, and forgets the targets whose receivers ended.
+/// Ends the receivers whose targets were opened in other processes, and removes the rows of receivers that have ended.
 async fn lost(common: &Common, tenants: &Weak<Tenants>) -> Result<()> {
     let post = &common.post;
     let known = post.known().clone();
     let rows = ask(common, |sql| &sql.live_receivers, texts(&[&post.process])?).await?;
-    // A receiver is open here before it has a row.
+    // The order matters: a receiver is open here before it has a row.
     let open = open(tenants);
     let (mut own, mut gone) = (HashSet::new(), [Vec::new(), Vec::new(), Vec::new()]);
     for row in &rows {

@@ -1,5 +1,6 @@
-//! News for other processes: which scopes have new events, and which tenants have work. They are sent behind the writes
-//! that they are about, many at once, and lost without harm: whoever waits looks from time to time (PO-13).
+//! Notifications for other processes: which scopes have new events, and which tenants have work. They are sent after
+//! the writes that they announce, many at once. A lost notification does no harm, because waiting callers also poll
+//! (PO-13).
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -19,17 +20,17 @@ use crate::{
     tenant::{Common, Tenant},
 };
 
-/// What comes within this time goes out together.
+/// How long notifications are collected before they are sent together.
 const TOGETHER: Duration = Duration::from_millis(5);
-/// How long it takes to try again to listen.
+/// How long the listener waits before it connects again, and how often waiting callers poll without a listener.
 const AGAIN: Duration = Duration::from_secs(1);
-/// A notification holds fewer than 8,000 bytes; what is longer is found by looking.
+/// The maximum length of a notification. PostgreSQL allows fewer than 8,000 bytes; longer ones are found by polling.
 const LONGEST: usize = 7_900;
 
 /// The open tenants of a store.
 pub(crate) type Tenants = Mutex<HashMap<TenantId, Arc<Tenant>>>;
 
-/// What is to be told.
+/// Notifications that are still to be sent.
 #[derive(Debug, Default)]
 pub(crate) struct News {
     waiting: Mutex<BTreeSet<String>>,
@@ -41,13 +42,13 @@ impl News {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A scope has new events.
+    /// Announces that a scope has new events.
     pub(crate) fn events(&self, tenant: &TenantId, scope: &Scope) {
         let (kind, id) = scope_key(scope);
         self.add(format!("{}\n{kind}\n{id}", tenant.as_str()));
     }
 
-    /// A tenant has work.
+    /// Announces that a tenant has work.
     pub(crate) fn work(&self, tenant: &TenantId) {
         self.add(format!("{}\nwork\n", tenant.as_str()));
     }
@@ -60,7 +61,7 @@ impl News {
     }
 }
 
-/// The tasks that send and hear news; they end with this.
+/// The tasks that send and receive notifications. They are aborted when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Tasks([JoinHandle<()>; 3]);
 
@@ -70,7 +71,7 @@ impl Drop for Tasks {
     }
 }
 
-/// Begins to send and to hear.
+/// Starts the tasks that send and receive notifications.
 pub(crate) fn begin(common: &Arc<Common>, tenants: &Arc<Tenants>) -> Tasks {
     let sending = common.runtime.spawn(send(Arc::downgrade(common)));
     let hearing = common.runtime.spawn(hear(Arc::clone(common), Arc::downgrade(tenants)));
@@ -87,7 +88,7 @@ async fn send(common: Weak<Common>) {
         common.news.some.notified().await;
         tokio::time::sleep(TOGETHER).await;
         let texts: Vec<String> = std::mem::take(&mut *common.news.waiting()).into_iter().collect();
-        // What cannot be sent is found by looking.
+        // Other processes find by polling what could not be announced.
         let _lost = notify(&common.db, &channel(&common.config.schema), texts).await;
     }
 }
@@ -99,7 +100,7 @@ async fn notify(db: &Db, channel: &str, texts: Vec<String>) -> Result<()> {
     db.any().read(|sql| &sql.notify, with).await.map(drop)
 }
 
-/// Hears, and where nothing can be heard, has everybody look from time to time.
+/// Listens for notifications. Where that is impossible, wakes all waiting callers from time to time so that they poll.
 async fn hear(common: Arc<Common>, tenants: Weak<Tenants>) {
     loop {
         if common.config.pooler == Pooler::None {
@@ -110,7 +111,8 @@ async fn hear(common: Arc<Common>, tenants: Weak<Tenants>) {
     }
 }
 
-/// Hears until the connection is lost. Whatever was told before is looked for.
+/// Listens until the connection is lost. Notifications sent before it listened are made up for by a poll of all waiting
+/// callers.
 async fn listen(common: &Common, tenants: &Weak<Tenants>) -> Result<(), sqlx::Error> {
     let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(common.config.server.clone());
     let mut listener = PgListener::connect_with(&pool).await?;

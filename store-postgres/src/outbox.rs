@@ -24,7 +24,7 @@ use crate::{
     write::Batch,
 };
 
-/// How many rows are read in one go for a page.
+/// How many rows of a page are read at once.
 const CHUNK: usize = 256;
 
 /// The outbox of a tenant.
@@ -47,7 +47,7 @@ impl PostgresOutbox {
     }
 }
 
-/// Decides about rows that nobody else decides about meanwhile.
+/// Decides about rows, which are locked so that no other call decides about them meanwhile.
 async fn change<T: Send>(
     tenant: &Tenant,
     first: OutboxLook,
@@ -173,7 +173,7 @@ fn found(row: &sqlx::postgres::PgRow) -> Result<OutboxRow> {
     Ok(OutboxRow::new(stored, payload))
 }
 
-/// 0 for all, 1 for a lane, 2 for a target of a lane.
+/// Returns the scope of a list: 0 for all rows, 1 for a lane, 2 for a target of a lane.
 fn scope_of(filter: &OutboxFilter) -> usize {
     match (&filter.lane, &filter.target) {
         (None, _) => 0,

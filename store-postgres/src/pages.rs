@@ -1,4 +1,4 @@
-//! Reading rows of answers.
+//! Reads columns of the rows of answers.
 
 use sqlx::{Decode, Postgres, Row as _, Type, postgres::PgRow};
 use store_core::Result;
@@ -13,7 +13,7 @@ pub(crate) fn text(row: &PgRow, at: usize) -> Result<String> {
     value(row, at)
 }
 
-/// A name that may be any text.
+/// Reads a name, which may be any text and is therefore stored as bytes.
 pub(crate) fn name(row: &PgRow, at: usize) -> Result<String> {
     let bytes: Vec<u8> = value(row, at)?;
     String::from_utf8(bytes).map_err(|e| corrupt("a name").with_source(e))
@@ -23,7 +23,7 @@ pub(crate) fn number(row: &PgRow, at: usize) -> Result<i64> {
     value(row, at)
 }
 
-/// A number of the contracts.
+/// Reads a number of the contracts.
 pub(crate) fn int(row: &PgRow, at: usize) -> Result<u64> {
     unsigned(value(row, at)?)
 }

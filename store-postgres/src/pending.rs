@@ -1,4 +1,4 @@
-//! Pending input.
+//! The pending input of threads.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -31,7 +31,7 @@ impl PostgresPending {
         Self { tenant }
     }
 
-    /// Plans a change of a queue and makes it.
+    /// Plans a change of a queue and writes it.
     async fn change<T: Send + 'static>(
         &self,
         thread: &ThreadId,

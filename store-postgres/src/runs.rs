@@ -16,7 +16,7 @@ use crate::{
     threads::PostgresThreads,
 };
 
-/// How many rows are read in one go.
+/// How many rows are read at once.
 const CHUNK: usize = 256;
 
 #[async_trait]
@@ -92,7 +92,7 @@ fn page_chunk(query: &RunQuery) -> Result<usize> {
     Ok((query.page.checked_limit()? + 1).min(CHUNK))
 }
 
-/// A walk over runs in the order of their creation, by the filter that an index knows.
+/// A walk over runs in the order of their creation. Applies the part of the filter that has an index.
 struct Walk<'a> {
     tenant: &'a Tenant,
     query: &'a RunQuery,
@@ -139,7 +139,8 @@ impl Walk<'_> {
     }
 }
 
-/// How often a thread was made, so that no cursor works on one that is deleted or made anew (TH-24).
+/// Returns the generation of a thread. Cursors contain it, so that none works for a thread that was deleted or created
+/// again (TH-24).
 async fn generation(
     tenant: &Tenant,
     connection: &mut Connection<'_>,
@@ -157,7 +158,7 @@ fn place(at: &Position) -> Result<(Timestamp, RunId)> {
     Ok((Timestamp::from_millis(at.rank).map_err(malformed)?, RunId::new(&at.id).map_err(malformed)?))
 }
 
-/// What of a run may be large.
+/// Returns the size in bytes of the parts of a run that may be large.
 fn bytes(run: &Run) -> u64 {
     let request = run.request.as_ref().map_or(0, |request| request.as_str().len());
     length(request + run.state.values().map(|value| value.as_str().len()).sum::<usize>())

@@ -1,4 +1,4 @@
-//! The schema: what the server must promise, whether the tables are there, and making them.
+//! The schema: checks of the server's durability and of the migrations, and the migrations themselves.
 
 use sqlx::{AssertSqlSafe, Connection as _, Decode, PgConnection, Postgres, Row as _, Type};
 use store_core::{CursorKey, Detail, Error, ErrorKind, Result, SchemaMend, Survives};
@@ -10,19 +10,19 @@ use crate::{
     url::Target,
 };
 
-/// Numbered from 1.
+/// The migrations, numbered from 1.
 const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001.sql")];
 
-/// What a store is made with.
+/// The properties of the schema that opening a store reads.
 #[derive(Debug)]
 pub(crate) struct Meta {
     pub(crate) incarnation: u64,
     pub(crate) cursors: CursorKey,
-    /// What acknowledged data survives on the server as it is set.
+    /// What acknowledged data survives with the present settings of the server.
     pub(crate) survives: Survives,
 }
 
-/// Refuses a server that may lose what it acknowledged (PO-6).
+/// Refuses a server that may lose data that it acknowledged (PO-6).
 async fn check_durability(connection: &mut PgConnection) -> Result<()> {
     let asked = "SELECT current_setting('fsync'), current_setting('full_page_writes'), \
         current_setting('synchronous_commit'), pg_is_in_recovery()::text";
@@ -38,8 +38,8 @@ async fn check_durability(connection: &mut PgConnection) -> Result<()> {
     Ok(())
 }
 
-/// Looks at a new connection: refuses a server that may lose what it acknowledged (PO-6), unless that is allowed, and
-/// one that is not what the URL asks for.
+/// Checks a new connection. Refuses a server without the property that the URL asks for, and, unless that is allowed,
+/// one that may lose data that it acknowledged (PO-6).
 pub(crate) async fn check(connection: &mut PgConnection, target: Target, allow_unsafe: bool) -> Result<()> {
     check_target(connection, target).await?;
     if allow_unsafe { Ok(()) } else { check_durability(connection).await }
@@ -63,26 +63,26 @@ async fn check_target(connection: &mut PgConnection, target: Target) -> Result<(
     Ok(())
 }
 
-/// What bringing a schema up to date did. Versions are the numbers of migrations; 0 is no schema.
+/// The result of a migration. A version is the number of the last migration; 0 means that there is no schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Migrated {
-    /// What was there.
+    /// The version before.
     pub from: usize,
-    /// What is there now.
+    /// The version now.
     pub to: usize,
 }
 
-/// A number that stands for the text of all migrations.
+/// Returns a hash of the text of all migrations.
 pub(crate) fn fingerprint() -> u32 {
-    // FNV-1a: it only has to tell a changed text from the one before.
+    // FNV-1a suffices: it only has to distinguish a changed text from the one before.
     MIGRATIONS
         .iter()
         .flat_map(|text| text.bytes())
         .fold(0x811c_9dc5, |sum: u32, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// Makes the schema, or brings it up to date.
+/// Creates the schema, or migrates it to the current version.
 pub(crate) async fn bring_up(config: &PostgresConfig) -> Result<Migrated> {
     let mut connection = connect(config).await?;
     let from = version(&mut connection, &config.schema).await?;
@@ -92,7 +92,7 @@ pub(crate) async fn bring_up(config: &PostgresConfig) -> Result<Migrated> {
     Ok(Migrated { from, to })
 }
 
-/// Makes the schema or looks at it, and says what the store is made with.
+/// Creates, migrates or checks the schema as configured, and returns its properties.
 pub(crate) async fn open(config: &PostgresConfig) -> Result<Meta> {
     let mut connection = connect(config).await?;
     let mut version = version(&mut connection, &config.schema).await?;
@@ -132,7 +132,7 @@ fn check_version(version: usize) -> Result<()> {
     Err(Error::schema_mismatch(found, supported, SchemaMend::Migrate))
 }
 
-/// Which migration the schema has; 0 if it is not there.
+/// Returns the number of the last migration that was applied, or 0 if there is no schema.
 async fn version(connection: &mut PgConnection, schema: &str) -> Result<usize> {
     let there = in_schema("SELECT to_regclass('$schema$.migration') IS NOT NULL", schema);
     if !ask::<bool>(connection, there).await? {
@@ -142,7 +142,7 @@ async fn version(connection: &mut PgConnection, schema: &str) -> Result<usize> {
     usize::try_from(ask::<i32>(connection, newest).await?).map_err(|_| corrupt("the schema's version"))
 }
 
-/// Asks for one value. What makes a schema is sent as it is: a pooler may stand between.
+/// Asks for one value. Such statements are not prepared, because a pooler may stand in front of the server.
 async fn ask<T>(connection: &mut PgConnection, asked: String) -> Result<T>
 where
     T: for<'r> Decode<'r, Postgres> + Type<Postgres>,
@@ -155,7 +155,8 @@ fn fail(error: sqlx::Error) -> Error {
     error::sql(error, Effect::None)
 }
 
-/// Makes what is missing, each migration all or nothing; one process at a time.
+/// Applies the missing migrations, each completely or not at all. A lock keeps other processes from doing so at the
+/// same time.
 async fn migrate(connection: &mut PgConnection, schema: &str) -> Result<usize> {
     let mut made = 0;
     for number in 1..=MIGRATIONS.len() {

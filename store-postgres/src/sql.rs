@@ -1,4 +1,4 @@
-//! The statements, with the name of the schema in its place.
+//! The statements, with the name of the schema inserted.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use store_core::DispatchStatus;
 
 macro_rules! statements {
     ($($(#[$doc:meta])* $name:ident: $text:expr;)*) => {
-        /// Each statement, made once.
+        /// The statements, each made once.
         #[derive(Debug)]
         pub(crate) struct Sql {
             $($(#[$doc])* pub(crate) $name: Arc<str>,)*
@@ -26,19 +26,19 @@ macro_rules! statements {
     };
 }
 
-/// A text with the name of the schema in its place. The name needs no quotes: it was checked when it was given.
+/// Returns a text with the name of the schema inserted. The name was checked earlier and needs no quotes.
 pub(crate) fn in_schema(text: &str, schema: &str) -> String {
     text.replace("$schema$", schema)
 }
 
-/// The call of a function with so many arguments.
+/// Returns the call of a function with this number of arguments.
 fn call(function: &str, arguments: usize) -> String {
     let places: Vec<_> = (1..=arguments).map(|at| format!("${at}")).collect();
     format!("SELECT * FROM $schema$.{function}({})", places.join(", "))
 }
 
-/// The call that writes what was decided. A function takes no more than 100 arguments: the columns of the mailbox's
-/// tables go as one argument for each table.
+/// Returns the call that writes the result of a decision. A function takes at most 100 arguments, so the columns of
+/// each table of the mailbox are passed as one argument.
 fn call_write() -> String {
     let mut last = 84;
     let mut arguments: Vec<_> = (1..=last).map(|at| format!("${at}")).collect();
@@ -52,9 +52,9 @@ fn call_write() -> String {
 }
 
 statements! {
-    /// What a decision looks at.
+    /// Loads what a decision needs.
     look: call("look", 21);
-    /// What was decided.
+    /// Writes the result of a decision.
     write: call_write();
     hold_family: "WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock(hashtext('agentstore.$schema$'), hashtext('family ' || $1)))
         SELECT 'held', $schema$.now() FROM held";
@@ -209,16 +209,16 @@ statements! {
         WHERE s.log = $1 AND (s.name, s.seq) > ($2, $3) ORDER BY s.name, s.seq LIMIT $4";
 }
 
-/// Which threads are listed, and in which order.
+/// Which threads a list contains, and in which order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ThreadList {
-    /// 0 for all, 1 for those of a parent, 2 for those of a resource.
+    /// 0 for all threads, 1 for those of a parent, 2 for those of a resource.
     pub(crate) scope: usize,
     pub(crate) by_creation: bool,
     pub(crate) is_forward: bool,
 }
 
-/// Lists of threads and of runs: the same statement for each scope and order.
+/// The statements of lists, one for each scope and order.
 #[derive(Debug)]
 pub(crate) struct Lists {
     threads: Vec<Arc<str>>,
@@ -278,7 +278,8 @@ impl Lists {
         &self.outbox[usize::from(is_forward) * 3 + scope]
     }
 
-    /// 0 to 2: by creation, of all, of a thread, of some statuses; 3: by end; 4: in the order of claims.
+    /// Returns a statement that lists dispatches. `list` is 0 to 2 for the order of creation (all, those of a thread,
+    /// those with certain statuses), 3 for the order of their ends, 4 for the order of claims.
     pub(crate) fn dispatches(&self, list: usize, is_forward: bool) -> &Arc<str> {
         &self.dispatches[usize::from(is_forward) * 5 + list]
     }
@@ -288,7 +289,8 @@ impl Lists {
     }
 }
 
-/// The state of the scope stands in each row, also where there is no event.
+/// Returns a statement that lists events. Each row contains the state of the scope. A scope without events yields one
+/// row.
 fn event_list(scope: &str, (behind, order): (&str, &str)) -> String {
     format!(
         "SELECT s.record, e.seq, coalesce(e.thread_seq, 0), coalesce(e.run_seq, 0), e.record \

@@ -91,8 +91,8 @@ impl PostgresStore {
 }
 
 impl PostgresStore {
-    /// Creates the schema, or migrates it to the current version, without opening a store. For deployments in which
-    /// applications must not do that.
+    /// Creates the schema, or migrates it to the current version, without opening a store. This serves deployments in
+    /// which applications must not do so themselves.
     ///
     /// # Errors
     /// As [`open`](Self::open).

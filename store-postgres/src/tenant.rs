@@ -1,5 +1,5 @@
-//! The handle of a tenant: calls run in tasks of their own, so that a dropped one never leaves half a conversation with
-//! the server, and what comes later waits for those without a caller (PR-11, PR-16).
+//! The handle of a tenant. Calls run in tasks of their own, so that a dropped call never leaves an exchange with the
+//! server unfinished. Later calls wait for calls whose caller is gone (PR-11, PR-16).
 
 use std::{
     collections::HashMap,
@@ -31,7 +31,7 @@ use crate::{
     write::Together,
 };
 
-/// About so many threads of a tenant are known without looking.
+/// About how many threads of a tenant have their facts remembered.
 const KNOWN_THREADS: usize = 10_000;
 
 /// What all tenants of a store share.
@@ -53,7 +53,7 @@ impl Common {
     }
 }
 
-/// What is known of a thread, for one call at a time.
+/// The remembered facts of a thread. One call at a time can use them.
 pub(crate) type Slot = Arc<AsyncMutex<Facts>>;
 
 /// A tenant of a store.
@@ -70,7 +70,7 @@ pub(crate) struct Tenant {
     pub(crate) enqueues: Arc<Enqueues>,
     pub(crate) places: Places,
     pub(crate) claims: KnownClaims,
-    /// Held by calls that write.
+    /// Held for reading by calls that write, so that closing the tenant can wait for them.
     writing: Arc<RwLock<()>>,
 }
 
@@ -101,7 +101,7 @@ impl Tenant {
         if self.is_closed.load(Ordering::SeqCst) { Err(Error::closed()) } else { self.db().check_open() }
     }
 
-    /// Takes no more calls, and waits for those that write: the tenant is dropped.
+    /// Refuses further calls and waits for those that write, because the store is closed or the tenant is deleted.
     pub(crate) async fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.unfollow();
@@ -109,7 +109,8 @@ impl Tenant {
         drop(self.writing.write().await);
     }
 
-    /// Removes the tenant's life before this one. If the caller goes, every call of this one comes after it (PR-16).
+    /// Closes the previous handle of the tenant, then runs `removing`. If the caller is dropped, every call of this
+    /// handle waits until that has ended (PR-16).
     pub(crate) async fn come_after<F>(&self, old: Option<Arc<Self>>, removing: F) -> Result<()>
     where
         F: Future<Output = Result<()>> + Send + 'static,
@@ -127,7 +128,7 @@ impl Tenant {
         answer?
     }
 
-    /// What is known of a thread. Threads that nobody asks about are forgotten when there are many.
+    /// Returns the remembered facts of a thread. If there are too many threads, those that no call uses are forgotten.
     pub(crate) fn slot(&self, id: &ThreadId) -> Slot {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         if slots.len() >= 2 * KNOWN_THREADS && !slots.contains_key(id) {
@@ -142,18 +143,18 @@ impl Tenant {
         Arc::clone(slots.entry(id.clone()).or_insert_with(new))
     }
 
-    /// Forgets what is known of a thread that another call wrote to.
+    /// Forgets the facts of a thread to which another call wrote.
     pub(crate) fn forget(&self, id: &ThreadId) {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
 
-    /// Tells those who follow scopes that there is something new.
+    /// Notifies the subscribers of these scopes, here and in other processes, of new events.
     pub(crate) fn tell<'a>(&self, scopes: impl Iterator<Item = &'a Scope> + Clone) {
         scopes.clone().for_each(|scope| self.common.news.events(&self.fixed.tenant, scope));
         self.followers.tell(scopes);
     }
 
-    /// Tells those who wait for work that there may be some.
+    /// Notifies the workers that wait for work, here and in other processes, that there may be some.
     pub(crate) fn ring(&self, from: Option<Timestamp>) {
         if let Some(from) = from {
             self.bell.ring(from);
@@ -161,7 +162,7 @@ impl Tenant {
         }
     }
 
-    /// Ends everything that follows.
+    /// Ends all subscriptions, live deliveries and waits for work.
     pub(crate) fn unfollow(&self) {
         self.followers.end(|_| true);
         self.live.close();
@@ -181,7 +182,7 @@ impl Tenant {
         task.await.map_err(|lost| Error::unavailable("the call was cut off").with_source(lost))?
     }
 
-    /// Runs a call that claims. What nobody receives is given `back`.
+    /// Runs a call that claims. Claims that reach no caller are released with `back`.
     pub(crate) async fn claim<T, F, B>(
         self: &Arc<Self>,
         call: impl FnOnce(Arc<Self>) -> F,
@@ -194,7 +195,7 @@ impl Tenant {
     {
         let tenant = Arc::clone(self);
         let back = move |claimed: T| {
-            // Whoever lost the answer comes after it.
+            // Later calls wait for this, including those of a caller that lost the answer.
             let (work, _orphan) = flight::start(&tenant.orphans, None);
             let giving = back(Arc::clone(&tenant), claimed);
             tenant.common.runtime.spawn(async move {
@@ -211,7 +212,8 @@ impl Tenant {
         claimed.claimed.take().ok_or_else(Error::closed)
     }
 
-    /// Runs a call that writes. Dropped, it takes effect before any later call about the same, or never.
+    /// Runs a call that writes. If the caller drops it, it takes effect before any later call about the same subject,
+    /// or never.
     pub(crate) async fn write<T, F>(self: &Arc<Self>, about: About, call: impl FnOnce(Arc<Self>) -> F) -> Result<T>
     where
         T: Send + 'static,
@@ -234,7 +236,7 @@ impl Tenant {
     }
 }
 
-/// Claims on their way to whoever asked for them. Dropped on the way, they are given back (PR-11).
+/// Claims that have not reached their caller yet. If they are dropped before, they are released (PR-11).
 struct OnTheWay<T> {
     claimed: Option<T>,
     back: Arc<dyn Fn(T) + Send + Sync>,
@@ -248,7 +250,7 @@ impl<T> Drop for OnTheWay<T> {
     }
 }
 
-/// Names the key by which an unknown commit is asked for again (CM-17).
+/// Adds the key with which an unknown commit can be repeated to its error (CM-17).
 pub(crate) fn with_key(error: Error, key: Option<&CommitKey>) -> Error {
     if error.kind() == ErrorKind::CommitUnknown && error.outcome() == Outcome::Unknown {
         return Error::new(Detail::CommitUnknown { key: key.cloned() }).with_source(error);

@@ -1,4 +1,4 @@
-//! Loading what is missing, in one statement.
+//! Loads missing facts in one statement.
 
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ use crate::{
     pages::{int, text},
 };
 
-/// Looks at what is missing, and takes it into the facts. What was known of the thread before stays only if
-/// nobody wrote to it since.
+/// Loads missing facts and adds them to the known ones. Facts about the thread that were known before are kept only if
+/// no other call wrote to the thread since.
 pub(crate) async fn look(connection: &mut Connection<'_>, facts: &mut Facts, look: Look) -> Result<()> {
     let arguments = arguments(facts, &look)?;
     let rows = connection.read(|sql| &sql.look, arguments).await?;
@@ -76,7 +76,7 @@ fn arguments(facts: &Facts, look: &Look) -> Result<PgArguments> {
     Ok(arguments)
 }
 
-/// How the name of a scope is written.
+/// Returns the kind and the id of a scope as they are stored.
 pub(crate) fn scope_key(scope: &Scope) -> (&'static str, &str) {
     match scope {
         Scope::Thread(id) => ("thread", id.as_str()),
@@ -84,13 +84,13 @@ pub(crate) fn scope_key(scope: &Scope) -> (&'static str, &str) {
     }
 }
 
-/// An event with its places; 0 for none.
+/// Decodes an event. A sequence number of 0 means that the event has none in that scope.
 pub(crate) fn event(record: &str, thread_seq: i64, run_seq: i64) -> Result<StoredEvent> {
     let place = |seq: i64| (seq > 0).then(|| unsigned(seq)).transpose();
     Ok(StoredEvent::new(decode::<Event>("event", record)?, place(thread_seq)?, place(run_seq)?))
 }
 
-/// What was looked at is absent unless it was found.
+/// Records requested facts as absent. Those that are found are recorded afterwards.
 fn absent(facts: &mut Facts, look: &Look) {
     facts.threads.extend(look.threads.iter().map(|id| (id.clone(), false)));
     facts.lineages.extend(look.lineage.iter().map(|id| (id.clone(), Vec::new())));
@@ -109,8 +109,8 @@ fn absent(facts: &mut Facts, look: &Look) {
     }
 }
 
-/// Loads the nodes that are passed on the way from an entry up to a depth or a sequence number, and those before the
-/// last of them: which way it is, core says, and asks for what is still missing.
+/// Loads the nodes on the way from an entry up to a depth or a sequence number, and those before the last of them. Core
+/// determines the way, and asks for nodes that are still missing.
 pub(crate) async fn way_up(
     connection: &mut Connection<'_>,
     facts: &mut Facts,
@@ -159,7 +159,7 @@ impl Found {
         let a = self.a.as_deref().unwrap_or_default();
         let b = self.b.as_deref().unwrap_or_default();
         let seq = unsigned(self.i.unwrap_or_default())?;
-        // The place of what was asked for, from 1.
+        // `j` is the index of the requested fact, counted from 1.
         let at = self.j.and_then(|at| usize::try_from(at - 1).ok()).unwrap_or(usize::MAX);
         match self.kind.as_str() {
             "exists" => _ = facts.threads.insert(a.parse()?, true),
@@ -207,7 +207,7 @@ impl Found {
     }
 }
 
-/// A thread's row.
+/// Decodes the row of a thread.
 pub(crate) fn row(stamp: i64, log: Option<i64>, thread: Option<&str>, id: Option<&str>) -> Result<Row> {
     Ok(Row {
         stamp,
@@ -217,7 +217,7 @@ pub(crate) fn row(stamp: i64, log: Option<i64>, thread: Option<&str>, id: Option
     })
 }
 
-/// A record of a row.
+/// Decodes a record of a row.
 pub(crate) fn decode<T: Codec>(what: &'static str, text: &str) -> Result<T> {
     T::read(text).map_err(|error: DecodeError| -> Error { corrupt(what).with_source(error) })
 }

@@ -1,4 +1,4 @@
-//! What is known of the mailbox, and the mailbox while something is decided about it.
+//! What is known of the mailbox, and a view of the mailbox during decisions.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -22,27 +22,27 @@ use crate::{
     pages::{number, optional, text},
 };
 
-/// So many threads of which something is due are made ready in one go by a claim.
+/// The maximum number of threads with due dispatches that a claim makes ready at once.
 const TURNED: i64 = 1_000;
 
-/// What is to be looked at.
+/// The facts to be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct MailboxLook {
     pub(crate) threads: BTreeSet<ThreadId>,
     pub(crate) dispatches: BTreeSet<DispatchId>,
     pub(crate) keys: BTreeSet<(ThreadId, DedupeKey)>,
     pub(crate) interrupts: BTreeSet<(ThreadId, u64)>,
-    /// Up to so many threads that have something to claim.
+    /// How many threads with claimable work to find at most.
     pub(crate) claim: u32,
-    /// Up to so many threads whose leases are over.
+    /// How many threads with expired leases to find at most.
     pub(crate) lapse: u32,
-    /// Where those need not be looked for.
+    /// The parts of the mailbox that need not be searched for these.
     pub(crate) passed: Passed,
-    /// Claims can be numbered.
+    /// Whether the decision may number claims.
     pub(crate) numbers: bool,
 }
 
-/// A dispatch that is claimed, and the mailbox of its thread.
+/// A claimed dispatch, and the mailbox of its thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
     pub(crate) incarnation: u64,
@@ -50,25 +50,25 @@ pub(crate) struct Held {
     pub(crate) dispatch: StoredDispatch,
 }
 
-/// What is known.
+/// The known facts.
 #[derive(Debug, Default)]
 pub(crate) struct MailboxFacts {
     incarnation: u64,
-    /// Whether it was not looked at, but is what this process wrote.
+    /// Whether the facts are remembered from this process's own writes, and not loaded.
     is_recalled: bool,
     threads: HashMap<ThreadId, Option<StoredMailbox>>,
     dispatches: HashMap<DispatchId, Option<StoredDispatch>>,
     keys: HashMap<(ThreadId, DedupeKey), Option<DispatchId>>,
     interrupts: HashMap<(ThreadId, u64), Option<StoredInterrupt>>,
     firsts: HashMap<(ThreadId, u64), Option<DispatchId>>,
-    /// The threads that were chosen for a claim, in its order.
+    /// The threads that were chosen for a claim, in the order of the claim.
     pub(crate) ready: Vec<ThreadId>,
     pub(crate) lapsed: Vec<ThreadId>,
-    /// How they were looked for.
+    /// The search that found the threads.
     pub(crate) search: Option<Search>,
 }
 
-/// Looks at what is missing. With `locks` nobody else decides about it before the transaction ends.
+/// Loads missing facts. With `locks`, no other call can decide about them before the transaction ends.
 pub(crate) async fn look(
     connection: &mut Connection<'_>,
     facts: &mut Facts,
@@ -124,12 +124,12 @@ impl MailboxFacts {
             "mailbox" => {
                 let stored = decode::<StoredMailbox>("mailbox", &text(row, 4)?)?;
                 let place = (id.parse::<ThreadId>()?, stored.epoch);
-                // An epoch without a record has none.
+                // Absent if the epoch has no record of an interrupt.
                 let newest = optional::<String>(row, 5)?;
                 let newest = newest.map(|text| decode::<StoredInterrupt>("interrupt", &text)).transpose()?;
                 self.interrupts.insert(place.clone(), newest);
-                // What was looked at before goes with the mailbox as it was then: should it be another one by now,
-                // what is decided is not written.
+                // Facts loaded earlier belong to the mailbox as it was then. If it has changed since, the write is
+                // refused.
                 self.threads.entry(place.0.clone()).or_default().get_or_insert(stored);
                 let first = self.dispatch(row, 6)?;
                 self.firsts.insert(place, first);
@@ -150,7 +150,7 @@ impl MailboxFacts {
         Ok(())
     }
 
-    /// What this process wrote before; others may have written since.
+    /// Returns facts from what this process wrote before. Other processes may have written since.
     pub(crate) fn recalled(held: Vec<Held>) -> Self {
         let mut known = Self { is_recalled: !held.is_empty(), ..Self::default() };
         for Held { incarnation, mailbox, dispatch } in held {
@@ -161,7 +161,7 @@ impl MailboxFacts {
         known
     }
 
-    /// Above which claims are numbered, if all this is recalled.
+    /// Returns the number above which claims are numbered, if the facts are remembered.
     pub(crate) fn recalled_above(&self) -> Option<u64> {
         self.is_recalled.then_some(self.incarnation)
     }
@@ -172,7 +172,7 @@ impl MailboxFacts {
         }
     }
 
-    /// A dispatch whose body and state stand in two columns of a row, if they do.
+    /// Decodes a dispatch whose body and state are in two columns of a row. Returns `None` if the columns are empty.
     fn dispatch(&mut self, row: &PgRow, at: usize) -> Result<Option<DispatchId>> {
         let (Some(body), Some(state)) = (optional::<String>(row, at)?, optional::<String>(row, at + 1)?) else {
             return Ok(None);
@@ -228,7 +228,7 @@ impl MailboxView for Facts {
         let named = (thread.clone(), epoch);
         match self.mailbox.firsts.get(&named) {
             Some(first) => Ok(first.clone()),
-            // Only what the thread has of its own epoch is told; there is nothing of another.
+            // The answer contains the first dispatch of the thread's own epoch only. Other epochs have none.
             None if self.mailbox.threads.contains_key(thread) => Ok(None),
             None => Err(self.lacks(|look| _ = look.mailbox.threads.insert(thread.clone()))),
         }
@@ -240,28 +240,28 @@ impl MailboxView for Facts {
     }
 }
 
-/// The mailbox while something is decided about it: what is known, and what changes, decision by decision.
+/// The mailbox during decisions: the known facts, and the changes of the decisions made so far.
 #[derive(Debug)]
 pub(crate) struct MailboxDesk<'a> {
     pub(crate) facts: &'a Facts,
     changes: MailboxChanges,
     keys: BTreeMap<(ThreadId, DedupeKey), DispatchId>,
-    /// The dispatches that change, by their threads.
+    /// The changed dispatches of each thread.
     changed: HashMap<ThreadId, BTreeSet<DispatchId>>,
 }
 
-/// What changes in the mailbox.
+/// The changes to the mailbox.
 #[derive(Debug, Default)]
 pub(crate) struct MailboxChanges {
-    /// The mailboxes of threads, with the revisions that they had before; 0 for none.
+    /// The changed mailboxes of threads, each with its previous revision; 0 if there was none.
     pub(crate) threads: BTreeMap<ThreadId, (u64, StoredMailbox)>,
     pub(crate) dispatches: BTreeMap<DispatchId, DispatchChange>,
     pub(crate) interrupts: BTreeMap<(ThreadId, u64), Option<StoredInterrupt>>,
-    /// From when on a claim may find what this brings.
+    /// The time from which a claim may find what these changes bring.
     pub(crate) claimable_from: Option<Timestamp>,
 }
 
-/// A dispatch before all decisions and after them; none for one that is not there.
+/// A dispatch before and after all decisions. `None` if it does not exist.
 #[derive(Debug)]
 pub(crate) struct DispatchChange {
     pub(crate) before: Option<StoredDispatch>,
@@ -269,7 +269,7 @@ pub(crate) struct DispatchChange {
 }
 
 impl MailboxChanges {
-    /// What a plan changes.
+    /// Adds the changes of a plan.
     pub(crate) fn apply(&mut self, facts: &Facts, plan: MailboxPlan) -> Result<()> {
         self.claimable_from = [self.claimable_from, plan.claimable_from()].into_iter().flatten().min();
         let thread = plan.thread;
@@ -305,7 +305,7 @@ impl<'a> MailboxDesk<'a> {
         Self { facts, changes: MailboxChanges::default(), keys: BTreeMap::new(), changed: HashMap::new() }
     }
 
-    /// Makes one decision; the next one sees what it changes.
+    /// Makes one decision. The next decision sees its changes.
     pub(crate) fn change<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxChange<T>>) -> Result<Result<T>> {
         let change = decide(self)?;
         if let Some(plan) = change.plan {
@@ -320,7 +320,7 @@ impl<'a> MailboxDesk<'a> {
         Ok(change.answer)
     }
 
-    /// The claims that are given out, as they will be written.
+    /// Returns the claims made by these decisions, as they will be written.
     pub(crate) fn held(&self) -> Vec<Held> {
         let changed = self.changes.dispatches.values().filter_map(|change| change.after.as_ref());
         let held = changed.filter(|stored| stored.state.status == DispatchStatus::Claimed).filter_map(|stored| {

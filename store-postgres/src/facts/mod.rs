@@ -1,7 +1,8 @@
-//! What is known of a thread and of what is around it, lookup by lookup: what the rules of core decide about.
+//! What is known of a thread and its surroundings: the facts about which the rules of core decide.
 //!
-//! A rule asks for what it needs. What is not known is noted and ends it; the notes are loaded in one statement, and
-//! the rule is run again. What nobody wrote since is known from the decision before.
+//! A rule asks for facts one by one. A missing fact is noted and ends the rule. The noted facts are loaded in one
+//! statement, and the rule runs again. Facts that no other call has changed since are kept from one decision to the
+//! next.
 
 mod load;
 mod mailbox;
@@ -33,20 +34,20 @@ pub(crate) use self::{
     outbox::{OutboxChanges, OutboxDesk, OutboxFacts, OutboxLook, look as look_outbox},
 };
 
-/// What is to be looked at.
+/// The facts to be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Look {
     /// The thread itself.
     pub(crate) thread: bool,
-    /// Its head, with what the next entry needs of the log.
+    /// Its head, with the parts of the log that the next entry needs.
     pub(crate) head: bool,
     pub(crate) threads: BTreeSet<ThreadId>,
-    /// Threads with all above them.
+    /// Threads whose ancestors are needed.
     pub(crate) lineage: BTreeSet<ThreadId>,
     pub(crate) runs: BTreeSet<RunId>,
     pub(crate) keys: BTreeSet<CommitKey>,
     pub(crate) entries: BTreeSet<EntryId>,
-    /// Entries from which a path goes on.
+    /// Entries from which a path continues.
     pub(crate) paths: BTreeSet<u64>,
     pub(crate) marks: BTreeSet<u64>,
     pub(crate) names: BTreeSet<String>,
@@ -61,7 +62,7 @@ pub(crate) struct Look {
     pub(crate) mailbox: MailboxLook,
 }
 
-/// What every decision of a tenant is made with.
+/// The properties of a tenant that every decision uses.
 #[derive(Debug)]
 pub(crate) struct Fixed {
     pub(crate) tenant: TenantId,
@@ -69,12 +70,12 @@ pub(crate) struct Fixed {
     pub(crate) cursors: CursorKey,
 }
 
-/// What is known of a thread.
+/// The known facts about a thread.
 #[derive(Debug)]
 pub(crate) struct Facts {
     pub(crate) fixed: Arc<Fixed>,
     pub(crate) id: Option<ThreadId>,
-    /// None if the thread was not looked at.
+    /// The row of the thread; `None` if it was not loaded.
     pub(crate) row: Option<Row>,
     threads: HashMap<ThreadId, bool>,
     lineages: HashMap<ThreadId, Vec<ThreadId>>,
@@ -94,31 +95,31 @@ pub(crate) struct Facts {
     outbox: OutboxFacts,
     pub(crate) mailbox: MailboxFacts,
     missing: RefCell<Look>,
-    /// Ids that were made for this decision: nobody has them.
+    /// The ids that were generated for this decision. No stored record has them.
     pub(crate) made: Arc<MadeIds>,
-    /// Whether nothing else was looked at since the decision began: what is known may be old.
+    /// Whether all facts were loaded since the decision began. If not, they may be outdated.
     pub(crate) is_fresh: bool,
-    /// Whether something that may be there was taken as absent: if it is there, the write is refused.
+    /// Whether a record that may exist was assumed to be absent. If it exists, the write is refused.
     assumed: Cell<bool>,
 }
 
-/// A thread's row: what was there when it was looked at.
+/// The row of a thread when it was loaded.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Row {
-    /// 0 for none.
+    /// The number of the transaction that wrote the row last; 0 if there is no row.
     pub(crate) stamp: i64,
     pub(crate) log: Option<i64>,
     pub(crate) thread: Option<StoredThread>,
     pub(crate) id: IdRecord,
 }
 
-/// What is known of the marks of an entry.
+/// The known marks of an entry.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KnownMarks {
     pub(crate) marks: Marks,
-    /// Whether they stand in a row of their own.
+    /// Whether the marks have a row of their own.
     pub(crate) has_row: bool,
-    /// Whether the next entry hangs on it, on a path.
+    /// Whether the next entry of the log is a child of this one, and no side entry.
     pub(crate) hangs: bool,
 }
 
@@ -152,36 +153,36 @@ impl Facts {
         }
     }
 
-    /// Whatever a rule asks for is not known.
+    /// Forgets all facts.
     pub(crate) fn forget(&mut self) {
         let made = Arc::clone(&self.made);
         *self = Self::new(Arc::clone(&self.fixed), self.id.take());
         self.made = made;
     }
 
-    /// What a rule asked for and was not known.
+    /// Returns the facts that a rule asked for and that are missing, if any.
     pub(crate) fn take_missing(&mut self) -> Option<Look> {
         let missing = self.missing.take();
         (missing != Look::default()).then_some(missing)
     }
 
-    /// This is looked at together with what the rule asks for when it is run again.
+    /// Notes facts to be loaded together with those that the rule asks for when it runs again.
     pub(crate) fn note(&mut self, look: Look) {
         self.missing = RefCell::new(look);
     }
 
-    /// The rule is run from its beginning.
+    /// Prepares another run of the rule.
     pub(crate) fn rewind(&self) {
         self.made.rewind();
         self.assumed.set(false);
     }
 
-    /// Whether something was taken as absent that may be there.
+    /// Returns whether a record that may exist was assumed to be absent.
     pub(crate) fn has_assumed(&self) -> bool {
         self.assumed.get()
     }
 
-    /// Whether an error may be due to what is not known to be so.
+    /// Returns whether an answer or an error can be relied on: no fact is outdated and none was assumed.
     pub(crate) fn is_certain(&self) -> bool {
         self.is_fresh && !self.assumed.get()
     }
@@ -190,8 +191,8 @@ impl Facts {
         known.get(key).cloned().ok_or_else(|| self.lacks(note))
     }
 
-    /// The same for something that most often is not there, and that a unique key refuses if it is: until it is looked
-    /// at, it is taken as absent.
+    /// Does the same for a record that most often does not exist, and that a unique key refuses if it does. Until it is
+    /// loaded, it is assumed to be absent.
     fn find_new<K: Eq + Hash, V: Clone>(
         &self,
         known: &HashMap<K, Option<V>>,
@@ -213,7 +214,7 @@ impl Facts {
         Error::unavailable("it was not looked at yet")
     }
 
-    /// A thread and those above it, itself first; nothing if it does not exist.
+    /// Returns a thread and its ancestors, the thread first; nothing if it does not exist.
     pub(crate) fn lineage(&self, of: &ThreadId) -> Result<Vec<ThreadId>> {
         self.find(&self.lineages, of, |look| _ = look.lineage.insert(of.clone()))
     }
@@ -226,7 +227,7 @@ impl Facts {
         self.row().map(|row| row.log.is_some())
     }
 
-    /// Takes in what others made of the thread: everything else that is known of it is old.
+    /// Replaces all facts by the row that another call wrote, because the other facts are outdated.
     pub(crate) fn renew(&mut self, row: Row, keys: Vec<(CommitKey, Option<KeyRecord>)>) {
         self.forget();
         self.keys.extend(keys);
@@ -234,12 +235,12 @@ impl Facts {
         self.is_fresh = true;
     }
 
-    /// The thread's row after a write, with nothing else known but what the write says.
+    /// Sets the row of the thread after a write, and forgets the facts that the write does not determine.
     fn after(&mut self, stamp: i64, log: Option<i64>, thread: Option<StoredThread>, id: IdRecord) {
         self.row = Some(Row { stamp, log, thread, id });
         self.is_fresh = false;
         self.assumed.set(false);
-        // These follow from other threads, too.
+        // These also depend on other threads or writers.
         self.threads.clear();
         self.lineages.clear();
         self.keys.clear();
@@ -251,14 +252,14 @@ impl Facts {
         self.event_keys.clear();
     }
 
-    /// A decision begins: what is known is from before it.
+    /// Starts a decision. The known facts are older than it.
     pub(crate) fn begin(&mut self) {
         self.is_fresh = false;
         self.assumed.set(false);
         self.made = Arc::default();
     }
 
-    /// What is known after a write.
+    /// Updates the facts after a write.
     pub(crate) fn wrote(&mut self, place: (i64, Option<i64>), after: After) {
         let (stamp, log) = place;
         match after {
@@ -298,23 +299,23 @@ impl Facts {
         self.after(stamp, log, plan.thread, plan.id);
     }
 
-    /// What is known of scopes after events were appended.
+    /// Updates the facts about scopes after an append of events.
     fn appended(&mut self, plan: Option<EventPlan>) {
         self.scopes.clear();
         self.scopes.extend(plan.into_iter().flat_map(|plan| plan.scopes).map(|(scope, state)| (scope, Some(state))));
     }
 
-    /// Takes in what others made of scopes.
+    /// Takes over the states of scopes that other calls wrote.
     pub(crate) fn renew_scopes(&mut self, scopes: Vec<(Scope, ScopeState)>) {
         self.scopes.extend(scopes.into_iter().map(|(scope, state)| (scope, Some(state))));
     }
 
-    /// The state of a scope that a decision was made about.
+    /// Returns the state of a scope before the decision.
     pub(crate) fn scope_before(&self, scope: &Scope) -> ScopeState {
         self.scopes.get(scope).cloned().flatten().unwrap_or_default()
     }
 
-    /// Keeps the nodes that the next entry needs: the head and those its jumps lead to.
+    /// Keeps the nodes that the next entry needs: the head and those reached by its jumps.
     fn keep_around(&mut self, head: Option<u64>) {
         let mut kept = BTreeMap::new();
         let mut next = head;
@@ -325,7 +326,7 @@ impl Facts {
         self.nodes = kept.into_iter().collect();
     }
 
-    /// What is known after a change of the queue was written.
+    /// Updates the facts after a change of the queue.
     fn queued(&mut self, stamp: i64, log: Option<i64>, plan: QueuePlan) {
         for stored in plan.write.put {
             if let Some((decision, record)) = stored.input.decision() {
@@ -337,7 +338,7 @@ impl Facts {
         self.after(stamp, log, Some(plan.thread), plan.id);
     }
 
-    /// The marks of an entry behind a plan; none if they are not known.
+    /// Returns the marks of an entry after a plan, or `None` if they are not known.
     pub(crate) fn marks_after(&self, seq: u64, plan: &Plan) -> Option<KnownMarks> {
         let node = |seq: u64| plan.entries.iter().map(|planned| &planned.node).find(|node| node.seq == seq);
         let before = match (self.marks.get(&seq), node(seq)) {
@@ -347,12 +348,12 @@ impl Facts {
         };
         let marks = plan.marks.get(&seq).cloned().unwrap_or(before.marks);
         let hangs = node(seq + 1).map_or(before.hangs, |next| next.parent == Some(seq) && !next.side);
-        // What follows from the next entry needs no row.
+        // Marks that follow from the next entry need no row.
         let has_row = before.has_row || marks != implied(u32::from(hangs));
         Some(KnownMarks { marks, has_row, hangs })
     }
 
-    /// Whether an entry lies beside the path, if it is known.
+    /// Returns whether an entry is a side entry, if that is known.
     pub(crate) fn is_side(&self, seq: u64) -> Option<bool> {
         self.nodes.get(&seq).map(|(node, _)| node.side)
     }
@@ -362,16 +363,16 @@ impl Facts {
     }
 }
 
-/// Ids that are made for a decision: whenever its rule is run again it gets the same.
+/// The ids generated for a decision. Each run of its rule gets the same ids again.
 #[derive(Debug, Default)]
 pub(crate) struct MadeIds(Mutex<Made>);
 
 #[derive(Debug, Default)]
 struct Made {
     ids: Vec<String>,
-    /// The same, to be found.
+    /// The same ids, for lookups.
     known: HashSet<String>,
-    /// How many were given.
+    /// How many ids the present run has used.
     given: usize,
 }
 
@@ -380,7 +381,7 @@ impl MadeIds {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// They are given once more.
+    /// Starts again with the first id.
     fn rewind(&self) {
         self.lock().given = 0;
     }
@@ -401,7 +402,7 @@ impl MadeIds {
     }
 }
 
-/// Where the ids of a decision come from.
+/// The source of the ids of a decision.
 #[derive(Debug)]
 pub(crate) struct Ids<'a> {
     pub(crate) made: &'a MadeIds,
@@ -414,7 +415,7 @@ impl IdSource for Ids<'_> {
     }
 }
 
-/// The marks of an entry with so many children, and nothing else.
+/// Returns the marks of an entry with this number of children and no other marks.
 fn implied(children: u32) -> Marks {
     let mut marks = Marks::default();
     marks.children = children;

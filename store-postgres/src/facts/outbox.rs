@@ -18,21 +18,21 @@ use crate::{
     pages::{int, number, optional, text},
 };
 
-/// How many places of a list are looked at in one go.
+/// How many places of a list are loaded at once.
 const CHUNK: usize = 128;
 
-/// What is to be looked at.
+/// The facts to be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct OutboxLook {
     pub(crate) rows: BTreeSet<OutboxId>,
     pub(crate) groups: BTreeSet<OrderGroup>,
-    /// Lists, each behind what is known of it.
+    /// Lists, each with the last known place. Loading continues after it.
     pub(crate) lists: BTreeMap<OutboxList, Option<OutboxPlace>>,
-    /// Groups whose last row is asked for.
+    /// Groups whose last row is needed.
     pub(crate) lasts: BTreeSet<OrderGroup>,
 }
 
-/// What is known.
+/// The known facts.
 #[derive(Debug, Default)]
 pub(crate) struct OutboxFacts {
     rows: HashMap<OutboxId, Option<StoredOutboxRow>>,
@@ -42,14 +42,14 @@ pub(crate) struct OutboxFacts {
     groups: HashMap<OrderGroup, i64>,
 }
 
-/// The beginning of a list.
+/// The known beginning of a list.
 #[derive(Debug, Default)]
 struct Beginning {
     places: BTreeSet<OutboxPlace>,
     is_whole: bool,
 }
 
-/// Looks at what is missing. With `locks` nobody else decides about it before the transaction ends.
+/// Loads missing facts. With `locks`, no other call can decide about them before the transaction ends.
 pub(crate) async fn look(
     connection: &mut Connection<'_>,
     facts: &mut Facts,
@@ -145,7 +145,7 @@ fn name_of(list: &OutboxList) -> &'static str {
     }
 }
 
-/// Lane, target, key and status of a list.
+/// The lane, target, key and status of a list.
 type Parts<'a> = (Option<&'a str>, Option<&'a str>, Option<&'a str>, Option<&'static str>);
 
 fn parts(list: &OutboxList) -> Parts<'_> {
@@ -172,12 +172,13 @@ fn parts(list: &OutboxList) -> Parts<'_> {
 }
 
 impl Facts {
-    /// The transaction that wrote last to a group; 0 for none. It is asked for before what stands in the group, or with
-    /// it: a write is refused if the group was written to since, and that has to say the same of what was read.
+    /// Returns the number of the transaction that wrote to a group last; 0 if there is none. It must be loaded before
+    /// the rows of the group, or together with them: a write is refused if the group was written to after it, and this
+    /// check must cover the rows that were read.
     fn group(&self, group: &OrderGroup) -> Result<i64> {
         self.find(&self.outbox.groups, group, |look| {
             look.outbox.groups.insert(group.clone());
-            // Whoever asks for a group asks for these next.
+            // A decision that asks for a group needs these next.
             look.outbox.lasts.insert(group.clone());
             for list in [OutboxList::Next, OutboxList::Held, OutboxList::Open] {
                 look.outbox.lists.entry(list(group.clone())).or_default();
@@ -207,7 +208,7 @@ impl OutboxRows for Facts {
                 return Ok(found.cloned());
             }
         } else if matches!(list, OutboxList::Keyed(..)) && !self.is_fresh {
-            // A unique key refuses another row with it.
+            // If there is another row with the key, a unique key refuses the write.
             self.assumed.set(true);
             return Ok(None);
         }
@@ -222,7 +223,7 @@ impl OutboxRows for Facts {
     }
 }
 
-/// The outbox while something is decided about it: what is known, and what changes.
+/// The outbox during a decision: the known facts, and the changes made so far.
 #[derive(Debug)]
 pub(crate) struct OutboxDesk<'a> {
     pub(crate) facts: &'a Facts,
@@ -231,12 +232,12 @@ pub(crate) struct OutboxDesk<'a> {
     ready: BTreeMap<OutboxId, bool>,
 }
 
-/// What changes in the outbox.
+/// The changes to the outbox.
 #[derive(Debug, Default)]
 pub(crate) struct OutboxChanges {
-    /// Rows with the revision that they had before, 0 for none, and whether they can be claimed, if that changes.
+    /// Changed rows, each with its previous revision (0 if it is new), and whether it can be claimed, if that changes.
     pub(crate) rows: Vec<(u64, StoredOutboxRow, Option<bool>)>,
-    /// Rows of which only that changes.
+    /// Rows of which only that last property changes.
     pub(crate) ready: Vec<(OutboxId, bool)>,
     pub(crate) gone: Vec<(OutboxId, u64)>,
     pub(crate) groups: Vec<(OrderGroup, i64)>,

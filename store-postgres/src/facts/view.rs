@@ -1,4 +1,4 @@
-//! What the rules of core ask for.
+//! Answers the questions of the rules of core from the known facts.
 
 use store_core::{
     CommitKey, CursorKey, EntryId, Error, EventId, EventKey, Json, Result, Run, RunId, Scope, TenantId, ThreadId,

@@ -1,4 +1,4 @@
-//! What lies beside the threads of a tenant: events, and the mailbox.
+//! Checks of what a tenant has apart from its threads: events and the mailbox.
 
 use sqlx::postgres::PgArguments;
 use store_core::{
@@ -12,7 +12,7 @@ use crate::{
     tenant::Tenant,
 };
 
-/// What is wrong there.
+/// Returns the problems found there.
 pub(super) async fn inspect(tenant: &Tenant, name: &TenantId) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     let mut find = |kind, place: String, detail: String| {

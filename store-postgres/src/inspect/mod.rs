@@ -1,4 +1,4 @@
-//! Checks of what is stored, and repairs of what can be derived.
+//! Checks of stored data, and repairs of derived data.
 
 mod around;
 mod thread;
@@ -14,7 +14,7 @@ use store_core::{
 
 use crate::{db::add, pages::text, store::PostgresStore, tenant::Tenant};
 
-/// How many threads of a tenant are named in one go.
+/// How many thread ids of a tenant are read at once.
 const CHUNK: i64 = 256;
 
 #[async_trait]
@@ -32,7 +32,7 @@ impl Inspector for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Visits every thread of every tenant, each as of one moment, and what lies beside them.
+    /// Checks every thread of every tenant, each in one snapshot, and the data apart from threads.
     async fn inspect(&self, repairs: bool, progress: &dyn Progress) -> Result<Inspection> {
         let mut inspection = Inspection::default();
         let mut page = PageRequest::first(1_000);
@@ -54,7 +54,7 @@ impl PostgresStore {
     }
 }
 
-/// Visits a tenant.
+/// Checks a tenant.
 async fn visit(
     tenant: &Arc<Tenant>,
     name: &TenantId,

@@ -1,4 +1,4 @@
-//! One thread: its records, what is derived from them, and making that again.
+//! Checks of one thread: its records and the data derived from them. Derived data can be rebuilt.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,10 +24,10 @@ use crate::{
     write::{Batch, Written},
 };
 
-/// How many entries are read in one go.
+/// How many entries are read at once.
 const CHUNK: i64 = 1_000;
 
-/// What the row of a thread has in columns beside its record.
+/// The columns of a thread's row that repeat parts of its record.
 #[derive(Debug, PartialEq, Eq)]
 struct Columns {
     head: Option<u64>,
@@ -65,7 +65,7 @@ impl Columns {
     }
 }
 
-/// Names of checkpoints, with the entries that gave them.
+/// The names of checkpoints, each with the entry that gave it, by the entry of the checkpoint.
 type Names = BTreeMap<u64, (String, u64)>;
 
 /// Everything that is stored of a thread.
@@ -75,7 +75,7 @@ struct Contents {
     has_parent: bool,
     entries: Vec<Result<(Arc<Entry>, Node)>>,
     marks: BTreeMap<u64, Marks>,
-    /// Entries whose next one hangs below them.
+    /// Entries whose next entry in the log is their child, and no side entry.
     hangs: BTreeSet<u64>,
     tips: BTreeSet<u64>,
     names: Names,
@@ -95,7 +95,8 @@ impl MarkSource for Contents {
     }
 }
 
-/// Checks a thread, and makes again what follows from its log if that is wanted; none if there is no such thread.
+/// Checks a thread, and rebuilds the data derived from its log if `repairs` is set. Returns `None` if the thread does
+/// not exist.
 pub(super) async fn inspect(tenant: &Tenant, id: &ThreadId, repairs: bool) -> Result<Option<Checked>> {
     let mut connection = tenant.db().snapshot().await?;
     let contents = load(&mut connection, tenant, id).await?;
@@ -205,7 +206,7 @@ fn check(contents: &Contents) -> Result<Checked> {
     Ok(checked)
 }
 
-/// The leaves that are not the head.
+/// Returns the leaves except the head.
 fn tips(contents: &Contents, checked: &Checked) -> BTreeSet<u64> {
     let nodes = contents.entries.iter().flatten().map(|(_, node)| node);
     let is_leaf = |node: &&Node| checked.marks.get(&node.seq).is_none_or(|marks| marks.children == 0);
@@ -237,7 +238,7 @@ fn is_checkpoint(contents: &Contents, seq: u64) -> bool {
     entry.is_some_and(|(_, node)| node.checkpoint == Some(seq))
 }
 
-/// Writes what follows from the log over what is there.
+/// Replaces the stored derived data by that computed from the log.
 async fn rebuild(tenant: &Tenant, id: &ThreadId, contents: &Contents, checked: &Checked) -> Result<()> {
     let mut batch = Batch::default();
     let n = batch.thread(id, &contents.row, (Some(checked.thread.clone()), contents.row.id.clone()));
@@ -257,7 +258,7 @@ async fn rebuild(tenant: &Tenant, id: &ThreadId, contents: &Contents, checked: &
         batch.right_name(n, seq, names.get(&seq))?;
     }
     let moment = tenant.db().clock.moment()?;
-    // By itself: nobody else's write waits for a repair, which may be dropped.
+    // A transaction of its own: it can be dropped without an effect on the writes of other calls.
     let mut connection = tenant.db().transaction().await?;
     match Arc::new(batch).write(&mut connection, tenant, moment).await.map_err(|failed| failed.error)? {
         Written::Done(_) => connection.finish(true).await,

@@ -17,10 +17,10 @@ use crate::{
     pages::int,
 };
 
-/// How many entries are read in one go.
+/// How many entries are read at once.
 const CHUNK: u64 = 64;
 
-/// The entries that `query` asks for.
+/// Returns the entries that `query` asks for.
 pub(super) async fn list(mut reader: Reader<'_>, query: &EntryQuery) -> Result<Page<Arc<Entry>>> {
     let mut page = PageBuilder::new(reader.limit);
     let mut chunk = length(reader.limit.saturating_add(1)).min(CHUNK);
@@ -42,13 +42,13 @@ pub(super) async fn list(mut reader: Reader<'_>, query: &EntryQuery) -> Result<P
     reader.finish(page).await
 }
 
-/// What is left to look at.
+/// The part of the log that is still to be read.
 struct Walk {
     over: Over,
-    /// The first and last that is left: sequence numbers, or depths of a path.
+    /// The first and last place left: sequence numbers, or depths of a path.
     left: (u64, u64),
     direction: Direction,
-    /// Only children of this entry, where the walk is about a path.
+    /// Set for a walk on a path that returns only children of this entry.
     parent: Option<u64>,
 }
 
@@ -80,8 +80,8 @@ impl Walk {
             return Ok(Some(Self { over, left: window, direction, parent: None }));
         };
         let Some(seq) = named(reader, id).await? else { return Ok(None) };
-        // Sequence numbers grow along a path, so the window is a part of it. A side entry lies on none: that of its
-        // parent counts.
+        // Sequence numbers increase along a path, so the window is a part of the path. A side entry is on no path, so
+        // its parent counts instead.
         for bound in [window.0 - 1, window.1] {
             if bound > 0 && bound < last {
                 reader.go_up(seq, (1, bound)).await?;
@@ -102,7 +102,7 @@ impl Walk {
         self.left.0 > self.left.1
     }
 
-    /// The next entries, in the order of the walk.
+    /// Returns the next entries, in the order of the walk.
     async fn next(&mut self, reader: &mut Reader<'_>, chunk: u64) -> Result<Vec<(u64, u64, Arc<Entry>)>> {
         if self.is_over() {
             return Ok(Vec::new());
@@ -136,7 +136,7 @@ impl Walk {
         }
     }
 
-    /// The part of what is left that comes next.
+    /// Returns the next part of what is left.
     fn part(&self, chunk: u64) -> (u64, u64) {
         let (first, last) = self.left;
         match self.direction {
@@ -152,7 +152,7 @@ impl Walk {
         }
     }
 
-    /// Goes on behind `last`; there is nothing behind if there is none.
+    /// Continues after `last`. `None` means that nothing is left.
     const fn pass(&mut self, last: Option<u64>) {
         match (last, self.direction) {
             (Some(last), Direction::Forward) => self.left.0 = last + 1,
@@ -208,8 +208,8 @@ async fn children(
     rows.iter().map(|row| int(row, 0)).collect()
 }
 
-/// The nodes between two depths of a path, the least deep first: an ancestor is looked for once, the others are
-/// parents.
+/// Returns the nodes between two depths of a path, the least deep first. One ancestor is searched for; the others are
+/// its parents.
 fn up_the_path(facts: &Facts, leaf: &Node, (from, to): (u64, u64)) -> Result<Vec<Node>> {
     let broken = || corrupt("the path of an entry does not lead to a root");
     let mut node = node::ancestor(facts, leaf, to)?.ok_or_else(broken)?;

@@ -95,7 +95,7 @@ impl LogReader for PostgresThreads {
     }
 }
 
-/// Who reads a log: everything as of one moment, with what it learned of it.
+/// A reader of a log. All its reads see one snapshot, and it keeps the facts that it has loaded.
 struct Reader<'a> {
     tenant: &'a Tenant,
     connection: Connection<'a>,
@@ -108,7 +108,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Nothing for an unknown thread, whose cursor is no longer good.
+    /// Opens a reader. Returns `None` for an unknown thread, whose cursors are no longer valid.
     async fn open(
         tenant: &'a Tenant,
         id: &ThreadId,
@@ -122,7 +122,8 @@ impl<'a> Reader<'a> {
         facts::look(&mut connection, &mut facts, Look { thread: true, ..Look::default() }).await?;
         let row = facts.row.clone().unwrap_or_default();
         let (method, binding) = list;
-        // Bound to the generation too, so that none works on a thread that is deleted or made anew (TH-24).
+        // The cursor contains the generation, so that it does not work for a thread that was deleted or created again
+        // (TH-24).
         let generation = row.thread.as_ref().map(|stored| stored.thread.generation());
         let scope = CursorScope::new(&tenant.fixed.tenant, method, &format!("{:?}", (id, generation, binding)));
         let after = Position::open(&tenant.fixed.cursors, &scope, page.cursor.as_ref())?;
@@ -133,7 +134,7 @@ impl<'a> Reader<'a> {
         Ok(Some(Self { tenant, connection, facts, stored, log, scope, limit, after }))
     }
 
-    /// Runs a rule until nothing that it asks for is missing.
+    /// Runs a rule, loading missing facts, until it needs no more.
     async fn ask<T>(&mut self, rule: impl Fn(&Facts) -> Result<T>) -> Result<T> {
         loop {
             let answer = rule(&self.facts);
@@ -144,7 +145,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Learns the way from an entry up to a depth, or to what stands at a sequence number or before it.
+    /// Loads the way from an entry up to a depth, or to the entry at a sequence number or the last one before it.
     async fn go_up(&mut self, from: u64, to: (u64, u64)) -> Result<()> {
         facts::way_up(&mut self.connection, &mut self.facts, (self.log, from), to).await
     }
@@ -168,7 +169,7 @@ impl<'a> Reader<'a> {
         signed(self.after.as_ref().map_or(0, |after| after.rank))
     }
 
-    /// Entries by their sequence numbers, in the order of the log; all of them are there.
+    /// Returns entries by their sequence numbers, in the order of the log. All of them must exist.
     async fn entries(&mut self, seqs: &[u64]) -> Result<Vec<(u64, u64, Arc<Entry>)>> {
         let mut with = self.about()?;
         add(&mut with, seqs.iter().map(|seq| signed(*seq)).collect::<Result<Vec<_>>>()?)?;
@@ -200,7 +201,7 @@ impl<'a> Reader<'a> {
 
     async fn branches(mut self) -> Result<Page<BranchPoint>> {
         let mut page = PageBuilder::new(self.limit);
-        // 0 stands for before the first entry.
+        // The position 0 stands for the point before the first entry.
         if self.after.is_none() && self.stored.roots > 1 {
             page.offer(Position::new(0, ""), 64, Some(BranchPoint::new(None, self.stored.roots)));
         }
@@ -219,7 +220,7 @@ impl<'a> Reader<'a> {
 
     async fn snapshots(mut self) -> Result<Page<Snapshot>> {
         let mut page = PageBuilder::new(self.limit);
-        // A name is too long for a cursor, which therefore says which entry gave it.
+        // A name can be too long for a cursor. The cursor therefore contains the entry that gave the name.
         let after = match self.after.clone() {
             Some(after) if after.bound > self.stored.thread.version.number() => {
                 return Err(Error::invalid_cursor("its entry does not exist"));
@@ -294,7 +295,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// An entry with its sequence number and how long its record is.
+/// Decodes an entry. Returns it with its sequence number and the length of its record.
 fn entry(row: &sqlx::postgres::PgRow) -> Result<(u64, u64, Arc<Entry>)> {
     let body = text(row, 1)?;
     Ok((int(row, 0)?, store_core::length(body.len()), Arc::new(decode::<Entry>("entry", &body)?)))

@@ -1,5 +1,5 @@
-//! Giving work. Calls of one process that are about the same threads would wait for each other's locks: they are
-//! decided together, in one transaction. Each gets its own answer.
+//! Enqueueing. Calls of one process about the same threads would wait for each other's locks, so they are decided
+//! together, in one transaction. Each call gets its own answer.
 
 use std::{
     collections::HashSet,
@@ -16,17 +16,17 @@ use crate::{
     tenant::Tenant,
 };
 
-/// So long a call waits for others of its process, and for no longer than half of the time that it has to get a
-/// connection. Then it waits for their locks, as for those of other processes.
+/// How long a call waits for other calls of its process, but no longer than half of the time that it has to get a
+/// connection. After that it waits for their locks, as it does for those of other processes.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// So many dispatches go together.
+/// The maximum number of dispatches that are decided together.
 const MOST: usize = 1_000;
-/// So many bytes of payloads.
+/// The maximum size of their payloads in bytes.
 const BYTES: usize = 1024 * 1024;
 
 type Answers = Vec<Result<Enqueued>>;
 
-/// Enqueues, all or none of them.
+/// Enqueues all dispatches or none of them.
 pub(super) async fn enqueue(tenant: &Tenant, dispatches: Vec<NewDispatch>) -> Result<Answers> {
     mailbox::check_requests(dispatches.len(), &tenant.common.config.limits)?;
     let call = Arc::new(Call::new(dispatches));
@@ -39,7 +39,8 @@ pub(super) async fn enqueue(tenant: &Tenant, dispatches: Vec<NewDispatch>) -> Re
     }
 }
 
-/// Decides about a group. What is wrong with it may be wrong with one of them alone: each goes by itself then.
+/// Decides about a group. If the decision fails, the cause may be one call alone, so each call is then decided by
+/// itself.
 async fn lead(tenant: &Tenant, mut group: Group) -> Result<Answers> {
     let (call, others) = (Arc::clone(&group.call), std::mem::take(&mut group.others));
     let calls: Vec<&Call> = std::iter::once(&*call).chain(others.iter().map(|other| &*other.call)).collect();
@@ -86,18 +87,18 @@ async fn decide(tenant: &Tenant, calls: &[&Call]) -> Result<Answers> {
     let is_alone = calls.len() == 1 && first.threads.len() <= 1;
     let rule = |desk: &mut MailboxDesk<'_>, setting: Setting<'_>| {
         let one = |new: &&NewDispatch| desk.change(|view| mailbox::enqueue(view, new, setting));
-        // What is missing for one keeps none of the others from telling what they miss.
+        // All are tried before the first failure is returned, so that the missing facts of all are loaded together.
         let all: Vec<_> = dispatches.iter().map(one).collect();
         all.into_iter().collect::<Result<Vec<_>>>()
     };
     if is_alone {
         return change(tenant, first, rule).await;
     }
-    // Of several threads others most likely write to one meanwhile.
+    // With several threads, a concurrent write to one of them is likely, so their rows are locked.
     change_locked(tenant, first, |desk, setting| rule(desk, setting).map(Some)).await
 }
 
-/// What is enqueued by one call.
+/// The dispatches that one call enqueues.
 struct Call {
     dispatches: Vec<NewDispatch>,
     threads: HashSet<ThreadId>,
@@ -117,13 +118,13 @@ impl Call {
     }
 }
 
-/// The calls of a tenant that are on their way, and those that wait for them.
+/// The running calls of a tenant, and those that wait for them.
 #[derive(Default)]
 pub(crate) struct Enqueues(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// The threads of those that are on their way.
+    /// The threads of the running calls.
     busy: HashSet<ThreadId>,
     waiting: Vec<Waiting>,
 }
@@ -143,17 +144,17 @@ fn tell(all: Vec<Waiting>, told: impl Fn() -> Told) {
     all.into_iter().for_each(|one| one.tell(told()));
 }
 
-/// What becomes of a call.
+/// What happens to a call.
 enum Told {
-    /// It goes, with others.
+    /// It runs now, together with the others of the group.
     Lead(Group),
-    /// It went with another.
+    /// It was decided together with another call.
     Done(Answers),
-    /// The same, without an effect.
+    /// The same, but the decision failed without an effect.
     Unavailable,
-    /// The same, and nobody knows what became of it.
+    /// The same, but the outcome is unknown.
     Unknown,
-    /// It goes by itself.
+    /// It runs by itself.
     Alone,
 }
 
@@ -162,7 +163,7 @@ impl Enqueues {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nobody is on the way to the same threads.
+    /// Waits until no running call is about the same threads.
     async fn turn(self: &Arc<Self>, call: &Arc<Call>, patience: Duration) -> Told {
         let mut told = match self.stand(call) {
             Ok(group) => return Told::Lead(group),
@@ -175,7 +176,7 @@ impl Enqueues {
         }
     }
 
-    /// Goes at once, if it need not wait.
+    /// Starts at once if no running call is about the same threads.
     fn stand(self: &Arc<Self>, call: &Arc<Call>) -> Result<Group, oneshot::Receiver<Told>> {
         let mut state = self.state();
         if call.meets(&state.busy) {
@@ -187,7 +188,7 @@ impl Enqueues {
         Ok(Group::new(self, call))
     }
 
-    /// Waits no longer. Whether it waited until now.
+    /// Stops waiting. Returns whether the call was still waiting.
     fn leave(&self, call: &Arc<Call>) -> bool {
         let mut state = self.state();
         let before = state.waiting.len();
@@ -195,7 +196,7 @@ impl Enqueues {
         state.waiting.len() < before
     }
 
-    /// Those who waited for these threads go, in groups.
+    /// Starts the calls that waited for these threads, in groups.
     fn next(self: &Arc<Self>, threads: &HashSet<ThreadId>) -> Vec<(oneshot::Sender<Told>, Group)> {
         let mut state = self.state();
         state.busy.retain(|thread| !threads.contains(thread));
@@ -216,7 +217,7 @@ impl Enqueues {
     }
 }
 
-/// Calls that go together. When it is dropped, those go who wait for it.
+/// Calls that are decided together. Dropping it starts the calls that wait for it.
 struct Group {
     of: Arc<Enqueues>,
     call: Arc<Call>,
@@ -231,8 +232,8 @@ impl Group {
         Self { of: Arc::clone(of), call: Arc::clone(call), others: Vec::new(), dispatches, bytes }
     }
 
-    /// Whether a call may go with it: one that is about no other threads than the first, so that nobody waits for the
-    /// locks of more threads than by itself (PR-12).
+    /// Returns whether a call may join. It must be about no other threads than the first call, so that no call waits
+    /// for the locks of more threads than it would by itself (PR-12).
     fn takes(&self, call: &Call) -> bool {
         call.threads.is_subset(&self.call.threads)
             && self.dispatches + call.dispatches.len() <= MOST
@@ -248,7 +249,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Nobody led them.
+        // These calls were not decided with the group.
         tell(std::mem::take(&mut self.others), || Told::Alone);
         for (told, group) in self.of.next(&self.call.threads) {
             let _gone = told.send(Told::Lead(group));

@@ -1,8 +1,9 @@
-//! Claims that this process was given and did not settle yet, as they were written: what their holders do need not look
-//! first.
+//! Claims that this process made and has not settled yet, as they were written. A call of the holder of such a claim
+//! need not load it first.
 //!
-//! Others may have written since. Then a thread's mailbox has another revision, or claims of the tenant have other
-//! numbers; what was decided is not written, and it is decided again about what there is.
+//! Other processes may have written since. Then the mailbox of the thread has another revision, or the claims of the
+//! tenant are numbered differently. In that case the result is not written, and the decision is repeated with the
+//! stored data.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,12 +14,12 @@ use store_core::DispatchId;
 
 use crate::facts::Held;
 
-/// So many are known at most.
+/// The maximum number of claims remembered.
 const CLAIMS: usize = 2_048;
-/// One with a larger payload is looked at.
+/// The maximum size of a payload in bytes. Claims with larger ones are not remembered.
 const PAYLOAD_BYTES: usize = 4 * 1024;
 
-/// Claims of a tenant.
+/// The remembered claims of a tenant.
 #[derive(Debug, Default)]
 pub(crate) struct KnownClaims(Mutex<HashMap<DispatchId, Held>>);
 
@@ -27,8 +28,8 @@ impl KnownClaims {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Claims that were given out. When there are too many, those before are forgotten: most of them will have ended
-    /// elsewhere.
+    /// Adds claims that were made. If there are too many, the earlier ones are forgotten: most of them will have ended
+    /// in other processes.
     pub(crate) fn put(&self, claims: Vec<Held>) {
         let mut known = self.known();
         if known.len() + claims.len() > CLAIMS {
@@ -40,8 +41,9 @@ impl KnownClaims {
         known.extend(claims.into_iter().filter(is_small).map(|held| (held.dispatch.id().clone(), held)));
     }
 
-    /// Claims that are to be settled; none if one of them is not known, or two are of one thread, as one of these is
-    /// lost. They are known no longer.
+    /// Removes and returns claims on which their holders act. Returns none if one of them is not known, or if they were
+    /// numbered in different incarnations. Also returns none if two belong to one thread, because at most one of the
+    /// two is still valid.
     pub(crate) fn take(&self, ids: &[&DispatchId]) -> Vec<Held> {
         let mut known = self.known();
         let taken: Vec<Option<Held>> = ids.iter().map(|id| known.remove(*id)).collect();

@@ -1,4 +1,4 @@
-//! The mailbox: giving work, taking it, ending it, and waiting for it.
+//! The mailbox: enqueueing, claiming, settling, and waiting for work.
 
 mod enqueue;
 mod known;
@@ -34,7 +34,7 @@ pub(crate) use self::{
     passed::{Passed, Places, Search},
 };
 
-/// Leases that are over, and that a claim ends before it looks for work.
+/// The maximum number of expired leases that a claim ends before it searches for work.
 const LAPSES: u32 = 1_000;
 
 /// The mailbox of a tenant.
@@ -61,7 +61,7 @@ impl PostgresMailbox {
         self.tenant.write(about, call).await
     }
 
-    /// Lets the holder of a claim act.
+    /// Makes a decision for the holder of a claim.
     async fn act<T: Send + 'static>(
         &self,
         id: DispatchId,
@@ -97,7 +97,7 @@ async fn change<T: Send>(
     decide_alone(tenant, first, |facts, setting| decided(facts, setting, &rule)).await
 }
 
-/// The same with everything locked that is looked at. As long as there is no answer, it goes on.
+/// Does the same, and locks everything it loads. Repeats as long as there is no answer.
 async fn change_locked<T: Send>(
     tenant: &Tenant,
     first: MailboxLook,
@@ -111,7 +111,7 @@ fn of_dispatches<'a>(ids: impl IntoIterator<Item = &'a DispatchId>) -> MailboxLo
     MailboxLook { dispatches: ids.into_iter().cloned().collect(), ..MailboxLook::default() }
 }
 
-/// Lets holders of claims act. What this process knows of these is not looked at before.
+/// Makes decisions for holders of claims. Claims that this process remembers are not loaded first.
 async fn act<T: Send>(
     tenant: &Tenant,
     ids: &[&DispatchId],
@@ -128,7 +128,8 @@ async fn act<T: Send>(
     Ok(answer)
 }
 
-/// Makes one decision about a claim. Nobody is refused by what may be old.
+/// Makes one decision about a claim. A refusal that rests on remembered facts is not returned as an answer, because
+/// they may be outdated.
 fn certain<T>(
     desk: &mut MailboxDesk<'_>,
     decide: impl FnOnce(&MailboxDesk<'_>) -> Result<MailboxChange<T>>,
@@ -162,7 +163,7 @@ impl MailboxProducer for PostgresMailbox {
 
     async fn interrupt(&self, request: Interrupt) -> Result<Interrupted> {
         let threads = [request.thread.clone()].into();
-        // Whoever takes over gets a claim.
+        // A takeover makes a claim.
         let first = MailboxLook { threads, numbers: request.take_over, ..MailboxLook::default() };
         let about = Some(request.thread.clone());
         self.decide(about, first, move |view, setting| mailbox::interrupt(view, &request, setting)).await
@@ -227,7 +228,7 @@ async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     Ok(claims)
 }
 
-/// A claim of work of a thread, or of one dispatch.
+/// Claims work of a thread, or one dispatch.
 fn claim_named(desk: &mut MailboxDesk<'_>, request: &ClaimRequest, setting: Setting<'_>) -> Result<Claims> {
     let thread = match (&request.thread, &request.dispatch) {
         (Some(thread), _) => Some(thread.clone()),
@@ -239,8 +240,8 @@ fn claim_named(desk: &mut MailboxDesk<'_>, request: &ClaimRequest, setting: Sett
     desk.change(|view| mailbox::claim(view, &thread, one, setting))?
 }
 
-/// A claim of whatever is first, over the threads that nobody else works on. Leases that are over are ended before;
-/// their threads are among the others then.
+/// Claims the first ready work among the threads that no other call decides about. If there are expired leases, this
+/// ends them and returns `None`. The next decision then includes their threads.
 fn claim_any(desk: &mut MailboxDesk<'_>, request: &ClaimRequest, setting: Setting<'_>) -> Result<Option<Claims>> {
     if !desk.facts.mailbox.lapsed.is_empty() {
         lapse(desk, setting)?;
@@ -253,7 +254,7 @@ fn claim_any(desk: &mut MailboxDesk<'_>, request: &ClaimRequest, setting: Settin
     Ok(Some(claims))
 }
 
-/// Ends the leases that are over.
+/// Ends expired leases.
 fn lapse(desk: &mut MailboxDesk<'_>, setting: Setting<'_>) -> Result<Reclaimed> {
     let mut reclaimed = Reclaimed::default();
     for thread in desk.facts.mailbox.lapsed.clone() {

@@ -1,9 +1,10 @@
-//! Places in the mailbox that claims have passed. A row that is dead stays in the indexes as long as anybody's
-//! transaction may still see it: claims do not look again where nothing was.
+//! Parts of the mailbox's indexes that claims can skip. A dead row stays in the indexes as long as any transaction may
+//! still see it, so claims do not search again where they found nothing.
 //!
-//! What comes to a place that was passed is flagged by whoever writes it, unless it was written shortly before and not
-//! seen yet: so far back everything is looked at each time. What stays unseen for longer, as a transaction that was
-//! hung up or rolled back, is found when all places are looked at, from time to time.
+//! A writer flags a row that it adds to a skipped part. It cannot do so if the row was written shortly before the
+//! search and not visible yet, so the last moments before a search are always searched again. A row that stays
+//! invisible for longer, such as one of a transaction that was suspended or rolled back, is found when all parts are
+//! searched, which happens from time to time.
 
 #![expect(clippy::disallowed_methods, reason = "when everything was looked at last")]
 
@@ -18,28 +19,28 @@ use store_core::Result;
 
 use crate::db::{add, signed};
 
-/// So long before a look nothing counts as passed, in milliseconds: what was written by then is there to be seen.
+/// How many milliseconds before a search never count as searched. Rows written before that are visible.
 const UNSEEN_MS: u64 = 750;
-/// So often everything is looked at, at most.
+/// The minimum time between two searches of all parts.
 const WHOLE: Duration = Duration::from_millis(500);
-/// So many times what a look at everything took lies between two of them, at least.
+/// The minimum time between two searches of all parts, as a multiple of the time that one takes.
 const SHARE: u32 = 20;
 
-/// Up to which times nothing is left. None was passed at the time 0.
+/// The times up to which nothing is left to find. 0 means that nothing can be skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Passed {
-    /// The server's time at the last look.
+    /// The server's time at the last search.
     at: u64,
-    /// Threads of which something becomes due.
+    /// For threads with dispatches that become due.
     due: u64,
-    /// Leases.
+    /// For leases.
     lease: u64,
-    /// Threads that are ready, for each priority that there was.
+    /// For ready threads, by each priority that occurred.
     ready: BTreeMap<u8, u64>,
 }
 
 impl Passed {
-    /// The five arguments that say it.
+    /// Adds the five arguments of a statement.
     pub(crate) fn add_to(&self, arguments: &mut PgArguments) -> Result<()> {
         add(arguments, (self.at > 0).then(|| signed(self.at)).transpose()?)?;
         add(arguments, signed(self.due)?)?;
@@ -49,7 +50,7 @@ impl Passed {
     }
 }
 
-/// Of what there may be more: as many were found as may be at once.
+/// Kinds of candidates for which the query hit its limit, so that more may exist.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Full {
     pub(crate) due: bool,
@@ -57,22 +58,22 @@ pub(crate) struct Full {
     pub(crate) ready: bool,
 }
 
-/// A look for something to claim, and what it found.
+/// A search for something to claim, and its result.
 #[derive(Debug, Clone)]
 pub(crate) struct Search {
-    /// Up to when it passed anything; 0 if it looked at everything.
+    /// The time of the search whose results this one relied on; 0 if it searched all parts.
     passed_at: u64,
     began: Instant,
     took: Duration,
     /// The server's time.
     pub(crate) clock: u64,
     pub(crate) full: Full,
-    /// Priorities and times of those that were found at places that were not passed, in order.
+    /// The priorities and times of the threads found in parts that were not skipped, in order.
     pub(crate) ready: Vec<(u8, u64)>,
 }
 
 impl Search {
-    /// One that passes these.
+    /// Starts a search that skips these parts.
     pub(crate) fn new(passed: &Passed) -> Self {
         Self {
             passed_at: passed.at,
@@ -84,15 +85,15 @@ impl Search {
         }
     }
 
-    /// It is over.
+    /// Ends the search.
     pub(crate) fn end(&mut self) {
         self.took = self.began.elapsed();
     }
 
-    /// What the next one can pass, after what was known.
+    /// Returns the parts that the next search can skip, given those known before.
     fn passed(&self, known: &Passed) -> Passed {
         let seen = self.clock.saturating_sub(UNSEEN_MS);
-        // A clock that was set back makes what is known good for nothing. Another one that ended first may know more.
+        // If the clock was set back, the known times are useless. A concurrent search that ended first may know more.
         let is_whole = self.passed_at == 0 || self.passed_at > self.clock;
         let mut passed = if is_whole && known.at > self.clock { Passed::default() } else { known.clone() };
         passed.at = passed.at.max(self.clock);
@@ -105,7 +106,7 @@ impl Search {
         for (priority, _) in &self.ready {
             passed.ready.entry(*priority).or_default();
         }
-        // Of the last priority, and those behind it, not all was looked at.
+        // The last priority found, and those after it, were not searched completely.
         let last = self.full.ready.then(|| self.ready.last().map_or(0, |(last, _)| *last));
         for (priority, since) in &mut passed.ready {
             let first = self.ready.iter().find(|(found, _)| found == priority).map(|(_, since)| *since);
@@ -116,14 +117,14 @@ impl Search {
     }
 }
 
-/// What the claims of a tenant have passed.
+/// The parts of the mailbox that the claims of a tenant can skip.
 #[derive(Debug, Default)]
 pub(crate) struct Places(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     passed: Passed,
-    /// When everything is to be looked at again.
+    /// When all parts must be searched again.
     whole_at: Option<Instant>,
 }
 
@@ -132,19 +133,19 @@ impl Places {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the next claim can pass: nothing, if it is to look at everything.
+    /// Returns what the next claim can skip: nothing if it must search all parts.
     pub(crate) fn for_claim(&self) -> Passed {
         let state = self.state();
         let is_whole = state.whole_at.is_none_or(|at| at <= Instant::now());
         if is_whole { Passed::default() } else { state.passed.clone() }
     }
 
-    /// What whoever waits for the next claim can pass.
+    /// Returns what a caller that waits for the next claim can skip.
     pub(crate) fn known(&self) -> Passed {
         self.state().passed.clone()
     }
 
-    /// A claim that looked so was written.
+    /// Records the search of a claim that was written.
     pub(crate) fn tell(&self, search: &Search) {
         let mut state = self.state();
         if search.passed_at == 0 {

@@ -20,9 +20,9 @@ use crate::{
     tenant::Tenant,
 };
 
-/// How many rows are read in one go for a page.
+/// How many rows of a page are read at once.
 const CHUNK: usize = 256;
-/// The priority of threads whose leases are over, behind all others.
+/// The priority at which threads with expired leases are listed, after all others.
 const LEASED: u64 = 256;
 
 #[async_trait]
@@ -108,7 +108,7 @@ impl MailboxReader for PostgresMailbox {
     }
 }
 
-/// Who reads the mailbox, everything as of one moment.
+/// A reader of the mailbox. All its reads see one snapshot.
 struct Reader<'a> {
     tenant: &'a Tenant,
     connection: Connection<'a>,
@@ -126,7 +126,8 @@ impl<'a> Reader<'a> {
         Self { tenant, connection, facts }
     }
 
-    /// A reader for whom everything that is due was made available. Who only reads takes that back in the end.
+    /// Returns a reader after making everything due available. In a store opened for reading only, this is rolled back
+    /// in the end.
     async fn turned(tenant: &'a Tenant) -> Result<Self> {
         let mut with = PgArguments::default();
         add(&mut with, tenant.fixed.tenant.as_str())?;
@@ -144,7 +145,7 @@ impl<'a> Reader<'a> {
         facts::look_mailbox(&mut self.connection, &mut self.facts, look, false).await
     }
 
-    /// Runs a rule until nothing that it asks for is missing.
+    /// Runs a rule, loading missing facts, until it needs no more.
     async fn ask<T>(&mut self, rule: impl Fn(&Facts) -> Result<T>) -> Result<T> {
         loop {
             let answer = rule(&self.facts);
@@ -155,7 +156,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next of the threads that may be ready, with their places; nothing for one that is not.
+    /// Returns the positions of the next threads that may be ready, each with the thread, or `None` if it is not ready.
     async fn ready(&mut self, after: Option<&Position>, chunk: usize) -> Result<Vec<(Position, Option<ReadyThread>)>> {
         let mut with = PgArguments::default();
         add(&mut with, self.tenant.fixed.tenant.as_str())?;
@@ -181,7 +182,7 @@ impl<'a> Reader<'a> {
         Ok(positions.into_iter().zip(found.await?).collect())
     }
 
-    /// Dispatches as they are seen. All that is missing for them is looked at together.
+    /// Returns dispatches as callers see them. The missing facts of all are loaded together.
     async fn seen(&mut self, rows: Vec<(Position, StoredDispatch)>) -> Result<Vec<(Position, Dispatch)>> {
         self.ask(|facts| {
             let seen: Vec<_> = rows.iter().map(|(_, stored)| mailbox::seen(facts, stored)).collect();
@@ -197,7 +198,7 @@ fn stored(row: &PgRow, at: usize) -> Result<StoredDispatch> {
     Ok(StoredDispatch::new(body, decode::<DispatchState>("dispatch", &text(row, at + 1)?)?))
 }
 
-/// The next dispatches of a list, with their places.
+/// Returns the next dispatches of a list, with their positions.
 async fn rows(
     tenant: &Tenant,
     connection: &mut Connection<'_>,
@@ -227,7 +228,7 @@ async fn rows(
     add(&mut with, tenant.fixed.tenant.as_str())?;
     add(&mut with, thread)?;
     add(&mut with, statuses)?;
-    // In the order of claims the priority comes first.
+    // The order of claims is by priority first.
     let of_claims = query.order == DispatchOrder::Claim;
     let first = after.map_or(Ok(end), |at| signed(if of_claims { at.bound } else { at.rank }))?;
     add(&mut with, first)?;
@@ -247,7 +248,7 @@ async fn rows(
     rows.iter().map(read).collect()
 }
 
-/// What ended before a time, the oldest first.
+/// Returns the dispatches that ended before a time, oldest first.
 pub(super) async fn ended(tenant: &Tenant, request: &Purge) -> Result<Vec<DispatchId>> {
     let mut with = PgArguments::default();
     add(&mut with, tenant.fixed.tenant.as_str())?;

@@ -1,4 +1,4 @@
-//! Waiting for something to claim.
+//! Waiting for work to claim.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,10 +13,10 @@ use crate::{
     tenant::{Common, Tenant},
 };
 
-/// How long nobody waits without looking for what other processes brought.
+/// The maximum time that a caller waits before it polls for work that other processes brought.
 const POLL: Duration = Duration::from_secs(1);
 
-/// The server's time, as far as it was heard.
+/// The server's time, as this process estimates it.
 #[derive(Debug)]
 struct ServerClock<'a>(&'a Common);
 
@@ -27,13 +27,13 @@ impl Clock for ServerClock<'_> {
     }
 
     async fn sleep_until(&self, time: Timestamp) {
-        // Who waits longer looks again, and hears the time.
+        // A caller that has to wait longer polls first, which also updates the time.
         let left = time.as_millis().saturating_sub(self.now().as_millis());
         tokio::time::sleep(Duration::from_millis(left).min(POLL)).await;
     }
 }
 
-/// From when on a claim finds something; never later than the next look.
+/// Returns the time from which a claim finds work, but no later than the next poll.
 async fn next_claim(tenant: &Tenant) -> Result<Option<Timestamp>> {
     let mut with = PgArguments::default();
     add(&mut with, tenant.fixed.tenant.as_str())?;

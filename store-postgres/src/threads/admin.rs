@@ -1,4 +1,4 @@
-//! Making, changing and deleting threads.
+//! Creating, changing and deleting threads.
 
 use std::sync::Arc;
 
@@ -91,12 +91,12 @@ impl ThreadAdmin for PostgresThreads {
     }
 }
 
-/// Logs that a step of a removal is about at most, as in the function `purge_step`.
+/// The maximum number of logs that a step of a removal is about, as in the function `purge_step`.
 const STEP_LOGS: usize = 256;
 
 impl PostgresThreads {
-    /// Removes the data of a deletion that was acknowledged, and nothing of other deletions. Whatever goes wrong here
-    /// does not undo the deletion: what is left is invisible, and the next `purge_deleted` removes it.
+    /// Removes the data of an acknowledged deletion, but not that of other deletions. A failure does not undo the
+    /// deletion: the remaining data is invisible, and the next `purge_deleted` removes it.
     async fn remove_what_was_deleted(&self, logs: &[i64]) {
         for logs in logs.chunks(STEP_LOGS) {
             if let Err(error) = self.remove(Some(logs), &Silent).await {
@@ -106,7 +106,8 @@ impl PostgresThreads {
         }
     }
 
-    /// Removes what is left of these logs, or of all that were deleted, in bounded steps. How many logs are gone by it.
+    /// Removes the remaining data of these logs, or of all deleted logs, in bounded steps. Returns how many logs were
+    /// removed completely.
     async fn remove(&self, logs: Option<&[i64]>, progress: &dyn Progress) -> Result<u64> {
         let mut removed = 0;
         loop {
@@ -143,7 +144,7 @@ fn create(facts: &Facts, new: &NewThread, setting: Setting<'_>) -> Result<Decide
 fn update(facts: &Facts, request: (&ThreadId, &ThreadPatch, Expect), setting: Setting<'_>) -> Result<Decided<Thread>> {
     let ((id, patch, _), mut record) = (request, facts.id_record()?);
     let fence = record.fence;
-    // Parents stay as they are while the caller holds the family.
+    // Parents cannot change while the caller holds the lock of the family.
     let lineage = |parent: &ThreadId| facts.lineage(parent);
     let judge = (setting.limits, setting.now);
     match thread::update(request, (facts.thread()?, &mut record), facts.claims(), lineage, judge)? {

@@ -1,4 +1,4 @@
-//! Deleting threads, in one atomic step over all threads concerned, and pruning those that nobody wrote for a while.
+//! Deleting threads in one atomic step over all threads concerned, and pruning threads without recent writes.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,12 +17,12 @@ use crate::{
     write::{Batch, Written},
 };
 
-/// How often a deletion is tried again because others wrote meanwhile.
+/// How often a deletion is repeated because of concurrent writes.
 const ROUNDS: usize = 64;
-/// Ids that one batch forgets.
+/// How many ids a batch forgets at most.
 const BATCH: u64 = 1_000;
 
-/// Where a deletion works: nobody else of the tenant changes parents meanwhile, or deletes.
+/// The transaction of a deletion. Until it ends, no other call of the tenant changes parents or deletes.
 struct At<'a> {
     tenant: &'a Tenant,
     connection: Connection<'a>,
@@ -40,7 +40,7 @@ impl<'a> At<'a> {
         Ok(with)
     }
 
-    /// Those that a deletion changes.
+    /// Returns the threads that a deletion changes.
     async fn family(&mut self, id: &ThreadId, strategy: ChildStrategy, most: u64) -> Result<Family> {
         let mut family = Family::of(id.clone(), self.children(id).await?, strategy);
         while let Some(thread) = family.next(most) {
@@ -69,7 +69,8 @@ impl<'a> At<'a> {
         rows.iter().map(read).collect()
     }
 
-    /// Deletes and detaches threads, in one step for every reader; whether nobody wrote to them meanwhile.
+    /// Deletes and detaches threads, in one step for every reader. Returns whether no other call wrote to them
+    /// meanwhile.
     async fn write(
         &mut self,
         rows: &BTreeMap<ThreadId, Row>,
@@ -93,7 +94,7 @@ impl<'a> At<'a> {
     }
 }
 
-/// Deletes, and says which logs are to be removed.
+/// Deletes a thread. Returns also the logs whose data is to be removed.
 pub(super) async fn delete(tenant: &Tenant, id: &ThreadId, request: DeleteRequest) -> Result<(Deletion, Vec<i64>)> {
     for _ in 0..ROUNDS {
         let mut at = At::begin(tenant).await?;
@@ -127,7 +128,7 @@ fn logs(rows: &BTreeMap<ThreadId, Row>, deleted: &[ThreadId]) -> Vec<i64> {
     deleted.iter().filter_map(|id| rows.get(id)?.log).collect()
 }
 
-/// Prunes, and says which logs are to be removed.
+/// Prunes threads. Returns also the logs whose data is to be removed.
 pub(super) async fn prune(tenant: &Tenant, request: PruneRequest) -> Result<(Pruned, Vec<i64>)> {
     request.check()?;
     let pruned = prune_idle(tenant, request).await?;
@@ -142,7 +143,7 @@ async fn prune_idle(tenant: &Tenant, request: PruneRequest) -> Result<(Pruned, V
         let choice = choose(&mut at, Choice::new(request, moment.now)?).await?;
         let chosen = choice.chosen();
         let rows = at.rows(chosen.iter()).await?;
-        // What was written since it was chosen is no longer idle (TH-27).
+        // A thread that was written to after it was chosen is no longer idle (TH-27).
         let is_idle = |id| rows.get(id).and_then(|row| row.thread.as_ref()).is_some_and(|found| choice.is_idle(found));
         let stay = chosen.iter().all(is_idle);
         let is_done =
@@ -184,7 +185,7 @@ async fn choose(at: &mut At<'_>, mut choice: Choice) -> Result<Choice> {
     Ok(choice)
 }
 
-/// Forgets a batch of ids that were deleted long enough ago (TH-25). How many.
+/// Forgets a batch of ids that were deleted long enough ago (TH-25). Returns how many.
 async fn forget(tenant: &Tenant) -> Result<u64> {
     let before = tenant.db().clock.now()?.saturating_sub(thread::REMEMBERED_FOR);
     let mut with = PgArguments::default();

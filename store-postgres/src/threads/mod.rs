@@ -1,4 +1,4 @@
-//! Threads of a tenant: reading, making and changing them.
+//! The threads of a tenant: reading, creating and changing them.
 
 mod admin;
 mod delete;
@@ -22,7 +22,7 @@ use crate::{
     tenant::Tenant,
 };
 
-/// How many rows are read in one go.
+/// How many rows are read at once.
 const CHUNK: usize = 256;
 
 /// The threads of a tenant, with their logs and runs.
@@ -59,8 +59,8 @@ impl ThreadReader for PostgresThreads {
             let after = Position::open(&tenant.fixed.cursors, &scope, query.page.cursor.as_ref())?;
             let mut connection = tenant.db().snapshot().await?;
             let ascends = (query.order, query.direction) == (ThreadOrder::LastActivity, Direction::Forward);
-            // An ascending walk by activity would meet again what is written meanwhile: it is bound to the
-            // transactions that there were when it began.
+            // A forward walk in the order of activity would meet threads again that are written meanwhile. It therefore
+            // ignores the transactions that began after it.
             let bound = match &after {
                 _ if !ascends => u64::MAX,
                 Some(after) => after.bound,
@@ -136,7 +136,7 @@ impl ThreadReader for PostgresThreads {
     }
 }
 
-/// A thread and those above it, itself first; nothing if it does not exist.
+/// Returns a thread and its ancestors, the thread first; nothing if it does not exist.
 pub(crate) async fn lineage(tenant: &Tenant, connection: &mut Connection<'_>, of: &ThreadId) -> Result<Vec<ThreadId>> {
     let mut with = PgArguments::default();
     add(&mut with, tenant.fixed.tenant.as_str())?;
@@ -145,13 +145,13 @@ pub(crate) async fn lineage(tenant: &Tenant, connection: &mut Connection<'_>, of
     rows.iter().map(|row| text(row, 0)?.parse()).collect()
 }
 
-/// The first transaction that had not begun yet.
+/// Returns the number of the first transaction that has not begun yet.
 async fn transactions(connection: &mut Connection<'_>) -> Result<u64> {
     let rows = connection.read(|sql| &sql.transactions, PgArguments::default()).await?;
     rows.first().map_or(Ok(0), |row| int(row, 0))
 }
 
-/// A walk over threads by time.
+/// A walk over threads in the order of a time.
 struct Walk<'a> {
     tenant: &'a Tenant,
     query: &'a ThreadQuery,
@@ -211,7 +211,7 @@ fn place(at: &Position) -> Result<(Timestamp, ThreadId)> {
     Ok((Timestamp::from_millis(at.rank).map_err(malformed)?, ThreadId::new(&at.id).map_err(malformed)?))
 }
 
-/// What of a thread may be large.
+/// Returns the size in bytes of the parts of a thread that may be large.
 fn bytes(thread: &Thread) -> u64 {
     length(thread.metadata.iter().map(|(key, value)| key.len() + value.as_str().len()).sum())
 }

@@ -1,4 +1,5 @@
-//! Parameters that libpq knows and the driver does not: what each asks for holds here, or it is refused by name.
+//! Parameters that libpq knows and the driver does not. Each is accepted if what it asks for holds here. Otherwise it
+//! is refused, and the error names it.
 
 use std::time::Duration;
 
@@ -9,33 +10,33 @@ use super::invalid;
 /// What a parameter asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// What is so anyway.
+    /// Something that holds in any case.
     Nothing,
-    /// A bound for connecting.
+    /// A limit on the time for connecting.
     ConnectWithin(Duration),
     /// Settings of the session.
     Settings(Vec<(String, String)>),
-    /// A server of that kind.
+    /// A server with this property.
     Target(Target),
 }
 
-/// What each new connection is looked at for, as `target_session_attrs` asks.
+/// The property of the server that each new connection is checked for, as in `target_session_attrs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Target {
     #[default]
     Any,
-    /// The server is no standby.
+    /// The server is not a standby.
     Primary,
-    /// The same, and its sessions take writes.
+    /// The server is not a standby, and its sessions can write.
     ReadWrite,
 }
 
-/// What `key=value` asks for; nothing if libpq does not know the key either.
+/// Returns what `key=value` asks for, or `None` if libpq does not know the key either.
 pub(super) fn asked(key: &str, value: &str) -> Option<Result<Asked>> {
     let asked = match (key, value) {
         ("connect_timeout", _) => connect_timeout(value),
         ("options", _) => settings(value),
-        // Both leave it to client and server what they do.
+        // These values leave the choice to the client and the server.
         ("channel_binding" | "gssencmode", "disable" | "prefer")
         | ("sslnegotiation", "postgres")
         | ("target_session_attrs", "any")
@@ -92,7 +93,7 @@ fn refused(key: &str, why: &str) -> Result<Asked> {
     Err(invalid(&format!("`{key}`: {why}")))
 }
 
-/// Whole seconds. Without a bound a call could wait for ever.
+/// Reads a number of whole seconds. No limit is refused, because a call could then wait forever.
 fn connect_timeout(value: &str) -> Result<Asked> {
     match value.parse() {
         Ok(seconds @ 1..=3_600) => Ok(Asked::ConnectWithin(Duration::from_secs(seconds))),
@@ -100,7 +101,8 @@ fn connect_timeout(value: &str) -> Result<Asked> {
     }
 }
 
-/// `-c name=value`, `-cname=value` or `--name=value`, several with spaces between; a backslash keeps a space.
+/// Reads settings of the form `-c name=value`, `-cname=value` or `--name=value`, separated by spaces. A backslash
+/// escapes a space.
 fn settings(value: &str) -> Result<Asked> {
     let mut words = words(value).into_iter();
     let mut settings = Vec::new();

@@ -1,4 +1,5 @@
-//! The URL of a server, read by ourselves: what is not known is refused, and nothing of it reaches a log.
+//! Reads the URL of a server. The driver's parser is not used, so that unknown parameters are refused and no part of
+//! the URL reaches a log.
 
 mod libpq;
 
@@ -15,11 +16,11 @@ use self::libpq::Asked;
 pub(crate) use self::libpq::Target;
 
 const DEFAULT_SCHEMA: &str = "agentstore";
-/// The longest name that PostgreSQL does not cut.
+/// The maximum length of a name in PostgreSQL. Longer names are cut off.
 const LONGEST_NAME: usize = 63;
 const MOST_CONNECTIONS: u32 = 1_000;
 
-/// What a URL says.
+/// The contents of a URL.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) server: PgConnectOptions,
@@ -32,12 +33,12 @@ pub(crate) struct Parts {
     ssl: Option<PgSslMode>,
 }
 
-/// Reads a URL.
+/// Parses a URL.
 pub(crate) fn parse(text: &str) -> Result<Parts> {
     if of_server(text).is_some_and(|(_, server, _)| server.contains(',')) {
         return Err(invalid(SEVERAL));
     }
-    // The error of the parser may show a part of the URL.
+    // The error of the parser is not passed on, because it may show a part of the URL.
     let url = Url::parse(&with_a_host(text)).map_err(|_| invalid("it is no URL"))?;
     if !matches!(url.scheme(), "postgres" | "postgresql") || !url.has_authority() {
         return Err(invalid("it does not begin with `postgres://`"));
@@ -67,7 +68,7 @@ pub(crate) fn parse(text: &str) -> Result<Parts> {
             parts.set(key, &decoded(value)?)?;
         }
     }
-    // As libpq reads them: a plus is a plus.
+    // The query is read as libpq reads it: a plus sign stands for itself.
     for pair in url.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         parts.set(&decoded(key)?, &decoded(value)?)?;
@@ -96,7 +97,7 @@ impl Parts {
             "sslcert" => options.ssl_client_cert(value),
             "sslkey" => options.ssl_client_key(value),
             "application_name" => options.application_name(value),
-            // So drivers of other languages say it, and libpq understands.
+            // Drivers of other languages use this form, and libpq accepts it.
             "ssl" if value == "true" => {
                 self.ssl = Some(PgSslMode::Require);
                 options
@@ -128,7 +129,7 @@ impl Parts {
         }
     }
 
-    /// What is about the store, and not about the server.
+    /// Sets a parameter of the store, as opposed to one of the server.
     fn set_own(&mut self, key: &str, value: &str) -> Result<()> {
         match (key, value) {
             ("schema", name) => self.schema = schema(name)?,
@@ -140,7 +141,7 @@ impl Parts {
             ("pooler", _) => return Err(invalid("`pooler` is not `transaction`")),
             ("allow_unsafe", "true") => self.allow_unsafe = true,
             ("allow_unsafe", _) => return Err(invalid("`allow_unsafe` is not `true`")),
-            // What stands there by mistake may be a secret.
+            // A key that is not a plain name is not shown: it may be a secret that got there by mistake.
             _ if is_plain(key) => return Err(invalid(&format!("`{key}` is no parameter of a store or of a server"))),
             _ => return Err(invalid("it has a parameter that is not known; see `PostgresConfig::new`")),
         }
@@ -148,7 +149,7 @@ impl Parts {
     }
 }
 
-/// Stands in for a missing host: the parser requires a host after a user.
+/// Stands in for a missing host, because the parser requires a host after a user.
 const NO_HOST: &str = "host-is-a-parameter.invalid";
 
 const SEVERAL: &str = "`host` and `port` name several servers: give the one that takes writes";
@@ -171,12 +172,12 @@ fn with_a_host(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a key is as those of libpq are.
+/// Returns whether a key has the form of the keys of libpq.
 fn is_plain(key: &str) -> bool {
     (1..=32).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
-/// A name that needs no quotes: it stands in statements.
+/// Checks that a schema name needs no quotes, since it is inserted into statements.
 pub(crate) fn schema(name: &str) -> Result<String> {
     let is_plain = |at: usize, c: char| c == '_' || c.is_ascii_lowercase() || (at > 0 && c.is_ascii_digit());
     let fits = !name.is_empty() && name.len() <= LONGEST_NAME && name.char_indices().all(|(at, c)| is_plain(at, c));
@@ -186,7 +187,7 @@ pub(crate) fn schema(name: &str) -> Result<String> {
     Err(invalid("`schema` is not made of up to 63 small letters, digits and `_`, or begins with a digit or `pg_`"))
 }
 
-/// Whether the server is reached by a socket or on this machine: nobody stands between.
+/// Returns whether the server is reached by a socket or on this machine, so that no network lies between.
 fn is_here(options: &PgConnectOptions) -> bool {
     let host = options.get_host();
     options.get_socket().is_some()
@@ -233,7 +234,7 @@ mod tests {
         let Parts { server, .. } = parse("postgres://h/x?user=a+b%20c&ssl=true").unwrap();
         assert_eq!(server.get_username(), "a+b c");
         assert!(matches!(server.get_ssl_mode(), PgSslMode::Require));
-        // A comma in a password names no second server.
+        // A comma in a password does not name a second server.
         assert_eq!(parse("postgres://ada:a,b@h/x").unwrap().server.get_host(), "h");
         let url = "postgres://db.example/x?options=-c%20statement_timeout%3D5s";
         assert_eq!(parse(url).unwrap().server.get_options(), Some("-c statement_timeout=5s"));

@@ -1,4 +1,4 @@
-//! What a write answers.
+//! The answers of writes.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,25 +12,26 @@ use crate::{
     facts::{self, Row},
 };
 
-/// The stamp and log of a thread that was written.
+/// The stamp and the log of a thread that was written.
 pub(crate) type Stamped = (i64, Option<i64>);
 
-/// What became of a batch.
+/// The result of writing a batch.
 #[derive(Debug)]
 pub(crate) enum Written {
-    /// It is there.
+    /// The batch was written.
     Done(Vec<Stamped>),
-    /// Others wrote to threads of it meanwhile: what there is of those, and of the commit keys.
+    /// Not written: other calls have changed threads of the batch since the decision. Contains the present rows and
+    /// commit keys.
     Stale(Vec<Row>, Vec<(CommitKey, Option<KeyRecord>)>),
-    /// Others appended to scopes of it meanwhile: what there is of those.
+    /// Not written: other calls have appended to scopes of the batch since the decision. Contains their present states.
     Scopes(Vec<(Scope, ScopeState)>),
-    /// Others wrote to rows of the outbox or to mailboxes meanwhile.
+    /// Not written: other calls have changed rows of the outbox or mailboxes since the decision.
     Others,
-    /// The moment of the decision was not right.
+    /// Not written: the time of the decision differed too much from that of the server.
     Late,
 }
 
-/// A row of what a write answers.
+/// A row of the answer to a write.
 pub(super) struct Answer {
     pub(super) status: String,
     pub(super) n: i32,
@@ -55,7 +56,7 @@ impl Answer {
     }
 }
 
-/// What became of a batch that is written by itself.
+/// Returns the result of a batch that was written by itself.
 pub(super) fn written(connection: &Connection<'_>, batch: &Batch, rows: &[PgRow]) -> Result<Written> {
     let (mut done, mut stale, mut scopes) = (Vec::new(), Vec::new(), Vec::new());
     let keys = batch.keys.iter().map(|(_, key, _)| Ok((key.parse()?, None)));

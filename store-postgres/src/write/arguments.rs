@@ -1,4 +1,4 @@
-//! What is written, as the arguments of the function.
+//! Encodes a batch as the arguments of the function that writes it.
 
 use serde::Serialize;
 use sqlx::{
@@ -10,7 +10,7 @@ use store_core::{DedupeKey, Error, Result, TenantId, Thread, ThreadId, Timestamp
 use super::{Batch, rows::NameRow};
 use crate::{db::add, facts};
 
-/// All that a batch writes.
+/// Returns all that a batch writes.
 pub(super) fn arguments(batch: &Batch, tenant: &TenantId) -> Result<PgArguments> {
     let mut arguments = PgArguments::default();
     let to = &mut arguments;
@@ -207,14 +207,14 @@ pub(super) fn time(at: Timestamp) -> i64 {
     number(at.as_millis())
 }
 
-/// The numbers of the threads that rows belong to; none if there are none: the server looks at each array that there
-/// is.
+/// Adds the numbers of the threads to which rows belong. Adds a null if there are no rows, because each array costs the
+/// server time.
 fn numbers(to: &mut PgArguments, of: impl Iterator<Item = i32>) -> Result<()> {
     let numbers: Vec<i32> = of.collect();
     add(to, (!numbers.is_empty()).then_some(numbers))
 }
 
-/// Rows as one JSON document; none if there are none.
+/// Adds rows as one JSON document, or a null if there are none.
 fn document(to: &mut PgArguments, rows: impl Iterator<Item = impl Serialize>) -> Result<()> {
     let rows: Vec<_> = rows.collect();
     let failed = |_| Error::invalid("value", "it cannot be sent to the server");
@@ -222,7 +222,7 @@ fn document(to: &mut PgArguments, rows: impl Iterator<Item = impl Serialize>) ->
     add(to, text)
 }
 
-/// A column of rows; none if there are none.
+/// Adds a column of rows, or a null if there are none.
 fn column<'q, R: 'q, T>(to: &mut PgArguments, rows: impl Iterator<Item = &'q R>, of: impl Fn(&'q R) -> T) -> Result<()>
 where
     T: Encode<'q, Postgres> + Type<Postgres> + PgHasArrayType + 'q,

@@ -1,4 +1,4 @@
-//! Writing what was decided, in one statement.
+//! Writing the result of a decision in one statement.
 
 mod answer;
 mod arguments;
@@ -37,10 +37,10 @@ pub(crate) use self::{
     together::Together,
 };
 
-/// Larger ones are written by themselves.
+/// The maximum size in bytes of the entries of a batch that is written together with others.
 const TOGETHER_BYTES: usize = 64 * 1024;
 
-/// Rows to be written, all or nothing.
+/// Rows to be written, all of them or none.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     threads: Vec<ThreadRow>,
@@ -66,18 +66,19 @@ pub(crate) struct Batch {
     new_dispatches: Vec<StoredDispatch>,
     dispatches_gone: Vec<String>,
     unqueued: Vec<QueuedRow>,
-    /// With whether they are available.
+    /// Queued dispatches, each with whether it is available.
     queued: Vec<(bool, QueuedRow)>,
     unended: Vec<EndedRow>,
     ended: Vec<EndedRow>,
     interrupts: Vec<InterruptRow>,
-    /// Above which claims of the tenant are numbered, if that was not looked at for this.
+    /// The number above which claims of the tenant must still be numbered, if it was not loaded for this batch.
     first_claim: Option<u64>,
     claimable_from: Option<Timestamp>,
 }
 
 impl Batch {
-    /// A thread as it is after the batch; none to delete it. Rows of it name the number that is given back.
+    /// Adds a thread as it is after the batch. `None` deletes it. Returns the number by which other rows of the batch
+    /// refer to it.
     pub(crate) fn thread(&mut self, id: &ThreadId, before: &Row, after: (Option<StoredThread>, IdRecord)) -> i32 {
         let (thread, id_record) = after;
         let makes = before.thread.is_none() && thread.is_some();
@@ -86,7 +87,7 @@ impl Batch {
         i32::try_from(self.threads.len()).unwrap_or(i32::MAX)
     }
 
-    /// Everything that a commit writes. What was known before it says what changes.
+    /// Adds everything that a commit writes. The facts from before the commit determine what changes.
     pub(crate) fn commit(&mut self, id: &ThreadId, facts: &Facts, plan: &Plan) -> Result<()> {
         if let Some(settled) = &plan.mailbox {
             let mut changes = MailboxChanges::default();
@@ -126,7 +127,7 @@ impl Batch {
         self.queue_rows(n, &plan.queue)
     }
 
-    /// Everything that an append of events writes.
+    /// Adds everything that an append of events writes.
     pub(crate) fn events(&mut self, facts: &Facts, plan: &EventPlan) {
         let key = plan.key.as_ref().map(|(writer, key, _)| (writer.to_string(), key.to_string()));
         self.events.extend(plan.events.iter().map(|stored| EventRow { stored: stored.clone(), key: key.clone() }));
@@ -138,7 +139,7 @@ impl Batch {
         }
     }
 
-    /// Changes of the outbox; new rows come with their payloads.
+    /// Adds changes of the outbox. New rows come with their payloads.
     pub(crate) fn outbox(&mut self, changes: OutboxChanges, payloads: &[(StoredOutboxRow, Json)]) {
         for (before, row, ready) in changes.rows {
             let payload = payloads.iter().find(|(new, _)| new.id == row.id).map(|(_, it)| it.as_str().to_owned());
@@ -157,7 +158,7 @@ impl Batch {
         self.groups.extend(changes.groups.into_iter().map(group));
     }
 
-    /// Changes of the mailbox.
+    /// Adds changes of the mailbox.
     pub(crate) fn mailbox(&mut self, changes: MailboxChanges) {
         for (id, DispatchChange { before, after }) in changes.dispatches {
             let [old, new] = [&before, &after].map(|stored| stored.as_ref().and_then(QueuedRow::of));
@@ -165,7 +166,7 @@ impl Batch {
                 self.unqueued.extend(old);
                 self.queued.extend(new.map(|row| {
                     let mailbox = after.as_ref().and_then(|stored| changes.threads.get(&stored.body.thread));
-                    // What is put back for an old epoch is never available.
+                    // A dispatch that is put back for an old epoch is never available.
                     let is_at =
                         |mailbox: &StoredMailbox| row.at.epoch == mailbox.epoch && row.at.due <= mailbox.last_time;
                     (mailbox.is_some_and(|(_, mailbox)| is_at(mailbox)), row)
@@ -207,24 +208,24 @@ impl Batch {
         self.claimable_from = changes.claimable_from;
     }
 
-    /// What was decided counts only if claims are still numbered as they were.
+    /// Makes the batch valid only as long as claims are numbered as they were.
     pub(crate) const fn if_claims_are_numbered_above(&mut self, first: Option<u64>) {
         self.first_claim = first;
     }
 
-    /// The claims of a thread must stay as they are until the batch is written.
+    /// Makes the batch valid only if the claims of a thread do not change until it is written.
     pub(crate) fn guard_claims(&mut self, facts: &Facts, thread: &ThreadId) -> Result<()> {
         let before = MailboxView::mailbox(facts, thread)?.map_or(0, |stored| stored.revision);
         self.mailboxes.push(MailboxRow { thread: thread.to_string(), before, ..MailboxRow::default() });
         Ok(())
     }
 
-    /// From when on a claim may find what the batch brings.
+    /// Returns the time from which a claim may find what the batch brings.
     pub(crate) const fn claimable_from(&self) -> Option<Timestamp> {
         self.claimable_from
     }
 
-    /// Whether there is nothing to write.
+    /// Returns whether there is nothing to write.
     pub(crate) const fn is_empty(&self) -> bool {
         self.threads.is_empty()
             && self.scopes.is_empty()
@@ -234,17 +235,17 @@ impl Batch {
             && self.mailboxes.is_empty()
     }
 
-    /// A scope as it was, and as it is after the batch.
+    /// Adds a scope as it is before and after the batch.
     pub(crate) fn scope(&mut self, scope: &Scope, before: ScopeState, after: ScopeState) {
         self.scopes.push(ScopeRow { scope: scope.clone(), before, after });
     }
 
-    /// The scopes of which something is written.
+    /// Returns the scopes that the batch writes to.
     pub(crate) fn scopes_written(&self) -> impl Iterator<Item = &Scope> + Clone {
         self.scopes.iter().map(|row| &row.scope)
     }
 
-    /// Everything that a change of a queue writes.
+    /// Adds everything that a change of a queue writes.
     pub(crate) fn queue(&mut self, id: &ThreadId, before: &Row, plan: &QueuePlan) -> Result<()> {
         let n = self.thread(id, before, (Some(plan.thread.clone()), plan.id.clone()));
         self.queue_rows(n, &plan.write)
@@ -280,7 +281,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Marks that follow from the next entry have no row.
+    /// Adds the marks of an entry. Marks that follow from the next entry have no row.
     fn mark(&mut self, thread: i32, seq: u64, facts: &Facts, plan: &Plan) -> Result<()> {
         if plan.entries.first().is_none_or(|first| seq < first.node.seq) {
             facts.marks(seq)?;
@@ -292,7 +293,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Leaves stand in a list of their own, but for the head.
+    /// Adds the changes of the list of leaves. The head is not in that list.
     fn leaves(&mut self, n: i32, heads: (Option<u64>, Option<u64>), facts: &Facts, plan: &Plan) -> Result<()> {
         let (old, new) = heads;
         let children = |seq: u64| match plan.marks.get(&seq) {
@@ -314,7 +315,7 @@ impl Batch {
         }
         for (seq, is_leaf) in changed {
             let is_tip = is_leaf && new != Some(seq);
-            // A new entry, and the one that was the head, were in no list.
+            // New entries and the previous head are not in the list, so they need not be removed.
             if is_tip || !(is_new(seq) || old == Some(seq)) {
                 self.tips.push((n, signed(seq)?, is_tip));
             }
@@ -322,7 +323,7 @@ impl Batch {
         Ok(())
     }
 
-    /// The names of checkpoints, and which entries gave them.
+    /// Adds the names of checkpoints, and the entries that gave them.
     fn names(&mut self, n: i32, facts: &Facts, plan: &Plan) -> Result<()> {
         let is_checkpoint = |seq: u64| -> Result<bool> {
             let new = plan.entries.iter().find(|planned| planned.node.seq == seq);
@@ -353,20 +354,20 @@ impl Batch {
         Ok(())
     }
 
-    /// For repairs: the marks of an entry as they follow from its log.
+    /// For repairs: sets the marks of an entry to those that follow from its log.
     pub(crate) fn right_mark(&mut self, thread: i32, seq: u64, marks: &Marks) -> Result<()> {
         let children = i64::from(marks.children);
         self.marks.push(MarkRow { thread, seq: signed(seq)?, children, record: marks.encode() });
         Ok(())
     }
 
-    /// For repairs: whether an entry is a leaf that is not the head.
+    /// For repairs: sets whether an entry is a leaf other than the head.
     pub(crate) fn right_tip(&mut self, thread: i32, seq: u64, is_tip: bool) -> Result<()> {
         self.tips.push((thread, signed(seq)?, is_tip));
         Ok(())
     }
 
-    /// For repairs: the name of a checkpoint and who gave it; none takes it away.
+    /// For repairs: sets the name of a checkpoint and the entry that gave it. `None` removes the name.
     pub(crate) fn right_name(&mut self, thread: i32, seq: u64, name: Option<&(String, u64)>) -> Result<()> {
         let giver = signed(name.map_or(0, |(_, giver)| *giver))?;
         let (seq, name) = (signed(seq)?, name.map(|(name, _)| name.clone()));
@@ -374,27 +375,27 @@ impl Batch {
         Ok(())
     }
 
-    /// Whether there is anything of the log that few commits have.
+    /// Returns whether the batch contains parts of the log that few commits have.
     fn has_parts(&self) -> bool {
         let of_log = !(self.marks.is_empty() && self.tips.is_empty() && self.names.is_empty());
         let of_state = !(self.clears.is_empty() && self.values.is_empty());
         of_log || of_state || !(self.inputs.is_empty() && self.decisions.is_empty())
     }
 
-    /// Whether there is anything that is not of a thread's log.
+    /// Returns whether the batch contains anything that belongs to no log of a thread.
     fn has_around(&self) -> bool {
         let of_events = !self.scopes.is_empty();
         let of_outbox = !(self.outbox.is_empty() && self.outbox_ready.is_empty() && self.outbox_gone.is_empty());
         of_events || of_outbox || !self.mailboxes.is_empty()
     }
 
-    /// Whether it can be written in one statement with others.
+    /// Returns whether the batch can be written in one statement with others.
     fn goes_together(&self) -> bool {
         self.is_ordinary() && self.bytes() <= TOGETHER_BYTES
     }
 
-    /// Whether it is of one thread that is there and stays, clears no state, and changes nothing beside the thread that
-    /// others may change as well.
+    /// Returns whether the batch is about one thread that exists and stays, clears no state, and apart from the thread
+    /// changes nothing that other calls can change as well.
     fn is_ordinary(&self) -> bool {
         let is_thread_that_stays = |row: &ThreadRow| row.stamp > 0 && !row.makes && row.thread.is_some();
         matches!(&*self.threads, [row] if is_thread_that_stays(row))
@@ -410,13 +411,13 @@ impl Batch {
         self.entries.iter().map(|row| row.body.len()).sum()
     }
 
-    /// Whether both write to the same thread or scope.
+    /// Returns whether both batches write to the same thread or scope.
     fn meets(&self, other: &Self) -> bool {
         self.threads.iter().any(|row| other.threads.iter().any(|theirs| theirs.id == row.id))
             || self.scopes.iter().any(|row| other.scopes.iter().any(|theirs| theirs.scope == row.scope))
     }
 
-    /// Writes all of it, or nothing.
+    /// Writes the whole batch or nothing.
     pub(crate) async fn write(
         self: &Arc<Self>,
         connection: &mut Connection<'_>,
@@ -431,7 +432,7 @@ impl Batch {
     }
 }
 
-/// Writes a batch: all of it, or nothing.
+/// Writes the whole batch or nothing.
 async fn write(
     connection: &mut Connection<'_>,
     batch: &Batch,
@@ -446,7 +447,7 @@ async fn write(
             Err(failed) => return Err(failed),
         }
     }
-    // It says why nothing was written.
+    // The function also reports why nothing was written.
     let mut arguments = arguments::arguments(batch, tenant)?;
     let sent = || {
         add(&mut arguments, signed(moment.later().as_millis())?)?;

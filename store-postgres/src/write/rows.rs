@@ -1,4 +1,4 @@
-//! Rows as they are written.
+//! The rows that a batch writes.
 
 use serde::Serialize;
 use store_core::{
@@ -40,7 +40,7 @@ pub(super) struct MarkRow {
     pub(super) record: String,
 }
 
-/// The name that a checkpoint has now; none takes away the one that it had.
+/// The present name of a checkpoint. `None` removes the name that it had.
 #[derive(Debug)]
 pub(super) struct NameRow {
     pub(super) thread: i32,
@@ -56,7 +56,7 @@ impl NameRow {
     }
 }
 
-/// A row of the outbox; `before` is its revision until now, 0 for none.
+/// A row of the outbox. `before` is its previous revision; 0 if it is new.
 #[derive(Debug, Serialize)]
 pub(super) struct OutboxChange {
     pub(super) id: String,
@@ -100,7 +100,8 @@ impl OutboxChange {
     }
 }
 
-/// The mailbox of a thread; `before` is its revision until now, 0 for none. With no record it must stay as it is.
+/// The mailbox of a thread. `before` is its previous revision; 0 if it is new. Without a record, the mailbox must stay
+/// unchanged.
 #[derive(Debug, Default)]
 pub(super) struct MailboxRow {
     pub(super) thread: String,
@@ -130,7 +131,7 @@ impl QueuedRow {
     }
 }
 
-/// The place of a dispatch among those that ended.
+/// The place of a dispatch among those that have ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct EndedRow {
     pub(super) status: &'static str,

@@ -1,4 +1,4 @@
-//! A statement that is made of what a write has.
+//! Composes a statement from the rows that a write has.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use store_core::Result;
 
 use crate::db::add;
 
-/// Parts with names, each one statement, and what is answered in the end.
+/// A statement made of named parts, each a statement of its own, and of the answers that it returns.
 #[derive(Debug, Default)]
 pub(super) struct Statement {
     text: String,
@@ -21,7 +21,7 @@ pub(super) struct Statement {
 }
 
 impl Statement {
-    /// One more argument: how it is named.
+    /// Adds an argument. Returns how it is written in the statement.
     pub(super) fn value<'q, T: Encode<'q, Postgres> + Type<Postgres>>(&mut self, value: T) -> Result<String> {
         let kind = T::type_info();
         add(&mut self.arguments, value)?;
@@ -29,19 +29,20 @@ impl Statement {
         Ok(format!("${}::{}", self.count, kind.name()))
     }
 
-    /// One more part.
+    /// Adds a part.
     pub(super) fn part(&mut self, name: &str, sql: &str) {
         let before = if self.text.is_empty() { "WITH" } else { "," };
         _ = write!(self.text, "{before} {name} AS ({sql})");
     }
 
-    /// One more answer, behind the first.
+    /// Adds an answer after the first.
     pub(super) fn answer(&mut self, select: String) {
         self.answers.push(select);
     }
 
-    /// All of it; `$sent$` is one more argument, which is still to be added. The first answer comes only if every part
-    /// did what was counted on, and nothing is done otherwise.
+    /// Returns the whole statement and its arguments. `$sent$` stands for one more argument, which the caller must add.
+    /// The first answer is returned only if every part changed the expected number of rows. Otherwise the statement
+    /// fails and has no effect.
     pub(super) fn end(mut self, first: &str) -> (String, PgArguments) {
         _ = write!(self.text, " {first}");
         if !self.checks.is_empty() {
@@ -56,14 +57,14 @@ impl Statement {
     }
 }
 
-/// Rows for one table, each with the number of the thread that it is of: as they are where one is alone, and in arrays
-/// otherwise, as each array costs the server a little.
+/// Rows for one table, each with the number of its thread. A single row is passed as plain values. Several rows are
+/// passed as arrays, because each array costs the server some time.
 pub(super) struct Rows<'s, 'q, R> {
     to: &'s mut Statement,
     rows: Vec<&'q R>,
     /// The logs of all threads by their numbers, if there are several.
     logs: Option<&'s str>,
-    /// Those of the columns behind that of the numbers; none where a row is alone.
+    /// The arrays of the numbers and of the columns. Empty for a single row.
     arrays: Vec<String>,
     names: Vec<&'static str>,
     values: Vec<String>,
@@ -77,7 +78,7 @@ impl<'s, 'q, R> Rows<'s, 'q, R> {
         Ok(Self { to, rows, logs, arrays, names: Vec::new(), values: Vec::new() })
     }
 
-    /// One more column.
+    /// Adds a column.
     pub(super) fn column<T>(mut self, name: &'static str, of: impl Fn(&'q R) -> T) -> Result<Self>
     where
         T: Encode<'q, Postgres> + Type<Postgres> + PgHasArrayType + 'q,
@@ -98,24 +99,24 @@ impl<'s, 'q, R> Rows<'s, 'q, R> {
         self.arrays.is_empty()
     }
 
-    /// What a column holds.
+    /// Returns the expression for the value of a column.
     pub(super) fn value(&self, column: &str) -> &str {
         let at = self.names.iter().position(|name| *name == column);
         at.and_then(|at| self.values.get(at)).map_or("NULL", String::as_str)
     }
 
-    /// The rows themselves, `w`; none are needed where one is alone.
+    /// Returns the rows as a table `w`, or `None` for a single row, which needs none.
     pub(super) fn rows(&self) -> Option<String> {
         let rows = || format!("unnest({}) w (n, {})", self.arrays.join(", "), self.names.join(", "));
         (!self.is_alone()).then(rows)
     }
 
-    /// The number of a row's thread.
+    /// Returns the expression for the number of a row's thread.
     pub(super) const fn thread(&self) -> &'static str {
         if self.is_alone() { "0" } else { "w.n" }
     }
 
-    /// The rows whose threads are written, `w`, with their logs.
+    /// Returns those rows whose threads are written, as a table `w` with their logs.
     pub(super) fn written(&self) -> String {
         match (self.rows(), self.logs) {
             (None, _) => "t w".to_owned(),
@@ -126,7 +127,7 @@ impl<'s, 'q, R> Rows<'s, 'q, R> {
         }
     }
 
-    /// How many these are.
+    /// Returns the expression for the number of these rows.
     fn count(&self) -> String {
         match (self.arrays.first(), self.logs) {
             (None, _) => "1".to_owned(),
@@ -135,9 +136,10 @@ impl<'s, 'q, R> Rows<'s, 'q, R> {
         }
     }
 
-    /// A statement that changes or removes, for each row of `from`, the one of a table with a key, if it is as it was.
-    /// Each is looked up by its key, whatever the planner knows of the table; whether it is as it was is asked of the
-    /// row that is changed, as a server may take the place of one that others changed meanwhile for the same.
+    /// Returns a statement that updates or deletes, for each row of `from`, the row of a table with the same key if it
+    /// is unchanged. Each is looked up by its key, whatever the planner knows of the table. Whether a row is unchanged
+    /// is checked on the row that is updated or deleted, because the server may continue with the new version of a row
+    /// that another transaction changed meanwhile.
     pub(super) fn each(
         &self,
         (verb, table, rest): (&str, &str, &str),
@@ -156,23 +158,24 @@ impl<'s, 'q, R> Rows<'s, 'q, R> {
         )
     }
 
-    /// Sets the columns that are named to what the rows hold.
+    /// Returns assignments that set the named columns to the values of the rows.
     pub(super) fn assignments(&self, columns: &[&str]) -> String {
         columns.iter().map(|name| format!("{name} = {}", self.value(name))).collect::<Vec<_>>().join(", ")
     }
 
-    /// Compares the columns that are named with what the rows hold.
+    /// Returns conditions that compare the named columns with the values of the rows.
     pub(super) fn conditions(&self, columns: &[&str]) -> String {
         columns.iter().map(|name| format!("x.{name} = {}", self.value(name))).collect::<Vec<_>>().join(" AND ")
     }
 
-    /// A part that adds the rows to a table. `first` is what stands before their columns, by names and by values.
+    /// Adds a part that inserts the rows into a table. `first` has the names and the values of the columns before
+    /// theirs.
     pub(super) fn insert(self, part: &str, table: &str, first: (&str, &str), end: &str) {
         let insert = self.inserting(table, first, end);
         self.part(part, &insert);
     }
 
-    /// The same where each row must be added.
+    /// Does the same, and requires that each row is inserted.
     pub(super) fn insert_all(self, part: &str, table: &str, first: (&str, &str), end: &str) {
         let insert = self.inserting(table, first, end);
         self.part_all(part, &insert);
@@ -186,12 +189,12 @@ impl<'s, 'q, R> Rows<'s, 'q, R> {
         )
     }
 
-    /// A part that is made of the rows.
+    /// Adds a part that is made of the rows.
     pub(super) fn part(self, part: &str, sql: &str) {
         self.to.part(part, sql);
     }
 
-    /// The same where it must do something for each row.
+    /// Does the same, and requires that it changes something for each row.
     pub(super) fn part_all(self, part: &str, sql: &str) {
         let wanted = self.count();
         self.to.checks.push(format!("(SELECT count(*) FROM {part}) = {wanted}"));
@@ -203,7 +206,7 @@ impl<'s, 'q, R> Rows<'s, 'q, R> {
 mod tests {
     use super::*;
 
-    /// CM-5: what is asked before a row is found may be old when it is changed.
+    /// CM-5: a condition checked when a row is looked up may no longer hold when the row is changed.
     #[test]
     fn whether_a_row_is_as_it_was_is_asked_where_it_is_changed() {
         for count in [1, 2] {

@@ -1,5 +1,6 @@
-//! Writes to several threads in one statement: what comes while others are on their way goes together, as soon as one
-//! of them has its answer. Each gets its own answer, and none is told of what became of another.
+//! Writes to several threads in one statement. Batches that arrive while other statements are running are written
+//! together as soon as one of these has its answer. Each batch gets its own answer, and no caller learns the result of
+//! another batch.
 
 #![expect(clippy::disallowed_methods, reason = "how long a call waited")]
 
@@ -19,16 +20,16 @@ use crate::{
     error::corrupt,
 };
 
-/// So many statements are on their way before others wait.
+/// How many statements run at once before further batches wait.
 const ON_THEIR_WAY: usize = 2;
-/// So many batches go in one statement.
+/// The maximum number of batches in one statement.
 const MOST: usize = 64;
-/// So often a batch lets other tasks go first, in the hope that some of them bring more.
+/// How often a batch lets other tasks run first at most, since some of them may bring more batches.
 const TURNS: usize = 16;
-/// How long that may take.
+/// The maximum time for that.
 const LINGER: Duration = Duration::from_micros(300);
 
-/// Batches of a tenant that wait.
+/// The waiting batches of a tenant.
 #[derive(Debug, Default)]
 pub(crate) struct Together(Mutex<State>);
 
@@ -36,8 +37,9 @@ pub(crate) struct Together(Mutex<State>);
 struct State {
     on_their_way: usize,
     waiting: Vec<Waiting>,
-    /// Batches that wait or are on their way, and how many there were of late.
+    /// The number of batches that wait or are being written.
     inside: usize,
+    /// The highest such number in the recent past. It decreases by at most one with each statement.
     usual: usize,
 }
 
@@ -48,17 +50,17 @@ struct Waiting {
     turn: oneshot::Sender<Turn>,
 }
 
-/// What becomes of one that waited.
+/// What happens to a batch that waited.
 #[derive(Debug)]
 enum Turn {
-    /// It writes, with others that wait.
+    /// It is written now, together with others that wait.
     Lead,
     Done(Stamped),
-    /// Nobody knows whether it is written.
+    /// It is unknown whether it was written.
     Unknown,
-    /// It is not written, as no connection became free in time.
+    /// It was not written, because no connection became free in time.
     Unasked,
-    /// It is not written, and goes by itself.
+    /// It was not written, and is now written by itself.
     Alone,
 }
 
@@ -99,7 +101,7 @@ impl Together {
         }
     }
 
-    /// Waits for its turn, unless it can go at once.
+    /// Puts the batch into the queue, unless it can be written at once.
     fn stand_in_line(&self, batch: &Arc<Batch>, moment: Moment) -> Option<oneshot::Receiver<Turn>> {
         let mut state = self.state();
         if state.on_their_way < ON_THEIR_WAY {
@@ -111,8 +113,9 @@ impl Together {
         Some(answer)
     }
 
-    /// Those that go with a batch whose turn it is. Whoever was answered a moment ago often comes again at once: where
-    /// several come at a time, it waits a little for its share of them.
+    /// Returns the waiting batches to be written together with this one. A caller that has just been answered often
+    /// writes again at once. If there are usually several batches, this therefore waits briefly for the share of one
+    /// statement.
     async fn companions(&self, batch: &Batch, moment: Moment) -> Vec<Waiting> {
         let began = Instant::now();
         for _ in 0..TURNS {
@@ -126,13 +129,13 @@ impl Together {
         companions(batch, moment, &mut state.waiting)
     }
 
-    /// Whether as many wait as one of the statements on their way takes along.
+    /// Returns whether as many batches wait as one of the running statements should take.
     fn is_share(&self) -> bool {
         let state = self.state();
         (state.waiting.len() + 1) * ON_THEIR_WAY >= state.usual
     }
 
-    /// Waits no longer. Whether it waited until now, and nobody has taken it along.
+    /// Stops waiting. Returns whether the batch was still waiting and no statement had taken it.
     fn leave(&self, batch: &Arc<Batch>) -> bool {
         let mut state = self.state();
         let before = state.waiting.len();
@@ -141,14 +144,14 @@ impl Together {
     }
 }
 
-/// Lets the next go when a statement has its answer, whatever that is.
+/// Lets the next batch go when a statement has its answer, whatever the answer is.
 struct Next<'a>(&'a Together);
 
 impl Drop for Next<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
         while !state.waiting.is_empty() {
-            // Whoever is gone leads nobody.
+            // A batch whose caller is gone cannot lead others.
             if state.waiting.remove(0).turn.send(Turn::Lead).is_ok() {
                 return;
             }
@@ -157,7 +160,7 @@ impl Drop for Next<'_> {
     }
 }
 
-/// A batch that waits or is on its way.
+/// Counts a batch that waits or is being written.
 struct Inside<'a>(&'a Together);
 
 impl<'a> Inside<'a> {
@@ -175,7 +178,7 @@ impl Drop for Inside<'_> {
     }
 }
 
-/// Takes those that can go with a batch.
+/// Takes the waiting batches that can be written together with a batch.
 fn companions(batch: &Batch, moment: Moment, waiting: &mut Vec<Waiting>) -> Vec<Waiting> {
     let mut taken: Vec<Waiting> = Vec::new();
     let is_free = |other: &Waiting, taken: &[Waiting]| {
@@ -190,8 +193,8 @@ fn companions(batch: &Batch, moment: Moment, waiting: &mut Vec<Waiting>) -> Vec<
     taken
 }
 
-/// Writes a batch and those that go with it. Whatever keeps one of them from being written may be of another: each goes
-/// by itself then.
+/// Writes a batch together with others. If one is not written, the cause may be another one, so each is then written by
+/// itself.
 async fn lead(
     connection: &mut Connection<'_>,
     tenant: &TenantId,
@@ -219,7 +222,7 @@ async fn lead(
             others.into_iter().for_each(|other| _ = other.turn.send(Turn::Unknown));
             Err(failed)
         }
-        // Who waited long enough already is told so.
+        // This call has waited as long as it may, so its failure is returned and not retried.
         Err(failed) if !failed.was_asked() => {
             others.into_iter().for_each(|other| _ = other.turn.send(Turn::Alone));
             Err(failed)
@@ -231,7 +234,7 @@ async fn lead(
     }
 }
 
-/// What became of each of so many; nothing if it is not written.
+/// Returns the result of each batch. `None` if it was not written.
 fn each(connection: &Connection<'_>, count: usize, rows: &[PgRow]) -> Result<Vec<Option<Stamped>>> {
     let mut each = vec![None; count];
     for row in rows {

@@ -1,4 +1,4 @@
-//! What a commit writes beside the log of its thread.
+//! The parts of a commit apart from the log of its thread.
 
 use store_core::{Result, RunId, ThreadId, codec::Codec};
 

@@ -1,4 +1,4 @@
-//! What belongs to the log of a thread.
+//! The parts of a commit that belong to the log of a thread.
 
 use store_core::{Result, RunId, codec::Codec};
 
@@ -20,7 +20,7 @@ pub(super) fn add(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
         let key = rows.conditions(&["key"]);
         rows.insert("keys", "commit_key", OF_LOG, "");
         if batches.is_one() {
-            // Whoever decides again asks for the key first.
+            // If the thread has changed, the decision is repeated and needs the commit key first.
             to.answer(format!(
                 "SELECT 'key', 0, c.now, NULL, NULL, x.record, x.key FROM c, u, $schema$.commit_key x \
                  WHERE x.log = u.log AND {key}"
@@ -49,7 +49,7 @@ fn runs(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
         let rows = rows.column("phase", |row| row.run.status.phase().name())?;
         let rows = rows.column("agent", |row| row.run.agent.as_str())?;
         let rows = rows.column("parent_run", |row| row.run.parent_run.as_ref().map(RunId::as_str))?;
-        // The id may be that of a run whose thread is gone.
+        // The id may belong to a run whose thread was deleted.
         rows.column("record", |row| row.run.encode())?.insert_all(
             "new_runs",
             "run",
@@ -62,7 +62,7 @@ fn runs(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
     Ok(())
 }
 
-/// What is said of entries.
+/// Adds the marks, leaves and names of entries.
 fn parts(batches: &Batches<'_>, to: &mut Statement) -> Result<()> {
     if let Some(rows) = batches.rows(to, |batch| &batch.marks, |_| true)? {
         let rows = rows.column("seq", |row| row.seq)?.column("children", |row| row.children)?;

@@ -1,6 +1,7 @@
-//! What most commits write, each to one thread that is there, in one statement that is made of what they have. Nothing
-//! is written to a thread to which others wrote meanwhile, and nothing at all if something else of it changed. The text
-//! depends on what there is to write, never on its values.
+//! Writes ordinary commits, each to one existing thread, in one statement composed of the parts that they have. Nothing
+//! is written to a thread that other calls have changed since the decision. Nothing at all is written if something else
+//! that belongs to one of the threads has changed. The text of the statement depends on which parts there are, never on
+//! their values.
 
 mod around;
 mod log;
@@ -19,14 +20,14 @@ use crate::{
     db::{Connection, Failed, add, signed},
 };
 
-/// What stands before the columns of what belongs to a log.
+/// The first column of tables that belong to a log: its name and its value.
 const OF_LOG: (&str, &str) = ("log", "w.log");
-/// What stands before the columns of what belongs to a tenant.
+/// The first column of tables that belong to a tenant: its name and its value.
 const OF_TENANT: (&str, &str) = ("tenant", "$1");
 
-/// Writes batches for which [`Batch::is_ordinary`] holds. The answer has a row for each that was written, as that of
-/// the function has; for one that is alone and came too late it says what there is. Where it has none, the function
-/// knows why.
+/// Writes batches for which [`Batch::is_ordinary`] holds. The answer has the rows of the function `write`, one for each
+/// batch that was written. For a single batch whose thread has changed, it has the present row. If there is no row for
+/// a batch, only the function can say why.
 pub(super) async fn write(
     connection: &mut Connection<'_>,
     batches: &[&Batch],
@@ -53,7 +54,7 @@ impl<'q> Batches<'q> {
         self.each.len() == 1
     }
 
-    /// Their rows of one kind, if there are any.
+    /// Returns the rows of one kind of all batches, or `None` if there are none.
     fn rows<'s, R>(
         &'s self,
         to: &'s mut Statement,
@@ -74,7 +75,7 @@ fn statement(batches: &[&Batch], tenant: &TenantId) -> Result<(String, PgArgumen
     let logs: Vec<_> = batches.iter().map(|batch| batch.threads.first().and_then(|row| row.log)).collect();
     let logs = if logs.len() > 1 { Some(statement.value(logs)?) } else { None };
     let mut batches = Batches { each: (0..).zip(batches.iter().copied()).collect(), logs };
-    // In order, so that two of these never wait for each other.
+    // A fixed order keeps two such statements from waiting for each other.
     batches.each.sort_by_key(|(_, batch)| batch.threads.first().map(|row| &row.id));
     statement.part("c", "SELECT $schema$.now() AS now");
     let guards = guards(&batches, &mut statement)?;
@@ -84,8 +85,8 @@ fn statement(batches: &[&Batch], tenant: &TenantId) -> Result<(String, PgArgumen
     Ok(statement.end("SELECT 'done', t.n, c.now, t.stamp, t.log, NULL::text, NULL::text FROM c, t"))
 }
 
-/// The mailboxes that must stay as they are until all is written, and what holds if they do. Like everyone who writes
-/// to both, this looks at them before the threads.
+/// Adds the part that locks the mailboxes that must stay unchanged. Returns the condition that they are. As everywhere,
+/// mailboxes are locked before threads.
 fn guards(batches: &Batches<'_>, to: &mut Statement) -> Result<String> {
     let count: usize = batches.each.iter().map(|(_, batch)| batch.mailboxes.len()).sum();
     let Some(rows) = batches.rows(to, |batch| &batch.mailboxes, |_| true)? else { return Ok(String::new()) };
@@ -100,8 +101,8 @@ fn guards(batches: &Batches<'_>, to: &mut Statement) -> Result<String> {
     Ok(format!("AND (SELECT count(*) FROM guards) = {count}"))
 }
 
-/// The threads that are as they were when it was decided are `t`, and the numbers of several `d`; what else there is of
-/// one that is alone is `u`.
+/// Adds the parts that write the threads. `t` contains the threads that were unchanged since the decision. With several
+/// batches, `d` contains their numbers. With a single batch whose thread has changed, `u` contains its present row.
 fn threads(batches: &Batches<'_>, to: &mut Statement, guards: &str) -> Result<()> {
     fn thread(row: &ThreadRow) -> Option<&Thread> {
         row.thread.as_ref().map(|stored| &stored.thread)
