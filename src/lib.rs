@@ -55,7 +55,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-// // `store_core` lists its public items itself. A second list here would become outdated.
+// `store_core` lists its public items itself. A second list here would become outdated.
 pub use store_core::*;
 
 pub use self::{
@@ -81,7 +81,7 @@ pub use store_postgres as postgres;
 #[cfg(feature = "sqlite-mailbox")]
 pub use store_sqlite_mailbox as sqlite_mailbox;
 
-/// /// Runs the quick start of the README as a test.
+/// Runs the quick start of the README as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 #[derive(Debug)]
