@@ -1,4 +1,4 @@
-//! From a URL to a store, and what is refused on the way (CP-1).
+//! Opening a store at a URL, and the refusals on the way (CP-1).
 
 mod file;
 mod memory;
@@ -12,7 +12,7 @@ use store_core::{ErrorKind, Result};
 
 use crate::{Stores, open};
 
-/// How an opening was refused.
+/// Returns the kind and the message of the error with which an opening was refused.
 fn refusal(result: Result<Stores>) -> (ErrorKind, String) {
     let error = result.unwrap_err();
     (error.kind(), error.to_string())
@@ -28,7 +28,7 @@ async fn an_unknown_scheme_is_refused_with_those_that_are_known() {
     );
 }
 
-/// Commits to a store, and gives the version.
+/// Commits an entry to a new thread, and returns the version.
 #[cfg(any(feature = "memory", feature = "file", feature = "postgres"))]
 async fn say_hello(stores: &Stores) -> Result<u64> {
     use store_core::{Commit, Expect, Message, NewEntry, TenantId, ThreadId};

@@ -9,7 +9,7 @@ mod with {
 
     use crate::{Create, Durability, OpenOptions, open, tests::refusal};
 
-    /// Where no streams are yet.
+    /// Returns a URL with a prefix that has no streams yet.
     fn url(more: &str) -> String {
         let server = std::env::var("AGENTSTORE_TEST_NATS_URL").unwrap();
         format!("{server}?prefix=test-{}{more}", Uuids.next_id())
@@ -38,7 +38,7 @@ mod with {
         for options in [
             OpenOptions::new().with_durability(Durability::None),
             OpenOptions::new().with_durability(Durability::Interval(Duration::from_secs(1))),
-            // Nobody says that the server syncs.
+            // The URL does not say that the server syncs.
             OpenOptions::new().with_durability(Durability::Sync),
             OpenOptions::new().read_only(),
         ] {

@@ -9,7 +9,7 @@ mod with {
         tests::{refusal, say_hello},
     };
 
-    /// Where a schema is that is not there yet.
+    /// Returns a URL with a schema that does not exist yet.
     fn url() -> String {
         let server = std::env::var("AGENTSTORE_TEST_POSTGRES_URL").unwrap();
         let separator = if server.contains('?') { '&' } else { '?' };

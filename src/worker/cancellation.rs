@@ -1,4 +1,4 @@
-//! How a handler learns that it is to stop, and why.
+//! Tells a handler to stop, and why.
 
 use std::sync::{
     Arc, OnceLock,
@@ -7,26 +7,26 @@ use std::sync::{
 
 use tokio_util::sync::CancellationToken;
 
-/// Why a handler is to stop.
+/// The reason why a handler has to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cancelled {
-    /// The claim is another's: whatever this handler writes under it is refused.
+    /// Another attempt has the claim. Whatever this handler writes under its own claim is refused.
     Lost,
-    /// The thread was interrupted: nobody wants the work any more, and what is written for it is refused.
+    /// The thread was interrupted. The work is no longer wanted, and whatever is written for it is refused.
     Superseded,
-    /// For a whole lease no extension was confirmed: somebody else may have the claim by now.
+    /// No extension of the claim was confirmed for a whole lease. Another worker may have the claim by now.
     Unconfirmed,
-    /// It ran longer than the options allow.
+    /// The attempt ran longer than the options allow.
     Deadline,
-    /// The worker stops, and its deadline is over: the work is given back.
+    /// The worker is stopping, and its deadline has passed. The work is released.
     Stopping,
-    /// The attempt has ended: said to what its handler left running.
+    /// The attempt has ended. This reason is for tasks that the handler left running.
     Over,
 }
 
 impl Cancelled {
-    /// The name in messages and metrics.
+    /// Returns the name of the reason in messages and metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -39,15 +39,16 @@ impl Cancelled {
         }
     }
 
-    /// Whether nothing can be written under the claim any more.
+    /// Returns whether nothing can be written under the claim any more.
     pub(super) const fn is_lost(self) -> bool {
         matches!(self, Self::Lost | Self::Superseded)
     }
 }
 
-/// Tells a handler that it is to stop. Cheap to clone.
+/// Tells a handler when to stop, and why. Cheap to clone.
 ///
-/// A handler that does not stop is aborted at its next `await` when [`grace`](super::WorkerOptions::grace) is over.
+/// A handler that does not stop is aborted at its next `await` once the [`grace`](super::WorkerOptions::grace) has
+/// passed.
 #[derive(Debug, Clone, Default)]
 pub struct Cancellation(Arc<State>);
 
@@ -59,58 +60,58 @@ struct State {
     settling: AtomicU8,
 }
 
-/// How far a handler is with ending its claim by itself, in a commit (CM-33).
+/// How far a handler has got with settling its claim in a commit of its own (CM-33).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Settling {
-    /// It did nothing of that kind.
+    /// The handler has made no such commit.
     No,
-    /// The commit is under way, or it is not known what became of it.
+    /// The commit is in progress, or its outcome is unknown.
     Unknown,
-    /// The commit acked it.
+    /// The commit acknowledged the dispatch.
     Acked,
-    /// The commit ended it in another way.
+    /// The commit settled the dispatch in another way.
     Ended,
 }
 
 impl Cancellation {
-    /// Returns when the handler is to stop, and says why.
+    /// Waits until the handler has to stop, and returns the reason.
     pub async fn cancelled(&self) -> Cancelled {
         self.0.token.cancelled().await;
         // The reason is written before the token is cancelled.
         self.reason().unwrap_or(Cancelled::Stopping)
     }
 
-    /// Whether the handler is to stop.
+    /// Returns whether the handler has to stop.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.token.is_cancelled()
     }
 
-    /// Why the handler is to stop; none as long as it is not.
+    /// Returns why the handler has to stop; none while it may continue.
     #[must_use]
     pub fn reason(&self) -> Option<Cancelled> {
         self.0.why.get().copied()
     }
 
-    /// The token itself, for what takes one.
+    /// Returns the token itself, for functions that take one.
     #[must_use]
     pub fn token(&self) -> &CancellationToken {
         &self.0.token
     }
 
-    /// Tells the handler; the first reason stays.
+    /// Tells the handler to stop. If it was told before, the first reason stays.
     pub(super) fn cancel(&self, why: Cancelled) {
         let _ = self.0.why.set(why);
         self.0.token.cancel();
     }
 
-    /// Ends the attempt for what its handler left running: it can write nothing more.
+    /// Ends the attempt for tasks that its handler left running: they can write nothing more.
     pub(super) fn end(&self) {
         self.0.is_over.store(true, Ordering::SeqCst);
         self.cancel(Cancelled::Over);
     }
 
-    /// Whether nothing can be written under the claim any more, as far as is known here.
+    /// Returns whether nothing can be written under the claim any more, as far as this process knows.
     pub(super) fn is_lost(&self) -> bool {
         self.0.is_over.load(Ordering::SeqCst) || self.reason().is_some_and(Cancelled::is_lost)
     }

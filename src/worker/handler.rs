@@ -1,4 +1,4 @@
-//! What a worker calls for each dispatch, and what it makes of the answer.
+//! The handler that a worker calls for each dispatch, and the answers that it can return.
 
 use std::{error::Error as StdError, fmt, sync::Arc, time::Duration};
 
@@ -7,19 +7,22 @@ use store_core::{Json, Settlement};
 
 use super::Work;
 
-/// Why a handler failed.
+/// The error with which a handler failed.
 pub type HandlerError = Box<dyn StdError + Send + Sync>;
 
-/// What a worker calls for each dispatch. Any `Fn(Work) -> impl Future<Output = Result<Done, Failure>>` is one.
+/// The code that a worker calls for each dispatch. Any `Fn(Work) -> impl Future<Output = Result<Done, Failure>>` is a
+/// handler.
 ///
-/// A dispatch is handled at least once: see `docs/workers.md` for how to make the second time harmless.
+/// A dispatch is handled at least once: `docs/workers.md` describes how to make a second time harmless.
 #[async_trait]
 pub trait Handler: Send + Sync + 'static {
-    /// Does the work of one attempt, and says how it ended. Behind [`Work::cancellation`] it ends soon: it is aborted
-    /// at its next `await` when the grace of the options is over.
+    /// Does the work of one attempt, and returns how it ended.
+    ///
+    /// Once the handler is told to stop through [`Work::cancellation`], it should end soon. When the grace of the
+    /// options has passed, it is aborted at its next `await`.
     ///
     /// # Errors
-    /// Whatever the work ends with: the policy says what becomes of the dispatch, unless the failure does.
+    /// Any error of the work. If the failure does not say what becomes of the dispatch, the policy decides.
     async fn handle(&self, work: Work) -> Result<Done, Failure>;
 }
 
@@ -34,45 +37,46 @@ where
     }
 }
 
-/// How work ended that did not fail.
+/// How work ended without a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Done {
-    /// It is over.
+    /// The work has finished.
     Ack {
-        /// What it brought.
+        /// The result of the work, if it has one.
         result: Option<Json>,
     },
-    /// The handler ended it with its last commit, as is possible where [`Work::can_settle`] says so (CM-33).
+    /// The handler settled the dispatch with its last commit. This is possible where [`Work::can_settle`] returns true
+    /// (CM-33).
     Committed,
-    /// It is put off; no attempt counts.
+    /// The dispatch becomes available again later. The attempt does not count.
     Snooze {
-        /// For how long.
+        /// The time until the dispatch becomes available.
         after: Duration,
     },
-    /// It is given back as it was; no attempt counts.
+    /// The dispatch is queued again as it was. The attempt does not count.
     Release,
-    /// It is not to be done.
+    /// The work is not to be done.
     Cancel {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl Done {
-    /// It is over.
+    /// The work has finished, without a result.
     #[must_use]
     pub const fn ack() -> Self {
         Self::Ack { result: None }
     }
 
-    /// It is over, and brought this.
+    /// The work has finished, with this result.
     #[must_use]
     pub const fn with(result: Json) -> Self {
         Self::Ack { result: Some(result) }
     }
 
-    /// How the attempt is ended; absent if it was.
+    /// Returns the settlement that ends the attempt; none if the handler has already settled it.
     pub(super) fn settlement(self) -> Option<Settlement> {
         Some(match self {
             Self::Ack { result } => Settlement::Ack { result },
@@ -88,21 +92,22 @@ impl Done {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// It is tried again behind a growing pause, as long as attempts are left.
+    /// The work is retried after a delay that grows with each failure, as long as attempts are left.
     Retry,
-    /// It is tried again after so long, as long as attempts are left.
+    /// The work is retried after this delay, as long as attempts are left.
     RetryAfter(Duration),
-    /// It is put off; no attempt counts.
+    /// The dispatch becomes available again after this time. The attempt does not count.
     Snooze(Duration),
-    /// It failed for good.
+    /// The dispatch becomes a dead letter.
     DeadLetter,
-    /// It is not to be done, for the reason that the error gives.
+    /// The dispatch is cancelled, with the text of the error as its reason.
     Cancel,
 }
 
-/// Work that failed, with its error, and with what is to become of it if the handler knows that.
+/// The failure of work: its error and, if the handler knows it, what becomes of the dispatch.
 ///
-/// Any error becomes one by `?`. It is no error itself, as that would be in the way of that.
+/// Any error becomes a failure through `?`. A failure does not itself implement `Error`, because that would conflict
+/// with this conversion.
 #[derive(Debug)]
 pub struct Failure {
     error: HandlerError,
@@ -110,36 +115,36 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The failure of an error that is no type of its own.
+    /// Makes a failure from an error. A text without an error type is accepted, too.
     pub fn new(error: impl Into<HandlerError>) -> Self {
         Self { error: error.into(), verdict: None }
     }
 
-    /// The same with what is to become of the work: the policy is not asked.
+    /// Sets what becomes of the dispatch. The policy is then not asked.
     #[must_use]
     pub const fn with_verdict(mut self, verdict: Verdict) -> Self {
         self.verdict = Some(verdict);
         self
     }
 
-    /// The failure of work that fails for good.
+    /// Makes a failure after which the dispatch becomes a dead letter.
     pub fn for_good(error: impl Into<HandlerError>) -> Self {
         Self::new(error).with_verdict(Verdict::DeadLetter)
     }
 
-    /// The error.
+    /// Returns the error.
     #[must_use]
     pub fn error(&self) -> &(dyn StdError + Send + Sync + 'static) {
         &*self.error
     }
 
-    /// What the handler says is to become of the work.
+    /// Returns what becomes of the dispatch, if the handler has decided it.
     #[must_use]
     pub const fn verdict(&self) -> Option<Verdict> {
         self.verdict
     }
 
-    /// The error with what it was caused by: what `last_error` says then.
+    /// Returns the text of the error and of its causes, as `last_error` then shows it.
     pub(super) fn text(&self) -> String {
         let mut text = self.error.to_string();
         let mut cause = self.error.source();
@@ -158,13 +163,14 @@ impl<E: Into<HandlerError> + StdError> From<E> for Failure {
     }
 }
 
-/// Says what becomes of work that failed, where the handler did not.
+/// Decides what becomes of work that failed, if the handler has not decided it.
 pub trait Policy: fmt::Debug + Send + Sync + 'static {
-    /// What becomes of work that failed with `error`, for the `attempt`-th time that counts.
+    /// Returns what becomes of work that failed with `error`. `attempt` is the number of this attempt, from 1 on;
+    /// attempts that do not count are left out.
     fn judge(&self, error: &(dyn StdError + Send + Sync + 'static), attempt: u32) -> Verdict;
 }
 
-/// Every error is tried again.
+/// Retries after every error.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RetryAll;
 

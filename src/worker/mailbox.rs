@@ -1,4 +1,4 @@
-//! Dispatches of a mailbox, as the loop takes them.
+//! The mailbox as a source of work for the loop.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,10 +15,10 @@ use super::{
 };
 use crate::{Stores, options::unsupported};
 
-/// The part of a refusal that speaks of the thread and not of the claim.
+/// The part that an error of the takeover names. It shows that the error is about the thread and not about the claim.
 const TAKE_OVER: &str = "take-over";
 
-/// The mailbox of a tenant, and what handles its dispatches.
+/// The mailbox of a tenant, with the handler for its dispatches.
 pub(super) struct Dispatches {
     stores: TenantStores,
     mailbox: Arc<dyn MailboxStore>,
@@ -26,7 +26,7 @@ pub(super) struct Dispatches {
     worker: WorkerId,
     instance: InstanceId,
     lease: Duration,
-    /// Whether threads and mailbox are of one store.
+    /// Whether threads and mailbox are in one store.
     is_fenced: bool,
     telemetry: Telemetry,
 }
@@ -46,13 +46,13 @@ impl Dispatches {
         Ok(Self { stores: parts, mailbox, handler, worker, instance, lease, is_fenced, telemetry })
     }
 
-    /// Takes the thread over: from here on it refuses every earlier claim (CM-32, WK-6). In one store it does so since
-    /// the claim.
+    /// Takes the thread over. From then on the thread refuses every earlier claim (CM-32, WK-6). In one store it has
+    /// refused them since the claim, and there is nothing to do.
     async fn take_over(&self, claimed: &ClaimedDispatch) -> Result<()> {
         let Some(commits) = self.stores.commits.as_ref().filter(|_| !self.is_fenced) else { return Ok(()) };
         let taken = commits.commit(Commit::new(claimed.dispatch.thread.clone()).fenced(claimed.fence())).await;
         match taken {
-            // A deleted thread takes nothing of anybody.
+            // A deleted thread accepts no writes, so no earlier claim can write to it.
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error.in_part(TAKE_OVER)),
             _ => Ok(()),
         }
@@ -94,7 +94,7 @@ impl Source for Dispatches {
     async fn settle(&self, job: &Self::Job, settlement: &Settlement) -> Result<&'static str> {
         let answers = self.mailbox.settle(vec![(job.claim(), settlement.clone())]).await?;
         let answer = answers.into_iter().next();
-        // A store answers for each; one that did not said nothing about what it did.
+        // A store answers each settlement. If an answer is missing, the outcome is unknown.
         let settled = answer.unwrap_or_else(|| Err(Error::commit_unknown(None)))?;
         Ok(match (settled.status, settlement) {
             (DispatchStatus::Queued, Settlement::Snooze { .. }) => "snoozed",

@@ -1,4 +1,4 @@
-//! Running what is queued: a worker for dispatches, a relay for rows of the outbox, maintenance for what is over.
+//! Loops for background work: a worker for dispatches, a relay for outbox rows, maintenance for finished records.
 
 mod cancellation;
 #[cfg(feature = "metrics")]
@@ -54,34 +54,35 @@ use crate::{Stores, options::unsupported};
 /// ```
 ///
 /// # Guarantees
-/// - Each dispatch is claimed, started, extended at a third of its lease, handled and settled; as many at once as
-///   [`WorkerOptions::concurrency`] says, each of another thread (WK-1).
-/// - A handler whose claim is lost or superseded is cancelled as soon as that is known, and can write nothing more
-///   through its [`Work`] (WK-2). Before it is called nothing that an earlier attempt writes can land any more (WK-6).
-/// - An error is retried with growing pauses, put off, given up or cancelled as its policy says; a panic is an error
-///   (WK-3).
-/// - Stopping claims nothing more, lets handlers finish until a deadline and gives back the rest; a worker that is
-///   killed loses nothing but time (WK-4).
+/// - Each dispatch is claimed, started, extended at each third of its lease, handled and settled. At most
+///   [`WorkerOptions::concurrency`] dispatches are handled at once, each of another thread (WK-1).
+/// - A handler whose claim is lost or superseded is cancelled as soon as the worker knows it, and can write nothing
+///   more through its [`Work`] (WK-2). Before the handler is called, it is ensured that no write of an earlier attempt
+///   can take effect any more (WK-6).
+/// - After an error the dispatch is retried after a growing delay, snoozed, made a dead letter or cancelled, as the
+///   policy says. A panic is an error (WK-3).
+/// - A worker that stops claims nothing more, lets handlers finish until a deadline and releases the remaining
+///   dispatches. Killing a worker loses nothing but time (WK-4).
 ///
-/// A dispatch is handled at least once. When it is handled twice, and what to do about it, is in `docs/workers.md`.
+/// A dispatch is handled at least once. `docs/workers.md` says when it is handled twice, and what to do about it.
 pub struct Worker {
     engine: Engine<Dispatches>,
 }
 
 impl Worker {
-    /// A worker for the mailbox of `tenant`, with the defaults of [`WorkerOptions`].
+    /// Makes a worker for the mailbox of `tenant`, with the defaults of [`WorkerOptions`].
     ///
     /// # Errors
-    /// `Unsupported` if there is no mailbox; `Closed`.
+    /// `Unsupported` if there is no mailbox; `Closed` if the store was closed.
     pub fn new(stores: &Stores, tenant: &TenantId, handler: impl Handler) -> Result<Self> {
         Self::with_options(stores, tenant, handler, WorkerOptions::default())
     }
 
-    /// The same with these options.
+    /// Makes a worker with these options.
     ///
     /// # Errors
-    /// `Invalid` for a lease of nothing or above 24 hours, and for no concurrency or more than 1,000; `Unsupported` if
-    /// there is no mailbox; `Closed`.
+    /// `Invalid` for a lease of zero or above 24 hours, and for a concurrency of 0 or above 1,000; `Unsupported` if
+    /// there is no mailbox; `Closed` if the store was closed.
     pub fn with_options(
         stores: &Stores,
         tenant: &TenantId,
@@ -94,7 +95,7 @@ impl Worker {
         Ok(Self { engine: Engine::new(source, options) })
     }
 
-    /// Starts on the current tokio runtime.
+    /// Starts the worker on the current tokio runtime.
     ///
     /// # Errors
     /// `Unavailable` outside of a tokio runtime.
@@ -102,8 +103,10 @@ impl Worker {
         self.engine.start()
     }
 
-    /// Starts, and ends by itself when nothing can be claimed and nothing runs, and what failed here was tried again.
-    /// What is put off for later, or claimed by somebody else, stays.
+    /// Starts the worker. It ends by itself once it can claim nothing, no handler runs, and every dispatch that failed
+    /// in it has been tried again.
+    ///
+    /// Other dispatches that become available later, and dispatches that other workers have claimed, stay.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -111,10 +114,10 @@ impl Worker {
         self.engine.until_idle().start()
     }
 
-    /// Works [until it is idle](Self::start_until_idle).
+    /// Runs the worker [until it is idle](Self::start_until_idle).
     ///
     /// # Errors
-    /// What ended it before; as [`Running::stop`].
+    /// The error that ended the worker earlier, as for [`Running::stop`].
     pub async fn run_until_idle(self) -> Result<Summary> {
         self.start_until_idle()?.ended().await
     }
@@ -126,7 +129,7 @@ impl std::fmt::Debug for Worker {
     }
 }
 
-/// The refusal of a handler's handle that has no way to carry a claim.
+/// Returns the error for an operation that cannot carry a claim, called through a handle of an attempt.
 fn unfenced(operation: &'static str) -> Error {
     unsupported(operation)
 }

@@ -1,4 +1,4 @@
-//! Delivering rows of the outbox.
+//! Delivers outbox rows.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::Stores;
 
-/// Delivers the rows of a lane of a tenant's outbox, under the rules of a [`Worker`](super::Worker) (WK-10).
+/// Delivers the rows of one lane of a tenant's outbox, under the rules of a [`Worker`](super::Worker) (WK-10).
 ///
 /// ```
 /// use agentstore::{Commit, OutboxDelivery, Failure, Json, NewOutboxRow, Relay, TenantId};
@@ -37,14 +37,15 @@ use crate::Stores;
 /// ```
 ///
 /// # Guarantees
-/// - Each row is claimed, extended at a third of its lease, delivered and settled; several at once, but of those with
-///   one order key one after the other (OB-11).
-/// - A row is delivered at least once. Its id is the same in every attempt: a receiver tells repeats by it (OB-10).
-/// - What fails is tried again behind growing pauses, by store time; without attempts left it is a dead letter, which
-///   `requeue_outbox` takes back.
+/// - Each row is claimed, extended at each third of its lease, delivered and settled. Several rows are delivered at
+///   once, but rows with the same order key one after the other (OB-11).
+/// - A row is delivered at least once. Its id is the same in every attempt, so that a receiver recognises repeats by it
+///   (OB-10).
+/// - After a failure the row is tried again after a growing delay, in store time. Without attempts left it becomes a
+///   dead letter, which `requeue_outbox` makes due again.
 ///
-/// The outbox has no wake-ups: a row that is new is found within [`WorkerOptions::idle`]. Nothing can be put off there
-/// without counting an attempt, or not be wanted any more: [`Verdict::Snooze`](super::Verdict::Snooze) is a retry, and
+/// The outbox has no wake-ups: a new row is found within [`WorkerOptions::idle`]. A row can neither be snoozed without
+/// counting an attempt nor be cancelled: [`Verdict::Snooze`](super::Verdict::Snooze) is a retry, and
 /// [`Verdict::Cancel`](super::Verdict::Cancel) makes a dead letter.
 pub struct Relay {
     rows: Rows,
@@ -52,10 +53,10 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// A relay for a lane, with the defaults of [`WorkerOptions`].
+    /// Makes a relay for a lane, with the defaults of [`WorkerOptions`].
     ///
     /// # Errors
-    /// `Unsupported` if no part keeps threads; `Closed`.
+    /// `Unsupported` if no part keeps threads; `Closed` if the store was closed.
     pub fn new(stores: &Stores, tenant: &TenantId, lane: LaneId, deliver: impl Deliver) -> Result<Self> {
         let outbox = stores.commits(tenant)?.outbox();
         let options = WorkerOptions::default();
@@ -65,10 +66,10 @@ impl Relay {
         Ok(Self { rows, options })
     }
 
-    /// The same with these options.
+    /// Sets the options.
     ///
     /// # Errors
-    /// `Invalid` for a lease of nothing or above 24 hours, and for no concurrency or more than 1,000.
+    /// `Invalid` for a lease of zero or above 24 hours, and for a concurrency of 0 or above 1,000.
     pub fn with_options(mut self, options: WorkerOptions) -> Result<Self> {
         options.check()?;
         (self.rows.worker, self.rows.lease) = (options.name.clone(), options.lease);
@@ -76,14 +77,14 @@ impl Relay {
         Ok(self)
     }
 
-    /// The same for rows to this target only.
+    /// Restricts the relay to rows for this target.
     #[must_use]
     pub fn for_target(mut self, target: OutboxTarget) -> Self {
         self.rows.target = Some(target);
         self
     }
 
-    /// Starts on the current tokio runtime.
+    /// Starts the relay on the current tokio runtime.
     ///
     /// # Errors
     /// `Unavailable` outside of a tokio runtime.
@@ -91,10 +92,11 @@ impl Relay {
         Engine::new(self.rows, self.options).start()
     }
 
-    /// Delivers until there is nothing to claim and nothing runs, and what failed here was tried again.
+    /// Delivers until no row can be claimed, no delivery runs, and every row that failed in this relay has been tried
+    /// again.
     ///
     /// # Errors
-    /// What ended it before; as [`Running::stop`].
+    /// The error that ended the relay earlier, as for [`Running::stop`].
     pub async fn run_until_idle(self) -> Result<Summary> {
         Engine::new(self.rows, self.options).until_idle().start()?.ended().await
     }
@@ -106,13 +108,14 @@ impl fmt::Debug for Relay {
     }
 }
 
-/// What a relay calls for each row. Any `Fn(OutboxDelivery) -> impl Future<Output = Result<(), Failure>>` is one.
+/// The code that a relay calls for each row. Any `Fn(OutboxDelivery) -> impl Future<Output = Result<(), Failure>>` is
+/// accepted.
 #[async_trait]
 pub trait Deliver: Send + Sync + 'static {
-    /// Delivers a row; it was delivered when this returns.
+    /// Delivers a row. The row has been delivered when this returns.
     ///
     /// # Errors
-    /// Whatever the delivery ends with: the policy says what becomes of the row, unless the failure does.
+    /// Any error of the delivery. If the failure does not say what becomes of the row, the policy decides.
     async fn deliver(&self, delivery: OutboxDelivery) -> Result<(), Failure>;
 }
 
@@ -135,26 +138,26 @@ pub struct OutboxDelivery {
 }
 
 impl OutboxDelivery {
-    /// The row: lane, target, payload, and the id that a receiver tells repeats by.
+    /// Returns the row: lane, target, payload, and the id by which a receiver recognises repeats.
     #[must_use]
     pub fn row(&self) -> &OutboxRow {
         &self.row
     }
 
-    /// Which attempt this is, from 1 on.
+    /// Returns the number of this attempt, from 1 on.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.row.attempts.saturating_add(1)
     }
 
-    /// Tells when the delivery is to stop.
+    /// Returns what tells the delivery to stop.
     #[must_use]
     pub const fn cancellation(&self) -> &Cancellation {
         &self.cancellation
     }
 }
 
-/// A lane of an outbox, and what delivers its rows.
+/// A lane of an outbox, with the code that delivers its rows.
 struct Rows {
     outbox: Arc<dyn OutboxStore>,
     deliver: Arc<dyn Deliver>,
@@ -165,13 +168,13 @@ struct Rows {
     telemetry: Telemetry,
 }
 
-/// A row as it was claimed.
+/// A claimed row.
 pub(super) struct Row {
     row: Arc<OutboxRow>,
     token: store_core::ClaimToken,
 }
 
-/// A settlement as the outbox has it.
+/// Translates a settlement into that of an outbox.
 fn outbox_settlement(settlement: &Settlement) -> OutboxSettlement {
     match settlement.clone() {
         Settlement::Ack { .. } => OutboxSettlement::Delivered,
@@ -221,7 +224,7 @@ impl Source for Rows {
     async fn settle(&self, job: &Self::Job, settlement: &Settlement) -> Result<&'static str> {
         let request = SettleOutbox::new(job.row.id.clone(), job.token.clone(), outbox_settlement(settlement));
         let answer = self.outbox.settle_outbox(vec![request]).await?.into_iter().next();
-        // A store answers for each; one that did not said nothing about what it did.
+        // A store answers each settlement. If an answer is missing, the outcome is unknown.
         let status = answer.unwrap_or_else(|| Err(Error::commit_unknown(None)))?;
         Ok(match (status, settlement) {
             (OutboxStatus::Pending, Settlement::Release) => "released",
@@ -230,8 +233,8 @@ impl Source for Rows {
         })
     }
 
-    /// A row has no history: that it is over, or failed once more, is what this attempt made of it as far as can be
-    /// known.
+    /// A row has no history. If the row is final or has failed once more, that is taken for the end of this attempt,
+    /// because nothing more can be known.
     async fn standing(&self, job: &Self::Job) -> Result<Standing> {
         let Some(row) = self.outbox.load_outbox(&job.row.id).await? else { return Ok(Standing::Forgotten) };
         Ok(match row.status {

@@ -1,4 +1,4 @@
-//! A loop that runs.
+//! The handle of a loop that is running.
 
 use std::fmt;
 
@@ -7,7 +7,8 @@ use store_core::{Error, Result};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// A worker, relay or maintenance that was started. Dropping it asks it to stop and does not wait.
+/// A worker, relay or maintenance that was started. Dropping this handle asks the loop to stop, and does not wait for
+/// it.
 #[must_use = "what is dropped stops"]
 pub struct Running<T = Summary> {
     task: Option<JoinHandle<Result<T>>>,
@@ -24,34 +25,37 @@ impl<T> Running<T> {
         Self { task: Some(task), stopping, giving_up }
     }
 
-    /// Claims nothing more, lets handlers finish until the deadline of the options, then tells those that are left to
-    /// stop, and gives their work back without counting an attempt (WK-4).
+    /// Stops the loop and returns what it did.
+    ///
+    /// It claims nothing more and lets handlers finish until the deadline of the options. Then it tells the remaining
+    /// handlers to stop, and releases their work without counting an attempt (WK-4).
     ///
     /// # Errors
-    /// What ended the loop before: an error of the store that does not pass, such as `Closed`.
+    /// The error that ended the loop earlier: an error of the store that waiting does not resolve, such as `Closed`.
     pub async fn stop(self) -> Result<T> {
         self.ask_to_stop();
         self.ended().await
     }
 
-    /// Asks it to stop, and does not wait: claims nothing more from here on.
+    /// Asks the loop to stop, and does not wait. From then on it claims nothing more.
     pub fn ask_to_stop(&self) {
         self.stopping.cancel();
     }
 
-    /// Asks it to stop as if the deadline of the options were over, and does not wait: handlers are told to stop.
+    /// Asks the loop to stop as if the deadline of the options had passed, and does not wait. Handlers are told to
+    /// stop.
     pub fn ask_to_give_up(&self) {
         self.stopping.cancel();
         self.giving_up.cancel();
     }
 
-    /// What asks it to stop, to be kept apart: cancelling it is [`ask_to_stop`](Self::ask_to_stop).
+    /// Returns a token that can be kept apart. Cancelling it does the same as [`ask_to_stop`](Self::ask_to_stop).
     #[must_use]
     pub fn stop_token(&self) -> CancellationToken {
         self.stopping.clone()
     }
 
-    /// Waits until it has ended: because it was asked to, has nothing to do, or failed.
+    /// Waits until the loop has ended: because it was asked to stop, has nothing to do, or failed.
     ///
     /// # Errors
     /// As [`stop`](Self::stop).
@@ -59,8 +63,8 @@ impl<T> Running<T> {
         self.wait().await
     }
 
-    /// The same without giving it away, so that it can still be asked to stop. After it has answered once it is
-    /// `Closed`.
+    /// Waits like [`ended`](Self::ended), but keeps the handle, so that the loop can still be asked to stop. Once it
+    /// has returned the result, later calls return `Closed`.
     ///
     /// # Errors
     /// As [`stop`](Self::stop).
@@ -86,32 +90,32 @@ impl<T> fmt::Debug for Running<T> {
     }
 }
 
-/// What a loop did.
+/// What a worker or relay did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Summary {
-    /// Claims.
+    /// The number of claims.
     pub claimed: u64,
-    /// Attempts after which the work was over: acked, or delivered.
+    /// Attempts after which the work had finished: it was acknowledged, or delivered.
     pub acked: u64,
-    /// Failures that are tried again.
+    /// Failed attempts after which the work is tried again.
     pub retried: u64,
-    /// Put off.
+    /// Attempts that were snoozed.
     pub snoozed: u64,
-    /// Given back as they were.
+    /// Attempts that were released.
     pub released: u64,
-    /// Given up.
+    /// Attempts that ended with a dead letter.
     pub dead_lettered: u64,
-    /// Not to be done.
+    /// Attempts after which the work was cancelled.
     pub cancelled: u64,
-    /// Claims that somebody else took, that an interrupt ended, or that could not be settled.
+    /// Claims that another worker took, that an interrupt ended, or that could not be settled.
     pub lost: u64,
-    /// Attempts of which nobody could tell how they ended.
+    /// Attempts whose end could not be determined.
     pub unknown: u64,
 }
 
 impl Summary {
-    /// Counts an attempt that was settled.
+    /// Counts a settled attempt under its outcome.
     pub(super) fn add(&mut self, outcome: &str) {
         let count = match outcome {
             "acked" | "delivered" => &mut self.acked,

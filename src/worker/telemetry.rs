@@ -1,19 +1,20 @@
-//! What a loop tells: spans, and metrics where the feature `metrics` is on.
+//! The spans of a loop, and its metrics if the feature `metrics` is on.
 //!
-//! Metrics and spans have the labels `backend` and `outcome`, and never an id (WK-7): there is no end of ids.
+//! Metrics and spans have the labels `backend` and `outcome`, and never an id (WK-7), because the number of ids is
+//! unbounded.
 
 use std::time::Duration;
 
 use tracing::Span;
 
-/// What is counted of claims, by the names of a mailbox or of an outbox.
+/// Records what happens to claims, under the names of a mailbox or of an outbox.
 #[derive(Debug)]
 pub(super) struct Telemetry {
     names: &'static Names,
     backend: &'static str,
 }
 
-/// The names of metrics.
+/// The names of the span and the metrics.
 #[derive(Debug)]
 
 pub(super) struct Names {
@@ -38,23 +39,23 @@ macro_rules! names {
     };
 }
 
-/// Those of a mailbox.
+/// The names for a mailbox.
 pub(super) static MAILBOX: Names = names!("agentstore.mailbox");
-/// Those of an outbox.
+/// The names for an outbox.
 pub(super) static OUTBOX: Names = names!("agentstore.outbox");
 
-/// Whether what is measured goes anywhere.
+/// Whether metrics are recorded anywhere.
 pub(super) const IS_READ: bool = cfg!(feature = "metrics");
 
-/// How much of a mailbox is queued, and how old the first of it is.
+/// Records the number of queued dispatches of a mailbox, and the age of the oldest one.
 pub(super) fn waiting(backend: &'static str, queued: u64, oldest: Duration) {
-    // As a number of dispatches it is exact.
+    // The conversion is exact for any realistic number of dispatches.
     #[expect(clippy::cast_precision_loss, reason = "nobody has 2^53 dispatches")]
     gauge("agentstore.mailbox.depth", backend, "queued", queued as f64);
     gauge("agentstore.mailbox.oldest_age", backend, "queued", oldest.as_secs_f64());
 }
 
-/// What became of an enqueue.
+/// Counts an enqueue under its outcome.
 #[cfg(feature = "metrics")]
 pub(crate) fn enqueued(backend: &'static str, outcome: &'static str) {
     count("agentstore.mailbox.enqueued", backend, outcome);
@@ -65,33 +66,33 @@ impl Telemetry {
         Self { names, backend }
     }
 
-    /// The span of an attempt.
+    /// Returns the span of an attempt.
     pub(super) fn span(&self) -> Span {
         (self.names.span)(self.backend)
     }
 
-    /// A claim, of what had been available for so long.
+    /// Records a claim, and how long its dispatch or row had been available.
     pub(super) fn claimed(&self, waited: Duration) {
         count(self.names.claimed, self.backend, "claimed");
         record(self.names.wait, self.backend, "claimed", waited);
     }
 
-    /// A claim that the store refused.
+    /// Counts a call to claim that failed.
     pub(super) fn claim_failed(&self, kind: &'static str) {
         count(self.names.claimed, self.backend, kind);
     }
 
-    /// An attempt that was settled.
+    /// Counts a settled attempt.
     pub(super) fn settled(&self, outcome: &'static str) {
         count(self.names.settled, self.backend, outcome);
     }
 
-    /// A claim that was lost.
+    /// Counts a lost claim.
     pub(super) fn lost(&self, outcome: &'static str) {
         count(self.names.lost, self.backend, outcome);
     }
 
-    /// The end of an attempt that took so long.
+    /// Records the end of an attempt, and how long it took.
     pub(super) fn ran(&self, outcome: &'static str, took: Duration) {
         Span::current().record("outcome", outcome);
         record(self.names.run, self.backend, outcome, took);

@@ -1,4 +1,4 @@
-//! One attempt, as its handler gets it.
+//! One attempt, as its handler receives it.
 
 use std::{fmt, sync::Arc};
 
@@ -10,8 +10,7 @@ use store_core::{
 use super::{Cancellation, fenced::FencedCommits};
 use crate::options::unsupported;
 
-/// One attempt of a dispatch: what there is to do, handles that write under its claim, and the word to stop. Cheap to
-/// clone.
+/// One attempt of a dispatch: the dispatch, handles that write under its claim, and the signal to stop. Cheap to clone.
 #[derive(Clone)]
 pub struct Work(Arc<Attempt>);
 
@@ -36,50 +35,52 @@ impl Work {
         Self(Arc::new(Attempt { claimed, commits, cancellation, can_settle }))
     }
 
-    /// The dispatch as it was claimed: thread, run, payload, how often it failed.
+    /// Returns the dispatch as it was claimed: thread, run, payload, number of failures.
     #[must_use]
     pub fn dispatch(&self) -> &Dispatch {
         &self.0.claimed.dispatch
     }
 
-    /// Which attempt this is, from 1 on. What was put off or given back is tried again under the same number.
+    /// Returns the number of this attempt, from 1 on. After a snooze or a release the number stays the same.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.dispatch().attempts.saturating_add(1)
     }
 
-    /// The number of the claim: it grows with every claim of the thread. Handed on to others, it lets them tell a late
-    /// attempt from a newer one.
+    /// Returns the number of the claim. It grows with every claim of the thread. A receiver to which it is passed on
+    /// can tell a late attempt from a newer one.
     #[must_use]
     pub fn number(&self) -> ClaimNumber {
         self.0.claimed.number
     }
 
-    /// The claim itself, for handles of one's own that write under it.
+    /// Returns the fence of the claim, for other handles that write under it.
     #[must_use]
     pub fn fence(&self) -> Fence {
         self.0.claimed.fence()
     }
 
-    /// What this attempt is called on the live channel.
+    /// Returns the name of this attempt on the live channel.
     #[must_use]
     pub fn target(&self) -> LiveTarget {
         LiveTarget::from(&self.0.claimed)
     }
 
-    /// Tells when the handler is to stop.
+    /// Returns what tells the handler to stop.
     #[must_use]
     pub fn cancellation(&self) -> &Cancellation {
         &self.0.cancellation
     }
 
-    /// What writes to the thread of the dispatch under this claim: once the claim is lost everything is refused, by the
-    /// claim itself where threads and mailbox are of one store, else by its number (CM-31, CM-32).
+    /// Returns the coordinator that writes to the thread of the dispatch under this claim.
     ///
-    /// Its `threads()`, `events()`, `pending()` and `outbox()` read everything. Of what they write, updates of the
-    /// thread and events of the thread carry the claim; anything else, and everything for other threads, is refused
-    /// with `Unsupported` or `Invalid`: write that through the stores that were opened, knowing that no claim guards
-    /// it.
+    /// Once the claim is lost, every write is refused: by the claim itself if threads and mailbox are in one store,
+    /// otherwise by its number (CM-31, CM-32).
+    ///
+    /// Its `threads()`, `events()`, `pending()` and `outbox()` read everything. They write only updates of this thread
+    /// and events of this thread, which carry the claim. Any other write, and every write to another thread, is refused
+    /// with `Unsupported` or `Invalid`. Make such writes through the stores that the program opened; no claim guards
+    /// them.
     ///
     /// # Errors
     /// `Unsupported` if no part keeps threads.
@@ -88,7 +89,7 @@ impl Work {
         Ok(Arc::<FencedCommits>::clone(commits))
     }
 
-    /// The threads, for reading, and for updates of the thread of the dispatch under this claim.
+    /// Returns the threads, for reading, and for updates of the thread of the dispatch under this claim.
     ///
     /// # Errors
     /// As [`commits`](Self::commits).
@@ -96,25 +97,26 @@ impl Work {
         Ok(self.commits()?.threads())
     }
 
-    /// Whether a commit can end this dispatch in the same atomic step, with [`Commit::settling`]: what the work
-    /// brought, and that it is over, then take effect together (CM-33). So it is where threads and mailbox are of one
-    /// store.
+    /// Returns whether a commit can settle this dispatch in the same atomic step, with [`Commit::settling`].
+    ///
+    /// The results of the work and the fact that it has finished then take effect together (CM-33). This is possible if
+    /// threads and mailbox are in one store.
     #[must_use]
     pub fn can_settle(&self) -> bool {
         self.0.can_settle
     }
 
-    /// A commit to the thread of the dispatch, with nothing in it yet.
+    /// Returns an empty commit to the thread of the dispatch.
     #[must_use]
     pub fn commit(&self) -> Commit {
         Commit::new(self.dispatch().thread.clone())
     }
 
-    /// A commit key for a step of this dispatch, the same one in every attempt: a step that an earlier attempt
-    /// committed is not committed again (CM-10).
+    /// Returns a commit key for a step of this dispatch. It is the same in every attempt, so that a step that an
+    /// earlier attempt committed is not committed again (CM-10).
     ///
     /// # Errors
-    /// `Invalid` if dispatch and step have more than 255 bytes together.
+    /// `Invalid` if the id of the dispatch and the step have more than 255 bytes together.
     pub fn key(&self, step: &str) -> Result<CommitKey> {
         CommitKey::new(format!("{}/{step}", self.dispatch().id))
     }

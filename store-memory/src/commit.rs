@@ -1,4 +1,4 @@
-//! The one way to write entries, runs and thread state, and to consume pending input.
+//! Commits: the only way to write entries, runs and thread state and to consume pending input.
 
 use std::{fmt, sync::Arc};
 
@@ -69,7 +69,7 @@ impl fmt::Debug for MemoryCommits {
     }
 }
 
-/// Plans and applies a commit to its slot, which the caller has locked.
+/// Plans a commit and applies it to its slot, which the caller has locked.
 fn write(tenant: &Tenant, slot: &mut Slot, commit: &Commit, needs: &Needs) -> Result<Receipt> {
     let mut mailbox = commit.fence.is_some().then(|| tenant.mailbox.write());
     let mut parts = Parts { slot, mailbox: mailbox.as_deref_mut() };
@@ -79,14 +79,17 @@ fn write(tenant: &Tenant, slot: &mut Slot, commit: &Commit, needs: &Needs) -> Re
     write_alone(tenant, &mut parts, commit, needs)
 }
 
-/// What of a tenant a commit holds beside the index: its slot, and the mailbox if it is under a claim.
+/// The parts of a tenant that a commit holds besides the index: its slot, and the mailbox if the commit is fenced by a
+/// claim.
 struct Parts<'a> {
     slot: &'a mut Slot,
     mailbox: Option<&'a mut MailboxMap>,
 }
 
-/// Runs of other threads are looked at without holding anything of them: if one of those that the plan saw came or went
-/// meanwhile, it is planned again. Each round means that somebody else got on.
+/// Plans and applies a commit that needs the index only to be applied.
+///
+/// The plan reads runs of other threads without holding a lock on them. If one of those runs was added or removed in
+/// the meantime, the commit is planned again. Each round means that another writer made progress.
 fn write_alone(tenant: &Tenant, parts: &mut Parts<'_>, commit: &Commit, needs: &Needs) -> Result<Receipt> {
     loop {
         let outside = tenant.index.read().outside(needs);
@@ -109,8 +112,10 @@ fn write_alone(tenant: &Tenant, parts: &mut Parts<'_>, commit: &Commit, needs: &
     }
 }
 
-/// The same with the index locked all the while: the places of events in their scopes, and the numbers and keys of rows
-/// of the outbox, are planned with the rest.
+/// Plans and applies a commit while the index stays locked.
+///
+/// The plan of such a commit also assigns sequence numbers of events in their scopes, and numbers and keys of outbox
+/// rows.
 fn write_with_more(tenant: &Tenant, parts: &mut Parts<'_>, commit: &Commit, needs: &Needs) -> Result<Receipt> {
     let mut index = tenant.index.write();
     let outside = index.outside(needs);
@@ -123,7 +128,7 @@ fn write_with_more(tenant: &Tenant, parts: &mut Parts<'_>, commit: &Commit, need
     }
 }
 
-/// Writes a plan, for all readers at once.
+/// Applies a plan, atomically for all readers.
 fn apply(index: &mut Index, parts: &mut Parts<'_>, commit: &Commit, mut plan: Plan) -> Result<Receipt> {
     let slot = &mut *parts.slot;
     let receipt = plan.receipt.clone();

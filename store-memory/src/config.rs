@@ -1,10 +1,10 @@
-//! What a store in memory is opened with.
+//! The settings with which an in-memory store is opened.
 
 use std::sync::Arc;
 
 use store_core::{Clock, IdSource, Limits, SystemClock, Uuids};
 
-/// What a [`MemoryStore`](crate::MemoryStore) is opened with.
+/// The settings with which a [`MemoryStore`](crate::MemoryStore) is opened.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -21,28 +21,28 @@ pub struct MemoryConfig {
 }
 
 impl Default for MemoryConfig {
-    /// The host's clock, UUIDv7 as ids, and the limits of the contract.
+    /// Returns a configuration with the host's clock, UUIDv7 ids and the limits of the contract.
     fn default() -> Self {
         Self { clock: Arc::new(SystemClock), ids: Arc::new(Uuids), limits: Limits::default() }
     }
 }
 
 impl MemoryConfig {
-    /// The same, asking `clock` for the time.
+    /// Returns the configuration with `clock` as the source of store time.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// The same, taking ids from `ids`.
+    /// Returns the configuration with `ids` as the source of generated ids.
     #[must_use]
     pub fn with_ids(mut self, ids: Arc<dyn IdSource>) -> Self {
         self.ids = ids;
         self
     }
 
-    /// The same with these limits; none goes above that of the contract.
+    /// Returns the configuration with these limits. A limit above that of the contract is lowered to it.
     #[must_use]
     pub fn with_limits(mut self, limits: &Limits) -> Self {
         self.limits = limits.at_most(&Limits::default());

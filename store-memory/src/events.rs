@@ -1,4 +1,4 @@
-//! Events: appending, reading, following, trimming.
+//! Events: appending, reading, subscribing, trimming.
 
 use std::{collections::VecDeque, fmt, sync::Arc};
 
@@ -16,9 +16,9 @@ use crate::{
     view::EventsView,
 };
 
-/// Events that a subscriber takes in one go.
+/// The largest number of events that a subscriber takes at once.
 const BATCH: usize = 256;
-/// It takes no more once these have so many bytes.
+/// The size in bytes after which a subscriber takes no further events at once.
 const BATCH_BYTES: usize = 4 << 20;
 
 /// The events of a tenant.
@@ -124,7 +124,7 @@ impl EventSubscriber for MemoryEvents {
     }
 }
 
-/// What a subscription reads.
+/// The source that a subscription reads from.
 struct Source {
     of: MemoryEvents,
     scope: Scope,
@@ -186,7 +186,7 @@ mod tests {
         let store = MemoryStore::open(MemoryConfig::default()).unwrap();
         let events = store.tenant(&TenantId::default_tenant()).unwrap().events.unwrap();
         let scope = Scope::Thread(ThreadId::new("t").unwrap());
-        // Two are all that goes in one batch, to the byte: the third is the first above it.
+        // Two events fill one batch to the byte. The third is the first that exceeds the limit.
         for bytes in [BATCH_BYTES / 2, BATCH_BYTES / 2, 3, 3] {
             let payload = Json::parse(&format!("\"{}\"", "x".repeat(bytes - 2))).unwrap();
             let event = NewEvent::new(EventKind::new("k").unwrap(), [scope.clone()]).with_payload(payload);

@@ -1,4 +1,4 @@
-//! Checks of what is stored, and repairs of what can be derived.
+//! Checks of the stored data, and repairs of what can be derived.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ impl MemoryStore {
     }
 }
 
-/// Checks a thread and what is derived from it; none if the slot holds none.
+/// Checks a thread and the data derived from it. Returns `None` if the slot holds no thread.
 fn check(tenant: &Tenant, id: &ThreadId, slot: &Slot) -> Option<Checked> {
     let contents = slot.contents.as_deref()?;
     let index = tenant.index.read();
@@ -89,7 +89,7 @@ fn check(tenant: &Tenant, id: &ThreadId, slot: &Slot) -> Option<Checked> {
     Some(checked)
 }
 
-/// Puts right what follows from the log, unless the log itself is damaged.
+/// Rebuilds what is derived from the log, unless the log itself is damaged.
 fn repair(tenant: &Tenant, id: &ThreadId, slot: &mut Slot) -> Option<Checked> {
     let mut checked = check(tenant, id, slot)?;
     let can_be_rebuilt = |finding: &Finding| finding.repair == Repairable::CanBeRebuilt;
@@ -134,7 +134,7 @@ mod tests {
         ThreadId::new("t").unwrap()
     }
 
-    /// A store with a thread that has branches, a name and a run.
+    /// Returns a store with a thread that has branches, a name and a run.
     async fn store() -> MemoryStore {
         let store = MemoryStore::open(MemoryConfig::default()).unwrap();
         let commits = store.tenant(&TenantId::default_tenant()).unwrap().commits.unwrap();

@@ -1,18 +1,20 @@
-//! Durable state for AI agents in memory: every contract, for one process, as long as it lives.
+//! An in-memory store of durable state for AI agents. It implements every contract, for one process and its lifetime.
 //!
-//! Nothing survives the process, and nothing else is missing: the same rules, guards, cursors and errors as with every
-//! other store. Good for tests, for tools that run once, and as the reference that other stores are compared with.
+//! Nothing survives the end of the process. In all other respects the store follows the same rules as every other
+//! store: the same guards, cursors and errors. It is meant for tests, for tools that run once, and as the reference
+//! that other stores are compared with.
 //!
 //! # Layout
-//! - `config`: what a store is opened with
+//! - `config`: the settings with which a store is opened
 //! - `store`: opening, tenants, closing
-//! - `threads`, `log`, `runs`, `pending`, `events`, `outbox`, `mailbox`, `commit`: the contracts of a tenant; its live
-//!   channel and its bell are those of core
-//! - `view`: what their plans look at
+//! - `threads`, `log`, `runs`, `pending`, `events`, `outbox`, `mailbox`, `commit`: the contracts of a tenant; core
+//!   provides the live channel and the bell
+//! - `view`: what the plans of these contracts read
 //! - `tenant`: the state of a tenant: its slots, the index over them, and its mailbox
-//! - `slot`: the state of one thread id: the log, and what is derived from it
-//! - `inspect`: checks of what is stored, and repairs
-//! - `locks`: every lock, and the order in which they are taken; `pause`: where long work lets others run
+//! - `slot`: the state of one thread id: the log, and the data derived from it
+//! - `inspect`: checks and repairs of the stored data
+//! - `locks`: every lock, and the order in which they are taken
+//! - `pause`: the points at which long work yields to other tasks
 //!
 //! ```
 //! use store_core::{Commit, Expect, Message, NewEntry, Store, TenantId, ThreadId};

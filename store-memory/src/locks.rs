@@ -1,15 +1,15 @@
-//! Locks: the only file that names them, so that with `--cfg shuttle` those of a schedule checker are in their place.
+//! Locks. No other file names the lock types, so that `--cfg shuttle` replaces them with those of a schedule checker.
 //!
-//! They are taken in this order, and none is held across an `await`, so that a future can be dropped at any point:
-//! 1. `family` of a tenant: whoever sets a parent or deletes a thread, so that parents exist and nobody becomes an
-//!    ancestor of itself
-//! 2. slots, several of them in the order of their ids: whoever reads or writes one thread
-//! 3. `mailbox` of a tenant: whoever reads or changes dispatches, or writes a thread under a claim of one, so that the
-//!    claim holds until all is written
+//! Locks are taken in this order. None is held across an `await`, so that a future can be dropped at any point:
+//! 1. `family` of a tenant: held by a writer that sets a parent or deletes a thread, so that parents exist and no
+//!    thread becomes its own ancestor
+//! 2. slots, several of them in the order of their ids: held by a reader or writer of a thread
+//! 3. `mailbox` of a tenant: held by a reader or writer of dispatches, and by a writer of a thread under a claim, so
+//!    that the claim stays valid until everything is written
 //! 4. `index` of a tenant: a writer changes it while it holds the slot, so that for readers both change at once
 //!
-//! The maps that slots are found in, the list of tenants and the trash are locked for a look-up only, with nothing
-//! taken inside.
+//! The maps in which slots are found, the list of tenants and the trash are locked for a look-up only. No other lock is
+//! taken meanwhile.
 
 #[cfg(shuttle)]
 use shuttle::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic::AtomicBool};
@@ -17,22 +17,23 @@ use shuttle::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard
 use std::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic::AtomicBool};
 use std::sync::{PoisonError, atomic::Ordering};
 
-/// Chooses the map that a slot is in, and so its lock.
+/// The hasher that chooses the map, and so the lock, of a slot.
 #[cfg(not(shuttle))]
 pub(crate) type Hashing = std::hash::RandomState;
 
-/// Under a schedule checker the same one each time, so that a schedule can be run again.
+/// The hasher under a schedule checker. It has a fixed seed, so that a schedule can be run again.
 #[cfg(shuttle)]
 pub(crate) type Hashing = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
 
 pub(crate) type WriteGuard<'a, T> = RwLockWriteGuard<'a, T>;
 
-/// A lock for one at a time.
+/// A lock with one holder at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Lock<T>(Mutex<T>);
 
 impl<T> Lock<T> {
-    // Everything is decided before the first write, and writing cannot panic: a poisoned lock guards whole data.
+    // Everything is decided before the first write, and writing cannot panic. So the data behind a poisoned lock is
+    // consistent.
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -55,13 +56,13 @@ impl<T> Shared<T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Without locking: nobody else has it.
+    /// Returns the value without locking. The exclusive reference proves that there is no other holder.
     pub(crate) fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Something that happens once.
+/// A flag that is raised once.
 #[derive(Debug, Default)]
 pub(crate) struct Flag(AtomicBool);
 

@@ -1,8 +1,8 @@
-//! A point between two batches of long work.
+//! A pause between two batches of long work.
 
 use std::{future::poll_fn, task::Poll};
 
-/// Lets others run, and the caller stop there by dropping the future (PR-17).
+/// Lets other tasks run. The caller can stop here by dropping the future (PR-17).
 pub(crate) async fn pause() {
     let mut is_first = true;
     poll_fn(|context| {

@@ -26,7 +26,7 @@ impl MemoryPending {
         Self { tenant }
     }
 
-    /// Plans a change of a queue and makes it.
+    /// Plans a change of a queue and applies it.
     fn change<'a, T>(
         &self,
         thread: &ThreadId,
@@ -35,7 +35,7 @@ impl MemoryPending {
     ) -> Result<T> {
         let tenant = self.tenant.opened()?;
         tenant.slots.write(thread, |slot| {
-            // Only a run of this thread counts, and those stay as they are while the slot is locked.
+            // Only runs of this thread matter, and these do not change while the slot is locked.
             let outside = tenant.index.read().outside_runs(runs);
             let events = EventsView { events: &Events::default(), tenant };
             let view = View { slot, outside: &outside, events, outbox: &Outbox::default(), mailbox: None };
@@ -122,7 +122,7 @@ mod tests {
 
     use crate::{MemoryConfig, MemoryStore};
 
-    /// Gives the same id again and again.
+    /// An id source that always returns the same id.
     #[derive(Debug)]
     struct Same;
 
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(append(pending, 2).await, taken);
         assert_eq!(append(pending, 1).await, Ok(vec![EntryId::new("same").unwrap()]));
         assert_eq!(append(pending, 1).await, taken);
-        // So is one that is in the log by now.
+        // An id that is already in the log is refused as well.
         let thread = ThreadId::new("t").unwrap();
         let version = tenant.threads.unwrap().load_thread(&thread).await.unwrap().unwrap().version;
         let queue = pending.load_queue(&thread).await.unwrap();

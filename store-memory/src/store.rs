@@ -1,4 +1,4 @@
-//! Opening a store, its tenants, and closing it.
+//! Opening and closing a store, and its tenants.
 
 use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
@@ -16,9 +16,9 @@ use crate::{
     tenant::{Common, Tenant},
 };
 
-/// A store that lives as long as the process has a handle of it.
+/// An in-memory store. It exists as long as the process holds a handle of it.
 ///
-/// Each opening makes a store of its own; its handles are cheap to clone (PR-7).
+/// Each opening creates a separate store. Handles are cheap to clone (PR-7).
 #[derive(Debug, Clone)]
 pub struct MemoryStore {
     state: Arc<State>,
@@ -41,7 +41,7 @@ impl MemoryStore {
     /// Opens a new, empty store.
     ///
     /// # Errors
-    /// `Unavailable` if the system gives no random bytes for the key that seals cursors.
+    /// `Unavailable` if the system provides no random bytes for the key that seals cursors.
     pub fn open(config: MemoryConfig) -> Result<Self> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(|e| Error::unavailable("the system gives no random bytes").with_source(e))?;
@@ -51,7 +51,7 @@ impl MemoryStore {
         Ok(Self { state: Arc::new(State { common, capabilities, tenants: Lock::default() }) })
     }
 
-    /// The tenants that hold something, by name.
+    /// Returns the tenants that hold data, by name.
     pub(crate) fn tenants(&self) -> Result<Vec<Arc<Tenant>>> {
         let tenants = self.state.tenants.lock();
         tenants.check_open()?;
@@ -79,7 +79,7 @@ impl Store for MemoryStore {
     }
 
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
-        // The list is that of the store: the name only fills the place of a tenant.
+        // The list belongs to the store. The default tenant only fills the place of a tenant in the scope.
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
         let key = &self.state.common.cursors;
         let tenants = self.state.tenants.lock();
@@ -117,7 +117,7 @@ impl Store for MemoryStore {
         &self.state.capabilities
     }
 
-    /// Nothing in memory survives a power cut.
+    /// Returns `Unsupported`: nothing in memory survives a loss of power.
     async fn sync(&self) -> Result<()> {
         self.state.tenants.lock().check_open()?;
         Err(Error::new(Detail::Unsupported { operation: "sync" }))

@@ -1,4 +1,4 @@
-//! What a plan looks at.
+//! The stored data that a plan reads.
 
 use store_core::{
     CommitKey, CursorKey, EntryId, EventId, EventKey, Json, OutboxId, Result, Run, RunId, Scope, TenantId, ThreadId,
@@ -17,17 +17,17 @@ use crate::{
     tenant::{Events, Outbox, Outside, Tenant},
 };
 
-/// What is stored, as a plan asks for it.
+/// The stored data, in the form in which a plan reads it.
 pub(crate) struct View<'a> {
     pub(crate) slot: &'a Slot,
     pub(crate) outside: &'a Outside,
     pub(crate) events: EventsView<'a>,
-    /// For a commit under a claim.
+    /// The mailbox, for a commit under a claim.
     pub(crate) mailbox: Option<&'a MailboxMap>,
     pub(crate) outbox: &'a Outbox,
 }
 
-/// What the plan of an append of events looks at.
+/// The stored data that the plan of an append of events reads.
 #[derive(Clone, Copy)]
 pub(crate) struct EventsView<'a> {
     pub(crate) events: &'a Events,

@@ -1,4 +1,4 @@
-//! The server's time, as a process knows it.
+//! The server's time, as known to a process.
 
 #![expect(clippy::disallowed_methods, reason = "the time since the server told its own")]
 
@@ -9,7 +9,7 @@ use std::{
 
 use store_core::{Result, Timestamp};
 
-/// What the leader's clock said, and what elapsed since.
+/// The time of the leader's clock, and the instant at which it was received.
 #[derive(Debug)]
 pub(crate) struct Clock(Mutex<(Duration, Instant)>);
 
@@ -18,12 +18,13 @@ impl Clock {
         Self(Mutex::new((Duration::ZERO, Instant::now())))
     }
 
-    /// The leader's clock was there a moment ago.
+    /// Notes a time that the leader's clock has just shown.
     pub(crate) fn heard(&self, clock: Duration) {
         *self.lock() = (clock, Instant::now());
     }
 
-    /// The store's time: what the leader said last and what elapsed since, so that it is never ahead (PR-22).
+    /// Returns store time: the leader's last known time plus the time elapsed since then. So it is never ahead of the
+    /// leader (PR-22).
     pub(crate) fn now(&self) -> Result<Timestamp> {
         let (clock, at) = *self.lock();
         let now = clock.saturating_add(at.elapsed());
@@ -35,7 +36,8 @@ impl Clock {
     }
 }
 
-/// The time since 1970 of a text as `2026-11-23T21:04:54.123456789Z`; none if it is no such text.
+/// Returns the time since 1970 of a text such as `2026-11-23T21:04:54.123456789Z`, or `None` if the text has another
+/// form.
 pub(crate) fn since_epoch(text: &str) -> Option<Duration> {
     let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
     let mut date = date.splitn(3, '-').map(str::parse::<u64>);
@@ -46,7 +48,7 @@ pub(crate) fn since_epoch(text: &str) -> Option<Duration> {
     if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || fraction.len() > 9 {
         return None;
     }
-    // Years that begin in March end with their leap day.
+    // If years begin in March, the leap day is their last day.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
     let days = days.checked_sub(719_468)?;

@@ -1,4 +1,4 @@
-//! What stands in the messages of the log.
+//! The content of the messages in the log.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use store_core::{
     mailbox::{DispatchBody, DispatchState, StoredDispatch, StoredInterrupt, StoredMailbox},
 };
 
-/// The format of the log. A newer one is refused (PR-18).
+/// The format of the log. A newer format is refused (PR-18).
 pub(crate) const VERSION: u64 = 1;
 
-/// Where a large payload or result is.
+/// The place of a large payload or result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Datum {
-    /// Its sequence number in the stream of data.
+    /// The sequence number in the data stream.
     pub(crate) sequence: u64,
     pub(crate) bytes: u64,
 }
@@ -32,7 +32,7 @@ impl Codec for Datum {
     }
 }
 
-/// Where the large parts of a dispatch are.
+/// The places of the large parts of a dispatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Apart {
     pub(crate) payload: Option<Datum>,
@@ -40,13 +40,13 @@ pub(crate) struct Apart {
 }
 
 impl Apart {
-    /// Those that there are.
+    /// Returns the parts that exist.
     pub(crate) fn data(self) -> impl Iterator<Item = Datum> {
         [self.payload, self.result].into_iter().flatten()
     }
 }
 
-/// A dispatch as a decision left it. What is large of it stands elsewhere.
+/// A dispatch as a decision left it. Its large parts are stored in messages of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) stored: StoredDispatch,
@@ -74,7 +74,7 @@ impl Codec for Row {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Removed {
     pub(crate) id: DispatchId,
-    /// Ids can be used again; numbers are not.
+    /// The number of the dispatch. Ids can be used again, numbers cannot.
     pub(crate) number: u64,
 }
 
@@ -91,18 +91,18 @@ impl Codec for Removed {
     }
 }
 
-/// What decisions about a thread changed, all of it or nothing: one message (NA-10).
+/// The changes of decisions about a thread. They are one message, so all of them apply or none (NA-10).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Deed {
-    /// Whoever wrote it knows it again.
+    /// The name by which the writing process recognises its decision.
     pub(crate) by: String,
-    /// The record of the thread afterwards; none if it never had one.
+    /// The record of the thread after the decisions. `None` if the thread never had a record.
     pub(crate) mailbox: Option<StoredMailbox>,
     pub(crate) rows: Vec<Row>,
     pub(crate) removed: Vec<Removed>,
-    /// Interrupts by the epoch that they began; none for those that are removed.
+    /// Interrupts by the epoch that they began. `None` for removed ones.
     pub(crate) interrupts: BTreeMap<u64, Option<StoredInterrupt>>,
-    /// Messages about the thread that cannot be read, and that it goes on without (MB-55).
+    /// Unreadable messages about the thread, which continues without them (MB-55).
     pub(crate) without: Vec<u64>,
 }
 
@@ -147,12 +147,12 @@ fn check_version(fields: &mut Fields<'_>) -> Result<(), DecodeError> {
     }
 }
 
-/// Whether a tenant is there.
+/// Whether a tenant exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TenantRecord {
-    /// Above that of every life that it had before.
+    /// The incarnation of the tenant. It is above all its earlier incarnations.
     pub(crate) incarnation: u64,
-    /// Whether it was deleted: nothing of this incarnation counts any more.
+    /// Whether the tenant was deleted. Then no message of this incarnation counts any more.
     pub(crate) is_deleted: bool,
 }
 
@@ -172,11 +172,12 @@ impl Codec for TenantRecord {
     }
 }
 
-/// Which thread may enqueue under an id that a caller gave.
+/// The thread that may enqueue under an id given by a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct IdRecord {
     pub(crate) thread: ThreadId,
-    /// The thread that had it before. It is the same one if the id is given free: nobody enqueues under it then.
+    /// The thread that had the id before. It equals `thread` if the id is being freed. Then no thread may enqueue under
+    /// it.
     pub(crate) from: Option<ThreadId>,
 }
 
@@ -200,14 +201,14 @@ impl Codec for IdRecord {
     }
 }
 
-/// What all instances of a store share (NA-9).
+/// The data that all instances of a store share (NA-9).
 #[derive(Clone)]
 pub(crate) struct Meta {
     pub(crate) cursors: CursorKey,
 }
 
 impl Meta {
-    /// A new one, as it is written.
+    /// Returns the encoded form of new shared data.
     pub(crate) fn make() -> Result<String> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(|e| Error::unavailable("the system gives no random bytes").with_source(e))?;
@@ -232,7 +233,7 @@ impl Meta {
     }
 }
 
-/// A time of tests.
+/// Parses a time set by tests.
 pub(crate) fn time(raw: &str) -> Option<Timestamp> {
     raw.parse().ok().and_then(|millis| Timestamp::from_millis(millis).ok())
 }

@@ -1,4 +1,4 @@
-//! How a store is opened.
+//! The settings with which a store is opened.
 
 use std::{fmt, fs, future::ready, path::Path, sync::Arc, time::Duration};
 
@@ -11,62 +11,65 @@ use crate::{
     url::{self, Credentials, Parts, Tls},
 };
 
-/// What happens to streams that do not exist.
+/// What opening does if the streams do not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Create {
-    /// They are made.
+    /// The streams are created.
     #[default]
     Missing,
-    /// The opening is refused.
+    /// Opening fails.
     Never,
 }
 
-/// How a store is opened.
+/// The settings with which a store is opened.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct NatsConfig {
-    /// Where the servers are, and who connects.
+    /// The addresses of the servers, and the credentials of the client.
     servers: Vec<ServerAddr>,
     credentials: Credentials,
     tls: Tls,
-    /// What all names on the server begin with (NA-9).
+    /// The prefix of all names on the server (NA-9).
     pub(crate) prefix: String,
-    /// Whether streams that do not exist are made.
+    /// Whether missing streams are created.
     pub create: Create,
-    /// On how many servers everything is kept, if the streams are made by this opening; 1 unless given.
+    /// The number of servers that store each message, if this opening creates the streams. 1 by default.
     pub replicas: u32,
     /// How long a call waits for the server.
     pub deadline: Duration,
-    /// Takes the servers' word: they sync what they acknowledge (`sync_interval: always`). Clients cannot read that
-    /// setting (NA-5).
+    /// Whether to assume that the servers sync what they acknowledge (`sync_interval: always`). Clients cannot read
+    /// that setting (NA-5).
     pub assume_sync: bool,
-    /// Opens although the server may lose what it acknowledged (NA-5).
+    /// Whether to open although the server may lose what it acknowledged (NA-5).
     pub allow_unsafe: bool,
-    /// Where generated ids come from.
+    /// The source of generated ids.
     pub ids: Arc<dyn IdSource>,
-    /// For tests alone: the store's clock stands still unless it is moved.
+    /// For tests only: whether the store's clock stands still unless a test moves it.
     #[doc(hidden)]
     pub stands_still: bool,
-    /// For tests alone: how long messages are kept that say nothing any more.
+    /// For tests only: how long messages without a remaining meaning are kept.
     #[doc(hidden)]
     pub garbage_kept: Duration,
-    /// Limits, none above the defaults.
+    /// The limits of the store. None is above its default.
     pub limits: Limits,
 }
 
 impl NatsConfig {
-    /// The store at a URL such as `nats://user:password@host:4222,host2:4222/?prefix=agentstore&replicas=3`. What
-    /// stands alone before the `@` is a token. `tls://` in place of `nats://` refuses servers without TLS.
+    /// Parses a URL such as `nats://user:password@host:4222,host2:4222/?prefix=agentstore&replicas=3`.
     ///
-    /// - `prefix=NAME`: what all names on the server begin with, `agentstore` unless given;
-    /// - `replicas=N`: on how many servers everything is kept, 1 unless given;
-    /// - `creds=FILE`, `nkey=FILE`: who connects, as a file with a JWT and a seed, or with a seed alone;
-    /// - `tls=true`, `ca=FILE`, `cert=FILE` with `key=FILE`: TLS, with authorities and a certificate of one's own;
-    /// - `assume_sync=true`: says that the servers sync what they acknowledge, which clients cannot read (NA-5);
+    /// A single value before the `@` is a token. `tls://` in place of `nats://` refuses servers without TLS.
+    ///
+    /// - `prefix=NAME`: the prefix of all names on the server, `agentstore` by default;
+    /// - `replicas=N`: the number of servers that store each message, 1 by default;
+    /// - `creds=FILE`, `nkey=FILE`: the credentials of the client, as a file with a JWT and a seed, or with a seed
+    ///   alone;
+    /// - `tls=true`, `ca=FILE`, `cert=FILE` with `key=FILE`: TLS, with the client's own authorities and its own
+    ///   certificate;
+    /// - `assume_sync=true`: assumes that the servers sync what they acknowledge, which clients cannot read (NA-5);
     /// - `allow_unsafe=true`: opens although the server may lose what it acknowledged (NA-5).
     ///
     /// # Errors
-    /// `Invalid` for anything else. No error shows a password.
+    /// `Invalid` for any other URL. No error contains a password.
     pub fn new(url: &str) -> Result<Self> {
         let Parts { servers, credentials, tls, prefix, replicas, assume_sync, allow_unsafe, .. } = url::parse(url)?;
         Ok(Self {
@@ -86,23 +89,24 @@ impl NatsConfig {
         })
     }
 
-    /// What all names on the server begin with.
+    /// Returns the prefix of all names on the server.
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// The same under another prefix on the same server.
+    /// Returns the settings with another prefix on the same server.
     ///
     /// # Errors
-    /// `Invalid` for a name that is no single token of a subject.
+    /// `Invalid` for a name that is not a single token of a subject.
     pub fn with_prefix(mut self, name: &str) -> Result<Self> {
         self.prefix = url::prefix(name)?;
         Ok(self)
     }
 
-    /// Connects. What is said of credentials and TLS holds for every connection that replaces this one (NA-8). Each
-    /// that is lost is counted.
+    /// Connects to the servers and counts lost connections in `lost`.
+    ///
+    /// The settings for credentials and TLS also apply to every connection that replaces this one (NA-8).
     pub(crate) async fn connect(&self, lost: watch::Sender<u64>) -> Result<Client> {
         let options = ConnectOptions::new()
             .name("agentstore")
@@ -140,11 +144,11 @@ impl NatsConfig {
 }
 
 fn read(file: &Path) -> Result<String> {
-    // A path is no secret, what the file holds is one.
+    // The path is not a secret, but the content of the file is.
     fs::read_to_string(file).map_err(|e| Error::unavailable("the file with credentials cannot be read").with_source(e))
 }
 
-/// Says where, and not with which password.
+/// Shows the addresses of the servers, but no password.
 impl fmt::Debug for NatsConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hosts: Vec<_> = self.servers.iter().map(|server| format!("{}:{}", server.host(), server.port())).collect();

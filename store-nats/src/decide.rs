@@ -1,5 +1,7 @@
-//! How a decision is made and written: a rule of core decides from what the log says of a thread, and one message says
-//! what it changed, if the thread is still as it was. Otherwise the decision is made again.
+//! Making and writing decisions.
+//!
+//! A rule of core decides from the state of a thread in the log. One message records what the decision changed. It is
+//! accepted only if the thread has not changed since; otherwise the decision is made again.
 
 use std::sync::Arc;
 
@@ -19,19 +21,20 @@ use crate::{
     view::{Desk, Mailbox, OfTenant},
 };
 
-/// Payloads and results beyond this stand in messages of their own: each change of a dispatch writes it anew.
+/// The length in bytes above which a payload or result is stored in its own message. Otherwise each change of a
+/// dispatch would write it again.
 const LARGE: usize = 2_048;
-/// About how many bytes of decisions are written together.
+/// The approximate number of bytes of decisions that are written together.
 const TOGETHER: usize = 128 << 10;
 
-/// What a decision answers with.
+/// The answer of a decision.
 pub(crate) trait Answer: Send + Sync {
-    /// The dispatch that is shown, whose payload may stand elsewhere.
+    /// Returns the dispatch in the answer, whose payload may be stored elsewhere.
     fn dispatch(&mut self) -> Option<&mut Dispatch> {
         None
     }
 
-    /// Whether it is given without what cannot be read of the dispatch.
+    /// Whether the answer is returned without the unreadable parts of the dispatch.
     const IS_LENIENT: bool = false;
 }
 
@@ -48,7 +51,7 @@ impl Answer for Dispatch {
     }
 }
 
-/// A dispatch that was cancelled, which also what cannot be read any more can be (MB-55).
+/// A cancelled dispatch. An unreadable dispatch can be cancelled, too (MB-55).
 pub(crate) struct Cancelled(pub(crate) Dispatch);
 
 impl Answer for Cancelled {
@@ -59,7 +62,7 @@ impl Answer for Cancelled {
     const IS_LENIENT: bool = true;
 }
 
-/// Of one thread.
+/// The claims of one thread.
 impl Answer for Claims {
     fn dispatch(&mut self) -> Option<&mut Dispatch> {
         self.claimed.first_mut().map(|claimed| &mut claimed.dispatch)
@@ -67,7 +70,7 @@ impl Answer for Claims {
 }
 
 impl Apart {
-    /// Puts the parts back into a dispatch.
+    /// Loads the large parts of a dispatch.
     pub(crate) async fn fill(self, tenant: &Tenant, dispatch: &mut Dispatch) -> Result<()> {
         if let Some(datum) = self.payload.filter(|_| dispatch.payload.is_none()) {
             dispatch.payload = Some(load(tenant, datum).await?);
@@ -86,28 +89,28 @@ async fn load(tenant: &Tenant, datum: Datum) -> Result<Json> {
     Json::read(&text).map_err(|e| damaged().with_source(e))
 }
 
-/// What was written apart for a call: a decision that is made again does not write it again.
+/// The large parts that were written for a call. A decision that is made again does not write them again.
 #[derive(Default)]
 struct Parts(Vec<(Json, Datum)>);
 
-/// How far a call got.
+/// The progress of a call.
 enum Step<T> {
-    /// These are the next answers.
+    /// The answers for the next items.
     Answers(Vec<Result<T>>),
-    /// Somebody else decided about the thread.
+    /// Another caller decided about the thread.
     Conflict,
 }
 
-/// What must be done and hold before decisions about items are made.
+/// The preparation that decisions about items require.
 pub(crate) trait Prepare<I>: Send + Sync {
-    /// Done each time before: it looks how far the log is, at least.
+    /// Runs before each attempt. At the least it reads the log to its end.
     fn before<'a>(&'a self, tenant: &'a Tenant, items: &'a [I]) -> BoxFuture<'a, Result<()>>;
 
-    /// Whether what was done still holds at the place of the log where the decision is made.
+    /// Whether the preparation still holds at the position of the log at which the decision is made.
     fn holds(&self, life: Option<&OfTenant>, item: &I, tenant: &Tenant) -> bool;
 }
 
-/// Nothing but looking how far the log is.
+/// The preparation that only reads the log to its end.
 pub(crate) struct Look;
 
 impl<I: Sync> Prepare<I> for Look {
@@ -120,10 +123,10 @@ impl<I: Sync> Prepare<I> for Look {
     }
 }
 
-/// A call: decisions about one thread, each for an item, in their order.
+/// A call: decisions about one thread, one for each item, in the order of the items.
 pub(crate) struct Call<'a, I, R, P = Look> {
     pub(crate) tenant: &'a Tenant,
-    /// None if nothing is known of what the items name.
+    /// `None` if what the items name is not known.
     pub(crate) thread: Option<&'a ThreadId>,
     pub(crate) items: &'a [I],
     pub(crate) rule: R,
@@ -131,7 +134,7 @@ pub(crate) struct Call<'a, I, R, P = Look> {
 }
 
 impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
-    /// Makes the decisions. Each item has an answer of its own; what cannot be written leaves the others as they are.
+    /// Makes the decisions. Each item has its own answer: an item that cannot be written does not affect the others.
     pub(crate) async fn decide<T: Answer>(&self) -> Vec<Result<T>>
     where
         R: Fn(&Desk<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
@@ -167,7 +170,8 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
         answers
     }
 
-    /// The same for a claim: it goes elsewhere when somebody else decides about the thread. None then.
+    /// Makes the decision of a claim once. Returns `None` if another caller decided about the thread: the claim then
+    /// tries another thread.
     pub(crate) async fn decide_once<T: Answer>(&self) -> Result<Option<T>>
     where
         R: Fn(&Desk<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
@@ -178,7 +182,7 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
         }
     }
 
-    /// Decides about as many items as go together, and writes what that changes.
+    /// Decides about as many items as fit together, and writes the changes.
     async fn step<T: Answer>(&self, items: &[I], apart: &mut Parts) -> Result<Step<T>>
     where
         R: Fn(&Desk<'_>, &I, Setting<'_>) -> Result<MailboxChange<T>> + Send + Sync,
@@ -218,7 +222,7 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
         }
     }
 
-    /// Makes available what of the thread is due.
+    /// Makes the due dispatches of the thread available.
     fn turn(&self, now: Timestamp) -> Result<()> {
         let (tenant, log) = (self.tenant, self.tenant.log());
         let incarnation = tenant.life(&log.view())?.map(|life| life.record.incarnation);
@@ -230,7 +234,7 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
         Ok(())
     }
 
-    /// Where decisions about the thread are written, and the last message there.
+    /// Returns the key under which decisions about the thread are written, and its last message.
     fn place(&self, life: &OfTenant) -> Option<(Key, u64)> {
         let thread = self.thread?;
         let key = Key::Thread(self.tenant.name.clone(), life.record.incarnation, thread.clone());
@@ -278,7 +282,7 @@ impl<I: Sync, R, P: Prepare<I>> Call<'_, I, R, P> {
     }
 }
 
-/// Writes what is large in messages of its own. Without the decision nobody sees it.
+/// Writes large parts in messages of their own. They are invisible without the decision that refers to them.
 async fn split(tenant: &Tenant, mut deed: Deed, apart: &mut Parts, key: &Key) -> Result<Deed> {
     for row in &mut deed.rows {
         let stored = &mut row.stored;
@@ -311,7 +315,7 @@ async fn put(tenant: &Tenant, json: &Json, apart: &mut Parts, key: &Key) -> Resu
                 apart.0.push((json.clone(), datum));
                 return Ok(datum);
             }
-            // What nobody knows of has no effect: it is written once more.
+            // A part that may or may not have been written has no effect, so it is written again.
             Err(error) if error.outcome() == Outcome::Unknown => {
                 if begun.elapsed() > tenant.common.config.deadline {
                     return Err(Error::unavailable("a payload could not be written").with_source(error));
@@ -322,7 +326,7 @@ async fn put(tenant: &Tenant, json: &Json, apart: &mut Parts, key: &Key) -> Resu
     }
 }
 
-/// Makes the tenant, if it is not there. Whoever comes first makes it.
+/// Creates the tenant if it does not exist. The first writer creates it.
 pub(crate) async fn create(tenant: &Tenant) -> Result<()> {
     let log = tenant.log();
     let now = log.now()?;
@@ -332,19 +336,19 @@ pub(crate) async fn create(tenant: &Tenant) -> Result<()> {
             return Ok(());
         }
         let before = view.tenants.get(&tenant.name);
-        // Above that of any mailbox before it, also of a store before this one (MB-25).
+        // The incarnation is above that of any earlier mailbox, including those of an earlier store (MB-25).
         let next = before.map_or(0, |before| before.record.incarnation.saturating_add(1));
         let incarnation = now.as_millis().max(next);
         (before.map_or(0, |before| before.sequence), TenantRecord { incarnation, is_deleted: false })
     };
     match log.write(&Key::Tenant(tenant.name.clone()), last, record.encode()).await {
-        // Whether it was made shows in the log. An empty one is none.
+        // The log shows whether the tenant was created. An empty tenant does not count as existing.
         Err(error) if error.outcome() != Outcome::Unknown => Err(error),
         _ => Ok(()),
     }
 }
 
-/// Writes a decision. It has an effect if it is read in the log as one that came in time.
+/// Writes a decision. It takes effect if it is read in the log and came in time.
 pub(crate) async fn put_in_log(log: &Arc<Log>, own: &mut Own<'_>, at: (&Key, u64), deed: Deed) -> Result<bool> {
     let (key, last) = at;
     let unknown = match log.write_in_time(key, last, deed.encode()).await {
@@ -359,14 +363,15 @@ pub(crate) async fn put_in_log(log: &Arc<Log>, own: &mut Own<'_>, at: (&Key, u64
     resolve(log, own, at).await.ok_or(unknown)
 }
 
-/// Says nothing about a thread, but behind its last message: whoever decided before that writes nothing any more.
+/// Writes a message without content about a thread after its last message. A decision made before that is no longer
+/// accepted.
 pub(crate) async fn fence(log: &Log, key: &Key, last: u64) -> Result<Written> {
     let own = log.await_own();
     let deed = Deed { by: own.name.clone(), ..Deed::default() };
     log.write(key, last, deed.encode()).await
 }
 
-/// What became of a decision whose answer did not come; none if that cannot be found out in time.
+/// Finds out what became of a decision whose answer was lost. Returns `None` if that is not possible in time.
 async fn resolve(log: &Arc<Log>, own: &mut Own<'_>, (key, last): (&Key, u64)) -> Option<bool> {
     let begun = Instant::now();
     while begun.elapsed() < log.deadline {
@@ -375,12 +380,13 @@ async fn resolve(log: &Arc<Log>, own: &mut Own<'_>, (key, last): (&Key, u64)) ->
         {
             return Some(counts);
         }
-        // Behind a later message on the subject it cannot be written any more. One that is on its way may be itself.
+        // After a later message on the subject the decision can no longer be written. A message that is still being
+        // replicated may be the decision itself.
         if let Ok(Written::Accepted(_) | Written::Conflict) = fence(log, key, last).await
             && let Ok(end) = log.touch().await
             && log.reach(end).await.is_ok()
         {
-            // All that was there was read, whichever leader says how far that is.
+            // All messages were read, whichever leader reported the end.
             return Some(own.counts().unwrap_or_default());
         }
         tokio::time::sleep(AGAIN).await;

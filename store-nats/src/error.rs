@@ -1,18 +1,18 @@
-//! Maps what the client and the server say to the errors of the contracts.
+//! Maps errors of the client and the server to the errors of the contracts.
 
 use async_nats::{RequestError, RequestErrorKind};
 use store_core::{Cause, Detail, Error};
 
-/// What a request that failed can have done.
+/// The effect that a failed request may have had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Nothing: it only read.
+    /// None: the request only read.
     None,
-    /// All or nothing, nobody knows which, if the answer was lost.
+    /// All or nothing. Which of them is unknown if the answer was lost.
     Perhaps,
 }
 
-/// The error of a request that brought no answer; the client's error is kept as its source.
+/// Returns the error of a request without an answer. The client's error is kept as its source.
 pub(crate) fn request(error: RequestError, effect: Effect) -> Error {
     let detail = match error.kind() {
         RequestErrorKind::NoResponders => unavailable("the server has no JetStream, or no leader for the stream"),
@@ -27,7 +27,7 @@ pub(crate) fn request(error: RequestError, effect: Effect) -> Error {
     Error::new(detail).with_source(error)
 }
 
-/// The connection was lost before the answer came.
+/// Returns the error of a request whose connection was lost before the answer came.
 pub(crate) fn lost(effect: Effect) -> Error {
     match effect {
         Effect::None => Error::server_unavailable("the connection to the server broke"),
@@ -35,7 +35,7 @@ pub(crate) fn lost(effect: Effect) -> Error {
     }
 }
 
-/// What JetStream refused a request with. What it refused did nothing.
+/// The refusal of a request by JetStream. A refused request had no effect.
 #[derive(Debug, Clone, serde::Deserialize)]
 pub(crate) struct Refusal {
     #[serde(default)]
@@ -55,17 +55,18 @@ impl std::fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 impl Refusal {
-    /// Somebody else wrote to the subject.
+    /// Whether another message was written to the subject.
     pub(crate) const fn is_conflict(&self) -> bool {
         self.err_code == 10_071
     }
 
-    /// A message on the subject is on its way through the cluster: a leader takes no second one meanwhile.
+    /// Whether a message on the subject is still being replicated in the cluster. Until then the leader accepts no
+    /// second one.
     pub(crate) const fn is_busy(&self) -> bool {
         self.err_code == 10_164
     }
 
-    /// A cluster that has no leader yet, or has not heard of all its servers.
+    /// Whether the cluster has no leader yet, or does not know all its servers yet.
     pub(crate) const fn is_of_beginning(&self) -> bool {
         matches!(self.err_code, 10_005 | 10_008 | 10_009)
     }
@@ -74,12 +75,12 @@ impl Refusal {
         matches!(self.err_code, 10_037 | 10_043 | 10_059) || (self.err_code == 0 && self.code == 404)
     }
 
-    /// There is no stream with this name.
+    /// Whether there is no stream with this name.
     pub(crate) const fn is_no_stream(&self) -> bool {
         self.err_code == 10_059
     }
 
-    /// A stream with this name has other settings.
+    /// Whether a stream with this name has other settings.
     pub(crate) const fn is_other_stream(&self) -> bool {
         self.err_code == 10_058
     }
@@ -88,7 +89,7 @@ impl Refusal {
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Self {
         let detail = match refusal.err_code {
-            // Of the account, the stream, and the disk.
+            // Limits of the account, the stream, and the disk.
             10_002 | 10_023 | 10_028 | 10_047 | 10_077 | 10_120 | 10_121 => Detail::StorageFull,
             10_076 | 10_039 => unavailable("the account has no JetStream"),
             10_059 => unavailable("the stream does not exist any more"),

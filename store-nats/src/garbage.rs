@@ -1,5 +1,5 @@
-//! Messages that say nothing any more, and payloads that nobody needs: they are removed when everybody who may be
-//! behind has read what came after them.
+//! Superseded messages and unneeded payloads. They are removed after every process that may lag behind has read the
+//! messages that superseded them.
 
 #![expect(clippy::disallowed_methods, reason = "how long something is garbage is no matter of store time")]
 
@@ -14,23 +14,23 @@ use store_core::{DispatchId, Result, TenantId};
 
 use crate::{codec::Datum, key::Key, log::Log, mailbox::free};
 
-/// How long garbage is kept: longer than anybody looks for a decision of his own, or reads a payload that he was told
-/// of.
+/// How long garbage is kept: longer than a process looks for its own decision, or reads a payload that a message
+/// referred to.
 pub(crate) const KEPT: Duration = Duration::from_secs(90);
-/// How often it is collected, at least.
+/// The longest interval between two collections.
 const ROUND: Duration = Duration::from_secs(5);
-/// How many removals are on their way at once.
+/// The largest number of concurrent removals.
 const TOGETHER: usize = 16;
 
 #[derive(Debug)]
 enum Waste {
-    /// A message of the log, with what it is about.
+    /// A message of the log, with its key.
     Message(Option<Key>, u64),
     Datum(Datum),
     Id(TenantId, u64, DispatchId),
 }
 
-/// What is to be removed, with the time from which on.
+/// The items to be removed, each with the time from which it may be removed.
 #[derive(Debug)]
 pub(crate) struct Garbage {
     kept: Duration,
@@ -47,18 +47,18 @@ impl Garbage {
         Self { kept, own: Mutex::default(), others: Mutex::default() }
     }
 
-    /// Notes messages about something that say nothing any more. Whoever made them so removes them; others do if they
-    /// are still there later.
+    /// Notes superseded messages about a key. The process that superseded them removes them. Other processes remove
+    /// them later if they still exist.
     pub(crate) fn add(&self, key: Option<&Key>, messages: Vec<u64>, is_own: bool) {
         self.put(messages.into_iter().map(|message| Waste::Message(key.cloned(), message)), is_own);
     }
 
-    /// Notes payloads that nobody needs any more.
+    /// Notes payloads that are no longer needed.
     pub(crate) fn add_data(&self, data: Vec<Datum>, is_own: bool) {
         self.put(data.into_iter().map(Waste::Datum), is_own);
     }
 
-    /// Notes ids that nothing stands under any more.
+    /// Notes ids under which no dispatch exists any more.
     pub(crate) fn add_ids(&self, tenant: &TenantId, incarnation: u64, ids: Vec<DispatchId>) {
         self.put(ids.into_iter().map(|id| Waste::Id(tenant.clone(), incarnation, id)), true);
     }
@@ -84,14 +84,15 @@ impl Garbage {
     }
 }
 
-/// Removes garbage, until the store is closed. What cannot be removed is garbage for who opens the store next.
+/// Removes garbage until the store is closed. What cannot be removed is noted again by the process that opens the store
+/// next.
 pub(crate) async fn collect(log: Weak<Log>) {
     loop {
         let Some(round) = log.upgrade().map(|log| ROUND.min(log.garbage.kept)) else { return };
         tokio::time::sleep(round).await;
         let Some(log) = log.upgrade() else { return };
         let mut waste = log.garbage.take(Instant::now());
-        // If a part of the log is lost, numbers of messages may be those of others.
+        // If a part of the log is lost, a sequence number may belong to a different message.
         if !waste.is_empty() && log.look().await.is_err() {
             waste.clear();
         }
@@ -105,7 +106,7 @@ pub(crate) async fn collect(log: Weak<Log>) {
         let removals = stream::iter(single).map(|waste| remove(Arc::clone(&log), waste));
         removals.buffer_unordered(TOGETHER).for_each(|_| async {}).await;
         for ((tenant, incarnation), ids) in ids {
-            // What cannot be given free now is when the store is opened next.
+            // An id that cannot be freed now is freed when the store is opened next.
             let _later = free(&log, &tenant, incarnation, &ids).await;
         }
     }

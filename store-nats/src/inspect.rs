@@ -1,4 +1,4 @@
-//! Checks of what the servers keep: that every decision can be read, and that what is large of a dispatch is there.
+//! Checks of what the servers store: that every decision can be read, and that the large parts of each dispatch exist.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -20,9 +20,9 @@ use crate::{
     view::{Mailbox, OfTenant},
 };
 
-/// How many dispatches are looked at in one go: nobody waits long for it.
+/// The number of dispatches checked at once. It is small, so that other calls do not wait long.
 const BATCH: usize = 1_000;
-/// How many payloads are on their way at once.
+/// The largest number of payloads loaded concurrently.
 const TOGETHER: usize = 16;
 
 #[async_trait]
@@ -41,8 +41,8 @@ impl Inspector for NatsStore {
         Ok(inspection)
     }
 
-    /// The log says everything once: nothing of it can be made again from something else (VF-5). A thread with a
-    /// decision that cannot be read goes on without (MB-55).
+    /// Lets each thread with an unreadable decision continue without it (MB-55). Nothing else can be repaired: the log
+    /// contains everything once, so nothing can be derived again (VF-5).
     async fn repair(&self, dry_run: bool, progress: &dyn Progress) -> Result<Inspection> {
         let (log, inspection) = (self.log()?, self.verify(progress).await?);
         if dry_run || inspection.stopped {
@@ -57,7 +57,7 @@ impl Inspector for NatsStore {
     }
 }
 
-/// A tenant, in one of its lives.
+/// A tenant and one of its incarnations.
 type Life = (TenantId, u64);
 
 fn lives(log: &Log) -> Vec<Life> {
@@ -69,7 +69,7 @@ fn life((name, found): (&TenantId, &OfTenant)) -> Life {
     (name.clone(), found.record.incarnation)
 }
 
-/// A dispatch and where its large parts are.
+/// A dispatch and the places of its large parts.
 struct Place {
     at: (Timestamp, DispatchId),
     thread: ThreadId,
@@ -102,7 +102,7 @@ async fn of_tenant(log: &Log, life: &Life, progress: &dyn Progress, inspection: 
     Ok(())
 }
 
-/// Says that a thread goes on without what cannot be read of it, unless somebody else said so.
+/// Writes that a thread continues without its unreadable messages, unless another process wrote that.
 async fn go_on(log: &Arc<Log>, life: &Life, thread: &ThreadId) -> Result<()> {
     let key = Key::Thread(life.0.clone(), life.1, thread.clone());
     let begun = Instant::now();
@@ -119,7 +119,7 @@ async fn go_on(log: &Arc<Log>, life: &Life, thread: &ThreadId) -> Result<()> {
     Err(Error::unavailable("others wrote at the same time, again and again"))
 }
 
-/// Something that the view says of a tenant; nothing if the tenant was deleted meanwhile.
+/// Reads from the view of a tenant. Returns the default if the tenant was deleted in the meantime.
 fn read<T: Default>(log: &Log, (name, incarnation): &Life, read: impl FnOnce(&Mailbox) -> T) -> T {
     log.view().life(name, *incarnation).map(|found| read(&found.mailbox)).unwrap_or_default()
 }
@@ -138,7 +138,7 @@ async fn check(log: &Log, life: &Life, place: Place) -> Result<Vec<Finding>> {
     for (name, datum) in [("payload", place.apart.payload), ("result", place.apart.result)] {
         let Some(datum) = datum else { continue };
         let Some((kind, detail)) = wrong(log, datum).await? else { continue };
-        // What was purged meanwhile needs it no more.
+        // A dispatch that was purged in the meantime no longer needs the part.
         let now = read(log, life, |mailbox| Some(mailbox.apart(id))).unwrap_or_default();
         if [now.payload, now.result].contains(&Some(datum)) {
             let finding = Finding::new(kind, format!("the {name} of dispatch `{id}`"), detail);
@@ -148,7 +148,7 @@ async fn check(log: &Log, life: &Life, place: Place) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// What is wrong with a payload that stands in a message of its own.
+/// Returns what is wrong with a payload that is stored in its own message.
 async fn wrong(log: &Log, datum: Datum) -> Result<Option<(FindingKind, String)>> {
     let stream = log.connection.keys.data();
     let place = format!("message {} of the stream `{stream}`", datum.sequence);
@@ -159,7 +159,7 @@ async fn wrong(log: &Log, datum: Datum) -> Result<Option<(FindingKind, String)>>
     Ok((!is_whole).then(|| (FindingKind::Damaged, format!("{place} is not what was written"))))
 }
 
-/// Damage is no failure of the check.
+/// Damage does not make the check fail.
 fn unreadable<T>(error: Error) -> Result<Option<T>> {
     match error.kind() {
         store_core::ErrorKind::Corrupt => Ok(None),

@@ -1,15 +1,15 @@
 //! Names on the server: subjects, and ids as tokens of subjects (NA-2, NA-9).
 //!
-//! An id that is made of `A-Z a-z 0-9 _ -` alone is its own token behind a `t`; every other one stands in base64 behind
-//! a `b`. So no two ids share a token, none can leave its own, and most can be read by an operator.
+//! An id that consists only of `A-Z a-z 0-9 _ -` is written as it is after a `t`. Every other id is written in base64
+//! after a `b`. So no two ids share a token, no id spans more than one token, and an operator can read most ids.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use store_core::{ClaimNumber, DispatchId, LiveTarget, TenantId, ThreadId};
 
-/// The longest id that stands in a subject as it is: with all of base64 a subject stays below 2 KiB.
+/// The longest id that is written as it is. With all ids in base64 a subject stays below 2 KiB.
 const LONGEST_PLAIN: usize = 256;
 
-/// An id as one token.
+/// Returns an id as one token.
 pub(crate) fn token(id: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     match id.len() <= LONGEST_PLAIN && id.bytes().all(is_plain) {
@@ -18,7 +18,7 @@ pub(crate) fn token(id: &str) -> String {
     }
 }
 
-/// The id of a token.
+/// Returns the id of a token.
 pub(crate) fn id(token: &str) -> Option<String> {
     match token.split_at_checked(1)? {
         ("t", plain) => Some(plain.to_owned()),
@@ -27,20 +27,20 @@ pub(crate) fn id(token: &str) -> Option<String> {
     }
 }
 
-/// What the log holds, by subject.
+/// The kinds of messages in the log, by subject.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// What all instances share.
+    /// The data that all instances share.
     Meta,
-    /// The time of tests.
+    /// The time set by tests.
     Clock,
-    /// Nothing: it moves the log on.
+    /// A message without content. It only extends the log.
     Touch,
-    /// Whether there is a tenant, and its incarnation.
+    /// Whether a tenant exists, and its incarnation.
     Tenant(TenantId),
     /// The decisions about the mailbox of a thread.
     Thread(TenantId, u64, ThreadId),
-    /// Which thread may enqueue a dispatch with this id.
+    /// The thread that may enqueue a dispatch with this id.
     Id(TenantId, u64, DispatchId),
 }
 
@@ -65,7 +65,7 @@ impl Keys {
         format!("{}-data", self.prefix)
     }
 
-    /// The stream that stores are measured beside.
+    /// The stream used for baseline measurements.
     pub(crate) fn bare(&self) -> String {
         format!("{}-bare", self.prefix)
     }
@@ -94,7 +94,7 @@ impl Keys {
         }
     }
 
-    /// What a subject of the log is about; none if no release of this format wrote it.
+    /// Returns the key of a subject of the log, or `None` if no release with this format wrote it.
     pub(crate) fn key(&self, subject: &str) -> Option<Key> {
         let rest = subject.strip_prefix(&self.prefix)?.strip_prefix(".log.")?;
         let mut tokens = rest.split('.');
@@ -118,23 +118,23 @@ impl Keys {
         tokens.next().is_none().then_some(key)
     }
 
-    /// All that the log holds of one life of a tenant.
+    /// The subjects of all messages in the log of one incarnation of a tenant.
     pub(crate) fn of_tenant(&self, tenant: &TenantId, incarnation: u64) -> [String; 2] {
         let tenant = token(tenant.as_str());
         ["thread", "id"].map(|kind| format!("{}.log.{kind}.{tenant}.{incarnation}.>", self.prefix))
     }
 
-    /// All payloads of one life of a tenant.
+    /// The subjects of all payloads of one incarnation of a tenant.
     pub(crate) fn data_of_tenant(&self, tenant: &TenantId, incarnation: u64) -> String {
         format!("{}.data.{}.{incarnation}.>", self.prefix, token(tenant.as_str()))
     }
 
-    /// Where a payload is written.
+    /// The subject of a payload.
     pub(crate) fn datum(&self, tenant: &TenantId, incarnation: u64, name: &str) -> String {
         format!("{}.data.{}.{incarnation}.{name}", self.prefix, token(tenant.as_str()))
     }
 
-    /// Where who receives for a target is reached.
+    /// The subject of the receiver of a target.
     pub(crate) fn live(&self, kind: &str, tenant: &TenantId, target: &LiveTarget) -> String {
         let LiveTarget { thread, run, dispatch, claim: ClaimNumber { incarnation, counter }, .. } = target;
         let [tenant, thread, run, dispatch] =

@@ -1,18 +1,22 @@
 //! A mailbox for AI agents on NATS JetStream, for workers on many machines.
 //!
-//! Every decision is one message of one stream, accepted by the leader only if its thread is still as it was when the
-//! decision was made. Every process that has the store open reads that stream as it grows, and knows from it all that
-//! is decided; whoever answers without writing asks the leader first whether there is more.
+//! Every decision is one message of one stream. The leader accepts the message only if the thread has not changed since
+//! the decision was made. Every process that has the store open follows that stream and derives the state of the
+//! mailbox from it. A call that answers without writing first asks the leader whether the stream has further messages.
 //!
 //! # Layout
-//! - `config`, `url`: what a store is opened with
-//! - `store`: opening, tenants, closing; `streams`: what is made on the server, and which settings are refused
-//! - `mailbox`: the contracts of a tenant; `live`: commands to work that runs
-//! - `decide`: rules, and writing what they decided
-//! - `log`: the stream as it is followed; `view`: what it says; `garbage`: what of it is not needed any more
-//! - `tenant`: calls in tasks of their own
-//! - `connection`, `clock`, `key`, `codec`, `error`: requests to the leader, its time, subjects, messages
-//! - `inspect`: checks of what the servers keep
+//! - `config`, `url`: the settings with which a store is opened
+//! - `store`: opening, tenants, closing
+//! - `streams`: what is created on the server, and which settings are refused
+//! - `mailbox`: the contracts of a tenant
+//! - `live`: commands to running work
+//! - `decide`: applies the rules and writes their decisions
+//! - `log`: follows the stream
+//! - `view`: the state that results from the stream
+//! - `garbage`: messages of the stream that are no longer needed
+//! - `tenant`: runs calls in tasks of their own
+//! - `connection`, `clock`, `key`, `codec`, `error`: requests to the leader, its time, subjects, messages, errors
+//! - `inspect`: checks of what the servers store
 //! - `testing`: stores for tests
 //!
 //! ```no_run

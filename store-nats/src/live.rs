@@ -1,8 +1,8 @@
-//! The live channel between processes: a command is a request, and its answer is what its receiver said.
+//! The live channel between processes. A command is a request, and the response of its receiver is its answer.
 //!
-//! Whoever receives for a target has subscribed to its subject, so the server knows when nobody does. Who opens a
-//! target asks whoever has it to end first; if two open it at once, the one with the lower rank learns of the other and
-//! ends.
+//! A receiver has subscribed to the subject of its target, so the server knows when there is no receiver. A process
+//! that opens a target first asks the current receiver to end. If two processes open a target at the same time, the
+//! receiver with the lower rank learns of the other and ends.
 
 use std::{
     collections::HashMap,
@@ -28,26 +28,26 @@ use tokio::sync::watch;
 
 use crate::{error, error::Effect, store::OpenTenant, tenant::Tenant};
 
-/// How long whoever opens a target waits for the one before to end.
+/// How long a process that opens a target waits for the previous receiver to end.
 const YIELD: Duration = Duration::from_secs(2);
-/// How often it is noticed that a receiver was dropped.
+/// The interval at which a dropped receiver is noticed.
 const ROUND: Duration = Duration::from_secs(2);
 
-/// What a process has of the live channel, beside the receivers themselves.
+/// The state of the live channel in a process, apart from the receivers themselves.
 #[derive(Debug, Default)]
 pub(crate) struct Post {
-    /// Moves when a tenant is closed.
+    /// Incremented when a tenant is closed.
     ended: watch::Sender<u64>,
 }
 
 impl Post {
-    /// Ends the deliveries of a tenant that is closed.
+    /// Ends the deliveries of a closed tenant.
     pub(crate) fn end(&self, _tenant: &TenantId) {
         self.ended.send_modify(|count| *count += 1);
     }
 }
 
-/// Which of two receivers of one target is the later one.
+/// The rank of a receiver. Of two receivers of one target, the later one has the higher rank.
 type Rank = (u64, String);
 
 fn rank(text: &str) -> Option<Rank> {
@@ -55,7 +55,7 @@ fn rank(text: &str) -> Option<Rank> {
     Some((count.parse().ok()?, name.to_owned()))
 }
 
-/// An answer as it is written.
+/// Encodes an answer.
 fn answer_text(answer: &LiveAnswer) -> String {
     match answer {
         LiveAnswer::Accepted => "accepted".to_owned(),
@@ -87,20 +87,20 @@ impl NatsLive {
         self.tenant.log().connection.keys.live(kind, &self.tenant.name, target)
     }
 
-    /// Has whoever receives for a target end. Gives the rank of that.
+    /// Asks the current receiver of a target to end. Returns its rank, or 0 if there is none.
     async fn take_over(&self, target: &LiveTarget) -> Result<u64> {
         let client = &self.tenant.log().connection.client;
         let request = Request::new().payload("end".into()).timeout(Some(YIELD));
         match client.send_request(self.subject("rank", target), request).await {
             Ok(message) => Ok(rank(&String::from_utf8_lossy(&message.payload)).map_or(0, |rank| rank.0)),
-            // Nobody has it, or who had it is gone.
+            // The target has no receiver, or the receiver is gone.
             Err(e) if matches!(e.kind(), RequestErrorKind::NoResponders | RequestErrorKind::TimedOut) => Ok(0),
             Err(e) => Err(error::request(e, Effect::None)),
         }
     }
 
-    /// Waits until the server knows what was subscribed to: what comes over a connection is done in its order. Nobody
-    /// answers here, and it says so.
+    /// Waits until the server knows the subscriptions of this process. The server handles the messages of a connection
+    /// in order, so the reply that this inbox has no responders comes after the subscriptions.
     async fn settle(&self) -> Result<()> {
         let client = &self.tenant.log().connection.client;
         match client.send_request(client.new_inbox(), Request::new().timeout(Some(YIELD))).await {
@@ -154,7 +154,7 @@ impl NatsLive {
     }
 }
 
-/// Tells the receiver that the sender waits no more, unless it was spared.
+/// Tells the receiver on drop that the sender no longer waits, unless it was disarmed by `spare`.
 struct Withdrawal {
     tenant: Arc<Tenant>,
     subject: String,
@@ -172,7 +172,7 @@ impl Drop for Withdrawal {
         let Some(id) = self.id.take() else { return };
         let (tenant, subject) = (Arc::clone(&self.tenant), std::mem::take(&mut self.subject));
         self.tenant.common.runtime.spawn(async move {
-            // A receiver that does not hear of it has the deadline.
+            // A receiver that misses this message still has the deadline of the command.
             let _lost = tenant.log().connection.client.publish(subject, id.into()).await;
         });
     }
@@ -199,14 +199,14 @@ impl LiveChannel for NatsLive {
     }
 }
 
-/// Commands on their way to the receiver, by id.
+/// The commands being delivered to the receiver, by id.
 type Letters = Mutex<HashMap<String, AbortHandle>>;
 
 fn lock(letters: &Letters) -> MutexGuard<'_, HashMap<String, AbortHandle>> {
     letters.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A target that this process receives for.
+/// A target of which this process holds the receiver.
 struct Held {
     client: Client,
     target: LiveTarget,
@@ -217,7 +217,7 @@ struct Held {
 }
 
 impl Held {
-    /// Carries commands to the receiver until it ends.
+    /// Delivers commands to the receiver until it ends.
     async fn serve(mut self, hub: Weak<LiveHub>, mut commands: Subscriber, mut ranks: Subscriber) {
         while !self.is_over {
             let Some(live) = hub.upgrade() else { break };
@@ -229,21 +229,21 @@ impl Held {
                 else => break,
             }
         }
-        // Who sent something meanwhile is told at once.
+        // Senders of commands that arrived in the meantime are answered at once.
         let _gone = commands.unsubscribe().await;
         while let Some(message) = commands.next().await {
             reply(&self.client, &message, &LiveAnswer::Dropped).await;
         }
     }
 
-    /// Meets another receiver of the target.
+    /// Handles a message of another receiver of the target.
     async fn meet(&mut self, hub: &LiveHub, message: &Message) {
         let text = String::from_utf8_lossy(&message.payload);
         let own = format!("{} {}", self.own.0, self.own.1);
         match rank(&text) {
             Some(other) if other == self.own => {}
             Some(other) if other < self.own => {
-                // It hears of this one, and ends.
+                // The other receiver has the lower rank. It gets this rank and ends.
                 let _lost = self.client.publish(self.subject.clone(), own.into()).await;
             }
             _ => {
@@ -270,7 +270,7 @@ impl Held {
         let carrying = async move { hub.carry(target, command, left).await };
         let (abort, registration) = AbortHandle::new_pair();
         let mut carried = Box::pin(Abortable::new(carrying, registration));
-        // It is in its place among the others before the next one comes.
+        // The first poll queues the command, so that it keeps its order before the next one is handled.
         let first = poll_fn(|context| Poll::Ready(carried.as_mut().poll(context))).await;
         lock(&self.letters).insert(id.clone(), abort);
         let (client, letters, message) = (self.client.clone(), Arc::clone(&self.letters), message.clone());
@@ -283,7 +283,7 @@ impl Held {
             match carried {
                 Ok(Ok(Some(answer))) => reply(&client, &message, &answer).await,
                 Ok(Err(_)) => reply(&client, &message, &LiveAnswer::Dropped).await,
-                // The sender waits no more.
+                // The sender no longer waits.
                 Ok(Ok(None)) | Err(_) => {}
             }
         });
@@ -292,7 +292,7 @@ impl Held {
 
 async fn reply(client: &Client, message: &Message, answer: &LiveAnswer) {
     if let Some(to) = message.reply.clone() {
-        // A lost answer is none: the sender knows nothing then.
+        // If the answer is lost, the sender does not know the result.
         let _lost = client.publish(to, answer_text(answer).into()).await;
     }
 }

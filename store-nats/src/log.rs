@@ -1,4 +1,5 @@
-//! The log of all decisions: it is followed by a task, and whoever must know the newest waits until that has read it.
+//! The log of all decisions. A task follows it, and a caller that needs the newest state waits until the task has read
+//! it.
 
 use std::{
     collections::HashMap,
@@ -29,22 +30,23 @@ use crate::{
     view::{Change, View},
 };
 
-/// How long it takes to try again to follow.
+/// The delay before following the log is tried again.
 const AGAIN: Duration = Duration::from_millis(200);
-/// How long the newest message may be missing. It may have been removed since it was told of: the next one comes then.
+/// How long to wait for the newest message. It may have been removed since it was reported, so another message is then
+/// written.
 const MISSING: Duration = Duration::from_millis(250);
 
-/// After how long without a message that must be there the log is followed anew.
+/// The time without an expected message after which following the log is started again.
 const SILENT: Duration = Duration::from_secs(1);
 
-/// Who waits for the leader to say how far the log is.
+/// The callers that wait for the leader to report the end of the log.
 #[derive(Debug, Default)]
 struct Looking {
     is_asking: bool,
     waiting: Vec<oneshot::Sender<Result<u64>>>,
 }
 
-/// Asks the leader for all who wait, as long as somebody does. If it is dropped before, they are told.
+/// Asks the leader for all waiting callers, until none is left. If it is dropped earlier, the callers get an error.
 struct Asking {
     log: Arc<Log>,
     is_over: bool,
@@ -65,7 +67,7 @@ impl Asking {
             let answer = self.log.connection.last().await;
             for waiting in waiting {
                 let copy = answer.as_ref().copied().map_err(|error| Error::new(error.detail().clone()));
-                // Who was dropped needs no answer.
+                // A dropped caller needs no answer.
                 let _gone = waiting.send(copy);
             }
         }
@@ -80,28 +82,28 @@ impl Drop for Asking {
     }
 }
 
-/// The log, as far as it was read.
+/// The log, up to the message that was read last.
 #[derive(Debug)]
 pub(crate) struct Log {
     pub(crate) connection: Connection,
     view: RwLock<View>,
     position: watch::Sender<u64>,
-    /// The first message that somebody waits for: nobody is woken before it was read.
+    /// The first message that a caller waits for. No caller is woken before it was read.
     wanted: AtomicU64,
-    /// Told when what should come does not.
+    /// Notified when an expected message does not come.
     anew: Arc<Notify>,
     looking: Mutex<Looking>,
     bells: Mutex<HashMap<TenantId, Arc<Bell>>>,
-    /// Decisions of this process that were not read in the log yet. Who made one is told whether it counts.
+    /// Decisions of this process that were not yet read in the log. The caller that made one is told whether it counts.
     awaited: Mutex<HashMap<String, oneshot::Sender<bool>>>,
     pub(crate) garbage: Garbage,
-    /// Names this process.
+    /// The name of this process.
     process: String,
     last_name: AtomicU64,
     stands_still: bool,
     pub(crate) deadline: Duration,
     runtime: Handle,
-    /// Whether a part of what was read is lost.
+    /// Whether a part of the log that was read is lost.
     went_back: AtomicBool,
 }
 
@@ -130,7 +132,7 @@ impl Log {
         }
     }
 
-    // What is done under these locks cannot panic: a poisoned one guards whole data.
+    // The code under these locks cannot panic, so the data behind a poisoned lock is consistent.
     pub(crate) fn view(&self) -> RwLockReadGuard<'_, View> {
         self.view.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -139,17 +141,17 @@ impl Log {
         self.view.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The bell of a tenant: it is rung for whatever the log brings.
+    /// Returns the bell of a tenant. It is rung for every change that the log brings.
     pub(crate) fn bell(&self, tenant: &TenantId) -> Arc<Bell> {
         Arc::clone(lock(&self.bells).entry(tenant.clone()).or_default())
     }
 
-    /// Wakes everybody who waits for work.
+    /// Wakes all callers that wait for work.
     pub(crate) fn ring_all(&self) {
         lock(&self.bells).values().for_each(|bell| bell.ring(Timestamp::MIN));
     }
 
-    /// The store's time.
+    /// Returns store time.
     pub(crate) fn now(&self) -> Result<Timestamp> {
         match self.view().clock {
             Some(clock) if self.stands_still => Ok(clock),
@@ -157,7 +159,7 @@ impl Log {
         }
     }
 
-    /// A name for a decision of this process, which is looked for in the log from now on.
+    /// Returns a name for a decision of this process, and registers it so that it is recognised in the log.
     pub(crate) fn await_own(&self) -> Own<'_> {
         let number = self.last_name.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}.{number}", self.process);
@@ -166,7 +168,7 @@ impl Log {
         Own { log: self, name, receiver }
     }
 
-    /// Waits until everything is known that was written before this call.
+    /// Waits until everything is read that was written before this call.
     pub(crate) async fn look(self: &Arc<Self>) -> Result<()> {
         let mut behind = None;
         loop {
@@ -176,7 +178,8 @@ impl Log {
             if last >= known {
                 return self.reach(last).await;
             }
-            // Either a leader that another one has replaced, which writes nothing, or the end of what was read is lost.
+            // Either another leader has replaced this one, which can no longer write, or the end of what was read is
+            // lost.
             let _shown = self.touch().await;
             if behind.get_or_insert_with(Instant::now).elapsed() > self.deadline {
                 return self
@@ -187,7 +190,7 @@ impl Log {
         }
     }
 
-    /// Refuses everything once a part of the log that was read is lost: what is decided here would rest on it.
+    /// Refuses all calls once a part of the log that was read is lost, because decisions would be based on it.
     fn check(&self) -> Result<()> {
         if self.went_back.load(Ordering::SeqCst) {
             return Err(Error::corrupt(
@@ -197,7 +200,7 @@ impl Log {
         Ok(())
     }
 
-    /// What was written comes behind all that was read, or else a part of that is lost.
+    /// Checks that a written message comes after all that was read. Otherwise a part of the log is lost.
     fn comes_behind(&self, known: u64, sequence: u64) -> Result<()> {
         if sequence <= known {
             self.went_back.store(true, Ordering::SeqCst);
@@ -205,7 +208,7 @@ impl Log {
         self.check()
     }
 
-    /// Asks the leader how far the log is. Those who come while somebody asks share the next answer.
+    /// Asks the leader for the end of the log. Callers that come while a request is under way share the next answer.
     async fn ask_last(self: &Arc<Self>) -> Result<u64> {
         let (sender, receiver) = oneshot::channel();
         let is_first = {
@@ -214,7 +217,8 @@ impl Log {
             !std::mem::replace(&mut looking.is_asking, true)
         };
         if is_first {
-            // A task of the store: whoever asks first may be dropped, with the runtime that he asks on.
+            // The request runs in a task of the store, because the first caller may be dropped together with its
+            // runtime.
             self.runtime.spawn(Asking { log: Arc::clone(self), is_over: false }.ask());
         }
         receiver.await.map_err(|lost| Error::unavailable("the call was cut off").with_source(lost))?
@@ -228,7 +232,7 @@ impl Log {
         loop {
             let now = {
                 let position = position.borrow_and_update();
-                // Said while nobody moves it: whoever does so next tells.
+                // Set while the position is borrowed, so that the next change of the position sees it.
                 self.wanted.fetch_min(last, Ordering::SeqCst);
                 *position
             };
@@ -240,17 +244,17 @@ impl Log {
             }
             match timeout(MISSING, position.changed()).await {
                 Ok(Ok(())) => {}
-                // It is on its way.
+                // Messages are still coming in.
                 Err(_) if *position.borrow() != seen => {}
                 Ok(Err(_)) => return Err(Error::closed()),
                 Err(_) => {
                     if moved.elapsed() > self.deadline {
                         return Err(Error::server_unavailable("what is written does not come from the server in time"));
                     }
-                    // What cannot be written now is tried again.
+                    // If this write fails, it is tried again.
                     let _lost = self.touch().await;
                     if moved.elapsed() > SILENT && asked.elapsed() > SILENT {
-                        // Who sends it may be a server that is cut off.
+                        // The server that delivers the messages may be cut off from the cluster.
                         self.anew.notify_waiters();
                         asked = Instant::now();
                     }
@@ -259,21 +263,21 @@ impl Log {
         }
     }
 
-    /// Writes a message that says nothing, so that the log goes on behind whatever was removed.
+    /// Writes a message without content, so that the log continues after removed messages.
     pub(crate) async fn touch(&self) -> Result<u64> {
         let (subject, known) = (self.connection.keys.subject(&Key::Touch), *self.position.borrow());
         let sequence = self.connection.write(subject, String::new()).await?;
         self.comes_behind(known, sequence).map(|()| sequence)
     }
 
-    /// Writes a message behind the last one on its subject.
+    /// Writes a message if the given one is still the last on its subject.
     pub(crate) async fn write(&self, key: &Key, last: u64, text: String) -> Result<Written> {
         let known = *self.position.borrow();
         let written = self.connection.write_behind(self.connection.keys.subject(key), last, text).await?;
         self.check_written(known, written)
     }
 
-    /// Writes a message that says nothing if it comes to the log later than within the deadline (PR-21).
+    /// Writes a message that has no effect if it reaches the log after the deadline (PR-21).
     pub(crate) async fn write_in_time(&self, key: &Key, last: u64, text: String) -> Result<Written> {
         let until = self.connection.clock.now()?.saturating_add(self.deadline);
         let known = *self.position.borrow();
@@ -300,7 +304,7 @@ impl Log {
         if let Some(by) = by {
             is_own = by.starts_with(&self.process);
             if let Some(maker) = lock(&self.awaited).remove(&by) {
-                // Who was dropped needs no answer.
+                // A dropped caller needs no answer.
                 let _gone = maker.send(!is_late);
             }
         }
@@ -331,7 +335,7 @@ impl Log {
     }
 }
 
-/// Whether a message came to the log later than it was to. Everybody who reads the log finds the same.
+/// Whether a message reached the log too late. Every reader of the log comes to the same result.
 fn is_late(message: &Message) -> bool {
     let until = message.headers.as_ref().and_then(|headers| headers.get(UNTIL)?.as_str().parse::<u128>().ok());
     let Some((until, info)) = until.zip(message.info().ok()) else { return false };
@@ -339,7 +343,7 @@ fn is_late(message: &Message) -> bool {
     stored.as_millis() > until
 }
 
-/// A decision on its way.
+/// A decision that is being written.
 pub(crate) struct Own<'a> {
     log: &'a Log,
     pub(crate) name: String,
@@ -347,12 +351,12 @@ pub(crate) struct Own<'a> {
 }
 
 impl Own<'_> {
-    /// Whether it counts, once it was read in the log. It is told once.
+    /// Returns whether the decision counts, once it was read in the log. It returns the result only once.
     pub(crate) fn counts(&mut self) -> Option<bool> {
         self.receiver.try_recv().ok()
     }
 
-    /// Waits until it was read in the log, where the server said it is.
+    /// Waits until the decision was read in the log, at the position that the server reported.
     pub(crate) async fn wait(&mut self, sequence: u64) -> Option<bool> {
         match timeout(MISSING, &mut self.receiver).await {
             Ok(counts) => counts.ok(),
@@ -370,7 +374,7 @@ impl Drop for Own<'_> {
     }
 }
 
-/// Reads the log as it grows, until the store is closed. Who lost the connection goes on where he was.
+/// Reads the log as it grows, until the store is closed. After a lost connection it continues from its last position.
 pub(crate) async fn follow(log: Weak<Log>) {
     loop {
         let Some(strong) = log.upgrade() else { return };

@@ -1,4 +1,4 @@
-//! Opening a store, its tenants, and closing it.
+//! Opening and closing a store, and its tenants.
 
 use std::{
     collections::HashMap,
@@ -30,9 +30,9 @@ use crate::{
     tenant::{Common, Tenant},
 };
 
-/// A store of mailboxes in JetStream, that any number of processes have open.
+/// A store of mailboxes in JetStream. Any number of processes can have it open.
 ///
-/// Its handles are cheap to clone (PR-7). Calls run on the runtime that it was opened on.
+/// Its handles are cheap to clone (PR-7). Calls run on the runtime on which the store was opened.
 #[derive(Clone)]
 pub struct NatsStore {
     state: Arc<State>,
@@ -59,7 +59,7 @@ impl Drop for State {
 }
 
 impl State {
-    /// Ends everybody who waits, and all that runs beside.
+    /// Ends all waiting callers and all background tasks.
     fn end(&self) {
         self.common.is_closed.store(true, Ordering::SeqCst);
         for tenant in lock(&self.tenants).values() {
@@ -70,7 +70,7 @@ impl State {
     }
 }
 
-/// A tenant as its handles hold it: as long as there is one, the store is open (PR-8).
+/// A tenant as its handles hold it. The store stays open as long as one exists (PR-8).
 #[derive(Debug, Clone)]
 pub(crate) struct OpenTenant {
     tenant: Arc<Tenant>,
@@ -90,13 +90,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl NatsStore {
-    /// Opens a store; its streams are made if they are not there.
+    /// Opens a store. Its streams are created if they do not exist.
     ///
     /// # Errors
-    /// `UnsafeDurability` for servers that may lose what they acknowledged (NA-5); `Unsupported` for servers that
-    /// are too old (NA-6); `Invalid` for a `max_payload` of the server below 192 KiB (NA-11); `SchemaMismatch` for
-    /// a store of a newer release (NA-9), and for one that is not there and is not to be made; `Unavailable` if
-    /// none can be reached.
+    /// - `UnsafeDurability` for servers that may lose what they acknowledged (NA-5);
+    /// - `Unsupported` for servers that are too old (NA-6);
+    /// - `Invalid` for a `max_payload` of the server below 192 KiB (NA-11);
+    /// - `SchemaMismatch` for a store of a newer release (NA-9), and for a missing store that is not to be created;
+    /// - `Unavailable` if no server can be reached.
     pub async fn open(config: NatsConfig) -> Result<Self> {
         let connection = Connection::open(&config).await?;
         let opened = streams::open(&connection, &config).await?;
@@ -118,7 +119,7 @@ impl NatsStore {
         });
         let tasks = Mutex::new(vec![following, collecting]);
         let store = Self { state: Arc::new(State { common, capabilities, tenants: Mutex::default(), tasks }) };
-        // Everything is read once.
+        // The whole log is read once.
         let log = &store.state.common.log;
         log.look().await?;
         for (name, tenant) in &log.view().tenants {
@@ -127,11 +128,13 @@ impl NatsStore {
         Ok(store)
     }
 
-    /// Returns when this handle knows all that was acknowledged before. It writes a message, which takes a majority of
-    /// the servers: a read behind it is not that of a leader which just lost its own (PR-10).
+    /// Waits until this handle has read everything that was acknowledged before the call.
+    ///
+    /// It writes a message, which requires a majority of the servers. So a later read does not come from a leader that
+    /// has just lost its majority (PR-10).
     ///
     /// # Errors
-    /// `Unavailable`, also if nobody knows whether the message was written: repeat it.
+    /// `Unavailable`, also if it is unknown whether the message was written. Repeat the call then.
     pub async fn barrier(&self) -> Result<()> {
         let log = self.log()?;
         let written = log.touch().await.map_err(|error| match error.outcome() {
@@ -154,7 +157,7 @@ impl NatsStore {
         let mut tenants = lock(&self.state.tenants);
         let new = || Arc::new(Tenant::new(Arc::clone(common), tenant.clone()));
         if tenants.get(tenant).is_some_and(|open| open.check_open().is_err()) {
-            // Another process deleted it: this handle is of the next life.
+            // Another process deleted the tenant. The new handle belongs to the tenant created after that.
             tenants.remove(tenant);
         }
         let tenant = Arc::clone(tenants.entry(tenant.clone()).or_insert_with(new));
@@ -175,7 +178,7 @@ impl Store for NatsStore {
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
         let common = &self.state.common;
         common.check_open()?;
-        // The list is that of the store: the name only fills the place of a tenant.
+        // The list belongs to the store. The default tenant only fills the place of a tenant in the scope.
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
         let mut found = PageBuilder::new(page.checked_limit()?);
         let after = Position::open(&common.cursors, &scope, page.cursor.as_ref())?;
@@ -197,7 +200,7 @@ impl Store for NatsStore {
         let (name, new) = (tenant.clone(), Arc::new(Tenant::new(Arc::clone(&common), tenant.clone())));
         let old = lock(&self.state.tenants).insert(name.clone(), Arc::clone(&new));
         new.come_after(old, async move { delete(&common, name).await }).await?;
-        // Whom nobody has opened since needs no place.
+        // A tenant that was not opened again in the meantime needs no place in the map.
         let mut tenants = lock(&self.state.tenants);
         if tenants.get(tenant).is_some_and(|held| Arc::ptr_eq(held, &new) && Arc::strong_count(held) == 2) {
             tenants.remove(tenant);
@@ -210,14 +213,15 @@ impl Store for NatsStore {
         &self.state.capabilities
     }
 
-    /// What was acknowledged survives already whatever the servers are set to survive.
+    /// Checks that the store is open. Acknowledged work already survives whatever the servers are configured to
+    /// survive.
     async fn sync(&self) -> Result<()> {
         self.state.common.check_open()
     }
 
     async fn close(&self) -> Result<()> {
         self.state.common.is_closed.store(true, Ordering::SeqCst);
-        // Calls that were accepted end first.
+        // Accepted calls end first.
         drop(self.state.common.writing.write().await);
         self.state.end();
         Ok(())
@@ -228,11 +232,11 @@ impl Store for NatsStore {
     }
 }
 
-/// Says that a tenant is deleted, from which moment on nothing of it counts, and then removes it.
+/// Writes that a tenant is deleted, from which moment on none of its data counts, and then removes the data.
 async fn delete(common: &Common, name: TenantId) -> Result<()> {
     let log = &common.log;
     let incarnation = loop {
-        // Whether it is deleted shows in the log.
+        // The log shows whether the tenant is deleted.
         log.look().await?;
         let found = log.view().tenants.get(&name).map(|found| (found.sequence, found.record.clone()));
         let Some((last, record)) = found else { return Ok(()) };
@@ -247,6 +251,6 @@ async fn delete(common: &Common, name: TenantId) -> Result<()> {
         connection.purge(&keys.log(), &subjects).await?;
     }
     connection.purge(&keys.data(), &keys.data_of_tenant(&name, incarnation)).await?;
-    // Who waits for a message that was removed goes on with this one.
+    // Readers that wait for a removed message continue with this one.
     log.touch().await.map(drop)
 }

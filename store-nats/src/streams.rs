@@ -1,4 +1,5 @@
-//! The two streams of a store: how they are made, and which settings would lose what was accepted (NA-3, NA-5).
+//! The two streams of a store: how they are created, and which settings are refused because accepted messages could be
+//! lost (NA-3, NA-5).
 
 use serde_json::{Value, json};
 use store_core::{Detail, Error, Outcome, Result, SchemaMend, Survives};
@@ -12,13 +13,13 @@ use crate::{
     key::Key,
 };
 
-/// What was found out at an opening.
+/// The findings of an opening.
 pub(crate) struct Opened {
     pub(crate) meta: Meta,
     pub(crate) survives: Survives,
 }
 
-/// Makes what is missing, and looks at what is there.
+/// Creates missing streams, and checks existing ones.
 pub(crate) async fn open(connection: &Connection, config: &NatsConfig) -> Result<Opened> {
     let keys = &connection.keys;
     let mut replicas = u64::MAX;
@@ -30,7 +31,7 @@ pub(crate) async fn open(connection: &Connection, config: &NatsConfig) -> Result
         }
         replicas = replicas.min(info.config.get("num_replicas").and_then(Value::as_u64).unwrap_or_default());
     }
-    // Whether servers sync is not told to clients: a single one that does not loses what it accepted.
+    // Clients cannot read whether servers sync. A single server that does not sync loses accepted messages.
     if replicas <= 1 && !config.assume_sync && !config.allow_unsafe {
         return Err(refused("sync_interval", "assume_sync"));
     }
@@ -70,7 +71,7 @@ pub(crate) async fn ensure(
             Err(refusal) => return Err(refusal.into()),
         }
         let failed = match connection.ask::<Value>(&format!("STREAM.CREATE.{name}"), &settings, Effect::Perhaps).await {
-            // Somebody else may have made it at the same time, or it is not known everywhere yet.
+            // Another process may have created the stream at the same time, or not all servers know it yet.
             Ok(Ok(_)) => Error::unavailable("the stream that was made is not there"),
             Ok(Err(refusal)) if refusal.is_other_stream() => {
                 Error::unavailable("the stream that is there is not found")
@@ -87,7 +88,7 @@ pub(crate) async fn ensure(
     }
 }
 
-/// Refuses a stream of others that has the name, and one in which nothing can be written or removed.
+/// Refuses a stream of another application with the same name, and a stream that refuses writes or removals.
 fn fits(config: &Value, name: &str, subjects: &str) -> Result<()> {
     let has = |name: &str| config.get(name).is_some_and(|value| !matches!(value, Value::Null | Value::Bool(false)));
     let other =
@@ -100,7 +101,7 @@ fn fits(config: &Value, name: &str, subjects: &str) -> Result<()> {
     Err(Error::schema_mismatch(found, "streams made by agentstore", SchemaMend::Release))
 }
 
-/// Refuses a stream that may drop or lose what was accepted. A setting that cannot be read counts as unsafe.
+/// Refuses a stream that may drop or lose accepted messages. A setting that cannot be read counts as unsafe.
 fn check(config: &Value) -> Result<()> {
     let is = |name: &str, value: &str| config.get(name).and_then(Value::as_str) == Some(value);
     let number = |name: &str| config.get(name).and_then(Value::as_i64);
@@ -108,7 +109,7 @@ fn check(config: &Value) -> Result<()> {
         ("storage", is("storage", "file")),
         ("discard", is("discard", "new")),
         ("retention", is("retention", "limits")),
-        // Left out, there is none.
+        // Without this setting there is no maximum age.
         ("max_age", number("max_age").is_none_or(|age| age == 0)),
         ("max_msgs_per_subject", number("max_msgs_per_subject").is_some_and(|most| most <= 0)),
         ("allow_msg_ttl", config.get("allow_msg_ttl").is_none_or(|allowed| *allowed == Value::Bool(false))),
@@ -124,7 +125,7 @@ fn refused(setting: &'static str, option: &'static str) -> Error {
     Error::new(Detail::UnsafeDurability { setting: setting.into(), option: option.into() })
 }
 
-/// What all instances share. Whoever opens the store first makes it.
+/// Returns the data that all instances share. The first opening of the store creates it.
 async fn meta(connection: &Connection) -> Result<Meta> {
     let (stream, subject) = (connection.keys.log(), connection.keys.subject(&Key::Meta));
     let begun = Instant::now();
@@ -136,7 +137,7 @@ async fn meta(connection: &Connection) -> Result<Meta> {
             return Err(Error::unavailable("the streams were removed at the same time, or somebody else makes them"));
         }
         match connection.write_behind(subject.clone(), 0, Meta::make()?).await {
-            // Whether it was written shows.
+            // The next round shows whether it was written.
             Err(error) if error.outcome() != Outcome::Unknown => return Err(error),
             _ => {}
         }

@@ -1,5 +1,5 @@
-//! The handle of a tenant: calls run in tasks of their own, so that a dropped one takes effect whole or not at all, and
-//! what comes later waits for those without a caller (PR-11, PR-16).
+//! The handle of a tenant. Calls run in tasks of their own, so that a dropped call takes effect completely or not at
+//! all. Later calls wait for calls whose caller was dropped (PR-11, PR-16).
 
 use std::{
     collections::HashMap,
@@ -50,9 +50,9 @@ impl Common {
 pub(crate) struct Tenant {
     pub(crate) common: Arc<Common>,
     pub(crate) name: TenantId,
-    /// The life of the tenant that this is a handle of, once it is known.
+    /// The incarnation of the tenant that this handle belongs to, once it is known.
     incarnation: Mutex<Option<u64>>,
-    /// Held while a decision about a thread is made here: calls of one process are never in each other's way.
+    /// Held while this process decides about a thread, so that its calls never conflict with each other.
     deciding: Mutex<HashMap<ThreadId, Arc<AsyncMutex<()>>>>,
     orphans: Arc<Orphans>,
     is_closed: AtomicBool,
@@ -85,8 +85,10 @@ impl Tenant {
         if self.is_closed.load(Ordering::SeqCst) { Err(Error::closed()) } else { self.common.check_open() }
     }
 
-    /// What is known of the tenant; none if it was never written to. The first that is seen of it is what this is a
-    /// handle of: a later life under the same name is another's.
+    /// Returns the known state of the tenant, or `None` if it was never written to.
+    ///
+    /// The handle belongs to the first incarnation that it sees. A later incarnation under the same name belongs to
+    /// other handles.
     pub(crate) fn life<'a>(&self, view: &'a View) -> Result<Option<&'a OfTenant>> {
         self.check_open()?;
         let mut known = self.incarnation.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,7 +108,7 @@ impl Tenant {
         }
     }
 
-    /// What keeps two decisions about a thread from being made at once here.
+    /// Returns the lock that prevents two concurrent decisions about a thread in this process.
     pub(crate) fn deciding(&self, thread: &ThreadId) -> Arc<AsyncMutex<()>> {
         let mut deciding = self.deciding.lock().unwrap_or_else(PoisonError::into_inner);
         if deciding.len() > 10_000 {
@@ -115,7 +117,7 @@ impl Tenant {
         Arc::clone(deciding.entry(thread.clone()).or_default())
     }
 
-    /// Takes no more calls, and waits for those that write: the tenant is deleted.
+    /// Refuses further calls, and waits for those that write, because the tenant is deleted.
     pub(crate) async fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.end();
@@ -123,7 +125,8 @@ impl Tenant {
         drop(self.writing.write().await);
     }
 
-    /// Removes the tenant's life before this one. If the caller goes, every call of this one comes after it (PR-16).
+    /// Removes the previous incarnation of the tenant. If the caller goes away, every call of this handle comes after
+    /// the removal (PR-16).
     pub(crate) async fn come_after<F>(&self, old: Option<Arc<Self>>, removing: F) -> Result<()>
     where
         F: Future<Output = Result<()>> + Send + 'static,
@@ -144,7 +147,7 @@ impl Tenant {
         answer?
     }
 
-    /// Ends everybody who waits or receives.
+    /// Ends all waiting callers and all receivers.
     pub(crate) fn end(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.live.close();
@@ -164,7 +167,7 @@ impl Tenant {
         task.await.map_err(|lost| Error::unavailable("the call was cut off").with_source(lost))?
     }
 
-    /// Runs a call that claims. What nobody receives is given `back`.
+    /// Runs a call that claims. Claims that are not received are passed to `back`, which releases them.
     pub(crate) async fn claim<T, F, B>(
         self: &Arc<Self>,
         call: impl FnOnce(Arc<Self>) -> F,
@@ -177,7 +180,7 @@ impl Tenant {
     {
         let tenant = Arc::clone(self);
         let back = move |claimed: T| {
-            // Whoever lost the answer comes after it.
+            // Later calls of a caller that lost the answer wait for this call.
             let (work, _orphan) = flight::start(&tenant.orphans, None);
             let giving = back(Arc::clone(&tenant), claimed);
             tenant.common.runtime.spawn(async move {
@@ -194,7 +197,8 @@ impl Tenant {
         claimed.claimed.take().ok_or_else(Error::closed)
     }
 
-    /// Runs a call that writes. Dropped, it takes effect before any later call about the same, or never.
+    /// Runs a call that writes. If it is dropped, it takes effect before any later call about the same thread, or
+    /// never.
     pub(crate) async fn write<T, F>(self: &Arc<Self>, about: About, call: impl FnOnce(Arc<Self>) -> F) -> Result<T>
     where
         T: Send + 'static,
@@ -217,7 +221,7 @@ impl Tenant {
     }
 }
 
-/// Claims on their way to whoever asked for them. Dropped on the way, they are given back (PR-11).
+/// Claims that are not yet returned to the caller. If dropped before that, they are released (PR-11).
 struct OnTheWay<T> {
     claimed: Option<T>,
     back: Arc<dyn Fn(T) + Send + Sync>,

@@ -1,4 +1,4 @@
-//! Stores for tests: each under a prefix of its own, whose clock stands still unless it is moved.
+//! Stores for tests. Each test has its own prefix, and its clock stands still unless the test moves it.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use tokio::time::Instant;
 
 use crate::{codec, config::NatsConfig, connection::Connection, error::Effect, key::Key, store::NatsStore, streams};
 
-/// When time begins.
+/// The time at which the clock starts, in milliseconds since 1970.
 const BEGIN: u64 = 1_763_700_000_000;
 
-/// A prefix for one test. Stores that are opened under it share its time, which begins in November 2025.
+/// A prefix for one test. Stores opened under it share its clock, which starts in November 2025.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct TestPrefix {
 }
 
 impl TestPrefix {
-    /// Makes the streams under a prefix of its own on the server of `config`, beside the one that it names.
+    /// Creates the streams under a new prefix on the server of `config`. The prefix of `config` itself is not used.
     ///
     /// # Errors
     /// Those of [`NatsStore::open`].
@@ -48,13 +48,13 @@ impl TestPrefix {
         Ok(prefix)
     }
 
-    /// The prefix of `config` itself, whose time goes on: for removing it.
+    /// Returns the prefix of `config` itself, whose clock is not stopped. It serves to remove the prefix.
     #[must_use]
     pub const fn named(config: NatsConfig) -> Self {
         Self { config }
     }
 
-    /// Opens a store under it. Each opening is as one of another process.
+    /// Opens a store under the prefix. Each opening behaves like one in another process.
     ///
     /// # Errors
     /// Those of [`NatsStore::open`].
@@ -62,13 +62,13 @@ impl TestPrefix {
         NatsStore::open(self.config.clone()).await
     }
 
-    /// How its stores are opened.
+    /// The settings with which its stores are opened.
     #[must_use]
     pub const fn config(&self) -> &NatsConfig {
         &self.config
     }
 
-    /// Lets time pass.
+    /// Moves the clock forward.
     ///
     /// # Errors
     /// `Unavailable` if the server cannot be reached.
@@ -76,7 +76,7 @@ impl TestPrefix {
         self.change(|now| now.saturating_add(by)).await
     }
 
-    /// Sets its clock back.
+    /// Sets the clock back.
     ///
     /// # Errors
     /// As [`advance`](Self::advance).
@@ -102,7 +102,7 @@ impl TestPrefix {
         }
     }
 
-    /// Removes it with everything under it.
+    /// Removes the prefix with everything under it.
     ///
     /// # Errors
     /// As [`advance`](Self::advance).
@@ -113,7 +113,7 @@ impl TestPrefix {
             let begun = Instant::now();
             loop {
                 match connection.ask::<Value>(&delete, &Value::Null, Effect::Perhaps).await {
-                    // Once it is gone that is all.
+                    // The next round shows whether it was removed.
                     Err(error) if error.outcome() == Outcome::Unknown && begun.elapsed() < self.config.deadline => {}
                     Err(error) => return Err(error),
                     Ok(Err(refusal)) if !refusal.is_not_found() => return Err(refusal.into()),
@@ -125,8 +125,8 @@ impl TestPrefix {
     }
 }
 
-/// A connection that does nothing but write messages to a stream with the settings of a store: what stores are measured
-/// beside.
+/// A connection that only writes messages to a stream with the settings of a store. It is the baseline for measurements
+/// of stores.
 ///
 /// ```no_run
 /// use store_nats::{BareMessages, NatsConfig, TestPrefix};
@@ -144,7 +144,7 @@ pub struct BareMessages {
 }
 
 impl BareMessages {
-    /// Connects, and makes the stream if it is not there yet. It goes with the prefix.
+    /// Connects, and creates the stream if it does not exist. The stream is removed together with the prefix.
     ///
     /// # Errors
     /// `Unavailable` if the server cannot be reached.
@@ -156,7 +156,7 @@ impl BareMessages {
         Ok(Self { context: jetstream::new(connection.client), subject })
     }
 
-    /// Writes so many messages at once, and waits until each is acknowledged.
+    /// Writes this number of messages at once, and waits until each is acknowledged.
     ///
     /// # Errors
     /// As [`open`](Self::open).

@@ -1,4 +1,4 @@
-//! The URL of servers, read by ourselves: what is not known is refused, and nothing of it reaches a log.
+//! The URL of servers. It is parsed here, so that unknown parts are refused and nothing of it reaches a log.
 
 use std::path::PathBuf;
 
@@ -8,11 +8,11 @@ use store_core::{Error, Result};
 use url::Url;
 
 const DEFAULT_PREFIX: &str = "agentstore";
-/// The longest prefix: it stands in every subject and in the names of files on the server.
+/// The longest prefix. The prefix is part of every subject and of the names of files on the server.
 const LONGEST_PREFIX: usize = 64;
 const MOST_REPLICAS: u32 = 5;
 
-/// How a client says who it is.
+/// The credentials of a client.
 #[derive(Clone)]
 pub(crate) enum Credentials {
     None,
@@ -32,7 +32,7 @@ pub(crate) struct Tls {
     pub(crate) certificate: Option<(PathBuf, PathBuf)>,
 }
 
-/// What a URL says.
+/// The parts of a URL.
 pub(crate) struct Parts {
     pub(crate) servers: Vec<ServerAddr>,
     pub(crate) credentials: Credentials,
@@ -44,7 +44,7 @@ pub(crate) struct Parts {
     certificate: [Option<PathBuf>; 2],
 }
 
-/// Reads a URL. Several servers stand behind each other, with commas between.
+/// Parses a URL. Several servers are separated by commas.
 pub(crate) fn parse(text: &str) -> Result<Parts> {
     let (is_tls, rest) = match text.split_once("://") {
         Some(("nats", rest)) => (false, rest),
@@ -131,7 +131,7 @@ impl Parts {
     }
 }
 
-/// A name that is one token of a subject, and the name of a stream.
+/// Checks that a name can be a single token of a subject and the name of a stream, and returns it.
 pub(crate) fn prefix(name: &str) -> Result<String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if name.is_empty() || name.len() > LONGEST_PREFIX || !name.bytes().all(is_plain) {

@@ -1,4 +1,4 @@
-//! How a mailbox is opened.
+//! The settings with which a mailbox is opened.
 
 use std::{
     path::{Path, PathBuf},
@@ -8,28 +8,28 @@ use std::{
 
 use store_core::{Clock, IdSource, Limits, Uuids};
 
-/// What happens to a file that does not exist.
+/// What opening does if the file does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Create {
-    /// It is made.
+    /// The file is created.
     #[default]
     Missing,
-    /// The opening is refused.
+    /// Opening fails.
     Never,
 }
 
-/// When SQLite syncs what it wrote.
+/// When SQLite syncs its writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Synchronous {
-    /// Before a commit is acknowledged: it survives the loss of power.
+    /// Before a commit is acknowledged. The commit survives a loss of power.
     #[default]
     Full,
-    /// Now and then: a loss of power takes the last commits. Refused unless [`SqliteConfig::allow_unsafe`] is set
+    /// From time to time. A loss of power loses the last commits. Refused unless [`SqliteConfig::allow_unsafe`] is set
     /// (SQ-2).
     Normal,
 }
 
-/// How a mailbox is opened.
+/// The settings with which a mailbox is opened.
 ///
 /// ```
 /// use store_sqlite_mailbox::{Create, SqliteConfig};
@@ -40,28 +40,29 @@ pub enum Synchronous {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SqliteConfig {
-    /// The database file. Others are beside it: see [`SqliteMailbox`](crate::SqliteMailbox).
+    /// The database file. Other files lie beside it: see [`SqliteMailbox`](crate::SqliteMailbox).
     pub(crate) path: PathBuf,
-    /// Whether a file that does not exist is made.
+    /// Whether a missing file is created.
     pub create: Create,
-    /// When SQLite syncs.
+    /// When SQLite syncs its writes.
     pub synchronous: Synchronous,
-    /// Opens although acknowledged work may be lost, or the file damaged: with `synchronous` below `Full`, with a
-    /// SQLite older than 3.51.3, on a network file system (SQ-2).
+    /// Whether to open although acknowledged work may be lost or the file damaged. That is possible with `synchronous`
+    /// below `Full`, with an SQLite older than 3.51.3, and on a network file system (SQ-2).
     pub allow_unsafe: bool,
-    /// The clock of store time. Absent, it is the host's, which all processes share. With a clock of its own a process
-    /// has the file for itself (PR-3).
+    /// The clock of store time. Without one it is the host's clock, which all processes share. A process that sets a
+    /// clock has exclusive use of the file (PR-3).
     pub clock: Option<Arc<dyn Clock>>,
-    /// Where generated ids come from.
+    /// The source of generated ids.
     pub ids: Arc<dyn IdSource>,
-    /// Limits, none above the defaults.
+    /// The limits of the mailbox. None is above its default.
     pub limits: Limits,
-    /// How long a read may hold a snapshot (SQ-5).
+    /// The longest time for which a read may hold a snapshot (SQ-5).
     pub(crate) read_time: Duration,
 }
 
 impl SqliteConfig {
-    /// The mailbox in this file, made if it is missing, synced before anything is acknowledged.
+    /// Returns the settings for a mailbox in this file. A missing file is created, and SQLite syncs before each
+    /// acknowledgement.
     #[must_use]
     pub fn new(path: impl AsRef<Path>) -> Self {
         Self {
@@ -76,21 +77,21 @@ impl SqliteConfig {
         }
     }
 
-    /// The same, asking `clock` for the time: one process has the file then.
+    /// Returns the settings with `clock` as store time. Only one process can then use the file.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = Some(clock);
         self
     }
 
-    /// The same with these limits; none goes above that of the contract.
+    /// Returns the settings with these limits. A limit above that of the contract is lowered to it.
     #[must_use]
     pub fn with_limits(mut self, limits: &Limits) -> Self {
         self.limits = limits.at_most(&Limits::default());
         self
     }
 
-    /// The file.
+    /// Returns the path of the database file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -1,12 +1,12 @@
-//! Maps what SQLite and the system say to the errors of the contracts.
+//! Maps errors of SQLite and of the system to the errors of the contracts.
 
 use std::{io, path::Path};
 
 use rusqlite::{Error as SqlError, ErrorCode};
 use store_core::{Cause, Detail, Error};
 
-/// The error of a statement whose transaction is rolled back, or only read. SQLite's own is kept as its source: it
-/// names tables and columns, and no values.
+/// Converts the error of a statement whose transaction is rolled back or only read. The error of SQLite is kept as the
+/// source: it names tables and columns, but no values.
 pub(crate) fn sql(error: SqlError) -> Error {
     let detail = match code(&error) {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => {
@@ -19,7 +19,7 @@ pub(crate) fn sql(error: SqlError) -> Error {
         Some(ErrorCode::CannotOpen) => unavailable("the file cannot be opened"),
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => unavailable("the file may not be written"),
         Some(ErrorCode::OutOfMemory) => unavailable("there is not enough memory"),
-        // Rules and keys exclude it: what is stored contradicts itself.
+        // The rules and keys exclude this case, so the stored data contradicts itself.
         Some(ErrorCode::ConstraintViolation) => Detail::Corrupt { location: "two rows exclude each other".to_owned() },
         None => Detail::Corrupt { location: "a row has another shape than was written".to_owned() },
         Some(_) => unavailable("SQLite refuses a statement"),
@@ -39,7 +39,7 @@ pub(crate) fn code(error: &SqlError) -> Option<ErrorCode> {
     error.sqlite_error_code()
 }
 
-/// A file that cannot be handled.
+/// The error of a file that cannot be opened, read or written.
 pub(crate) fn file(path: &Path, error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::StorageFull => Error::new(Detail::StorageFull).with_source(error),
@@ -47,7 +47,7 @@ pub(crate) fn file(path: &Path, error: io::Error) -> Error {
     }
 }
 
-/// What a row says is not what was written.
+/// The error of a row whose content is not what was written.
 pub(crate) fn corrupt(what: impl std::fmt::Display) -> Error {
     Error::corrupt(what.to_string())
 }

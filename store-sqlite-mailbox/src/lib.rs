@@ -1,15 +1,17 @@
-//! Durable work for AI agents in one SQLite file: a mailbox that the processes of a host use at once.
+//! A mailbox for AI agents in one SQLite file, which several processes of a host can use at the same time.
 //!
 //! # Layout
-//! - `config`: what a mailbox is opened with
+//! - `config`: the settings with which a mailbox is opened
 //! - `store`: opening, tenants, closing
-//! - `mailbox`: the contract of a tenant, and waiting for work
-//! - `rows`: what rules of core ask for and what they planned, in one transaction
-//! - `writer`: the thread that writes, many calls in one commit; `readers`: those that read
-//! - `tenant`: calls on their way to these threads and back
-//! - `news`: telling who waits, also in other processes
+//! - `mailbox`: the mailbox contract of a tenant, and waiting for work
+//! - `rows`: reads what the rules of core ask for and writes what they planned, in one transaction
+//! - `writer`: the thread that writes, with many calls in one commit
+//! - `readers`: the threads that read
+//! - `tenant`: passes calls to these threads and returns their results
+//! - `news`: wakes waiting callers, also in other processes
 //! - `inspect`: checks, and repairs of what can be derived
-//! - `schema`, `sql`: connections, the schema, statements; `place`, `medium`: the files and what they lie on
+//! - `schema`, `sql`: connections, the schema, statements
+//! - `place`, `medium`: the files, and the file system that holds them
 //!
 //! ```
 //! use store_core::{NewDispatch, RunId, Store, TenantId, ThreadId};

@@ -1,8 +1,8 @@
-//! What a file lies on.
+//! The file system that holds a file.
 
 use std::path::Path;
 
-/// File systems over a network, where locks and shared memory cannot be relied on: by the number that the system gives.
+/// Network file systems, on which locks and shared memory are not reliable, by the number that the system reports.
 #[cfg(target_os = "linux")]
 const NETWORK: &[(u32, &str)] = &[
     (0x6969, "nfs"),
@@ -22,7 +22,7 @@ const NETWORK: &[(u32, &str)] = &[
     (0x1983_0326, "beegfs"),
 ];
 
-/// The name of the network file system that a folder is on; none if it is on none that is known.
+/// Returns the name of the network file system that holds a folder. `None` if it is not on a known one.
 #[cfg(target_os = "linux")]
 pub(crate) fn network(folder: &Path) -> Option<&'static str> {
     let kind = rustix::fs::statfs(folder).ok()?.f_type;
@@ -32,11 +32,11 @@ pub(crate) fn network(folder: &Path) -> Option<&'static str> {
 #[cfg(target_os = "linux")]
 fn name(kind: impl TryInto<i64>) -> Option<&'static str> {
     let kind: i64 = kind.try_into().ok()?;
-    // The system gives it with a sign on some machines.
+    // On some machines the system reports the number with a sign.
     NETWORK.iter().find(|(number, _)| i64::from(*number) == kind & 0xffff_ffff).map(|(_, name)| *name)
 }
 
-/// None is recognised elsewhere.
+/// Returns `None`: other systems are not examined.
 #[cfg(not(target_os = "linux"))]
 pub(crate) const fn network(_folder: &Path) -> Option<&'static str> {
     None

@@ -1,8 +1,9 @@
-//! Telling processes that wait that there is something new.
+//! Notifies waiting processes of changes.
 //!
-//! Whoever committed opens a file beside the database for writing, and closes it: nothing is written. Whoever waits has
-//! the system tell of that (`inotify`). Where there is no such thing, who waits looks every few milliseconds whether
-//! somebody else has committed, and nobody looks while nobody waits.
+//! After a commit a process opens a file beside the database for writing and closes it, without writing anything.
+//! Waiting processes are notified of that by the system (`inotify`). On systems without `inotify`, a waiting process
+//! checks every few milliseconds whether another process has committed. No process checks while it has no waiting
+//! caller.
 
 use std::{
     fmt,
@@ -21,20 +22,20 @@ use store_core::Timestamp;
 
 use crate::{schema, store::Tenants};
 
-/// Waits of this process look no more often than this for what others brought.
+/// The shortest interval between two looks of this process's waiting callers for changes by others.
 const PAUSE: Duration = Duration::from_millis(2);
-/// How often it is looked, where the system tells nothing.
+/// The polling interval on systems without notifications.
 const POLL: Duration = Duration::from_millis(10);
-/// How often it is looked whether somebody waits, there.
+/// The interval at which, on such systems, the thread checks whether a caller waits.
 const REST: Duration = Duration::from_millis(50);
 
-/// Tells other processes.
+/// Notifies other processes.
 pub(crate) fn ring(bell: &Path) {
-    // Who does not hear it looks once a second.
+    // A process that misses the notification looks once a second.
     let _rung = OpenOptions::new().write(true).open(bell);
 }
 
-/// What hears of other processes, from the first wait on.
+/// Receives notifications of other processes, from the first wait on.
 pub(crate) struct News {
     heard: Arc<Heard>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -48,7 +49,7 @@ struct Heard {
     waiting: AtomicUsize,
 }
 
-/// Somebody who waits.
+/// A waiting caller.
 pub(crate) struct Waiter<'a>(&'a AtomicUsize);
 
 impl Drop for Waiter<'_> {
@@ -69,19 +70,19 @@ impl News {
         Self { heard: Arc::new(Heard { tenants, bell, path, is_over, waiting }), thread: Mutex::default() }
     }
 
-    /// Hears of other processes as long as somebody waits.
+    /// Receives notifications of other processes as long as the returned waiter exists.
     pub(crate) fn listen(&self) -> Waiter<'_> {
         self.heard.waiting.fetch_add(1, Ordering::SeqCst);
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() && !self.heard.is_over.load(Ordering::SeqCst) {
             let heard = Arc::clone(&self.heard);
-            // Without the thread it is looked once a second.
+            // Without the thread, waiting callers look once a second.
             *thread = thread::Builder::new().name("agentstore-news".to_owned()).spawn(move || heard.serve()).ok();
         }
         Waiter(&self.heard.waiting)
     }
 
-    /// Ends the thread, and perhaps waits for that.
+    /// Ends the thread and, if `waits`, waits for its end.
     pub(crate) fn close(&self, waits: bool) {
         self.heard.is_over.store(true, Ordering::SeqCst);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -119,7 +120,7 @@ impl Heard {
         }
     }
 
-    /// Looks whether somebody else has committed. It reads a number that SQLite keeps in shared memory.
+    /// Checks whether another connection has committed. It reads a number that SQLite keeps in shared memory.
     fn poll(&self) {
         let Ok(conn) = schema::reader(&self.path) else { return };
         let version =
@@ -144,7 +145,7 @@ impl Heard {
         Err(std::io::ErrorKind::Unsupported.into())
     }
 
-    /// Waits for the system to tell that somebody rang.
+    /// Waits for the system to report a notification.
     #[cfg(target_os = "linux")]
     fn watch(&self) -> std::io::Result<()> {
         use std::mem::MaybeUninit;
@@ -155,7 +156,7 @@ impl Heard {
         inotify::add_watch(&told, &self.bell, WatchFlags::CLOSE_WRITE)?;
         let mut space = [MaybeUninit::uninit(); 4_096];
         let mut events = Reader::new(&told, &mut space);
-        // What was rung before is looked for by who waits.
+        // Earlier notifications are lost, so waiting callers look once now.
         self.tell();
         while !self.is_over() {
             events.next()?;
@@ -188,8 +189,7 @@ mod tests {
         mailbox.enqueue(vec![work]).await.unwrap().remove(0).unwrap();
     }
 
-    /// Where the system tells nothing, what another one committed is found by looking, and nobody looks while nobody
-    /// waits.
+    /// On systems without notifications, commits of others are found by polling, and only while a caller waits.
     #[tokio::test(flavor = "multi_thread")]
     async fn commits_of_others_are_found_by_looking() {
         let folder = tempfile::tempdir().unwrap();
@@ -197,7 +197,7 @@ mod tests {
         let one = SqliteMailbox::open(config.clone()).await.unwrap();
         let other = SqliteMailbox::open(config.clone()).await.unwrap();
         let tenant = one.open_tenant(&name);
-        // Its own thread listens only from the first wait on, and there is none.
+        // Its own thread listens only from the first wait on, and no caller has waited.
         let news = News::new(Arc::downgrade(&one.state.tenants), folder.path().into(), config.path().into());
         let looking = Arc::clone(&news.heard);
         let looking = thread::spawn(move || looking.poll());
@@ -215,7 +215,7 @@ mod tests {
         other.close().await.unwrap();
     }
 
-    /// Who has only handles of a tenant hears of others as well (LV-9, PR-8).
+    /// A caller that has only handles of a tenant is notified of changes by others as well (LV-9, PR-8).
     #[tokio::test(flavor = "multi_thread")]
     async fn handles_of_a_tenant_hear_of_others_without_the_store() {
         let folder = tempfile::tempdir().unwrap();

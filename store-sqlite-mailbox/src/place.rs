@@ -1,6 +1,7 @@
-//! The file and those beside it: who has it open, who writes next, and what is done behind a failed sync.
+//! The database file and the files beside it: which processes have it open, which one writes next, and recovery from a
+//! failed sync.
 //!
-//! The database file is never opened here while SQLite has it open in this process: closing it would let go of the
+//! This module never opens the database file while SQLite has it open in this process: closing it would release the
 //! locks that SQLite holds.
 
 #![expect(clippy::disallowed_methods, reason = "waiting for others takes real time")]
@@ -26,27 +27,27 @@ use crate::{
     error,
 };
 
-/// How long somebody else is waited for.
+/// How long to wait for a lock of another process.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long an opening waits for one that ends in this process.
+/// How long an opening waits for another opening in this process that is being closed.
 const ENDING: Duration = Duration::from_secs(10);
 
 /// The files that are open in this process.
 static PLACES: Mutex<BTreeMap<PathBuf, Weak<Place>>> = Mutex::new(BTreeMap::new());
 
-/// A database file that is open in this process, maybe several times.
+/// A database file that is open in this process, possibly several times.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) path: PathBuf,
-    /// Locked as long as the file is open: by all processes together, or by one that has it for itself.
+    /// Locked while the file is open: shared by all processes, or exclusively by one process.
     _users: File,
-    /// Locked by who writes next. Without, whoever writes often would keep others from writing.
+    /// Locked by the process that writes next. Without it, a process that writes often would starve the others.
     next: File,
     is_alone: bool,
     poisoned: AtomicBool,
 }
 
-/// The path of a file beside the database.
+/// Returns the path of a file beside the database.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
@@ -57,7 +58,7 @@ fn places() -> MutexGuard<'static, BTreeMap<PathBuf, Weak<Place>>> {
     PLACES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Opens a file that others may open too. What is new is for its owner alone.
+/// Opens a file that other processes may also open. A new file is accessible to its owner only.
 fn open(path: &Path) -> Result<File> {
     let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
     opened.map_err(|e| error::file(path, e))
@@ -77,8 +78,8 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 }
 
 impl Place {
-    /// The file of a configuration, to be opened. Whoever opens it first in this process looks at its header, and puts
-    /// right what a failed sync left.
+    /// Returns the file of a configuration, ready to be opened. The first opening in this process checks the header and
+    /// recovers from a failed sync.
     pub(crate) fn open(config: &SqliteConfig) -> Result<Arc<Self>> {
         let path = absolute(&config.path)?;
         let is_alone = config.clock.is_some();
@@ -114,7 +115,7 @@ impl Place {
         check_header(path)?;
         let users = open(&beside(path, "-users"))?;
         let poisoned = beside(path, "-poisoned");
-        // Alone at first, if there is something to put right.
+        // Recovery needs exclusive access first.
         if poisoned.exists() {
             lock(|| users.try_lock(), ENDING, "after a failed sync all processes have to close it first")?;
             renew(path)?;
@@ -134,7 +135,7 @@ impl Place {
         Ok(Self { path: path.to_owned(), _users: users, next, is_alone, poisoned: AtomicBool::new(false) })
     }
 
-    /// The file that is opened for writing and closed again when there is something new.
+    /// The file that is opened for writing and closed again to announce changes.
     pub(crate) fn bell(&self) -> PathBuf {
         beside(&self.path, "-users")
     }
@@ -143,15 +144,15 @@ impl Place {
         self.poisoned.load(Ordering::SeqCst)
     }
 
-    /// A sync failed: nothing is written any more. The next opening, also one after a crash, finds the mark.
+    /// Stops all writes after a failed sync. The mark is found by the next opening, also after a crash.
     pub(crate) fn poison(&self) {
         self.poisoned.store(true, Ordering::SeqCst);
-        // On a medium that fails this may fail as well; the process knows it all the same.
+        // On a failing medium this may fail as well. The flag of the process is set in any case.
         let _marked = open(&beside(&self.path, "-poisoned")).map(|mark| mark.sync_all());
     }
 
-    /// Waits until it is this process's turn to write. Whoever gets no turn in time writes without: SQLite's own lock
-    /// is what counts.
+    /// Waits until it is this process's turn to write. If the turn does not come in time, the process writes without
+    /// it: correctness depends on SQLite's own lock only.
     pub(crate) fn next(&self) -> Turn<'_> {
         let _in_time = lock(|| self.next.try_lock(), PATIENCE, "others write");
         Turn(&self.next)
@@ -182,8 +183,8 @@ fn lock(attempt: impl Fn() -> std::result::Result<(), TryLockError>, patience: D
     }
 }
 
-/// Refuses by its name what is no mailbox, without a change (SQ-3). SQLite would look at it, too, and bring the log of
-/// a database of somebody else into it.
+/// Refuses a file that is not a mailbox and names it in the error, without changing it (SQ-3). SQLite would also detect
+/// it, but it would first move the log of the foreign database into that database.
 fn check_header(path: &Path) -> Result<()> {
     let mut header = Vec::new();
     match File::open(path) {
@@ -201,8 +202,8 @@ fn check_header(path: &Path) -> Result<()> {
     crate::schema::check(number(68).unwrap_or_default(), number(60).unwrap_or_default())
 }
 
-/// Copies the database and its log to new files, and syncs them: of the old ones nobody knows what is on the medium,
-/// whatever reading says, as the system forgets what it could not write (SQ-7).
+/// Copies the database and its log to new files, and syncs them. After a failed sync the content of the old files on
+/// the medium is unknown whatever a read returns, because the system forgets what it could not write (SQ-7).
 fn renew(path: &Path) -> Result<()> {
     for file in [path.to_owned(), beside(path, "-wal")] {
         let copy = beside(&file, "-new");
@@ -222,7 +223,7 @@ fn sync_folder(path: &Path) -> Result<()> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| error::file(folder, e))
 }
 
-/// That nothing is written any more since a time.
+/// The error that nothing is written any more since a given time.
 pub(crate) fn poisoned(since: Timestamp) -> Error {
     Error::new(Detail::Poisoned { what: "the mailbox".to_owned(), since })
 }

@@ -1,4 +1,4 @@
-//! The threads that read, each on a connection of its own. None holds a snapshot for longer than it may.
+//! The threads that read, each on its own connection. None holds a snapshot for longer than the configured time.
 
 #![expect(clippy::disallowed_methods, reason = "how long a snapshot is held is real time")]
 
@@ -19,25 +19,25 @@ use tokio::sync::oneshot;
 
 use crate::{error::sql, place::Place, schema, sql as text};
 
-/// How many threads read at most.
+/// The largest number of reading threads.
 const MOST: usize = 4;
-/// How many steps SQLite takes between two looks at the clock.
+/// The number of steps that SQLite runs between two checks of the clock.
 const STEPS: i32 = 1_000;
 
-/// Stands open, unless the log is to be begun anew: then no read begins.
+/// A gate that is open unless the log is to be restarted. While it is closed no read begins.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     state: Mutex<Closed>,
     opened: Condvar,
-    /// Pages of the log, while somebody's read keeps it from being begun anew.
+    /// The number of pages in the log while a read prevents its restart.
     held: AtomicI32,
 }
 
 #[derive(Debug, Default)]
 struct Closed {
     is_closed: bool,
-    /// Somebody waited for as long as a read may take: whoever still reads is not of this library, and nobody waits for
-    /// that one.
+    /// Whether a wait lasted as long as a read may take. The read that still runs then does not belong to this library,
+    /// and no read waits for it.
     is_useless: bool,
 }
 
@@ -46,21 +46,21 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes it, and gives whether it is closed.
+    /// Closes the gate. Returns whether it is closed.
     pub(crate) fn close(&self) -> bool {
         let mut state = self.lock();
         state.is_closed = !state.is_useless;
         state.is_closed
     }
 
-    /// The log was begun anew.
+    /// Opens the gate after the log was restarted.
     pub(crate) fn open(&self) {
         *self.lock() = Closed::default();
         self.held.store(0, Ordering::SeqCst);
         self.opened.notify_all();
     }
 
-    /// Notes that somebody still reads.
+    /// Notes that a read still prevents the restart of the log.
     pub(crate) fn held(&self, pages: i32) {
         self.held.store(pages, Ordering::SeqCst);
     }
@@ -69,7 +69,7 @@ impl Gate {
         self.held.load(Ordering::SeqCst)
     }
 
-    /// Waits until it is open, and no longer than a read may take.
+    /// Waits until the gate is open, but no longer than a read may take.
     fn pass(&self, patience: Duration) {
         let waiting = self.opened.wait_timeout_while(self.lock(), patience, |state| state.is_closed);
         let (mut state, waited) = waiting.unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +103,7 @@ impl Shared {
     }
 }
 
-/// The way to the threads that read.
+/// The handle of the reading threads.
 pub(crate) struct Readers {
     shared: Mutex<Option<Arc<Shared>>>,
     fixed: Arc<crate::tenant::Fixed>,
@@ -127,7 +127,7 @@ impl Readers {
         shared.as_ref().map(Arc::clone).ok_or_else(Error::closed)
     }
 
-    /// Reads of one moment, for no longer than a read may take (SQ-5).
+    /// Runs a read on one snapshot, for no longer than a read may take (SQ-5).
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         call: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
@@ -137,7 +137,7 @@ impl Readers {
         let job = move |conn: Option<&Connection>| {
             fixed.gate.pass(patience);
             let read = match conn {
-                // Nobody waits for it.
+                // No caller waits for the answer.
                 _ if reply.is_closed() => return,
                 Some(conn) => snapshot(conn, patience, call),
                 None => Err(Error::unavailable("the file cannot be opened once more")),
@@ -148,7 +148,7 @@ impl Readers {
         answer.await.map_err(|lost| Error::closed().with_source(lost))?
     }
 
-    /// Ends the threads behind all that they were asked, and perhaps waits for that.
+    /// Ends the threads after all requested reads and, if `waits`, waits for their end.
     pub(crate) fn close(&self, waits: bool) {
         let Some(shared) = self.shared.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
         let threads = {
@@ -217,7 +217,7 @@ impl Shared {
 
 fn connect(path: &std::path::Path) -> Result<Connection> {
     let conn = schema::reader(path)?;
-    // The last one that closes would bring the log into the database: that is the writer's.
+    // The last connection to close would checkpoint the log. That is the task of the writer.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(sql)?;
     Ok(conn)
 }
@@ -242,10 +242,10 @@ mod tests {
 
     use crate::{SqliteConfig, SqliteMailbox};
 
-    /// Counts for ever.
+    /// A statement that counts without end.
     const ENDLESS: &str = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
 
-    /// A read that takes longer than it may ends with `Unavailable` (SQ-5), and the next one works.
+    /// A read that exceeds its time limit ends with `Unavailable` (SQ-5), and the next one works.
     #[tokio::test]
     async fn a_read_ends_in_time() {
         let folder = tempfile::tempdir().unwrap();

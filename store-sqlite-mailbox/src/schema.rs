@@ -13,16 +13,16 @@ use crate::{
     sql as text,
 };
 
-/// `AgMb`: a mailbox of agentstore.
+/// `AgMb`: identifies a mailbox of agentstore.
 const APPLICATION: i32 = 0x4167_4d62;
-/// The version of the schema that this release makes.
+/// The version of the schema that this release creates.
 const VERSION: i32 = 1;
-/// The first SQLite without the fault that damages a file whose log two processes reset at once.
+/// The first SQLite version without the fault that damages a file when two processes reset its log at the same time.
 const OLDEST_SQLITE: i32 = 3_051_003;
-/// More statements than there are.
+/// The size of the statement cache. It exceeds the number of statements.
 const STATEMENTS: usize = 128;
 
-/// What an opening found.
+/// What an opening read from the file.
 pub(crate) struct Meta {
     pub(crate) cursors: CursorKey,
     pub(crate) survives: Survives,
@@ -32,7 +32,7 @@ pub(crate) fn mismatch(found: &str) -> Error {
     Error::schema_mismatch(found, format!("a mailbox with schema {VERSION}"), SchemaMend::Release)
 }
 
-/// Refuses a database of somebody else, and one of a later release.
+/// Refuses a database of another application, and one of a later release.
 pub(crate) fn check(application: i32, version: i32) -> Result<()> {
     match (application, version) {
         (APPLICATION, 1..=VERSION) | (0, 0) => Ok(()),
@@ -45,7 +45,7 @@ fn unsafe_setting(setting: impl Into<String>) -> Error {
     Error::new(Detail::UnsafeDurability { setting: setting.into(), option: "allow_unsafe".to_owned() })
 }
 
-/// Refuses what is known to be unsafe, before the file is touched (SQ-2).
+/// Refuses settings that are known to be unsafe, before the file is touched (SQ-2).
 pub(crate) fn check_safe(config: &SqliteConfig) -> Result<()> {
     if config.allow_unsafe {
         return Ok(());
@@ -69,7 +69,8 @@ fn check_library(version: i32) -> Result<()> {
     Err(unsafe_setting(format!("SQLite {major}.{}.{}", rest / 1_000, rest % 1_000)))
 }
 
-/// Waits for a lock of somebody else, 30 s in all: at first shortly, as most hold it for a moment.
+/// Waits for a lock of another connection, for 30 s in all. The first waits are short, because most locks are held
+/// briefly.
 fn wait(count: i32) -> bool {
     let pause = match count {
         0..100 => Duration::from_micros(200),
@@ -81,18 +82,18 @@ fn wait(count: i32) -> bool {
     true
 }
 
-/// Whether it waits for others.
+/// Sets whether the connection waits for locks of others.
 pub(crate) fn waits(conn: &Connection, waits: bool) -> Result<()> {
     conn.busy_handler(waits.then_some(wait as fn(i32) -> bool)).map_err(sql)
 }
 
-/// A connection that is set up, and has changed nothing.
+/// Opens a connection and sets it up, without changing the file.
 fn connect(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags).map_err(sql)?;
     waits(&conn, true)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS);
-    // Plans do not depend on what is bound: else SQLite makes many of them anew for each call.
+    // Query plans do not depend on bound values. Otherwise SQLite would prepare many statements again for each call.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(sql)?;
     for (name, value) in [
         ("trusted_schema", "OFF"),
@@ -109,18 +110,18 @@ fn connect(path: &Path) -> Result<Connection> {
     Ok(conn)
 }
 
-/// A connection that reads.
+/// Opens a connection that only reads.
 pub(crate) fn reader(path: &Path) -> Result<Connection> {
     let conn = connect(path)?;
     conn.pragma_update(None, "query_only", "ON").map_err(sql)?;
     Ok(conn)
 }
 
-/// The connection that writes. The schema is made if the file is empty.
+/// Opens the connection that writes. The schema is created if the file is empty.
 pub(crate) fn writer(place: &Place, config: &SqliteConfig) -> Result<(Connection, Meta)> {
     let conn = connect(&place.path)?;
-    // Others open it at the same time: one of them makes the schema, in a file that has no log yet, so that the header
-    // says whose it is from the first moment on.
+    // Other processes may open the file at the same time. One of them creates the schema while the file has no log yet,
+    // so that the header identifies the application from the beginning.
     let turn = place.next();
     if ask::<i32>(&conn, "application_id")? == 0 {
         make(&conn)?;
@@ -161,17 +162,17 @@ fn make(conn: &Connection) -> Result<()> {
     }
 }
 
-/// Sets what makes commits durable, and reads back what came of it (SQ-2).
+/// Sets what makes commits durable, and reads the effective values back (SQ-2).
 fn set_up(conn: &Connection, config: &SqliteConfig) -> Result<()> {
     let mode: String = conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0)).map_err(sql)?;
     if mode != "wal" {
         return Err(Error::unavailable(format!("the file cannot have a write-ahead log here (`{mode}`)")));
     }
     synchronous(conn, config.synchronous)?;
-    // What a read in the way makes it grow by is given back.
+    // The space by which the log grows while a read blocks its restart is returned to the system.
     conn.pragma_update(None, "journal_size_limit", crate::writer::WAL_BYTES).map_err(sql)?;
     for (pragma, wanted) in [("mmap_size", 0), ("trusted_schema", 0)] {
-        // Some builds have no memory-mapped files, and say nothing.
+        // Some builds have no memory-mapped files and return no value.
         let found = ask::<i64>(conn, pragma).unwrap_or_default();
         if found != wanted {
             return Err(Error::unavailable(format!("SQLite does not set `{pragma}` to {wanted}")));
@@ -180,7 +181,7 @@ fn set_up(conn: &Connection, config: &SqliteConfig) -> Result<()> {
     Ok(())
 }
 
-/// Sets when it syncs.
+/// Sets when SQLite syncs.
 pub(crate) fn synchronous(conn: &Connection, synchronous: Synchronous) -> Result<()> {
     let level = match synchronous {
         Synchronous::Full => 2,

@@ -1,5 +1,5 @@
-//! Every statement. Each that decides something names its index, so that a plan that would walk through a backlog
-//! cannot come about: SQLite refuses the statement instead.
+//! Every statement. Each statement that decides something names its index. So SQLite refuses the statement instead of
+//! choosing a plan that scans a backlog.
 
 use store_core::Direction;
 
@@ -7,10 +7,10 @@ pub(crate) const BEGIN_WRITE: &str = "BEGIN IMMEDIATE";
 pub(crate) const BEGIN_READ: &str = "BEGIN";
 pub(crate) const COMMIT: &str = "COMMIT";
 pub(crate) const ROLLBACK: &str = "ROLLBACK";
-/// Another number whenever somebody else has written.
+/// Returns another number after each commit by another connection.
 pub(crate) const DATA_VERSION: &str = "PRAGMA data_version";
 
-/// What changes nothing is not written, and not synced either.
+/// A transaction without changes is neither written nor synced, so this statement changes a number.
 pub(crate) const TOUCH: &str = "UPDATE meta SET syncs = syncs + 1 WHERE one = 1";
 pub(crate) const META: &str = "SELECT cursors FROM meta WHERE one = 1";
 pub(crate) const NEXT_INCARNATION: &str = "SELECT last_incarnation + 1 FROM meta WHERE one = 1";
@@ -37,8 +37,8 @@ pub(crate) const ADD_MAILBOX: &str = "INSERT INTO mailboxes (tenant, thread, rec
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
 pub(crate) const SET_MAILBOX: &str =
     "UPDATE mailboxes SET record = ?2, crc = ?3, priority = ?4, since = ?5, due = ?6, lease = ?7 WHERE no = ?1";
-// An update looks at each index of a column that it names, whether the column changes or not: there is one for each
-// kind of change that is usual.
+// An update visits each index of a column that it names, even if the value stays the same. So there is one statement
+// for each usual kind of change.
 pub(crate) const SET_RECORD: &str = "UPDATE mailboxes SET record = ?2, crc = ?3 WHERE no = ?1";
 pub(crate) const SET_LEASE: &str = "UPDATE mailboxes SET record = ?2, crc = ?3, lease = ?4 WHERE no = ?1";
 pub(crate) const SET_READY_LEASE: &str =
@@ -115,7 +115,7 @@ pub(crate) const COLUMNS: &str = "SELECT status, epoch, available IS NULL, due, 
 pub(crate) const PLACES: &str = "SELECT priority, since, due, lease FROM mailboxes WHERE no = ?1";
 pub(crate) const PUT_ASIDE: &str = "UPDATE dispatches SET available = NULL WHERE tenant = ?1 AND id = ?2";
 
-/// A part of a list behind a place, in both directions.
+/// A part of a list after a position, in both directions.
 #[derive(Debug)]
 pub(crate) struct Both {
     forward: &'static str,
@@ -155,7 +155,7 @@ pub(crate) const BY_END: Both = both!(
     "ended, id" is "?2, ?3",
     "ended DESC, id DESC"
 );
-/// What is queued of a thread, as claims go.
+/// The queued dispatches of a thread, in claim order.
 pub(crate) const BY_CLAIM: Both = both!(
     "SELECT priority, number, id FROM dispatches INDEXED BY queue WHERE mailbox = ?4 AND epoch = ?5 AND available = ?6",
     "priority, number" is "?2, ?3",
@@ -166,7 +166,7 @@ pub(crate) const LOT: Both = both!(
     "id" is "?2",
     "id DESC"
 );
-/// The lots of the next time at which there are some.
+/// The lots of the next time that has any.
 pub(crate) const LOTS: Both = Both {
     forward: "SELECT at, mailbox, lot FROM interrupts INDEXED BY lots
         WHERE tenant = ?1 AND lot IS NOT NULL AND at = (SELECT at FROM interrupts INDEXED BY lots
@@ -182,7 +182,7 @@ mod tests {
 
     use super::*;
 
-    /// How SQLite goes about a statement, a step a line.
+    /// Returns SQLite's plan for a statement, with one step per line.
     fn plan(conn: &Connection, text: &str) -> Vec<String> {
         let mut statement = conn.prepare(&format!("EXPLAIN QUERY PLAN {text}")).unwrap();
         let nothing = (0..statement.parameter_count()).map(|_| rusqlite::types::Null);
@@ -196,8 +196,8 @@ mod tests {
         conn
     }
 
-    /// SQLite looks rows up by an index, and reads no table from its beginning, sorts nothing, and makes no index of
-    /// its own (MB-28, PR-15): whatever is queued, done, or of others is not met.
+    /// SQLite looks rows up by an index. It scans no table from its beginning, sorts nothing and creates no index of
+    /// its own (MB-28, PR-15). So queued and finished dispatches and those of other tenants are not visited.
     #[test]
     fn whatever_is_decided_is_looked_up_by_an_index() {
         let conn = made();
@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    /// The index that each deciding statement goes by, and how many of its columns it uses.
+    /// Each deciding statement uses the intended index, and the intended number of its columns.
     #[test]
     fn deciding_statements_go_by_the_index_that_is_meant() {
         let conn = made();

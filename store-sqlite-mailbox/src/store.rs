@@ -1,4 +1,4 @@
-//! Opening a mailbox, its tenants, and closing it.
+//! Opening and closing a mailbox, and its tenants.
 
 use std::{
     collections::HashMap,
@@ -32,18 +32,18 @@ use crate::{
     writer::{Step, Turn, Writer},
 };
 
-/// Rows that one step of a deletion removes.
+/// The number of rows that one step of a deletion removes.
 const STEP: i64 = 1_000;
 
-/// The tenants that somebody asked for.
+/// The tenants for which a caller asked.
 pub(crate) type Tenants = Mutex<HashMap<TenantId, Arc<Tenant>>>;
 
-/// A mailbox in one SQLite file, which the processes of a host may have open at once.
+/// A mailbox in one SQLite file, which several processes of a host may have open at the same time.
 ///
-/// Beside the file `PATH` there are `PATH-wal` and `PATH-shm`, which are SQLite's, and `PATH-users` and `PATH-next`,
-/// which are empty: locks, and what wakes who waits in another process. They belong together: a copy of a mailbox in
-/// use is made by SQLite (`VACUUM INTO`), not file by file. Nothing else may open the database file in a process that
-/// has the mailbox open, except through SQLite.
+/// Beside the file `PATH` there are `PATH-wal` and `PATH-shm`, which belong to SQLite, and `PATH-users` and
+/// `PATH-next`, which are empty: they serve as locks and to wake waiting callers in other processes. All these files
+/// belong together: a copy of a mailbox in use is made by SQLite (`VACUUM INTO`), not file by file. In a process that
+/// has the mailbox open, nothing else may open the database file, except through SQLite.
 ///
 /// Handles are cheap to clone (PR-7).
 #[derive(Clone)]
@@ -59,7 +59,7 @@ pub(crate) struct State {
     config: SqliteConfig,
 }
 
-/// A tenant as its handles hold it: as long as there is one, the store is open (PR-8).
+/// A tenant as its handles hold it. The store stays open as long as one exists (PR-8).
 #[derive(Debug, Clone)]
 pub(crate) struct OpenTenant {
     tenant: Arc<Tenant>,
@@ -81,15 +81,15 @@ impl fmt::Debug for SqliteMailbox {
 }
 
 impl SqliteMailbox {
-    /// Opens a mailbox; the file is made if the configuration does not say otherwise.
+    /// Opens a mailbox. A missing file is created unless the configuration forbids it.
     ///
     /// # Errors
-    /// `SchemaMismatch` for a file that is missing, of somebody else or of a later release (SQ-3); `UnsafeDurability`
-    /// for what may lose acknowledged work (SQ-2); `Unavailable` if another process has it for itself, or the file
-    /// cannot be used.
+    /// - `SchemaMismatch` for a file that is missing, belongs to another application or is of a later release (SQ-3);
+    /// - `UnsafeDurability` for settings that may lose acknowledged work (SQ-2);
+    /// - `Unavailable` if another process has exclusive use of the file, or the file cannot be used.
     pub async fn open(config: SqliteConfig) -> Result<Self> {
         let (reply, opened) = oneshot::channel();
-        // It may wait for others: not on a thread of the caller's runtime.
+        // Opening may wait for other processes, so it does not run on a thread of the caller's runtime.
         let opening = thread::Builder::new().name("agentstore-open".to_owned());
         let begun = opening.spawn(move || reply.send(Self::open_here(config)));
         begun.map_err(|e| Error::unavailable("the system gives no more threads").with_source(e))?;
@@ -102,7 +102,7 @@ impl SqliteMailbox {
         let (conn, meta) = schema::writer(&place, &config)?;
         let limits = config.limits.at_most(&Limits::default());
         let capabilities = Capabilities::new(meta.survives, limits.record_bytes);
-        // The clock of the host is that of all its processes.
+        // All processes of the host share its clock.
         let capabilities = if config.clock.is_some() { capabilities } else { capabilities.of_a_host() };
         let fixed = Arc::new(Fixed {
             clock: config.clock.clone().unwrap_or_else(|| Arc::new(SystemClock)),
@@ -121,8 +121,8 @@ impl SqliteMailbox {
         Ok(Self { state: Arc::new(State { common, tenants, capabilities, config }) })
     }
 
-    /// How long the write-ahead log is, in bytes, while somebody who is not of this library reads and keeps it from
-    /// being begun anew; 0 if nobody does (SQ-5).
+    /// The size of the write-ahead log in bytes, while a reader outside this library prevents its restart. 0 if there
+    /// is no such reader (SQ-5).
     #[must_use]
     pub fn held_log_bytes(&self) -> u64 {
         u64::try_from(self.state.common.fixed.gate.held_pages()).unwrap_or_default() * 4_096
@@ -131,7 +131,7 @@ impl SqliteMailbox {
     pub(crate) fn open_tenant(&self, tenant: &TenantId) -> OpenTenant {
         let mut tenants = self.tenants();
         if tenants.get(tenant).is_some_and(|open| open.is_closed()) {
-            // Another process deleted it: this handle is of the next life.
+            // Another process deleted the tenant. The new handle belongs to the tenant created after that.
             tenants.remove(tenant);
         }
         let new = || Arc::new(Tenant::new(tenant.clone(), Arc::clone(&self.state.common)));
@@ -143,7 +143,7 @@ impl SqliteMailbox {
         self.state.tenants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a step that is about the whole file.
+    /// Runs a step on the whole file.
     pub(crate) async fn step<T: Send + 'static>(
         &self,
         step: impl FnMut(&Turn<'_>) -> Result<T> + Send + 'static,
@@ -155,7 +155,7 @@ impl SqliteMailbox {
     }
 }
 
-/// Removes some rows of tenants that are being removed. Gives whether there are more.
+/// Removes some rows of tenants that are being removed. Returns whether there are more.
 fn drop_some(conn: &Connection) -> Result<bool> {
     let Some(no) = one(conn, text::DROPPING, [], |row| get::<i64>(row, 0))? else { return Ok(false) };
     let run = |text: &str, with: &[i64]| {
@@ -188,7 +188,7 @@ impl Store for SqliteMailbox {
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
         let common = &self.state.common;
         common.check_open()?;
-        // The list is that of the store: the name only fills the place of a tenant.
+        // The list belongs to the store. The default tenant only fills the place of a tenant in the scope.
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
         let limit = page.checked_limit()?;
         let after = Position::open(&common.fixed.cursors, &scope, page.cursor.as_ref())?;
@@ -225,7 +225,7 @@ impl Store for SqliteMailbox {
     async fn sync(&self) -> Result<()> {
         let common = &self.state.common;
         common.check_open()?;
-        // What was acknowledged survives already, unless the medium is known to have failed.
+        // Acknowledged work survives already, unless the medium is known to have failed.
         if self.state.config.synchronous == Synchronous::Full {
             return self.step(|_| Ok(())).await;
         }
@@ -239,7 +239,7 @@ impl Store for SqliteMailbox {
         tenants.values().for_each(|tenant| tenant.close());
         let (reply, ended) = oneshot::channel();
         let others = Arc::clone(common);
-        // It may take as long as a read: not on a thread of the caller's runtime.
+        // Closing may take as long as a read, so it does not run on a thread of the caller's runtime.
         let ending = move || {
             others.news.close(true);
             others.readers.close(true);

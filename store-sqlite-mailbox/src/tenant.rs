@@ -1,4 +1,4 @@
-//! The handle of a tenant: calls on their way to the threads that work, and what becomes of those that are dropped.
+//! The handle of a tenant: passes calls to the working threads, and handles calls that are dropped.
 
 use std::{
     fmt,
@@ -25,7 +25,7 @@ use crate::{
     writer::{Call, Decided, Writer},
 };
 
-/// What an opening fixed.
+/// The values that are fixed when the store is opened.
 #[derive(Debug)]
 pub(crate) struct Fixed {
     pub(crate) clock: Arc<dyn Clock>,
@@ -39,7 +39,7 @@ pub(crate) struct Fixed {
 }
 
 impl Fixed {
-    /// Tells other processes that there is something new.
+    /// Notifies other processes of changes.
     pub(crate) fn ring(&self) {
         crate::news::ring(&self.bell);
     }
@@ -68,7 +68,8 @@ pub(crate) struct Tenant {
     pub(crate) bell: Bell,
     orphans: Arc<Orphans>,
     is_closed: AtomicBool,
-    /// Its rows, once there are some: a tenant that was removed since, and made anew, is another.
+    /// The rows of the tenant, once there are some. A tenant that was removed and created again since then is another
+    /// one.
     bound: Mutex<Option<Known>>,
 }
 
@@ -96,7 +97,7 @@ impl Tenant {
         if self.is_closed() { Err(Error::closed()) } else { self.common.check_open() }
     }
 
-    /// Takes no more calls.
+    /// Closes the tenant for further calls.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.bell.ring(Timestamp::MIN);
@@ -106,25 +107,26 @@ impl Tenant {
         *self.bound.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what was committed.
+    /// Notes the rows that a commit found or created.
     pub(crate) fn bind(&self, known: Option<Known>) {
         if let Some(known) = known {
             self.bound.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(known);
         }
     }
 
-    /// Whether it is the tenant of this name that another handle found.
+    /// Whether this handle belongs to the tenant of this name that another handle found.
     pub(crate) fn is_still(&self, known: Option<Known>) -> bool {
         self.bound().is_none_or(|bound| known == Some(bound))
     }
 
-    /// Its rows as a transaction sees them; none if there are none yet. `Closed` if somebody removed it.
+    /// Returns the rows of the tenant as a transaction sees them, `None` if there are none yet, or `Closed` if the
+    /// tenant was removed.
     pub(crate) fn known_in(&self, conn: &Connection) -> Result<Option<Known>> {
         let read = |row: &Row<'_>| Ok(Known { no: get(row, 0)?, incarnation: unsigned(get(row, 1)?)? });
         match self.bound() {
             Some(bound) => match one(conn, sql::TENANT_BY_NO, [bound.no], read)? {
                 Some(known) => Ok(Some(known)),
-                // Another process removed it.
+                // Another process removed the tenant.
                 None => {
                     self.close();
                     Err(Error::closed())
@@ -134,7 +136,7 @@ impl Tenant {
         }
     }
 
-    /// Runs a call that only reads, of one moment.
+    /// Runs a call that only reads, on one snapshot.
     pub(crate) async fn read<T: Send + 'static>(
         self: &Arc<Self>,
         about: About,
@@ -151,7 +153,8 @@ impl Tenant {
         reading.await
     }
 
-    /// Runs a call that writes. Dropped, it takes effect before any later call about the same, or never.
+    /// Runs a call that writes. If it is dropped, it takes effect before any later call about the same thread, or
+    /// never.
     pub(crate) async fn write<T: Send + 'static>(
         self: &Arc<Self>,
         about: About,
@@ -164,21 +167,21 @@ impl Tenant {
         let (reply, answer) = oneshot::channel();
         let job = Call { tenant: Arc::clone(self), call, reply: Some(reply), _work: work, _room: room, done: None };
         self.common.writer.put(Box::new(job));
-        // Without an answer the thread ended in the middle.
+        // A missing answer means that the thread ended while it worked on the call.
         let answer = answer.await.map_err(|lost| Error::commit_unknown(None).with_source(lost));
         caller.answered();
         answer?
     }
 
-    /// Runs a call that nobody waits for, before all others that wait.
+    /// Runs a call without a waiting caller, before all waiting calls.
     pub(crate) fn write_first(
         self: &Arc<Self>,
         mut call: impl FnMut(&Rows<'_>, Setting<'_>) -> Decided<()> + Send + 'static,
     ) {
-        // Whoever lost the answer comes after it.
+        // Later calls of a caller that lost the answer wait for this call.
         let (work, _orphan) = flight::start(&self.orphans, None);
         let (reply, answer) = oneshot::channel();
-        // Kept by the call itself: one that nobody wants any more would not begin.
+        // The call itself keeps the receiver, because a call whose receiver is dropped would not begin.
         let call = move |rows: &Rows<'_>, setting: Setting<'_>| {
             let _kept = &answer;
             call(rows, setting)

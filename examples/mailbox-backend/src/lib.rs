@@ -1,13 +1,13 @@
 //! A backend that keeps mailboxes and nothing else: the example of `docs/write-a-backend.md`.
 //!
-//! What it keeps is in maps behind one mutex, and ends with the last handle. It has one index, the queues; whatever
-//! else is asked for it finds by looking through the maps, where a store for more than a few thousand dispatches has
-//! an index, too. Nothing else is left out: the suite holds it to what it holds every mailbox to.
+//! The data is kept in maps behind one mutex, and ends with the last handle. There is one index, the queues. Every
+//! other query searches the maps, where a store for more than a few thousand dispatches would have an index, too.
+//! Nothing else is left out: the conformance suite checks this backend like any other mailbox.
 //!
 //! # Layout
 //! - `store`: opening, tenants, closing
-//! - `rows`: what is kept of a tenant: what rules see of it, how a plan is written, in which orders it is walked
-//! - `mailbox`: the calls that change it; `read`: those that read it; `page`: their pages
+//! - `rows`: the data of a tenant: the view for rules, the writing of plans, the orders of lists
+//! - `mailbox`: the calls that change the mailbox; `read`: the calls that read it; `page`: the pages of lists
 //!
 //! ```
 //! use std::sync::Arc;
@@ -34,7 +34,7 @@ mod store;
 
 pub use self::store::MapStore;
 
-/// The guide: what it shows compiles, or is quoted from here (`tests/it/guide.rs`).
+/// The guide. Its code compiles here, or is quoted from this crate (`tests/it/guide.rs`).
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/write-a-backend.md")]
 struct Guide;

@@ -1,4 +1,4 @@
-//! Giving work, taking it, ending it.
+//! Enqueues, claims and settles dispatches.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use store_core::{
 
 use crate::{rows::Rows, store::Shared};
 
-/// How many claims whose lease is over one claim ends: what is left is there for the next one.
+/// The greatest number of expired leases that one claim ends. The rest is left to later claims.
 const LAPSES: usize = 1_000;
 
 /// The mailbox of a tenant.
@@ -29,12 +29,12 @@ impl MapMailbox {
         Self { shared, tenant, incarnation }
     }
 
-    /// Calls with what is kept of the tenant, unless it was closed.
+    /// Calls a function with the data of the tenant, unless the tenant is closed.
     pub(crate) fn with<T>(&self, call: impl FnOnce(&mut Rows, Setting<'_>) -> Result<T>) -> Result<T> {
         self.shared.with(&self.tenant, self.incarnation, call)
     }
 
-    /// Makes one decision, and writes it.
+    /// Makes one decision, and writes its plan.
     fn decide<T>(&self, decide: impl FnOnce(&Rows, Setting<'_>) -> Result<MailboxChange<T>>) -> Result<T> {
         self.with(|rows, setting| rows.change(|view| decide(view, setting)))
     }
@@ -95,8 +95,8 @@ impl MailboxConsumer for MapMailbox {
     }
 }
 
-/// Claims from the threads that are ready, in their order. Leases that are over are ended first: their threads are
-/// ready, too.
+/// Claims from the threads that are ready, in their order. Expired leases are ended first, because that can make their
+/// threads ready.
 fn claim_any(rows: &mut Rows, request: &ClaimRequest, one: ClaimOne<'_>, setting: Setting<'_>) -> Result<Claims> {
     for (_, thread) in rows.lapsed(setting.now).into_iter().take(LAPSES) {
         rows.change(|view| mailbox::lapse(view, &thread, setting))?;

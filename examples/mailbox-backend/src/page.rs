@@ -2,10 +2,11 @@
 
 use store_core::{CursorKey, CursorScope, Direction, Page, PageBuilder, PageRequest, Position, Result};
 
-/// Where a record stands in a list: `bound`, `rank` and `id` of its [`Position`], in which order they count.
+/// The place of a record in a list: `bound`, `rank` and `id` of its [`Position`], in the order in which they are
+/// compared.
 pub(crate) type Place = (u64, u64, String);
 
-/// A list, and the part of it that is wanted.
+/// A list, and the part of it that is requested.
 pub(crate) struct List {
     pub(crate) scope: CursorScope,
     pub(crate) direction: Direction,
@@ -13,7 +14,7 @@ pub(crate) struct List {
 }
 
 impl List {
-    /// The page, of all records in the order of the list: each with its place and its bytes.
+    /// Returns the page from all records in the order of the list, each with its place and its size in bytes.
     pub(crate) fn page<T>(
         self,
         key: &CursorKey,
@@ -30,7 +31,7 @@ impl List {
             let (bound, rank, id) = place;
             is_before || page.offer(Position { rank, id, bound }, bytes, Some(record))
         };
-        // `all` ends with the first record that has no room.
+        // `all` stops at the first record that does not fit.
         let _is_last = match self.direction {
             Direction::Forward => { records }.all(&mut offer),
             Direction::Backward => records.rev().all(&mut offer),

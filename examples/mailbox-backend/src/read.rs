@@ -1,4 +1,4 @@
-//! Reading a mailbox.
+//! Reads a mailbox.
 
 use async_trait::async_trait;
 use store_core::{
@@ -8,7 +8,7 @@ use store_core::{
 
 use crate::{mailbox::MapMailbox, page::List};
 
-/// Among ready threads those whose lease is over come behind all priorities.
+/// The rank of threads whose lease has expired: among ready threads they come after all priorities.
 const LEASED: u64 = 256;
 
 #[async_trait]

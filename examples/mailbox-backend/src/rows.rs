@@ -1,4 +1,4 @@
-//! What is kept of a tenant.
+//! The data of a tenant.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,13 +20,13 @@ pub(crate) struct Rows {
     mailboxes: BTreeMap<ThreadId, StoredMailbox>,
     dispatches: BTreeMap<DispatchId, StoredDispatch>,
     interrupts: BTreeMap<(ThreadId, u64), StoredInterrupt>,
-    /// Who took a dedupe key last.
+    /// The last dispatch that took a dedupe key.
     keys: BTreeMap<(ThreadId, DedupeKey), DispatchId>,
-    /// What was written as queued, of each thread by epoch, priority and number.
+    /// The dispatches of each thread that are stored as queued, by epoch, priority and number.
     queues: BTreeMap<ThreadId, BTreeSet<(InQueue, DispatchId)>>,
 }
 
-/// What rules ask for.
+/// The view that rules read.
 impl MailboxView for Rows {
     fn claim_incarnation(&self) -> u64 {
         self.incarnation
@@ -54,7 +54,7 @@ impl MailboxView for Rows {
 }
 
 impl Rows {
-    /// Makes a decision, and writes what it says: a refused call may write something, too.
+    /// Makes a decision and writes its plan. A refused call may have a plan, too.
     pub(crate) fn change<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxChange<T>>) -> Result<T> {
         let change = decide(self)?;
         if let Some(plan) = change.plan {
@@ -63,7 +63,7 @@ impl Rows {
         change.answer
     }
 
-    /// Writes everything that a plan says. The lock is held, so that nobody sees a part of it.
+    /// Writes a whole plan. The lock is held, so no reader sees a part of it.
     fn write(&mut self, plan: MailboxPlan) {
         let thread = plan.thread;
         for stored in plan.dispatches {
@@ -106,7 +106,7 @@ impl Rows {
 }
 
 impl Rows {
-    /// Nothing, in a mailbox of this incarnation.
+    /// Makes empty rows for a mailbox of this incarnation.
     pub(crate) fn new(incarnation: u64) -> Self {
         Self { incarnation, ..Self::default() }
     }
@@ -128,12 +128,12 @@ impl Rows {
         counted.fold(DispatchCounts::default(), |sum, (_, mailbox)| sum.plus(&mailbox.counts))
     }
 
-    /// What a thread has queued under an epoch, in the order of claims.
+    /// Returns the dispatches of a thread that are queued under an epoch, in the order in which they are claimed.
     fn queued(&self, thread: &ThreadId, epoch: u64) -> impl Iterator<Item = &(InQueue, DispatchId)> {
         self.queues.get(thread).into_iter().flatten().filter(move |(at, _)| at.epoch == epoch)
     }
 
-    /// The threads that are free and have something available, in the order of claims.
+    /// Returns the threads that are free and have an available dispatch, in the order in which they are claimed.
     pub(crate) fn ready(&self, now: Timestamp) -> BTreeSet<(u8, Timestamp, ThreadId)> {
         let ready = self.mailboxes.iter().filter_map(|(thread, record)| {
             let now = mailbox::time(Some(record), now);
@@ -148,14 +148,14 @@ impl Rows {
         ready.collect()
     }
 
-    /// The threads of which a lease is over, by its end.
+    /// Returns the threads whose lease has expired, ordered by the end of the lease.
     pub(crate) fn lapsed(&self, now: Timestamp) -> BTreeSet<(Timestamp, ThreadId)> {
         let leased = self.mailboxes.iter().filter_map(|(thread, record)| Some((record.running.as_ref()?, thread)));
         let over = leased.filter(|(running, _)| running.lease_until <= now);
         over.map(|(running, thread)| (running.lease_until, thread.clone())).collect()
     }
 
-    /// The dispatches that a filter lets through, in an order.
+    /// Returns the dispatches that a filter admits, in an order.
     pub(crate) fn list(&self, filter: &DispatchFilter, order: DispatchOrder) -> Result<BTreeMap<Place, Dispatch>> {
         let mut list = BTreeMap::new();
         for stored in self.dispatches.values() {
@@ -168,7 +168,7 @@ impl Rows {
     }
 }
 
-/// Where a dispatch stands in an order; none if it is not in it.
+/// Returns the place of a dispatch in an order; none if the order does not contain it.
 fn place(dispatch: &Dispatch, order: DispatchOrder) -> Option<Place> {
     let at = |time: Timestamp| (0, time.as_millis(), dispatch.id.to_string());
     match order {

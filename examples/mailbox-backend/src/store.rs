@@ -1,4 +1,4 @@
-//! Opening a store, its tenants, and closing it.
+//! Opens a store and its tenants, and closes the store.
 
 use std::{
     collections::BTreeMap,
@@ -13,13 +13,13 @@ use store_core::{
 
 use crate::{mailbox::MapMailbox, page::List, rows::Rows};
 
-/// A store of mailboxes that lives as long as the process has a handle of it.
+/// A store of mailboxes that exists as long as the process has a handle of it.
 #[derive(Debug, Clone)]
 pub struct MapStore {
     shared: Arc<Shared>,
 }
 
-/// What all handles of a store share.
+/// The data that all handles of a store share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     clock: Arc<dyn Clock>,
@@ -43,10 +43,10 @@ impl State {
 }
 
 impl MapStore {
-    /// Opens a new, empty store. No limit goes above that of the contract.
+    /// Opens a new, empty store. A limit above that of the contract is lowered to it.
     ///
     /// # Errors
-    /// `Unavailable` if the system gives no random bytes for the key that seals cursors.
+    /// `Unavailable` if the system returns no random bytes for the key that seals cursors.
     pub fn open(clock: Arc<dyn Clock>, limits: &Limits) -> Result<Self> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(|e| Error::unavailable("the system gives no random bytes").with_source(e))?;
@@ -58,15 +58,16 @@ impl MapStore {
 }
 
 impl Shared {
-    // Rules decide before anything is written, and writing cannot panic: a poisoned lock guards whole data.
+    // Rules decide before anything is written, and writing cannot panic. The data behind a poisoned lock is complete.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls with what is kept of a tenant, alone: what is read is of one moment, what is written is seen whole.
+    /// Calls a function with the data of a tenant, alone: it reads the data of one moment, and its writes become
+    /// visible together.
     ///
-    /// A handle is of one incarnation of its tenant: that of a tenant deleted since is closed, though its name may be
-    /// used again.
+    /// A handle belongs to one incarnation of its tenant. The handle of a tenant that was deleted is closed, even if
+    /// the name of the tenant is used again.
     pub(crate) fn with<T>(
         &self,
         tenant: &TenantId,
@@ -87,7 +88,7 @@ impl Store for MapStore {
     fn tenant(&self, tenant: &TenantId) -> Result<TenantStores> {
         let mut state = self.shared.lock();
         state.check_open()?;
-        // Above that of any mailbox before it, also of a store before this one (MB-25).
+        // Greater than that of any earlier mailbox, including those of an earlier store (MB-25).
         let next = self.shared.clock.now().as_millis().max(state.last_incarnation + 1);
         let rows = state.tenants.entry(tenant.clone()).or_insert_with(|| Rows::new(next));
         let incarnation = rows.incarnation;
@@ -99,7 +100,7 @@ impl Store for MapStore {
     async fn list_tenants(&self, page: PageRequest) -> Result<Page<TenantId>> {
         let state = self.shared.lock();
         state.check_open()?;
-        // The list is that of the store: the name only fills the place of a tenant.
+        // The list belongs to the store. The default tenant only fills the field for a tenant.
         let scope = CursorScope::new(&TenantId::default_tenant(), "list_tenants", "");
         let list = List { scope, direction: Direction::Forward, page };
         let filled = state.tenants.iter().filter(|(_, rows)| !rows.is_empty());
@@ -126,7 +127,7 @@ impl Store for MapStore {
     async fn close(&self) -> Result<()> {
         let mut state = self.shared.lock();
         state.is_closed = true;
-        // Every handle looks for its tenant, and finds itself closed.
+        // Every handle looks for its tenant in the map. It no longer finds it, and returns `Closed`.
         state.tenants.clear();
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! `webhook STORE-URL [TARGET-URL]`: delivers until Ctrl-C; with a target it first commits a row for it.
+//! `webhook STORE-URL [TARGET-URL]`: delivers rows until Ctrl-C. If a target is given, first commits a row for it.
 
 use agentstore::{Commit, Json, NewOutboxRow, OutboxTarget, Result, TenantId, WorkerOptions};
 use webhook_example::{LANE, relay};
@@ -14,7 +14,7 @@ async fn main() -> Result<()> {
         let _receipt = stores.commits(&tenant)?.commit(Commit::new("t-1".parse()?).with_outbox([row])).await?;
     }
     let running = relay(&stores, &tenant, WorkerOptions::default())?.start()?;
-    // Where signals cannot be heard it goes on until it is killed, which loses nothing but time.
+    // If signals cannot be received, it continues until it is killed, which loses nothing but time.
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }

@@ -1,4 +1,4 @@
-//! Answers that are lost, and a store that is away.
+//! Lost answers, and unavailable stores.
 
 use std::{
     collections::VecDeque,
@@ -38,12 +38,12 @@ pub(super) async fn a_lost_answer_to_a_settlement_is_asked_for_again(bed: &Bed) 
     assert!(faults.settle.lock().unwrap().is_empty());
 }
 
-/// Shows WK-3: where nobody can tell what became of a settlement, that is what is said.
+/// Shows WK-3: if it cannot be known what became of a settlement, it is reported as unknown.
 pub(super) async fn what_nobody_knows_is_not_called_known(bed: &Bed) {
     bed.enqueue([new("t", "d")]).await;
     let faults = Arc::new(Faults::default());
     due(&faults.settle, [Fault::LostAnswer]);
-    // The repeat comes when the dispatch was purged.
+    // The repeat comes only after the dispatch was purged.
     due(&faults.settle, std::iter::repeat_n(Fault::Away, 8));
     let stores = Faulty::over(bed, &faults);
     let handler = |_: Work| async { Ok::<_, Failure>(Done::ack()) };
@@ -55,11 +55,11 @@ pub(super) async fn what_nobody_knows_is_not_called_known(bed: &Bed) {
     assert_eq!((summary.claimed, summary.acked, summary.lost, summary.unknown), (1, 0, 0, 1), "{summary:?}");
 }
 
-/// Shows WK-3 and CM-33: the commit that ended the claim took effect, its handler was not told, and nobody does it
-/// again.
+/// Shows WK-3 and CM-33: the commit that settled the claim took effect although its handler got no answer, and the work
+/// is not done again.
 pub(super) async fn a_lost_answer_to_a_commit_that_ends_its_claim_is_found_out(bed: &Bed) {
     if !bed.stores.capabilities().fenced {
-        // There is no such commit on two stores: see `an_attempt_can_end_with_its_commit_in_one_store_only`.
+        // With two stores there is no such commit: see `an_attempt_can_end_with_its_commit_in_one_store_only`.
         return;
     }
     bed.enqueue([new("t", "applied"), new("u", "lost")]).await;
@@ -85,7 +85,7 @@ pub(super) async fn a_lost_answer_to_a_commit_that_ends_its_claim_is_found_out(b
     assert_eq!(stands(&bed.load("lost").await), ("acked", 1, vec!["retried", "acked"]));
 }
 
-/// Shows WK-2: who cannot know whether the claim is still its own is told so; what it settles counts if it was.
+/// Shows WK-2: a handler whose claim may be lost is told. Its settlement is valid if the claim was not lost.
 pub(super) async fn an_extension_that_is_not_confirmed_is_told(bed: &Bed) {
     bed.enqueue([new("t", "d")]).await;
     let faults = Arc::new(Faults::default());
@@ -106,7 +106,7 @@ pub(super) async fn an_extension_that_is_not_confirmed_is_told(bed: &Bed) {
     assert_eq!(worker.stop().await.unwrap().acked, 1);
 }
 
-/// Shows WK-11: an error that waiting does not mend is tried again for a while, and ends the worker then.
+/// Shows WK-11: after an error that waiting does not resolve a worker tries again for a while, and then ends.
 pub(super) async fn an_error_that_lasts_ends_a_worker(bed: &Bed) {
     bed.enqueue([new("t", "d")]).await;
     let faults = Arc::new(Faults::default());
@@ -122,7 +122,7 @@ pub(super) async fn an_error_that_lasts_ends_a_worker(bed: &Bed) {
     assert_eq!(worker.start().unwrap().ended().await.unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
-/// Shows WK-5 and WK-11: a read that fails while a worker looks whether it is idle is tried again as a claim is.
+/// Shows WK-5 and WK-11: a read that fails while a worker checks whether it is idle is tried again, as a claim is.
 pub(super) async fn a_look_at_what_failed_is_tried_again(bed: &Bed) {
     bed.enqueue([new("t", "d")]).await;
     let faults = Arc::new(Faults::default());
@@ -136,7 +136,7 @@ pub(super) async fn a_look_at_what_failed_is_tried_again(bed: &Bed) {
     assert!(faults.load.lock().unwrap().is_empty());
 }
 
-/// Shows WK-5: a store that is away ends no worker, one that is closed does.
+/// Shows WK-5: an unavailable store does not end a worker, a closed store does.
 pub(super) async fn a_store_that_comes_back_is_waited_for(bed: &Bed) {
     bed.enqueue([new("t", "d")]).await;
     let faults = Arc::new(Faults::default());

@@ -1,4 +1,4 @@
-//! Stores for the cases, whose time stands still unless it is moved.
+//! Stores for the cases. Their time stands still until it is advanced.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use super::PATIENCE;
 use crate::{OpenOptions, Stores};
 
-/// Stores, and what moves their time.
+/// Stores, with what advances their time.
 pub(super) struct Bed {
     pub(super) stores: Stores,
     pub(super) tenant: TenantId,
@@ -24,7 +24,7 @@ pub(super) struct Bed {
     schema: Option<TestSchema>,
     #[cfg(feature = "nats")]
     prefix: Option<TestPrefix>,
-    /// What is put together with a schema's store.
+    /// The other store of a composition with the store of a schema.
     #[cfg(feature = "postgres")]
     local: Option<Stores>,
     _folder: TempDir,
@@ -148,7 +148,7 @@ impl Bed {
         self
     }
 
-    /// Handles for another runtime: a connection belongs to the one that made it.
+    /// Returns handles for another runtime: a connection belongs to the runtime in which it was made.
     pub(super) async fn opened_again(&self) -> Stores {
         #[cfg(feature = "postgres")]
         if let Some(schema) = &self.schema {
@@ -162,7 +162,7 @@ impl Bed {
         self.stores.clone()
     }
 
-    /// Lets store time pass, everywhere.
+    /// Advances store time in all stores.
     pub(super) async fn advance(&self, by: Duration) {
         self.clock.advance(by);
         #[cfg(feature = "postgres")]
@@ -204,7 +204,7 @@ impl Bed {
         self.mailbox().load_dispatch(&id.parse().unwrap()).await.unwrap().unwrap()
     }
 
-    /// Waits until a dispatch is so.
+    /// Waits until a dispatch satisfies a condition.
     pub(super) async fn until(&self, id: &str, is_so: impl Fn(&Dispatch) -> bool + Send + Sync) -> Dispatch {
         let found = async {
             loop {
@@ -218,16 +218,16 @@ impl Bed {
         tokio::time::timeout(PATIENCE, found).await.expect("it never is so")
     }
 
-    /// Claims by hand, as another worker.
+    /// Claims directly, as another worker.
     pub(super) async fn claim(&self, lease: Duration) -> Option<ClaimedDispatch> {
         let request = ClaimRequest::new("other".parse().unwrap(), lease);
         let Claims { mut claimed, .. } = self.mailbox().claim(request).await.unwrap();
         claimed.pop()
     }
 
-    /// Lets the lease of what runs be over, and claims it as another worker, with its thread.
+    /// Lets the lease of a running claim expire. Then claims the dispatch as another worker, and takes its thread over.
     pub(super) async fn steal(&self, lease: Duration) -> ClaimedDispatch {
-        // Its holder may extend it between the two steps.
+        // The holder may extend the claim between the two steps, so they are repeated.
         let stolen = async {
             loop {
                 self.advance(lease * 2).await;
@@ -242,20 +242,20 @@ impl Bed {
         stolen
     }
 
-    /// How a write under a claim ends that goes to the store itself.
+    /// Writes under a claim through the store itself, and returns how that ended.
     pub(super) async fn write_under(&self, thread: &ThreadId, fence: Fence) -> Result<(), ErrorKind> {
         let commit = say(thread, "late").fenced(fence);
         self.commits().commit(commit).await.map(drop).map_err(|error| error.kind())
     }
 
-    /// How many messages a thread has.
+    /// Returns the number of entries of a thread.
     pub(super) async fn entries(&self, thread: &str) -> u64 {
         let thread = self.commits().threads().load_thread(&thread.parse().unwrap()).await.unwrap();
         thread.map_or(0, |thread| thread.version.number())
     }
 }
 
-/// A commit with a message, under a key of its own.
+/// Makes a commit with one message, under a new key.
 pub(super) fn say(thread: &ThreadId, text: &str) -> Commit {
     use store_core::{CommitKey, IdSource, Uuids};
     let key = CommitKey::new(Uuids.next_id()).unwrap();

@@ -1,4 +1,4 @@
-//! What a claim is worth: one attempt at a time, kept while it runs, worthless once it is lost.
+//! Claims: one attempt of a thread at a time, extended while it runs, without effect once it is lost.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ use crate::{Cancelled, Done, Failure, Running, Work, Worker};
 
 const LEASE: Duration = Duration::from_millis(300);
 
-/// Who runs now, and how many did at most.
+/// The attempts that run now, and the greatest number that ran at once.
 #[derive(Default)]
 struct Counted {
     running: BTreeMap<String, u32>,
@@ -65,7 +65,7 @@ pub(super) async fn each_thread_has_one_attempt_at_a_time(bed: &Bed) {
     assert_eq!(counted.done, (0..12).map(|at| format!("d-{at:02}")).collect::<Vec<_>>());
 }
 
-/// Shows WK-1: the lease passes several times, and nobody else gets the dispatch.
+/// Shows WK-1: several leases pass, and no other worker gets the dispatch.
 pub(super) async fn a_claim_is_kept_while_its_handler_runs(bed: &Bed) {
     bed.enqueue([new("t", "d")]).await;
     let (began, release) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -93,10 +93,10 @@ pub(super) async fn a_claim_is_kept_while_its_handler_runs(bed: &Bed) {
     assert_eq!(stands(&bed.load("d").await), ("acked", 0, vec!["acked"]));
 }
 
-/// How a handler was cancelled, and how what it wrote then was refused.
+/// Why a handler was cancelled, and how its writes were refused after that.
 type Told = (Cancelled, Vec<ErrorKind>);
 
-/// A handler that waits until it is cancelled, then tries to write in every way that it has.
+/// Waits until the handler is cancelled, then tries every kind of write that its handles offer.
 async fn write_late(work: &Work) -> Told {
     let why = work.cancellation().cancelled().await;
     let (commits, thread) = (work.commits().unwrap(), work.dispatch().thread.clone());
@@ -110,7 +110,7 @@ async fn write_late(work: &Work) -> Told {
     (why, refused.into_iter().map(|error| error.expect("it wrote").kind()).collect())
 }
 
-/// A worker with that handler, which tells how it was cancelled and refused.
+/// Starts a worker with that handler. The receivers return its work, and why it was cancelled and refused.
 fn writing_late(bed: &Bed) -> (Running, mpsc::UnboundedReceiver<Work>, oneshot::Receiver<Told>) {
     let (began, running) = mpsc::unbounded_channel();
     let (sender, ended) = oneshot::channel();
@@ -124,7 +124,7 @@ fn writing_late(bed: &Bed) -> (Running, mpsc::UnboundedReceiver<Work>, oneshot::
             Ok::<_, Failure>(Done::ack())
         }
     };
-    // With one place it does not claim anew what it lost.
+    // With one place, the worker cannot claim again what it lost.
     let options = options().with_lease(LEASE).with_concurrency(1);
     let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, options).unwrap();
     (worker.start().unwrap(), running, ended)
@@ -140,7 +140,7 @@ pub(super) async fn a_lost_claim_is_told_and_writes_nothing(bed: &Bed) {
     let (why, refused) = ended.await.unwrap();
     assert_eq!(why, Cancelled::Lost);
     assert!(refused.iter().all(|kind| matches!(kind, ErrorKind::ClaimLost | ErrorKind::StaleEpoch)), "{refused:?}");
-    // The store refuses it as well, whoever asks.
+    // The store itself refuses the write, too, through whichever handle it comes.
     let kind = bed.write_under(&"t".parse().unwrap(), work.fence()).await.unwrap_err();
     assert!(matches!(kind, ErrorKind::ClaimLost | ErrorKind::StaleEpoch), "{kind:?}");
     let summary = worker.stop().await.unwrap();
@@ -176,7 +176,7 @@ pub(super) async fn an_earlier_attempt_writes_nothing_once_a_new_one_began(bed: 
     let handler = move |work: Work| {
         let (stores, fence) = (Arc::clone(&stores), fence.clone());
         async move {
-            // Before this attempt read or wrote anything.
+            // This attempt has not read or written anything yet.
             let late = stores.commit(say(&work.dispatch().thread, "late").fenced(fence)).await.unwrap_err();
             assert!(matches!(late.kind(), ErrorKind::ClaimLost | ErrorKind::StaleEpoch), "{late:?}");
             let commits = work.commits()?;
@@ -193,7 +193,7 @@ pub(super) async fn an_earlier_attempt_writes_nothing_once_a_new_one_began(bed: 
     assert_eq!(bed.entries("t").await, 2);
 }
 
-/// Shows WK-2: a runtime that does not move extends nothing. When it moves again the work is another's.
+/// Shows WK-2: a blocked runtime extends no claim. When it continues, another worker has the dispatch.
 pub(super) async fn a_worker_that_hangs_writes_nothing_later(bed: &Bed) {
     bed.enqueue([new("t", "d")]).await;
     let stores = bed.stores.clone();
@@ -234,7 +234,7 @@ pub(super) async fn a_worker_that_hangs_writes_nothing_later(bed: &Bed) {
     assert_eq!(stands(&bed.load("d").await), ("acked", 1, vec!["lease_expired", "acked"]));
 }
 
-/// Shows WK-2: through the handles of an attempt nothing is written that no claim guards.
+/// Shows WK-2: the handles of an attempt refuse every write that cannot carry its claim.
 pub(super) async fn what_carries_no_claim_is_refused(bed: &Bed) {
     bed.enqueue([new("t", "d")]).await;
     let handler = |work: Work| async move {
@@ -262,7 +262,7 @@ pub(super) async fn what_carries_no_claim_is_refused(bed: &Bed) {
     assert_eq!((bed.entries("t").await, bed.entries("u").await), (1, 0));
 }
 
-/// Shows WK-2: what a handler leaves running is told that the attempt is over, and writes nothing more.
+/// Shows WK-2: a task that a handler left running is told that the attempt has ended, and writes nothing more.
 pub(super) async fn what_a_handler_left_running_writes_nothing(bed: &Bed) {
     bed.enqueue([new("t", "d")]).await;
     let (sender, ended) = oneshot::channel();

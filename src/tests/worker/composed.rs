@@ -1,4 +1,4 @@
-//! One store, and stores of two: what is atomic with what, and what is deleted, listed and closed.
+//! One store and compositions of two: what is atomic together, and what is deleted, listed and closed.
 
 use store_core::{ErrorKind, NewDispatch, PageRequest, Settlement, TenantId};
 
@@ -30,7 +30,7 @@ pub(super) async fn an_attempt_can_end_with_its_commit_in_one_store_only(bed: &B
     assert_eq!(bed.entries("t").await, 1);
 }
 
-/// Puts a message into a tenant, and work into its mailbox.
+/// Commits a message in a tenant if `parts` contains `t`, and enqueues a dispatch if it contains `m`.
 async fn fill(bed: &Bed, tenant: &TenantId, parts: &str) {
     if parts.contains('t') {
         let _receipt = bed.stores.commits(tenant).unwrap().commit(say(&"t".parse().unwrap(), "hi")).await.unwrap();
@@ -49,7 +49,7 @@ pub(super) async fn a_tenant_is_deleted_from_both(bed: &Bed) {
     }
     let handles = bed.stores.tenant(&gone).unwrap();
     let store = bed.stores.store();
-    // A deletion that is repeated finishes one that was cut off.
+    // Repeating a deletion finishes one that was cut off.
     store.delete_tenant(&gone).await.unwrap();
     store.delete_tenant(&gone).await.unwrap();
     assert_eq!(store.list_tenants(PageRequest::default()).await.unwrap().items, std::slice::from_ref(&kept));
@@ -65,7 +65,7 @@ pub(super) async fn a_tenant_is_deleted_from_both(bed: &Bed) {
     }
 }
 
-/// Shows CP-2 and TN-8: by name, each once, in pages of every size.
+/// Shows CP-2 and TN-8: the list is ordered by name, with each tenant once, for pages of any size.
 pub(super) async fn tenants_of_both_are_one_list(bed: &Bed) {
     let parts = ["t", "m", "tm", "m", "m", "t", "t", "tm", "m"];
     let names: Vec<_> = (0..parts.len()).map(|at| TenantId::new(format!("n-{at}")).unwrap()).collect();
@@ -87,7 +87,7 @@ pub(super) async fn tenants_of_both_are_one_list(bed: &Bed) {
     for text in ["x", "3.c", "1.bb", "9.bb", "1.ee", "2.cxcy"] {
         let page = PageRequest::first(5).after(store_core::Cursor::from_text(text));
         let answer = store.list_tenants(page).await;
-        // Both at their beginning is where a list begins, whoever says so.
+        // A cursor with both lists at their beginning is a valid cursor of a composition.
         if text != "1.bb" || bed.stores.capabilities().fenced {
             assert_eq!(answer.unwrap_err().kind(), ErrorKind::InvalidCursor, "{text}");
         }

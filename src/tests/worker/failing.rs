@@ -1,4 +1,4 @@
-//! What becomes of work that fails.
+//! What becomes of failed work.
 
 use std::{
     error::Error as StdError,
@@ -47,7 +47,7 @@ pub(super) async fn a_panic_is_a_failure(bed: &Bed) {
     assert_eq!(found.last_error.as_deref(), Some("panicked: the first attempt panics"));
 }
 
-/// Shows WK-3: the pause is the store's, and its length that of the failures so far.
+/// Shows WK-3: the delay is measured in store time, and its length depends on the number of failures.
 pub(super) async fn pauses_grow_by_store_time(bed: &Bed) {
     bed.enqueue([new("t", "d")]).await;
     let backoff = Backoff::new(Duration::from_secs(100), Duration::from_secs(300));
@@ -78,7 +78,7 @@ pub(super) async fn a_failure_says_what_becomes_of_it(bed: &Bed) {
             "cancel" => failure(Verdict::Cancel),
             "put-off" => Ok(Done::Snooze { after: later }),
             "refuse" => Ok(Done::Cancel { reason: "why".to_owned() }),
-            // It would be claimed again at once: once is enough.
+            // A released dispatch is claimed again at once. One release is enough.
             _ if work.number().counter > 1 => Ok(Done::ack()),
             _ => Ok(Done::Release),
         }
@@ -107,7 +107,7 @@ pub(super) async fn a_failure_says_what_becomes_of_it(bed: &Bed) {
     assert_eq!(bed.load("cancel").await.reason.as_deref(), Some("why"));
 }
 
-/// Gives up what is not found, and tries all else again.
+/// Makes a dead letter after `NotFound`. After other errors, retries once and then cancels.
 #[derive(Debug)]
 struct Picky;
 
@@ -136,7 +136,7 @@ pub(super) async fn a_policy_judges_errors(bed: &Bed) {
     assert_eq!(bed.load("e").await.reason.as_deref(), Some("flaky"));
 }
 
-/// Shows WK-2 and WK-3: what takes too long is told so, and aborted if it does not listen.
+/// Shows WK-2 and WK-3: a handler that takes too long is told, and aborted if it does not stop.
 pub(super) async fn an_attempt_has_a_deadline(bed: &Bed) {
     bed.enqueue(["listens", "sleeps"].map(|kind| new(kind, kind).with_max_attempts(1))).await;
     let told = Arc::new(Mutex::new(Vec::new()));

@@ -1,4 +1,4 @@
-//! A store whose answers get lost, over a real one.
+//! A store that loses answers, wrapped around a real one.
 
 use std::{
     collections::VecDeque,
@@ -23,17 +23,17 @@ use crate::Stores;
 /// What happens to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It takes effect, and nobody is told.
+    /// The call takes effect, but its answer is lost.
     LostAnswer,
-    /// It is not known what became of it, and nothing did.
+    /// The call has no effect, but its outcome is reported as unknown.
     LostCall,
-    /// The store is away: surely no effect.
+    /// The store is unavailable. The call certainly has no effect.
     Away,
-    /// What is stored cannot be read.
+    /// The stored data cannot be read.
     Damaged,
 }
 
-/// What happens to the next calls of each kind.
+/// The faults of the next calls of each kind.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     pub(super) settle: Mutex<VecDeque<Fault>>,
@@ -54,19 +54,19 @@ pub(super) struct Faulty {
 }
 
 impl Faulty {
-    /// The stores of a bed with these faults.
+    /// Returns the stores of a bed with these faults.
     pub(super) fn over(bed: &Bed, faults: &Arc<Faults>) -> Stores {
         let inner = bed.stores.clone().into_store();
         Stores::new(Arc::new(Self { inner, faults: Arc::clone(faults), wakes: true }))
     }
 
-    /// The stores of a bed without wake-ups.
+    /// Returns the stores of a bed without wake-ups.
     pub(super) fn silent(bed: &Bed) -> Stores {
         Stores::new(Arc::new(Self { inner: bed.stores.clone().into_store(), faults: Arc::default(), wakes: false }))
     }
 }
 
-/// The call, as the fault that is due lets it be.
+/// Makes the call with the next fault of its kind, if there is one.
 async fn faulty<T>(faults: &Mutex<VecDeque<Fault>>, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
     let fault = faults.lock().unwrap().pop_front();
     match fault {

@@ -1,4 +1,4 @@
-//! What is removed, when, and by how many at once.
+//! What maintenance removes, when, and on how many nodes at once.
 
 use std::{
     sync::{
@@ -25,7 +25,7 @@ fn maintenance(bed: &Bed) -> Maintenance {
     Maintenance::new(&bed.stores, &bed.tenant).unwrap()
 }
 
-/// Ends a dispatch and a row.
+/// Ends a dispatch and an outbox row.
 async fn end(bed: &Bed, name: &str) {
     bed.enqueue([new(name, name)]).await;
     let claimed = bed.claim(HOUR).await.unwrap();
@@ -45,7 +45,7 @@ pub(super) async fn what_is_over_is_removed_by_any_number_of_nodes(bed: &Bed) {
     bed.advance(HOUR * 12).await;
     end(bed, "young").await;
     bed.enqueue([new("t", "waits")]).await;
-    // After exactly a day nothing is older than that.
+    // After exactly a day no record is older than a day.
     bed.advance(HOUR * 12).await;
     let (one, other) = (maintenance(bed), maintenance(bed));
     let done = one.run_once().await.unwrap();
@@ -83,7 +83,7 @@ pub(super) async fn lost_claims_are_ended_and_counted_once(bed: &Bed) {
     }
 }
 
-/// Shows WK-9: by choice, and not before.
+/// Shows WK-9: events and threads are removed only if an age is set, and not before that age.
 pub(super) async fn events_and_threads_go_when_that_is_asked_for(bed: &Bed) {
     let event = |thread: &str| NewEvent::new("e".parse().unwrap(), [Scope::Thread(thread.parse().unwrap())]);
     let (commits, scope) = (bed.commits(), Scope::Thread("kept".parse().unwrap()));

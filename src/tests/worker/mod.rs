@@ -1,4 +1,4 @@
-//! The worker loop on every store, and on stores of two: the cases are the same.
+//! The worker loop on every store and on compositions of two. The cases are the same for all.
 
 mod ambiguous;
 mod bed;
@@ -20,10 +20,10 @@ use store_core::{Dispatch, DispatchId, NewDispatch};
 use self::bed::Bed;
 use crate::{Backoff, WorkerOptions};
 
-/// How long a test waits for what has to come. It is not what takes so long.
+/// How long a test waits for an event that must come. No test is expected to take so long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Each case on each kind of store.
+/// Makes a test of each case on each kind of store.
 macro_rules! on_every_store {
     ($($module:ident: $($case:ident)*;)*) => {
         on_every_store!(@store memory, $($module: $($case)*;)*);
@@ -81,17 +81,17 @@ on_every_store! {
         events_and_threads_go_when_that_is_asked_for it_runs_until_it_is_stopped;
 }
 
-/// Options that lose no time.
+/// Options without delays after failures.
 fn options() -> WorkerOptions {
     WorkerOptions::default().with_backoff(Backoff::new(Duration::ZERO, Duration::ZERO))
 }
 
-/// Work for a thread.
+/// Makes a dispatch for a thread.
 fn new(thread: &str, id: &str) -> NewDispatch {
     NewDispatch::new(thread.parse().unwrap(), "r".parse().unwrap()).with_id(DispatchId::new(id).unwrap())
 }
 
-/// How a dispatch stands: its status, how often it failed, and how its attempts ended.
+/// Returns the status of a dispatch, how often it failed, and how its attempts ended.
 fn stands(dispatch: &Dispatch) -> (&'static str, u32, Vec<&'static str>) {
     let ends = dispatch.history.iter().map(|attempt| attempt.end.name()).collect();
     (dispatch.status.name(), dispatch.attempts, ends)

@@ -1,4 +1,4 @@
-//! Rows of the outbox, delivered under the rules of dispatches.
+//! Outbox rows, delivered under the same rules as dispatches.
 
 use std::{
     sync::{Arc, Mutex},
@@ -28,7 +28,7 @@ fn row(payload: &str) -> NewOutboxRow {
     NewOutboxRow::new("hooks".parse().unwrap(), "there".parse().unwrap(), Json::parse(payload).unwrap())
 }
 
-/// Commits rows, and gives their ids.
+/// Commits rows, and returns their ids.
 async fn write(bed: &Bed, rows: impl IntoIterator<Item = NewOutboxRow>) -> Vec<OutboxId> {
     bed.commits().commit(Commit::new("t".parse().unwrap()).with_outbox(rows)).await.unwrap().outbox
 }
@@ -62,7 +62,7 @@ pub(super) async fn rows_are_delivered_one_after_the_other(bed: &Bed) {
         let seen = Arc::clone(&seen);
         async move {
             let payload = delivery.row().payload.as_str().to_owned();
-            // The first one fails once: those behind it wait.
+            // The first row fails once. The later rows wait for it.
             if payload == "0" && delivery.attempt() == 1 {
                 return Err(Failure::new("not yet"));
             }
@@ -77,7 +77,7 @@ pub(super) async fn rows_are_delivered_one_after_the_other(bed: &Bed) {
     assert_eq!(load(bed, &ids[5]).await.status, OutboxStatus::Pending);
 }
 
-/// Shows WK-10: errors, panics, what fails for good, and what an operator takes back.
+/// Shows WK-10: errors, panics, permanent failures, and dead letters that an operator requeues.
 pub(super) async fn failed_deliveries_are_tried_again_and_given_up(bed: &Bed) {
     let rows = ["\"fails\"", "\"panics\"", "\"never\""];
     let ids = write(bed, rows.map(|text| row(text).with_max_attempts(2))).await;
@@ -106,7 +106,7 @@ pub(super) async fn failed_deliveries_are_tried_again_and_given_up(bed: &Bed) {
     assert_eq!(summary.acked, 2);
 }
 
-/// Shows WK-10: a row is kept as long as its lease is extended, and who lost it is told.
+/// Shows WK-10: a row is kept while its lease is extended, and a delivery that lost its row is told.
 pub(super) async fn a_delivery_that_lost_its_row_is_told(bed: &Bed) {
     let ids = write(bed, [row("1")]).await;
     let (sender, mut told) = mpsc::unbounded_channel();
@@ -118,7 +118,7 @@ pub(super) async fn a_delivery_that_lost_its_row_is_told(bed: &Bed) {
             Ok(())
         }
     };
-    // With one place it does not claim anew what it lost.
+    // With one place, the relay cannot claim again what it lost.
     let options = options().with_lease(LEASE).with_concurrency(1);
     let running = relay(bed, deliver).with_options(options).unwrap().start().unwrap();
     assert_eq!(told.recv().await, Some(None));
@@ -160,7 +160,7 @@ pub(super) async fn deliveries_are_given_back_when_a_relay_stops(bed: &Bed) {
     assert_eq!((found.status, found.attempts), (OutboxStatus::Pending, 0));
 }
 
-/// Shows WK-10 and OB-7: a repeat of what was not answered is refused, and the row tells what became of it.
+/// Shows WK-10 and OB-7: the repeat of a call without an answer is refused, and the row shows what became of it.
 pub(super) async fn a_lost_answer_about_a_row_is_found_out(bed: &Bed) {
     write(bed, [row("1"), row("2")]).await;
     let faults = Arc::new(Faults::default());
@@ -177,7 +177,7 @@ pub(super) async fn a_lost_answer_about_a_row_is_found_out(bed: &Bed) {
     assert_eq!((counts.delivered, counts.pending), (2, 0));
 }
 
-/// Shows WK-11: an error that waiting does not mend is tried again for a while, and ends a relay then.
+/// Shows WK-11: after an error that waiting does not resolve a relay tries again for a while, and then ends.
 pub(super) async fn an_error_that_lasts_ends_a_relay(bed: &Bed) {
     write(bed, [row("1")]).await;
     let faults = Arc::new(Faults::default());

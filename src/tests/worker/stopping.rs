@@ -26,13 +26,13 @@ pub(super) async fn handlers_finish_when_a_worker_stops(bed: &Bed) {
     worker.ask_to_stop();
     release.notify_one();
     let summary = worker.stop().await.unwrap();
-    // A claim that was under way when the worker was asked to stop is given back.
+    // A claim that was in progress when the worker was asked to stop is released.
     assert_eq!((summary.claimed - summary.released, summary.acked), (1, 1), "{summary:?}");
     let after = bed.load("after").await;
     assert_eq!((after.status, after.attempts), (DispatchStatus::Queued, 0));
 }
 
-/// Shows WK-4: behind the deadline who listens is told, who does not is aborted, and no attempt counts.
+/// Shows WK-4: after the deadline handlers are told to stop, those that do not stop are aborted, and no attempt counts.
 pub(super) async fn what_does_not_end_is_given_back(bed: &Bed) {
     bed.enqueue(["listens", "sleeps"].map(|kind| new(kind, kind))).await;
     let (sender, mut told) = mpsc::unbounded_channel();
@@ -77,6 +77,6 @@ pub(super) async fn a_worker_that_is_dropped_stops_claiming(bed: &Bed) {
     bed.enqueue([new("t", "after")]).await;
     release.notify_one();
     bed.until("d", |found| found.status == DispatchStatus::Acked).await;
-    // As above: at most it is claimed and given back.
+    // As above, it is at most claimed and released.
     bed.until("after", |found| found.status == DispatchStatus::Queued && found.attempts == 0).await;
 }

@@ -1,4 +1,4 @@
-//! How a worker finds what is new.
+//! How a worker finds new work.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ async fn find(bed: &Bed, stores: &Stores) {
     let handler = |_: Work| async { Ok::<_, Failure>(Done::ack()) };
     let worker = Worker::with_options(stores, &bed.tenant, handler, options().with_concurrency(2)).unwrap();
     let worker = worker.start().unwrap();
-    // While it waits, one after the other of one thread, and then what is due later.
+    // New work comes while the worker waits: pairs of dispatches of one thread, then a dispatch that is due later.
     for at in 0..3 {
         tokio::time::sleep(Duration::from_millis(30)).await;
         bed.enqueue([new("t", &format!("d-{at}")), new("t", &format!("e-{at}"))]).await;
@@ -36,7 +36,7 @@ pub(super) async fn new_work_is_found_by_looking(bed: &Bed) {
     find(bed, &Faulty::silent(bed)).await;
 }
 
-/// Shows WK-5: until idle means that what failed here was tried again, and that what is put off stays.
+/// Shows WK-5: a worker is idle when everything that failed in it was tried again. What was snoozed stays.
 pub(super) async fn what_failed_is_done_before_it_is_idle(bed: &Bed) {
     bed.enqueue([new("t", "d"), new("u", "off")]).await;
     let pause = crate::Backoff::new(Duration::from_millis(40), Duration::from_millis(40));
@@ -49,7 +49,7 @@ pub(super) async fn what_failed_is_done_before_it_is_idle(bed: &Bed) {
     };
     let worker = Worker::with_options(&bed.stores, &bed.tenant, handler, WorkerOptions::default().with_backoff(pause));
     let working = tokio::spawn(worker.unwrap().run_until_idle());
-    // Store time stands still: whatever is due is due by this.
+    // Store time stands still. It is advanced until the retry is due.
     for failed in 1..3 {
         bed.until("d", |found| found.attempts == failed && found.status == DispatchStatus::Queued).await;
         bed.advance(Duration::from_millis(40)).await;

@@ -18,17 +18,17 @@ use super::{
 };
 use crate::worker::{Cancellation, Cancelled, Done, Failure, Verdict};
 
-/// How a handler ended.
+/// How the task of a handler ended.
 pub(super) enum Returned {
-    /// By itself.
+    /// The handler returned this answer.
     Answer(Result<Done, Failure>),
-    /// With a panic that said this.
+    /// The handler panicked with this message.
     Panic(String),
-    /// Not at all, and it was aborted.
+    /// The handler did not end, and was aborted.
     Aborted,
 }
 
-/// Runs one attempt. Whatever happens in it, the loop goes on.
+/// Runs one attempt. Whatever happens in the attempt, the loop continues.
 pub(super) async fn run<S: Source>(shared: Arc<Shared<S>>, job: S::Job, permit: OwnedSemaphorePermit) {
     let span = shared.source.telemetry().span();
     attempt(&shared, job, permit).instrument(span).await;
@@ -38,14 +38,14 @@ pub(super) async fn run<S: Source>(shared: Arc<Shared<S>>, job: S::Job, permit: 
 async fn attempt<S: Source>(shared: &Arc<Shared<S>>, job: S::Job, permit: OwnedSemaphorePermit) {
     let cancellation = Cancellation::default();
     let began = Instant::now();
-    // The place is taken until the job is settled: before that it is not idle.
+    // The place stays taken until the job is settled. Until then the loop is not idle.
     let mut place = Some(permit);
     let returned = match begin(shared, &job).await {
         Ok(()) => handle(shared, &job, &cancellation, &mut place).await,
         Err(error) => match error.kind() {
             ErrorKind::ClaimLost if error.part().is_none() => return ending::lost(shared, Cancelled::Lost),
             ErrorKind::StaleEpoch if error.part().is_none() => return ending::lost(shared, Cancelled::Superseded),
-            // The store is away: no fault of the work.
+            // The store is unavailable. This is not a failure of the work, so the attempt must not count.
             _ if error.is_retryable() => {
                 let later = Verdict::Snooze(shared.options.idle);
                 Returned::Answer(Err(Failure::new(error).with_verdict(later)))
@@ -55,15 +55,15 @@ async fn attempt<S: Source>(shared: &Arc<Shared<S>>, job: S::Job, permit: OwnedS
     };
     let ran = began.elapsed();
     let ending = Ending { returned, reason: cancellation.reason(), settling: cancellation.settling() };
-    // On two stores a number that was not outdone yet would let what the handler left running write on.
+    // With two stores, tasks that the handler left running could still write until a later claim takes the thread over.
     cancellation.end();
     let outcome = ending::end(shared, &job, ending).await;
     shared.source.telemetry().ran(outcome, ran);
     drop(place);
 }
 
-/// Prepares the attempt. What passes is waited for, but no longer than a third of the lease: the claim has to be
-/// extended then.
+/// Prepares the attempt. After an error that may pass it is tried again, but no longer than for a third of the lease,
+/// because the claim then has to be extended.
 async fn begin<S: Source>(shared: &Shared<S>, job: &S::Job) -> Result<(), Error> {
     let until = Instant::now() + shared.options.lease / 3;
     let mut failures = 0;
@@ -78,7 +78,7 @@ async fn begin<S: Source>(shared: &Shared<S>, job: &S::Job) -> Result<(), Error>
     }
 }
 
-/// A handler in a task of its own: a panic ends the task and nothing else, and who waits for it can drop it.
+/// The task of a handler. A panic ends this task and nothing else, and dropping this value aborts it.
 struct Task(Option<JoinHandle<Result<Done, Failure>>>);
 
 impl Drop for Task {
@@ -89,7 +89,7 @@ impl Drop for Task {
     }
 }
 
-/// Runs the handler while the claim is kept.
+/// Runs the handler, and keeps the claim meanwhile.
 async fn handle<S: Source>(
     shared: &Arc<Shared<S>>,
     job: &S::Job,
@@ -102,7 +102,7 @@ async fn handle<S: Source>(
     };
     let mut task = Task(Some(tokio::spawn(work.in_current_span())));
     let returned = supervise(shared, job, cancellation, &mut task).await;
-    // A handler that does not come to an `await` cannot be aborted; its place stays taken until it does.
+    // A handler that reaches no `await` cannot be aborted. Its place stays taken until it ends.
     if let (Returned::Aborted, Some(handle)) = (&returned, task.0.take()) {
         handle.abort();
         let place = place.take();
@@ -124,7 +124,7 @@ async fn supervise<S: Source>(
     let options = &shared.options;
     let kept = keep(shared, job, cancellation);
     tokio::pin!(kept);
-    // Without a deadline the far future stands for none.
+    // A time far in the future stands for a limit that is not set.
     let far = Instant::now() + std::time::Duration::from_hours(24 * 365);
     let deadline = options.deadline.map_or(far, |deadline| Instant::now() + deadline);
     let (mut is_kept, mut abort_at) = (true, None);
@@ -151,7 +151,7 @@ fn returned(ended: Result<Result<Done, Failure>, JoinError>) -> Returned {
         Ok(answer) => Returned::Answer(answer),
         Err(error) => match error.try_into_panic() {
             Ok(panic) => Returned::Panic(message(&*panic)),
-            // The runtime goes down.
+            // The runtime is shutting down.
             Err(_) => Returned::Aborted,
         },
     }
@@ -162,7 +162,7 @@ fn message(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
-/// Gives back what was claimed when nothing more was wanted.
+/// Releases a job whose claim was answered after the loop had been asked to stop.
 pub(super) async fn release<S: Source>(shared: Arc<Shared<S>>, job: S::Job) {
     let _outcome = ending::settle(&shared, &job, Settlement::Release).await;
 }

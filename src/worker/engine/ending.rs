@@ -1,4 +1,4 @@
-//! What becomes of a job when its handler has ended.
+//! Settles a job after its handler has ended.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use tokio::time::{Instant, sleep};
 use super::{Shared, Source, Standing, attempt::Returned, passes};
 use crate::worker::{Cancelled, Failure, Verdict, cancellation::Settling, options::Backoff};
 
-/// What a settlement that is not accepted at once is tried again after.
+/// The delays after which a settlement that was not accepted is tried again.
 const AGAIN: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(2));
-/// How long a worker that stops tries to settle.
+/// How long a worker that is stopping tries to settle.
 const LAST_TRIES: Duration = Duration::from_secs(5);
 
-/// How an attempt ended here.
+/// How the attempt ended in this process.
 pub(super) struct Ending {
     pub(super) returned: Returned,
     pub(super) reason: Option<Cancelled>,
     pub(super) settling: Settling,
 }
 
-/// Ends the attempt in the store, and says how that is called.
+/// Ends the attempt in the store, and returns the name of the outcome.
 pub(super) async fn end<S: Source>(shared: &Shared<S>, job: &S::Job, ending: Ending) -> &'static str {
     let Ending { returned, reason, settling } = ending;
     if settling == Settling::Acked {
@@ -31,7 +31,8 @@ pub(super) async fn end<S: Source>(shared: &Shared<S>, job: &S::Job, ending: End
             Standing::Ended(outcome) => return settled(shared, outcome),
             Standing::Lost(reason) => return told(shared, reason),
             Standing::Forgotten => return unknown(shared),
-            // Its commit was not applied; should it come late, it is refused once this is settled.
+            // The commit was not applied. If it arrives late, it is refused, because the claim has been settled by
+            // then.
             Standing::Held => {}
         }
     }
@@ -56,7 +57,7 @@ pub(super) async fn end<S: Source>(shared: &Shared<S>, job: &S::Job, ending: End
     settle(shared, job, settlement).await
 }
 
-/// What the policy makes of a failure.
+/// Returns the settlement for a failure, as the failure itself or the policy decides.
 fn failed<S: Source>(shared: &Shared<S>, failure: &Failure, failures: u32) -> Settlement {
     let error = failure.text();
     tracing::warn!(%error, failures, "an attempt failed");
@@ -70,8 +71,8 @@ fn failed<S: Source>(shared: &Shared<S>, failure: &Failure, failures: u32) -> Se
     }
 }
 
-/// Settles until the answer is known, or the claim must be taken for lost. A call that was not answered is repeated:
-/// the same settlement has one effect (MB-44).
+/// Settles until the answer is known, or the claim must be considered lost. A call that got no answer is repeated: the
+/// same settlement has one effect (MB-44).
 pub(super) async fn settle<S: Source>(shared: &Shared<S>, job: &S::Job, mut settlement: Settlement) -> &'static str {
     let began = Instant::now();
     let (mut is_unknown, mut tries) = (false, 0);
@@ -87,7 +88,7 @@ pub(super) async fn settle<S: Source>(shared: &Shared<S>, job: &S::Job, mut sett
         };
         is_unknown |= error.kind() == ErrorKind::CommitUnknown;
         match error.kind() {
-            // It may be lost by this very settlement, whose answer did not come.
+            // The claim may be lost because of this very settlement, if its first answer did not arrive.
             ErrorKind::ClaimLost | ErrorKind::StaleEpoch if is_unknown => match shared.source.standing(job).await {
                 Ok(Standing::Ended(outcome)) => return settled(shared, outcome),
                 Ok(Standing::Lost(reason)) => return told(shared, reason),
@@ -97,7 +98,8 @@ pub(super) async fn settle<S: Source>(shared: &Shared<S>, job: &S::Job, mut sett
             ErrorKind::ClaimLost => return told(shared, Cancelled::Lost),
             ErrorKind::StaleEpoch => return told(shared, Cancelled::Superseded),
             _ if passes(&error) => {}
-            // What it brought is more than the store takes: doing it again would bring the same.
+            // The store refuses the result, for example because of its size. Another attempt would bring the same
+            // result.
             ErrorKind::LimitExceeded | ErrorKind::Invalid if matches!(settlement, Settlement::Ack { .. }) => {
                 settlement = Settlement::DeadLetter { error: format!("its result was refused: {error}") };
             }
@@ -112,7 +114,7 @@ pub(super) async fn settle<S: Source>(shared: &Shared<S>, job: &S::Job, mut sett
     }
 }
 
-/// What became of a commit that was to end the claim.
+/// Returns what became of a commit that was to settle the claim.
 async fn committed<S: Source>(shared: &Shared<S>, job: &S::Job) -> Standing {
     let began = Instant::now();
     let mut tries = 0;
@@ -137,14 +139,14 @@ fn told<S: Source>(shared: &Shared<S>, reason: Cancelled) -> &'static str {
     reason.name()
 }
 
-/// Counts a claim that was lost.
+/// Counts a lost claim.
 pub(super) fn lost<S: Source>(shared: &Shared<S>, reason: Cancelled) {
     tracing::warn!(reason = reason.name(), "a claim was lost");
     shared.source.telemetry().lost(reason.name());
     shared.count(|summary| summary.lost += 1);
 }
 
-/// Counts an attempt of which nobody can tell how it ended.
+/// Counts an attempt whose end cannot be determined.
 fn unknown<S: Source>(shared: &Shared<S>) -> &'static str {
     tracing::warn!("it is not known how an attempt ended");
     shared.source.telemetry().lost("unknown");
@@ -152,7 +154,7 @@ fn unknown<S: Source>(shared: &Shared<S>) -> &'static str {
     "unknown"
 }
 
-/// Counts an attempt that could not be settled: its lease ends it.
+/// Counts an attempt that could not be settled. It ends when its lease expires.
 fn given_up<S: Source>(shared: &Shared<S>, error: &Error) -> &'static str {
     tracing::error!(%error, kind = error.kind().name(), "an attempt could not be settled");
     shared.source.telemetry().lost("unsettled");

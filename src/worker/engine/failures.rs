@@ -1,4 +1,4 @@
-//! Claims that fail one after the other: for how long, and what is logged of them.
+//! Consecutive failures of claims: how long they have lasted, and which of them are logged.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -7,24 +7,24 @@ use tokio::time::Instant;
 
 use super::passes;
 
-/// How often one kind of error is logged while it lasts.
+/// The interval at which one kind of error is logged while it lasts.
 const EACH: Duration = Duration::from_secs(60);
 
-/// The failures since the store was last asked with success.
+/// The failures since the last success.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     count: u32,
-    /// When the first error was met that waiting does not mend.
+    /// When the first error occurred that waiting does not resolve.
     lasting_since: Option<Instant>,
-    /// When each kind was last logged, and how many there were since; also from before a success, as a store may come
-    /// and go.
+    /// When each kind of error was last logged, and how many of it followed. A success does not clear this, because a
+    /// store may become unavailable again and again.
     logged: HashMap<&'static str, (Instant, u32)>,
-    /// Whether one of them was logged.
+    /// Whether one of the failures was logged.
     is_told: bool,
 }
 
 impl Failures {
-    /// A claim succeeded.
+    /// Clears the failures after a success.
     pub(super) fn clear(&mut self) {
         if std::mem::take(&mut self.is_told) {
             tracing::info!(failures = self.count, "claims succeed again");
@@ -32,8 +32,10 @@ impl Failures {
         (self.count, self.lasting_since) = (0, None);
     }
 
-    /// Counts a failure, and gives how many there were. An error that does not pass is given back, and so is one that
-    /// might have passed but lasted for `patience`.
+    /// Counts a failure, and returns the number of failures so far.
+    ///
+    /// Returns the error itself if repeating the call cannot succeed, or if waiting does not resolve the error and it
+    /// has lasted for `patience`.
     pub(super) fn add(&mut self, error: Error, patience: Duration, now: Instant) -> Result<u32> {
         if !passes(&error) {
             return Err(error);
@@ -48,7 +50,7 @@ impl Failures {
         Ok(self.count)
     }
 
-    /// Logs the first error of each kind at once, and later ones of it together.
+    /// Logs the first error of each kind at once, and later errors of that kind together.
     fn log(&mut self, error: &Error, now: Instant) {
         let kind = error.kind().name();
         match self.logged.get_mut(kind) {
@@ -69,7 +71,8 @@ impl Failures {
     }
 }
 
-/// Whether the store is away, or an answer was lost: however long that lasts, the worker can go on afterwards.
+/// Returns whether the store is unavailable, or an answer was lost. However long that lasts, the worker can continue
+/// afterwards.
 fn is_mended_by_waiting(error: &Error) -> bool {
     error.is_retryable() || error.kind() == ErrorKind::CommitUnknown
 }
@@ -85,7 +88,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// Shows WK-11: a store that comes and goes is not logged each time.
+    /// Shows WK-11: a store that is unavailable again and again is not logged each time.
     #[tokio::test]
     async fn each_kind_is_logged_once_a_minute() {
         let (mut failures, begun) = (Failures::default(), Instant::now());
@@ -113,7 +116,7 @@ mod tests {
         assert_eq!(failures.add(corrupt(), PATIENCE, now).unwrap(), 102);
         now += Duration::from_millis(1);
         assert_eq!(failures.add(corrupt(), PATIENCE, now).unwrap_err().kind(), ErrorKind::Corrupt);
-        // After a success it begins anew.
+        // After a success the time begins anew.
         failures.clear();
         assert_eq!(failures.add(corrupt(), PATIENCE, now).unwrap(), 1);
         assert_eq!(failures.logged.len(), 2);

@@ -1,4 +1,4 @@
-//! Keeping a claim while its handler runs.
+//! Extends a claim while its handler runs.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use super::{Shared, Source, passes};
 use crate::worker::{Cancellation, Cancelled, cancellation::Settling};
 
-/// Extends a claim at each third of its lease, and returns when it is lost, or may be.
+/// Extends a claim at each third of its lease. Returns when the claim is lost, or may be lost.
 pub(super) async fn keep<S: Source>(shared: &Shared<S>, job: &S::Job, cancellation: &Cancellation) -> Cancelled {
     let lease = shared.options.lease;
     let mut confirmed = Instant::now();
@@ -17,7 +17,7 @@ pub(super) async fn keep<S: Source>(shared: &Shared<S>, job: &S::Job, cancellati
         sleep_until(next).await;
         let asked = Instant::now();
         let until = (confirmed + lease).max(asked + pause(lease));
-        // An answer that does not come says no more than none.
+        // An answer that does not arrive in time confirms nothing.
         let extended = timeout_at(until, shared.source.extend(job)).await;
         let error = match extended {
             Ok(Ok(())) => {
@@ -31,7 +31,8 @@ pub(super) async fn keep<S: Source>(shared: &Shared<S>, job: &S::Job, cancellati
         tracing::debug!(%error, "a claim was not extended");
         next = Instant::now() + pause(lease);
         match error.kind() {
-            // The handler is ending the claim by itself, and its commit tells. Should that be refused, ask again.
+            // The handler may have settled the claim with a commit of its own, whose answer will tell. If that commit
+            // is refused, the claim is extended again.
             ErrorKind::ClaimLost | ErrorKind::StaleEpoch if cancellation.settling() != Settling::No => {
                 while cancellation.settling() != Settling::No {
                     sleep(pause(lease)).await;
@@ -45,7 +46,7 @@ pub(super) async fn keep<S: Source>(shared: &Shared<S>, job: &S::Job, cancellati
     }
 }
 
-/// How long after an extension that failed the next one is tried.
+/// Returns the delay after an extension that failed.
 fn pause(lease: Duration) -> Duration {
     (lease / 20).clamp(Duration::from_millis(5), Duration::from_secs(2))
 }

@@ -1,4 +1,4 @@
-//! The loop that workers and relays have in common: claim, begin, keep, handle, settle.
+//! The loop that workers and relays share: claim, begin, keep, handle, settle.
 
 mod attempt;
 mod ending;
@@ -16,26 +16,26 @@ use tokio_util::sync::CancellationToken;
 pub(super) use self::source::{Source, Standing};
 use super::{Running, Summary, WorkerOptions};
 
-/// A loop that was not started.
+/// A loop that has not been started.
 pub(super) struct Engine<S> {
     source: S,
     options: WorkerOptions,
     ends_when_idle: bool,
 }
 
-/// What the loop and its attempts share.
+/// The data that the loop and its attempts share.
 struct Shared<S: Source> {
     source: S,
     options: WorkerOptions,
     ends_when_idle: bool,
-    /// Nothing more is claimed.
+    /// Cancelled when nothing more is to be claimed.
     stopping: CancellationToken,
-    /// Handlers had their time: the rest is given back.
+    /// Cancelled when the time for handlers has passed, and the remaining work is to be released.
     giving_up: CancellationToken,
-    /// An attempt ended: there may be more of its thread.
+    /// Notified when an attempt ends: its thread may have more work.
     ended: Notify,
     summary: Mutex<Summary>,
-    /// What failed here and is to be tried again, for a loop that ends when it is idle.
+    /// Jobs that failed in this loop and are to be tried again. Used only by a loop that ends when it is idle.
     retried: Mutex<Vec<S::Job>>,
 }
 
@@ -48,7 +48,7 @@ impl<S: Source> Engine<S> {
         &self.options
     }
 
-    /// The same, ending when there is nothing to do.
+    /// Makes the loop end when there is nothing to do.
     pub(super) fn until_idle(mut self) -> Self {
         self.ends_when_idle = true;
         self
@@ -77,19 +77,19 @@ impl<S: Source> Shared<S> {
         change(&mut self.summary.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Remembers what failed here, if that decides when the loop is idle.
+    /// Remembers a job that failed in this loop, if that decides when the loop is idle.
     fn note_retry(&self, job: &S::Job) {
         if self.ends_when_idle {
             self.retried.lock().unwrap_or_else(PoisonError::into_inner).push(job.clone());
         }
     }
 
-    /// Whether something that failed here still waits to be tried again.
+    /// Returns whether a job that failed in this loop still waits to be tried again.
     async fn has_retries(&self) -> Result<bool> {
         let jobs = std::mem::take(&mut *self.retried.lock().unwrap_or_else(PoisonError::into_inner));
         let (mut waiting, mut failed) = (Vec::new(), None);
         for job in jobs {
-            // After an error nothing is known of the others: they are looked at again.
+            // After an error nothing is known of the remaining jobs, so they are kept and checked again later.
             let waits = if failed.is_none() { self.source.waits(&job).await } else { Ok(true) };
             if !matches!(waits, Ok(false)) {
                 waiting.push(job);
@@ -106,7 +106,7 @@ impl<S: Source> Shared<S> {
     }
 }
 
-/// Whether the same call may succeed later: a worker tries again, and does not end at once.
+/// Returns whether the same call may succeed later. The worker then tries again instead of ending at once.
 fn passes(error: &Error) -> bool {
     error.is_retryable() || matches!(error.kind(), ErrorKind::CommitUnknown | ErrorKind::Corrupt)
 }

@@ -1,4 +1,4 @@
-//! The loop: as many attempts at once as there are places.
+//! The main loop: runs up to as many attempts at once as there are places.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,10 +12,10 @@ use tokio::{
 use super::{Shared, Source, attempt, failures::Failures, passes};
 use crate::worker::{Summary, options::jittered};
 
-/// What a worker that found nothing waits first.
+/// The first delay of a worker that found nothing.
 const SHORTEST: Duration = Duration::from_millis(10);
 
-/// Claims and runs until it is stopped or, if that was asked for, has nothing to do.
+/// Claims and runs jobs until the loop is stopped or, if it ends when idle, has nothing to do.
 pub(super) async fn run<S: Source>(shared: Arc<Shared<S>>) -> Result<Summary> {
     let places = Arc::new(Semaphore::new(shared.options.concurrency as usize));
     let mut attempts = JoinSet::new();
@@ -43,7 +43,7 @@ async fn claim_on<S: Source>(
     let (mut empty, mut failures) = (0, Failures::default());
     while let Some(permits) = free(shared, places).await {
         while attempts.try_join_next().is_some() {}
-        // A claim under way is not dropped: what it takes would wait for the end of its lease.
+        // A claim in progress is never dropped: the dispatches that it takes would wait until their leases expire.
         match shared.source.claim(u32::try_from(permits.len()).unwrap_or(u32::MAX)).await {
             Ok(jobs) if jobs.is_empty() => {
                 let nothing_runs = permits.len() == shared.options.concurrency as usize;
@@ -76,7 +76,7 @@ async fn claim_on<S: Source>(
     Ok(())
 }
 
-/// Waits before the store is asked again, or gives the error back that ends the loop.
+/// Waits before the store is called again, or returns the error that ends the loop.
 async fn failed<S: Source>(shared: &Shared<S>, failures: &mut Failures, error: Error) -> Result<()> {
     shared.source.telemetry().claim_failed(error.kind().name());
     let count = failures.add(error, shared.options.patience, Instant::now())?;
@@ -84,7 +84,7 @@ async fn failed<S: Source>(shared: &Shared<S>, failures: &mut Failures, error: E
     Ok(())
 }
 
-/// All places that are free, at least one; none when the worker stops.
+/// Returns permits for all free places, at least one. Returns none when the worker stops.
 async fn free<S: Source>(shared: &Shared<S>, places: &Arc<Semaphore>) -> Option<Vec<OwnedSemaphorePermit>> {
     let first = tokio::select! {
         biased;
@@ -113,14 +113,14 @@ fn begin<S: Source>(
     }
 }
 
-/// Waits until there may be something: by a wake-up, or else for a growing while (WK-5). The end of an attempt counts,
-/// as its thread may have more.
+/// Waits until there may be work: for a wake-up, or otherwise for a growing delay (WK-5). The end of an attempt also
+/// ends the wait, because its thread may have more work.
 async fn idle<S: Source>(shared: &Shared<S>, empty: &mut u32) -> Result<()> {
     let longest = shared.options.idle;
     let grown = jittered(SHORTEST.saturating_mul(2_u32.saturating_pow(*empty - 1)).min(longest));
     let woken = async {
         match shared.source.wait(longest).await {
-            // Who is woken for nothing waits by itself before it asks again.
+            // After several wake-ups without work, the worker adds a delay of its own before it claims again.
             Some(Ok(Waited::Woken)) => sleep(if *empty > 2 { grown } else { Duration::ZERO }).await,
             Some(Ok(Waited::TimedOut)) => {}
             Some(Err(error)) if !passes(&error) => return Err(error),

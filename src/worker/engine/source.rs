@@ -1,4 +1,4 @@
-//! Where work comes from, and where it is settled.
+//! The source of jobs, where they are claimed and settled.
 
 use std::time::Duration;
 
@@ -7,52 +7,52 @@ use store_core::{Result, Settlement, Waited};
 
 use crate::worker::{Cancellation, Cancelled, Done, Failure, telemetry::Telemetry};
 
-/// How an own attempt stands in the store.
+/// The state of one of the loop's own attempts in the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::worker) enum Standing {
-    /// Its claim is held.
+    /// The claim is held.
     Held,
-    /// It ended like this.
+    /// The attempt ended with this outcome.
     Ended(&'static str),
-    /// Its lease was over and somebody took it, or its thread was interrupted.
+    /// The lease expired and another worker took the claim, or the thread was interrupted.
     Lost(Cancelled),
-    /// The store does not know it any more.
+    /// The store no longer knows the attempt.
     Forgotten,
 }
 
-/// A mailbox or an outbox, with what is done for its jobs.
+/// A mailbox or an outbox, with the code that handles its jobs.
 #[async_trait]
 pub(in crate::worker) trait Source: Send + Sync + 'static {
-    /// A claim.
+    /// A claimed dispatch or row.
     type Job: Clone + Send + Sync + 'static;
 
-    /// Claims up to `limit`.
+    /// Claims up to `limit` jobs.
     async fn claim(&self, limit: u32) -> Result<Vec<Self::Job>>;
 
-    /// What has to be done before the handler sees the job. An error that says nothing about the claim names its part.
+    /// Prepares an attempt before its handler is called. An error that is not about the claim names a part.
     async fn begin(&self, job: &Self::Job) -> Result<()>;
 
-    /// Prolongs the claim.
+    /// Extends the claim.
     async fn extend(&self, job: &Self::Job) -> Result<()>;
 
-    /// Does the work.
+    /// Runs the handler.
     async fn handle(&self, job: &Self::Job, cancellation: &Cancellation) -> Result<Done, Failure>;
 
-    /// Ends the claim, and says how that is called.
+    /// Settles the claim, and returns the name of the outcome.
     async fn settle(&self, job: &Self::Job, settlement: &Settlement) -> Result<&'static str>;
 
-    /// How the attempt stands, for who does not know what became of a settlement.
+    /// Returns the state of the attempt, for a caller that does not know what became of a settlement.
     async fn standing(&self, job: &Self::Job) -> Result<Standing>;
 
-    /// Whether a job that failed here is queued as this attempt left it.
+    /// Returns whether a job that failed in this loop is still queued as this attempt left it.
     async fn waits(&self, job: &Self::Job) -> Result<bool>;
 
-    /// How often the job failed before.
+    /// Returns how often the job had failed before.
     fn failures(&self, job: &Self::Job) -> u32;
 
-    /// Waits for something to claim; absent where nothing wakes.
+    /// Waits for a wake-up; none if the source has no wake-ups.
     async fn wait(&self, timeout: Duration) -> Option<Result<Waited>>;
 
-    /// What is counted where.
+    /// Returns what records metrics and spans.
     fn telemetry(&self) -> &Telemetry;
 }

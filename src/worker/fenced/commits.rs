@@ -11,14 +11,14 @@ use store_core::{
 use super::{Claim, events::FencedEvents, outbox::ReadOutbox, pending::ReadPending, threads::FencedThreads};
 use crate::worker::{Cancellation, cancellation::Settling};
 
-/// A coordinator for the thread of one claim.
+/// The coordinator for the thread of one claim.
 pub(in crate::worker) struct FencedCommits {
     inner: Arc<dyn CommitCoordinator>,
     claim: Claim,
 }
 
 impl FencedCommits {
-    /// What commits to `thread` under the claim.
+    /// Makes a coordinator that commits to `thread` under the claim.
     pub(in crate::worker) fn new(
         inner: Arc<dyn CommitCoordinator>,
         thread: ThreadId,
@@ -28,18 +28,19 @@ impl FencedCommits {
         Self { inner, claim: Claim { thread, fence, cancellation } }
     }
 
-    /// A commit that ends the claim too. While it is under way nobody takes the end of the claim for its loss.
+    /// Makes a commit that also settles the claim. While it is in progress, the end of the claim is not mistaken for
+    /// its loss.
     async fn settle(&self, commit: Commit) -> Result<Receipt> {
         let cancellation = &self.claim.cancellation;
         let (before, acks) = (cancellation.settling(), matches!(commit.settle, Some(Settlement::Ack { .. })));
-        // A future that is dropped here leaves it unknown what became of the commit.
+        // If this future is dropped here, the outcome of the commit stays unknown.
         cancellation.set_settling(Settling::Unknown);
         let committed = self.inner.commit(commit).await;
         cancellation.set_settling(match &committed {
             Ok(_) if acks => Settling::Acked,
             Ok(_) => Settling::Ended,
             Err(error) if error.outcome() == Outcome::Unknown => Settling::Unknown,
-            // This one was refused; an earlier one may not have been.
+            // This commit was refused, but an earlier one may have been applied.
             Err(_) => before,
         });
         committed

@@ -1,4 +1,4 @@
-//! Events under a claim: everything is read and followed, and those of the thread of the claim are appended.
+//! Events under a claim: reading and subscribing are unrestricted; only events of the claim's thread are appended.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use store_core::{
 use super::Claim;
 use crate::worker::unfenced;
 
-/// What can be done to events under a claim.
+/// The event store of one claim.
 pub(super) struct FencedEvents {
     inner: Arc<dyn EventStore>,
     claim: Claim,
@@ -27,7 +27,7 @@ impl FencedEvents {
 impl EventWriter for FencedEvents {
     async fn append_events(&self, mut request: AppendEvents) -> Result<AppendedEvents> {
         request.fence = self.claim.fence(request.fence.take())?;
-        // Events of several threads, or of none, are refused there.
+        // `fenced_thread` refuses events of several threads, or of none.
         if let Some(thread) = store_core::event::fenced_thread(&request)? {
             self.claim.check_thread(&thread)?;
         }

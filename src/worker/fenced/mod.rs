@@ -1,4 +1,4 @@
-//! Store handles of one attempt: what they write is written under its claim, or refused (WK-2).
+//! The store handles of one attempt. They write under its claim, or refuse to write (WK-2).
 
 mod commits;
 mod events;
@@ -11,7 +11,7 @@ use store_core::{Detail, DispatchId, Error, Fence, Result, ThreadId};
 pub(super) use self::commits::FencedCommits;
 use super::Cancellation;
 
-/// The claim, and the thread that it is for.
+/// The claim, and the thread that it belongs to.
 #[derive(Clone)]
 struct Claim {
     thread: ThreadId,
@@ -20,14 +20,14 @@ struct Claim {
 }
 
 impl Claim {
-    /// Refuses what is known to be lost. A store would refuse it too, but on two stores only from the moment when the
-    /// next attempt took the thread over.
+    /// Refuses a claim that is known to be lost. The store would refuse it, too, but with two stores only after the
+    /// next attempt has taken the thread over.
     fn check(&self) -> Result<()> {
         if self.cancellation.is_lost() { Err(lost(&self.fence.dispatch)) } else { Ok(()) }
     }
 
-    /// Refuses another thread: on two stores the number of a claim says nothing about any other, and would keep others
-    /// from writing to it.
+    /// Refuses another thread. With two stores, the number of this claim says nothing about another thread, and would
+    /// prevent other claims from writing to it.
     fn check_thread(&self, thread: &ThreadId) -> Result<()> {
         if *thread == self.thread {
             return self.check();
@@ -35,7 +35,7 @@ impl Claim {
         Err(Error::invalid("fence", "the claim is for another thread: write to this one through a handle without it"))
     }
 
-    /// The fence of the claim, where none or the same was given.
+    /// Returns the fence of the claim. The request may already contain the same fence, but no other.
     fn fence(&self, given: Option<Fence>) -> Result<Option<Fence>> {
         match given {
             Some(fence) if fence != self.fence => Err(Error::invalid("fence", "it is not that of this attempt")),

@@ -1,4 +1,4 @@
-//! The outbox beside a claim: it is read here, and written by commits.
+//! The outbox of an attempt: it is only read here. Commits write to it.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use store_core::{
 
 use crate::worker::unfenced;
 
-/// What can be read of the outbox. What delivers rows has claims of its own.
+/// The read-only outbox of an attempt. A relay delivers rows under claims of its own.
 pub(super) struct ReadOutbox(pub(super) Arc<dyn OutboxStore>);
 
 #[async_trait]

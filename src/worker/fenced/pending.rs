@@ -1,4 +1,4 @@
-//! Pending input beside a claim: it is read here, and consumed by commits.
+//! The pending input of an attempt: it is only read here. Commits consume it.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use store_core::{
 
 use crate::worker::unfenced;
 
-/// What can be read of pending input. No write of it can carry a claim.
+/// The read-only pending input of an attempt. A write to it cannot carry a claim.
 pub(super) struct ReadPending(pub(super) Arc<dyn PendingStore>);
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! Threads under a claim: everything is read, and the thread of the claim is updated.
+//! Threads under a claim: all threads are read; only the claim's thread is updated.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use store_core::{
 use super::Claim;
 use crate::worker::unfenced;
 
-/// What can be done to threads under a claim.
+/// The thread store of one claim.
 pub(super) struct FencedThreads {
     inner: Arc<dyn ThreadRunStore>,
     claim: Claim,

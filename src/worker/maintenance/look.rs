@@ -1,4 +1,4 @@
-//! The steps of a dry run: what a round would do, counted without changing anything.
+//! The steps of a dry run: they count what a round would do, and change nothing.
 
 use std::collections::HashSet;
 
@@ -13,8 +13,8 @@ use super::{
 };
 
 impl Steps {
-    /// Every step once, without changing anything; the first error. What needs several calls to be removed is counted
-    /// by one.
+    /// Does each step once without changing anything, and returns the first error. A step whose records would be
+    /// removed by several calls is counted by one call.
     pub(super) async fn look(&self, done: &mut Maintained) -> Option<Error> {
         let mut notes = Notes::default();
         let mut idle = HashSet::new();
@@ -35,7 +35,7 @@ impl Steps {
         }
     }
 
-    /// Claims whose lease has expired.
+    /// Counts the claims whose lease has expired.
     async fn lapsed(&self) -> Result<u64> {
         let Some(mailbox) = self.mailbox() else { return Ok(0) };
         let query = DispatchQuery::new(DispatchFilter::default().in_status([DispatchStatus::Claimed]));
@@ -67,7 +67,7 @@ impl Steps {
         outbox.purge_outbox(request).await
     }
 
-    /// Threads that pruning would delete. The trim leaves their events out of its count.
+    /// Counts and collects the threads that would be pruned. The trim does not count their events.
     async fn idle(&self, found: &mut HashSet<ThreadId>) -> Result<u64> {
         let (Some(threads), Some(idle)) = (&self.stores.threads, self.retention.threads) else { return Ok(0) };
         let pruned = threads.prune_threads(PruneRequest { idle, limit: STEP, dry_run: true }).await?;

@@ -14,17 +14,19 @@ use self::steps::Steps;
 use super::{Running, options::jittered};
 use crate::Stores;
 
-/// How long what is over is kept. What is absent is kept for good.
+/// How long finished records are kept. Records without an age are kept for good.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Retention {
-    /// Dispatches that are over, dead letters among them, after their end: 24 hours.
+    /// The age after its end at which a finished dispatch is removed, dead letters included; 24 hours by default.
     pub dispatches: Option<Duration>,
-    /// Rows of the outbox that were delivered or given up, after their end: 24 hours.
+    /// The age after its end at which an outbox row is removed that was delivered or is a dead letter; 24 hours by
+    /// default.
     pub outbox: Option<Duration>,
-    /// Events of threads and their runs: for good.
+    /// The age at which events of threads and their runs are removed; absent by default.
     pub events: Option<Duration>,
-    /// Threads that nobody wrote, without open runs, pending input and children: for good.
+    /// The time without a write after which a thread is pruned that has no open runs, no pending input and no children;
+    /// absent by default.
     pub threads: Option<Duration>,
 }
 
@@ -54,39 +56,41 @@ impl Default for Retention {
 /// # }
 /// ```
 ///
-/// Ages are counted by the clock of the stores ([`Stores::with_clock`]), which for a server's store is that of this
-/// host: a host whose clock is ahead removes as much earlier. Threads are pruned by store time.
+/// Ages are measured by the clock of the stores ([`Stores::with_clock`]). For the store of a server this is the clock
+/// of this host: a host whose clock is ahead removes records earlier by the same amount. Threads are pruned by store
+/// time.
 ///
-/// Events are trimmed scope by scope, of each thread that there is and of its runs: that reads every thread, and events
-/// of deleted threads stay.
+/// Events are trimmed scope by scope, for each existing thread and for its runs. This reads every thread. Events of
+/// deleted threads stay.
 pub struct Maintenance {
     steps: Steps,
     every: Duration,
     report: Option<Box<Report>>,
 }
 
-/// Who is told of each round.
+/// The function that is called after each round.
 type Report = dyn Fn(&Maintained, Option<&Error>) + Send + Sync;
 
-/// What was removed or ended, or would be.
+/// What was removed or ended or, in a dry run, would be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Maintained {
-    /// Claims whose lease was over.
+    /// Claims whose lease had expired.
     pub reclaimed: u64,
-    /// Dispatches.
+    /// Removed dispatches.
     pub dispatches: u64,
-    /// Rows of the outbox.
+    /// Removed outbox rows.
     pub outbox: u64,
-    /// Events, once for each scope that lost them.
+    /// Removed events, counted once for each scope that lost them.
     pub events: u64,
-    /// Threads that were idle.
+    /// Pruned threads.
     pub threads: u64,
     /// Deleted threads whose data was removed.
     pub deleted: u64,
-    /// Steps that failed; what failed is in the log.
+    /// Steps that failed. The log contains their errors.
     pub failed: u64,
-    /// Of a dry run: whether dispatches, rows or threads were counted up to 1,000, and there may be more.
+    /// In a dry run: whether dispatches, rows or threads were counted up to the limit of 1,000, so that there may be
+    /// more.
     pub more: bool,
 }
 
@@ -105,10 +109,10 @@ impl Maintained {
 }
 
 impl Maintenance {
-    /// Maintenance of a tenant, every minute, with the ages of [`Retention`].
+    /// Makes the maintenance of a tenant, with a round every minute and the ages of [`Retention`].
     ///
     /// # Errors
-    /// `Closed`.
+    /// `Closed` if the store was closed.
     pub fn new(stores: &Stores, tenant: &TenantId) -> Result<Self> {
         let steps = Steps {
             stores: stores.tenant(tenant)?,
@@ -122,39 +126,39 @@ impl Maintenance {
         Ok(Self { steps, every: Duration::from_mins(1), report: None })
     }
 
-    /// The same with these ages.
+    /// Sets the ages.
     #[must_use]
     pub const fn with_retention(mut self, retention: Retention) -> Self {
         self.steps.retention = retention;
         self
     }
 
-    /// The same at this interval, of which each pause takes from half to all.
+    /// Sets the interval between rounds. Each delay is at random from half of it to all of it.
     #[must_use]
     pub const fn every(mut self, interval: Duration) -> Self {
         self.every = interval;
         self
     }
 
-    /// The same without changing anything: it counts what a round would do, of dispatches, of rows and of threads up
-    /// to 1,000 each. What deleted threads left is not counted.
+    /// Changes nothing, and counts what a round would do: of dispatches, rows and threads up to 1,000 each. Data that
+    /// deleted threads left is not counted.
     #[must_use]
     pub const fn dry(mut self) -> Self {
         self.steps.is_dry = true;
         self
     }
 
-    /// The same, telling what each round did, and the first error of it.
+    /// Sets a function that is called after each round with what the round did, and with its first error.
     #[must_use]
     pub fn with_report(mut self, report: impl Fn(&Maintained, Option<&Error>) + Send + Sync + 'static) -> Self {
         self.report = Some(Box::new(report));
         self
     }
 
-    /// Does everything once. A step that fails keeps none of the others from being done.
+    /// Does one round. If a step fails, the other steps are done all the same.
     ///
     /// # Errors
-    /// That of the first step that failed, behind the others.
+    /// The error of the first step that failed, returned after all other steps.
     pub async fn run_once(&self) -> Result<Maintained> {
         match self.round().await {
             (_, Some(error)) => Err(error),
@@ -171,8 +175,9 @@ impl Maintenance {
         (done, error)
     }
 
-    /// Starts on the current tokio runtime. Stopping it waits for the call that is under way, and gives what was done
-    /// in all.
+    /// Starts maintenance on the current tokio runtime.
+    ///
+    /// Stopping it waits for the call in progress, and returns what all rounds did together.
     ///
     /// # Errors
     /// `Unavailable` outside of a tokio runtime.

@@ -1,4 +1,4 @@
-//! The steps of maintenance: each a call that others may make at the same time, repeated until there is nothing left.
+//! The steps of maintenance. Each is a call that other nodes may make at the same time, repeated until nothing is left.
 
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
@@ -12,10 +12,11 @@ use tokio_util::sync::CancellationToken;
 use super::{Maintained, Retention};
 use crate::worker::telemetry;
 
-/// The most that one call ends or removes: between two calls others are served, and a stop is heard.
+/// The greatest number of records that one call ends or removes. Between two calls other callers are served, and
+/// maintenance notices when it is asked to stop.
 pub(super) const STEP: u32 = 1_000;
 
-/// What the steps work on.
+/// The stores and settings of the steps.
 pub(super) struct Steps {
     pub(super) stores: TenantStores,
     pub(super) retention: Retention,
@@ -26,12 +27,12 @@ pub(super) struct Steps {
     pub(super) stopping: CancellationToken,
 }
 
-/// What a step did, and what ended it before it was through.
+/// The number of records that a step ended or removed, and the error that ended the step early.
 pub(super) type Did = (u64, Option<Error>);
 
 pub(super) const NOTHING: Did = (0, None);
 
-/// What failed in a round.
+/// The failures of a round.
 #[derive(Default)]
 pub(super) struct Notes {
     first: Option<Error>,
@@ -39,7 +40,7 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// Counts what a step did, and whether that is as much as one call can do.
+    /// Adds what a step did. Returns whether that is as much as one call can do.
     pub(super) fn note(&mut self, step: &'static str, count: &mut u64, (did, error): Did) -> bool {
         *count += did;
         if let Some(error) = error {
@@ -50,7 +51,7 @@ impl Notes {
         did >= u64::from(STEP)
     }
 
-    /// The first error.
+    /// Returns the first error.
     pub(super) fn end(self, done: &mut Maintained) -> Option<Error> {
         done.failed += self.failed;
         self.first
@@ -58,7 +59,7 @@ impl Notes {
 }
 
 impl Steps {
-    /// Every step once; the first error.
+    /// Does each step once, and returns the first error.
     pub(super) async fn round(&self, done: &mut Maintained) -> Option<Error> {
         if self.is_dry {
             return self.look(done).await;
@@ -82,7 +83,7 @@ impl Steps {
         self.stores.commits.as_deref()
     }
 
-    /// Calls a step until it says that nothing is left, or maintenance is to stop.
+    /// Repeats a call until it says that nothing is left, or maintenance is asked to stop.
     async fn repeat<F>(&self, step: impl Fn() -> F) -> Did
     where
         F: Future<Output = Result<(u64, bool)>>,
@@ -136,7 +137,7 @@ impl Steps {
         let (Some(threads), Some(idle)) = (&self.stores.threads, self.retention.threads) else { return NOTHING };
         let step = || async {
             let pruned = threads.prune_threads(PruneRequest { idle, limit: STEP, dry_run: false }).await?;
-            // A store may say that more remain without taking any: then they are for the next round.
+            // A store may say that more threads remain without pruning any. They are then left to the next round.
             Ok((pruned.threads.len() as u64, pruned.more && !pruned.threads.is_empty()))
         };
         self.repeat(step).await
@@ -150,8 +151,8 @@ impl Steps {
         }
     }
 
-    /// Trims the scopes of each thread and of its runs, but for threads that are `gone`. Creation orders the walk, so
-    /// that none is missed that is there throughout (PG-4).
+    /// Trims the scopes of each thread and of its runs, except for the threads in `gone`. Threads are listed in order
+    /// of creation, so that each thread that exists during the whole walk is found (PG-4).
     pub(super) async fn trim(&self, gone: &HashSet<ThreadId>) -> Did {
         let (Some(commits), Some(age)) = (self.commits(), self.retention.events) else { return NOTHING };
         let (threads, events) = (commits.threads(), commits.events());
@@ -207,7 +208,8 @@ impl Steps {
         }
     }
 
-    /// How much waits, and for how long the first of it: gauges, where somebody reads them.
+    /// Records the number of queued dispatches and the age of the oldest one as gauges, if metrics are recorded
+    /// anywhere.
     async fn measure(&self) -> Result<()> {
         let Some(mailbox) = self.mailbox().filter(|_| telemetry::IS_READ) else { return Ok(()) };
         let queued = mailbox.count_dispatches(None).await?.queued;
@@ -221,7 +223,7 @@ impl Steps {
     }
 }
 
-/// Goes on until maintenance is to stop.
+/// Continues until maintenance is asked to stop.
 struct UntilStopped(CancellationToken);
 
 impl Progress for UntilStopped {

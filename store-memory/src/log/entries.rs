@@ -1,4 +1,4 @@
-//! Pages of entries: of the whole log, of a path, of the children of an entry.
+//! Pages of entries: of the whole log, of a path, and of the children of an entry.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use store_core::{
 
 use crate::slot::Contents;
 
-/// Entries of a path that are looked up together when it is walked from its root.
+/// The number of entries looked up together when a path is walked from its root.
 const STRIDE: u64 = 64;
 
 type Seqs<'a> = Box<dyn Iterator<Item = Result<u64>> + 'a>;
 
-/// Offers the entries that `query` asks for, behind `after`.
+/// Offers the entries that `query` asks for and that come after `after`.
 pub(super) fn fill(
     page: &mut PageBuilder<Arc<Entry>>,
     contents: &Contents,
@@ -33,7 +33,7 @@ pub(super) fn fill(
     Ok(())
 }
 
-/// The sequence numbers that are left to look at, both included.
+/// The range of sequence numbers still to be read, both ends included.
 #[derive(Debug, Clone, Copy)]
 struct Window {
     first: u64,
@@ -62,7 +62,8 @@ impl Window {
     }
 }
 
-/// The entries that hang where `query` says, in order; none if it names an entry that does not exist.
+/// Returns the entries at the place in the tree that `query` names, in order. Returns `None` if it names an entry that
+/// does not exist.
 fn candidates<'a>(contents: &'a Contents, query: &EntryQuery, window: Window) -> Result<Option<Seqs<'a>>> {
     let named = |id| contents.derived.seq(id);
     let leaf = match &query.path_of {
@@ -70,7 +71,7 @@ fn candidates<'a>(contents: &'a Contents, query: &EntryQuery, window: Window) ->
         Some(id) => {
             let Some(seq) = named(id) else { return Ok(None) };
             let node = contents.node(seq)?;
-            // A side entry lies on no path: that of its parent counts.
+            // A side entry is on no path. The path of its parent is used instead.
             let Some(leaf) = node::ancestor(contents, &node, node.depth)? else { return Ok(None) };
             Some(leaf)
         }
@@ -92,9 +93,9 @@ fn candidates<'a>(contents: &'a Contents, query: &EntryQuery, window: Window) ->
     Ok(Some(Box::new(children.filter(is_on_path))))
 }
 
-/// The path of `leaf` inside of a window.
+/// Returns the path of `leaf` within a window.
 fn path(contents: &Contents, leaf: Node, window: Window) -> Result<Seqs<'_>> {
-    // Sequence numbers grow along a path.
+    // Sequence numbers increase along a path.
     let first = node::depth_up_to(contents, &leaf, window.first.saturating_sub(1))? + 1;
     let last = node::depth_up_to(contents, &leaf, window.last)?;
     if window.direction == Direction::Backward {
@@ -113,7 +114,7 @@ fn path(contents: &Contents, leaf: Node, window: Window) -> Result<Seqs<'_>> {
     })))
 }
 
-/// From an entry up to the ancestor at depth `top`.
+/// Returns the entries from a start entry up to its ancestor at depth `top`.
 fn upwards(contents: &Contents, start: Option<Node>, top: u64) -> impl Iterator<Item = Result<u64>> {
     let mut next = start.map(Ok);
     std::iter::from_fn(move || {

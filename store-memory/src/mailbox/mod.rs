@@ -1,4 +1,4 @@
-//! The mailbox: giving work, taking it, ending it, and waiting for it.
+//! The mailbox: enqueueing, claiming and settling dispatches, and waiting for them.
 
 mod read;
 mod wake;
@@ -17,7 +17,7 @@ use store_core::{
 
 use crate::tenant::Tenant;
 
-/// How many claims whose lease is over one claim ends: what is left is there for the next one.
+/// The largest number of expired leases that one claim ends. The next claim ends the remaining ones.
 const LAPSES: usize = 1_000;
 
 /// The mailbox of a tenant.
@@ -31,7 +31,7 @@ impl MemoryMailbox {
         Self { tenant }
     }
 
-    /// Changes the mailbox, alone, and wakes who waits for what that brought.
+    /// Changes the mailbox under its exclusive lock, then wakes waiting claimers of newly claimable dispatches.
     fn change<T>(&self, change: impl FnOnce(&mut MailboxMap, Setting<'_>) -> Result<T>) -> Result<T> {
         let tenant = self.tenant.opened()?;
         let mut mailbox = tenant.mailbox.write();
@@ -44,7 +44,7 @@ impl MemoryMailbox {
         changed
     }
 
-    /// Makes one decision.
+    /// Makes one decision and applies it.
     fn decide<T>(&self, decide: impl FnOnce(&MailboxMap, Setting<'_>) -> Result<MailboxChange<T>>) -> Result<T> {
         self.change(|mailbox, setting| mailbox.change(|view| decide(view, setting)))
     }
@@ -111,7 +111,7 @@ fn claim_of(mailbox: &mut MailboxMap, thread: &ThreadId, one: ClaimOne<'_>, sett
     mailbox.change(|view| mailbox::claim(view, thread, one, setting))
 }
 
-/// Claims from ready threads, in their order. Leases that are over are ended first: their threads are ready, too.
+/// Claims from ready threads, in their order. Expired leases are ended first, because their threads are ready, too.
 fn claim_any(
     mailbox: &mut MailboxMap,
     request: &ClaimRequest,
@@ -129,7 +129,7 @@ fn claim_any(
     Ok(claims)
 }
 
-/// Ends up to `most` leases that are over.
+/// Ends up to `most` expired leases.
 fn lapse(mailbox: &mut MailboxMap, most: usize, setting: Setting<'_>) -> Result<Reclaimed> {
     let mut reclaimed = Reclaimed::default();
     for thread in mailbox.lapsed(setting.now, most) {

@@ -8,7 +8,7 @@ use store_core::{Result, Timestamp, Waited, WakeUps};
 use super::MemoryMailbox;
 
 impl MemoryMailbox {
-    /// From when on a claim finds something.
+    /// Returns the earliest time at which a claim finds a dispatch.
     fn next_claim(&self) -> Result<Option<Timestamp>> {
         let tenant = self.tenant.opened()?;
         let mut mailbox = tenant.mailbox.write();

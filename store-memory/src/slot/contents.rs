@@ -12,7 +12,7 @@ use store_core::{
 
 use super::{Derived, Queue};
 
-/// An entry, what is derived with it, and what later entries say about it.
+/// An entry, the data derived with it, and what later entries say about it.
 #[derive(Debug, Clone)]
 pub(crate) struct Logged {
     pub(crate) entry: Arc<Entry>,
@@ -21,7 +21,7 @@ pub(crate) struct Logged {
     pub(crate) bytes: u64,
 }
 
-/// A thread and everything that goes with it.
+/// A thread and all data that belongs to it.
 #[derive(Debug)]
 pub(crate) struct Contents {
     pub(crate) thread: Arc<StoredThread>,
@@ -46,7 +46,7 @@ impl Contents {
         }
     }
 
-    /// The record of the entry with this sequence number.
+    /// Returns the record of the entry with this sequence number.
     pub(crate) fn logged(&self, seq: u64) -> Result<&Logged> {
         let missing = || Error::corrupt(format!("entry {seq} of the log does not exist"));
         at(&self.log, seq).ok_or_else(missing)
@@ -60,7 +60,7 @@ impl Contents {
         self.keys.get(key)
     }
 
-    /// Writes what a plan says; `thread` and `runs` are the plan's, shared with the index.
+    /// Applies a plan. `thread` and `runs` are those of the plan, shared with the index.
     pub(crate) fn apply(&mut self, plan: Plan, thread: Arc<StoredThread>, runs: Vec<Arc<Run>>) {
         self.thread = thread;
         for planned in plan.entries {
@@ -88,12 +88,12 @@ impl Contents {
         self.keys.extend(plan.key.map(|record| (record.key.clone(), record)));
     }
 
-    /// How much there is to take apart: entries, keys and pending input.
+    /// The number of items to be removed one by one: entries, keys and pending input.
     pub(crate) fn size(&self) -> usize {
         self.log.len() + self.keys.len() + self.queue.size()
     }
 
-    /// Drops up to `most` entries, keys and inputs of a deleted thread, the last first. Returns how many.
+    /// Drops up to `most` entries, keys and inputs of a deleted thread, last ones first. Returns how many were dropped.
     pub(crate) fn shrink(&mut self, most: usize) -> usize {
         let before = self.size();
         for logged in self.log.drain(self.log.len().saturating_sub(most)..) {
@@ -104,7 +104,7 @@ impl Contents {
     }
 }
 
-/// The element of a log with this sequence number, which counts from 1.
+/// Returns the element of a log with this sequence number. Sequence numbers count from 1.
 pub(super) fn at(log: &[Logged], seq: u64) -> Option<&Logged> {
     log.get(usize::try_from(seq.checked_sub(1)?).ok()?)
 }
@@ -149,7 +149,7 @@ mod tests {
     use super::Contents;
     use crate::{MemoryConfig, MemoryStore};
 
-    /// A thread with three entries, two keys, two inputs and the decisions of a run.
+    /// Returns a thread with three entries, two keys, two inputs and the decisions of a run.
     async fn contents() -> Box<Contents> {
         let store = MemoryStore::open(MemoryConfig::default()).unwrap();
         let tenant = store.tenant(&TenantId::default_tenant()).unwrap();

@@ -1,4 +1,4 @@
-//! What is derived from a log so that lists need not read it: ids, children, leaves, branch points, names.
+//! Data derived from a log so that lists need not read the log: ids, children, leaves, branch points, names.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -9,26 +9,27 @@ use store_core::{Body, BodyKind, EntryId, log::given_name};
 
 use super::{Logged, contents::at};
 
-/// Ordered sets over a log, so that a page of any list costs the page. Kept up with each append, and the same when it
-/// is built from the whole log.
+/// Ordered sets over a log, so that the cost of a page of any list depends only on the page.
+///
+/// They are updated with each append. Building them from the whole log gives the same result.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Derived {
     ids: HashMap<EntryId, u64>,
-    /// Parent and child, side entries included.
+    /// Pairs of parent and child, side entries included.
     children: BTreeSet<(u64, u64)>,
     /// Entries without a child on a path.
     leaves: BTreeSet<u64>,
-    /// Entries with several children on paths; 0 stands for before the first entry.
+    /// Entries with several children on paths. 0 stands for the position before the first entry.
     branches: BTreeSet<u64>,
     has_root: bool,
-    /// Name and checkpoint, with the entry that gave the name.
+    /// The sequence number of the entry that gave the name, by name and checkpoint.
     snapshots: BTreeMap<(String, u64), u64>,
-    /// The name in force of a checkpoint.
+    /// The current name of each checkpoint.
     names: HashMap<u64, String>,
 }
 
 impl Derived {
-    /// Everything over a whole log.
+    /// Derives everything from a whole log.
     pub(crate) fn of(log: &[Logged]) -> Self {
         let mut derived = Self::default();
         for logged in log {
@@ -37,7 +38,7 @@ impl Derived {
         derived
     }
 
-    /// Adds an entry; `log` holds at least all before it.
+    /// Adds an entry. `log` holds at least all earlier entries.
     pub(crate) fn append(&mut self, log: &[Logged], logged: &Logged) {
         let (entry, node) = (&logged.entry, &logged.node);
         self.ids.insert(entry.id.clone(), node.seq);
@@ -78,7 +79,7 @@ impl Derived {
         self.ids.get(id).copied()
     }
 
-    /// The entries below `parent` from `first` to `last`.
+    /// Returns the children of `parent` from `first` to `last`.
     pub(crate) fn children(&self, parent: u64, first: u64, last: u64) -> impl DoubleEndedIterator<Item = u64> {
         let last = last.max(first.saturating_sub(1));
         let from = Bound::Included((parent, first));
@@ -89,12 +90,12 @@ impl Derived {
         self.leaves.range(seq.saturating_add(1)..).copied()
     }
 
-    /// Branch points from `first` on; 0 stands for before the first entry.
+    /// Returns the branch points from `first` on. 0 stands for the position before the first entry.
     pub(crate) fn branches_from(&self, first: u64) -> impl Iterator<Item = u64> {
         self.branches.range(first..).copied()
     }
 
-    /// Names with checkpoint and the entry that gave the name, behind this name and checkpoint.
+    /// Returns each name with its checkpoint and the entry that gave the name, after this name and checkpoint.
     pub(crate) fn snapshots_after(&self, after: Option<(String, u64)>) -> impl Iterator<Item = (&str, u64, u64)> {
         let after = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.snapshots.range((after, Bound::Unbounded)).map(|((name, seq), giver)| (name.as_str(), *seq, *giver))
@@ -105,7 +106,7 @@ impl Derived {
         self.snapshots.range(first..=last).next_back().map(|((_, seq), _)| *seq)
     }
 
-    /// Takes out an entry of a thread that is deleted and removed piece by piece.
+    /// Removes an entry of a deleted thread that is removed in batches.
     pub(crate) fn forget(&mut self, logged: &Logged) {
         let (seq, parent) = (logged.node.seq, logged.node.parent);
         self.ids.remove(&logged.entry.id);

@@ -1,4 +1,4 @@
-//! The state of one thread id: what is remembered of the id, and the thread, if there is one.
+//! The state of one thread id: what is remembered of the id, and the thread, if it exists.
 
 mod contents;
 mod derived;
@@ -12,7 +12,7 @@ pub(crate) use self::{
     queue::Queue,
 };
 
-/// What is behind one thread id. It outlives its thread as long as the id is remembered (TH-25, CM-32).
+/// The state of one thread id. It outlives its thread as long as the id is remembered (TH-25, CM-32).
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     pub(crate) id: IdRecord,
@@ -20,12 +20,12 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Whether nothing is lost if it is dropped.
+    /// Whether the slot can be dropped without losing data.
     pub(crate) fn is_blank(&self) -> bool {
         self.contents.is_none() && self.id == IdRecord::default()
     }
 
-    /// The generation of the thread, for what is bound to it; 0 without one.
+    /// The generation of the thread, for data bound to it. 0 without a thread.
     pub(crate) fn generation(&self) -> u64 {
         self.contents.as_ref().map_or(0, |contents| contents.thread.thread.generation())
     }

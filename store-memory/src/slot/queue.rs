@@ -1,4 +1,4 @@
-//! The pending input of a thread, and what was decided about the tickets of its runs.
+//! The pending input of a thread, and the decisions about the tickets of its runs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,7 +7,7 @@ use store_core::{
     pending::{DecisionRecord, QueueWrite, StoredInput},
 };
 
-/// Inputs by their rank, found by id.
+/// Inputs ordered by rank, and found by id.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     inputs: BTreeMap<u64, PendingInput>,
@@ -39,7 +39,7 @@ impl Queue {
         self.ranks.remove(id).and_then(|rank| self.inputs.remove(&rank))
     }
 
-    /// The inputs in order.
+    /// Returns the inputs in order.
     pub(crate) fn inputs(&self) -> impl Iterator<Item = &PendingInput> {
         self.inputs.values()
     }
@@ -53,12 +53,12 @@ impl Queue {
         self.decisions.get(run)?.get(ticket)
     }
 
-    /// How much there is to take apart.
+    /// The number of items to be removed one by one.
     pub(crate) fn size(&self) -> usize {
         self.inputs.len() + self.decisions.len()
     }
 
-    /// Drops one input, or the decisions of one run; `false` if nothing is left.
+    /// Drops one input, or the decisions of one run. Returns `false` if nothing is left.
     pub(crate) fn pop(&mut self) -> bool {
         match self.inputs.pop_last() {
             Some((_, input)) => self.ranks.remove(&input.id).is_some(),

@@ -1,4 +1,4 @@
-//! The events of a tenant: by id, and in the order of each scope.
+//! The events of a tenant, by id and in the order of each scope.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -22,11 +22,11 @@ pub(crate) struct Events {
 struct Row {
     stored: StoredEvent,
     key: Option<Key>,
-    /// In how many of its scopes it still is.
+    /// The number of scopes that still contain the event.
     scopes: usize,
 }
 
-/// A scope: its events from the floor on.
+/// A scope with its events from the floor on.
 #[derive(Debug, Default)]
 struct Log {
     state: ScopeState,
@@ -34,14 +34,14 @@ struct Log {
 }
 
 impl Log {
-    /// Where the event behind this sequence number stands.
+    /// The index of the event after this sequence number.
     fn behind(&self, seq: u64) -> usize {
         usize::try_from(seq.saturating_sub(self.state.floor)).unwrap_or(usize::MAX).min(self.ids.len())
     }
 }
 
 impl Events {
-    /// Whether no event is there.
+    /// Whether there are no events.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -58,7 +58,7 @@ impl Events {
         self.rows.get(id).map(|row| &row.stored)
     }
 
-    /// The events of a scope with their sequence numbers, behind one of these in the direction of the walk.
+    /// Returns the events of a scope with their sequence numbers, after one of them in the direction of the walk.
     pub(crate) fn walk(
         &self,
         scope: &Scope,
@@ -79,7 +79,7 @@ impl Events {
         }
     }
 
-    /// Writes what a plan says, and tells who follows its scopes.
+    /// Applies a plan and notifies the subscribers of its scopes.
     pub(crate) fn apply(&mut self, plan: EventPlan) {
         let key = plan.key.map(|(writer, key, record)| {
             self.keys.insert((writer.clone(), key.clone()), record);
@@ -99,7 +99,7 @@ impl Events {
         }
     }
 
-    /// Removes the events of a scope up to a sequence number. Returns how many.
+    /// Removes the events of a scope up to a sequence number. Returns how many were removed.
     pub(crate) fn trim(&mut self, scope: &Scope, floor: u64, now: Timestamp) -> u64 {
         let Some(log) = self.scopes.get_mut(scope) else { return 0 };
         let gone: Vec<_> = log.ids.drain(..log.behind(floor)).collect();
@@ -110,7 +110,7 @@ impl Events {
         gone.len() as u64
     }
 
-    /// An event left one of its scopes.
+    /// Notes that an event was removed from one of its scopes. An event without a scope is dropped.
     fn release(&mut self, id: &EventId, now: Timestamp) {
         let Some(row) = self.rows.get_mut(id) else { return };
         row.scopes -= 1;
@@ -127,7 +127,7 @@ impl Events {
         }
     }
 
-    /// The events of a scope as a trim by time looks at them.
+    /// Returns the events of a scope, oldest first, for a trim by time.
     pub(crate) fn oldest(&self, scope: &Scope) -> impl Iterator<Item = Result<Event>> {
         self.walk(scope, None, Direction::Forward).map(|(_, stored)| Ok(stored.event.clone()))
     }

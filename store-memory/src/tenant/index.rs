@@ -16,7 +16,7 @@ use store_core::{
 use super::{events::Events, outbox::Outbox};
 use crate::slot::Slot;
 
-/// Which threads a list is about.
+/// The threads that a list contains.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum ThreadScope {
     All,
@@ -25,7 +25,7 @@ pub(crate) enum ThreadScope {
     Resource(ResourceId),
 }
 
-/// Which runs a list is about.
+/// The runs that a list contains.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum RunScope {
     All,
@@ -38,18 +38,18 @@ pub(crate) enum RunScope {
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     pub(crate) thread: Arc<StoredThread>,
-    /// The number of the change that wrote it: what a walk leaves out that began before it (PG-5).
+    /// The number of the change that wrote the row. A walk that began before this change leaves the row out (PG-5).
     pub(crate) changed: u64,
 }
 
-/// What the plan of a commit looks at beside its own thread.
+/// The data outside its own thread that the plan of a commit reads.
 #[derive(Debug)]
 pub(crate) struct Outside {
     pub(crate) runs: BTreeMap<RunId, Arc<Run>>,
     pub(crate) has_parent: bool,
 }
 
-/// Threads and runs of a tenant. It holds the same records as the slots, shared.
+/// The threads and runs of a tenant. The index shares its records with the slots.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     threads: HashMap<ThreadId, Row>,
@@ -97,7 +97,7 @@ impl From<run::RunScope<'_>> for RunScope {
 }
 
 impl Index {
-    /// Whether nothing is kept beside threads and their ids.
+    /// Whether the index holds nothing besides threads and their ids.
     pub(crate) fn is_empty(&self) -> bool {
         self.events.is_empty() && self.outbox.is_empty()
     }
@@ -106,7 +106,7 @@ impl Index {
         self.threads.get(id)
     }
 
-    /// The generation of a thread, for what is bound to it; 0 without one.
+    /// The generation of a thread, for data bound to it. 0 if the thread does not exist.
     pub(crate) fn generation(&self, id: &ThreadId) -> u64 {
         self.threads.get(id).map_or(0, |row| row.thread.thread.generation())
     }
@@ -115,7 +115,7 @@ impl Index {
         self.runs.get(id)
     }
 
-    /// How many times threads changed.
+    /// The number of changes of threads so far.
     pub(crate) const fn changes(&self) -> u64 {
         self.changes
     }
@@ -155,7 +155,7 @@ impl Index {
         }
     }
 
-    /// Threads with pending input, by id.
+    /// Returns the threads with pending input, by id.
     pub(crate) fn pending(&self, range: (Bound<ThreadId>, Bound<ThreadId>)) -> impl Iterator<Item = &ThreadId> {
         self.pending.range(range)
     }
@@ -176,7 +176,7 @@ impl Index {
         }
     }
 
-    /// Replaces what is remembered of the id of a slot, and keeps in mind when that is to be forgotten (TH-25).
+    /// Replaces what is remembered of the id of a slot, and notes when the id is to be forgotten (TH-25).
     pub(crate) fn put_id(&mut self, id: &ThreadId, slot: &mut Slot, record: IdRecord) {
         if let Some(at) = slot.id.deleted_at {
             self.deleted.remove(&(at, id.clone()));
@@ -185,30 +185,30 @@ impl Index {
         slot.id = record;
     }
 
-    /// Deleted ids, the earliest first.
+    /// Returns the deleted ids, earliest deletion first.
     pub(crate) fn deleted(&self) -> impl Iterator<Item = &(Timestamp, ThreadId)> {
         self.deleted.iter()
     }
 
-    /// What the plan of a commit with these needs looks at.
+    /// Returns what the plan of a commit with these needs reads.
     pub(crate) fn outside(&self, needs: &Needs) -> Outside {
         let has_parent = needs.parent_thread.as_ref().is_some_and(|parent| self.threads.contains_key(parent));
         Outside { has_parent, ..self.outside_runs(&needs.runs) }
     }
 
-    /// What the plan of a change of a queue looks at.
+    /// Returns what the plan of a change of a queue reads.
     pub(crate) fn outside_runs<'a>(&self, runs: impl IntoIterator<Item = &'a RunId>) -> Outside {
         let runs = runs.into_iter().filter_map(|id| Some((id.clone(), Arc::clone(self.runs.get(id)?))));
         Outside { runs: runs.collect(), has_parent: false }
     }
 
-    /// Whether the runs that a plan was made with are still there, on the same threads, and no others.
+    /// Whether the runs that the plan used, and no others, still exist on the same threads.
     pub(crate) fn still_holds(&self, needs: &Needs, seen: &Outside) -> bool {
         let owner = |run: &Arc<Run>| run.thread.clone();
         needs.runs.iter().all(|id| self.runs.get(id).map(owner) == seen.runs.get(id).map(owner))
     }
 
-    /// A thread and all above it, the nearest first; empty if it does not exist.
+    /// Returns a thread and all its ancestors, nearest first. The list is empty if the thread does not exist.
     pub(crate) fn lineage(&self, id: &ThreadId) -> Vec<ThreadId> {
         let mut lineage = Vec::new();
         let mut next = self.threads.get(id);

@@ -1,4 +1,4 @@
-//! The state of a tenant: its slots, the index over them, its mailbox, and what was deleted and is not yet removed.
+//! The state of a tenant: its slots, the index over them, its mailbox, and deleted data that is not yet removed.
 
 mod events;
 mod index;
@@ -27,17 +27,17 @@ use crate::{
     locks::{Flag, Lock, Shared},
 };
 
-/// What all tenants of a store have in common.
+/// What all tenants of a store share.
 #[derive(Debug)]
 pub(crate) struct Common {
     pub(crate) config: MemoryConfig,
     pub(crate) cursors: CursorKey,
-    /// The incarnation that the last mailbox was given.
+    /// The incarnation given to the newest mailbox.
     pub(crate) incarnations: Lock<u64>,
 }
 
 impl Common {
-    /// An incarnation above all that this store gave to mailboxes, and above those of stores before it (MB-25).
+    /// Returns an incarnation above all that this store gave to mailboxes, and above those of earlier stores (MB-25).
     fn next_incarnation(&self) -> u64 {
         let mut last = self.incarnations.lock();
         *last = self.config.clock.now().as_millis().max(*last + 1);
@@ -45,19 +45,19 @@ impl Common {
     }
 }
 
-/// A tenant: everything that its handles share.
+/// A tenant: the state that all its handles share.
 #[derive(Debug)]
 pub(crate) struct Tenant {
     pub(crate) name: TenantId,
     pub(crate) common: Arc<Common>,
-    /// Held by whoever sets a parent or deletes a thread.
+    /// Held by a writer that sets a parent or deletes a thread.
     pub(crate) family: Lock<()>,
     pub(crate) slots: Slots,
     pub(crate) mailbox: Shared<MailboxMap>,
     pub(crate) index: Shared<Index>,
     pub(crate) trash: Trash,
     pub(crate) live: Arc<LiveHub>,
-    /// Rung when something may be claimable, with no lock held.
+    /// Rung when a dispatch may have become claimable. No lock is held meanwhile.
     pub(crate) bell: Bell,
     closed: Flag,
 }
@@ -79,7 +79,7 @@ impl Tenant {
         }
     }
 
-    /// Itself, unless it was closed.
+    /// Returns the tenant, or an error if it was closed.
     pub(crate) fn opened(&self) -> Result<&Self> {
         if self.closed.is_raised() { Err(Error::closed()) } else { Ok(self) }
     }
@@ -91,7 +91,8 @@ impl Tenant {
         self.bell.ring(Timestamp::MIN);
     }
 
-    /// Wakes who waits for what changes of the mailbox brought, since it was last asked.
+    /// Wakes waiting claimers if the mailbox has changed since the last call so that a dispatch is or becomes
+    /// claimable.
     pub(crate) fn ring(&self) {
         let from = self.mailbox.write().take_claimable_from();
         if let Some(from) = from {
@@ -99,12 +100,12 @@ impl Tenant {
         }
     }
 
-    /// Store time. To be asked with the locks held (PR-22).
+    /// Returns store time. It must be read while the locks are held (PR-22).
     pub(crate) fn now(&self) -> Timestamp {
         self.common.config.clock.now()
     }
 
-    /// What cursors of events are bound to, and sealed with.
+    /// Returns the tenant id that cursors of events are bound to, and the key that seals them.
     pub(crate) fn sealer(&self) -> (&TenantId, &CursorKey) {
         (&self.name, &self.common.cursors)
     }
@@ -114,12 +115,12 @@ impl Tenant {
         Setting::new(self.now(), &config.limits, &*config.ids)
     }
 
-    /// Whether nothing is kept of it, not even an id.
+    /// Whether nothing is stored for the tenant, not even an id.
     pub(crate) fn is_empty(&self) -> bool {
         self.slots.is_empty() && self.mailbox.read().is_empty() && self.index.read().is_empty()
     }
 
-    /// Removes everything.
+    /// Removes all data of the tenant.
     pub(crate) fn clear(&self) {
         let _family = self.family.lock();
         self.slots.clear();

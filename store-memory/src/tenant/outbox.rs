@@ -1,4 +1,4 @@
-//! The outbox of a tenant: rows, and the ordered lists that they stand in.
+//! The outbox of a tenant: its rows, and the ordered lists that contain them.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -10,7 +10,7 @@ use store_core::{
     outbox::{OutboxList, OutboxPlace, OutboxPlan, OutboxRows, OutboxTable, StoredOutboxRow, put},
 };
 
-/// Rows and their lists: both change together, under the lock of the index.
+/// Rows and their lists. Both change together, under the lock of the index.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     rows: HashMap<OutboxId, StoredOutboxRow>,
@@ -32,7 +32,7 @@ impl Outbox {
         self.rows.is_empty()
     }
 
-    /// A row with its payload.
+    /// Returns a row with its payload.
     pub(crate) fn get(&self, id: &OutboxId) -> Option<OutboxRow> {
         Some(OutboxRow::new(self.rows.get(id)?.clone(), self.payloads.get(id)?.clone()))
     }
@@ -45,7 +45,7 @@ impl Outbox {
         self.lists.get(list).map_or(0, |places| length(places.len()))
     }
 
-    /// The places of a list behind one of them, in this direction.
+    /// Returns the places of a list after a given place, in this direction.
     pub(crate) fn walk(
         &self,
         list: &OutboxList,

@@ -17,7 +17,7 @@ const SHARDS: usize = 16;
 
 type Shard = Shared<HashMap<ThreadId, Arc<Shared<Slot>>>>;
 
-/// Slots in several maps, so that two threads seldom meet on the way to their slots.
+/// Slots, spread over several maps so that look-ups of different threads rarely contend for a lock.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
     hasher: Hashing,
@@ -26,7 +26,7 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// Runs `act` on the slot of `id`, alone. A slot that is blank afterwards is dropped.
+    /// Runs `act` on the slot of `id` with exclusive access. A slot that is blank afterwards is dropped.
     pub(crate) fn write<R>(&self, id: &ThreadId, act: impl FnOnce(&mut Slot) -> R) -> R {
         let slot = self.open(id);
         let mut state = slot.write();
@@ -40,7 +40,7 @@ impl Slots {
         result
     }
 
-    /// Runs `act` on the slot of `id`, beside other readers; an id that nobody used has a blank one.
+    /// Runs `act` on the slot of `id` with shared access. An unused id has a blank slot.
     pub(crate) fn read<R>(&self, id: &ThreadId, act: impl FnOnce(&Slot) -> R) -> R {
         let slot = self.shard(id).read().get(id).map(Arc::clone);
         match slot {
@@ -49,7 +49,7 @@ impl Slots {
         }
     }
 
-    /// The slots of several threads, in the order in which they are to be locked.
+    /// Returns the slots of several threads, in the order in which they must be locked.
     pub(crate) fn several<'a>(
         &self,
         ids: impl IntoIterator<Item = &'a ThreadId>,
@@ -57,17 +57,18 @@ impl Slots {
         ids.into_iter().map(|id| (id.clone(), self.open(id))).collect()
     }
 
-    /// Drops the slot of `id` if it is blank and nobody is about to use it.
+    /// Drops the slot of `id` if it is blank and no caller is about to use it.
     pub(crate) fn release(&self, id: &ThreadId) {
         let mut shard = self.shard(id).write();
-        // Whoever wants the slot takes a count of it while the shard is locked: with a single count nobody has it.
+        // A caller that wants the slot clones its `Arc` while the shard is locked. So a single reference means that no
+        // caller has the slot.
         let slot = shard.get_mut(id).and_then(Arc::get_mut);
         if slot.is_some_and(|slot| slot.get_mut().is_blank()) {
             shard.remove(id);
         }
     }
 
-    /// The ids that have a slot.
+    /// Returns the ids that have a slot.
     pub(crate) fn ids(&self) -> Vec<ThreadId> {
         let mut ids: Vec<_> = self.all().flat_map(|shard| shard.read().keys().cloned().collect::<Vec<_>>()).collect();
         ids.sort();
@@ -78,7 +79,7 @@ impl Slots {
         self.all().all(|shard| shard.read().is_empty())
     }
 
-    /// Drops everything.
+    /// Drops all slots.
     pub(crate) fn clear(&self) {
         for shard in self.all() {
             let slots = std::mem::take(&mut *shard.write());

@@ -1,15 +1,15 @@
-//! What was deleted and is not yet removed.
+//! Deleted data that is not yet removed.
 
 use std::collections::VecDeque;
 
 use crate::{locks::Lock, slot::Contents};
 
-/// Entries and keys that one batch removes.
+/// The number of entries and keys that one batch removes.
 const BATCH: usize = 1_000;
-/// Entries and keys that may lie here until somebody asks for their removal.
+/// The number of entries and keys that may stay here until a purge removes them.
 const LARGE: usize = 10_000;
 
-/// Contents of deleted threads: nobody can reach them, they only have to be taken apart, batch by batch (TH-20).
+/// The contents of deleted threads. They are unreachable and only have to be freed, batch by batch (TH-20).
 #[derive(Debug, Default)]
 pub(crate) struct Trash(Lock<Heap>);
 
@@ -28,7 +28,7 @@ impl Trash {
         }
     }
 
-    /// Removes a batch if there is much, so that deletions alone keep it small.
+    /// Removes a batch if the trash is large, so that it stays small even without purges.
     pub(crate) fn tidy(&self) {
         let is_large = self.0.lock().size > LARGE;
         if is_large {
@@ -36,7 +36,7 @@ impl Trash {
         }
     }
 
-    /// Removes a batch. Returns how many threads it was the last of; none if nothing was left.
+    /// Removes a batch. Returns the number of threads that it finished, or `None` if the trash was empty.
     pub(crate) fn purge_batch(&self) -> Option<u64> {
         let mut heap = self.0.lock();
         let (mut threads, mut left) = (0, BATCH);
@@ -51,7 +51,7 @@ impl Trash {
             }
             heap.threads.pop_front();
             threads += 1;
-            // A thread counts as an entry, so that many empty ones are no batch without an end.
+            // A thread counts as an entry, so that a batch of many empty threads is bounded, too.
             left = left.saturating_sub(1);
         }
         Some(threads)
@@ -65,7 +65,7 @@ mod tests {
     use super::{LARGE, Trash};
     use crate::{MemoryConfig, MemoryStore, slot::Contents};
 
-    /// A thread with so many entries, as far as their removal goes.
+    /// Returns the contents of a thread with this number of entries, as far as removal uses them.
     async fn thread_of(entries: usize) -> Box<Contents> {
         let store = MemoryStore::open(MemoryConfig::default()).unwrap();
         let thread = ThreadId::new("t").unwrap();
@@ -87,11 +87,11 @@ mod tests {
         let trash = Trash::default();
         trash.add([thread_of(3).await, thread_of(1_500).await]);
         assert_eq!(size(&trash), 1_503);
-        // The first thread counts as an entry more.
+        // The first thread counts as an additional entry.
         assert_eq!((trash.purge_batch(), size(&trash)), (Some(1), 504));
         assert_eq!((trash.purge_batch(), size(&trash)), (Some(1), 0));
         assert_eq!(trash.purge_batch(), None);
-        // What ends with the batch is found empty by the next one.
+        // A thread whose entries end exactly with the batch is found empty by the next batch.
         trash.add([thread_of(1_000).await]);
         assert_eq!((trash.purge_batch(), trash.purge_batch(), trash.purge_batch()), (Some(0), Some(1), None));
     }

@@ -1,4 +1,4 @@
-//! Making, changing and deleting threads.
+//! Creating, changing and deleting threads.
 
 use std::sync::Arc;
 
@@ -84,10 +84,10 @@ fn create(tenant: &Tenant, slot: &mut Slot, new: &NewThread) -> Result<Thread> {
 fn update(tenant: &Tenant, slot: &mut Slot, request: (&ThreadId, &ThreadPatch, Expect)) -> Result<Thread> {
     let stored = slot.contents.as_ref().map(|contents| StoredThread::clone(&contents.thread));
     let mut record = slot.id.clone();
-    // Held until the update is written, so that its claim is live as long.
+    // Held until the update is written, so that the claim stays valid until then.
     let held = request.1.fence.is_some().then(|| tenant.mailbox.read());
     let claims = held.as_deref().map(|claims| claims as &dyn MailboxView);
-    // Parents stay as they are while the caller holds the family.
+    // Parents do not change while the caller holds the `family` lock.
     let lineage = |parent: &ThreadId| Ok(tenant.index.read().lineage(parent));
     let judge = (&tenant.common.config.limits, tenant.now());
     match thread::update(request, (stored, &mut record), claims, lineage, judge)? {

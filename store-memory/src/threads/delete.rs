@@ -1,4 +1,4 @@
-//! Deleting threads: one atomic step over all threads concerned.
+//! Deleting threads: one atomic step over all affected threads.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,7 +16,7 @@ use crate::{
 /// The locked slots of all threads that a deletion changes.
 pub(super) type Locked<'a> = BTreeMap<&'a ThreadId, WriteGuard<'a, Slot>>;
 
-/// Those that a deletion changes.
+/// Returns the threads that a deletion changes.
 fn family(index: &Index, id: &ThreadId, strategy: ChildStrategy, most: u64) -> Family {
     let children = |of: &ThreadId| index.children(of).cloned().collect();
     let mut family = Family::of(id.clone(), children(id), strategy);
@@ -34,7 +34,7 @@ pub(super) fn delete(tenant: &Tenant, id: &ThreadId, request: DeleteRequest) -> 
         let stored = slot.contents.as_ref().map(|contents| &*contents.thread);
         family.check(id, stored, request, limits)
     };
-    // What is refused whatever the other threads are must not lock them all.
+    // A request that is refused whatever the other threads contain must not lock all of them.
     tenant.slots.read(id, check)?;
     let slots = tenant.slots.several(family.all());
     let mut locked: Locked<'_> = slots.iter().map(|(id, slot)| (id, slot.write())).collect();
@@ -45,7 +45,7 @@ pub(super) fn delete(tenant: &Tenant, id: &ThreadId, request: DeleteRequest) -> 
     Ok(Deletion::from(family))
 }
 
-/// Deletes and detaches threads, all of them locked, in one step for every reader.
+/// Deletes and detaches threads, all of them locked, atomically for all readers.
 pub(super) fn apply(tenant: &Tenant, locked: &mut Locked<'_>, deleted: &[ThreadId], detached: &[ThreadId]) {
     let now = tenant.now();
     let mut gone = Vec::new();

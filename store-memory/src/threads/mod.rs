@@ -1,4 +1,4 @@
-//! Threads of a tenant: reading, making and changing them.
+//! The threads of a tenant: reading, creating and changing them.
 
 mod admin;
 mod delete;
@@ -25,7 +25,7 @@ impl MemoryThreads {
         Self { tenant }
     }
 
-    /// The tenant, unless it was closed.
+    /// Returns the tenant, or an error if it was closed.
     pub(crate) fn tenant(&self) -> Result<&Tenant> {
         self.tenant.opened()
     }
@@ -51,8 +51,8 @@ impl ThreadReader for MemoryThreads {
         let after = Position::open(&tenant.common.cursors, &scope, query.page.cursor.as_ref())?;
         let walk = walk(&query, after.as_ref())?;
         let index = tenant.index.read();
-        // An ascending walk by activity would meet again what is written meanwhile. It is bound to the changes that
-        // there were when it began; a time would not do, since a commit may say that it happened earlier.
+        // An ascending walk by activity would meet threads again that are written in the meantime. So it is bound to
+        // the number of changes at its beginning. A time would not do, because a commit may state an earlier time.
         let ascends = (query.order, query.direction) == (ThreadOrder::LastActivity, Direction::Forward);
         let bound = if ascends { after.map_or_else(|| index.changes(), |after| after.bound) } else { u64::MAX };
         for (time, row) in index.walk_threads(&query.filter.scope().into(), query.order, &walk) {
@@ -87,7 +87,7 @@ impl ThreadReader for MemoryThreads {
     }
 }
 
-/// Which part of its order a query walks.
+/// Returns the part of its order that a query walks.
 fn walk(query: &ThreadQuery, after: Option<&Position>) -> Result<Walk<ThreadId>> {
     let filter = &query.filter;
     let (from, before) = match query.order {
@@ -100,7 +100,7 @@ fn walk(query: &ThreadQuery, after: Option<&Position>) -> Result<Walk<ThreadId>>
     Ok(Walk { direction: query.direction, after, from, before })
 }
 
-/// What of a thread may be large.
+/// The size of the parts of a thread that may be large, in bytes.
 fn bytes(thread: &Thread) -> u64 {
     length(thread.metadata.iter().map(|(key, value)| key.len() + value.as_str().len()).sum())
 }

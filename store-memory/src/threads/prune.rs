@@ -1,4 +1,4 @@
-//! Pruning threads that nobody wrote for a while, and forgetting deleted ids.
+//! Pruning threads that were not written for a while, and forgetting deleted ids.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use store_core::{
 use super::delete::{self, Locked};
 use crate::tenant::{Index, Tenant, ThreadScope};
 
-/// Ids that one batch forgets.
+/// The number of ids that one batch forgets.
 const BATCH: usize = 1_000;
 
 pub(super) fn prune(tenant: &Tenant, request: PruneRequest) -> Result<Pruned> {
-    // With the family nobody gets or loses a child meanwhile.
+    // While the `family` lock is held, no thread gains or loses a child.
     let _family = tenant.family.lock();
     let mut choice = Choice::new(request, tenant.now())?;
     choose(&tenant.index.read(), &mut choice);
@@ -22,7 +22,7 @@ pub(super) fn prune(tenant: &Tenant, request: PruneRequest) -> Result<Pruned> {
     if !request.dry_run {
         let slots = tenant.slots.several(&chosen);
         let mut locked: Locked<'_> = slots.iter().map(|(id, slot)| (id, slot.write())).collect();
-        // What was written before its lock is no longer idle (TH-27); with it stay all above it.
+        // A thread that was written before it was locked is no longer idle (TH-27). It stays, and so do its ancestors.
         let index = tenant.index.read();
         let mut gone = BTreeSet::new();
         chosen.retain(|id| {

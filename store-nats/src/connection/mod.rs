@@ -1,5 +1,5 @@
-//! One connection to the servers, and what is asked of JetStream over it. Everything goes to the leader of a stream:
-//! nothing is read from a replica (NA-1).
+//! One connection to the servers, and the requests to JetStream over it. Every request goes to the leader of a stream.
+//! Nothing is read from a replica (NA-1).
 
 use std::{sync::OnceLock, time::Duration};
 
@@ -21,29 +21,29 @@ use crate::{
     key::Keys,
 };
 
-/// How long it takes to try again.
+/// The delay before another attempt.
 pub(crate) const AGAIN: Duration = Duration::from_millis(20);
 
 const NO_LOG: &str = "the log on the servers, which is gone: open the mailbox anew";
 const OTHER_LOG: &str = "the log on the servers, which was made anew since it was read: open the mailbox anew";
 
-/// The oldest server that tells its time beside the state of a stream.
+/// The oldest server version that reports its time with the state of a stream.
 const OLDEST: (u64, u64) = (2, 10);
 
-/// A connection, which the client makes again whenever it is lost.
+/// A connection. The client restores it whenever it is lost.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) keys: Keys,
     pub(crate) clock: Clock,
     pub(crate) deadline: Duration,
-    /// How many connections were lost.
+    /// The number of lost connections.
     lost: watch::Sender<u64>,
-    /// When the log was made that this connection has looked at.
+    /// The creation time of the log that this connection has seen.
     log_made: OnceLock<String>,
 }
 
-/// What a server answers with.
+/// The answer of a server.
 #[derive(Deserialize)]
 struct Answer {
     error: Option<Refusal>,
@@ -54,7 +54,7 @@ struct Acknowledged {
     seq: u64,
 }
 
-/// What the leader says of a stream.
+/// The leader's report on a stream.
 #[derive(Debug, Deserialize)]
 pub(crate) struct StreamInfo {
     pub(crate) config: Value,
@@ -80,15 +80,15 @@ struct StoredMessage {
     data: String,
 }
 
-/// What a stream answered to a message.
+/// The answer of a stream to a message.
 #[derive(Debug)]
 pub(crate) enum Written {
-    /// It has it, under this number.
+    /// The message was stored under this sequence number.
     Accepted(u64),
-    /// Somebody else wrote to the subject: it does not have it, and never will.
+    /// Another message was written to the subject. This message is not stored and never will be.
     Conflict,
-    /// It does not have it, and never will: another message on the subject waits for other servers, and nobody knows
-    /// what becomes of that one.
+    /// The message is not stored and never will be. Another message on the subject is still being replicated, and its
+    /// fate is unknown.
     Busy,
 }
 
@@ -106,13 +106,13 @@ impl Connection {
         Ok(Self { client, keys, clock, deadline: config.deadline, lost, log_made })
     }
 
-    /// The largest record of which everything else that goes with it fits into one message, too.
+    /// Returns the size in bytes of the largest record that fits into one message together with everything else in it.
     pub(crate) fn largest_record(&self) -> u64 {
         let largest = self.client.server_info().max_payload;
         u64::try_from(largest).unwrap_or_default().saturating_sub(OVERHEAD)
     }
 
-    /// Waits for a connection: what the client takes without one it would send at any later time.
+    /// Waits for a connection. Without one the client would accept a message and send it at any later time.
     async fn connected(&self) -> Result<()> {
         let begun = Instant::now();
         while self.client.connection_state() != State::Connected {
@@ -131,12 +131,12 @@ impl Connection {
         tokio::select! {
             biased;
             answered = answered => answered.map(|message| message.payload).map_err(|e| error::request(e, effect)),
-            // The answer would have come over the connection that was lost.
+            // The answer would have come over the lost connection.
             _ = lost.changed() => Err(error::lost(effect)),
         }
     }
 
-    /// Asks JetStream something; what has no effect, again and again within the deadline.
+    /// Sends a request to JetStream. A request without effect is repeated until the deadline.
     pub(crate) async fn ask<T: DeserializeOwned>(
         &self,
         what: &str,
@@ -156,7 +156,7 @@ impl Connection {
         }
     }
 
-    /// How far a stream is, by its leader, which also tells the time.
+    /// Asks the leader for the end of a stream. The answer also contains the leader's time.
     pub(crate) async fn look(&self, stream: &str) -> Result<Result<(u64, StreamInfo), Refusal>> {
         let found = self.ask::<StreamInfo>(&format!("STREAM.INFO.{stream}"), &Value::Null, Effect::None).await?;
         Ok(found.map(|info| {
@@ -167,8 +167,9 @@ impl Connection {
         }))
     }
 
-    /// The sequence number of the last message of the log. As long as there is time it is asked for again. A log that
-    /// is gone, or is another one than before, is `Corrupt` (NA-7).
+    /// Returns the sequence number of the last message of the log. The request is repeated until the deadline.
+    ///
+    /// A missing log, or another log than before, is `Corrupt` (NA-7).
     pub(crate) async fn last(&self) -> Result<u64> {
         let (log, begun) = (self.keys.log(), Instant::now());
         loop {
@@ -178,7 +179,7 @@ impl Connection {
                 }
                 Ok(Ok(_)) => return Err(Error::corrupt(OTHER_LOG)),
                 Ok(Err(refusal)) if refusal.is_no_stream() && self.log_made.get().is_some() => {
-                    // In a cluster, who leads since a moment ago may not know of it yet.
+                    // In a cluster, a new leader may not know the log yet.
                     if self.client.server_info().cluster.is_none() || begun.elapsed() > self.deadline {
                         return Err(Error::corrupt(NO_LOG).with_source(refusal));
                     }
@@ -194,12 +195,13 @@ impl Connection {
         }
     }
 
-    /// Writes a message, if the last one on its subject is still this one: 0 if there is none.
+    /// Writes a message if `last` is still the last message on its subject. `last` is 0 if there is none.
     pub(crate) async fn write_behind(&self, subject: String, last: u64, text: String) -> Result<Written> {
         self.write_with(subject, expecting(last), text).await
     }
 
-    /// The same, with the time until which it is to be in the stream: what comes later does not count.
+    /// Writes a message like `write_behind`, with the time until which it must be in the stream. A later message does
+    /// not count.
     pub(crate) async fn write_in_time(
         &self,
         subject: String,
@@ -226,18 +228,18 @@ impl Connection {
         }
     }
 
-    /// Writes a message, whatever is there.
+    /// Writes a message unconditionally.
     pub(crate) async fn write(&self, subject: String, text: String) -> Result<u64> {
         let answer = self.request(subject, Request::new().payload(text.into()), Effect::Perhaps).await?;
         Ok(read::<Acknowledged>(&answer)??.seq)
     }
 
-    /// The message of a stream with this number; none if it is not there any more.
+    /// Returns the message of a stream with this sequence number, or `None` if it no longer exists.
     pub(crate) async fn load(&self, stream: &str, sequence: u64) -> Result<Option<String>> {
         self.get(stream, &json!({ "seq": sequence })).await.map(|found| found.map(|(_, text)| text))
     }
 
-    /// The last message on a subject, and its number.
+    /// Returns the last message on a subject with its sequence number.
     pub(crate) async fn load_last(&self, stream: &str, subject: &str) -> Result<Option<(u64, String)>> {
         self.get(stream, &json!({ "last_by_subj": subject })).await
     }
@@ -255,7 +257,7 @@ impl Connection {
         Ok(Some((message.seq, text)))
     }
 
-    /// Removes a message; one that is not there is gone already.
+    /// Removes a message. A missing message counts as removed.
     pub(crate) async fn remove(&self, stream: &str, sequence: u64) -> Result<()> {
         let with = json!({ "seq": sequence, "no_erase": true });
         match self.ask::<Value>(&format!("STREAM.MSG.DELETE.{stream}"), &with, Effect::Perhaps).await? {
@@ -264,7 +266,7 @@ impl Connection {
         }
     }
 
-    /// Removes all messages on subjects like this.
+    /// Removes all messages on matching subjects.
     pub(crate) async fn purge(&self, stream: &str, subjects: &str) -> Result<()> {
         let with = json!({ "filter": subjects });
         self.ask::<Value>(&format!("STREAM.PURGE.{stream}"), &with, Effect::Perhaps).await??;
@@ -272,10 +274,11 @@ impl Connection {
     }
 }
 
-/// After how long a server that does not answer is taken to be away. Another one may lead by now: it is asked, too.
+/// The time after which a server that does not answer counts as unreachable. Another server may lead by then, so the
+/// request is sent again.
 pub(crate) const ATTEMPT: Duration = Duration::from_secs(1);
 
-/// Refuses a server whose messages hold no record of a useful size beside what goes with it.
+/// Refuses a server whose messages cannot hold a record of a useful size besides the remaining content.
 fn check_max_payload(bytes: u64) -> Result<()> {
     let least = OVERHEAD + LEAST_RECORD;
     if bytes >= least {
@@ -286,15 +289,16 @@ fn check_max_payload(bytes: u64) -> Result<()> {
     Err(Error::invalid("max_payload", reason))
 }
 
-/// What of a message is not the record: the record of its thread, ids, keys, texts and attempts of a dispatch.
+/// The bytes of a message besides the record: the record of its thread, and the ids, keys, texts and attempts of a
+/// dispatch.
 const OVERHEAD: u64 = 128 << 10;
-/// The largest record is at least that.
+/// The smallest permitted value of the largest record, in bytes.
 const LEAST_RECORD: u64 = 64 << 10;
 
-/// The header with the time until which a message is to be in the stream, in milliseconds since 1970.
+/// The header with the time until which a message must be in the stream, in milliseconds since 1970.
 pub(crate) const UNTIL: &str = "Agentstore-Until";
 
-/// Says which message must be the last on the subject.
+/// Returns the header that names the message that must be the last on the subject.
 fn expecting(last: u64) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert("Nats-Expected-Last-Subject-Sequence", last.to_string());

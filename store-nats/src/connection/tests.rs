@@ -1,4 +1,4 @@
-//! Which servers are new enough (NA-6).
+//! Tests of the minimum server version (NA-6).
 
 use super::is_supported;
 

@@ -1,13 +1,15 @@
-//! Enqueues, and the ids that their callers give. A dispatch is enqueued in one message about its thread, and an id is
-//! used once in the whole tenant: so whoever enqueues under an id of his own says first, on the subject of the id, for
-//! which thread. The thread's decision is made at a place of the log where that still holds.
+//! Enqueues, and ids given by callers.
 //!
-//! If the thread that an id stands for has no such dispatch, another thread may take the id over. Whoever did not
-//! enqueue yet must not do so any more: behind the taking over there is a message about his thread, one that says
-//! nothing if no other comes. So what he decided before is not accepted, and what he decides later he decides knowing
-//! of it.
+//! A dispatch is enqueued in one message about its thread, and an id is used once in the whole tenant. So a caller that
+//! enqueues under its own id first writes on the subject of the id for which thread the id is reserved. The decision
+//! about the thread is made at a position of the log at which that still holds.
 //!
-//! An id whose dispatch was purged is given free in the same way, and what is said about it is removed then.
+//! If the thread that holds an id has no such dispatch, another thread may take the id over. A caller that has not
+//! enqueued yet must then no longer do so. So a message about the previous thread must follow the takeover, and one
+//! without content is written if no other comes. Its earlier decisions are then not accepted, and its later decisions
+//! are made with knowledge of the takeover.
+//!
+//! An id whose dispatch was purged is freed in the same way. After that the message about it is removed.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -36,23 +38,23 @@ use crate::{
     view::{Desk, OfTenant},
 };
 
-/// How many ids are written for at once.
+/// The largest number of ids that are written concurrently.
 const TOGETHER: usize = 32;
 
-/// What is to be done before a dispatch can be enqueued under an id.
+/// The next step before a dispatch can be enqueued under an id.
 #[derive(Debug)]
 enum Next {
-    /// Nothing.
+    /// No step is needed.
     Nothing,
-    /// To say for which thread it is, behind this message.
+    /// Write for which thread the id is reserved, after this message.
     Say(IdRecord, u64),
-    /// To write about the thread that had it before, behind this message.
+    /// Write a message about the thread that had the id before, after this message.
     Fence(ThreadId, u64),
 }
 
 fn next(life: &OfTenant, id: &DispatchId, thread: &ThreadId) -> Next {
     if life.mailbox.map.get(id).is_some() {
-        // Whether it is the same is for the rule to say.
+        // The rule decides whether it is the same dispatch.
         return Next::Nothing;
     }
     let Some((record, at)) = life.ids.get(id) else {
@@ -74,7 +76,7 @@ fn next(life: &OfTenant, id: &DispatchId, thread: &ThreadId) -> Next {
     }
 }
 
-/// Makes the ids that callers gave those of their threads.
+/// The preparation that reserves ids given by callers for their threads.
 pub(super) struct Ids;
 
 impl Prepare<NewDispatch> for Ids {
@@ -88,7 +90,7 @@ impl Prepare<NewDispatch> for Ids {
     }
 }
 
-/// What is refused anyway needs no id.
+/// A dispatch that is refused anyway needs no id.
 fn is_acceptable(tenant: &Tenant, new: &NewDispatch) -> bool {
     let largest = tenant.common.config.limits.record_bytes;
     new.max_attempts > 0 && new.payload.as_ref().is_none_or(|payload| length(payload.as_str().len()) <= largest)
@@ -102,7 +104,7 @@ pub(super) async fn enqueue(tenant: &Tenant, dispatches: &[NewDispatch]) -> Resu
     if !is_twice {
         return Ok(grouped(tenant, dispatches, (thread, &Ids), rule).await);
     }
-    // The first one counts.
+    // If an id occurs twice, the first dispatch with it counts.
     let mut answers = Vec::new();
     for new in dispatches.chunks(1) {
         answers.extend(grouped(tenant, new, (thread, &Ids), rule).await);
@@ -132,7 +134,7 @@ async fn prepare(tenant: &Tenant, dispatches: &[NewDispatch]) -> Result<()> {
         let make = |(id, next)| make(tenant.log(), (&tenant.name, incarnation), id, next);
         for made in stream::iter(steps).map(make).buffer_unordered(TOGETHER).collect::<Vec<_>>().await {
             match made {
-                // Whether it was written shows in the log.
+                // The log shows whether it was written.
                 Err(error) if error.outcome() == Outcome::Unknown => {}
                 made => made?,
             }
@@ -149,7 +151,7 @@ fn steps(tenant: &Tenant, wanted: &[(DispatchId, ThreadId)]) -> Result<Option<(u
     Ok(Some((life.record.incarnation, steps.filter(|(_, next)| !matches!(next, Next::Nothing)).collect())))
 }
 
-/// Makes a step. Whether it was made, or somebody else was before, shows in the log.
+/// Makes a step. The log shows whether it was made, or whether another process wrote first.
 async fn make(log: &Log, (tenant, incarnation): (&TenantId, u64), id: DispatchId, next: Next) -> Result<()> {
     match next {
         Next::Nothing => Ok(()),
@@ -165,7 +167,7 @@ async fn make(log: &Log, (tenant, incarnation): (&TenantId, u64), id: DispatchId
                 && connection.load_last(&keys.log(), &keys.subject(&key)).await?.is_none()
                 && let Some(life) = log.view_mut().life_mut(tenant, incarnation)
             {
-                // It was given free, which is not in the log.
+                // The message was removed because the id was freed, which the log does not show.
                 life.forget_id(&id, last);
             }
             Ok(())
@@ -173,7 +175,7 @@ async fn make(log: &Log, (tenant, incarnation): (&TenantId, u64), id: DispatchId
     }
 }
 
-/// Removes what is said about ids that nothing stands under any more.
+/// Removes the messages about ids under which no dispatch exists any more.
 pub(crate) async fn free(
     log: &std::sync::Arc<Log>,
     tenant: &TenantId,

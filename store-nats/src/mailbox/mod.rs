@@ -1,4 +1,4 @@
-//! The mailbox: giving work, taking it, ending it, and waiting for it.
+//! The mailbox: enqueueing, claiming and settling dispatches, and waiting for them.
 
 mod ids;
 mod read;
@@ -30,11 +30,11 @@ use crate::{
     view::Desk,
 };
 
-/// How many claims whose lease is over one claim ends: what is left is there for the next one.
+/// The largest number of expired leases that one claim ends. The next claim ends the remaining ones.
 const LAPSES: usize = 1_000;
-/// How many threads are decided about at once for one call.
+/// The largest number of threads that one call decides about concurrently.
 const TOGETHER: usize = 16;
-/// How often a claim that others outran looks again.
+/// The largest number of rounds of a claim. Further rounds are needed if others decide first about the ready threads.
 const TRIES: u32 = 50;
 
 /// The mailbox of a tenant.
@@ -63,7 +63,7 @@ impl NatsMailbox {
     }
 }
 
-/// Decides about items of several threads: each thread by itself, in the order in which they come first.
+/// Decides about items of several threads. Each thread is decided about separately, in the order of its first item.
 async fn grouped<I: Clone + Send + Sync, T: Answer>(
     tenant: &Tenant,
     items: &[I],
@@ -93,7 +93,7 @@ async fn grouped<I: Clone + Send + Sync, T: Answer>(
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
-/// The same for items that name dispatches.
+/// Decides about items that name dispatches, grouped by thread.
 async fn by_dispatch<I: Clone + Send + Sync, T: Answer>(
     tenant: &Tenant,
     items: &[I],
@@ -202,7 +202,7 @@ async fn claim(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     answers.into_iter().next().unwrap_or_else(|| Err(Error::closed()))
 }
 
-/// Claims from ready threads, in their order. Leases that are over are ended first: their threads are ready, too.
+/// Claims from ready threads, in their order. Expired leases are ended first, because their threads are ready, too.
 async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     let mut claims = Claims::default();
     tenant.log().look().await?;
@@ -217,7 +217,7 @@ async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
             break;
         }
         if ready.is_empty() {
-            // Others decided about all that was ready: some of it may still be.
+            // Others decided about all ready threads. Some of these threads may still be ready.
             passed.clear();
             tenant.log().look().await?;
             continue;
@@ -226,7 +226,7 @@ async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
         for (thread, found) in claim_each(tenant, request, ready).await {
             match found {
                 Ok(found) => claims.claimed.extend(found.unwrap_or_default().claimed),
-                // Its payload, or what else it shows, is gone (MB-55).
+                // The payload, or another visible part of the dispatch, is lost (MB-55).
                 Err(error) if error.kind() == ErrorKind::Corrupt => {
                     claims.unreadable.push(Unreadable::new(thread.clone(), error));
                     left_out.insert(thread);
@@ -238,7 +238,7 @@ async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
         }
         match failed {
             Some(error) if claims.claimed.is_empty() => return Err(error),
-            // What was claimed is told: the other threads are found again by the next claim.
+            // The claims made so far are returned. The next claim finds the remaining threads again.
             Some(_) => return Ok(claims),
             None => {}
         }
@@ -251,7 +251,7 @@ async fn claim_any(tenant: &Tenant, request: &ClaimRequest) -> Result<Claims> {
     Ok(claims)
 }
 
-/// The first ready threads that nobody here decides about.
+/// Returns the first ready threads about which no other call of this process decides.
 fn ready(tenant: &Tenant, wanted: usize, is_wanted: impl Fn(&ThreadId) -> bool) -> Result<Vec<ThreadId>> {
     let now = tenant.log().now()?;
     let Some(incarnation) = tenant.life(&tenant.log().view())?.map(|life| life.record.incarnation) else {
@@ -264,7 +264,7 @@ fn ready(tenant: &Tenant, wanted: usize, is_wanted: impl Fn(&ThreadId) -> bool) 
     Ok(threads.filter(|thread| is_wanted(thread)).take(wanted).cloned().collect())
 }
 
-/// Claims from each of these threads, in their order. None where somebody else decides.
+/// Claims from each of these threads, in their order. Returns `None` for a thread about which another caller decides.
 async fn claim_each(
     tenant: &Tenant,
     request: &ClaimRequest,
@@ -283,7 +283,7 @@ async fn claim_each(
     stream::iter(threads).map(one).buffered(TOGETHER).collect().await
 }
 
-/// Ends leases that are over. What others end at the same time is theirs.
+/// Ends expired leases. A lease that another caller ends at the same time is left to that caller.
 async fn lapse(tenant: &Tenant, most: usize) -> Result<Reclaimed> {
     let now = tenant.log().now()?;
     let lapsed = {
@@ -303,13 +303,13 @@ async fn lapse(tenant: &Tenant, most: usize) -> Result<Reclaimed> {
     for ended in ended {
         match ended {
             Ok(ended) => reclaimed.extend(ended.unwrap_or_default()),
-            // One that cannot be read keeps none of the others.
+            // An unreadable thread does not prevent the others from being reclaimed.
             Err(error) if error.kind() == ErrorKind::Corrupt => {}
             Err(error) => failed = Some(error),
         }
     }
     match failed {
-        // Some have an effect already.
+        // Some of the decisions have taken effect.
         Some(error) if reclaimed.is_empty() => Err(error),
         _ => Ok(reclaimed),
     }

@@ -11,7 +11,8 @@ use store_core::{
 use super::NatsMailbox;
 use crate::{tenant::Tenant, view::Mailbox};
 
-/// Looks how far the log is, and reads of the tenant what it says; the default if there is no such tenant.
+/// Reads the log to its end, then reads from the mailbox of the tenant. Returns the default if the tenant does not
+/// exist.
 async fn read<T: Default>(tenant: &Tenant, read: impl FnOnce(&Mailbox) -> Result<T> + Send) -> Result<T> {
     tenant.log().look().await?;
     let view = tenant.log().view();
@@ -96,7 +97,7 @@ async fn ready(tenant: &Tenant, request: &PageRequest) -> Result<Page<ReadyThrea
     Ok(page.finish(|at| at.seal(&tenant.common.cursors, &scope)))
 }
 
-/// What ended before a time, the oldest first.
+/// Returns the dispatches that ended before a given time, oldest first.
 pub(super) fn ended(tenant: &Tenant, request: &Purge) -> Result<Vec<DispatchId>> {
     let view = tenant.log().view();
     Ok(tenant.life(&view)?.map(|life| life.mailbox.map.ended(request)).unwrap_or_default())

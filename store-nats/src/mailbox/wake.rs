@@ -8,10 +8,10 @@ use store_core::{Clock, Error, Result, Timestamp, Waited, WakeUps};
 use super::NatsMailbox;
 use crate::{log::Log, tenant::Tenant};
 
-/// How long nobody waits without asking how far the log is (NA-4).
+/// The longest time that a waiting caller goes without asking for the end of the log (NA-4).
 const POLL: Duration = Duration::from_secs(1);
 
-/// The leader's time, as far as it was heard.
+/// The leader's time, as last received.
 #[derive(Debug)]
 struct ServerClock<'a>(&'a Log);
 
@@ -22,13 +22,13 @@ impl Clock for ServerClock<'_> {
     }
 
     async fn sleep_until(&self, time: Timestamp) {
-        // Who waits longer looks again, and hears the time.
+        // After a longer wait the caller looks again, and receives the current time.
         let left = time.as_millis().saturating_sub(self.now().as_millis());
         tokio::time::sleep(Duration::from_millis(left).min(POLL)).await;
     }
 }
 
-/// From when on a claim finds something; never later than the next look.
+/// Returns the earliest time at which a claim finds a dispatch. It is never later than the next poll.
 async fn next_claim(tenant: &Tenant) -> Result<Option<Timestamp>> {
     tenant.log().look().await?;
     let now = tenant.log().now()?;

@@ -1,4 +1,4 @@
-//! Decisions that are written together: each sees what those before it have changed.
+//! Decisions that are written together. Each sees the changes of the earlier ones.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,12 +11,12 @@ use store_core::{
 use super::Mailbox;
 use crate::codec::{Apart, Deed, Removed, Row};
 
-/// A mailbox, with what was decided about one thread of it and is not written yet.
+/// A mailbox, with decisions about one of its threads that are not written yet.
 pub(crate) struct Desk<'a> {
     base: &'a Mailbox,
     record: Option<(ThreadId, StoredMailbox)>,
     rows: HashMap<DispatchId, StoredDispatch>,
-    /// In the order in which they were changed first.
+    /// The changed dispatches, in the order of their first change.
     order: Vec<DispatchId>,
     removed: HashMap<DispatchId, u64>,
     keys: HashMap<DedupeKey, DispatchId>,
@@ -38,7 +38,7 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Makes a decision about the thread, and keeps what it changes.
+    /// Makes a decision about the thread, and keeps its changes.
     pub(crate) fn change<T>(&mut self, decide: impl FnOnce(&Self) -> Result<MailboxChange<T>>) -> Result<T> {
         let change = decide(self)?;
         if let Some(plan) = change.plan {
@@ -67,12 +67,13 @@ impl<'a> Desk<'a> {
         self.record = Some((plan.thread, plan.mailbox));
     }
 
-    /// About how large the message would be, without payloads.
+    /// The approximate size of the message without payloads, in bytes.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What is to be written; none if nothing changed. What stands elsewhere already keeps its place.
+    /// Returns the message to be written, or `None` if nothing changed. Large parts that are already stored keep their
+    /// place.
     pub(crate) fn into_deed(mut self, by: &str) -> Option<Deed> {
         let (_, mailbox) = self.record?;
         let row = |id: &DispatchId| {
@@ -121,7 +122,7 @@ impl MailboxView for Desk<'_> {
         }
     }
 
-    // No call claims twice from one thread: what is queued is as it was.
+    // No call claims twice from one thread, so the queue has not changed.
     fn first_available(&self, thread: &ThreadId, epoch: u64, now: Timestamp) -> Result<Option<DispatchId>> {
         self.base.map.first_available(thread, epoch, now)
     }

@@ -1,10 +1,10 @@
-//! Which messages of a thread say nothing any more: whatever each of them told has been told again since.
+//! Finds the superseded messages of a thread: everything in such a message was written again in a later one.
 //!
-//! A message that says that something was removed is needed as long as an older one is there that has it.
+//! A message that records a removal is needed as long as an older message still contains what was removed.
 
 use std::collections::{BTreeMap, HashMap};
 
-/// What a message tells something about.
+/// The subject of a part of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Told {
     /// The record of the thread.
@@ -13,15 +13,15 @@ pub(crate) enum Told {
     Dispatch(u64),
     /// The interrupt that began an epoch.
     Interrupt(u64),
-    /// Nobody knows what: this message cannot be read.
+    /// Unknown: this message cannot be read.
     Unreadable(u64),
 }
 
-/// The messages that tell of one thing, the oldest first.
+/// The messages about one record, oldest first.
 #[derive(Debug, Default)]
 struct Versions {
     messages: Vec<u64>,
-    /// Whether the last one says that it was removed.
+    /// Whether the last message records a removal.
     is_removed: bool,
 }
 
@@ -34,13 +34,13 @@ pub(crate) struct Messages {
 }
 
 impl Messages {
-    /// The last one.
+    /// The last message.
     pub(crate) const fn last(&self) -> u64 {
         self.last
     }
 
-    /// Notes a message, and what it tells: each thing, and whether it was removed. Gives those that say nothing any
-    /// more.
+    /// Notes a message and its parts, each with whether it records a removal. Returns the messages that are superseded
+    /// as a result.
     pub(crate) fn add(&mut self, sequence: u64, tells: Vec<(Told, bool)>) -> Vec<u64> {
         let mut doubtful = vec![std::mem::replace(&mut self.last, sequence)];
         for &(told, is_removed) in &tells {
@@ -53,7 +53,7 @@ impl Messages {
         self.garbage_of(doubtful)
     }
 
-    /// Notes that a message was removed. Gives those that are not needed any more for that reason.
+    /// Notes that a message was removed. Returns the messages that are no longer needed as a result.
     pub(crate) fn remove(&mut self, sequence: u64) -> Vec<u64> {
         let mut doubtful = Vec::new();
         for told in self.messages.remove(&sequence).unwrap_or_default() {
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(messages.add(2, vec![(Dispatch(2), false)]), [0; 0]);
         assert_eq!(messages.add(5, vec![(Dispatch(1), false)]), [1]);
         assert_eq!(messages.remove(1), [0; 0]);
-        // It tells nothing, and is needed as the last one alone.
+        // The message has no parts. It is needed only while it is the last one.
         assert_eq!(messages.add(6, vec![]), [0; 0]);
         assert_eq!(messages.add(7, vec![(Dispatch(2), false)]), [2, 6]);
     }

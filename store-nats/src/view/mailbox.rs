@@ -1,4 +1,4 @@
-//! The mailbox of a tenant as the log tells it.
+//! The mailbox of a tenant, as derived from the log.
 
 use std::collections::HashMap;
 
@@ -15,34 +15,34 @@ use super::{
 };
 use crate::codec::{Apart, Deed};
 
-/// Everything about the dispatches of a tenant.
+/// The dispatches of a tenant, and the messages about them.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
     pub(crate) map: MailboxMap,
-    /// Of those dispatches that have large parts.
+    /// The places of the large parts of dispatches that have such parts.
     apart: HashMap<DispatchId, Apart>,
     messages: HashMap<ThreadId, Messages>,
-    /// Messages that cannot be read.
+    /// Unreadable messages, by thread.
     unreadable: HashMap<ThreadId, Vec<u64>>,
 }
 
 impl Mailbox {
-    /// An empty one of this incarnation.
+    /// Returns an empty mailbox of this incarnation.
     pub(super) fn new(incarnation: u64) -> Self {
         Self { map: MailboxMap::new(incarnation), ..Self::default() }
     }
 
-    /// Where the large parts of a dispatch are.
+    /// Returns the places of the large parts of a dispatch.
     pub(crate) fn apart(&self, id: &DispatchId) -> Apart {
         self.apart.get(id).copied().unwrap_or_default()
     }
 
-    /// The last message about a thread; 0 if there is none.
+    /// Returns the last message about a thread. 0 if there is none.
     pub(crate) fn last_message(&self, thread: &ThreadId) -> u64 {
         self.messages.get(thread).map_or(0, Messages::last)
     }
 
-    /// Takes in a message about a thread.
+    /// Applies a message about a thread.
     pub(super) fn apply(
         &mut self,
         thread: &ThreadId,
@@ -65,7 +65,7 @@ impl Mailbox {
             change.data.extend(self.apart.remove(&removed.id).unwrap_or_default().data());
             change.ids.push(removed.id);
         }
-        // Without a record it changed nothing.
+        // A message without a record changed nothing.
         let Some(record) = deed.mailbox else { return };
         let mut plan = MailboxPlan::new(thread.clone(), record);
         for row in deed.rows {
@@ -80,7 +80,8 @@ impl Mailbox {
         change.claimable_from = self.map.take_claimable_from();
     }
 
-    /// What is written of a damaged thread so that it goes on without what cannot be read; none if all of it can be.
+    /// Returns the message with which a damaged thread continues without its unreadable messages. `None` if all
+    /// messages can be read.
     pub(crate) fn repair(&self, thread: &ThreadId, by: &str, now: Timestamp) -> Option<Deed> {
         let without = self.unreadable.get(thread)?.clone();
         let mailbox = Some(self.map.without(thread, length(without.len()), now));
@@ -97,13 +98,13 @@ impl Mailbox {
         }
     }
 
-    /// Notes that a message about a thread was removed. Gives those that are not needed any more for that reason.
+    /// Notes that a message about a thread was removed. Returns the messages that are no longer needed as a result.
     pub(crate) fn removed(&mut self, thread: &ThreadId, sequence: u64) -> Vec<u64> {
         self.messages.get_mut(thread).map(|messages| messages.remove(sequence)).unwrap_or_default()
     }
 }
 
-/// What a message tells something about, and whether that was removed.
+/// Returns the parts of a message, each with whether it records a removal.
 fn tells(deed: &Deed) -> Vec<(Told, bool)> {
     let rows = deed.rows.iter().map(|row| (Told::Dispatch(row.stored.body.number), false));
     let removed = deed.removed.iter().map(|removed| (Told::Dispatch(removed.number), true));

@@ -1,7 +1,9 @@
-//! What the log says: every process that has a store open reads the log in its order, and so knows what is decided.
+//! The state that results from the log. Every process that has a store open reads the log in order and so derives the
+//! same state.
 //!
-//! A decision is made from one place of the log, and written only if its thread is still as it was there. So a view
-//! that is behind costs another try and nothing else; whoever answers without writing looks first how far the log is.
+//! A decision is made at one position of the log, and accepted only if its thread has not changed since that position.
+//! So an outdated view costs another attempt and nothing else. A call that answers without writing first asks for the
+//! end of the log.
 
 mod desk;
 mod garbage;
@@ -20,40 +22,40 @@ use crate::{
     key::Key,
 };
 
-/// What is known of a tenant.
+/// The known state of a tenant.
 #[derive(Debug)]
 pub(crate) struct OfTenant {
-    /// The message that says so.
+    /// The message with the record of the tenant.
     pub(crate) sequence: u64,
     pub(crate) record: TenantRecord,
     pub(crate) mailbox: Mailbox,
-    /// Who may enqueue under ids that callers gave: the record, and its message.
+    /// The threads that may enqueue under ids given by callers: the record of each id, and its message.
     pub(crate) ids: HashMap<DispatchId, (IdRecord, u64)>,
 }
 
-/// What one message changed.
+/// The changes of one message.
 #[derive(Debug, Default)]
 pub(crate) struct Change {
-    /// The tenant that it is about.
+    /// The tenant that the message is about.
     pub(crate) tenant: Option<TenantId>,
-    /// From when on a claim may find something.
+    /// The earliest time at which a claim may find something.
     pub(crate) claimable_from: Option<Timestamp>,
-    /// Messages of the log that say nothing any more.
+    /// Superseded messages of the log.
     pub(crate) garbage: Vec<u64>,
-    /// Payloads that nobody needs any more.
+    /// Payloads that are no longer needed.
     pub(crate) data: Vec<Datum>,
-    /// Ids that nothing stands under any more, of this life of the tenant.
+    /// Ids of this incarnation of the tenant under which no dispatch exists any more.
     pub(crate) ids: Vec<DispatchId>,
-    /// Who wrote it.
+    /// The name of the decision, as given by the process that wrote it.
     pub(crate) by: Option<String>,
 }
 
-/// What the log says up to a place.
+/// The state of the log up to a position.
 #[derive(Debug, Default)]
 pub(crate) struct View {
     /// The last message that was read.
     pub(crate) position: u64,
-    /// The time of tests.
+    /// The time set by tests.
     pub(crate) clock: Option<Timestamp>,
     pub(crate) tenants: BTreeMap<TenantId, OfTenant>,
     clock_at: u64,
@@ -61,12 +63,12 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// A tenant that is there.
+    /// Returns a tenant that exists.
     pub(crate) fn tenant(&self, name: &TenantId) -> Option<&OfTenant> {
         self.tenants.get(name).filter(|tenant| !tenant.record.is_deleted)
     }
 
-    /// One life of a tenant.
+    /// Returns one incarnation of a tenant.
     pub(crate) fn life(&self, name: &TenantId, incarnation: u64) -> Option<&OfTenant> {
         self.tenant(name).filter(|tenant| tenant.record.incarnation == incarnation)
     }
@@ -76,7 +78,8 @@ impl View {
         tenant.filter(|tenant| !tenant.record.is_deleted && tenant.record.incarnation == incarnation)
     }
 
-    /// Takes in the next message of the log. One that came too late says nothing: it only is the last on its subject.
+    /// Applies the next message of the log. A late message has no effect, except that it becomes the last one on its
+    /// subject.
     pub(crate) fn apply(&mut self, sequence: u64, key: Option<Key>, text: &str, is_late: bool) -> Change {
         self.position = sequence;
         let mut change = Change::default();
@@ -108,7 +111,7 @@ impl View {
                         found.mailbox.apply(&thread, (sequence, deed), &mut change);
                         change.ids.retain(|id| found.ids.contains_key(id));
                     }
-                    // It came after its tenant was deleted.
+                    // The message came after its tenant was deleted.
                     None => change.garbage.push(sequence),
                 }
                 change.tenant = Some(tenant);
@@ -122,7 +125,7 @@ impl View {
     }
 
     fn apply_tenant(&mut self, sequence: u64, name: TenantId, text: &str, change: &mut Change) {
-        // A record that cannot be read closes the tenant: nobody knows what of it counts.
+        // An unreadable record closes the tenant, because it is unknown which of its data counts.
         let record = TenantRecord::read(text).unwrap_or(TenantRecord { incarnation: u64::MAX, is_deleted: true });
         change.tenant = Some(name.clone());
         let found = self.tenants.get_mut(&name);
@@ -142,14 +145,14 @@ impl View {
 }
 
 impl OfTenant {
-    /// Forgets what is said about an id, if it is this message that says so.
+    /// Forgets the record of an id, if it comes from this message.
     pub(crate) fn forget_id(&mut self, id: &DispatchId, sequence: u64) {
         if self.ids.get(id).is_some_and(|(_, at)| *at == sequence) {
             self.ids.remove(id);
         }
     }
 
-    /// Ids that nothing stands under: whoever wanted them did not enqueue, or not yet.
+    /// Returns ids without a dispatch. The threads that reserved them did not enqueue, or have not done so yet.
     pub(crate) fn unused_ids(&self) -> Vec<DispatchId> {
         self.ids.keys().filter(|id| self.mailbox.map.get(id).is_none()).cloned().collect()
     }

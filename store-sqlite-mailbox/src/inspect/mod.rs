@@ -1,6 +1,6 @@
-//! Checks of what is stored, and repairs of what can be derived.
+//! Checks of the stored data, and repairs of what can be derived.
 //!
-//! Each read and each write is of a bounded number of rows: a check that takes long holds nobody up.
+//! Each read and each write covers a bounded number of rows, so that a long check does not block other calls.
 
 mod thread;
 
@@ -77,7 +77,7 @@ impl SqliteMailbox {
         }
     }
 
-    /// Checks a thread, batch by batch, and puts right what can be derived.
+    /// Checks a thread, batch by batch, and repairs what can be derived.
     async fn of_thread(&self, of: (&TenantId, Known), place: &Place, repairs: bool) -> Result<Vec<Finding>> {
         let ((tenant, known), mut findings, mut seen) = (of, Vec::new(), Seen::default());
         loop {
@@ -126,7 +126,7 @@ impl SqliteMailbox {
     }
 }
 
-/// What SQLite finds out about its own file, as far as it gets in the time of a read.
+/// Returns what SQLite's own check of the file finds within the time limit of a read.
 fn own_check(conn: &Connection) -> Result<Vec<Finding>> {
     let asked = conn.prepare(text::CHECK).and_then(|mut statement| {
         let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
@@ -134,7 +134,7 @@ fn own_check(conn: &Connection) -> Result<Vec<Finding>> {
     });
     let lines = match asked.map_err(sql) {
         Ok(lines) => lines,
-        // A large file takes longer than a read may: its rows are read all the same.
+        // The check of a large file may exceed the time limit of a read. The rows are then still checked.
         Err(error) if error.kind() == ErrorKind::Unavailable => Vec::new(),
         Err(error) if error.kind() == ErrorKind::Corrupt => vec![error.to_string()],
         Err(error) => return Err(error),

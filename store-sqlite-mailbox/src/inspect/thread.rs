@@ -1,4 +1,4 @@
-//! The check of one thread: its rows can be read, and what is kept beside them agrees with them.
+//! The check of one thread: its rows can be read, and the columns stored beside them agree with them.
 
 use rusqlite::{Connection, Row, params};
 use store_core::{
@@ -13,12 +13,12 @@ use crate::{
     sql as text,
 };
 
-/// Dispatches that are looked at in one go.
+/// The number of dispatches checked at once.
 const CHUNK: usize = 1_000;
 
-/// When a dispatch was made, and its id: where a check goes on.
+/// The creation time and id of a dispatch, from which a check continues.
 pub(super) type At = (i64, String);
-/// Before all of them.
+/// The position before all dispatches.
 pub(super) const BEGINNING: At = (-1, String::new());
 
 /// The row of a thread.
@@ -28,17 +28,17 @@ pub(super) struct Place {
     no: i64,
 }
 
-/// The threads of a tenant behind one.
+/// Lists the threads of a tenant after a given one.
 pub(super) fn list(conn: &Connection, known: Known, after: &str) -> Result<Vec<Place>> {
     all(conn, text::RECORDS, (known.no, after), |row| Ok(Place { thread: get(row, 2)?, no: get(row, 3)? }))
 }
 
-/// How far the check of a thread is.
+/// The progress of the check of a thread.
 #[derive(Debug, Clone)]
 pub(super) struct Seen {
     after: At,
     pub(super) is_over: bool,
-    /// Whether something that cannot be read stands in the way of claims.
+    /// Whether an unreadable record blocks claims.
     pub(super) can_be_put_aside: bool,
 }
 
@@ -53,7 +53,7 @@ impl Default for Seen {
 }
 
 impl Seen {
-    /// Looks at the next dispatches of a thread; with the last of them, at what is kept of the thread as a whole.
+    /// Checks the next dispatches of a thread and, with the last of them, the record of the thread as a whole.
     pub(super) fn batch(&mut self, rows: &Rows<'_>, place: &Place) -> Result<Vec<Finding>> {
         let mut findings = Vec::new();
         let ids = rows.ids_of(place.no, &self.after)?;
@@ -71,7 +71,7 @@ impl Seen {
     }
 }
 
-/// A dispatch: what was written can be read, and stands where it says.
+/// Checks that a dispatch can be read and that its columns agree with its record.
 fn check(rows: &Rows<'_>, id: &str) -> Result<Option<Finding>> {
     let place = || format!("dispatch `{id}`");
     rows.read_payloads();
@@ -85,7 +85,7 @@ fn check(rows: &Rows<'_>, id: &str) -> Result<Option<Finding>> {
     Ok((!stands).then(|| Finding::new(FindingKind::StaleIndex, place(), "it is not listed where it belongs")))
 }
 
-/// What is kept of the thread as a whole.
+/// Checks the record of the thread as a whole.
 fn whole(rows: &Rows<'_>, place: &Place) -> Result<Vec<Finding>> {
     let name = || format!("mailbox of thread `{}`", place.thread);
     let thread = match place.thread.parse() {
@@ -124,8 +124,10 @@ fn whole(rows: &Rows<'_>, place: &Place) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// Puts right where some dispatches of a thread stand, and with the last of them the thread. What cannot be read is put
-/// aside: it stays as it is, and keeps no claim from others (MB-55). Gives where to go on.
+/// Repairs the columns of some dispatches of a thread and, with the last of them, those of the thread.
+///
+/// An unreadable dispatch is put aside: it is kept, but no longer blocks claims of others (MB-55). Returns where to
+/// continue.
 pub(super) fn put_right(rows: &Rows<'_>, place: &Place, after: &At, setting: Setting<'_>) -> Result<Option<At>> {
     rows.read_payloads();
     let ids = rows.ids_of(place.no, after)?;

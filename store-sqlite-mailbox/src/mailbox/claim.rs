@@ -11,13 +11,13 @@ use store_core::{
 
 use crate::{rows::Rows, writer::Decided};
 
-/// How many claims whose lease is over one claim ends, and how many threads it makes available: what is left is there
-/// for the next one.
+/// The largest number of expired leases that one claim ends, and of threads that it makes available. The next claim
+/// handles the remaining ones.
 const LAPSES: u32 = 1_000;
-/// How many ready threads are looked at in one go.
+/// The number of ready threads read at once.
 const AHEAD: u32 = 64;
 
-/// What a claim names.
+/// Claims the dispatch or from the thread that the request names.
 pub(super) fn claim(rows: &Rows<'_>, request: &ClaimRequest, setting: Setting<'_>) -> Decided<Claims> {
     rows.read_payloads();
     let thread = match (&request.thread, &request.dispatch) {
@@ -51,18 +51,19 @@ fn claim_of(rows: &Rows<'_>, thread: &ThreadId, one: ClaimOne<'_>, setting: Sett
     rows.change(|view| mailbox::claim(view, thread, one, setting))
 }
 
-/// The error of a record is that of its thread; any other is one of the call.
+/// Returns a damaged record as the answer for its thread, and any other error as the error of the call.
 fn damaged<T>(error: Error) -> Decided<T> {
     if error.kind() == ErrorKind::Corrupt { Ok(Err(error)) } else { Err(error) }
 }
 
-/// A thread that is left out (MB-55). What is no damage is an error of the call.
+/// Returns a thread that is left out because it is damaged (MB-55). Any other error is an error of the call.
 fn readable(thread: ThreadId, error: Error) -> Result<Unreadable> {
     if error.kind() == ErrorKind::Corrupt { Ok(Unreadable::new(thread, error)) } else { Err(error) }
 }
 
-/// Claims from the threads that are ready, in their order. Leases that are over are ended first, and what is due is
-/// made available: their threads are ready, too.
+/// Claims from the ready threads, in their order.
+///
+/// Expired leases are ended and due dispatches are made available first, because their threads are ready, too.
 fn claim_any(rows: &Rows<'_>, request: &ClaimRequest, setting: Setting<'_>) -> Decided<Claims> {
     let one = match ClaimOne::of(request) {
         Ok(one) => one,
@@ -98,7 +99,7 @@ fn claim_any(rows: &Rows<'_>, request: &ClaimRequest, setting: Setting<'_>) -> D
         let Some(last) = places.last().cloned() else { break };
         for (_, _, thread) in places {
             match claim_of(rows, &thread, one, setting)? {
-                // It was made available in a time that is not there yet: the clock was set back.
+                // The thread was made available at a time that now lies in the future: the clock was set back.
                 Ok(found) if found.claimed.is_empty() => rows.turn(&thread, setting.now, true)?,
                 Ok(found) => claims.claimed.extend(found.claimed),
                 Err(error) => leave_out(&mut claims, thread, error)?,

@@ -1,4 +1,4 @@
-//! The mailbox: giving work, taking it, ending it, and waiting for it.
+//! The mailbox: enqueueing, claiming and settling dispatches, and waiting for them.
 
 mod claim;
 mod read;
@@ -40,7 +40,7 @@ impl TenantMailbox {
     }
 }
 
-/// Makes a decision for each item. An error of writing ends all of them; else each has its own answer.
+/// Makes a decision for each item. A write error ends all of them. Otherwise each item has its own answer.
 fn each<I, T>(items: &[I], mut decide: impl FnMut(&I) -> Decided<T>) -> Decided<Vec<Result<T>>> {
     let answers: Result<Vec<_>> = items.iter().map(&mut decide).collect();
     answers.map(Ok)
@@ -69,7 +69,7 @@ impl MailboxProducer for TenantMailbox {
         let id = id.clone();
         let call = move |rows: &Rows<'_>, setting: Setting<'_>| {
             let answer = rows.change(|view| mailbox::cancel(view, &id, setting))?;
-            // What cannot be read any more can be cancelled (MB-55).
+            // A dispatch that is no longer readable can still be cancelled (MB-55).
             Ok(answer.map(|mut cancelled| {
                 let _damaged = rows.fill(&mut cancelled);
                 cancelled
@@ -114,7 +114,7 @@ impl MailboxConsumer for TenantMailbox {
     }
 }
 
-/// Claims on their way to whoever asked for them. Dropped on the way, they are given back (PR-11).
+/// Claims that are not yet returned to the caller. If dropped before that, they are released (PR-11).
 struct OnTheWay {
     claims: Option<Claims>,
     tenant: Arc<Tenant>,
@@ -137,7 +137,7 @@ impl MailboxMaintenance for TenantMailbox {
         let call = move |rows: &Rows<'_>, setting: Setting<'_>| {
             let mut reclaimed = Reclaimed::default();
             for (_, thread) in rows.lapsed(setting.now, None, limit)? {
-                // One that cannot be read keeps none of the others.
+                // An unreadable thread does not prevent the others from being reclaimed.
                 if let Ok(ended) = rows.change(|view| mailbox::lapse(view, &thread, setting))? {
                     reclaimed.extend(ended);
                 }

@@ -18,9 +18,9 @@ use crate::{
     tenant::Tenant,
 };
 
-/// The priority of threads whose leases are over, behind all others.
+/// The priority value of threads with expired leases. It sorts after all others.
 const LEASED: u64 = 256;
-/// Threads that are made available in one go.
+/// The number of threads that are made available at once.
 const TURNS: u32 = 1_000;
 
 #[async_trait]
@@ -54,7 +54,7 @@ impl MailboxReader for TenantMailbox {
 }
 
 impl TenantMailbox {
-    /// Makes available what is due, if something is.
+    /// Makes due dispatches available, if there are any.
     async fn turn_all(&self) -> Result<()> {
         let clock = Arc::clone(&self.tenant.common);
         let is_due = move |rows: &Rows<'_>| Ok(!rows.due(clock.fixed.clock.now(), 1)?.is_empty());
@@ -66,7 +66,7 @@ impl TenantMailbox {
                 Ok(Ok(()))
             };
             match self.tenant.write(None, turn).await {
-                // Nothing is written any more: what is available already can be read all the same.
+                // The store no longer writes. What is already available can still be read.
                 Err(error) if error.kind() == ErrorKind::Poisoned => break,
                 turned => turned?,
             }
@@ -93,14 +93,14 @@ fn list(tenant: &Tenant, rows: &Rows<'_>, query: &DispatchQuery) -> Result<Page<
     Ok(page.finish(|at| at.seal(cursors, &scope)))
 }
 
-/// Which dispatches are wanted by a call that changes them.
+/// Which dispatches a call that changes them selects.
 pub(super) struct Listing<'a> {
     pub(super) filter: &'a DispatchFilter,
     pub(super) order: DispatchOrder,
 }
 
 impl Listing<'_> {
-    /// The first that are wanted.
+    /// Returns the first selected dispatches.
     pub(super) fn first(
         &self,
         rows: &Rows<'_>,
@@ -121,7 +121,7 @@ impl Listing<'_> {
     }
 }
 
-/// What ended before a time, the oldest first.
+/// Returns the dispatches that ended before a given time, oldest first.
 pub(super) fn ended(rows: &Rows<'_>, request: &Purge) -> Result<Vec<DispatchId>> {
     let of = (&DispatchFilter::default(), DispatchOrder::End, Direction::Forward);
     let (mut walk, most) = (Walk::new(rows, of, None, request.limit as usize)?, request.limit as usize);
@@ -140,7 +140,7 @@ fn malformed(e: Error) -> Error {
     Error::invalid_cursor("it is malformed").with_source(e)
 }
 
-/// The list of ready threads behind a place: those that are free, then those whose lease is over.
+/// The list of ready threads after a position: first the free threads, then those whose lease has expired.
 struct ReadyThreads {
     free: Option<ReadyPlace>,
     leased: Option<(Timestamp, ThreadId)>,
@@ -159,7 +159,7 @@ impl ReadyThreads {
         }
     }
 
-    /// The next places, with their threads; nothing at the end.
+    /// Returns the next positions with their threads. Empty at the end.
     fn next(&mut self, rows: &Rows<'_>, now: Timestamp, most: u32) -> Result<Vec<(Position, ThreadId)>> {
         let position = |bound, time: Timestamp, thread: &ThreadId| Position {
             bound,

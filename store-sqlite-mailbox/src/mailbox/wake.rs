@@ -7,18 +7,18 @@ use store_core::{Result, Timestamp, Waited, WakeUps};
 
 use super::TenantMailbox;
 
-/// How long nobody waits without looking for what other processes brought.
+/// The longest time that a waiting caller goes without looking for changes by other processes.
 const POLL: Duration = Duration::from_secs(1);
 
 impl TenantMailbox {
-    /// From when on a claim finds something; never later than the next look.
+    /// Returns the earliest time at which a claim finds a dispatch. It is never later than the next poll.
     async fn next_claim(&self) -> Result<Option<Timestamp>> {
         let next = self.tenant.read(None, |rows| rows.next_claim()).await?;
         let fixed = self.tenant.fixed();
         if !fixed.is_shared {
             return Ok(next);
         }
-        // A lost word of another process costs a second and nothing else (LV-11).
+        // A lost notification of another process costs a delay of a second and nothing else (LV-11).
         let soon = fixed.clock.now().saturating_add(POLL);
         Ok(Some(next.map_or(soon, |next| next.min(soon))))
     }

@@ -1,4 +1,4 @@
-//! What is kept of a tenant, as rules ask for it: rows of one transaction.
+//! The stored data of a tenant as the rules read it: rows of one transaction.
 
 mod read;
 mod recent;
@@ -35,28 +35,28 @@ pub(crate) struct Rows<'c> {
     conn: &'c Connection,
     statements: &'c dyn Statements,
     tenant: &'c TenantId,
-    /// None if nothing of it is written yet.
+    /// `None` if nothing of the tenant is written yet.
     known: Cell<Option<Known>>,
-    /// The incarnation that it gets with its first row.
+    /// The incarnation that the tenant gets with its first row.
     next_incarnation: Cell<u64>,
-    /// Whether dispatches are read with their payloads. Most decisions need none.
+    /// Whether dispatches are read with their payloads. Most decisions do not need them.
     with_payloads: Cell<bool>,
     recent: &'c Recent,
-    /// Up to when what is due and over was looked for in this transaction.
+    /// The tenant and the time for which this transaction found nothing due and no expired lease.
     looked: Option<&'c Cell<Option<(i64, Timestamp)>>>,
-    /// From when on a claim may find something that was written.
+    /// The earliest time at which a claim may find something that was written.
     claimable_from: Cell<Option<Timestamp>>,
     has_written: Cell<bool>,
 }
 
-/// The parts that texts are of.
+/// The kinds of records that a stored text belongs to.
 const BODY: &str = "dispatch";
 const STATE: &str = "state of dispatch";
 const PAYLOAD: &str = "payload of dispatch";
 const MAILBOX: &str = "mailbox of thread";
 const INTERRUPT: &str = "interrupt";
 
-/// Most records are no longer than this, in bytes.
+/// The usual upper bound of the length of a record, in bytes.
 const USUAL: usize = 512;
 
 /// The row of a thread.
@@ -64,15 +64,15 @@ const USUAL: usize = 512;
 pub(super) struct OfThread {
     no: i64,
     record: StoredMailbox,
-    /// Where it stands, as it was written.
+    /// The position columns as they were written.
     columns: PlaceColumns,
 }
 
-/// The columns of the places of a thread: priority, since when, due, lease.
+/// The position columns of a thread: priority, ready since, due, lease.
 type PlaceColumns = [Option<i64>; 4];
 
 impl OfThread {
-    /// When something becomes available next, as far as it was written.
+    /// Returns when a dispatch becomes available next, according to the row.
     fn due(&self) -> Result<Option<Timestamp>> {
         let [.., due, _] = self.columns;
         maybe_time(due)
@@ -95,8 +95,9 @@ impl<'c> Rows<'c> {
         }
     }
 
-    /// The same, for a tenant that is not there: with its first row it gets an incarnation above all before it, and
-    /// above `now`, in case the file is older than it was (MB-25).
+    /// Returns rows for a transaction that writes. A tenant that does not exist yet gets its incarnation with its first
+    /// row. This incarnation is above all earlier ones, and at least `now` in case an older copy of the file was
+    /// restored (MB-25).
     pub(crate) fn for_writing(
         (conn, statements): (&'c Connection, &'c dyn Statements),
         tenant: &'c TenantId,
@@ -111,20 +112,20 @@ impl<'c> Rows<'c> {
         Ok(rows)
     }
 
-    /// Whether what is due and over was looked for before, in this transaction and at the same time, and there was
-    /// nothing: there is nothing yet.
+    /// Whether this transaction looked for due dispatches and expired leases at this time before and found none. Then
+    /// there are still none.
     pub(crate) fn is_nothing_due(&self, now: Timestamp) -> bool {
         self.looked.is_some_and(|looked| looked.get() == Some((self.no(), now)))
     }
 
-    /// Notes that nothing is due or over.
+    /// Notes that nothing is due and no lease has expired.
     pub(crate) fn nothing_is_due(&self, now: Timestamp) {
         if let Some(looked) = self.looked {
             looked.set(Some((self.no(), now)));
         }
     }
 
-    /// Reads dispatches with their payloads from now on.
+    /// Makes later reads return dispatches with their payloads.
     pub(crate) fn read_payloads(&self) {
         self.with_payloads.set(true);
     }
@@ -145,12 +146,12 @@ impl<'c> Rows<'c> {
         self.claimable_from.get()
     }
 
-    /// The number that the tenant's rows are found by; none is ever -1.
+    /// Returns the number by which the rows of the tenant are found. No tenant has the number -1.
     fn no(&self) -> i64 {
         self.known.get().map_or(-1, |known| known.no)
     }
 
-    /// What a text of the tenant is part of.
+    /// Returns what a text of the tenant belongs to.
     fn whose<'a>(&self, part: &'static str, name: &'a str) -> Whose<'a> {
         Whose { part, tenant: self.no(), name }
     }
@@ -187,7 +188,7 @@ impl<'c> Rows<'c> {
     }
 }
 
-/// The first row of a statement.
+/// Returns the first row of a statement.
 pub(crate) fn one<T>(
     conn: &Connection,
     text: &str,
@@ -198,7 +199,7 @@ pub(crate) fn one<T>(
     statement.query_row(with, |row| Ok(read(row))).optional().map_err(sql)?.transpose()
 }
 
-/// All rows of a statement.
+/// Returns all rows of a statement.
 pub(crate) fn all<T>(
     conn: &Connection,
     text: &str,
@@ -221,7 +222,7 @@ fn all_of<T>(
     Ok(found)
 }
 
-/// A number as SQLite keeps it.
+/// Converts a number to the type that SQLite stores.
 pub(crate) fn signed(number: u64) -> Result<i64> {
     i64::try_from(number).map_err(|e| Error::invalid("number", "it is too large").with_source(e))
 }
@@ -238,12 +239,12 @@ pub(super) fn maybe_time(millis: Option<i64>) -> Result<Option<Timestamp>> {
     millis.map(time).transpose()
 }
 
-/// A column.
+/// Reads a column.
 pub(crate) fn get<T: rusqlite::types::FromSql>(row: &Row<'_>, at: usize) -> Result<T> {
     row.get(at).map_err(sql)
 }
 
-/// What a text is part of: a checksum is about both, so that a text at the wrong place is no better than a changed one.
+/// What a text belongs to. A checksum covers both, so that a text in the wrong place is detected like a changed one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Whose<'a> {
     part: &'static str,
@@ -262,7 +263,7 @@ impl Whose<'_> {
         corrupt(format_args!("{} `{}`", self.part, self.name))
     }
 
-    /// What is written of a record, with its checksum.
+    /// Encodes a record, and returns it with its checksum.
     fn encode(self, record: &impl Codec) -> (String, i64) {
         let mut text = String::with_capacity(USUAL);
         record.write(&mut text);
@@ -270,7 +271,7 @@ impl Whose<'_> {
         (text, crc)
     }
 
-    /// A record that was written with its checksum (SQ-6).
+    /// Decodes a record that was written with its checksum (SQ-6).
     fn decode<T: Codec>(self, text: &str, crc: i64) -> Result<T> {
         if self.checksum(text) != crc {
             return Err(self.damaged());

@@ -1,4 +1,4 @@
-//! What rules ask for.
+//! The reads that the rules ask for.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use store_core::{
 use super::{BODY, INTERRUPT, MAILBOX, OfThread, PAYLOAD, Rows, STATE, get, maybe_time, signed, time};
 use crate::{error::corrupt, sql};
 
-/// A thread among those that are ready: priority, since when, which.
+/// The position of a thread in the list of ready threads: priority, ready since, thread id.
 pub(crate) type ReadyPlace = (u8, Timestamp, ThreadId);
 
 impl MailboxView for Rows<'_> {
@@ -42,7 +42,7 @@ impl MailboxView for Rows<'_> {
         let with = (found.no, signed(epoch)?, signed(now.as_millis())?);
         self.one(sql::FIRST, with, |row| {
             let id = id(&get::<String>(row, 5)?)?;
-            // What reads it next finds it.
+            // Kept as recent, so that the next read of the dispatch finds it.
             if self.recent.dispatch(self.no(), &id, self.with_payloads.get()).is_none() {
                 self.stored(row, &id)?;
             }
@@ -68,7 +68,7 @@ pub(super) fn thread(text: &str) -> Result<ThreadId> {
 }
 
 impl Rows<'_> {
-    /// A dispatch of its columns.
+    /// Decodes a dispatch from its columns.
     fn stored(&self, row: &Row<'_>, id: &DispatchId) -> Result<StoredDispatch> {
         let name = id.as_str();
         let mut body: DispatchBody = self.whose(BODY, name).decode(&get::<String>(row, 0)?, get(row, 1)?)?;
@@ -89,7 +89,7 @@ impl Rows<'_> {
         Ok(stored)
     }
 
-    /// The row of a thread; none if nothing was ever written for it.
+    /// Returns the row of a thread, or `None` if nothing was ever written for it.
     pub(super) fn of_thread(&self, thread: &ThreadId) -> Result<Option<OfThread>> {
         let Some(tenant) = self.known.get() else { return Ok(None) };
         if let Some(known) = self.recent.thread(tenant.no, thread) {
@@ -112,13 +112,13 @@ impl Rows<'_> {
         found.ok_or_else(|| whose.damaged())
     }
 
-    /// A dispatch as everybody sees it, with its payload.
+    /// Returns a dispatch as callers see it, with its payload.
     pub(crate) fn load(&self, id: &DispatchId) -> Result<Option<Dispatch>> {
         self.read_payloads();
         self.dispatch(id)?.map(|stored| mailbox::seen(self, &stored)).transpose()
     }
 
-    /// The payload of a dispatch that was decided about without.
+    /// Adds the payload to a dispatch that was read without it.
     pub(crate) fn fill(&self, dispatch: &mut Dispatch) -> Result<()> {
         let no = self.one(sql::DISPATCH, (self.no(), dispatch.id.as_str()), |row| get::<Option<i64>>(row, 4))?;
         if let Some(no) = no.flatten() {
@@ -131,7 +131,7 @@ impl Rows<'_> {
         Ok(self.of_thread(thread)?.map_or(0, |found| found.record.epoch))
     }
 
-    /// The counts of a thread, or of all threads.
+    /// Returns the counts of a thread, or of all threads.
     pub(crate) fn counts(&self, of: Option<&ThreadId>) -> Result<DispatchCounts> {
         if let Some(of) = of {
             return Ok(self.of_thread(of)?.map(|found| found.record.counts).unwrap_or_default());
@@ -150,7 +150,7 @@ impl Rows<'_> {
         }
     }
 
-    /// What the queue of a thread holds of an epoch.
+    /// Summarises the queue of a thread in one epoch.
     pub(super) fn ends(&self, mailbox: i64, epoch: u64) -> Result<QueueEnds> {
         let read = |row: &Row<'_>| {
             let first = get::<Option<u8>>(row, 0)?;
@@ -159,7 +159,7 @@ impl Rows<'_> {
         Ok(self.one(sql::ENDS, (mailbox, signed(epoch)?), read)?.unwrap_or_default())
     }
 
-    /// Free threads with something available, behind a place.
+    /// Returns free threads with an available dispatch, after a position.
     pub(crate) fn ready(&self, after: Option<&ReadyPlace>, most: u32) -> Result<Vec<ReadyPlace>> {
         let (priority, since, name) = match after {
             Some((priority, since, thread)) => (i64::from(*priority), signed(since.as_millis())?, thread.as_str()),
@@ -170,7 +170,7 @@ impl Rows<'_> {
         })
     }
 
-    /// Threads of which a lease is over at `now`, by its end, behind a place.
+    /// Returns threads with a lease that has expired at `now`, by the end of the lease, after a position.
     pub(crate) fn lapsed(
         &self,
         now: Timestamp,
@@ -186,12 +186,12 @@ impl Rows<'_> {
         })
     }
 
-    /// Threads of which something became due, and was not made available yet.
+    /// Returns threads with a dispatch that is due but not yet made available.
     pub(crate) fn due(&self, now: Timestamp, most: u32) -> Result<Vec<ThreadId>> {
         self.all(sql::DUE, (self.no(), signed(now.as_millis())?, most), |row| thread(&get::<String>(row, 0)?))
     }
 
-    /// From when on a claim finds something; none if only a change can bring something.
+    /// Returns the earliest time at which a claim finds a dispatch, or `None` if that requires a change.
     pub(crate) fn next_claim(&self) -> Result<Option<Timestamp>> {
         let read = |row: &Row<'_>| {
             let times: [Option<i64>; 3] = [get(row, 0)?, get(row, 1)?, get(row, 2)?];

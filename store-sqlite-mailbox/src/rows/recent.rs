@@ -1,4 +1,5 @@
-//! What was read and written lately: who claims a dispatch settles it soon, and what is known need not be read again.
+//! A cache of rows that were read or written recently: a claimed dispatch is settled soon, and known rows need not be
+//! read again.
 
 use std::{cell::RefCell, collections::HashMap, hash::Hash};
 
@@ -9,25 +10,26 @@ use store_core::{
 
 use super::OfThread;
 
-/// How many threads and dispatches are kept; with one more all are forgotten.
+/// The largest number of threads, and of dispatches, in the cache. One thread more clears all threads, and one dispatch
+/// more all dispatches.
 const MOST: usize = 4_096;
 /// The longest payload that is kept, in bytes.
 const LONGEST: usize = 4_096;
 
-/// Rows as they are now: whoever has it forgets all when somebody else has written, or when what was written is taken
+/// The current content of rows. The owner clears the cache when another connection has written or a write is rolled
 /// back. The keys begin with the number of the tenant.
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
     threads: RefCell<HashMap<(i64, ThreadId), Option<OfThread>>>,
     dispatches: RefCell<HashMap<(i64, DispatchId), Known>>,
-    /// What was read last, if it is not kept otherwise: a decision asks for it more than once.
+    /// The dispatch read last, if it is not cached otherwise. A decision asks for it more than once.
     last: RefCell<Option<((i64, DispatchId), Known)>>,
 }
 
 #[derive(Debug)]
 struct Known {
     stored: StoredDispatch,
-    /// Whether its payload is known, too.
+    /// Whether the payload is known, too.
     is_whole: bool,
 }
 
@@ -52,12 +54,12 @@ impl Recent {
         self.forget_last();
     }
 
-    /// Forgets what is of any size, at the end of a call.
+    /// Forgets the dispatch of unbounded size at the end of a call.
     pub(crate) fn forget_last(&self) {
         *self.last.borrow_mut() = None;
     }
 
-    /// The row of a thread, which may be known not to be there.
+    /// Returns the row of a thread. `Some(None)` means that the row is known not to exist.
     pub(super) fn thread(&self, tenant: i64, thread: &ThreadId) -> Option<Option<OfThread>> {
         self.threads.borrow().get(&(tenant, thread.clone())).cloned()
     }
@@ -66,7 +68,7 @@ impl Recent {
         put(&self.threads, (tenant, thread.clone()), row);
     }
 
-    /// A dispatch, with its payload if that is asked for.
+    /// Returns a dispatch, with its payload if that is requested.
     pub(super) fn dispatch(&self, tenant: i64, id: &DispatchId, with_payload: bool) -> Option<StoredDispatch> {
         let key = (tenant, id.clone());
         match &*self.last.borrow() {
@@ -75,7 +77,8 @@ impl Recent {
         }
     }
 
-    /// A dispatch that was read, with its payload or without. One that is over is hardly asked for again.
+    /// Notes a dispatch that was read, with or without its payload. A finished dispatch is not cached, because it is
+    /// rarely read again.
     pub(super) fn put_read(&self, tenant: i64, stored: &StoredDispatch, is_whole: bool) {
         let (key, known) = ((tenant, stored.id().clone()), Known { stored: stored.clone(), is_whole });
         let length = stored.body.payload.as_ref().map_or(0, |payload| payload.as_str().len());
@@ -88,7 +91,7 @@ impl Recent {
         }
     }
 
-    /// A dispatch that is written. Gives its state before, if that is known.
+    /// Notes a dispatch that is written. Returns its previous state, if it is known.
     pub(super) fn put_written(&self, tenant: i64, stored: &StoredDispatch) -> Option<DispatchState> {
         self.forget_last();
         if stored.state.finished_at.is_some() {
@@ -99,12 +102,12 @@ impl Recent {
             return None;
         }
         let mut kept = self.dispatches.borrow_mut();
-        // What was decided may have been decided without the payload.
+        // The decision may have been made without the payload, so only the state is replaced.
         let known = kept.get_mut(&(tenant, stored.id().clone()))?;
         Some(std::mem::replace(&mut known.stored.state, stored.state.clone()))
     }
 
-    /// Forgets a dispatch, and gives what was known of its state.
+    /// Forgets a dispatch, and returns its state if it was known.
     pub(super) fn remove(&self, tenant: i64, id: &DispatchId) -> Option<DispatchState> {
         self.forget_last();
         let known = self.dispatches.borrow_mut().remove(&(tenant, id.clone()));

@@ -1,12 +1,12 @@
-//! Statements that are ready to run.
+//! Prepared statements.
 
 use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
 use rusqlite::{CachedStatement, Connection, Error as SqlError, Statement};
 
-/// What runs the statements of rows.
+/// Runs the statements of rows.
 pub(crate) trait Statements {
-    /// Has something done with a statement, once.
+    /// Calls a function once with a prepared statement.
     fn with(
         &self,
         text: &'static str,
@@ -14,7 +14,7 @@ pub(crate) trait Statements {
     ) -> Result<(), SqlError>;
 }
 
-/// Looks a statement up by all of its text.
+/// Looks a statement up by its whole text.
 impl Statements for Connection {
     fn with(
         &self,
@@ -25,8 +25,8 @@ impl Statements for Connection {
     }
 }
 
-/// Statements that were used before, by where their texts lie: hashing whole texts takes a good part of a short
-/// statement's time.
+/// Prepared statements, found by the address of their text. Hashing whole texts takes a considerable part of the time
+/// of a short statement.
 pub(crate) struct Kept<'c> {
     conn: &'c Connection,
     statements: RefCell<HashMap<usize, Rc<RefCell<CachedStatement<'c>>>>>,
@@ -56,7 +56,7 @@ impl Statements for Kept<'_> {
     ) -> Result<(), SqlError> {
         match self.of(text)?.try_borrow_mut() {
             Ok(mut statement) => work(&mut statement),
-            // It runs already, and something of its rows is looked up by the same statement.
+            // The statement is already running, and the same text is used for a look-up while its rows are read.
             Err(_) => self.conn.with(text, work),
         }
     }

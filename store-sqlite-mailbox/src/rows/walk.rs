@@ -1,4 +1,4 @@
-//! Walks over lists of dispatches: places first, which indexes hold, then the dispatches that are wanted.
+//! Walks over lists of dispatches. They first read positions, which indexes contain, and then the selected dispatches.
 
 use std::{cmp::Ordering, collections::VecDeque};
 
@@ -14,10 +14,10 @@ use crate::{
     sql::{self, Both},
 };
 
-/// How many places are read in one go.
+/// The number of positions read at once.
 const CHUNK: i64 = 256;
 
-/// A place in a list, and which dispatch stands there.
+/// A position in a list, and the dispatch at it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Walked {
     pub(crate) position: Position,
@@ -30,19 +30,19 @@ impl Walked {
     }
 }
 
-/// Which comes first: `bound` counts for claims alone.
+/// Compares two positions. Only claims use `bound`.
 fn order(one: &Position, other: &Position) -> Ordering {
     (one.bound, one.rank, &one.id).cmp(&(other.bound, other.rank, &other.id))
 }
 
-/// A part of a list that one index holds.
+/// A part of a list that one index contains.
 #[derive(Debug)]
 enum Part {
-    /// Those of `Both`, with what it takes behind the place.
+    /// The part that `Both` selects, with its parameters other than the position.
     Index(&'static Both, Vec<i64>),
-    /// As claims go.
+    /// Dispatches in claim order.
     Claims(Vec<i64>),
-    /// What interrupts superseded.
+    /// Dispatches that interrupts superseded.
     Lots,
 }
 
@@ -54,7 +54,7 @@ struct Source {
     is_over: bool,
 }
 
-/// A walk over one list, of one moment.
+/// A walk over one list, on one snapshot.
 pub(crate) struct Walk<'r> {
     rows: &'r Rows<'r>,
     direction: Direction,
@@ -63,7 +63,8 @@ pub(crate) struct Walk<'r> {
 }
 
 impl<'r> Walk<'r> {
-    /// The list of an order, behind a place. At first so many places are read as a page is likely to need.
+    /// Returns a walk over the list of an order, after a position. The first read covers as many positions as a page
+    /// probably needs.
     pub(crate) fn new(
         rows: &'r Rows<'r>,
         (filter, order, direction): (&DispatchFilter, DispatchOrder, Direction),
@@ -80,7 +81,7 @@ impl<'r> Walk<'r> {
         Ok(Self { rows, direction, sources: parts.into_iter().map(source).collect(), chunk })
     }
 
-    /// The next place.
+    /// Returns the next position.
     pub(crate) fn next(&mut self) -> Result<Option<Walked>> {
         for source in &mut self.sources {
             if source.ahead.is_empty() && !source.is_over {
@@ -116,7 +117,7 @@ fn by_creation(rows: &Rows<'_>, filter: &DispatchFilter) -> Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// What is due and what is not stand apart.
+/// Returns the parts of a list in claim order. Dispatches that are due and those that are not are separate parts.
 fn by_claim(rows: &Rows<'_>, thread: Option<&ThreadId>) -> Result<Vec<Part>> {
     let Some(thread) = thread else { return Ok(Vec::new()) };
     let Some(found) = rows.of_thread(thread)? else { return Ok(Vec::new()) };
@@ -125,7 +126,7 @@ fn by_claim(rows: &Rows<'_>, thread: Option<&ThreadId>) -> Result<Vec<Part>> {
 }
 
 impl Source {
-    /// Reads the next places.
+    /// Reads the next positions.
     fn read(&mut self, rows: &Rows<'_>, direction: Direction, chunk: i64) -> Result<()> {
         let found = match &self.part {
             Part::Index(both, of) => read_index(rows, (both, direction), self.after.as_ref(), (chunk, of))?,
@@ -139,7 +140,7 @@ impl Source {
     }
 }
 
-/// Where a walk from the end begins: behind every number, and behind every text.
+/// Returns where a walk begins without a cursor. For a walk from the end that is after every number and every text.
 fn beginning(is_forward: bool) -> (i64, Value) {
     if is_forward { (-1, Value::Text(String::new())) } else { (i64::MAX, Value::Blob(Vec::new())) }
 }
@@ -182,7 +183,8 @@ fn read_claims(
     })
 }
 
-/// The next of what interrupts superseded, by their times: of all lots of one time by id.
+/// Reads the next dispatches that interrupts superseded, by time. The dispatches of all lots of one time are ordered by
+/// id.
 fn read_lots(rows: &Rows<'_>, direction: Direction, after: Option<&Position>, chunk: i64) -> Result<Vec<Walked>> {
     let wanted = usize::try_from(chunk).unwrap_or_default();
     let is_forward = direction == Direction::Forward;
@@ -214,7 +216,7 @@ fn read_lots(rows: &Rows<'_>, direction: Direction, after: Option<&Position>, ch
     Ok(found)
 }
 
-/// A number of a cursor, which may be any.
+/// Converts a number of a cursor, which may be any number.
 fn place(number: u64) -> Result<i64> {
     i64::try_from(number).map_err(|e| Error::invalid_cursor("it is malformed").with_source(e))
 }

@@ -1,4 +1,4 @@
-//! Writing what a rule planned, and making available what became due.
+//! Writing what a rule planned, and making due dispatches available.
 
 use rusqlite::params;
 use store_core::{
@@ -12,7 +12,7 @@ use store_core::{
 use super::{BODY, INTERRUPT, Known, MAILBOX, OfThread, PAYLOAD, PlaceColumns, Rows, STATE, get, signed};
 use crate::sql;
 
-/// Statuses as they are kept in a column: numbers never change their meaning.
+/// Returns the number that stands for a status in a column. Numbers never change their meaning.
 pub(crate) const fn number(status: DispatchStatus) -> i64 {
     match status {
         DispatchStatus::Queued => 0,
@@ -33,7 +33,7 @@ fn columns(places: Places) -> Result<PlaceColumns> {
     Ok([priority.map(i64::from), millis(since)?, millis(places.due)?, millis(places.lease)?])
 }
 
-/// The columns that say where a dispatch stands.
+/// The columns by which a dispatch is found in lists and queues.
 struct Columns<'a> {
     status: i64,
     epoch: i64,
@@ -65,7 +65,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// What the queue of a thread holds, if a plan tells all of it: most threads have little queued.
+/// Summarises the queue of a thread, if the plan contains all queued dispatches. Most threads have few.
 fn ends_of(plan: &MailboxPlan) -> Option<QueueEnds> {
     let (epoch, now) = (plan.mailbox.epoch, plan.mailbox.last_time);
     let written: Vec<_> = plan.dispatches.iter().filter_map(in_queue).filter(|at| at.epoch == epoch).collect();
@@ -81,12 +81,13 @@ fn ends_of(plan: &MailboxPlan) -> Option<QueueEnds> {
 }
 
 impl Rows<'_> {
-    /// Makes a decision, and writes what it says: a refused call may write something, too. The outer error is one of
-    /// writing; what was written of the call is then to be taken back.
+    /// Makes a decision and writes its plan. A refused call may write something, too.
+    ///
+    /// The outer error is a write error. In that case the writes of the call must be rolled back.
     pub(crate) fn change<T>(&self, decide: impl FnOnce(&Self) -> Result<MailboxChange<T>>) -> Result<Result<T>> {
         let change = match decide(self) {
             Ok(change) => change,
-            // SQLite gave the transaction up: that is no answer.
+            // SQLite has rolled the transaction back, so the error is not an answer.
             Err(error) if self.conn.is_autocommit() => return Err(error),
             Err(error) => return Ok(Err(error)),
         };
@@ -138,7 +139,7 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// The tenant, with a row of its own from now on.
+    /// Returns the number of the tenant, and creates its row if there is none.
     fn tenant_no(&self) -> Result<i64> {
         if let Some(known) = self.known.get() {
             return Ok(known.no);
@@ -160,7 +161,7 @@ impl Rows<'_> {
         Ok(self.conn.last_insert_rowid())
     }
 
-    /// Writes the record of a thread and where it stands; where it stood, if that is known.
+    /// Writes the record of a thread and its position columns. Takes the previous columns, if they are known.
     fn set_mailbox(
         &self,
         (thread, no): (&ThreadId, i64),
@@ -182,7 +183,7 @@ impl Rows<'_> {
         written.map(drop)
     }
 
-    /// Writes a dispatch; its state before, if that is known.
+    /// Writes a dispatch. Takes its previous state, if it is known.
     fn put(
         &self,
         mailbox: i64,
@@ -192,7 +193,7 @@ impl Rows<'_> {
         let (body, columns) = (&*stored.body, Columns::of(self, stored, now)?);
         let Columns { status, epoch, available, due, ended, key, state: (state, crc) } = columns;
         let (tenant, id) = (self.no(), body.id.as_str());
-        // What changes nothing but what is usual leaves the other columns, and their indexes, alone.
+        // A usual change leaves the other columns, and their indexes, untouched.
         let is_same = |before: &&DispatchState| before.epoch == stored.state.epoch && before.finished_at.is_none();
         match (before.filter(is_same).map(|before| before.status), stored.state.status) {
             (Some(DispatchStatus::Claimed), DispatchStatus::Claimed) => {
@@ -207,7 +208,7 @@ impl Rows<'_> {
             _ => {}
         }
         if let Some(key) = key {
-            // A rule found that nobody has it any more.
+            // A rule found that no dispatch uses the key any more.
             self.run(sql::FREE_KEY, (mailbox, key, body.id.as_str()))?;
         }
         if !stored.is_new() {
@@ -257,7 +258,8 @@ impl Rows<'_> {
         self.run(sql::SET_INTERRUPT, with).map(drop)
     }
 
-    /// Makes available what of a thread is due at `now`. With `back` also the other way round: the clock was set back.
+    /// Makes the dispatches of a thread available that are due at `now`. With `back`, also makes dispatches unavailable
+    /// that are not due yet: the clock was set back.
     pub(crate) fn turn(&self, thread: &ThreadId, now: Timestamp, back: bool) -> Result<()> {
         let Some(found) = self.of_thread(thread)? else { return Ok(()) };
         let now = mailbox::time(Some(&found.record), now);
@@ -278,10 +280,11 @@ impl Rows<'_> {
     }
 }
 
-/// For checks and repairs: whether rows stand where their records say.
+/// For checks and repairs: whether the position columns agree with the records.
 impl Rows<'_> {
-    /// Whether a dispatch stands where it belongs. Whether it is available depends on when somebody looked; and its key
-    /// may be another one's, if an interrupt superseded it.
+    /// Whether the columns of a dispatch agree with its record. Two differences are accepted: its availability depends
+    /// on when due dispatches were last made available, and its key may belong to another dispatch if an interrupt
+    /// superseded this one.
     pub(crate) fn stands(&self, stored: &StoredDispatch) -> Result<bool> {
         let right = Columns::of(self, stored, stored.state.updated_at)?;
         let found = self.one(sql::COLUMNS, (self.no(), stored.id().as_str()), |row| {
@@ -296,14 +299,14 @@ impl Rows<'_> {
         Ok(found.unwrap_or_default())
     }
 
-    /// Whether a thread stands where it belongs.
+    /// Whether the position columns of a thread agree with its record.
     pub(crate) fn is_placed(&self, no: i64, record: &StoredMailbox) -> Result<bool> {
         let right = columns(mailbox::places(record, self.ends(no, record.epoch)?))?;
         let read = |row: &rusqlite::Row<'_>| Ok([get(row, 0)?, get(row, 1)?, get(row, 2)?, get(row, 3)?]);
         Ok(self.one(sql::PLACES, [no], read)? == Some(right))
     }
 
-    /// Puts a dispatch where it belongs.
+    /// Corrects the columns of a dispatch.
     pub(crate) fn put_right(&self, mailbox: i64, stored: &StoredDispatch, now: Timestamp) -> Result<()> {
         if self.stands(stored)? {
             return Ok(());
@@ -318,12 +321,12 @@ impl Rows<'_> {
         self.run(sql::SET_DISPATCH, with).map(drop)
     }
 
-    /// Takes what cannot be read out of the queue.
+    /// Takes an unreadable dispatch out of the queue.
     pub(crate) fn put_aside(&self, id: &str) -> Result<()> {
         self.run(sql::PUT_ASIDE, (self.no(), id)).map(drop)
     }
 
-    /// Writes the record of a thread, and puts the thread where it belongs.
+    /// Writes the record of a thread, and corrects its position columns.
     pub(crate) fn place_anew(&self, thread: &ThreadId, no: i64, record: StoredMailbox) -> Result<()> {
         let columns = columns(mailbox::places(&record, self.ends(no, record.epoch)?))?;
         self.set_mailbox((thread, no), &record, (None, columns))?;

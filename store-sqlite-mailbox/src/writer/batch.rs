@@ -1,4 +1,5 @@
-//! A batch: one transaction for all calls that wait. If one of them fails behind its first write, each is tried alone.
+//! A batch: one transaction for all waiting calls. If one of them fails after its first write, each call is tried
+//! alone.
 
 #![expect(clippy::disallowed_methods, reason = "how long calls are gathered is real time")]
 
@@ -24,31 +25,31 @@ use crate::{
     tenant::{Fixed, Tenant},
 };
 
-/// Calls of one transaction.
+/// The largest number of calls in one transaction.
 const MOST: usize = 512;
-/// How long a batch waits in all for those who were answered with the one before: they are likely to ask again.
+/// The total time for which a batch waits for callers that the previous batch answered. They probably call again.
 const GATHER: Duration = Duration::from_micros(400);
-/// How long it waits for the next of them.
+/// The length of one such wait.
 const STEP: Duration = Duration::from_micros(40);
-/// Others look by themselves for what comes later than this.
+/// Other processes find by polling what becomes claimable later than this.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Why nothing of a batch, or nobody knows how much, was written.
+/// The reason why nothing of a batch was written, or why it is unknown how much was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// Others held the file.
+    /// Others held the lock of the file.
     Busy,
-    /// There is no space.
+    /// There is no space left.
     Full,
-    /// The commit may have happened.
+    /// The commit may have taken effect.
     Unknown,
-    /// A sync failed before.
+    /// A sync failed earlier.
     Poisoned(Timestamp),
     Closed,
-    /// A call failed behind its first write. What it wrote cannot be taken back alone: a savepoint for each call would
-    /// copy every page that it changes.
+    /// A call failed after its first write. Its writes cannot be rolled back alone: a savepoint for each call would
+    /// copy every page that the call changes.
     Spoiled,
-    /// Something else that changed nothing.
+    /// Another failure that changed nothing.
     Lost,
 }
 
@@ -71,13 +72,13 @@ pub(crate) struct Turn<'d> {
     pub(super) statements: &'d dyn Statements,
     fixed: &'d Fixed,
     pub(crate) recent: &'d Recent,
-    /// Whether no other call has part in it.
+    /// Whether the transaction contains a single call.
     is_alone: bool,
-    /// Whether it is not to be committed.
+    /// Whether the transaction must not be committed.
     is_spoiled: Cell<bool>,
-    /// The tenant of which nothing is due or over, and when that was.
+    /// The tenant for which nothing is due and no lease has expired, and the time for which this was found.
     pub(super) looked: Cell<Option<(i64, Timestamp)>>,
-    /// The tenant that was asked for last.
+    /// The tenant that was looked up last.
     known: RefCell<Option<(TenantId, Option<Known>)>>,
 }
 
@@ -94,7 +95,7 @@ impl Turn<'_> {
         &*self.fixed.ids
     }
 
-    /// A tenant as this transaction sees it.
+    /// Returns a tenant as this transaction sees it.
     pub(super) fn known(&self, tenant: &Tenant) -> Result<Option<Known>> {
         if let Some((name, known)) = &*self.known.borrow()
             && *name == tenant.name
@@ -111,13 +112,13 @@ impl Turn<'_> {
         *self.known.borrow_mut() = Some((tenant.name.clone(), known));
     }
 
-    /// Before a step that may change anything: what is known is asked for anew.
+    /// Forgets what is known, before a step that may change anything.
     pub(super) fn forget(&self) {
         *self.known.borrow_mut() = None;
         self.recent.forget();
     }
 
-    /// The error of a call of which nothing stays, unless that ends the whole transaction.
+    /// Returns the error of a call that leaves nothing behind, or the failure of the whole transaction.
     pub(super) fn failed(&self, error: Error, has_written: bool) -> std::result::Result<Error, Failure> {
         if self.conn.is_autocommit() {
             return Err(match error.kind() {
@@ -145,7 +146,7 @@ fn failure(error: &SqlError) -> Failure {
     }
 }
 
-/// What is to be done behind a batch.
+/// The action after a batch.
 enum Then {
     Sync(oneshot::Sender<Result<()>>),
     Close(oneshot::Sender<()>),
@@ -154,10 +155,10 @@ enum Then {
 /// The calls of one transaction.
 #[derive(Default)]
 struct Batch {
-    /// Those that ran, in order; the last of them perhaps not to its end.
+    /// The calls that ran, in order. The last one may not have finished.
     ran: Vec<Box<dyn Job>>,
     next: VecDeque<Box<dyn Job>>,
-    /// Of those that are next, how many come before all others.
+    /// The number of calls in `next` that come before all others.
     firsts: usize,
     then: Option<Then>,
 }
@@ -167,7 +168,7 @@ impl Batch {
         self.ran.len() + self.next.len()
     }
 
-    /// Takes what waits, up to what is to be done behind all calls before it.
+    /// Takes waiting calls, up to a message that must be handled after all calls before it.
     fn take(&mut self, message: Message, waiting: &mut mpsc::UnboundedReceiver<Message>) {
         let mut next = Some(message);
         while let Some(message) = next {
@@ -184,13 +185,14 @@ impl Batch {
         }
     }
 
-    /// Runs what is next.
+    /// Runs the next calls.
     fn run(&mut self, turn: &Turn<'_>) -> std::result::Result<(), Failure> {
         while let Some(mut job) = self.next.pop_front() {
             self.firsts = self.firsts.saturating_sub(1);
             let ran = job.run(turn);
             self.ran.push(job);
-            // Without a transaction nothing of the others is there any more, and what comes next would be by itself.
+            // Without a transaction the writes of the other calls are lost, and a further call would run in a
+            // transaction of its own.
             if turn.conn.is_autocommit() {
                 return ran.and(Err(Failure::Lost));
             }
@@ -200,7 +202,7 @@ impl Batch {
     }
 }
 
-/// What the thread has.
+/// The state of the writer thread.
 pub(super) struct Desk<'c> {
     conn: &'c Connection,
     kept: Kept<'c>,
@@ -208,9 +210,9 @@ pub(super) struct Desk<'c> {
     fixed: Arc<Fixed>,
     log: Log,
     recent: Recent,
-    /// Tells whether somebody else has written since.
+    /// The data version of the file. It changes when another connection has written.
     version: i64,
-    /// How many calls the last batch had.
+    /// The number of calls in the last batch.
     last: usize,
     poisoned: Option<Timestamp>,
 }
@@ -221,7 +223,7 @@ impl<'c> Desk<'c> {
         Self { conn, kept, place, fixed, log, recent: Recent::default(), version: 0, last: 0, poisoned: None }
     }
 
-    /// Works until it is closed, or nobody can ask any more. Gives who is to be told when the file is closed.
+    /// Serves calls until it is closed or no caller is left. Returns the sender to notify when the file is closed.
     pub(super) fn serve(mut self, mut waiting: mpsc::UnboundedReceiver<Message>) -> Option<oneshot::Sender<()>> {
         let mut closing = None;
         while closing.is_none() {
@@ -249,8 +251,8 @@ impl<'c> Desk<'c> {
         closing
     }
 
-    /// Takes those who were answered with the batch before and ask again. They come back one by one while others run,
-    /// and if none is there they are waited for, shortly. Gives whether there are some.
+    /// Takes new calls of the callers that the previous batch answered. They come back one by one while others run. If
+    /// none has come, this waits for them for a short time. Returns whether there are new calls.
     fn join(&self, batch: &mut Batch, waiting: &mut mpsc::UnboundedReceiver<Message>, waited: &mut Duration) -> bool {
         while batch.ran.len() < self.last && batch.then.is_none() {
             if let Ok(message) = waiting.try_recv() {
@@ -291,15 +293,15 @@ impl<'c> Desk<'c> {
                 from = earlier(from, job.end(tried));
             }
         }
-        // What they hold is given up behind all answers.
+        // What the calls hold is released after all answers.
         batch.ran.clear();
-        // Whoever waits in another process looks by itself for what comes later.
+        // Waiting callers in other processes find by polling what becomes claimable later.
         if from.is_some_and(|from| from <= self.fixed.clock.now().saturating_add(SOON)) {
             self.fixed.ring();
         }
     }
 
-    /// Runs a batch in a transaction, which others that wait may join.
+    /// Runs a batch in a transaction, which other waiting calls may join.
     fn attempt(
         &mut self,
         batch: &mut Batch,
@@ -338,7 +340,7 @@ impl<'c> Desk<'c> {
         self.roll_back();
         match failure(&error) {
             Failure::Lost => {
-                // Its frames may be in the log, and may be found there after a crash.
+                // The frames of the commit may be in the log, and may be found there after a crash.
                 self.poison();
                 Err(Failure::Unknown)
             }
@@ -346,7 +348,7 @@ impl<'c> Desk<'c> {
         }
     }
 
-    /// Forgets what is known, if somebody else has written since.
+    /// Forgets what is known if another connection has written since.
     fn look_for_others(&mut self) -> std::result::Result<(), SqlError> {
         let now = self.conn.prepare_cached(sql::DATA_VERSION)?.query_row([], |row| row.get(0))?;
         if std::mem::replace(&mut self.version, now) != now {
@@ -355,7 +357,7 @@ impl<'c> Desk<'c> {
         Ok(())
     }
 
-    /// A commit with a sync takes all of the log with it.
+    /// Syncs the log with a commit. The commit's sync covers all earlier frames of the log.
     fn sync(&mut self) -> Result<()> {
         if let Some(since) = self.poisoned_since() {
             return Err(place::poisoned(since));
@@ -383,7 +385,7 @@ impl<'c> Desk<'c> {
     }
 
     fn poisoned_since(&mut self) -> Option<Timestamp> {
-        // Somebody else with the file open in this process may have noticed.
+        // Another opening of the file in this process may have noticed the failed sync.
         if self.poisoned.is_none() && self.place.is_poisoned() {
             self.poisoned = Some(self.fixed.clock.now());
         }
@@ -392,7 +394,7 @@ impl<'c> Desk<'c> {
 
     fn poison(&mut self) {
         self.place.poison();
-        // The log stays as it is for the next opening.
+        // The log is kept for the next opening.
         let _kept = self.conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
         self.poisoned_since();
     }

@@ -1,4 +1,4 @@
-//! Calls on the thread that writes.
+//! Calls on the writer thread.
 
 use std::sync::Arc;
 
@@ -11,32 +11,34 @@ use crate::{
     tenant::Tenant,
 };
 
-/// What a call decided. The outer error is one of reading or writing rows: nothing of the call stays then. A refusal
-/// is inside, and may have written something.
+/// The decision of a call. The outer error is an error of reading or writing rows: nothing of the call remains then. A
+/// refusal is the inner error, and may have written something.
 pub(crate) type Decided<T> = Result<Result<T>>;
 
-/// One call of a batch. It may be run again, if the batch that it was in could not be committed.
+/// One call of a batch. It may be run again if its batch could not be committed.
 pub(crate) trait Job: Send {
-    /// Does its work in the transaction. An error ends the whole transaction.
+    /// Does the work in the transaction. An error ends the whole transaction.
     fn run(&mut self, turn: &Turn<'_>) -> std::result::Result<(), Failure>;
 
-    /// Says what became of it; gives from when on a claim may find something. What it holds is given up when it is
-    /// dropped: behind the answers to all calls of a batch, as who is answered asks again.
+    /// Reports the result to the caller. Returns the earliest time at which a claim may find something.
+    ///
+    /// What the call holds is released when it is dropped. That happens after all calls of a batch are answered,
+    /// because answered callers call again.
     fn end(&mut self, end: std::result::Result<(), Failure>) -> Option<Timestamp>;
 }
 
-/// A call about the rows of a tenant.
+/// A call on the rows of a tenant.
 pub(crate) struct Call<T, F> {
     pub(crate) tenant: Arc<Tenant>,
     pub(crate) call: F,
     pub(crate) reply: Option<oneshot::Sender<Result<T>>>,
-    /// Dropped, what comes after the call may go on.
+    /// When it is dropped, calls that wait for this one may continue.
     pub(crate) _work: Work,
     pub(crate) _room: Option<OwnedSemaphorePermit>,
     pub(crate) done: Option<Done<T>>,
 }
 
-/// What a run gave.
+/// The result of a run.
 pub(crate) struct Done<T> {
     answer: Result<T>,
     known: Option<Known>,
@@ -50,7 +52,7 @@ where
 {
     fn work(&mut self, turn: &Turn<'_>) -> std::result::Result<Done<T>, Failure> {
         let failed = |error| Done { answer: Err(error), known: None, claimable_from: None };
-        // Behind the lock: who comes later has no earlier time (PR-22).
+        // The time is read after the lock is taken, so that a later call has no earlier time (PR-22).
         let now = turn.now();
         let known = match turn.known(&self.tenant) {
             Ok(known) => known,
@@ -85,7 +87,7 @@ where
 {
     fn run(&mut self, turn: &Turn<'_>) -> std::result::Result<(), Failure> {
         self.done = None;
-        // Whoever asked has gone before it began: it never takes effect.
+        // If the caller went away before the call began, the call never takes effect.
         if self.reply.as_ref().is_some_and(|reply| !reply.is_closed()) {
             self.done = Some(self.work(turn)?);
         }
@@ -111,7 +113,7 @@ where
     }
 }
 
-/// A step that is about the whole file.
+/// A step on the whole file.
 pub(crate) struct Step<T, F> {
     pub(crate) step: F,
     pub(crate) reply: Option<oneshot::Sender<Result<T>>>,

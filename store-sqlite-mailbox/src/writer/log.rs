@@ -1,4 +1,4 @@
-//! The write-ahead log stays small: what is in it is brought into the database now and then.
+//! Keeps the write-ahead log small by moving its content into the database from time to time.
 
 use std::{cell::Cell, sync::Arc};
 
@@ -7,29 +7,29 @@ use store_core::{Error, Result};
 
 use crate::{error, schema, tenant::Fixed};
 
-/// Pages of 4 KiB after which the log is brought into the database: 16 MiB.
+/// The number of pages of 4 KiB after which the log is moved into the database: 16 MiB.
 const SOME: i32 = 4_096;
-/// How much it has to have grown before that is tried again, if somebody's read stood in the way.
+/// The growth after which that is tried again, if a read prevented it.
 const MORE: i32 = 1_024;
-/// Pages after which it is begun anew: no new read begins until the ones that run have ended. It grows by no more than
-/// what is written meanwhile (SQ-5): 24 MiB leave room for that below the bound.
+/// The number of pages after which the log is restarted. No new read begins until the running ones have ended. The log
+/// grows by no more than what is written meanwhile (SQ-5): 24 MiB leave room for that below the bound.
 const MUCH: i32 = 6_144;
-/// A longer file is cut to this.
+/// A longer file is truncated to this size, in bytes.
 pub(crate) const WAL_BYTES: i64 = 48 << 20;
 
 thread_local! {
-    /// Pages in the log behind the last commit of this thread's connection.
+    /// The number of pages in the log after the last commit of this thread's connection.
     static PAGES: Cell<i32> = const { Cell::new(0) };
 }
 
-/// What is known of the log.
+/// The known state of the log.
 pub(super) struct Log {
     fixed: Arc<Fixed>,
-    /// The number of pages at which something is done next.
+    /// The number of pages at which the next checkpoint is tried.
     next: i32,
 }
 
-/// What a checkpoint did.
+/// The result of a checkpoint.
 struct Checkpoint {
     is_busy: bool,
 }
@@ -43,11 +43,11 @@ impl Log {
         Self { fixed, next: SOME }
     }
 
-    /// Brings the log into the database if it is long. An error is one of the medium.
+    /// Moves the log into the database if it is long. An error is an error of the medium.
     pub(super) fn keep_small(&mut self, conn: &Connection) -> Result<()> {
         let pages = PAGES.get();
         if pages < self.next {
-            // It was begun anew.
+            // The log was restarted.
             if pages < SOME {
                 self.next = SOME;
                 self.fixed.gate.open();
@@ -60,7 +60,7 @@ impl Log {
             return Ok(());
         }
         let is_closed = self.fixed.gate.close();
-        // Writers wait for nobody: it succeeds when no read is left.
+        // The writer does not wait for readers: the checkpoint succeeds if no read is left.
         schema::waits(conn, false)?;
         let begun_anew = checkpoint(conn, "TRUNCATE");
         schema::waits(conn, true)?;
@@ -76,7 +76,7 @@ impl Log {
     }
 }
 
-/// Tries a checkpoint; none if others are at it.
+/// Tries a checkpoint. Returns `None` if another connection prevents it.
 fn checkpoint(conn: &Connection, mode: &str) -> Result<Option<Checkpoint>> {
     let asked = conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
         Ok(Checkpoint { is_busy: row.get::<_, i32>(0)? != 0 })
@@ -87,7 +87,7 @@ fn checkpoint(conn: &Connection, mode: &str) -> Result<Option<Checkpoint>> {
     }
 }
 
-/// A full disk and somebody else at work harm nothing: what is in the log stays there.
+/// A full disk or another connection at work does no harm: the content of the log stays there.
 fn harmless(error: SqlError) -> Result<(), Error> {
     match error::code(&error) {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::DiskFull) => Ok(()),

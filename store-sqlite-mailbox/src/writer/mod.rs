@@ -1,4 +1,4 @@
-//! The thread that writes: it takes all calls that wait, commits them together, and answers.
+//! The writer thread: it takes all waiting calls, commits them together, and answers them.
 
 mod batch;
 mod job;
@@ -21,20 +21,20 @@ pub(crate) use self::{
 };
 use crate::{place::Place, tenant::Fixed};
 
-/// How many calls may wait. More wait to be let in.
+/// The largest number of waiting calls. Further callers wait for room.
 const ROOM: usize = 1_024;
 
-/// What the thread is told.
+/// A message to the writer thread.
 enum Message {
     Job(Box<dyn Job>),
-    /// Comes before all that waits.
+    /// A call that comes before all waiting ones.
     First(Box<dyn Job>),
     /// Makes durable what was committed without a sync.
     Sync(oneshot::Sender<Result<()>>),
     Close(oneshot::Sender<()>),
 }
 
-/// The way to the thread.
+/// The handle of the writer thread.
 #[derive(Debug)]
 pub(crate) struct Writer {
     queue: mpsc::UnboundedSender<Message>,
@@ -43,13 +43,13 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Begins the thread, which owns the connection.
+    /// Starts the thread, which owns the connection.
     pub(crate) fn begin(conn: Connection, place: Arc<Place>, fixed: Arc<Fixed>) -> Result<Self> {
         let (queue, waiting) = mpsc::unbounded_channel();
         let named = thread::Builder::new().name("agentstore-writer".to_owned());
         let begun = named.spawn(move || {
             let closing = Desk::new(&conn, Arc::clone(&place), fixed).serve(waiting);
-            // The file is closed before the place is given up.
+            // The file is closed before the place is released.
             drop(conn);
             drop(place);
             if let Some(closing) = closing {
@@ -60,22 +60,22 @@ impl Writer {
         Ok(Self { queue, room: Arc::new(Semaphore::new(ROOM)), thread: Mutex::new(Some(thread)) })
     }
 
-    /// Waits until there is room for one more call. It is given back when the call ended.
+    /// Waits until there is room for one more call. The room is released when the call ends.
     pub(crate) async fn room(&self) -> Result<OwnedSemaphorePermit> {
         Arc::clone(&self.room).acquire_owned().await.map_err(|_| Error::closed())
     }
 
-    /// Puts a call behind all that wait.
+    /// Puts a call after all waiting ones.
     pub(crate) fn put(&self, job: Box<dyn Job>) {
         self.send(Message::Job(job));
     }
 
-    /// Puts a call before all that wait.
+    /// Puts a call before all waiting ones.
     pub(crate) fn put_first(&self, job: Box<dyn Job>) {
         self.send(Message::First(job));
     }
 
-    /// Makes durable all that was committed before.
+    /// Makes all earlier commits durable.
     pub(crate) async fn sync(&self) -> Result<()> {
         let (reply, synced) = oneshot::channel();
         self.send(Message::Sync(reply));
@@ -88,14 +88,14 @@ impl Writer {
         }
     }
 
-    /// Ends the thread behind all that was accepted.
+    /// Ends the thread after all accepted calls.
     pub(crate) async fn close(&self) {
         self.room.close();
         let (reply, ended) = oneshot::channel();
         self.send(Message::Close(reply));
         let _ended = ended.await;
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // It has only to return by now.
+        // At this point the thread only has to return.
         thread.map(JoinHandle::join);
     }
 }

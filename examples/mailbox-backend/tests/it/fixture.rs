@@ -1,4 +1,4 @@
-//! How the suite opens the example.
+//! Opens the example for the suite.
 
 use std::{sync::Arc, time::Duration};
 

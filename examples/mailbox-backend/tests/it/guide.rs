@@ -1,4 +1,4 @@
-//! What `docs/write-a-backend.md` shows of this crate stands in it.
+//! Checks that everything that `docs/write-a-backend.md` quotes of this crate is in the crate.
 
 use std::{fs, path::Path};
 
@@ -16,7 +16,7 @@ fn guide() -> String {
     read("../../docs/write-a-backend.md")
 }
 
-/// Without what indents it, which depends on where it stands.
+/// Removes indentation, which depends on the place of the text.
 fn lines(text: &str) -> String {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
 }
@@ -24,7 +24,7 @@ fn lines(text: &str) -> String {
 #[test]
 fn the_guide_quotes_what_is_there() {
     let (guide, files): (_, Vec<_>) = (guide(), QUOTED.iter().map(|file| lines(&read(file))).collect());
-    // A block is behind each odd fence; its first line is what the fence says about it.
+    // A block follows each odd fence. Its first line is what the fence says about the block.
     let blocks: Vec<_> = guide.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n')).collect();
     let quotes: Vec<_> = blocks.iter().filter(|(kind, _)| *kind == "rust,ignore").collect();
     assert!(quotes.len() >= 5, "{} quotes", quotes.len());

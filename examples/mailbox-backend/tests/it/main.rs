@@ -1,4 +1,4 @@
-//! The example, seen from outside: the suite that every store passes, and the guide that quotes it.
+//! Tests the example from outside: the suite that every store passes, and the guide that quotes the example.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails, with its place")]
 

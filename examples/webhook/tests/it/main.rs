@@ -1,4 +1,4 @@
-//! The relay against a web server that answers as it was told.
+//! Tests the relay against a web server that returns given answers.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails, with its place")]
 
@@ -18,10 +18,10 @@ use tokio::{
 };
 use webhook_example::relay;
 
-/// A request as it came: its idempotency key and its body.
+/// A received request: its idempotency key and its body.
 type Request = (String, String);
 
-/// A server with its answers, and the requests that it got.
+/// A server with the answers that it still has to give, and the requests that it received.
 struct Server {
     url: String,
     answers: Arc<Mutex<VecDeque<&'static str>>>,
@@ -29,7 +29,7 @@ struct Server {
 }
 
 impl Server {
-    /// Answers with these statuses, one after the other, then with 200.
+    /// Starts a server that answers with these statuses in order, and then with 200.
     async fn start(answers: impl IntoIterator<Item = &'static str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
@@ -47,7 +47,7 @@ impl Server {
     }
 }
 
-/// Reads one request, and answers it; an empty answer hangs up.
+/// Reads one request and answers it. With an empty answer it closes the connection.
 async fn serve(mut stream: TcpStream, answer: &str) -> Request {
     let mut text = String::new();
     let (head, mut body) = loop {
@@ -86,7 +86,7 @@ impl Given {
         self.stores.commits(&self.tenant).unwrap().outbox()
     }
 
-    /// Commits a row for each payload, one behind the other.
+    /// Commits a row for each payload, all with the same order key.
     async fn write(&self, url: &str, payloads: &[&str]) -> Vec<OutboxId> {
         let row = |text: &&str| {
             let row = NewOutboxRow::new("webhook".parse().unwrap(), url.parse().unwrap(), Json::parse(text).unwrap());
@@ -117,8 +117,8 @@ async fn what_fails_comes_again_under_its_id_and_in_its_order() {
     assert!(server.answers.lock().unwrap().is_empty());
 }
 
-/// Shows WK-10: what the server will never take, and what it did not take often enough, are dead letters, and the next
-/// one is delivered all the same.
+/// Shows WK-10: a row that the server will never accept, and one that it refused too often, become dead letters. The
+/// next row is delivered all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_hopeless_is_a_dead_letter() {
     let given = Given::new().await;
@@ -139,7 +139,7 @@ async fn what_is_hopeless_is_a_dead_letter() {
     assert_eq!((counts.delivered, counts.dead_letter, counts.pending), (1, 2, 0));
 }
 
-/// Shows WK-10: a server that is not there is tried again like one that fails.
+/// Shows WK-10: a delivery to an unreachable server is tried again like one that fails.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_not_there_is_tried_again() {
     let given = Given::new().await;
