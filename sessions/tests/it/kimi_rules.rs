@@ -113,7 +113,10 @@ async fn the_state_gives_title_and_metadata() {
     assert_eq!(issues, [(Some("state.json"), Code::BadField)]);
     let all = entries(&*commits, reports[0].thread.as_ref().unwrap()).await;
     let state = all.iter().find(|entry| entry.id.as_str().starts_with("state.")).unwrap();
-    assert_eq!((kind(state), state.origin.as_ref().unwrap().raw.as_deref()), ("import.line", Some(&b"{"[..])));
+    assert_eq!(
+        (kind(state), state.origin.as_ref().unwrap().raw.as_deref()),
+        ("import.line", Some(&b"{\"custom_title\": "[..]))
+    );
 }
 
 #[tokio::test]
