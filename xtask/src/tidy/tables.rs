@@ -23,8 +23,8 @@ const ACTS: &[(&str, &[Act])] = &[
     ("settle: `Snooze`, `Release`", &[Act::Snooze, Act::Release]),
     ("settle: `DeadLetter`", &[Act::DeadLetter]),
     ("settle: `Cancel`", &[Act::GiveUp]),
-    ("its lease is over", &[Act::Lapse]),
-    ("a write of its holder, or the lease is over", &HOLDER),
+    ("its lease expires", &[Act::Lapse]),
+    ("a write of its holder, or its lease expires", &HOLDER),
     ("requeue", &[Act::Requeue]),
 ];
 const HOLDER: [Act; 9] = [
