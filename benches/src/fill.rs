@@ -6,33 +6,33 @@ use store_core::{
     Version,
 };
 
-/// How many entries one commit of [`fill`] has at most.
+/// The largest number of entries in one commit of [`fill`].
 const BATCH: u64 = 500;
 
-/// How many messages stand behind the compaction of [`compacted`].
+/// The number of messages after the compaction of [`compacted`].
 const BEHIND: u64 = 10;
 
-/// A thread, and what calls to it name.
+/// A thread, with the version and the entries that calls about it name.
 #[derive(Debug, Clone)]
 pub struct Filled {
-    /// Its id.
+    /// The id of the thread.
     pub id: ThreadId,
-    /// Its version now.
+    /// The current version of the thread.
     pub version: Version,
-    /// Its first entry.
+    /// The first entry of the thread.
     pub first: EntryId,
-    /// Its last message.
+    /// The last message of the thread.
     pub tip: EntryId,
 }
 
 impl Filled {
-    /// Takes over what a commit says.
+    /// Takes the new version from the receipt of a commit.
     pub const fn follow(&mut self, receipt: &Receipt) {
         self.version = receipt.version;
     }
 }
 
-/// A message of a usual size.
+/// Returns a message of about 200 bytes, by turns of the user and of the assistant.
 #[must_use]
 pub fn message(number: u64) -> NewEntry {
     let text = format!("{number}: {}", "what was said here is about as long as an answer. ".repeat(4));
@@ -42,7 +42,7 @@ pub fn message(number: u64) -> NewEntry {
 /// Makes a thread of `length` messages.
 ///
 /// # Errors
-/// Those of the commits.
+/// The errors of the commits; also if `length` is 0.
 pub async fn fill(commits: &dyn CommitCoordinator, id: &str, length: u64) -> Result<Filled> {
     let id = ThreadId::new(id)?;
     let mut filled = None;
@@ -62,10 +62,10 @@ pub async fn fill(commits: &dyn CommitCoordinator, id: &str, length: u64) -> Res
     filled.context("a thread without entries")
 }
 
-/// Makes a thread of `length` entries: messages, a compaction from the root over all of them, and a few more messages.
+/// Makes a thread of `length` entries: messages, a compaction that covers all of them, and a few more messages.
 ///
 /// # Errors
-/// Those of the commits.
+/// The errors of the commits; also if no message is left for the compaction to cover.
 pub async fn compacted(commits: &dyn CommitCoordinator, id: &str, length: u64) -> Result<Filled> {
     let mut thread = fill(commits, id, length.saturating_sub(BEHIND + 1)).await?;
     let mut compaction = Compaction::default();

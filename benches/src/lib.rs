@@ -1,17 +1,18 @@
-//! What the benchmarks share: threads to measure with, times and medians, the table.
+//! The shared parts of the benchmarks: threads of a given length, samples with their medians, and the table.
 //!
 //! # Layout
 //! - `fill`: threads of a given length
-//! - `rows`: interleaved samples, and what is too much
-//! - `schema`: a store on PostgreSQL that is empty
-//! - `bin/cost`: a long history beside a short one, a full store beside an empty one
-//! - `bin/rates`: commits per second in PostgreSQL beside pgbench
-//! - `bin/horizon`: the mailbox in PostgreSQL beside a long transaction
-//! - `bin/sqlite`: the SQLite mailbox beside a bare table
-//! - `bin/news`: from what one process wrote to another that has it
-//! - `bin/opening`: opening a large store in each condition, syncs beside those of the bare disk
+//! - `rows`: samples that are taken in turns, and the ratios that are too high
+//! - `schema`: an empty store on PostgreSQL
+//! - `bin/cost`: a long history compared with a short one, a full store with an empty one
+//! - `bin/rates`: commits per second in PostgreSQL compared with pgbench
+//! - `bin/horizon`: the mailbox in PostgreSQL during a long transaction
+//! - `bin/sqlite`: the SQLite mailbox compared with bare SQLite
+//! - `bin/news`: the time until a process learns of what another process wrote
+//! - `bin/opening`: the time and memory that it takes to open a large file store
 //!
-//! Figures are compared on one machine, in one run: `cargo run --release -p benches --bin cost`.
+//! Figures can be compared only if one machine measured them in one run:
+//! `cargo run --release -p benches --bin cost`.
 
 mod fill;
 mod rows;

@@ -1,4 +1,4 @@
-//! Interleaved samples of two sizes, and the table of their medians.
+//! Samples of two sizes that are taken in turns, and the table of their medians.
 
 #![expect(clippy::disallowed_methods, clippy::print_stdout, reason = "a benchmark measures time, and prints it")]
 
@@ -7,21 +7,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A larger ratio is too much, unless the difference is below [`NOTICEABLE`].
+/// A larger ratio of the medians is too much, unless their difference is at most [`NOTICEABLE`].
 const LARGEST_RATIO: f64 = 1.2;
 const NOTICEABLE: Duration = Duration::from_micros(2);
 
 /// How the cost of an operation may grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Not at all.
+    /// The cost must not grow.
     Flat,
-    /// With the logarithm of the log: it is on a path (PR-15). From 100 to 100,000 entries the logarithm grows 2.5
-    /// times.
+    /// The cost may grow with the logarithm of the length of the log, because the operation walks a path (PR-15).
+    /// From 100 to 100,000 entries the logarithm grows 2.5 times.
     Path,
 }
 
-/// The samples of one operation, in turns on a small and on a large store.
+/// The samples of one operation, taken in turns on a small and on a large store.
 #[derive(Debug, Default)]
 pub struct Samples {
     small: Vec<Duration>,
@@ -34,7 +34,7 @@ impl Samples {
         if is_large { self.large.push(took) } else { self.small.push(took) }
     }
 
-    /// The line of the table.
+    /// Returns the line of the table for these samples.
     #[must_use]
     pub fn row(self, operation: &'static str, backend: &'static str, kind: Kind) -> Row {
         Row { operation, backend, kind, small: median(self.small), large: median(self.large) }
@@ -56,7 +56,7 @@ impl Row {
         self.large.as_secs_f64() / self.small.as_secs_f64().max(f64::EPSILON)
     }
 
-    /// Whether it grows more than it may, by more than noise.
+    /// Returns whether the cost grows more than its kind allows, and by more than noise.
     #[must_use]
     pub fn is_too_much(&self) -> bool {
         let growth = if self.kind == Kind::Path { 2.5 } else { 1.0 };
@@ -64,21 +64,21 @@ impl Row {
     }
 }
 
-/// The middle one of some times; zero of none.
+/// Returns the median of these times, or zero if there are none.
 #[must_use]
 pub fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
-/// How long a call takes, and what it answers.
+/// Awaits a call. Returns how long it took, and its result.
 pub async fn timed<T>(call: impl Future<Output = T>) -> (Duration, T) {
     let start = Instant::now();
     let answer = call.await;
     (start.elapsed(), answer)
 }
 
-/// Prints what stands above the lines.
+/// Prints the heading of the table.
 pub fn print_heading() {
     println!(
         "{:<44} {:<12} {:>10} {:>10} {:>6} {:>10}",
@@ -86,7 +86,7 @@ pub fn print_heading() {
     );
 }
 
-/// Prints lines of the table; `true` if none is too much.
+/// Prints lines of the table. Returns `true` if none of them grows too much.
 #[must_use]
 pub fn print(rows: &[Row]) -> bool {
     let micros = |time: Duration| time.as_secs_f64() * 1e6;

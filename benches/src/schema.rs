@@ -1,13 +1,13 @@
-//! A store on PostgreSQL that is empty.
+//! An empty store on PostgreSQL.
 
 use anyhow::Result;
 use store_core::{IdSource, Uuids};
 use store_postgres::{PostgresConfig, PostgresStore, TestSchema};
 
-/// Measures with a store in a schema of its own, whose name it is told, and removes that.
+/// Calls `measure` with a store in a new schema and with the name of the schema, and removes the schema afterwards.
 ///
 /// # Errors
-/// The server says no, or what measuring ends with.
+/// The errors of `measure` and of the server.
 pub fn in_new_schema(url: &str, measure: impl AsyncFnOnce(&str, &PostgresStore) -> Result<()>) -> Result<()> {
     let separator = if url.contains('?') { '&' } else { '?' };
     let name = format!("bench_{}", Uuids.next_id().replace('-', ""));

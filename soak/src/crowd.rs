@@ -1,4 +1,4 @@
-//! The worker processes, and what is done to them.
+//! The worker processes, and the faults that they are exposed to.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,21 +14,23 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::{options::Options, run::Soak};
 
-/// What tells a process that it is a worker, and where its stores are: URLs may hold passwords.
+/// The environment variable that makes a process a worker, and names the store. A URL may hold a password, so it is
+/// not passed as an argument.
 pub(crate) const STORE: &str = "AGENTSTORE_SOAK_STORE";
+/// The environment variable that names another store for the mailbox.
 pub(crate) const MAILBOX: &str = "AGENTSTORE_SOAK_MAILBOX";
 
-/// What workers take for the time, as `libfaketime` reads it: some are years off, and for some it stands still.
+/// The clocks of the workers, as `libfaketime` reads them. Some are years off, and one stands still.
 const CLOCKS: [&str; 6] = ["+0", "+1h", "-1h", "+10y", "-10y", "2020-02-02 02:02:02"];
 
-/// How often something was done to workers.
+/// The number of faults of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Faults {
     pub(crate) kills: u32,
     pub(crate) stops: u32,
 }
 
-/// So many worker processes. They are killed with it.
+/// The worker processes. They are killed when this value is dropped.
 pub(crate) struct Crowd<'a> {
     soak: &'a Soak,
     workers: Vec<Process>,
@@ -40,12 +42,12 @@ pub(crate) struct Crowd<'a> {
 struct Process {
     child: Child,
     log: PathBuf,
-    /// Until when it is stopped.
+    /// When the process continues, if it is stopped.
     asleep: Option<Instant>,
 }
 
 impl Process {
-    /// Whether it has claimed anything.
+    /// Returns whether the worker has claimed anything. Its log is empty until then.
     fn has_worked(&self) -> bool {
         std::fs::metadata(&self.log).is_ok_and(|log| log.len() > 0)
     }
@@ -91,16 +93,17 @@ impl<'a> Crowd<'a> {
         Ok(Process { child: command.spawn().context("a worker cannot be started")?, log, asleep: None })
     }
 
-    /// Kills and stops, until it is dropped.
+    /// Kills and stops workers at random, until the future is dropped.
     ///
     /// # Errors
-    /// A worker that ended by itself.
+    /// A worker ended by itself, or could not be started, killed or stopped.
     pub(crate) async fn disturb(&mut self) -> Result<()> {
         loop {
             sleep(self.pause()).await;
             self.wake().await?;
             let at = self.random.below(self.workers.len());
-            // Workers that need long to begin would do nothing else otherwise.
+            // A worker that has claimed nothing is usually spared. Otherwise workers that take long to start would
+            // never claim anything.
             if !self.workers.get(at).is_some_and(Process::has_worked) && !self.random.once_in(10) {
                 continue;
             }
@@ -112,7 +115,7 @@ impl<'a> Crowd<'a> {
         }
     }
 
-    /// A time around the one that was asked for.
+    /// Returns a random pause between zero and twice the time that the options name.
     fn pause(&mut self) -> Duration {
         let hundredths = u32::try_from(self.random.below(200)).unwrap_or_default();
         self.soak.options.kill_every * hundredths / 100
@@ -128,7 +131,7 @@ impl<'a> Crowd<'a> {
         Ok(())
     }
 
-    /// Stops a worker until its leases are over. What it does then comes too late.
+    /// Stops a worker until after its leases have expired, so that its next writes come too late.
     fn stop(&mut self, at: usize) -> Result<()> {
         let until = Instant::now() + self.soak.options.lease.mul_f32(1.5);
         if let Some(worker) = self.workers.get_mut(at).filter(|worker| worker.asleep.is_none()) {
@@ -140,7 +143,7 @@ impl<'a> Crowd<'a> {
         Ok(())
     }
 
-    /// Lets those go on whose time has come.
+    /// Continues the workers that were stopped for long enough.
     async fn wake(&mut self) -> Result<()> {
         let now = Instant::now();
         for worker in self.workers.iter_mut().filter(|worker| worker.asleep.is_some_and(|until| until <= now)) {
@@ -150,7 +153,7 @@ impl<'a> Crowd<'a> {
         Ok(())
     }
 
-    /// Nothing more is done to anybody: those that were stopped go on.
+    /// Ends the faults. Waits until all stopped workers have continued.
     pub(crate) async fn leave_alone(&mut self) -> Result<()> {
         while let Some(next) = self.workers.iter().filter_map(|worker| worker.asleep).min() {
             sleep_until(next).await;
@@ -159,7 +162,7 @@ impl<'a> Crowd<'a> {
         Ok(())
     }
 
-    /// Whether all are there.
+    /// Returns an error if a worker ended by itself.
     pub(crate) fn check(&mut self) -> Result<()> {
         self.workers.iter_mut().try_for_each(ended_by_itself)
     }

@@ -1,4 +1,4 @@
-//! What the store holds in the end, and what was taken out of it before.
+//! Reads what the store holds at the end of a run, and ended dispatches before they are removed from it.
 
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
@@ -18,25 +18,25 @@ use crate::{
     worker::{DONE, DoneBy},
 };
 
-/// How many records a page has: as many as it can.
+/// The number of records in a page: the largest that is allowed.
 const PAGE: u32 = 1_000;
-/// How many attempts a store keeps of each dispatch.
+/// The number of attempts that a store keeps of each dispatch.
 const HISTORY: usize = 20;
-/// How long what ended stays, at least: until nobody repeats a call about it, and whatever was decided at an earlier
-/// time is written.
+/// How long an ended dispatch stays in the store at least. After this time no call about it is repeated, and every
+/// decision that was made at an earlier time has been written.
 const STAYS: Duration = Duration::from_secs(30);
-/// How often what ended is taken over.
+/// The time between two removals of ended dispatches.
 const ROUND: Duration = Duration::from_secs(5);
 
-/// A dispatch when it had ended.
+/// What the check needs to know of a dispatch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Kept {
     pub(crate) thread: u32,
     pub(crate) epoch: u64,
     pub(crate) status: DispatchStatus,
-    /// The claim that its result names.
+    /// The claim that the result of the dispatch names.
     pub(crate) done_by: Option<DoneBy>,
-    /// How its attempts ended, by their claims.
+    /// The claim number of each attempt, and how the attempt ended.
     pub(crate) history: Vec<(ClaimNumber, AttemptEnd)>,
 }
 
@@ -53,38 +53,40 @@ impl Kept {
         Ok((name, kept))
     }
 
-    /// The claim under which it was acknowledged.
+    /// Returns the claim under which the dispatch was acknowledged.
     pub(crate) fn acked_by(&self) -> Option<ClaimNumber> {
         self.history.iter().rev().find(|(_, end)| *end == AttemptEnd::Acked).map(|(claim, _)| *claim)
     }
 
-    /// Whether the history has all attempts.
+    /// Returns whether the history contains all attempts.
     pub(crate) const fn is_whole(&self) -> bool {
         self.history.len() < HISTORY
     }
 }
 
-/// What a thread holds in the end.
+/// What the store holds of a thread at the end of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KeptThread {
     pub(crate) epoch: u64,
-    /// Who wrote its entries, in their order; none where threads are not kept.
+    /// The claims that wrote the entries of the thread, in their order. `None` if the store keeps no threads.
     pub(crate) said: Option<Vec<DoneBy>>,
 }
 
-/// Dispatches that were read when they had ended, and removed from the store then: it holds what one in use holds.
+/// Dispatches that were read after they had ended, and then removed from the store. The store thus holds what a
+/// store in use holds.
 #[derive(Debug, Default)]
 pub(crate) struct Ended {
     dispatches: BTreeMap<Name, Kept>,
-    /// Those that were there again as something else.
+    /// Dispatches that were in the store again, or had changed, after they were read and removed.
     came_back: BTreeSet<Name>,
 }
 
 impl Ended {
-    /// Takes over what ended a while ago, again and again, until it is dropped.
+    /// Reads and removes the dispatches that ended at least [`STAYS`] before the latest end. Repeats this until the
+    /// future is dropped.
     ///
     /// # Errors
-    /// Those of the store.
+    /// The errors of the store.
     pub(crate) async fn follow(&mut self, mailbox: &dyn MailboxStore) -> Result<()> {
         loop {
             sleep(ROUND).await;
@@ -94,10 +96,10 @@ impl Ended {
         }
     }
 
-    /// Takes over all that ended, when nothing is under way any more.
+    /// Reads and removes all dispatches that ended. No dispatch may be in progress any more.
     ///
     /// # Errors
-    /// Those of the store.
+    /// The errors of the store.
     pub(crate) async fn take_all(&mut self, mailbox: &dyn MailboxStore) -> Result<()> {
         match newest_end(mailbox).await? {
             Some(newest) => self.take(mailbox, newest.saturating_add(Duration::from_millis(1))).await,
@@ -105,12 +107,12 @@ impl Ended {
         }
     }
 
-    /// Takes over what ended before a time.
+    /// Reads and removes the dispatches that ended before a time.
     async fn take(&mut self, mailbox: &dyn MailboxStore, before: Timestamp) -> Result<()> {
         let by_end = DispatchQuery::default().ordered(DispatchOrder::End, Direction::Forward);
         let is_meant = |dispatch: &Dispatch| dispatch.finished_at.is_some_and(|end| end < before);
         for (name, kept) in read(mailbox, by_end, is_meant).await? {
-            // It is the same one if the removal was cut off before.
+            // The record is there again, and equal, if an earlier removal did not complete.
             if *self.dispatches.entry(name).or_insert_with(|| kept.clone()) != kept {
                 self.came_back.insert(name);
             }
@@ -120,20 +122,21 @@ impl Ended {
         Ok(())
     }
 
-    /// All dispatches: these, and those that are still in the store.
+    /// Returns all dispatches: the removed ones, and those that are still in the store.
     ///
     /// # Errors
-    /// Those of the store.
+    /// The errors of the store.
     pub(crate) async fn and_kept(&self, mailbox: &dyn MailboxStore) -> Result<BTreeMap<Name, Kept>> {
         let mut all = read(mailbox, DispatchQuery::default(), |_| true).await?;
         all.extend(self.dispatches.iter().map(|(name, kept)| (*name, kept.clone())));
         Ok(all)
     }
 
-    /// The same when all that ended was taken over, and those of them that are there again.
+    /// Returns all dispatches after [`take_all`](Self::take_all), and those that were in the store again after their
+    /// removal.
     ///
     /// # Errors
-    /// Those of the store.
+    /// The errors of the store.
     pub(crate) async fn and_rest(
         mut self,
         mailbox: &dyn MailboxStore,
@@ -148,7 +151,7 @@ impl Ended {
     }
 }
 
-/// When the dispatch ended that ended last.
+/// Returns when the last dispatch ended.
 async fn newest_end(mailbox: &dyn MailboxStore) -> Result<Option<Timestamp>> {
     let last =
         DispatchQuery::default().ordered(DispatchOrder::End, Direction::Backward).with_page(PageRequest::first(1));
@@ -156,7 +159,7 @@ async fn newest_end(mailbox: &dyn MailboxStore) -> Result<Option<Timestamp>> {
     Ok(found.items.first().and_then(|dispatch| dispatch.finished_at))
 }
 
-/// Dispatches in the order of a list, up to the first that is not meant.
+/// Reads the dispatches in the order of the query, up to the first for which `is_meant` is false.
 async fn read(
     mailbox: &dyn MailboxStore,
     query: DispatchQuery,
@@ -180,7 +183,7 @@ async fn read(
     }
 }
 
-/// All threads.
+/// Reads what the store holds of each thread.
 pub(crate) async fn threads(stores: &TenantStores, count: u32) -> Result<BTreeMap<u32, KeptThread>> {
     let mailbox = stores.mailbox.as_ref().context("the store keeps no mailbox")?;
     let mut all = BTreeMap::new();

@@ -1,11 +1,13 @@
-//! A soak of worker processes that are killed: `cargo run --release -p soak -- --help`.
+//! Runs worker processes that are killed and stopped at random, and checks what they did:
+//! `cargo run --release -p soak -- --help`.
 //!
 //! # Layout
-//! - `options`: what it is told
-//! - `run`, `producer`, `crowd`: a run from its beginning to its end; who enqueues; who works, and is killed
-//! - `worker`, `logged`: one worker process, and the store that writes down what it does
+//! - `options`: the options of the command line
+//! - `run`, `producer`, `crowd`: a run from its beginning to its end; the producer, which enqueues and interrupts;
+//!   the workers, which are killed and stopped
+//! - `worker`, `logged`: one worker process, and the store that records what it does
 //! - `record`: the lines of the logs
-//! - `kept`, `check`: what the store holds in the end, and whether that and the logs are right
+//! - `kept`, `check`: what the store holds at the end, and whether it agrees with the logs
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
@@ -30,7 +32,7 @@ use crate::{
     worker::Role,
 };
 
-/// How many violations are shown.
+/// The largest number of violations that are shown.
 const SHOWN: usize = 20;
 
 fn main() -> ExitCode {
@@ -64,7 +66,8 @@ fn run() -> Result<()> {
     Ok(())
 }
 
-/// What this program calls itself with, as a worker: `work TENANT NAME LEASE LOG`.
+/// Runs this process as a worker. The program starts itself with `work TENANT NAME LEASE LOG`, where the lease is in
+/// milliseconds.
 async fn work(place: &Place) -> Result<()> {
     let mut parser = Parser::from_env();
     let mut values = parser.values()?;

@@ -1,4 +1,4 @@
-//! What a soak is told.
+//! The options of the command line.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -24,14 +24,14 @@ Options:
   --seed N            decides who is killed when, as far as anything does [default: 1]
 ";
 
-/// Where the stores are.
+/// The URLs of the stores.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) store: String,
     pub(crate) mailbox: Option<String>,
 }
 
-/// What a soak is told.
+/// The options of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) place: Place,
@@ -46,7 +46,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Those of a command line; none if only help is asked for.
+    /// Reads the options of a command line. Returns `None` if it asks for the help.
     pub(crate) fn read(mut parser: Parser) -> Result<Option<Self>> {
         let (mut store, mut mailbox, mut folder, mut skew) = (None, None, None, None);
         let (mut dispatches, mut threads, mut workers, mut seed) = (200_000, 1_000, 8, 1);

@@ -1,4 +1,4 @@
-//! Who enqueues the work, and interrupts threads.
+//! The producer, which enqueues dispatches and interrupts threads.
 
 use std::time::Duration;
 
@@ -9,11 +9,12 @@ use tokio::time::sleep;
 
 use crate::record::{Did, Line, Log, Name, now, thread_id};
 
-/// How many dispatches one call enqueues.
+/// The number of dispatches that one call enqueues.
 const BATCH: usize = 100;
-/// A thread is interrupted once for so many dispatches.
+/// The number of dispatches that are enqueued from one interrupt to the next.
 const INTERRUPT_EVERY: usize = 2 * BATCH;
-/// No more than so many wait for each thread: an interrupt supersedes them.
+/// The number of unfinished dispatches per thread, on average, above which the producer pauses. It is small because
+/// an interrupt supersedes all queued dispatches of its thread.
 const WAITING: u64 = 4;
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -25,7 +26,7 @@ pub(crate) struct Producer<'a> {
 }
 
 impl Producer<'_> {
-    /// Enqueues all of these, and interrupts threads meanwhile.
+    /// Enqueues these dispatches, and interrupts threads between the batches.
     pub(crate) async fn produce(&mut self, names: &[Name], mut random: Random) -> Result<()> {
         for (batch, names) in names.chunks(BATCH).enumerate() {
             while self.waiting().await? > u64::from(self.threads) * WAITING {
@@ -39,12 +40,12 @@ impl Producer<'_> {
         Ok(())
     }
 
-    /// Enqueues these.
+    /// Enqueues these dispatches, and records the answers.
     pub(crate) async fn enqueue(&self, names: &[Name]) -> Result<()> {
         for names in names.chunks(BATCH) {
             let new: Vec<_> = names.iter().map(|name| self.dispatch(*name)).collect::<Result<_>>()?;
             let called = now();
-            // What was accepted already is answered as before (MB-3).
+            // If the call is repeated, a dispatch that was accepted before gets the first answer again (MB-3).
             let answers = again(|| async {
                 let answers = self.mailbox.enqueue(new.clone()).await?;
                 answers.into_iter().collect::<agentstore::Result<Vec<_>>>()
@@ -63,7 +64,7 @@ impl Producer<'_> {
 
     fn dispatch(&self, name: Name) -> Result<NewDispatch> {
         let new = NewDispatch::new(thread_id(name.job % self.threads)?, RunId::new("soak")?);
-        // Only the number of attempts is not to be the end of anything here.
+        // The number of attempts must not make a dispatch a dead letter here.
         Ok(new.with_id(name.id()?).with_max_attempts(1_000))
     }
 
@@ -78,14 +79,15 @@ impl Producer<'_> {
         Ok(())
     }
 
-    /// How many dispatches are not over.
+    /// Returns the number of dispatches that have not finished.
     pub(crate) async fn waiting(&self) -> Result<u64> {
         let counts = again(|| self.mailbox.count_dispatches(None)).await?;
         Ok(counts.queued + counts.claimed)
     }
 }
 
-/// Calls something that can be repeated until it has an answer.
+/// Repeats a call until its answer tells the outcome. The call must be safe to repeat. Gives up after a minute of
+/// errors.
 pub(crate) async fn again<T, F: Future<Output = agentstore::Result<T>>>(mut call: impl FnMut() -> F) -> Result<T> {
     for _ in 0..600 {
         match call().await {

@@ -1,4 +1,5 @@
-//! What processes write down: a line for each thing, by a clock that all processes of a host share.
+//! The logs of the processes. Each line is about a call or its answer, with the times of a clock that all processes
+//! of a host share.
 
 use std::{
     fmt,
@@ -13,7 +14,8 @@ use anyhow::{Context, Result, bail};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-/// A dispatch: which job it is for, and which try of it. A job whose dispatch was superseded is enqueued again.
+/// The name of a dispatch: the job that it is for, and the round. A job whose dispatch was superseded is enqueued
+/// again, in another round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct Name {
     pub(crate) job: u32,
@@ -42,12 +44,12 @@ impl Name {
     }
 }
 
-/// The id of a thread.
+/// Returns the id of a thread.
 pub(crate) fn thread_id(thread: u32) -> Result<ThreadId> {
     Ok(ThreadId::new(format!("t-{thread}"))?)
 }
 
-/// The thread of an id.
+/// Returns the number of the thread with this id.
 pub(crate) fn thread_of(id: &ThreadId) -> Result<u32> {
     let number = id.as_str().strip_prefix("t-").with_context(|| format!("`{id}` is no thread of a soak"))?;
     Ok(number.parse()?)
@@ -62,25 +64,25 @@ pub(crate) struct Claim {
     pub(crate) epoch: u64,
 }
 
-/// What is done under a claim.
+/// A call that is made under a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Act {
     Start,
     Extend,
     Ack,
-    /// Any other end of an attempt.
+    /// A settlement other than an acknowledgement.
     GiveBack,
     /// A commit that takes the thread over.
     TakeOver,
     /// A commit with the entry of the dispatch.
     Say,
-    /// The same, which acknowledges the dispatch as well.
+    /// A commit with the entry of the dispatch, which also acknowledges the dispatch.
     SayAndAck,
 }
 
 impl Act {
-    /// Whether the attempt is over once it was accepted.
+    /// Returns whether the call ends the attempt if it is accepted.
     pub(crate) const fn ends(self) -> bool {
         matches!(self, Self::Ack | Self::GiveBack | Self::SayAndAck)
     }
@@ -98,17 +100,18 @@ impl Act {
     }
 }
 
-/// Something that was done.
+/// A line of a log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Line {
-    /// When it was called, in nanoseconds since the host started.
+    /// When the call was made, in nanoseconds since the host started.
     pub(crate) called: u64,
-    /// When its answer was there.
+    /// When the answer was received. For [`Did::Tries`] this is the time of the call.
     pub(crate) answered: u64,
     pub(crate) did: Did,
 }
 
-/// What was done. Of a call without an answer, or with one that does not tell its effect, there is `Tries` alone.
+/// What a line records. If a call under a claim has no answer, or an answer that does not tell its effect, the log
+/// contains only its `Tries` line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Did {
@@ -121,13 +124,14 @@ pub(crate) enum Did {
         thread: u32,
         epoch: u64,
     },
-    /// By store time: since when, and until when unless it is extended.
+    /// A claim was made. Its lease lasts from `since` until `until`, by store time in milliseconds, unless it is
+    /// extended.
     Claimed {
         claim: Claim,
         since: u64,
         until: u64,
     },
-    /// It is about to be called.
+    /// The call is about to be made.
     Tries {
         claim: Claim,
         act: Act,
@@ -135,12 +139,12 @@ pub(crate) enum Did {
     Accepted {
         claim: Claim,
         act: Act,
-        /// The end of the lease, where the answer tells it.
+        /// The end of the lease, if the answer tells it.
         until: Option<u64>,
-        /// The answer to an earlier, equal call.
+        /// Whether this is the answer to an earlier, equal call.
         again: bool,
     },
-    /// It had no effect but, perhaps, the end of a claim of an earlier epoch.
+    /// The call had no effect, except that it may have ended a claim of an earlier epoch.
     Refused {
         claim: Claim,
         act: Act,
@@ -160,14 +164,14 @@ impl Did {
     }
 }
 
-/// Nanoseconds since the host started.
+/// Returns the nanoseconds since the host started.
 pub(crate) fn now() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     let (seconds, nanoseconds) = (time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs());
     seconds * 1_000_000_000 + nanoseconds
 }
 
-/// The log of one process. What was noted is there after the process was killed.
+/// The log of one process. A line that was written remains after the process is killed.
 #[derive(Debug)]
 pub(crate) struct Log(File);
 
@@ -177,7 +181,7 @@ impl Log {
         Ok(Self(file.with_context(|| format!("{} cannot be made", path.display()))?))
     }
 
-    /// Writes lines down, in one call of the system.
+    /// Appends lines to the log, with one write.
     pub(crate) fn note(&self, lines: &[Line]) -> Result<()> {
         let mut text = Vec::new();
         for line in lines {
@@ -188,7 +192,7 @@ impl Log {
     }
 }
 
-/// Reads a log. Its last line may be torn: its process was killed.
+/// Reads a log. Leaves out an incomplete last line, because the process was killed while it wrote the line.
 pub(crate) fn read(path: &Path) -> Result<Vec<Line>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
     let mut lines = Vec::new();

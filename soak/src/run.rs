@@ -1,4 +1,4 @@
-//! A soak from its beginning to its end.
+//! A run of the soak, from its beginning to its end.
 
 use std::{
     collections::BTreeSet,
@@ -22,11 +22,11 @@ use crate::{
     worker::open,
 };
 
-/// How long everything may take once nothing disturbs it any more, beside the time that the work takes.
+/// The longest time, in addition to a lease, in which no further dispatch finishes once the faults have ended.
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What all parts of a soak have to know.
+/// What all parts of a run need to know.
 pub(crate) struct Soak {
     pub(crate) options: Options,
     pub(crate) tenant: TenantId,
@@ -34,7 +34,7 @@ pub(crate) struct Soak {
     pub(crate) logs: PathBuf,
 }
 
-/// What was done, and found.
+/// The figures of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Figures {
     seconds: f64,
@@ -44,16 +44,16 @@ pub(crate) struct Figures {
     #[serde(flatten)]
     faults: Faults,
     interrupts: u32,
-    /// Dispatches that an interrupt superseded: their jobs were enqueued again.
+    /// Dispatches that an interrupt superseded. Their jobs were enqueued again.
     superseded: usize,
     #[serde(flatten)]
     seen: crate::check::Seen,
-    /// How long what waited took from the last fault on (LC6).
+    /// The seconds from the end of the last fault until the dispatches that waited then had finished (LC6).
     seconds_behind_the_last_fault: f64,
     violations: usize,
 }
 
-/// Runs it, and says what was found.
+/// Makes a run. Returns its figures and the violations that were found.
 pub(crate) async fn run(options: Options) -> Result<(Figures, Vec<Violation>)> {
     let tenant = TenantId::new(format!("soak-{}", Uuids.next_id()))?;
     let (kept, temporary) = match &options.folder {
@@ -88,7 +88,7 @@ impl Soak {
         let names: Vec<_> = (0..dispatches).map(|job| Name { job, round: 0 }).collect();
         let undisturbed = async {
             producer.produce(&names, Random::new(seed.wrapping_add(1))).await?;
-            // Enough for everybody to have something under way when it becomes quiet.
+            // Enough dispatches are left for each worker to have some in progress when the faults end.
             while producer.waiting().await? > u64::from(dispatches / 100) {
                 sleep(PAUSE).await;
             }
@@ -132,8 +132,8 @@ impl Soak {
         Ok(())
     }
 
-    /// Waits until everything is done, and gives superseded work out once more. Nobody helps. Says how long what waited
-    /// at first took.
+    /// Waits until all jobs are done. Enqueues the jobs of superseded dispatches again, and helps the workers in no
+    /// other way. Returns the time until no dispatch was left unfinished for the first time.
     async fn finish(&self, crowd: &mut Crowd<'_>, producer: &Producer<'_>, ended: &Ended) -> Result<Duration> {
         let (quiet, mut first) = (Instant::now(), None);
         for round in 1.. {
@@ -154,7 +154,7 @@ impl Soak {
             for (name, _) in dispatches.iter().filter(|(_, kept)| kept.status != DispatchStatus::Superseded) {
                 undone.remove(&name.job);
             }
-            // What is not there at all is not put in again: it was lost.
+            // A job without a dispatch was lost. It is not enqueued again, so that the check finds this.
             undone.retain(|job| dispatches.contains_key(&Name { job: *job, round: 0 }));
             if undone.is_empty() {
                 break;
@@ -165,7 +165,7 @@ impl Soak {
         Ok(first.unwrap_or_default())
     }
 
-    /// What whoever opens the stores then finds.
+    /// Collects the logs, and what the stores contain when they are opened anew.
     async fn evidence(&self, ended: Ended) -> Result<Evidence> {
         let stores = open(&self.options.place).await?;
         let parts = stores.tenant(&self.tenant)?;
@@ -182,7 +182,7 @@ impl Soak {
     }
 }
 
-/// The lines of all logs.
+/// Reads the lines of all logs.
 fn lines(folder: &Path) -> Result<Vec<Line>> {
     let mut lines = Vec::new();
     for entry in std::fs::read_dir(folder)? {

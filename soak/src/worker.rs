@@ -1,4 +1,4 @@
-//! A worker process: the loop of the facade over a store that writes down what it does, until it is killed.
+//! A worker process. It runs the worker loop of the facade on a store that records what is done, until it is killed.
 
 use std::{io::Read, path::Path, sync::Arc, time::Duration};
 
@@ -18,19 +18,20 @@ use crate::{
 
 /// The kind of the entry that a dispatch leaves in its thread.
 pub(crate) const DONE: &str = "soak.done";
-/// One of so many jobs lasts longer than a lease. A prime number: it has nothing to do with that of the threads.
+/// One in this many jobs takes longer than a lease. The number is prime, so that these jobs are spread over the
+/// threads.
 const LONG: u32 = 199;
-/// What a worker waits before it tries again what a store in trouble did not answer.
+/// How long a worker waits before it repeats a call that failed.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What an entry, or a result, says: who did it.
+/// The data of an entry, and of a result: the dispatch, and the claim under which it was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DoneBy {
     pub(crate) dispatch: Name,
     pub(crate) claim: ClaimNumber,
 }
 
-/// What tells one worker process from another.
+/// What a worker process is told when it starts.
 pub(crate) struct Role<'a> {
     pub(crate) tenant: TenantId,
     pub(crate) name: &'a str,
@@ -38,7 +39,7 @@ pub(crate) struct Role<'a> {
     pub(crate) lease: Duration,
 }
 
-/// Opens the stores, also of a server that is just starting.
+/// Opens the stores. Retries for half a minute or longer, because a server may be just starting.
 pub(crate) async fn open(place: &Place) -> Result<Stores> {
     let (options, mut tries) = (OpenOptions::new(), 0);
     loop {
@@ -54,7 +55,7 @@ pub(crate) async fn open(place: &Place) -> Result<Stores> {
     }
 }
 
-/// Works until it is killed, or who began it has gone.
+/// Works until the process is killed, or until the process that started it has ended.
 pub(crate) async fn run(place: &Place, role: Role<'_>) -> Result<()> {
     std::thread::spawn(|| {
         let _gone = std::io::stdin().read(&mut [0]);
@@ -69,11 +70,11 @@ pub(crate) async fn run(place: &Place, role: Role<'_>) -> Result<()> {
     anyhow::bail!("the worker ended by itself")
 }
 
-/// Where threads and mailbox are of one store the entry and the end of the dispatch are one commit.
+/// Does a dispatch: writes its entry, and acknowledges it. In one store, one commit does both.
 async fn handle(work: Work, nap: Duration) -> Result<Done, Failure> {
     let dispatch: Name = work.dispatch().id.as_str().parse().map_err(Failure::for_good)?;
     if dispatch.job.is_multiple_of(LONG) {
-        // It does not listen to the word to stop: what it writes then is refused.
+        // The handler ignores its cancellation. If its claim is lost meanwhile, the store must refuse its write.
         sleep(nap).await;
     }
     let result = Json::of(&DoneBy { dispatch, claim: work.number() })?;
@@ -87,7 +88,7 @@ async fn handle(work: Work, nap: Duration) -> Result<Done, Failure> {
         match commits.commit(commit.clone()).await {
             Ok(_) if work.can_settle() => return Ok(Done::Committed),
             Ok(_) => return Ok(Done::with(result)),
-            // An earlier attempt said it, and was lost before it settled.
+            // An earlier attempt wrote the entry, and ended before it settled the dispatch.
             Err(error) if error.kind() == ErrorKind::IdempotencyMismatch && !work.can_settle() => {
                 return Ok(Done::with(result));
             }

@@ -1,4 +1,4 @@
-//! A file system of its own, in an image that is mounted: its power can go, and it can be full.
+//! A file system in a mounted image, for tests that cut its power or fill it.
 
 use std::{
     fs,
@@ -12,11 +12,12 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::needs::not_run;
 
-/// Stops a file system in the middle, with nothing of it written any more (`EXT4_IOC_SHUTDOWN`, no flush of the log).
+/// A program that shuts a file system down at once, and writes nothing more to it (`EXT4_IOC_SHUTDOWN` without a
+/// flush of the journal).
 const SHUTDOWN: &str = "import fcntl, os, struct, sys
 fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack('I', 2))";
 
-/// An ext4 file system. It goes with its image when it is dropped.
+/// An ext4 file system in an image. Both are removed when this value is dropped.
 #[derive(Debug)]
 pub struct Disk {
     image: PathBuf,
@@ -24,10 +25,10 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// One of so many MiB, mounted in a folder whose path is short. Only root can do that.
+    /// Makes a file system of `mib` MiB, and mounts it in a folder whose path is short. This needs root.
     ///
     /// # Errors
-    /// It cannot be made or mounted.
+    /// The file system cannot be made or mounted.
     pub fn new(name: &str, mib: u64) -> Result<Self> {
         let around = PathBuf::from(format!("/tmp/agentstore-{name}-{}", std::process::id()));
         let disk = Self { image: around.with_extension("image"), folder: around };
@@ -38,13 +39,13 @@ impl Disk {
         Ok(disk)
     }
 
-    /// One for a test; nothing where none can be mounted, and a word that the test is not run.
+    /// Makes a file system for a test. If none can be mounted, prints that the test is not run, and returns `None`.
     #[must_use]
     pub fn for_a_test(name: &str, mib: u64) -> Option<Self> {
         Self::new(name, mib).map_err(|error| not_run("a test on a disk of its own, as none can be mounted", error)).ok()
     }
 
-    /// Where it is mounted.
+    /// Returns the folder in which the file system is mounted.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -54,27 +55,28 @@ impl Disk {
         run(Command::new("mount").args(["-o", "loop"]).arg(&self.image).arg(&self.folder))
     }
 
-    /// Writes out all that is not.
+    /// Syncs the file system: writes everything to the image that is only in memory.
     ///
     /// # Errors
-    /// The system says no.
+    /// A command of the system fails.
     pub fn sync(&self) -> Result<()> {
         run(Command::new("sync").arg("--file-system").arg(&self.folder))
     }
 
-    /// Cuts the power: what was not written out is lost. Whoever uses it gets errors from now on, until
+    /// Simulates a loss of power: what was not synced is lost. From now on every use of the file system fails, until
     /// [`power_on`](Self::power_on).
     ///
     /// # Errors
-    /// The system says no.
+    /// A command of the system fails.
     pub fn cut_power(&self) -> Result<()> {
         run(Command::new("python3").args(["-c", SHUTDOWN]).arg(&self.folder))
     }
 
-    /// Makes the system find a fault in it, after which it can only be read, until [`power_on`](Self::power_on).
+    /// Makes the system find an error in the file system, which can only be read from then on, until
+    /// [`power_on`](Self::power_on).
     ///
     /// # Errors
-    /// The system says no.
+    /// A command of the system fails.
     pub fn turn_read_only(&self) -> Result<()> {
         run(Command::new("mount").args(["-o", "remount,errors=remount-ro"]).arg(&self.folder))?;
         let device = output(Command::new("findmnt").args(["-n", "-o", "SOURCE"]).arg(&self.folder))?;
@@ -82,10 +84,10 @@ impl Disk {
         Ok(fs::write(Path::new("/sys/fs/ext4").join(name).join("trigger_fs_error"), "a test")?)
     }
 
-    /// Mounts it again, with what it has. Nobody may use it any more.
+    /// Mounts the file system again, with what its image contains. No process may use it any more.
     ///
     /// # Errors
-    /// Somebody does.
+    /// A process still uses the file system after two seconds, or it cannot be mounted.
     pub fn power_on(&self) -> Result<()> {
         let mut tries = 0;
         while let Err(error) = run(Command::new("umount").arg(&self.folder)) {
@@ -98,10 +100,11 @@ impl Disk {
         self.mount()
     }
 
-    /// Takes all space but so many MiB, until the file that is given back is removed.
+    /// Fills the file system except for `but_mib` MiB. Returns the path of the file that takes the space, so that
+    /// the caller can remove it.
     ///
     /// # Errors
-    /// The file cannot be made.
+    /// The file cannot be created, or the space that is to stay free is not there.
     pub fn fill(&self, but_mib: usize) -> Result<PathBuf> {
         let (filler, spare) = (self.folder.join("filler"), self.folder.join("spare"));
         let zeros = vec![0; 1 << 20];

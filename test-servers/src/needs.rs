@@ -1,14 +1,14 @@
-//! What tests need of a machine. Where it is missing they are not run, and say so.
+//! What some tests need from the machine. If it is missing, the test is not run, and prints this.
 
 use std::{fmt::Display, io::Write as _, process::Command};
 
-/// Says, past any capture, that something is not run.
+/// Prints that something is not run, and why. The test harness does not capture this line.
 pub fn not_run(what: &str, why: impl Display) {
     let line = format!("not run: {what}: {why:#}\n");
     let _said = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// Whether `strace` can make syncs fail; if not, says that such a test is not run.
+/// Returns whether `strace` can make syncs fail. If it cannot, prints that the test is not run.
 #[must_use]
 pub fn can_fail_syncs() -> bool {
     let what = "a test with syncs that fail";

@@ -1,5 +1,5 @@
-//! A cluster of three NATS servers, each in a network namespace of its own: lines between them can be cut, while
-//! whoever tests reaches all of them. Only root can do that.
+//! A cluster of three NATS servers, each in a network namespace of its own. A test can cut the lines between the
+//! servers, and still reaches all of them. This needs root.
 
 use std::process::Command;
 
@@ -7,11 +7,11 @@ use anyhow::{Result, bail};
 
 use crate::nats::{Nats, new_folder};
 
-/// How many servers there are.
+/// The number of servers.
 const COUNT: usize = 3;
 const CLUSTER_PORT: u16 = 6222;
 
-/// Three servers, and the lines between them. All of it goes when it is dropped.
+/// Three servers, and the lines between them. Everything is removed when this value is dropped.
 #[derive(Debug)]
 pub struct Network {
     /// The servers.
@@ -19,10 +19,10 @@ pub struct Network {
     net: Net,
 }
 
-/// A bridge and the namespaces at it.
+/// A bridge, and the namespaces that are connected to it.
 #[derive(Debug)]
 struct Net {
-    /// What names begin with; the system takes no long ones.
+    /// The prefix of all names. It is short, because the system limits the length of a name.
     name: String,
     /// The first three numbers of every address.
     prefix: String,
@@ -30,10 +30,10 @@ struct Net {
 }
 
 impl Network {
-    /// Starts a cluster, each server with these lines in its configuration.
+    /// Starts the cluster. Each server has these lines in its configuration.
     ///
     /// # Errors
-    /// The system has no namespaces, or does not let us make them; a server cannot be started.
+    /// The system has no namespaces, or this process may not make them; or a server cannot be started.
     pub fn start(settings: &str) -> Result<Self> {
         let id = std::process::id();
         let (name, prefix) = (format!("as{}", id % 1_000_000), format!("10.{}.{}", 100 + id / 250 % 100, id % 250));
@@ -44,7 +44,7 @@ impl Network {
             (0..COUNT).map(|at| format!("nats://{}:{CLUSTER_PORT}", network.net.address(at))).collect();
         for at in 0..COUNT {
             let (host, namespace) = (network.net.address(at), network.net.namespace(at));
-            // Clients know the server that they were told, and no other.
+            // A client learns of no other server than the one in its URL (`no_advertise`).
             let cluster = format!(
                 "cluster {{ name: tests, listen: \"{host}:{CLUSTER_PORT}\", routes: [{}], no_advertise: true }}",
                 routes.join(", ")
@@ -56,10 +56,10 @@ impl Network {
         Ok(network)
     }
 
-    /// Cuts a line in one direction: what one server sends does not reach the other.
+    /// Cuts a line in one direction: what server `from` sends does not reach server `to`.
     ///
     /// # Errors
-    /// The system says no.
+    /// The command `ip` fails.
     pub fn cut(&mut self, from: usize, to: usize) -> Result<()> {
         self.net.route("add", (from, to))?;
         self.net.cut.push((from, to));
@@ -81,7 +81,7 @@ impl Network {
         Ok(())
     }
 
-    /// Mends every line.
+    /// Restores every line.
     ///
     /// # Errors
     /// As [`cut`](Self::cut).
@@ -92,11 +92,11 @@ impl Network {
         Ok(())
     }
 
-    /// Whether the servers send each other everything at once. What was lost on a line that was cut is sent again
-    /// later and later, so that it may be silent for as long again as it was cut.
+    /// Returns whether no server waits to repeat packets to another one. TCP repeats packets that were lost on a cut
+    /// line after growing delays. So a restored line may stay silent for as long as it was cut.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// The command `ip` fails.
     pub fn is_whole(&self) -> Result<bool> {
         for at in 0..COUNT {
             if ip(&format!("netns exec {} ss -Htni", self.net.namespace(at)))?.contains(" backoff:") {
@@ -133,7 +133,7 @@ impl Net {
         Ok(())
     }
 
-    /// Packets to the other server go nowhere, or where they belong again.
+    /// Adds or deletes the route that drops all packets of one server to another.
     fn route(&self, act: &str, (from, to): (usize, usize)) -> Result<()> {
         ip(&format!("-n {} route {act} blackhole {}/32", self.namespace(from), self.address(to)))?;
         Ok(())
@@ -149,7 +149,7 @@ impl Drop for Net {
     }
 }
 
-/// What the command prints.
+/// Runs `ip` with these arguments, and returns what it prints.
 fn ip(command: &str) -> Result<String> {
     let done = Command::new("ip").args(command.split(' ')).output()?;
     if !done.status.success() {

@@ -1,4 +1,4 @@
-//! A pgbouncer that pools transactions, in front of a PostgreSQL of its own.
+//! A pgbouncer that pools transactions, in front of a PostgreSQL server for tests.
 
 use std::{
     fs,
@@ -16,13 +16,13 @@ use crate::{
     postgres::{NOBODY, Postgres},
 };
 
-/// Where tests look for a pooler. One that is set wins over one that is started.
+/// The environment variable with the URL of a pooler for tests. If it is set, no pooler is started.
 pub const POOLER_URL: &str = "AGENTSTORE_TEST_PGBOUNCER_URL";
 
 const PORT: u16 = 6_432;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A pooler. It is stopped when it is dropped; its folder is that of the server.
+/// A pooler. It is killed when this value is dropped. Its files are in the folder of the server.
 #[derive(Debug)]
 pub struct PgBouncer {
     child: Child,
@@ -30,10 +30,11 @@ pub struct PgBouncer {
 }
 
 impl PgBouncer {
-    /// Starts one that gives many clients few connections, each for a transaction.
+    /// Starts a pooler for this server. Many clients share few connections, and a client holds one for a
+    /// transaction.
     ///
     /// # Errors
-    /// It cannot be found, fetched or started.
+    /// The pooler cannot be found, downloaded or started.
     pub fn start(server: &Postgres) -> Result<Self> {
         let folder = server.folder();
         let program = find::pgbouncer()?.within_reach(folder)?;
@@ -80,7 +81,7 @@ impl PgBouncer {
         Ok(())
     }
 
-    /// Where it is.
+    /// Returns the URL of the pooler.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url

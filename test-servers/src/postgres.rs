@@ -1,4 +1,4 @@
-//! A PostgreSQL of its own, in a folder that goes with it.
+//! A PostgreSQL server for tests. Its folder is removed with it.
 
 use std::{
     fs,
@@ -14,37 +14,38 @@ use rustix::process::{Pid, Signal, geteuid, kill_process};
 
 use crate::find;
 
-/// Where tests look for a server. One that is set wins over one that is started.
+/// The environment variable with the URL of a server for tests. If it is set, no server is started.
 pub const URL: &str = "AGENTSTORE_TEST_POSTGRES_URL";
 
-/// PostgreSQL refuses to run as root: nobody runs it.
+/// The user that runs PostgreSQL if this process is root, because PostgreSQL refuses to run as root.
 pub(crate) const NOBODY: u32 = 65_534;
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What every server is started with.
+/// The settings of every server.
 const SETTINGS: [&str; 5] =
     ["listen_addresses=", "max_connections=300", "restart_after_crash=off", "shared_buffers=256MB", "max_wal_size=4GB"];
 
-/// A server. It is stopped when it is dropped, without a word.
+/// A PostgreSQL server. It is stopped when this value is dropped, and errors are ignored then.
 #[derive(Debug)]
 pub struct Postgres {
     bin: PathBuf,
     folder: PathBuf,
     settings: Vec<String>,
-    /// What makes it see another time, and the file that says which.
+    /// The library that makes the server see another time, and the file that says which time.
     clock: Option<(PathBuf, PathBuf)>,
     child: Option<Child>,
 }
 
 impl Postgres {
-    /// Starts a new, empty one with these settings, as `fsync=off`. It listens on a socket in its folder alone.
+    /// Starts a new, empty server with these settings, such as `fsync=off`. It listens only on a socket in its
+    /// folder.
     ///
     /// # Errors
-    /// It cannot be found, fetched or started.
+    /// The server cannot be found, downloaded or started.
     pub fn start(settings: &[&str]) -> Result<Self> {
         Self::start_in(new_folder(), settings)
     }
 
-    /// The same with the newest version that can be had.
+    /// Starts a new server of the newest version, which is downloaded if necessary.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -52,7 +53,7 @@ impl Postgres {
         Self::new(find::newest_postgres()?, new_folder(), settings, None)
     }
 
-    /// One whose clock can be set.
+    /// Starts a new server whose clock can be set with [`set_clock`](Self::set_clock).
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -62,19 +63,21 @@ impl Postgres {
         Self::new(find::postgres()?, folder, &[], Some(clock))
     }
 
-    /// Sets the clock so many seconds ahead of what it is, or behind.
+    /// Sets the clock of the server to `seconds` ahead of the clock of the host, or behind it if the number is
+    /// negative.
     ///
     /// # Errors
-    /// It has no clock of its own.
+    /// The server has no clock of its own, or the file of the clock cannot be written.
     pub fn set_clock(&self, seconds: i64) -> Result<()> {
         let (_, file) = self.clock.as_ref().context("the server has no clock of its own")?;
-        // In one step: the server never sees a part.
+        // The file is replaced in one step, so that the server never reads a part of it.
         let new = file.with_extension("new");
         fs::write(&new, format!("{seconds:+}\n"))?;
         fs::rename(new, file).map_err(Into::into)
     }
 
-    /// The same in this folder, which must not be there yet; its path is short.
+    /// Starts a new server in this folder, which must not exist yet. Its path must be short, because the socket is
+    /// in it.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -100,7 +103,7 @@ impl Postgres {
             bail!("initdb failed: {}", String::from_utf8_lossy(&made.stderr));
         }
         if let Some((library, _)) = &mut server.clock {
-            // Who runs the server may not be let into the folder of the workspace.
+            // The user that runs the server may have no access to the folder of the workspace.
             let copy = server.folder.join("clock.so");
             fs::copy(&library, &copy)?;
             *library = copy;
@@ -110,13 +113,13 @@ impl Postgres {
         Ok(server)
     }
 
-    /// Starts it again, after it was killed or ended.
+    /// Starts the server again, after it was killed or has ended.
     ///
     /// # Errors
-    /// It cannot be started, or does not recover.
+    /// The server cannot be started, or does not recover.
     pub fn restart(&mut self) -> Result<()> {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.folder.join("log"))?;
-        // What it says of an earlier start.
+        // The file of an earlier start would say that the server is ready.
         let _none = fs::remove_file(self.data().join("postmaster.pid"));
         let mut command = self.program("postgres");
         command.arg("-D").arg(self.data()).arg("-k").arg(&self.folder);
@@ -137,7 +140,7 @@ impl Postgres {
         let Some(child) = &mut self.child else { return Ok(()) };
         #[expect(clippy::disallowed_methods, reason = "nothing is tested yet")]
         let start = Instant::now();
-        // The last line of this file says how far it is.
+        // The last line of this file is the state of the start.
         while !fs::read_to_string(&pid_file).is_ok_and(|text| text.trim_end().ends_with("ready")) {
             if child.try_wait()?.is_some() || start.elapsed() > PATIENCE {
                 bail!("PostgreSQL does not start:\n{}", fs::read_to_string(log).unwrap_or_default());
@@ -147,31 +150,31 @@ impl Postgres {
         Ok(())
     }
 
-    /// Where it is.
+    /// Returns the URL of the server.
     #[must_use]
     pub fn url(&self) -> String {
         format!("postgres://postgres@localhost/postgres?host={}", self.folder.display())
     }
 
-    /// The socket that it listens on.
+    /// Returns the socket that the server listens on.
     #[must_use]
     pub fn socket(&self) -> PathBuf {
         self.folder.join(".s.PGSQL.5432")
     }
 
-    /// The folder that it lives in.
+    /// Returns the folder of the server.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Where its data is.
+    /// Returns the folder of the data.
     #[must_use]
     pub fn data(&self) -> PathBuf {
         self.folder.join("data")
     }
 
-    /// A program of the server, as somebody whom it does not refuse.
+    /// Returns a command for a program of PostgreSQL, run by a user that PostgreSQL does not refuse.
     #[must_use]
     pub fn program(&self, name: &str) -> Command {
         let mut command = Command::new(self.bin.join(name));
@@ -182,38 +185,39 @@ impl Postgres {
         command
     }
 
-    /// Kills it with all its processes, at once.
+    /// Kills the server and all its processes.
     ///
     /// # Errors
-    /// The system does not let it, or some of them do not end.
+    /// A process cannot be killed, or does not end.
     pub fn kill(&mut self) -> Result<()> {
         let Some(mut child) = self.child.take() else { return Ok(()) };
         if let Some(pid) = pid(child.id()) {
-            // What it began later would stay, and hold the memory that it shares: no other server starts then.
+            // A stopped server starts no more processes. A process that is not killed here would keep the shared
+            // memory, and no other server could start.
             kill_process(pid, Signal::STOP)?;
         }
         let children = children(child.id())?;
         child.kill()?;
         for &pid in &children {
-            // It may have ended by itself.
+            // The process may have ended by itself.
             let _gone = kill_process(pid, Signal::KILL);
         }
         child.wait()?;
         children.into_iter().try_for_each(wait_for_end)
     }
 
-    /// Ends it as an operator would, with what is open rolled back, and lets it be started again.
+    /// Ends the server as an operator would: open transactions are rolled back. The server can be started again.
     ///
     /// # Errors
-    /// The system does not let it.
+    /// The end of the process cannot be waited for.
     pub fn end(&mut self) -> Result<()> {
         self.interrupt().map(drop)
     }
 
-    /// Stops it, and says so if it ended badly.
+    /// Stops the server, and checks its exit status.
     ///
     /// # Errors
-    /// It ended badly.
+    /// The server ended with a failure.
     pub fn stop(mut self) -> Result<()> {
         match self.interrupt()? {
             Some(status) if !status.success() => bail!("PostgreSQL ended with {status}"),
@@ -247,7 +251,7 @@ pub(crate) fn pid(number: u32) -> Option<Pid> {
     i32::try_from(number).ok().and_then(Pid::from_raw)
 }
 
-/// The processes that a process has begun.
+/// Returns the child processes of a process.
 fn children(of: u32) -> Result<Vec<Pid>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")? {
@@ -259,7 +263,7 @@ fn children(of: u32) -> Result<Vec<Pid>> {
     Ok(found)
 }
 
-/// Waits for the end of a process that was killed. Whoever takes its status, and when, does not matter.
+/// Waits until a process that was killed has ended. Its status need not have been read by its parent yet.
 fn wait_for_end(pid: Pid) -> Result<()> {
     #[expect(clippy::disallowed_methods, reason = "a process ends in the time of the machine")]
     let start = Instant::now();
@@ -272,10 +276,11 @@ fn wait_for_end(pid: Pid) -> Result<()> {
     Ok(())
 }
 
-/// A letter, `Z` for one that has ended, and a number. Nothing if there is no such process.
+/// Returns the state of a process and the number of its parent. The state is a letter, `Z` for a process that has
+/// ended. `None` if there is no such process.
 fn state_and_parent(pid: Pid) -> Option<(String, String)> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-    // Behind the name, which may hold anything.
+    // The fields follow the name, which may contain anything, also parentheses.
     let mut rest = stat.rsplit(')').next()?.split_whitespace().map(ToOwned::to_owned);
     Some((rest.next()?, rest.next()?))
 }

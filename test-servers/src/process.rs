@@ -1,4 +1,4 @@
-//! Processes that are the test binary itself, told what to do.
+//! Processes for tests: each runs one test of the test binary itself, and is told what to do.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot speak with its processes has failed")]
 #![expect(clippy::must_use_candidate, reason = "who ends a process need not care for what it said")]
@@ -11,14 +11,14 @@ use std::{
     thread::JoinHandle,
 };
 
-/// A process that runs one test of this binary, which does what its environment tells.
+/// A process that runs one test of this binary. The environment tells the test what to do.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-/// A process that is heard all the time: it never waits for who hears it.
+/// A process whose output is read all the time, so that the process never waits for its reader.
 #[derive(Debug)]
 pub struct Heard {
     child: Child,
@@ -26,21 +26,22 @@ pub struct Heard {
     hearing: JoinHandle<()>,
 }
 
-/// Says a line to whoever began this process.
+/// Sends a line to the process that started this one.
 pub fn say(line: impl Display) {
     let mut out = std::io::stdout().lock();
-    // On a line of its own, whatever stands before it.
+    // The line begins on a new line of the output, whatever was printed before.
     out.write_all(format!("\n@{line}\n").as_bytes()).unwrap();
     out.flush().unwrap();
 }
 
-/// Waits until whoever began this process tells it to go on, or lets go of it.
+/// Waits until the process that started this one calls [`Process::tell`] or [`Process::end`], or has ended.
 pub fn listen() {
     let _told = std::io::stdin().read(&mut [0]);
 }
 
 impl Process {
-    /// Begins one with a test of this name. What stands before its own command is perhaps `strace`.
+    /// Starts a process that runs the test with this name. `before` is empty, or a command such as `strace` that
+    /// runs the test binary.
     #[must_use]
     pub fn begin(before: &[&str], test: &str, environment: &[(&str, &str)]) -> Self {
         let binary = std::env::current_exe().unwrap();
@@ -58,23 +59,23 @@ impl Process {
         Self { child, lines }
     }
 
-    /// Its number in the system.
+    /// Returns the number of the process in the system.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The next thing that it says; nothing at its end.
+    /// Waits for the next line that the process sends with [`say`]. Returns `None` at the end of its output.
     pub fn hear(&mut self) -> Option<String> {
         self.lines.by_ref().map(Result::unwrap).find_map(|line| line.strip_prefix('@').map(str::to_owned))
     }
 
-    /// The rest of what it says.
+    /// Waits for the end of the output, and returns the remaining lines.
     pub fn rest(&mut self) -> Vec<String> {
         std::iter::from_fn(|| self.hear()).collect()
     }
 
-    /// Hears it from now on, all the time.
+    /// Reads the output all the time from now on.
     #[must_use]
     pub fn heard(self) -> Heard {
         let (Self { child, lines }, said) = (self, Arc::<Mutex<Vec<_>>>::default());
@@ -86,12 +87,12 @@ impl Process {
         Heard { child, said, hearing }
     }
 
-    /// Lets it go on, if it waits for that.
+    /// Lets the process continue, if it waits in [`listen`].
     pub fn tell(&mut self) {
         self.child.stdin.as_mut().unwrap().write_all(b".").unwrap();
     }
 
-    /// Kills it, and gives what it had said.
+    /// Kills the process, and returns the lines that it sent and that were not read yet.
     pub fn kill(mut self) -> Vec<String> {
         self.child.kill().unwrap();
         let said = self.rest();
@@ -99,7 +100,8 @@ impl Process {
         said
     }
 
-    /// Lets go of it, and gives what it says until it ends well.
+    /// Closes the input of the process, and returns its remaining lines. Panics unless the process ends
+    /// successfully.
     pub fn end(mut self) -> Vec<String> {
         drop(self.child.stdin.take());
         let said = self.rest();
@@ -109,13 +111,13 @@ impl Process {
 }
 
 impl Heard {
-    /// What it said up to now.
+    /// Returns the lines that were read up to now.
     #[must_use]
     pub fn said(&self) -> Vec<String> {
         self.said.lock().unwrap().clone()
     }
 
-    /// Kills it, and gives all that it said.
+    /// Kills the process, and returns all lines that were read.
     pub fn kill(mut self) -> Vec<String> {
         self.child.kill().unwrap();
         self.hearing.join().unwrap();

@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: every ratio of docs/performance.md in one run, beside the machine's own limits.
+//! `cargo xtask bench`: measures what each backend costs, together with the limits of the machine
+//! (docs/performance.md).
 
 use std::{env, fs, path::Path, thread};
 
@@ -7,11 +8,11 @@ use test_servers::{NATS_URL, Nats, Postgres, URL};
 
 use crate::test::{cargo, cargo_with};
 
-/// What a NATS server is told that is to lose nothing.
+/// The configuration of a NATS server that syncs each message.
 const SYNCED: &str = "jetstream { sync_interval: always }";
 
-/// Measures all backends in a folder of the disk that is asked about; PostgreSQL and NATS on servers with durable
-/// settings.
+/// Measures all backends. Stores on files are in `folder`, which is on the disk to measure. PostgreSQL and NATS are
+/// servers with durable settings, unless the environment names others.
 pub(crate) fn run(root: &Path, folder: &Path) -> Result<()> {
     println!("== the machine: {}", machine());
     fs::create_dir_all(folder)?;
@@ -30,7 +31,8 @@ pub(crate) fn run(root: &Path, folder: &Path) -> Result<()> {
     let url = server.as_ref().map_or_else(|| env::var(URL).unwrap_or_default(), Postgres::url);
     let measured = on_postgres(root, &url);
     server.map_or(Ok(()), Postgres::stop).and(measured)?;
-    // One that syncs each message; a URL of the environment says what its server does.
+    // The server that is started here syncs each message, which `assume_sync` tells the store. A URL of the
+    // environment has to say itself whether its server does.
     let server = if env::var_os(NATS_URL).is_some() { None } else { Some(Nats::start(SYNCED)?) };
     let named = || env::var(NATS_URL).unwrap_or_default();
     let url = server.as_ref().map_or_else(named, |server| format!("{}?assume_sync=true", server.url()));
@@ -54,7 +56,7 @@ fn bench(root: &Path, url: &str) -> Result<()> {
     cargo(root, "scenarios", &["run", "--release", "--package", "cli", "--", "bench", "--store", url])
 }
 
-/// What the figures depend on, as far as the system tells.
+/// Returns a description of the machine, on which the figures depend.
 pub(crate) fn machine() -> String {
     let cores = thread::available_parallelism().map_or(0, usize::from);
     let field = |file: &str, name: &str| {

@@ -1,5 +1,5 @@
-//! CP-4: each feature of the library compiles alone, with each other one, and with all; pairs are a matter of the full
-//! run. A build without it has none of its drivers.
+//! CP-4: each feature of the library compiles alone, with each other feature, and with all features. A build without
+//! a feature has none of its drivers. Only the full run compiles pairs.
 
 use std::{path::Path, process::Command};
 
@@ -10,7 +10,7 @@ use crate::test::cargo;
 
 const LIBRARY: &str = "agentstore";
 
-/// What only a feature brings.
+/// The features that bring dependencies, and the crates that only this feature brings.
 const BROUGHT: [(&str, &[&str]); 6] = [
     ("file", &["fjall"]),
     ("metrics", &["metrics"]),
@@ -20,7 +20,8 @@ const BROUGHT: [(&str, &[&str]); 6] = [
     ("tls-aws-lc-rs", &["aws-lc-rs"]),
 ];
 
-/// Compiles the library with no feature, with each, with all, and `in_pairs` with every two.
+/// Compiles the library with no feature, with each, with all and, if `in_pairs`, with every two. Then checks the
+/// dependencies of the features.
 pub(crate) fn run(root: &Path, in_pairs: bool) -> Result<()> {
     let features = features(root)?;
     let alone = features.iter().cloned();
@@ -51,7 +52,7 @@ pub(crate) fn run(root: &Path, in_pairs: bool) -> Result<()> {
     Ok(())
 }
 
-/// The names of the library's features, but for the default.
+/// Returns the names of the features of the library, except `default`.
 fn features(root: &Path) -> Result<Vec<String>> {
     let metadata: Value = serde_json::from_str(&said(root, &["metadata", "--no-deps", "--format-version", "1"])?)?;
     let packages = metadata.get("packages").and_then(Value::as_array);
@@ -61,7 +62,7 @@ fn features(root: &Path) -> Result<Vec<String>> {
     Ok(features.keys().filter(|name| *name != "default").cloned().collect())
 }
 
-/// The names of all that a build with these features depends on.
+/// Returns the names of all packages that a build with these features depends on.
 fn dependencies(root: &Path, features: &str) -> Result<Vec<String>> {
     let tree = [
         "tree",

@@ -1,6 +1,6 @@
-//! Tasks of people who change agentstore: `cargo xtask test` checks everything, `faults` tests faults at length,
-//! `matrix` makes the page of the backends, `bench` measures what they cost, `servers` starts servers for tests, `tidy`
-//! checks the habits.
+//! Tasks for people who change agentstore. `cargo xtask test` checks everything, `faults` tests faults at length,
+//! `matrix` writes the page about the backends, `bench` measures what they cost, `servers` starts servers for tests,
+//! and `tidy` checks what no compiler checks.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
@@ -91,7 +91,7 @@ fn test_options(parser: &mut Parser) -> Result<test::Options> {
     Ok(options)
 }
 
-/// The folder of the workspace.
+/// Returns the root folder of the workspace.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()

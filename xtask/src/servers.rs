@@ -5,8 +5,8 @@ use std::io::Read;
 use anyhow::Result;
 use test_servers::{NATS_CLUSTER_URL, NATS_URL, Nats, POOLER_URL, PgBouncer, Postgres, URL};
 
-/// Puts a pooler in front of a server, starts a NATS and a cluster of three beside it, says where they are, and stops
-/// them when standard input ends or Ctrl-C is pressed.
+/// Starts a pooler in front of this server, a NATS server and a NATS cluster of three, and prints their URLs. Stops
+/// all of them when standard input ends or Ctrl-C is pressed.
 pub(crate) fn run(postgres: Postgres) -> Result<()> {
     let pooler = PgBouncer::start(&postgres)?;
     let (nats, cluster) = (Nats::start("")?, Nats::start_cluster("")?);
@@ -18,7 +18,7 @@ pub(crate) fn run(postgres: Postgres) -> Result<()> {
     cluster.into_iter().chain([nats]).try_for_each(Nats::stop).and(postgres.stop())
 }
 
-/// Ctrl-C reaches all processes of the terminal: the servers end by it, too.
+/// Waits until standard input ends. Ctrl-C reaches all processes of the terminal, so it ends the servers too.
 fn wait() {
     let _ended = std::io::stdin().read_to_end(&mut Vec::new());
 }

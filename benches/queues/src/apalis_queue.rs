@@ -1,4 +1,5 @@
-//! apalis with its storage on PostgreSQL, as its own example sets it up: batches of 100, no second lock, notifications.
+//! The queue `apalis` with its PostgreSQL storage, configured as in its own example: batches of 100, `lock_tasks`
+//! off, notifications on.
 
 use std::{
     sync::{

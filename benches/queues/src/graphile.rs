@@ -1,4 +1,5 @@
-//! graphile_worker with what its documentation names for throughput: a local queue, and completions in batches.
+//! The queue `graphile_worker`, configured as its documentation advises for throughput: with a local queue, and with
+//! completions in batches.
 
 use std::{
     sync::{

@@ -1,4 +1,4 @@
-//! The mailbox: each job is a dispatch, of a thread of its own if it is of no order.
+//! The mailbox of `store-postgres`. Each job is a dispatch. A job without an order has a thread of its own.
 
 use std::{
     sync::{
@@ -78,7 +78,8 @@ async fn work(
         let request = ClaimRequest::new(name.clone(), Duration::from_secs(60)).up_to(u32::try_from(BATCH)?);
         let claims = mailbox.claim(request).await?;
         if claims.claimed.is_empty() {
-            // Another worker took what woke this one.
+            // Another worker has claimed the dispatch that woke this one. The pause limits how often a worker claims
+            // in vain.
             tokio::time::sleep(Duration::from_millis(5)).await;
             wake_ups.wait(Duration::from_millis(100)).await?;
             continue;

@@ -1,7 +1,9 @@
-//! The mailbox on PostgreSQL beside two other queues in Rust, on one server, in one run: jobs that are enqueued in
-//! batches, and then done by eight workers. Each queue is configured for throughput as its authors advise.
+//! Compares the mailbox on PostgreSQL with two other queues written in Rust, on one server and in one run. Jobs are
+//! enqueued in batches, and then eight workers do them. Each queue is configured for throughput as its authors
+//! advise.
 //!
-//! "free" jobs are of no order; "ordered" ones are of some threads, and those of one thread go one after the other.
+//! "free" jobs have no order. "ordered" jobs belong to threads, and those of one thread are done one after the
+//! other.
 
 mod apalis_queue;
 mod graphile;
@@ -28,33 +30,33 @@ Options:
 
 pub(crate) const WORKERS: usize = 8;
 pub(crate) const BATCH: usize = 100;
-/// How long a part may take.
+/// How long the workers of a queue may take to do all jobs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What is done.
+/// The jobs of one run of a queue.
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
     pub(crate) url: String,
     pub(crate) jobs: usize,
-    /// Of how many threads they are; none for jobs of no order.
+    /// The number of threads that the jobs belong to. `None` for jobs without an order.
     pub(crate) threads: Option<usize>,
-    /// Tells the runs of a queue apart.
+    /// The name that distinguishes this run from the other runs of the same queue.
     pub(crate) name: String,
 }
 
 impl Task {
-    /// What a job carries.
+    /// Returns the payload of a job.
     pub(crate) fn payload(number: usize) -> serde_json::Value {
         json!({ "number": number, "text": "x".repeat(100) })
     }
 
-    /// The thread of a job.
+    /// Returns the id of the thread of a job.
     pub(crate) fn thread(&self, number: usize) -> String {
         format!("{}-{}", self.name, number % self.threads.unwrap_or(usize::MAX))
     }
 }
 
-/// When it was done.
+/// How long it took to enqueue all jobs, and to do all of them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Done {
     pub(crate) enqueued: Duration,
@@ -116,7 +118,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Waits until so many are done.
+/// Waits until `all` jobs are done.
 pub(crate) async fn wait(done: impl Fn() -> usize, all: usize) -> Result<()> {
     let start = Instant::now();
     while done() < all {

@@ -1,4 +1,4 @@
-//! Arguments above the limits, and how much memory it takes to refuse them.
+//! Tests arguments at the limits and above them, and measures how much memory it takes to refuse them.
 
 use std::{fmt, fs, sync::Arc};
 
@@ -13,25 +13,26 @@ use crate::{
     length::Length,
 };
 
-/// How much a refusal may take, beside its argument.
+/// The number of bytes that a refusal may take beside its argument.
 const MOST: u64 = 64 << 20;
 
-/// Arguments of a million keys, and texts of this many bytes.
+/// A test of calls with texts above the limits, with a million keys and with 100,000 entries. Each call must be
+/// refused without taking much memory.
 ///
-/// It measures the memory of its process: nothing else may run in it.
+/// The test measures the memory of its process. Nothing else may run in that process at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RefusedBounds {
-    /// Bytes of each text.
+    /// The number of bytes of each text.
     pub bytes: u64,
 }
 
-/// What was refused, and what each refusal took.
+/// The figures of a test that passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BoundFigures {
     /// The test.
     pub test: RefusedBounds,
-    /// What was refused, and by how many bytes the resident memory had grown at most.
+    /// What was refused, and by how many bytes the resident memory grew at most during the call.
     pub growths: Vec<(String, u64)>,
 }
 
@@ -46,14 +47,15 @@ impl fmt::Display for BoundFigures {
 }
 
 impl Default for RefusedBounds {
-    /// One byte above the default limit of a record, at length 1 GiB.
+    /// Returns a test with texts of one byte more than the default limit of a record, or of 1 GiB at length `long`.
     fn default() -> Self {
         let above = Limits::default().record_bytes + 1;
         Self { bytes: Length::choose(above, above, 1 << 30) }
     }
 }
 
-/// Resident memory: now, and at most since it was asked for last.
+/// Returns a figure of this process in bytes. `VmRSS` is the resident memory now, and `VmHWM` the largest one since
+/// the last call of `forget_most`.
 fn resident(line: &str) -> std::result::Result<u64, Failure> {
     let status = fs::read_to_string("/proc/self/status").map_err(|error| Failure::new(error.to_string()))?;
     let value = status.lines().find_map(|own| own.strip_prefix(line)?.strip_prefix(':'));
@@ -61,7 +63,7 @@ fn resident(line: &str) -> std::result::Result<u64, Failure> {
     kibibytes.map(|kibibytes| kibibytes << 10).ok_or_else(|| Failure::new(format!("no {line}")))
 }
 
-/// Forgets the most that was resident.
+/// Sets `VmHWM` back to the memory that is resident now.
 fn forget_most() -> std::result::Result<(), Failure> {
     fs::write("/proc/self/clear_refs", "5").map_err(|error| Failure::new(error.to_string()))
 }
@@ -71,10 +73,10 @@ fn a_million_keys() -> JsonMap {
 }
 
 impl RefusedBounds {
-    /// Runs it on a new store of `fixture`.
+    /// Runs the test on a new store of `fixture`.
     ///
     /// # Errors
-    /// If something is accepted or refused otherwise, or a refusal takes more than 64 MiB.
+    /// If a call is accepted or is refused with another error, or if a refusal takes more than 64 MiB.
     pub async fn run(self, fixture: impl Fixture) -> std::result::Result<BoundFigures, Failure> {
         let given = Given::open(Contract::CommitCoordinator, Arc::new(fixture)).await?;
         let (stores, mut growths) = (given.stores()?, Vec::new());
@@ -98,7 +100,7 @@ impl RefusedBounds {
     }
 }
 
-/// Wants a call to be refused, and gives how much more memory was resident meanwhile.
+/// Checks that a call is refused. Returns by how many bytes the resident memory grew at most during the call.
 async fn refuse(stores: &TenantStores, what: &str, draft: Draft) -> std::result::Result<(String, u64), Failure> {
     forget_most()?;
     let before = resident("VmRSS")?;
@@ -109,11 +111,12 @@ async fn refuse(stores: &TenantStores, what: &str, draft: Draft) -> std::result:
     Ok((what.to_owned(), growth))
 }
 
-/// Writes texts of every size up to the default limits, and one byte above. Of records that may have 64 MiB that are
-/// messages, at length those of all kinds: they take half a minute.
+/// Checks texts of several sizes up to the default limits, and texts of one byte more, in metadata, state and
+/// messages. At length `long` it checks every kind of record that holds a text, which takes half a minute.
 ///
 /// # Errors
-/// If one does not come back as it was given, or is not refused with `LimitExceeded`, or leaves something.
+/// If a text is not read back as it was given, or if a text above the limit is not refused with `LimitExceeded` or
+/// leaves something behind.
 pub async fn default_sizes(fixture: impl Fixture) -> Verdict {
     let given = Given::open(Contract::CommitCoordinator, Arc::new(fixture)).await?;
     let of_all_kinds = Length::from_env() == Length::Long;

@@ -1,8 +1,8 @@
-//! Whether a history is linearizable: a search for an order of its operations that explains every answer.
+//! Decides whether a history is linearizable, by a search for an order of its operations that explains every answer.
 //!
-//! The algorithm of Wing and Gong in the form that Lowe gave it: operations are tried in the order of their
-//! invocations, an order is given up when an operation that returned cannot be placed before its return, and a
-//! configuration (which operations are placed, and the state that they lead to) is looked at once.
+//! The algorithm is that of Wing and Gong, in the form that Lowe gave it. It tries operations in the order of their
+//! invocations. It gives an order up when an operation that returned cannot be placed before its return. It examines
+//! each configuration (the set of operations that are placed, and the state that they lead to) only once.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -12,58 +12,61 @@ use std::{
 
 use super::record::Operation;
 
-/// How many placements are tried for one key before the search gives up.
+/// The number of placements that the search tries for one object before it gives up.
 const MOST_STEPS: u64 = 20_000_000;
-/// How many operations a violation shows.
+/// The largest number of lines that a violation shows: the state, then operations.
 const SHOWN: usize = 40;
 
-/// What an object does when its operations come one after the other.
+/// Describes what an object does when its operations are executed one after the other.
 pub trait Spec {
-    /// Which object an operation is for. Objects have nothing to do with each other, and are checked one by one.
+    /// Identifies an object. Objects are independent of each other, and each is checked on its own.
     type Key: Ord + Clone + Debug;
-    /// What there is to know of an object between two operations.
+    /// The state of an object between two operations.
     type State: Clone + Eq + Hash + Debug;
-    /// What can be called.
+    /// An operation that can be called.
     type Op: Debug;
-    /// What it can return.
+    /// What an operation can return.
     type Answer: Debug;
 
-    /// The object that an operation is for.
+    /// Returns the object that an operation is for.
     fn key(&self, op: &Self::Op) -> Self::Key;
 
-    /// An object as it is made.
+    /// Returns the state of a new object.
     fn initial(&self) -> Self::State;
 
-    /// The state after `op`, if it can give this answer in `state`; without an answer, the state that it leads to when
-    /// it takes effect, or none if it has none there.
+    /// Returns the state after `op`, or none if `op` cannot return this answer in `state`.
+    ///
+    /// Without an answer the outcome of `op` is unknown. The result is then the state after `op` takes effect. If
+    /// `op` has no effect in `state`, the result is none or the same state.
     fn step(&self, state: &Self::State, op: &Self::Op, answer: Option<&Self::Answer>) -> Option<Self::State>;
 
-    /// Whether `op` never changes a state in which it gives this answer: a read, or a refusal. It is then placed as
-    /// early as it fits, and no other place is tried.
+    /// Returns whether `op` changes nothing in every state in which it returns this answer, as a read or a refusal
+    /// does. The search then places `op` as early as it fits, and tries no other place.
     fn is_read(&self, op: &Self::Op, answer: &Self::Answer) -> bool;
 }
 
-/// What was checked.
+/// The size of a history that was checked, and the cost of the check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Checked {
-    /// So many objects.
+    /// The number of objects.
     pub keys: usize,
-    /// So many operations on them.
+    /// The number of operations on these objects.
     pub operations: usize,
-    /// Of these, so many without a known outcome.
+    /// The number of operations whose outcome is unknown.
     pub unknown: usize,
-    /// So many placements were tried.
+    /// The number of placements that were tried.
     pub steps: u64,
 }
 
-/// Why a history is not linearizable.
+/// Says for which object a check failed, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     /// The object.
     pub key: String,
-    /// What the search ended with.
+    /// Why the search ended.
     pub why: String,
-    /// The operations that were not placed where it came furthest, with those that could have come next.
+    /// The state at the point where the search had placed the most operations, and the operations that could have
+    /// come next there.
     pub stuck: Vec<String>,
 }
 
@@ -82,10 +85,10 @@ impl std::error::Error for Violation {}
 /// The operations on one object.
 type Operations<'a, S> = Vec<&'a Operation<<S as Spec>::Op, <S as Spec>::Answer>>;
 
-/// Wants the operations on each object to have an order that keeps to their times and explains their answers.
+/// Checks that the operations on each object have an order that agrees with their times and explains their answers.
 ///
 /// # Errors
-/// The first object whose operations have none.
+/// Returns the first object for which the search finds no such order, or gives up.
 pub fn check<S: Spec>(spec: &S, history: &[Operation<S::Op, S::Answer>]) -> Result<Checked, Box<Violation>> {
     let mut objects: BTreeMap<S::Key, Operations<'_, S>> = BTreeMap::new();
     for operation in history {
@@ -103,8 +106,11 @@ pub fn check<S: Spec>(spec: &S, history: &[Operation<S::Op, S::Answer>]) -> Resu
     Ok(checked)
 }
 
-/// What is ahead of the search: invocations (`2 * operation`) and returns (the number behind it) in the order of their
-/// times, as a list that closes at `head`. A placed operation is taken out and can be put back.
+/// The invocations and returns that are not placed yet, in the order of their times.
+///
+/// The invocation of an operation is the node `2 * operation`, and its return is the node `2 * operation + 1`. The
+/// nodes form a ring of links in both directions; `head` is in front of the first node and behind the last. A placed
+/// operation is taken out and can be put back.
 struct Ahead {
     next: Vec<usize>,
     previous: Vec<usize>,
@@ -139,14 +145,14 @@ impl Ahead {
         (self.next[before], self.previous[behind]) = (behind, before);
     }
 
-    /// The reverse of the last `take` that was not put back.
+    /// Puts a node back in the place that it had. Nodes must be put back in the reverse order of `take`.
     fn put_back(&mut self, node: usize) {
         let (before, behind) = (self.previous[node], self.next[node]);
         (self.next[before], self.previous[behind]) = (node, node);
     }
 }
 
-/// Which operations are placed: a bit for each.
+/// One bit for each operation, which says whether it is placed.
 type Placed = Vec<u64>;
 
 struct Search<'a, S: Spec> {
@@ -155,11 +161,12 @@ struct Search<'a, S: Spec> {
     ahead: Ahead,
     state: S::State,
     placed: Placed,
-    /// The order so far, each operation with the state before it; reads without.
+    /// The operations in the order in which they are placed. Each has the state before it, except a read, which
+    /// changes no state.
     order: Vec<(usize, Option<S::State>)>,
-    /// Configurations that were looked at: coming to one again leads nowhere again.
+    /// Configurations that the search has examined. To reach one of them again leads to no order either.
     seen: HashSet<(Placed, S::State)>,
-    /// How many operations that returned are not placed.
+    /// The number of operations that returned and are not placed.
     open: usize,
     steps: u64,
     furthest: Option<(usize, Vec<String>)>,
@@ -185,7 +192,7 @@ impl<'a, S: Spec> Search<'a, S> {
 
     fn run(&mut self) -> Result<(), (String, Vec<String>)> {
         let mut node = self.ahead.first();
-        // Operations of unknown outcome need no place: done is when all others have one.
+        // An operation of unknown outcome needs no place: the search is done when all others have one.
         while self.open > 0 {
             if node.is_multiple_of(2) && node != self.ahead.head {
                 node = if self.place(node / 2) { self.ahead.first() } else { self.ahead.next[node] };
@@ -194,7 +201,8 @@ impl<'a, S: Spec> Search<'a, S> {
                 }
                 continue;
             }
-            // Everything behind this return was invoked after it: something before it must be placed otherwise.
+            // No operation that was invoked before this return can be placed next, and the others were invoked after
+            // it. So an operation that is placed already needs another place.
             self.remember_furthest(node);
             let Some(operation) = self.take_back() else {
                 let (placed, stuck) = self.furthest.take().unwrap_or_default();
@@ -206,13 +214,14 @@ impl<'a, S: Spec> Search<'a, S> {
         Ok(())
     }
 
-    /// Places an operation next, if it can come there and leads to something new.
+    /// Places an operation next. Returns false if the operation cannot come here, or if it leads to nothing new.
     fn place(&mut self, operation: usize) -> bool {
         self.steps += 1;
         let Operation { op, returned, .. } = self.operations[operation];
         let answer = returned.as_ref().map(|(_, answer)| answer);
         let Some(after) = self.spec.step(&self.state, op, answer) else { return false };
-        // Without an effect and without an answer it explains nothing, and may still have its effect later.
+        // Without an effect and without an answer, the operation explains nothing here. It may still take effect
+        // later in the order.
         if answer.is_none() && after == self.state {
             return false;
         }
@@ -231,8 +240,10 @@ impl<'a, S: Spec> Search<'a, S> {
         true
     }
 
-    /// Takes back the last operation that is no read, and the reads behind it: these fitted, and later they could do no
-    /// better.
+    /// Takes back the last operation that is not a read, and the reads after it. Returns none if there is no such
+    /// operation.
+    ///
+    /// No other place is tried for a read: every order that has the read later is also possible with the read here.
     fn take_back(&mut self) -> Option<usize> {
         loop {
             let (operation, before) = self.order.pop()?;
@@ -253,7 +264,7 @@ impl<'a, S: Spec> Search<'a, S> {
         self.placed[operation / 64] ^= 1 << (operation % 64);
     }
 
-    /// Keeps what the search looked like where it placed the most.
+    /// Keeps the state and the operations that could come next, if more operations are placed than ever before.
     fn remember_furthest(&mut self, node: usize) {
         if self.furthest.as_ref().is_some_and(|(placed, _)| *placed >= self.order.len()) {
             return;

@@ -1,5 +1,5 @@
-//! Consumers that race for work, and holders that come too late: each dispatch has one holder at a time, and is done
-//! once.
+//! Tests workers that race for dispatches, and holders that are too late. Each dispatch has one holder at a time, and
+//! is done once.
 
 use std::{
     collections::HashMap,
@@ -27,31 +27,34 @@ use crate::{
     random::{Random, seed},
 };
 
-/// How many dispatches one call enqueues.
+/// The number of dispatches that one call enqueues.
 const BATCH: usize = 500;
-/// How long the usual number of dispatches may take.
+/// How long the test may take at length `quick`. Longer tests have more time, as they have more dispatches.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// How many dispatches, of how many threads, and who races for them.
+/// A test of many tasks that claim and settle dispatches at the same time. No thread may have two holders at a time,
+/// and each dispatch must be done once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RacingClaims {
-    /// So many dispatches: most are there before anybody claims, every tenth comes alone.
+    /// The number of dispatches. Nine tenths of them are enqueued before the first claim, the others one by one
+    /// during the test.
     pub dispatches: usize,
-    /// Of so many threads.
+    /// The number of threads that have these dispatches.
     pub threads: usize,
-    /// So many tasks claim and settle them.
+    /// The number of tasks that claim and settle them.
     pub consumers: usize,
-    /// Decides who gives back what. The schedule of the tasks it does not decide.
+    /// Decides how many dispatches each claim asks for, and which of them are released. It does not decide the
+    /// schedule of the tasks.
     pub seed: u64,
 }
 
-/// What was done, and found to be right.
+/// The figures of a test that passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClaimFigures {
     /// The test.
     pub test: RacingClaims,
-    /// So many claims were given out.
+    /// The number of claims that the tasks received.
     pub claims: u64,
 }
 
@@ -64,29 +67,29 @@ impl fmt::Display for ClaimFigures {
 }
 
 impl Default for RacingClaims {
-    /// 400 dispatches for 64 consumers, in full 2,000, at length 10,000, of a tenth as many threads, from the seed that
-    /// `AGENTSTORE_HISTORY_SEED` gives: a number (1), or `random`.
+    /// Returns a test of 64 tasks with 400 dispatches (2,000 at length `full`, 10,000 at length `long`) and a tenth
+    /// as many threads. The seed comes from `AGENTSTORE_HISTORY_SEED`: a number (1 if it is not set), or `random`.
     fn default() -> Self {
         let dispatches = Length::choose(400, 2_000, 10_000);
         Self { dispatches, threads: dispatches / 10, consumers: 64, seed: seed("AGENTSTORE_HISTORY_SEED") }
     }
 }
 
-/// What all consumers share.
+/// The data that all tasks share.
 struct Shared {
     mailbox: Arc<dyn MailboxStore>,
     test: RacingClaims,
-    /// Who holds something of a thread, and the last number of a claim of it.
+    /// For each thread the dispatch that is held, if there is one, and the number of the last claim.
     threads: Mutex<HashMap<ThreadId, (Option<DispatchId>, ClaimNumber)>>,
     done: AtomicUsize,
     claims: AtomicU64,
 }
 
 impl RacingClaims {
-    /// Runs it on a new store of `fixture`.
+    /// Runs the test on a new store of `fixture`.
     ///
     /// # Errors
-    /// If a call fails, if something was held twice at a time, or is not done exactly once in the end.
+    /// If a call fails, if a thread has two holders at a time, or if a dispatch is not done exactly once in the end.
     pub async fn run(self, fixture: impl Fixture) -> Result<ClaimFigures, Failure> {
         let given = Given::open(Contract::MailboxStore, Arc::new(fixture)).await?;
         let shared = Arc::new(Shared {
@@ -107,7 +110,7 @@ impl RacingClaims {
             async move {
                 let ended = if task == 0 { shared.produce(alone).await } else { shared.consume(random).await };
                 if ended.is_err() {
-                    // What it leaves nobody does.
+                    // No other task does what this one leaves, so that the others would wait for it forever.
                     shared.done.store(self.dispatches, Ordering::SeqCst);
                 }
                 ended
@@ -136,7 +139,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Dispatches that come one by one, each for all who wait.
+    /// Enqueues dispatches one by one, while the other tasks try to claim them.
     async fn produce(&self, count: usize) -> Verdict {
         for number in 0..count {
             self.enqueue(std::iter::once(number)).await?;
@@ -160,7 +163,8 @@ impl Shared {
                 tokio::task::yield_now().await;
                 let settlement = if random.once_in(10) { Settlement::Release } else { ack() };
                 let is_done = settlement != Settlement::Release;
-                // Once it is settled somebody else may have it.
+                // Another task may claim the thread as soon as the dispatch is settled, so the thread is noted as
+                // free before.
                 self.give(&held)?;
                 let answer = self.mailbox.settle(vec![(held.claim(), settlement)]).await?.pop();
                 expect_some(answer, "answer")??;
@@ -195,15 +199,16 @@ impl Shared {
     }
 }
 
-/// Holders whose claim is lost, by a lease that is over or an interrupt, while somebody else goes on.
+/// A test of holders that lost their claims, because a lease expired or a thread was interrupted. Every write of such
+/// a holder must be refused, while the next holder writes and settles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StaleHolders {
-    /// So many holders, each of a thread of its own.
+    /// The number of holders, each of a thread of its own.
     pub rounds: usize,
 }
 
 impl Default for StaleHolders {
-    /// 40 holders, in full and at length 200.
+    /// Returns a test of 40 holders (200 at lengths `full` and `long`).
     fn default() -> Self {
         Self { rounds: Length::choose(40, 200, 200) }
     }
@@ -216,10 +221,10 @@ impl fmt::Display for StaleHolders {
 }
 
 impl StaleHolders {
-    /// Runs it on a new store of `fixture`, whose time can be moved.
+    /// Runs the test on a new store of `fixture`. The fixture must be able to move the store's time.
     ///
     /// # Errors
-    /// If a stale holder wrote something, or the next one could not.
+    /// If a write of a holder that lost its claim is accepted, or one of the next holder is refused.
     pub async fn run(self, fixture: impl Fixture) -> Result<Self, Failure> {
         let checks_commits = fixture.lack(Need::Fenced).is_none() && fixture.capabilities().fenced;
         let given = Given::open(Contract::MailboxStore, Arc::new(fixture)).await?;
@@ -269,27 +274,28 @@ impl StaleHolders {
     }
 }
 
-/// Work that ends just before, at, or just behind the end of its lease, while somebody else claims.
+/// A test of holders that settle one millisecond before the end of their lease, exactly at its end or one millisecond
+/// after it, while another worker claims. Exactly one of the two must succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeaseEdges {
-    /// So many leases.
+    /// The number of leases.
     pub rounds: usize,
 }
 
 impl Default for LeaseEdges {
-    /// 60 leases, in full 300, at length 1,000.
+    /// Returns a test of 60 leases (300 at length `full`, 1,000 at length `long`).
     fn default() -> Self {
         Self { rounds: Length::choose(60, 300, 1_000) }
     }
 }
 
-/// Who won how often.
+/// How often each of the two succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct EdgeFigures {
-    /// The holder, who settled.
+    /// How often the holder settled.
     pub settled: usize,
-    /// Somebody else, who claimed.
+    /// How often the other worker claimed.
     pub claimed: usize,
 }
 
@@ -305,10 +311,11 @@ impl fmt::Display for EdgeFigures {
 }
 
 impl LeaseEdges {
-    /// Runs it on a new store of `fixture`, whose time can be moved.
+    /// Runs the test on a new store of `fixture`. The fixture must be able to move the store's time.
     ///
     /// # Errors
-    /// If work was settled and given out again, or neither.
+    /// If a dispatch is settled and claimed again, or neither; if it is claimed before its lease has expired; or if
+    /// one of the two never succeeds.
     pub async fn run(self, fixture: impl Fixture) -> Result<EdgeFigures, Failure> {
         let given = Given::open(Contract::MailboxStore, Arc::new(fixture)).await?;
         let is_still = given.fixture().lack(Need::Still).is_none();

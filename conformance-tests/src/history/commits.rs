@@ -1,4 +1,5 @@
-//! Guarded commits, repeats and reads from many tasks at once, some of unknown outcome: their history is linearizable.
+//! Tests guarded commits, repeats and reads of many concurrent tasks, some of unknown outcome. Their history must be
+//! linearizable.
 
 use std::{
     collections::BTreeMap,
@@ -28,42 +29,43 @@ use crate::{
     random::{Random, seed},
 };
 
-/// So many commits of a thread may have an unknown outcome before its place is taken by a new one: each doubles the
-/// orders that the checker has to think of.
+/// The number of commits of a thread that may have an unknown outcome before a new thread takes its place. Each of
+/// them doubles the number of orders that the checker has to try.
 const MOST_UNKNOWN: usize = 8;
 
-/// How many operations, of how many tasks, on how many threads at a time.
+/// A test of guarded commits, repeats and reads that many tasks call at the same time. Their history must be
+/// linearizable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuardedCommits {
-    /// So many operations in all.
+    /// The number of operations of all tasks together.
     pub operations: usize,
-    /// So many tasks call them.
+    /// The number of tasks that call them.
     pub tasks: usize,
-    /// On so many threads at a time.
+    /// The number of threads in use at a time.
     pub threads: usize,
-    /// The outcome of one commit in so many is unknown.
+    /// One commit in this number has an unknown outcome.
     pub unknown_once_in: usize,
-    /// Decides what is called. The schedule of the tasks it does not decide.
+    /// Decides what is called. It does not decide the schedule of the tasks.
     pub seed: u64,
-    /// Whether a history that is wrong is written to the folder for temporary files.
+    /// Whether a history that is not linearizable is written to the folder for temporary files.
     pub keeps: bool,
 }
 
-/// What was done, and found to be right.
+/// The figures of a test that passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CommitFigures {
     /// The test.
     pub test: GuardedCommits,
-    /// What the checker saw.
+    /// The figures of the checker.
     pub checked: Checked,
-    /// Commits that were accepted and answered.
+    /// The number of commits that were accepted and answered.
     pub accepted: usize,
-    /// Repeats that were answered with the first receipt.
+    /// The number of repeats that were answered with the first receipt.
     pub repeated: usize,
-    /// Commits that were refused.
+    /// The number of commits that were refused.
     pub refused: usize,
-    /// Commits whose answer nobody heard, and that are in a log.
+    /// The number of commits that are in a log and whose outcome no task learned.
     pub unheard: usize,
 }
 
@@ -77,11 +79,12 @@ impl fmt::Display for CommitFigures {
 }
 
 impl Default for GuardedCommits {
-    /// 3,000 operations of 64 tasks on 8 threads, in full and at length 20,000, of which one in a hundred has an
-    /// unknown outcome, from the seed that `AGENTSTORE_HISTORY_SEED` gives: a number (1), or `random`.
+    /// Returns a test of 3,000 operations (20,000 at lengths `full` and `long`) of 64 tasks on 8 threads. About one
+    /// operation in a hundred has an unknown outcome. The seed comes from `AGENTSTORE_HISTORY_SEED`: a number (1 if
+    /// it is not set), or `random`.
     fn default() -> Self {
         let seed = seed("AGENTSTORE_HISTORY_SEED");
-        // Two operations of three are commits.
+        // Two operations of three are commits, so that one commit in 66 is about one operation in 100.
         Self {
             operations: Length::choose(3_000, 20_000, 20_000),
             tasks: 64,
@@ -96,10 +99,11 @@ impl Default for GuardedCommits {
 type History = Vec<Operation<LogOp, LogAnswer>>;
 
 impl GuardedCommits {
-    /// Runs it on a new store of `fixture`.
+    /// Runs the test on a new store of `fixture`.
     ///
     /// # Errors
-    /// If a call fails otherwise than it may, or the history is not that of logs.
+    /// If a call fails with an error that is not expected, if the history is not linearizable, or if a log does not
+    /// have the commits that were accepted.
     pub async fn run(self, fixture: impl Fixture) -> Result<CommitFigures, Failure> {
         let given = Given::open(Contract::CommitCoordinator, Arc::new(fixture)).await?;
         let mut random = Random::new(self.seed);
@@ -133,7 +137,7 @@ impl GuardedCommits {
         Ok(figures)
     }
 
-    /// Writes a history that is wrong where it can be looked at, and says where.
+    /// Writes a history that is not linearizable to a file. Returns a failure that names the file.
     fn kept(self, history: &History) -> Failure {
         if !self.keeps {
             return Failure::new(format!("AGENTSTORE_HISTORY_SEED={}", self.seed));
@@ -147,17 +151,17 @@ impl GuardedCommits {
     }
 }
 
-/// The thread in place `at`, the `number`th one there.
+/// Returns the id of the thread that has this number in place `at`. In a place one thread replaces another.
 fn name(at: usize, number: usize) -> ThreadId {
     id(&format!("t-{at}-{number}"))
 }
 
-/// What all tasks share.
+/// The data that all tasks share.
 struct Shared {
     history: Recorder<LogOp, LogAnswer>,
     commits: Faulty<Arc<dyn CommitCoordinator>>,
     threads: Arc<dyn ThreadRunStore>,
-    /// How many outcomes were unknown in each place.
+    /// The number of unknown outcomes in each place. It decides which thread is in the place now.
     unknown: Vec<AtomicUsize>,
     names: AtomicU64,
 }
@@ -173,7 +177,7 @@ impl Shared {
     }
 }
 
-/// The commit that a thread's head is of.
+/// Returns the name of the commit that wrote the head of a thread.
 fn head(thread: &Thread) -> Option<u64> {
     thread.head.as_ref()?.as_str().parse().ok()
 }
@@ -182,16 +186,16 @@ fn number(version: Option<Version>) -> u64 {
     version.map_or(0, Version::number)
 }
 
-/// One of the tasks.
+/// A task that makes calls.
 struct Caller {
     shared: Arc<Shared>,
     random: Random,
-    /// The place it is at, and the thread there.
+    /// The place that the task writes to, and the thread there.
     place: usize,
     thread: ThreadId,
-    /// The version that it saw there last.
+    /// The version of the thread that the task saw last.
     seen: Option<Version>,
-    /// Commits of this thread that it made, to be repeated.
+    /// Commits that the task made to this thread, to be repeated.
     made: Vec<(u64, Commit)>,
 }
 
@@ -234,7 +238,7 @@ impl Caller {
         self.send(name, commit.expecting(self.guard())).await
     }
 
-    /// Repeats an earlier commit without looking at what became of it, under its old guard or the newest one.
+    /// Repeats an earlier commit, whatever its outcome was, under its old guard or under the newest one.
     async fn repeat(&mut self, is_rebased: bool) -> Result<(), Failure> {
         if self.made.is_empty() {
             return self.commit_new().await;
@@ -257,7 +261,7 @@ impl Caller {
         let invocation = self.shared.history.invoke(op);
         let answer = match self.shared.commits.commit(commit).await {
             Ok(receipt) => {
-                // A repeat tells the version of the first one, which is an old one by now.
+                // The receipt of a repeat has the version of the first commit, which may be an old one.
                 if !receipt.deduplicated {
                     self.seen = Some(receipt.version);
                 }
@@ -277,7 +281,7 @@ impl Caller {
     }
 }
 
-/// The version that a conflict tells; any other error is one too many.
+/// Returns the version that a conflict reports. Any other error is a failure.
 fn found(error: &Error) -> Result<Option<Version>, Failure> {
     match error.detail() {
         Detail::Conflict { actual, .. } => Ok(*actual),
@@ -285,8 +289,8 @@ fn found(error: &Error) -> Result<Option<Version>, Failure> {
     }
 }
 
-/// For each thread and version there is exactly one commit that was accepted, or that nobody knew the outcome of, and
-/// it is the one in the log.
+/// Checks that each entry in a log comes from the one commit that was accepted at its version, or from a commit of
+/// unknown outcome if none was accepted there. Every accepted commit must be in a log.
 async fn one_commit_for_each_version(
     given: &Given,
     history: &History,

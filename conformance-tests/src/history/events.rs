@@ -1,4 +1,5 @@
-//! Events that many tasks append while others list and follow them: everybody sees one order, whole.
+//! Tests events that many tasks append while others list and follow them. All of them must see one order, without
+//! gaps.
 
 use std::{
     collections::HashMap,
@@ -33,37 +34,38 @@ use crate::{
     random::{Random, seed},
 };
 
-/// Names from here on are of the last events of each scope: two, so that a follower who misses one still ends.
+/// The names of the last events of the scopes begin here. Each place has two of them, so that a follower that misses
+/// one still ends.
 const LAST: u64 = 1 << 40;
-/// How long a follower waits for its next event.
+/// The time that a follower waits for its next event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How many events, of how many tasks, in how many threads.
+/// A test of events that many tasks append, list and follow at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventOrder {
-    /// So many events, in appends of one to eight.
+    /// The number of events. One append has one to eight of them.
     pub events: u64,
-    /// So many tasks append them.
+    /// The number of tasks that append them.
     pub writers: usize,
-    /// To so many threads, and every third append to a run as well.
+    /// The number of threads that they are appended to. One append in three also goes to a run.
     pub threads: usize,
-    /// Decides what is called. The schedule of the tasks it does not decide.
+    /// Decides what is called. It does not decide the schedule of the tasks.
     pub seed: u64,
 }
 
-/// What was done, and found to be right.
+/// The figures of a test that passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EventFigures {
     /// The test.
     pub test: EventOrder,
-    /// So many events were appended.
+    /// The number of events that were appended.
     pub events: u64,
-    /// By so many appends.
+    /// The number of appends.
     pub appends: usize,
-    /// So many lists were read.
+    /// The number of lists that were read.
     pub reads: usize,
-    /// So many subscriptions got everything.
+    /// The number of subscriptions that received everything.
     pub followers: usize,
 }
 
@@ -76,15 +78,15 @@ impl fmt::Display for EventFigures {
 }
 
 impl Default for EventOrder {
-    /// 1,500 events of 16 tasks in 4 threads, in full 15,000, at length 50,000, from the seed that
-    /// `AGENTSTORE_HISTORY_SEED` gives: a number (1), or `random`.
+    /// Returns a test of 1,500 events (15,000 at length `full`, 50,000 at length `long`) of 16 tasks in 4 threads.
+    /// The seed comes from `AGENTSTORE_HISTORY_SEED`: a number (1 if it is not set), or `random`.
     fn default() -> Self {
         let events = Length::choose(1_500, 15_000, 50_000);
         Self { events, writers: 16, threads: 4, seed: seed("AGENTSTORE_HISTORY_SEED") }
     }
 }
 
-/// What all tasks share.
+/// The data that all tasks share.
 struct Shared {
     history: Recorder<EventOp, EventAnswer>,
     commits: Arc<dyn CommitCoordinator>,
@@ -94,7 +96,7 @@ struct Shared {
     test: EventOrder,
 }
 
-/// The scopes of place `at`.
+/// Returns the scopes of place `at`: a thread and a run.
 fn scopes(at: usize) -> [Scope; 2] {
     [Scope::Thread(id(&format!("t-{at}"))), Scope::Run(id(&format!("r-{at}")))]
 }
@@ -112,10 +114,10 @@ fn name(event: &Event) -> Result<u64, Failure> {
 }
 
 impl EventOrder {
-    /// Runs it on a new store of `fixture`.
+    /// Runs the test on a new store of `fixture`.
     ///
     /// # Errors
-    /// If a call fails, or somebody saw another order.
+    /// If a call fails, or if a reader or a follower sees another order than the one that the scope has at the end.
     pub async fn run(self, fixture: impl Fixture) -> Result<EventFigures, Failure> {
         let given = Given::open(Contract::EventStore, Arc::new(fixture)).await?;
         let events = given.stores()?.events.ok_or_else(|| Failure::new("the store has no events"))?;
@@ -160,15 +162,15 @@ async fn ended<T: 'static>(mut tasks: JoinSet<Result<T, Failure>>) -> Result<Vec
     Ok(ends)
 }
 
-/// Where a follower begins, and how it goes on.
+/// Where the subscription of a follower starts, and how the follower reads it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum How {
     First,
     Middle,
     Now,
-    /// From the first event, and again and again from the last one that it saw.
+    /// From the first event. The follower often subscribes anew, behind the last event that it saw.
     Restarts,
-    /// From the first event, but it reads nothing before all were appended.
+    /// From the first event. The follower reads nothing until all events are appended.
     Idle,
 }
 
@@ -178,11 +180,11 @@ impl How {
     }
 }
 
-/// What a follower saw.
+/// The events that a follower saw.
 struct Followed {
     scope: Scope,
     is_now: bool,
-    /// When it called, and when it was answered.
+    /// The times at which the follower called `subscribe` and at which the call returned.
     times: (u64, u64),
     after: Option<Cursor>,
     names: Vec<u64>,
@@ -221,7 +223,8 @@ impl Shared {
         }
     }
 
-    /// Lists, one page after the other, from the beginning, and from the end.
+    /// Lists a scope again and again: from the beginning, from the end, and page by page behind the last event that
+    /// it saw.
     async fn read(self: Arc<Self>, scope: Scope, mut random: Random) -> Result<(), Failure> {
         let mut last: Option<(u64, Cursor)> = None;
         loop {
@@ -263,7 +266,7 @@ impl Shared {
         Ok((page.items, is_end))
     }
 
-    /// Follows a scope until one of its last events comes.
+    /// Follows a scope until one of its last events arrives.
     async fn follow(self: Arc<Self>, scope: Scope, how: How, mut random: Random) -> Result<Followed, Failure> {
         while !how.is_from_first() && self.names.load(Ordering::SeqCst) < self.test.events / 3 {
             sleep(Duration::from_millis(1)).await;
@@ -299,7 +302,7 @@ impl Shared {
         Ok(followed)
     }
 
-    /// The order in which each scope ended explains all that was seen.
+    /// Checks that the order that each scope has at the end explains everything that was seen.
     async fn judge(&self, followed: &[Followed]) -> Result<EventFigures, Failure> {
         let mut history = self.history.take();
         let is_append = |op: &EventOp| matches!(op.act, EventAct::Append(_));
@@ -328,7 +331,8 @@ impl Shared {
 }
 
 impl Followed {
-    /// What it saw as operations: where it began, and all that came as one list, which goes on.
+    /// Returns what the follower saw as two operations: where it began, and all its events as one list that has not
+    /// ended.
     fn as_history(&self, places: &HashMap<&Cursor, &u64>) -> Result<[Operation<EventOp, EventAnswer>; 2], Failure> {
         let after = match &self.after {
             None => None,

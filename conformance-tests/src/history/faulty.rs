@@ -1,4 +1,4 @@
-//! Commits whose outcome is unknown, on purpose.
+//! A coordinator that makes the outcome of some commits unknown.
 
 use std::{
     fmt,
@@ -13,8 +13,8 @@ use tokio::task::JoinHandle;
 
 use crate::random::Random;
 
-/// A coordinator that now and then answers `CommitUnknown`: the commit was not sent, or its answer was lost, or it is
-/// still on its way and arrives later.
+/// A coordinator that answers some commits with `CommitUnknown`. Such a commit is not sent, or it is sent and its
+/// answer is lost, or it is sent after the answer.
 pub struct Faulty<S> {
     inner: S,
     once_in: usize,
@@ -28,7 +28,7 @@ impl<S> fmt::Debug for Faulty<S> {
     }
 }
 
-/// What becomes of a commit.
+/// What happens to a commit of unknown outcome.
 enum Fault {
     NotSent,
     AnswerLost,
@@ -36,25 +36,25 @@ enum Fault {
 }
 
 impl<S> Faulty<S> {
-    /// One commit in `once_in` ends with an unknown outcome; `random` says which.
+    /// Wraps a coordinator. One commit in `once_in` has an unknown outcome; `random` decides which.
     #[must_use]
     pub const fn new(inner: S, once_in: usize, random: Random) -> Self {
         Self { inner, once_in, random: Mutex::new(random), late: Mutex::new(Vec::new()) }
     }
 
-    /// The coordinator without faults.
+    /// Returns the coordinator without faults.
     #[must_use]
     pub const fn get_ref(&self) -> &S {
         &self.inner
     }
 
-    /// The same, for good.
+    /// Consumes the wrapper and returns the coordinator without faults.
     #[must_use]
     pub fn into_inner(self) -> S {
         self.inner
     }
 
-    /// Returns when no commit is on its way any more.
+    /// Waits until the commits that are sent late have ended.
     pub async fn settled(&self)
     where
         S: Sync,
@@ -83,7 +83,7 @@ impl CommitCoordinator for Faulty<Arc<dyn CommitCoordinator>> {
         let unknown = Error::commit_unknown(commit.key.clone());
         match fault {
             Fault::NotSent => {}
-            // Refused or applied: the caller hears neither.
+            // The commit is applied or refused, and the caller does not learn which.
             Fault::AnswerLost => drop(self.inner.commit(commit).await),
             Fault::Late => {
                 let inner = Arc::clone(&self.inner);

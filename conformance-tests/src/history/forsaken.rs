@@ -1,4 +1,5 @@
-//! Work whose workers die, vanish or see a clock that jumps: it has one holder who may write, and is done in the end.
+//! Tests dispatches whose workers abandon them or see a clock that jumps. Each has one holder that may write, and
+//! finishes in the end.
 
 use std::{
     collections::BTreeMap,
@@ -27,11 +28,11 @@ use crate::{
     sweep::cut,
 };
 
-/// How many dispatches one call enqueues.
+/// The number of dispatches that one call enqueues.
 const BATCH: usize = 500;
-/// How long all that is left may take once nobody disturbs it any more.
+/// How long the good workers may take to finish the dispatches that are left.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How far the clock jumps: more than any lease.
+/// How far the clock jumps. This is longer than every lease of the test.
 const JUMP: Duration = Duration::from_hours(1);
 
 fn work(number: usize, threads: usize) -> NewDispatch {
@@ -48,23 +49,23 @@ async fn enqueue(mailbox: &dyn MailboxStore, dispatches: usize, threads: usize) 
     Ok(())
 }
 
-/// Workers that drop their calls, keep what they claimed and never come back, while others interrupt them; then good
-/// ones, who find everything and end it, with nobody else's help.
+/// A test of bad workers, which drop their calls, keep what they claimed, and interrupt threads. After them, good
+/// workers must find and finish every dispatch that is left, without any other help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ForsakenWork {
-    /// So many dispatches.
+    /// The number of dispatches.
     pub dispatches: usize,
-    /// Of so many threads.
+    /// The number of threads that have these dispatches.
     pub threads: usize,
-    /// So many bad workers, and then as many good ones.
+    /// The number of bad workers, and of good workers after them.
     pub workers: usize,
-    /// Decides what the bad ones do. The schedule of the tasks it does not decide.
+    /// Decides what the bad workers do. It does not decide the schedule of the tasks.
     pub seed: u64,
 }
 
 impl Default for ForsakenWork {
-    /// 200 dispatches for 16 workers, in full and at length 500, of a tenth as many threads, from the seed that
-    /// `AGENTSTORE_HISTORY_SEED` gives: a number (1), or `random`.
+    /// Returns a test of 16 workers with 200 dispatches (500 at lengths `full` and `long`) and a tenth as many
+    /// threads. The seed comes from `AGENTSTORE_HISTORY_SEED`: a number (1 if it is not set), or `random`.
     fn default() -> Self {
         let dispatches = Length::choose(200, 500, 500);
         Self { dispatches, threads: dispatches / 10, workers: 16, seed: seed("AGENTSTORE_HISTORY_SEED") }
@@ -72,8 +73,8 @@ impl Default for ForsakenWork {
 }
 
 impl ForsakenWork {
-    /// For a store that is fast: 300 dispatches for 64 workers, in full 1,000, at length 10,000, of a tenth as many
-    /// threads.
+    /// Returns a test for a fast store, of 64 workers with 300 dispatches (1,000 at length `full`, 10,000 at length
+    /// `long`) and a tenth as many threads.
     #[must_use]
     pub fn many() -> Self {
         let dispatches = Length::choose(300, 1_000, 10_000);
@@ -81,19 +82,20 @@ impl ForsakenWork {
     }
 }
 
-/// What was left, and what became of it.
+/// The figures of a test that passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ForsakenFigures {
     /// The test.
     pub test: ForsakenWork,
-    /// So many dispatches were not ended when the bad workers had gone.
+    /// The number of dispatches that had not finished when the bad workers stopped.
     pub left: u64,
-    /// So many of all ended well; of the others interrupts or too many attempts were the end.
+    /// The number of dispatches that were acknowledged. The others were superseded by interrupts, or used up their
+    /// attempts.
     pub acked: u64,
-    /// So many calls of the bad workers were dropped before they ended.
+    /// The number of calls that the bad workers dropped before they ended.
     pub dropped: u64,
-    /// So many claims were received.
+    /// The number of claims that workers received.
     pub claims: u64,
 }
 
@@ -111,11 +113,12 @@ impl fmt::Display for ForsakenFigures {
 struct Grant {
     from: Timestamp,
     until: Timestamp,
-    /// Whether nobody tried to end it before its lease was over.
+    /// Whether the holder has not tried to settle the claim. Then no other claim may begin before the lease has
+    /// expired.
     kept: bool,
 }
 
-/// What all workers share.
+/// The data that all workers share: the claims that they received and the acknowledgements that were accepted.
 #[derive(Default)]
 struct Witness {
     grants: Mutex<BTreeMap<(ThreadId, ClaimNumber), Grant>>,
@@ -125,7 +128,7 @@ struct Witness {
 }
 
 impl Witness {
-    /// Somebody received a claim.
+    /// Notes that a worker received a claim. Fails if the claim was received before.
     fn take(&self, held: &ClaimedDispatch) -> Verdict {
         let claim = expect_some(held.dispatch.claim.as_ref(), "claim")?;
         let grant = Grant { from: claim.claimed_at, until: claim.lease_until, kept: true };
@@ -134,13 +137,13 @@ impl Witness {
         expect(before.is_none(), format!("{} of {} was given out twice", held.number, held.dispatch.thread))
     }
 
-    /// Its holder may end it from now on.
+    /// Notes that the holder may settle its claim from now on.
     fn give(&self, held: &ClaimedDispatch) {
         let mut grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
         grants.entry((held.dispatch.thread.clone(), held.number)).and_modify(|grant| grant.kept = false);
     }
 
-    /// Somebody was told that it ended a dispatch well.
+    /// Notes that a worker was told that its acknowledgement of a dispatch was accepted.
     fn ack(&self, id: &DispatchId) {
         *self.acked.lock().unwrap_or_else(PoisonError::into_inner).entry(id.clone()).or_default() += 1;
     }
@@ -150,8 +153,9 @@ impl Witness {
         ended
     }
 
-    /// Who kept a claim had it alone until its lease was over; nothing was ended well twice. Gives how many claims were
-    /// received.
+    /// Checks that no claim began before the lease of an earlier claim of the thread had expired, unless the holder
+    /// of that one tried to settle it, and that no dispatch was acknowledged twice. Returns the number of claims that
+    /// were received.
     fn judge(&self, acked: u64) -> Result<u64, Failure> {
         let grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
         for (((thread, number), one), ((other, next), two)) in grants.iter().zip(grants.iter().skip(1)) {
@@ -166,10 +170,11 @@ impl Witness {
 }
 
 impl ForsakenWork {
-    /// Runs it on a new store of `fixture`, whose time can be moved.
+    /// Runs the test on a new store of `fixture`. The fixture must be able to move the store's time.
     ///
     /// # Errors
-    /// If a call fails, or something is not ended half a minute after the last fault.
+    /// If a call fails, if a claim is given to two holders, or if a dispatch has not finished half a minute after the
+    /// last fault.
     pub async fn run(self, fixture: impl Fixture) -> Result<ForsakenFigures, Failure> {
         let given = Arc::new(Given::open(Contract::MailboxStore, Arc::new(fixture)).await?);
         let store = mailbox(&given)?;
@@ -197,7 +202,7 @@ impl ForsakenWork {
         Ok(ForsakenFigures { test: self, left, acked: counts.acked, dropped, claims })
     }
 
-    /// A bad worker. Some is left for the good ones.
+    /// Runs a bad worker. It stops when a quarter of the dispatches is left, so that the good workers have work.
     async fn disturb(self, (given, witness): (Arc<Given>, Arc<Witness>), mut random: Random) -> Verdict {
         let store = mailbox(&given)?;
         for _ in 0..self.dispatches / self.workers {
@@ -250,7 +255,8 @@ impl ForsakenWork {
         Ok(())
     }
 
-    /// A good worker: takes what there is, and lets time go by where there is nothing and no good one is at work.
+    /// Runs a good worker, which acknowledges what it claims. If there is nothing to claim and no good worker is at
+    /// work, it moves the store's time forward.
     async fn end(given: Arc<Given>, witness: Arc<Witness>) -> Verdict {
         let store = mailbox(&given)?;
         loop {
@@ -275,7 +281,8 @@ impl ForsakenWork {
                 witness.give(&held);
                 match expect_some(store.settle(vec![(held.claim(), ack())]).await?.pop(), "answer")? {
                     Ok(_) => witness.ack(&held.dispatch.id),
-                    // Others let so much time go by before it was at work.
+                    // Other workers moved the time past the end of the lease before this worker was noted as being at
+                    // work.
                     Err(error) => expect_eq(error.kind(), ErrorKind::ClaimLost)?,
                 }
             }
@@ -284,35 +291,36 @@ impl ForsakenWork {
     }
 }
 
-/// Workers who end their claims while the store's clock jumps forward and back by more than a lease: with a commit
-/// where threads are kept, else with a settlement.
+/// A test of workers that end their claims while the store's clock jumps forward and back by more than a lease. They
+/// use a commit if the store has threads, and otherwise a settlement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JumpingClock {
-    /// So many dispatches, each ended once.
+    /// The number of dispatches. Each is ended once.
     pub dispatches: usize,
-    /// Of so many threads.
+    /// The number of threads that have these dispatches.
     pub threads: usize,
-    /// So many workers.
+    /// The number of workers.
     pub workers: usize,
 }
 
 impl Default for JumpingClock {
-    /// 200 dispatches for 64 workers, in full 500, at length 2,000, of a tenth as many threads.
+    /// Returns a test of 64 workers with 200 dispatches (500 at length `full`, 2,000 at length `long`) and a tenth as
+    /// many threads.
     fn default() -> Self {
         let dispatches = Length::choose(200, 500, 2_000);
         Self { dispatches, threads: dispatches / 10, workers: 64 }
     }
 }
 
-/// What was done, and found to be right.
+/// The figures of a test that passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JumpingFigures {
     /// The test.
     pub test: JumpingClock,
-    /// So often the clock jumped.
+    /// The number of times that the clock jumped.
     pub jumps: u64,
-    /// So many holders had lost their claims.
+    /// The number of holders that were refused because they had lost their claims.
     pub refused: u64,
 }
 
@@ -324,7 +332,7 @@ impl fmt::Display for JumpingFigures {
     }
 }
 
-/// What all tasks share.
+/// The data that all tasks share.
 struct Shared {
     given: Given,
     mailbox: Arc<dyn MailboxStore>,
@@ -336,10 +344,11 @@ struct Shared {
 }
 
 impl JumpingClock {
-    /// Runs it on a new store of `fixture`, whose time can be moved, and whose commits, if it has any, settle claims.
+    /// Runs the test on a new store of `fixture`. The fixture must be able to move the store's time. If the store has
+    /// commits, they must be able to settle claims.
     ///
     /// # Errors
-    /// If a call fails, or something was done twice, or not at all.
+    /// If a call fails, or if a dispatch is done twice or not at all.
     pub async fn run(self, fixture: impl Fixture) -> Result<JumpingFigures, Failure> {
         let given = Given::open(Contract::MailboxStore, Arc::new(fixture)).await?;
         let (mailbox, commits) = (mailbox(&given)?, given.stores()?.commits);
@@ -365,7 +374,8 @@ impl Shared {
         self.is_done.load(Ordering::SeqCst)
     }
 
-    /// Two jumps forward for each back: what is held when it jumps back is free again some day.
+    /// Moves the clock. It jumps forward twice for each jump back, so that a lease that a jump back makes longer
+    /// still ends.
     async fn jump(&self, jumps: &AtomicU64) -> Verdict {
         while !self.is_done() {
             match jumps.fetch_add(1, Ordering::SeqCst) % 3 {
@@ -402,7 +412,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The inner error is the refusal of the end.
+    /// Ends a claim with an acknowledgement. The inner error is the refusal of the store.
     async fn end(&self, held: &ClaimedDispatch) -> Result<Result<(), Error>, Failure> {
         let Some(commits) = &self.commits else {
             let answer = self.mailbox.settle(vec![(held.claim(), ack())]).await?.pop();
@@ -416,7 +426,7 @@ impl Shared {
         Ok(commits.commit(commit).await.map(drop))
     }
 
-    /// Each dispatch is acked once, with one entry, or was given up after too many attempts, with none.
+    /// Checks that each dispatch was acknowledged once, with one entry, or became a dead letter, with no entry.
     async fn judge(&self) -> Verdict {
         let counts = self.mailbox.count_dispatches(None).await?;
         let done = self.done.lock().unwrap_or_else(PoisonError::into_inner).clone();

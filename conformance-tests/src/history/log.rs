@@ -1,62 +1,63 @@
-//! The log of a thread as an object: guarded commits, repeats under a key, and reads.
+//! Describes the log of a thread for the checker: guarded commits, repeats under a key, and reads.
 
 use serde::{Deserialize, Serialize};
 
 use super::check::Spec;
 
-/// Threads to which commits of one entry each are made, under a guard and a key (CM-3, CM-5, CM-10).
+/// Describes threads that get commits of one entry each, under a guard and a key (CM-3, CM-5, CM-10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GuardedLogs;
 
-/// What is done with a thread, and with which.
+/// An operation on a thread.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LogOp {
-    /// Its id.
+    /// The id of the thread.
     pub thread: String,
-    /// What is done.
+    /// What the operation does.
     pub act: LogAct,
 }
 
-/// What is done with a thread.
+/// What an operation does with its thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LogAct {
-    /// Load it.
+    /// Loads the thread.
     Read,
-    /// Commit an entry: a commit of this name, if the thread is at the version `from`.
+    /// Commits one entry, if the thread is at the version `from`.
     Commit {
-        /// What its guard expects; 0 for no thread.
+        /// The version that the guard expects; 0 if the thread must not exist.
         from: u64,
-        /// Its key, and the id of its entry. A repeat has the same.
+        /// The name of the commit: its key and the id of its entry. A repeat has the same name.
         name: u64,
     },
 }
 
-/// What a thread returns.
+/// What an operation returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum LogAnswer {
-    /// How it is.
+    /// The thread as it was loaded.
     Seen {
-        /// Its version; 0 for no thread.
+        /// The version of the thread; 0 if there is no thread.
         version: u64,
-        /// The commit that its head is of.
+        /// The name of the commit that wrote the head.
         head: Option<u64>,
     },
-    /// Committed.
+    /// The commit was accepted, now or earlier.
     Committed {
-        /// The version that it made.
+        /// The version that the commit made.
         version: u64,
-        /// Whether it was made by an earlier one of this name.
+        /// Whether an earlier commit of this name made it.
         deduplicated: bool,
     },
-    /// Refused: the thread is at another version.
+    /// The commit was refused, because the thread is at another version.
     Conflict {
-        /// At this one; 0 for no thread.
+        /// The version of the thread; 0 if there is no thread.
         actual: u64,
     },
 }
 
 impl GuardedLogs {
-    /// What a thread does whose log is of these commits: its answer, and the commit that is added.
+    /// Returns what an operation answers on a thread whose log has these commits, and the commit that it adds to the
+    /// log.
     #[must_use]
     pub fn apply(log: &[u64], act: LogAct) -> (LogAnswer, Option<u64>) {
         let version = log.len() as u64;

@@ -1,15 +1,17 @@
-//! Histories of many calls at once, and what checks them.
+//! Histories of many concurrent calls, the tests that record them, and the checks of what they recorded.
 //!
-//! - [`Recorder`], [`Operation`]: what was called when, and what it answered
-//! - [`Spec`], [`check()`]: what an object does when calls come one after the other, and whether a history of it is
-//!   linearizable; [`Registers`] and [`GuardedLogs`] are such objects
-//! - [`GuardedCommits`]: a test of a store by the history of its commits; [`Faulty`] makes outcomes unknown
-//! - [`RacingClaims`], [`StaleHolders`], [`LeaseEdges`]: tests of a store by who holds work, and who may still write
-//! - [`WholeCommits`]: a test of a store by readers who look at one part of commits after the other
-//! - [`ForsakenWork`], [`JumpingClock`]: tests of a store by workers who die, and by a clock that jumps
-//! - [`LongLists`]: a test of a store by lists and subscriptions of many pages
-//! - [`RefusedBounds`], [`default_sizes`]: tests of a store by arguments at its limits and above
-//! - [`EventOrder`]: a test of a store by what readers and followers see of events; [`check_order`] judges it
+//! - [`Recorder`], [`Operation`]: record when each call was made, when it returned, and its answer
+//! - [`Spec`], [`check()`]: describe what an object does when its operations are executed one after the other, and
+//!   decide whether a history of the object is linearizable; [`Registers`] and [`GuardedLogs`] are such descriptions
+//! - [`GuardedCommits`]: checks the history of the commits of a store; [`Faulty`] makes outcomes unknown
+//! - [`RacingClaims`], [`StaleHolders`], [`LeaseEdges`]: check which worker holds a dispatch, and which holder may
+//!   still write
+//! - [`WholeCommits`]: checks that readers that look at one part of a thread after the other never see only a part of
+//!   a commit
+//! - [`ForsakenWork`], [`JumpingClock`]: check dispatches whose workers abandon them, and a store clock that jumps
+//! - [`LongLists`]: checks lists and subscriptions of many pages
+//! - [`RefusedBounds`], [`default_sizes`]: check arguments at the limits and above them
+//! - [`EventOrder`]: records what readers and followers of events see; [`check_order`] checks it
 
 mod bounds;
 mod check;
@@ -47,8 +49,11 @@ pub use self::{
     whole::{WholeCommits, WholeFigures},
 };
 
-/// Histories of a backend, each as a test. The fixture is an expression that makes one, by a path from the root:
-/// `crate::fixture()`. How much: [`GuardedCommits::default`](crate::history::GuardedCommits::default) and
+/// Turns each history into a test of a backend.
+///
+/// The argument is an expression that makes a fixture, by a path from the crate root: `crate::fixture()`. The
+/// defaults of the histories say how large each test is, for example
+/// [`GuardedCommits::default`](crate::history::GuardedCommits::default) and
 /// [`EventOrder::default`](crate::history::EventOrder::default).
 #[macro_export]
 macro_rules! histories {
@@ -87,7 +92,8 @@ macro_rules! histories {
     };
 }
 
-/// Those [`histories!`](crate::histories) that a backend with a mailbox and without threads can have.
+/// Turns each history that needs only a mailbox into a test. A backend without threads uses this macro instead of
+/// [`histories!`](crate::histories).
 #[macro_export]
 macro_rules! mailbox_histories {
     ($fixture:expr) => {
@@ -97,7 +103,7 @@ macro_rules! mailbox_histories {
     };
 }
 
-/// Histories that need a mailbox only.
+/// Expands to the tests that need only a mailbox.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! histories_of_mailboxes {
@@ -139,10 +145,10 @@ macro_rules! histories_of_mailboxes {
     };
 }
 
-/// Runs a test of histories: what [`histories!`](crate::histories) expands to.
+/// Runs the test of a history. The tests that [`histories!`](crate::histories) makes call it.
 ///
 /// # Panics
-/// If it fails; that is how a test fails.
+/// If the test fails. The test harness counts a panic as a failure.
 #[doc(hidden)]
 #[expect(clippy::panic, reason = "a test fails by panicking")]
 pub fn run<T>(test: impl Future<Output = Result<T, Failure>>) -> T {

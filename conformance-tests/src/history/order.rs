@@ -1,4 +1,5 @@
-//! Whether what was read of a scope of events was always a beginning of one order. Each check looks at each event once.
+//! Checks that everything that was read of a scope of events is part of one order. The check of one answer looks at
+//! each of its events once.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,46 +7,46 @@ use serde::{Deserialize, Serialize};
 
 use super::record::Operation;
 
-/// What is done with events.
+/// An operation on events.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventOp {
-    /// In which scopes.
+    /// The scopes that the operation is about.
     pub scopes: Vec<String>,
-    /// What is done.
+    /// What the operation does.
     pub act: EventAct,
 }
 
-/// What is done with events, each of which has a name of its own.
+/// What an operation does with events. Each event has a name of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EventAct {
-    /// Append these, together.
+    /// Appends these events together.
     Append(Vec<u64>),
-    /// List those behind this one, or from the beginning.
+    /// Lists the events behind this one, or from the beginning.
     ReadOn(Option<u64>),
-    /// List the newest, backwards.
+    /// Lists the newest events, backwards.
     ReadBack,
-    /// Follow what comes from now on, or all behind this one, or all.
+    /// Subscribes from now on, behind an event, or from the beginning.
     Follow {
-        /// From now on.
+        /// Whether the subscription starts now.
         is_now: bool,
-        /// Behind this one.
+        /// The event behind which the subscription starts; none if it starts at the beginning.
         after: Option<u64>,
     },
 }
 
-/// What was seen of events.
+/// What an operation on events returns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EventAnswer {
-    /// Appended.
+    /// The events were appended.
     Appended,
-    /// These were read.
+    /// A list returned events.
     Read {
-        /// Their names, in the order in which they came.
+        /// The names of the events, in the order in which they came.
         names: Vec<u64>,
-        /// Whether there were no more.
+        /// Whether the list had ended.
         is_end: bool,
     },
-    /// A subscription began behind this one, or at the beginning.
+    /// A subscription started behind this event, or at the beginning.
     Began(Option<u64>),
 }
 
@@ -53,16 +54,17 @@ pub enum EventAnswer {
 struct Order<'a> {
     names: &'a [u64],
     places: HashMap<u64, usize>,
-    /// When an append returned, and how many events were there then at least; both rise.
+    /// The times at which appends returned, each with the number of events that the scope had at least by then. Both
+    /// increase.
     acknowledged: Vec<(u64, usize)>,
-    /// When the append of each event was invoked.
+    /// The time at which the append of each event was invoked.
     invoked: Vec<u64>,
 }
 
-/// Wants every read of `history` in `scope` to be explained by the order `names`, in which the scope ended.
+/// Checks that every read of `scope` in `history` agrees with the order `names`, which the scope has at the end.
 ///
 /// # Errors
-/// What is missing, comes twice, or comes in another order.
+/// Returns what is missing, comes twice or comes in another order.
 pub fn check_order(scope: &str, names: &[u64], history: &[Operation<EventOp, EventAnswer>]) -> Result<(), String> {
     let own = || history.iter().filter(|operation| operation.op.scopes.iter().any(|name| name == scope));
     let order = Order::new(names, own())?;
@@ -119,7 +121,7 @@ impl<'a> Order<'a> {
         Ok(order)
     }
 
-    /// No event lies behind one that was appended after it had returned.
+    /// Checks that no event is behind an event whose append was invoked after the append of the first had returned.
     fn check_times(&self, ends: &[u64]) -> Result<(), String> {
         let mut earliest = (u64::MAX, 0);
         for (place, end) in ends.iter().enumerate().rev() {
@@ -140,13 +142,14 @@ impl<'a> Order<'a> {
         after.map_or(Ok(0), |name| Ok(self.place(name)? + 1))
     }
 
-    /// How many events were acknowledged before `time`.
+    /// Returns the number of events that were acknowledged before `time`.
     fn acknowledged(&self, time: u64) -> usize {
         let before = self.acknowledged.partition_point(|(returned, _)| *returned < time);
         before.checked_sub(1).map_or(0, |at| self.acknowledged[at].1)
     }
 
-    /// `names` are those behind `after` without a gap; if they are all, none is missing that was acknowledged before.
+    /// Checks that `names` are the events behind `after`, without a gap. If the list had ended, `all_at` is the time
+    /// at which it was called, and no event that was acknowledged before may be missing.
     fn check_read(&self, after: Option<u64>, names: &[u64], all_at: Option<u64>) -> Result<(), String> {
         let first = self.behind(after)?;
         let wanted = self.names.get(first..first + names.len()).unwrap_or_default();
@@ -170,7 +173,8 @@ impl<'a> Order<'a> {
         if names.iter().eq(wanted) { Ok(()) } else { Err(format!("not the newest: {names:?}")) }
     }
 
-    /// From now on is behind all that was acknowledged before, and before all that was appended later.
+    /// Checks that a subscription from now on starts behind all events that were acknowledged before the call, and in
+    /// front of all events whose append was invoked after it returned.
     fn check_began(&self, is_now: bool, after: Option<u64>, (invoked, returned): (u64, u64)) -> Result<(), String> {
         let first = self.behind(after)?;
         let is_late = self.invoked[..first].iter().any(|time| *time > returned);

@@ -1,4 +1,4 @@
-//! What was called and what it answered, in the order in which it was seen.
+//! Records calls and their answers, in the order in which they are seen.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 pub struct Operation<O, A> {
     /// What was called.
     pub op: O,
-    /// When.
+    /// The time at which it was called.
     pub invoked: u64,
-    /// When it returned, and what. Absent if nobody knows what became of it: it took effect at any time after it was
-    /// invoked, or never.
+    /// The time at which it returned, and its answer. Absent if its outcome is unknown: it took effect at some time
+    /// after it was invoked, or never.
     pub returned: Option<(u64, A)>,
 }
 
-/// Writes down a history while many tasks make it.
+/// Records the history of many concurrent tasks.
 ///
-/// The clock ticks under the lock that the record is kept behind, so that a call which returned before another one was
-/// invoked has the smaller time.
+/// One lock protects the clock and the record. So if a call returned before another one was invoked, its return has
+/// the smaller time.
 #[derive(Debug)]
 pub struct Recorder<O, A> {
     log: Mutex<Log<O, A>>,
@@ -31,7 +31,7 @@ struct Log<O, A> {
     operations: Vec<Operation<O, A>>,
 }
 
-/// An operation that was invoked: hand it back when it returned.
+/// An operation that was invoked. It is passed to [`Recorder::returned`] when the operation returns.
 #[derive(Debug)]
 #[must_use]
 pub struct Invocation(usize);
@@ -47,12 +47,12 @@ impl<O, A> Recorder<O, A> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something happens now: the time of it.
+    /// Advances the clock and returns the new time.
     pub fn tick(&self) -> u64 {
         self.log().tick()
     }
 
-    /// An operation is about to be called.
+    /// Records that an operation is about to be called.
     pub fn invoke(&self, op: O) -> Invocation {
         let mut log = self.log();
         let invoked = log.tick();
@@ -60,7 +60,7 @@ impl<O, A> Recorder<O, A> {
         Invocation(log.operations.len() - 1)
     }
 
-    /// It returned. One whose outcome is unknown never does.
+    /// Records the answer of an operation. It is not called for an operation whose outcome is unknown.
     #[expect(clippy::needless_pass_by_value, reason = "an operation returns once")]
     pub fn returned(&self, invocation: Invocation, answer: A) {
         let mut log = self.log();
@@ -68,7 +68,7 @@ impl<O, A> Recorder<O, A> {
         log.operations[invocation.0].returned = Some((now, answer));
     }
 
-    /// The history, as far as it went.
+    /// Returns the history so far, and removes it from the recorder.
     #[must_use]
     pub fn take(&self) -> Vec<Operation<O, A>> {
         std::mem::take(&mut self.log().operations)
@@ -82,7 +82,7 @@ impl<O, A> Log<O, A> {
     }
 }
 
-/// A history as JSON lines, to be kept and checked again.
+/// Writes a history as JSON lines, so that it can be stored and checked again.
 ///
 /// # Errors
 /// If an operation cannot be written as JSON.
@@ -95,10 +95,10 @@ pub fn to_lines<O: Serialize, A: Serialize>(history: &[Operation<O, A>]) -> serd
     Ok(lines)
 }
 
-/// A history from JSON lines.
+/// Reads a history from JSON lines.
 ///
 /// # Errors
-/// If a line is no operation.
+/// If a line is not an operation.
 pub fn from_lines<O, A>(lines: &str) -> serde_json::Result<Vec<Operation<O, A>>>
 where
     O: for<'a> Deserialize<'a>,

@@ -1,46 +1,46 @@
-//! The register: what every checker is tried with.
+//! Describes registers, a simple object that the checker is tested with.
 
 use serde::{Deserialize, Serialize};
 
 use super::check::Spec;
 
-/// Registers that hold a number each, 0 at first.
+/// Describes registers that hold one number each, 0 at first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Registers;
 
-/// What is done with a register, and with which.
+/// An operation on a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RegisterOp {
-    /// Its number.
+    /// The number of the register.
     pub register: u8,
-    /// What is done.
+    /// What the operation does.
     pub act: RegisterAct,
 }
 
-/// What is done with a register.
+/// What an operation does with its register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RegisterAct {
-    /// Read it.
+    /// Reads the register.
     Read,
-    /// Put a number into it.
+    /// Writes a number into the register.
     Write(u8),
-    /// Put the second number into it if it holds the first.
+    /// Writes the second number into the register if it holds the first.
     CompareAndSet(u8, u8),
 }
 
-/// What a register returns.
+/// What an operation returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RegisterAnswer {
-    /// What it holds.
+    /// The number that the register holds.
     Value(u8),
-    /// Written.
+    /// The number was written.
     Written,
-    /// Whether it held what was expected, and was written.
+    /// Whether the register held the expected number, and the new one was written.
     Set(bool),
 }
 
 impl Registers {
-    /// What a register that holds `state` does: its answer, and what it holds then.
+    /// Returns what an operation answers on a register that holds `state`, and what the register holds afterwards.
     #[must_use]
     pub const fn apply(state: u8, act: RegisterAct) -> (RegisterAnswer, u8) {
         match act {
@@ -72,7 +72,8 @@ impl Spec for Registers {
     }
 
     fn is_read(&self, _op: &RegisterOp, answer: &RegisterAnswer) -> bool {
-        // A write of what is there already is none: behind another write it has an effect.
+        // A write of the number that the register holds already is not a read: at another place in the order it has
+        // an effect.
         matches!(answer, RegisterAnswer::Value(_) | RegisterAnswer::Set(false))
     }
 }

@@ -1,4 +1,5 @@
-//! Long lists: a stream of events and a tenant full of threads, page by page, and events as they come.
+//! Tests long lists: the events of a scope and the threads of a tenant, page by page, and a subscription to the
+//! events.
 
 use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
@@ -17,23 +18,24 @@ use crate::{
     length::Length,
 };
 
-/// Events of one append.
+/// The number of events of one append.
 const TOGETHER: u64 = 500;
-/// How long a follower waits for its next event.
+/// The time that a follower waits for its next event.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Tasks that make threads.
+/// The number of tasks that create threads.
 const TASKS: u64 = 16;
 
-/// How many events of one scope, and how many threads.
+/// A test that lists and follows the events of one run, and lists the threads of one tenant. Each event must come
+/// once and in order, and each thread once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LongLists {
-    /// So many events of one run.
+    /// The number of events of one run.
     pub events: u64,
-    /// So many threads of one tenant.
+    /// The number of threads of one tenant.
     pub threads: u64,
 }
 
-/// What was listed and followed, and found to be whole.
+/// The figures of a test that passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LongFigures {
@@ -49,7 +51,8 @@ impl fmt::Display for LongFigures {
 }
 
 impl Default for LongLists {
-    /// 1,200 events and 300 threads, in full 10,000 and 1,000, at length 100,000 and 10,000.
+    /// Returns a test of 1,200 events and 300 threads (10,000 and 1,000 at length `full`, 100,000 and 10,000 at
+    /// length `long`).
     fn default() -> Self {
         Self { events: Length::choose(1_200, 10_000, 100_000), threads: Length::choose(300, 1_000, 10_000) }
     }
@@ -59,16 +62,17 @@ fn scope() -> Scope {
     Scope::Run(id("long"))
 }
 
-/// The place of an event, as it was given.
+/// Returns the number that the test gave to an event.
 fn number(event: &Event) -> Result<u64, Failure> {
     Ok(expect_some(event.payload.as_ref(), "payload")?.to()?)
 }
 
 impl LongLists {
-    /// Runs it on a new store of `fixture`.
+    /// Runs the test on a new store of `fixture`.
     ///
     /// # Errors
-    /// If a call fails, or a list or a subscription leaves out or repeats something, or has it elsewhere.
+    /// If a call fails, or if a list or a subscription leaves out or repeats something, or has an event in another
+    /// place.
     pub async fn run(self, fixture: impl Fixture) -> Result<LongFigures, Failure> {
         let given = Given::open(Contract::EventStore, Arc::new(fixture)).await?;
         self.stream(&given).await.map_err(|failure| failure.about("events"))?;
@@ -103,7 +107,7 @@ impl LongLists {
         expect_eq((info.appended, info.events), (self.events, self.events))
     }
 
-    /// Follows from the beginning until the last event has come.
+    /// Follows the scope from the beginning until the last event has come.
     async fn follow(self, events: Arc<dyn EventStore>) -> Verdict {
         let mut stream = events.subscribe(Subscribe::new(scope(), Start::First)).await?.events;
         for wanted in 0..self.events {

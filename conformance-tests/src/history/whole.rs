@@ -1,4 +1,5 @@
-//! Commits that carry everything, and readers who look at one part after the other: no part is ever behind another.
+//! Tests commits that have every part, with readers that look at one part after the other. No part may be behind one
+//! that was read earlier.
 
 use std::{
     fmt,
@@ -24,26 +25,26 @@ use crate::{
     random::{Random, seed},
 };
 
-/// How many commits, to how many threads, beside how many readers.
+/// A test of commits that have every part, while other tasks read. No reader may see only a part of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WholeCommits {
-    /// So many commits in all.
+    /// The number of commits to all threads together.
     pub commits: u64,
-    /// To so many threads, each with a writer.
+    /// The number of threads, each with a writer.
     pub threads: usize,
-    /// So many tasks read.
+    /// The number of tasks that read.
     pub readers: usize,
-    /// Decides what is read. The schedule of the tasks it does not decide.
+    /// Decides what is read. It does not decide the schedule of the tasks.
     pub seed: u64,
 }
 
-/// What was done, and found to be right.
+/// The figures of a test that passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WholeFigures {
     /// The test.
     pub test: WholeCommits,
-    /// So many parts were read.
+    /// The number of parts that were read.
     pub reads: u64,
 }
 
@@ -58,18 +59,18 @@ impl fmt::Display for WholeFigures {
 }
 
 impl Default for WholeCommits {
-    /// 200 commits to 4 threads beside 8 readers, in full 1,000, at length 5,000, from the seed that
-    /// `AGENTSTORE_HISTORY_SEED` gives: a number (1), or `random`.
+    /// Returns a test of 200 commits (1,000 at length `full`, 5,000 at length `long`) to 4 threads, with 8 readers.
+    /// The seed comes from `AGENTSTORE_HISTORY_SEED`: a number (1 if it is not set), or `random`.
     fn default() -> Self {
         let commits = Length::choose(200, 1_000, 5_000);
         Self { commits, threads: 4, readers: 8, seed: seed("AGENTSTORE_HISTORY_SEED") }
     }
 }
 
-/// What all tasks share.
+/// The data that all tasks share.
 struct Shared {
     stores: TenantStores,
-    /// Whether commits settle claims, too.
+    /// Whether the commits also settle claims.
     settles: bool,
     writers: AtomicU64,
     is_done: AtomicBool,
@@ -77,10 +78,10 @@ struct Shared {
 }
 
 impl WholeCommits {
-    /// Runs it on a new store of `fixture`.
+    /// Runs the test on a new store of `fixture`.
     ///
     /// # Errors
-    /// If a call fails, or somebody saw a part of a commit and not another.
+    /// If a call fails, or if a reader sees one part of a commit and then not another part.
     pub async fn run(self, fixture: impl Fixture) -> Result<WholeFigures, Failure> {
         let settles = fixture.lack(Need::Fenced).is_none() && fixture.capabilities().fenced;
         let given = Given::open(Contract::CommitCoordinator, Arc::new(fixture)).await?;
@@ -121,7 +122,7 @@ fn name(at: usize) -> ThreadId {
 }
 
 impl Shared {
-    /// Commits one after the other, each with its number in every part.
+    /// Makes one commit after the other. Each adds one to what every part of the thread shows.
     async fn write(&self, thread: &ThreadId, commits: u64) -> Verdict {
         let coordinator = expect_some(self.stores.commits.as_ref(), "coordinator")?;
         for number in 1..=commits {
@@ -148,7 +149,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Looks at one part after the other: what was seen of one shows in each that is looked at later.
+    /// Reads one part after the other. A part must show at least as many commits as any part that was read earlier.
     async fn read(&self, threads: usize, mut random: Random) -> Verdict {
         let mut seen = vec![(0, "nothing"); threads];
         while !self.is_done.load(Ordering::SeqCst) {
@@ -165,7 +166,7 @@ impl Shared {
         Ok(())
     }
 
-    /// How many commits a part of a thread shows.
+    /// Returns how many commits a part of a thread shows, and the name of the part.
     async fn look(&self, thread: &ThreadId, part: usize) -> Result<(u64, &'static str), Failure> {
         let threads = expect_some(self.stores.threads.as_ref(), "threads")?;
         let Some(found) = threads.load_thread(thread).await? else { return Ok((0, "threads")) };

@@ -1,4 +1,4 @@
-//! What appending gives: numbers, parents, the head, ids that are used once.
+//! Cases of appending: the numbers, parents and ids of entries, and the head.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -13,7 +13,8 @@ use crate::{
     given::{Given, id, race, say_keyed},
 };
 
-/// Entries get the next numbers in the order given; the receipt names the first one and all ids, given or generated.
+/// Entries get the next numbers, in the order given. The receipt has the first number and all ids, given or
+/// generated.
 pub(crate) async fn entries_are_numbered_in_the_order_given(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     let first = writer.append(users(&["a", "b", "c"])).await?;
@@ -27,7 +28,8 @@ pub(crate) async fn entries_are_numbered_in_the_order_given(given: &Given) -> Ve
     expect_eq(ids.iter().collect::<BTreeSet<_>>().len(), 5)
 }
 
-/// Under any number of writers the log has no gap and no repeat, and each commit's entries lie next to each other.
+/// With concurrent writers no number is missing and none is used twice, and the entries of each commit are next to
+/// each other.
 pub(crate) async fn concurrent_writers_leave_no_gap(given: &Given) -> Verdict {
     const TASKS: usize = 8;
     const ROUNDS: usize = 12;
@@ -64,7 +66,8 @@ async fn write_rounds(
     Ok(receipts)
 }
 
-/// Without a parent given an entry hangs below the head, or below the entry before it that is no side entry.
+/// An entry that names no parent gets as its parent the entry before it in the commit, side entries not counted. The
+/// first entry gets the head.
 pub(crate) async fn entries_hang_below_each_other(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), note("beside a"), user("b"), note("beside b")]).await?;
     writer.accept([note("also beside b"), user("c")]).await?;
@@ -73,12 +76,12 @@ pub(crate) async fn entries_hang_below_each_other(given: &Given) -> Verdict {
     {
         expect_eq(writer.parent(name).await?, parent).map_err(|failure| failure.about(name))?;
     }
-    // Beside the path of a thread without a head there is nothing to hang below.
+    // In a thread without a head neither a side entry nor the entry after it gets a parent.
     let empty = Writer::having(given, "empty", [note("first"), user("root")]).await?;
     expect_eq((empty.parent("first").await?, empty.parent("root").await?), (String::new(), String::new()))
 }
 
-/// A committed entry that is no side entry becomes the head, whatever it holds and wherever it hangs.
+/// Every entry that is not a side entry becomes the head when it is committed, whatever its body and its parent are.
 pub(crate) async fn an_entry_of_the_path_becomes_the_head(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
     expect_eq(writer.head().await?, "b")?;
@@ -112,8 +115,8 @@ pub(crate) async fn an_entry_never_changes(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// An entry id in use in the thread is refused, on whatever branch and with whatever content; of another thread it is
-/// free.
+/// An id that the thread already has, or that occurs twice in a commit, is refused, whatever the branch and the
+/// content. In another thread the same id is free.
 pub(crate) async fn an_entry_id_is_used_once(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), user("b"), note("c"), rewind("a").with_id(id("d"))]).await?;
     for name in ["a", "b", "c", "d"] {
@@ -127,7 +130,7 @@ pub(crate) async fn an_entry_id_is_used_once(given: &Given) -> Verdict {
     other.expect_log("a b").await
 }
 
-/// Of concurrent commits that bring one entry id exactly one succeeds.
+/// Of several concurrent commits with the same entry id, exactly one succeeds.
 pub(crate) async fn an_entry_id_has_one_winner(given: &Given) -> Verdict {
     for round in 0..20 {
         let commits = given.commits()?;

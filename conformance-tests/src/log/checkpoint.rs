@@ -1,4 +1,4 @@
-//! Checkpoints: their numbers, and rewinding to them.
+//! Cases of checkpoints: their numbers, and rewinds to them.
 
 use store_core::{
     Body, BodyKind, CommitCoordinatorExt, ErrorKind, Guard, Message, NewCheckpoint, NewEntry, Outcome, RewindTo,
@@ -28,7 +28,8 @@ async fn number(writer: &Writer<'_>, name: &str) -> Result<u64, Failure> {
     }
 }
 
-/// A checkpoint without a number gets one more than the nearest on its path, 0 for the first; a number given is kept.
+/// A checkpoint without a number gets the number after that of the nearest checkpoint on its path, or 0 if there is
+/// none. A number that is given is kept.
 pub(crate) async fn checkpoints_are_numbered_along_their_path(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), checkpoint("zero", None), user("b")]).await?;
     writer.accept([checkpoint("one", None), user("c"), checkpoint("two", Some("named"))]).await?;
@@ -53,7 +54,7 @@ pub(crate) async fn checkpoints_are_numbered_along_their_path(given: &Given) -> 
     Ok(())
 }
 
-/// The number that the next checkpoint will have comes with the context, for the head and for any entry.
+/// A context has the number that the next checkpoint will get, for the head and for any other entry.
 pub(crate) async fn the_next_number_comes_with_the_context(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a"])).await?;
     expect_eq(writer.context().await?.next_checkpoint, 0)?;
@@ -67,7 +68,7 @@ pub(crate) async fn the_next_number_comes_with_the_context(given: &Given) -> Ver
     expect_eq(writer.context().await?.next_checkpoint, 0)
 }
 
-/// A checkpoint with an announcement writes both in one commit; a model gets the announcement.
+/// A checkpoint with an announcement is written in one commit with the announcement, which is then in the context.
 pub(crate) async fn an_announcement_comes_with_its_checkpoint(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a"])).await?;
     let before = writer.load().await?;
@@ -80,14 +81,15 @@ pub(crate) async fn an_announcement_comes_with_its_checkpoint(given: &Given) -> 
     expect_eq(context.next_checkpoint, 1)?;
     let last = context.context.messages.last().map(|message| &message.message);
     expect_eq(last, Some(&Message::user("checkpoint 0")))?;
-    // Without an announcement it is a checkpoint alone, and a stale guard holds for both.
+    // Without an announcement only the checkpoint is written. A stale guard is refused.
     let receipt = given.commits()?.checkpoint(Guard::from(&receipt), NewCheckpoint::new()).await?;
     expect_eq(receipt.version.number(), 4)?;
     let stale = given.commits()?.checkpoint(Guard::from(&before), NewCheckpoint::new()).await;
     expect_kind(stale, ErrorKind::Conflict).map(drop)
 }
 
-/// Rewinding to a number takes the nearest such checkpoint on the path of the head: the entry before it is the head.
+/// A rewind to a number finds the nearest checkpoint of this number on the path of the head. The entry before that
+/// checkpoint becomes the head.
 pub(crate) async fn a_rewind_finds_the_nearest_number(given: &Given) -> Verdict {
     let first = [user("a"), numbered("far", 5), user("b"), numbered("near", 5), user("c"), numbered("six", 6)];
     let writer = Writer::having(given, "t", first).await?;
@@ -99,12 +101,12 @@ pub(crate) async fn a_rewind_finds_the_nearest_number(given: &Given) -> Verdict 
     writer.refuse([to_number(5)], ErrorKind::NotFound).await?;
     writer.accept([rewind("six")]).await?;
     writer.refuse([to_number(7)], ErrorKind::NotFound).await?;
-    // Before a checkpoint that is a root there is nothing.
+    // There is no entry before a checkpoint that is a root, so that the thread has no head.
     writer.accept([clear(), checkpoint("root", None), user("d")]).await?;
     expect_eq(writer.append([to_number(0)]).await?.head, None)
 }
 
-/// Rewinding to a label takes the nearest checkpoint of that name on the path of the head, by the name that it has now.
+/// A rewind to a label finds the nearest checkpoint on the path of the head that has this name now.
 pub(crate) async fn a_rewind_finds_the_nearest_label(given: &Given) -> Verdict {
     let first = [user("a"), checkpoint("one", Some("x")), user("b"), checkpoint("two", Some("x")), user("c")];
     let writer = Writer::having(given, "t", first).await?;
@@ -117,12 +119,12 @@ pub(crate) async fn a_rewind_finds_the_nearest_label(given: &Given) -> Verdict {
     expect_eq(writer.append([to_label("x")]).await?.head, Some(id("a")))?;
     writer.accept([rewind("c"), label("one", None)]).await?;
     writer.refuse([to_label("x")], ErrorKind::NotFound).await?;
-    // A name of something else is no name of a checkpoint.
+    // A label of another entry is not the name of a checkpoint.
     writer.accept([label("c", Some("message"))]).await?;
     writer.refuse([to_label("message")], ErrorKind::NotFound).await.map(drop)
 }
 
-/// After rewinding to checkpoint n the next checkpoint of that path is n again.
+/// After a rewind to checkpoint n, the next checkpoint on that path gets the number n again.
 pub(crate) async fn a_number_comes_again_after_a_rewind(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), checkpoint("zero", None), user("b")]).await?;
     writer.accept([checkpoint("one", None), user("c"), checkpoint("two", None), user("d")]).await?;
@@ -134,7 +136,8 @@ pub(crate) async fn a_number_comes_again_after_a_rewind(given: &Given) -> Verdic
     expect_eq(writer.path("two").await?, "a zero b one c two")
 }
 
-/// Behind the largest number there is no next one: a checkpoint is refused, nothing panics, and the thread goes on.
+/// After a checkpoint with the largest number, a checkpoint without a number is refused. Nothing panics, and the
+/// thread accepts other entries.
 pub(crate) async fn numbers_end(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), numbered("last", u64::MAX)]).await?;
     expect_eq(number(&writer, "last").await?, u64::MAX)?;

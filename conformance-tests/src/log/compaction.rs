@@ -1,4 +1,4 @@
-//! What a compaction may cover.
+//! Cases of compactions: which intervals they may cover.
 
 use store_core::ErrorKind;
 
@@ -11,7 +11,8 @@ use crate::{
     given::{Given, id},
 };
 
-/// What is covered lies on the compaction's own path, from an entry to one that is not before it.
+/// Both ends of the covered interval are on the path of the compaction, above the compaction, and the first is not
+/// below the last.
 pub(crate) async fn an_interval_lies_on_the_path(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), user("b"), note("beside"), user("c"), user("d")]).await?;
     writer.accept([user("other").below(id("a"))]).await?;
@@ -33,12 +34,13 @@ pub(crate) async fn an_interval_lies_on_the_path(given: &Given) -> Verdict {
         let error = error.map_err(|failure| failure.about(format!("{from} to {to}")))?;
         expect_eq(error.part(), Some("entries[0]"))?;
     }
-    // Below an entry of its own path only.
+    // `c` is not on the path of a compaction below `b`, and it is on the path of one below `c`.
     writer.refuse([compaction("x", "a", "c").below(id("b"))], ErrorKind::Invalid).await?;
     writer.accept([compaction("x", "a", "c").below(id("c")), user("f"), compaction("y", "f", "f")]).await
 }
 
-/// Intervals of one path lie apart or one inside the other; one that cuts an earlier one is refused.
+/// Two intervals on one path have nothing in common, or one of them contains all of the other. A compaction whose
+/// interval breaks this rule is refused.
 pub(crate) async fn intervals_do_not_cut_each_other(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c", "d", "e", "f", "g", "h"])).await?;
     writer.accept([compaction("first", "c", "e"), user("i")]).await?;
@@ -49,14 +51,15 @@ pub(crate) async fn intervals_do_not_cut_each_other(given: &Given) -> Verdict {
     for (at, (from, to)) in
         [("c", "e"), ("d", "d"), ("c", "d"), ("a", "b"), ("f", "i"), ("a", "i"), ("b", "first")].into_iter().enumerate()
     {
-        // Each below `i`: only the first one is on its path.
+        // Each compaction is below `i`, so that only the one called `first` is on its path.
         let entry = compaction(&format!("fits {at}"), from, to).below(id("i"));
         writer.accept([entry]).await.map_err(|failure| failure.about(format!("{from} to {to}")))?;
     }
     Ok(())
 }
 
-/// A compaction of another branch is in nobody's way; one of the same commit is.
+/// The interval of a compaction on another branch does not matter. The interval of an earlier compaction in the same
+/// commit does, if both are on one path.
 pub(crate) async fn intervals_of_other_branches_do_not_matter(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c", "d", "e"])).await?;
     writer.accept([compaction("first", "a", "c")]).await?;

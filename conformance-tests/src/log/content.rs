@@ -1,4 +1,4 @@
-//! What an entry holds comes back as it was given.
+//! Cases of the content of entries: it is read back as it was given.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ fn results() -> Vec<Block> {
     vec![answer(None), answer(Some(false)), answer(Some(true)), Block::tool_result("empty", vec![])]
 }
 
-/// A message with every field set.
+/// Returns a message in which every field is set.
 fn message(role: Role, blocks: Vec<Block>) -> Message {
     let mut usage = Usage::from(TokenCounts::new(u64::MAX / 4, 2));
     usage.tokens.cache_read = 3;
@@ -91,12 +91,12 @@ fn message(role: Role, blocks: Vec<Block>) -> Message {
     message
 }
 
-/// Every block comes back equal, what its provider attached and unknown kinds included.
+/// Every block is read back equal, including the opaque data of its provider and blocks of unknown kinds.
 pub(crate) async fn every_block_comes_back_equal(given: &Given) -> Verdict {
     blocks_come_back(given, false).await
 }
 
-/// Every block comes back equal after a reopen.
+/// Every block is read back equal after a reopen.
 pub(crate) async fn every_block_outlives_a_reopen(given: &Given) -> Verdict {
     blocks_come_back(given, true).await
 }
@@ -139,12 +139,12 @@ fn bodies() -> Vec<(NewBody, Body)> {
     ]
 }
 
-/// Every body comes back equal, those of kinds that this release does not know included.
+/// Every body is read back equal, including bodies of kinds that this release does not know.
 pub(crate) async fn every_body_comes_back_equal(given: &Given) -> Verdict {
     bodies_come_back(given, false).await
 }
 
-/// Every body comes back equal after a reopen.
+/// Every body is read back equal after a reopen.
 pub(crate) async fn every_body_outlives_a_reopen(given: &Given) -> Verdict {
     bodies_come_back(given, true).await
 }
@@ -159,12 +159,12 @@ async fn bodies_come_back(given: &Given, reopened: bool) -> Verdict {
     Ok(())
 }
 
-/// Payloads of hundreds of KiB come back whole.
+/// Payloads of hundreds of KiB are read back without loss.
 pub(crate) async fn large_payloads_come_back_whole(given: &Given) -> Verdict {
     payloads_come_back(given, false).await
 }
 
-/// Payloads of hundreds of KiB come back whole after a reopen.
+/// Payloads of hundreds of KiB are read back without loss after a reopen.
 pub(crate) async fn large_payloads_outlive_a_reopen(given: &Given) -> Verdict {
     payloads_come_back(given, true).await
 }
@@ -193,7 +193,8 @@ async fn payloads_come_back(given: &Given, reopened: bool) -> Verdict {
     Ok(())
 }
 
-/// Times, runs, steps, origins, costs and counts given by the caller are kept; where none was given none is made up.
+/// Times, runs, steps and origins that the caller gives are kept. An entry without them gets the time of its commit,
+/// and nothing else is invented.
 pub(crate) async fn what_was_given_is_kept_and_nothing_made_up(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     let run = RunChange::new(id("r"), RunStatus::Running).with_agent(id("agent"));

@@ -1,4 +1,4 @@
-//! Reading a log: by id, by filter, along a path.
+//! Cases of reading a log: by id, by filter, along a path.
 
 use std::{future::poll_fn, pin::pin};
 
@@ -17,7 +17,8 @@ use crate::{
     given::{Given, id, walk},
 };
 
-/// A path goes from its root to the entry, in pages and from either end; of an unknown entry it is empty.
+/// The path of an entry is listed page by page, from the root or from the entry. The path of an unknown entry is
+/// empty.
 pub(crate) async fn a_path_is_listed_from_either_end(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c", "d", "e", "f", "g", "h", "i"])).await?;
     writer.accept([user("x").below(id("c")), note("beside"), user("y"), user("z")]).await?;
@@ -34,7 +35,7 @@ pub(crate) async fn a_path_is_listed_from_either_end(given: &Given) -> Verdict {
     expect(elsewhere.items.is_empty() && elsewhere.next.is_none(), "a path of an unknown thread")
 }
 
-/// A long path is listed whole, in one page and from either end.
+/// A long path is listed completely in one page, from either end.
 pub(crate) async fn a_long_path_is_listed_whole(given: &Given) -> Verdict {
     let all: Vec<_> = (0..200).map(|at| format!("{at}")).collect();
     let writer = Writer::having(given, "t", all.iter().map(|name| user(name))).await?;
@@ -47,7 +48,7 @@ pub(crate) async fn a_long_path_is_listed_whole(given: &Given) -> Verdict {
     expect_eq((names(&page.items), page.next), (back.join(" "), None))
 }
 
-/// A page of a path that was begun goes on along that path, whatever is committed meanwhile.
+/// A list of a path continues on that path, whatever is committed between two pages.
 pub(crate) async fn a_path_stays_while_it_is_walked(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c", "d"])).await?;
     for direction in [Direction::Forward, Direction::Backward] {
@@ -88,7 +89,7 @@ fn query(change: impl FnOnce(&mut EntryQuery)) -> EntryQuery {
     query
 }
 
-/// Entries are filtered by parent, kind, role, visibility, run and side; a list of no kinds gives nothing.
+/// Entries are filtered by parent, kind, role, visibility, run and side. An empty list of kinds matches nothing.
 pub(crate) async fn entries_are_filtered(given: &Given) -> Verdict {
     let writer = with_a_bit_of_everything(given).await?;
     let kinds = |kinds: &[BodyKind]| Some(kinds.to_vec());
@@ -113,7 +114,7 @@ pub(crate) async fn entries_are_filtered(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Several filters combine with "and".
+/// Filters that are given together must all hold.
 pub(crate) async fn filters_combine(given: &Given) -> Verdict {
     let writer = with_a_bit_of_everything(given).await?;
     let of_path = |query: &mut EntryQuery| (query.path_of, query.role) = (Some(id("h")), Some(Role::User));
@@ -136,7 +137,7 @@ pub(crate) async fn filters_combine(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// A window of sequence numbers includes both bounds, alone and on a path; one that is empty gives nothing.
+/// A window of sequence numbers includes both ends, with and without a path. An empty window matches nothing.
 pub(crate) async fn a_window_includes_its_bounds(given: &Given) -> Verdict {
     let writer = with_a_bit_of_everything(given).await?;
     for (from, to, ids, on_path) in [
@@ -167,7 +168,7 @@ async fn both_orders(writer: &Writer<'_>, query: EntryQuery, ids: &str) -> Verdi
     expect_eq(backward, turned).map_err(|failure| failure.about(format!("backward {about}")))
 }
 
-/// An entry is found by its id in its own thread; an unknown id or thread gives none.
+/// An entry is found by its id in its own thread. An unknown id or thread has no entry.
 pub(crate) async fn an_entry_is_found_by_its_id(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), note("beside"), user("b"), rewind("a")]).await?;
     Writer::having(given, "other", users(&["foreign", "a"])).await?;
@@ -181,7 +182,8 @@ pub(crate) async fn an_entry_is_found_by_its_id(given: &Given) -> Verdict {
     expect_eq(threads.load_entry(&id("other"), &id("a")).await?.map(|entry| entry.seq), Some(2))
 }
 
-/// All entries of a query stream in order, whatever the page, and the stream can be gone on with behind any entry.
+/// A stream of entries returns every entry of a query in order, whatever the page size. It can be started again
+/// behind any entry.
 pub(crate) async fn entries_stream_in_order(given: &Given) -> Verdict {
     let all = ["a", "b", "c", "d", "e", "f", "g", "h"];
     let writer = Writer::having(given, "t", users(&all)).await?;
@@ -210,7 +212,7 @@ async fn stream(writer: &Writer<'_>, query: EntryQuery) -> Result<String, Failur
     Ok(names(&found))
 }
 
-/// A cursor of one path is refused for another, and for another thread.
+/// The cursor of one path is refused for another path, for another thread and for another list.
 pub(crate) async fn a_cursor_belongs_to_its_path(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
     Writer::having(given, "other", users(&["a", "b", "c"])).await?;

@@ -1,4 +1,4 @@
-//! The rules of messages.
+//! Cases of the rules for messages.
 
 use store_core::{Block, BlockKind, Compaction, ErrorKind, Message, NewBody, NewEntry, Role};
 
@@ -19,7 +19,8 @@ fn result(id: &str) -> Block {
     Block::tool_result(id, vec![Block::text("ok")])
 }
 
-/// Calls stand in assistant messages only, with an id and a name, the ids once in a message.
+/// Tool calls occur only in assistant messages. Each has an id and a name that are not blank, and no id occurs twice
+/// in a message.
 pub(crate) async fn calls_stand_in_assistant_messages(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a")]).await?;
     for (role, blocks) in [
@@ -38,7 +39,8 @@ pub(crate) async fn calls_stand_in_assistant_messages(given: &Given) -> Verdict 
     writer.accept([NewEntry::new(fits.clone()), NewEntry::new(fits)]).await
 }
 
-/// Results stand in tool messages only, with the id of a call; a tool message holds at least one.
+/// Tool results occur only in tool messages, and name a call by an id that is not blank. A tool message has at least
+/// one result.
 pub(crate) async fn results_stand_in_tool_messages(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a")]).await?;
     for (role, blocks) in [
@@ -65,7 +67,7 @@ async fn refuse(writer: &Writer<'_>, role: Role, blocks: Vec<Block>) -> Verdict 
     expect_eq(error.part(), Some("entries[1]"))
 }
 
-/// The log records what happened: a result without a call, and a call without a result, are accepted.
+/// A result without its call, and a call without its result, are accepted, because that is what happened.
 pub(crate) async fn unpaired_calls_and_results_are_accepted(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [answering("answer", &["nobody asked"]), calling("ask", &["c"])]).await?;
     writer.accept([user("b"), answering("twice", &["c", "c"]), calling("ask again", &["c"])]).await?;
@@ -73,7 +75,8 @@ pub(crate) async fn unpaired_calls_and_results_are_accepted(given: &Given) -> Ve
     expect_eq(writer.path("ask again").await?, "answer ask b twice ask again")
 }
 
-/// What is said to be of an unknown kind has not the name of a known one: it would be read back as that.
+/// A body or a block of unknown kind is refused if its kind has the name of a known one, because it would be read
+/// back as that kind.
 pub(crate) async fn an_unknown_kind_is_not_a_known_one(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a")]).await?;
     for kind in ["message", "compaction", "checkpoint", "usage", "label", "rewind", "custom"] {

@@ -1,4 +1,4 @@
-//! Rewinding: the head moves, nothing is deleted.
+//! Cases of rewinds: the head moves, and nothing is deleted.
 
 use store_core::{CommitCoordinatorExt, ContextRequest, ErrorKind, Fork, Guard, Label, NewEntry, RewindTo};
 
@@ -11,7 +11,7 @@ use crate::{
     given::{Given, id},
 };
 
-/// A rewind moves the head to its target, back and forth and between branches; every entry stays readable.
+/// A rewind moves the head to its target, in both directions and between branches. Every entry stays readable.
 pub(crate) async fn a_rewind_moves_the_head(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
     for target in ["a", "c", "b"] {
@@ -30,7 +30,8 @@ pub(crate) async fn a_rewind_moves_the_head(given: &Given) -> Verdict {
     expect_eq(given.log(&writer.thread).await?.len(), 9)
 }
 
-/// A rewind to an entry that does not exist, is of another thread, comes later, or lies beside the path is refused.
+/// A rewind is refused if its target does not exist, belongs to another thread, comes later in the commit, or is a
+/// side entry.
 pub(crate) async fn a_rewind_wants_an_entry_of_the_path(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), note("beside"), rewind("a").with_id(id("back"))]).await?;
     Writer::having(given, "other", users(&["foreign"])).await?;
@@ -42,19 +43,20 @@ pub(crate) async fn a_rewind_wants_an_entry_of_the_path(given: &Given) -> Verdic
     Ok(())
 }
 
-/// What follows a rewind in its commit hangs below its target: no reader sees the one without the other.
+/// The first entry after a rewind in the same commit gets the target of the rewind as its parent: the two take effect
+/// as one.
 pub(crate) async fn a_rewind_and_what_follows_it_are_one(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
     writer.accept([user("c"), rewind("a"), note("beside a"), user("d"), clear(), user("e"), user("f")]).await?;
     for (name, parent) in [("c", "b"), ("beside a", "a"), ("d", "a"), ("e", ""), ("f", "e")] {
         expect_eq(writer.parent(name).await?, parent).map_err(|failure| failure.about(name))?;
     }
-    // To an entry of the same commit, and as the last of it.
+    // The target of a rewind may be in the same commit, and a rewind may be the last entry of a commit.
     writer.accept([user("g"), user("h"), rewind("g"), user("i"), rewind("h")]).await?;
     expect_eq((writer.parent("i").await?, writer.head().await?), ("g".to_owned(), "h".to_owned()))
 }
 
-/// After a rewind and a new entry the abandoned branch keeps its ids, numbers, path and context.
+/// After a rewind and new entries the abandoned branch keeps its ids, numbers, path and context.
 pub(crate) async fn an_abandoned_branch_stays_as_it_was(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b", "c"])).await?;
     let (log, context) = (given.log(&writer.thread).await?, writer.context().await?.context);
@@ -67,7 +69,7 @@ pub(crate) async fn an_abandoned_branch_stays_as_it_was(given: &Given) -> Verdic
     expect_eq(writer.context_by(ContextRequest::at(id("c"))).await?.context, context)
 }
 
-/// A rewind always lies beside the path: a draft that says otherwise is refused, or has no say.
+/// A rewind is always a side entry. A draft that says otherwise is refused, or is stored as a side entry.
 pub(crate) async fn a_rewind_lies_beside_the_path(given: &Given) -> Verdict {
     let targets = [
         RewindTo::Start,
@@ -90,7 +92,7 @@ pub(crate) async fn a_rewind_lies_beside_the_path(given: &Given) -> Verdict {
     expect_eq(writer.leaves().await?, "c")
 }
 
-/// After a rewind to before the first entry the context is empty, and the log gives everything still.
+/// After a rewind to before the first entry the context is empty, and the log still has every entry.
 pub(crate) async fn clearing_keeps_the_log(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
     writer.accept([clear().with_id(id("cleared"))]).await?;
@@ -104,7 +106,7 @@ pub(crate) async fn clearing_keeps_the_log(given: &Given) -> Verdict {
     expect_eq(writer.context().await?.context.messages.len(), 2)
 }
 
-/// Fork, rewind, clear and label are one commit each, under the guard that they are given.
+/// `fork`, `rewind`, `clear` and `label` make one commit each, under the guard that they are given.
 pub(crate) async fn short_ways_are_single_commits(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a", "b"])).await?;
     let (commits, first) = (given.commits()?, writer.load().await?);

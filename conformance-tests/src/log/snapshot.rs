@@ -1,4 +1,4 @@
-//! Names: snapshots, labels, restoring.
+//! Cases of names: snapshots, labels, and restoring a name.
 
 use store_core::{ErrorKind, NewEntry, PageRequest, RewindTo};
 
@@ -15,14 +15,15 @@ fn restore(name: &str) -> NewEntry {
     NewEntry::new(RewindTo::Snapshot(name.to_owned()))
 }
 
-/// Names and entries of the snapshots, as `name=entry`.
+/// Returns the names and entries of the snapshots, as `name=entry`.
 async fn snapshots(writer: &Writer<'_>) -> Result<String, Failure> {
     let threads = writer.given.threads()?;
     let all = walk(PageRequest::first(2), |page| threads.list_snapshots(&writer.thread, page)).await?;
     Ok(all.iter().map(|snapshot| format!("{}={}", snapshot.name, snapshot.entry)).collect::<Vec<_>>().join(" "))
 }
 
-/// Labelled checkpoints are listed by name, then by sequence, with entry, number, time and path length.
+/// Checkpoints that have a name are listed by name, then by sequence number, each with its entry, number, time and
+/// path length.
 pub(crate) async fn snapshots_are_listed_by_name(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), checkpoint("c1", Some("b")), checkpoint("c2", None)]).await?;
     writer.accept([numbered("c3", 9), checkpoint("c4", Some("a")), user("x"), checkpoint("c5", Some("b"))]).await?;
@@ -38,8 +39,8 @@ pub(crate) async fn snapshots_are_listed_by_name(given: &Given) -> Verdict {
     expect_eq(threads.list_snapshots(&id("unknown"), PageRequest::default()).await?.items, vec![])
 }
 
-/// A label on a checkpoint names it, renames it, and without text removes the name; the newest counts, the entries
-/// stay.
+/// A label on a checkpoint names or renames it, and a label without text removes the name. The newest label applies,
+/// and the entries stay.
 pub(crate) async fn a_label_renames_a_snapshot(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), checkpoint("c1", Some("old")), checkpoint("c2", None)]).await?;
     let log = given.log(&writer.thread).await?;
@@ -56,7 +57,8 @@ pub(crate) async fn a_label_renames_a_snapshot(given: &Given) -> Verdict {
     expect_eq(given.log(&writer.thread).await?.get(..3), Some(&log[..]))
 }
 
-/// Restoring a name takes its newest checkpoint, on whatever branch: the entry before it is the head.
+/// To restore a name means to rewind to the newest checkpoint of that name, on whatever branch it is. The entry
+/// before the checkpoint becomes the head.
 pub(crate) async fn a_name_is_restored_from_any_branch(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), checkpoint("c1", Some("x")), user("b")]).await?;
     writer.accept([user("c").below(id("a")), checkpoint("c2", Some("x")), user("d"), rewind("b")]).await?;
@@ -69,7 +71,8 @@ pub(crate) async fn a_name_is_restored_from_any_branch(given: &Given) -> Verdict
     writer.refuse([restore("unknown")], ErrorKind::NotFound).await.map(drop)
 }
 
-/// A label wants an entry that exists, before it in the log or in its commit; it may lie on any branch or beside.
+/// The target of a label is an earlier entry of the thread or of the commit. It may be on any branch, and may be a
+/// side entry.
 pub(crate) async fn a_label_wants_an_existing_target(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), note("beside"), user("b"), rewind("a")]).await?;
     Writer::having(given, "other", users(&["foreign"])).await?;

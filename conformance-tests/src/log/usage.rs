@@ -1,4 +1,4 @@
-//! What was spent, and how large the context was.
+//! Cases of usage: spent tokens, and the size of the context.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ async fn start(writer: &Writer<'_>, name: &str) -> Verdict {
     writer.given.accept(writer.commit().await?.with_run(run)).await
 }
 
-/// What messages and usage records say was spent is summed per thread and per run, on every branch.
+/// The tokens that messages and usage records report are summed for the thread and for each run, on every branch.
 pub(crate) async fn what_was_spent_is_summed(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     start(&writer, "one").await?;
@@ -50,7 +50,7 @@ pub(crate) async fn what_was_spent_is_summed(given: &Given) -> Verdict {
     expect_eq(run(given, "one").await?.usage, TokenCounts::default())
 }
 
-/// Sums are exact under concurrent writers.
+/// The sums are exact under concurrent writers.
 pub(crate) async fn sums_are_exact_under_concurrent_writers(given: &Given) -> Verdict {
     let writer = Writer::new(given, "t");
     start(&writer, "one").await?;
@@ -72,7 +72,8 @@ pub(crate) async fn sums_are_exact_under_concurrent_writers(given: &Given) -> Ve
     expect_eq(run(given, "one").await?.spent, TokenCounts::new(80, 280))
 }
 
-/// The newest context size comes with the context: of a usage record below the path or of a message's usage.
+/// A context has the newest context size: that of a usage record below an entry of the path, or that of the usage of
+/// a message.
 pub(crate) async fn the_newest_context_size_comes_with_the_context(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", users(&["a"])).await?;
     expect_eq(writer.context().await?.context_size, None)?;
@@ -88,13 +89,14 @@ pub(crate) async fn the_newest_context_size_comes_with_the_context(given: &Given
     (tokens.cache_read, tokens.cache_write, tokens.reasoning) = (20, 30, 1);
     writer.accept([metered("m", tokens)]).await?;
     let size = expect_some(writer.context().await?.context_size, "context size")?;
-    // All input; whether the output that joins it is counted is not said.
+    // The size contains all input tokens, which are 60. The contract does not say whether it also contains the 3
+    // output tokens.
     expect_eq((60..=63).contains(&size), true)?;
-    // Sizes are never summed.
+    // Sizes are never added to the sums.
     expect_eq(writer.load().await?.usage.input, 19)
 }
 
-/// A compaction ends what was known of the size; a rewind brings back the earlier one.
+/// After a compaction the context size is unknown. After a rewind it is the earlier size again.
 pub(crate) async fn a_context_size_belongs_to_its_path(given: &Given) -> Verdict {
     let writer = Writer::having(given, "t", [user("a"), sized("s1", 10), user("b"), sized("s2", 20)]).await?;
     let size = |name: &str| writer.context_by(ContextRequest::at(id(name)));
@@ -111,7 +113,7 @@ pub(crate) async fn a_context_size_belongs_to_its_path(given: &Given) -> Verdict
     expect_eq(writer.context().await?.context_size, Some(10))?;
     writer.accept([clear()]).await?;
     expect_eq(writer.context().await?.context_size, None)?;
-    // One on the path says nothing of the entry above it.
+    // A usage record on the path says nothing about the size at the entry above it.
     let other = Writer::having(given, "other", [user("a"), sized("s", 10).with_side(false), user("b")]).await?;
     let size = |name: &str| other.context_by(ContextRequest::at(id(name)));
     expect_eq((size("a").await?.context_size, size("b").await?.context_size), (None, Some(10)))

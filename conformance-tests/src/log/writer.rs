@@ -12,19 +12,19 @@ use crate::{
     given::{Given, id, walk},
 };
 
-/// A thread that a case writes to, each commit guarded by the version that it loaded before.
+/// A thread that a case writes to. Each commit is guarded by the version that was loaded just before.
 pub(crate) struct Writer<'a> {
     pub(crate) given: &'a Given,
     pub(crate) thread: ThreadId,
 }
 
 impl<'a> Writer<'a> {
-    /// Writes to the thread `name`, which the first commit makes.
+    /// Returns a writer for the thread `name`, which the first commit creates.
     pub(crate) fn new(given: &'a Given, name: &str) -> Self {
         Self { given, thread: id(name) }
     }
 
-    /// A thread with these entries.
+    /// Creates a thread with these entries.
     pub(crate) async fn having(
         given: &'a Given,
         name: &str,
@@ -35,25 +35,25 @@ impl<'a> Writer<'a> {
         Ok(writer)
     }
 
-    /// A commit to the thread as it is now.
+    /// Returns an empty commit, guarded by the version that the thread has now.
     pub(crate) async fn commit(&self) -> Result<Commit, Failure> {
         let stored = self.given.threads()?.load_thread(&self.thread).await?;
         let expect = stored.map_or(Expect::Absent, |thread| Expect::Version(thread.version));
         Ok(Commit::new(self.thread.clone()).expecting(expect))
     }
 
-    /// Wants a commit of these entries to be accepted.
+    /// Commits these entries, and checks that they are accepted.
     pub(crate) async fn accept(&self, entries: impl IntoIterator<Item = NewEntry> + Send) -> Verdict {
         self.append(entries).await.map(drop)
     }
 
-    /// Commits these entries, and gives the receipt.
+    /// Commits these entries, and returns the receipt.
     pub(crate) async fn append(&self, entries: impl IntoIterator<Item = NewEntry> + Send) -> Result<Receipt, Failure> {
         let commit = self.commit().await?.entries(entries);
         self.given.commit(commit).await
     }
 
-    /// Wants a commit of these entries to be refused, and to change nothing. Gives the error.
+    /// Checks that a commit of these entries is refused and changes nothing. Returns the error.
     pub(crate) async fn refuse(
         &self,
         entries: impl IntoIterator<Item = NewEntry> + Send,
@@ -63,7 +63,7 @@ impl<'a> Writer<'a> {
         self.refuse_commit(commit, kind).await
     }
 
-    /// Wants a commit to be refused, and to change nothing. Gives the error.
+    /// Checks that a commit is refused and changes nothing. Returns the error.
     pub(crate) async fn refuse_commit(&self, commit: Commit, kind: ErrorKind) -> Result<Error, Failure> {
         let before = self.given.threads()?.load_thread(&self.thread).await?;
         let log = self.given.log(&self.thread).await?;
@@ -73,73 +73,73 @@ impl<'a> Writer<'a> {
         Ok(error)
     }
 
-    /// The thread.
+    /// Loads the thread, which must exist.
     pub(crate) async fn load(&self) -> Result<Thread, Failure> {
         self.given.thread(&self.thread).await
     }
 
-    /// The id of the head; empty if there is none.
+    /// Returns the id of the head, or an empty text if there is none.
     pub(crate) async fn head(&self) -> Result<String, Failure> {
         Ok(self.load().await?.head.map(|head| head.to_string()).unwrap_or_default())
     }
 
-    /// An entry that must exist.
+    /// Loads an entry, which must exist.
     pub(crate) async fn entry(&self, name: &str) -> Result<Arc<Entry>, Failure> {
         let found = self.given.threads()?.load_entry(&self.thread, &id(name)).await?;
         found.ok_or_else(|| Failure::new(format!("no entry `{name}` where one was expected")))
     }
 
-    /// The id of an entry's parent; empty for a root.
+    /// Returns the id of an entry's parent, or an empty text for a root.
     pub(crate) async fn parent(&self, name: &str) -> Result<String, Failure> {
         Ok(self.entry(name).await?.parent.clone().map(|parent| parent.to_string()).unwrap_or_default())
     }
 
-    /// The ids of the entries that a query gives, with a blank between them.
+    /// Returns the ids of the entries that a query finds, separated by blanks.
     pub(crate) async fn ids(&self, query: EntryQuery) -> Result<String, Failure> {
         let threads = &self.given.threads()?;
         let list = |page: PageRequest| threads.list_entries(&self.thread, query.clone().with_page(page));
         Ok(names(&walk(PageRequest::first(7), list).await?))
     }
 
-    /// The ids of the path of an entry, from its root.
+    /// Returns the ids of the path of an entry, from its root, separated by blanks.
     pub(crate) async fn path(&self, name: &str) -> Result<String, Failure> {
         self.ids(EntryQuery::path_of(id(name))).await
     }
 
-    /// The ids of the leaves, by sequence.
+    /// Returns the ids of the leaves by sequence number, separated by blanks.
     pub(crate) async fn leaves(&self) -> Result<String, Failure> {
         let threads = &self.given.threads()?;
         let leaves = walk(PageRequest::first(2), |page| threads.list_leaves(&self.thread, page)).await?;
         Ok(join(leaves.iter().map(|leaf| leaf.entry.as_str())))
     }
 
-    /// The context of the head.
+    /// Loads the context of the head.
     pub(crate) async fn context(&self) -> Result<ThreadContext, Failure> {
         self.context_by(ContextRequest::head()).await
     }
 
-    /// A context.
+    /// Loads a context.
     pub(crate) async fn context_by(&self, request: ContextRequest) -> Result<ThreadContext, Failure> {
         Ok(self.given.threads()?.load_context(&self.thread, request).await?)
     }
 
-    /// Wants the log to hold these entries, in this order.
+    /// Checks that the log has these entries, in this order.
     pub(crate) async fn expect_log(&self, ids: &str) -> Verdict {
         expect_eq(names(&self.given.log(&self.thread).await?), ids)
     }
 }
 
-/// Closes the store and opens it again, if the case is the one that does.
+/// Closes the store and opens it again, if `wanted`.
 pub(crate) async fn reopen(given: &Given, wanted: bool) -> Verdict {
     if wanted { given.reopen().await } else { Ok(()) }
 }
 
-/// The ids of entries, with a blank between them.
+/// Returns the ids of entries, separated by blanks.
 pub(crate) fn names(entries: &[Arc<Entry>]) -> String {
     join(entries.iter().map(|entry| entry.id.as_str()))
 }
 
-/// These texts, with a blank between them.
+/// Joins texts, separated by blanks.
 pub(crate) fn join<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     texts.collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! Dropped calls on a mailbox.
+//! Cases of calls on a mailbox that are dropped, or whose outcome is unknown.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,12 +18,13 @@ use crate::{
     unknown::{FindOut, Known, undocumented, unknown_ends_are_found_out},
 };
 
-/// How many claims are dropped, each after another number of polls.
+/// The number of claims that are dropped, after one, two or three polls.
 const CLAIMS: usize = 30;
-/// How often it is looked whether a claim was given back: within 10 s.
+/// How often the case looks for a claim that was given back. With the pauses this takes 10 s.
 const LOOKS: usize = 500;
 
-/// A claim whose future is dropped before its answer was received is given back soon, with its attempts as they were.
+/// A claim whose future is dropped before its answer was received is given back within 10 s. The dispatch has its
+/// attempts as they were.
 pub(super) async fn a_claim_that_nobody_received_is_given_back(given: &Given) -> Verdict {
     put(given, [work("t", "a")]).await?;
     for claim in 0..CLAIMS {
@@ -49,7 +50,7 @@ async fn given_back(given: &Given) -> Result<ClaimedDispatch, Failure> {
     Err(Failure::new("nothing was given back within 10 s"))
 }
 
-/// Calls that change something, with a mailbox as it stands.
+/// The calls that change something in the mailbox that [`Work`] prepares.
 const CHANGING: [&str; 10] = [
     "enqueue",
     "cancel",
@@ -63,11 +64,11 @@ const CHANGING: [&str; 10] = [
     "requeue",
 ];
 
-/// A mailbox. A thread `t` has a dead letter, a dispatch that is held, and one that is queued; the thread behind it has
-/// one that can be claimed.
+/// A mailbox in which the thread `t` has a dead letter, a claimed dispatch and a queued one. A second thread for each
+/// `t` has a dispatch that can be claimed.
 struct Work(Arc<dyn MailboxStore>);
 
-/// The thread behind `t`, which nobody works on.
+/// Returns the second thread for `t`, which has no claim.
 fn free(t: &ThreadId) -> ThreadId {
     id(&format!("{t} free"))
 }
@@ -179,7 +180,7 @@ impl FindOut for Work {
             "cancel" => Known::Looked(status("queued").await? == DispatchStatus::Cancelled),
             "interrupt" => Known::Looked(store.load_epoch(t).await? > held.dispatch.epoch),
             "interrupt with a key" => Known::Told(store.interrupt(keyed(t)).await?.deduplicated),
-            // What was claimed is not given out again as long as its lease runs.
+            // If the claim took effect, its dispatch cannot be claimed again while the lease runs.
             "claim" => Known::Told(store.claim(request().of_thread(free(t))).await?.claimed.is_empty()),
             "extend" => {
                 store.extend(&held.claim(), LEASE * 10).await?;
@@ -200,7 +201,7 @@ impl FindOut for Work {
     }
 }
 
-/// A mailbox in which each thread has a dispatch whose lease is over.
+/// A mailbox in which each thread has a dispatch whose lease has expired.
 struct Lapsed(Arc<dyn MailboxStore>);
 
 #[async_trait]
@@ -243,28 +244,30 @@ impl FindOut for Lapsed {
     }
 }
 
-/// Every call on a mailbox, dropped at any await, has its whole effect before the next call of its handle, or never. A
-/// claim is taken back.
+/// A call on a mailbox that is dropped at any await has its whole effect before the next call of its handle, or
+/// never. A dropped claim is given back.
 pub(super) async fn a_dropped_call_on_a_mailbox_is_whole_or_nothing(given: &Given) -> Verdict {
     Sweep::new(Work(mailbox(given)?)).run(given, &CHANGING).await
 }
 
-/// The same of ending what is over.
+/// A `reclaim` that is dropped at any await has its whole effect before the next call of its handle, or never.
 pub(super) async fn a_dropped_reclaim_is_whole_or_nothing(given: &Given) -> Verdict {
     Sweep::new(Lapsed(mailbox(given)?)).run(given, &["reclaim"]).await
 }
 
-/// A call on a mailbox whose answer was lost is found out as its documentation says.
+/// If the answer of a call on a mailbox is lost, the caller finds out its effect as the documentation of the method
+/// says.
 pub(super) async fn an_unknown_end_on_a_mailbox_is_found_out(given: &Given) -> Verdict {
     unknown_ends_are_found_out(given, Work(mailbox(given)?), &CHANGING).await
 }
 
-/// The same of ending what is over.
+/// If the answer of a `reclaim` is lost, the caller finds out its effect as the documentation of the method says.
 pub(super) async fn an_unknown_reclaim_is_found_out(given: &Given) -> Verdict {
     unknown_ends_are_found_out(given, Lapsed(mailbox(given)?), &["reclaim"]).await
 }
 
-/// What a claim took whose answer was lost comes back when its lease is over, once, with the attempt counted.
+/// If the answer of a claim is lost, its dispatch can be claimed again when the lease has expired, once, and the
+/// attempt is counted.
 pub(super) async fn an_unknown_claim_comes_back_when_its_lease_is_over(given: &Given) -> Verdict {
     put(given, [work("t", "a"), work("u", "b")]).await?;
     let store = mailbox(given)?;

@@ -1,4 +1,4 @@
-//! Claims: what they give, to whom, and in which order.
+//! Cases of claims: which dispatches they get, and in which order.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -16,7 +16,8 @@ use crate::{
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// A claim gives at most as many as it may, each of another thread, each with a proof of its own.
+/// A claim gets at most as many dispatches as it asks for, each of a different thread and each with a token of its
+/// own.
 pub(super) async fn a_claim_gives_one_of_each_thread(given: &Given) -> Verdict {
     let drafts = ["a1", "a2", "b1", "b2", "c1"].map(|name| work(&name[..1], name));
     put(given, drafts).await?;
@@ -36,7 +37,8 @@ pub(super) async fn a_claim_gives_one_of_each_thread(given: &Given) -> Verdict {
     nothing_to_claim(given).await
 }
 
-/// A claim may name a thread; others, and an unknown one, give nothing to it.
+/// A claim that names a thread gets a dispatch of that thread only, and nothing if the thread is unknown or has a
+/// claim.
 pub(super) async fn a_claim_may_name_a_thread(given: &Given) -> Verdict {
     put(given, [work("t", "a"), work("u", "b"), later("u", "c", MINUTE)]).await?;
     let store = mailbox(given)?;
@@ -46,7 +48,7 @@ pub(super) async fn a_claim_may_name_a_thread(given: &Given) -> Verdict {
     claim(given, "a").await.map(drop)
 }
 
-/// Nothing is given out before its time, and at that time it is.
+/// No dispatch is claimed before its `available_at`; from then on it can be.
 pub(super) async fn nothing_comes_before_its_time(given: &Given) -> Verdict {
     put(given, [later("t", "a", MINUTE), later("u", "b", MINUTE + TICK)]).await?;
     nothing_to_claim(given).await?;
@@ -60,7 +62,8 @@ pub(super) async fn nothing_comes_before_its_time(given: &Given) -> Verdict {
     claim(given, "b").await.map(drop)
 }
 
-/// When store time goes back, what was available and was not claimed is not given out before its time comes again.
+/// After store time has gone back, a dispatch that was available and was not claimed cannot be claimed until its time
+/// comes again.
 pub(super) async fn time_that_goes_back_gives_nothing_early(given: &Given) -> Verdict {
     put(given, [later("t", "a", MINUTE), later("u", "b", MINUTE)]).await?;
     given.advance(MINUTE).await;
@@ -73,8 +76,8 @@ pub(super) async fn time_that_goes_back_gives_nothing_early(given: &Given) -> Ve
     claim(given, "b").await.map(drop)
 }
 
-/// Inside of a thread the lower priority number comes first, then the order of enqueue; what is not yet available
-/// blocks nothing.
+/// Within a thread the dispatch with the lower priority number goes first, then the one enqueued earlier. A dispatch
+/// that is not yet available does not block others.
 pub(super) async fn priority_comes_first_inside_of_a_thread(given: &Given) -> Verdict {
     let of = |name: &str, priority: u8| work("t", name).with_priority(priority);
     put(given, [of("c", 128), of("e", 255), later("t", "late", MINUTE).with_priority(0)]).await?;
@@ -84,7 +87,7 @@ pub(super) async fn priority_comes_first_inside_of_a_thread(given: &Given) -> Ve
     expect_eq(drain(given).await?, "late")
 }
 
-/// Among threads the priority of what each would give comes first, then who waited longer.
+/// Among threads the priority of the first available dispatch decides, then how long the thread has waited.
 pub(super) async fn priority_comes_first_among_threads(given: &Given) -> Verdict {
     let drafts = [("a", "a1", 128), ("b", "b1", 128), ("c", "c1", 0), ("d", "d1", 200), ("e", "e1", 0)];
     for (thread, name, priority) in drafts {
@@ -93,11 +96,12 @@ pub(super) async fn priority_comes_first_among_threads(given: &Given) -> Verdict
     }
     put(given, [work("d", "d0").with_priority(0), work("a", "a2").with_priority(128)]).await?;
     let claims = mailbox(given)?.claim(request().up_to(9)).await?;
-    // `d` has waited since `d1` came.
+    // `d` has waited since `d1` was enqueued.
     expect_eq(ids(&claims), "c1 d0 e1 a1 b1")
 }
 
-/// A thread waits since it became free: one that had its turn comes behind those that were ready before.
+/// A thread waits from the time when it becomes free. After its turn it comes behind the threads that were ready
+/// before.
 pub(super) async fn who_waited_longest_comes_first(given: &Given) -> Verdict {
     put(given, [work("a", "a1"), work("a", "a2"), work("a", "a3")]).await?;
     given.advance(Duration::from_secs(2)).await;
@@ -112,7 +116,8 @@ pub(super) async fn who_waited_longest_comes_first(given: &Given) -> Verdict {
     expect_eq(order.join(" "), "a1 b1 c1 a2 b2")
 }
 
-/// A claim by id takes a dispatch before its time and before others, if its thread is free; else it gives the reason.
+/// A claim by id gets its dispatch before its time and before others, if the thread is free. Otherwise the answer
+/// says why not.
 pub(super) async fn a_claim_by_id_says_why_not(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     let named = |name: &str| store.claim(request().of_dispatch(id(name)));
@@ -125,7 +130,7 @@ pub(super) async fn a_claim_by_id_says_why_not(given: &Given) -> Verdict {
     expect_eq(named("a").await?.missed, Some(Missed::Busy(id("b"))))?;
     expect_eq(named("b").await?.missed, Some(Missed::NotQueued(DispatchStatus::Claimed)))?;
     settle(given, &early.claimed[0], Settlement::Release).await?;
-    // What is given back is as it was: not yet due.
+    // A released dispatch is as it was before its claim: not yet due.
     let a = claim(given, "a").await?;
     settle(given, &a, ack()).await?;
     expect_eq(named("a").await?.missed, Some(Missed::NotQueued(DispatchStatus::Acked)))?;
@@ -133,7 +138,8 @@ pub(super) async fn a_claim_by_id_says_why_not(given: &Given) -> Verdict {
     expect_eq(named("b").await?.missed, Some(Missed::NotQueued(DispatchStatus::Superseded)))
 }
 
-/// The lease is over so long after store time; none, and one above 24 hours, is refused.
+/// A lease ends at store time plus the requested length. A claim or an extension with a length of zero, or of more
+/// than 24 hours, is refused.
 pub(super) async fn a_lease_has_its_length(given: &Given) -> Verdict {
     const DAY: Duration = Duration::from_hours(24);
     put(given, [work("t", "a"), work("u", "b")]).await?;
@@ -154,7 +160,7 @@ pub(super) async fn a_lease_has_its_length(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Claim numbers of a thread grow with every claim, whatever became of the earlier ones, and what was purged.
+/// The claim numbers of a thread increase with each claim, however earlier claims ended and whatever was purged.
 pub(super) async fn claim_numbers_grow(given: &Given) -> Verdict {
     let (store, mut last) = (mailbox(given)?, None);
     for round in 0..5 {
@@ -171,7 +177,7 @@ pub(super) async fn claim_numbers_grow(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// The claim numbers of a tenant that is made anew are above those of the one that was deleted.
+/// The claim numbers of a tenant that is created again are above those of the deleted tenant.
 pub(super) async fn an_emptied_mailbox_goes_on_above_its_claims(given: &Given) -> Verdict {
     let first = held(given, "a").await?;
     settle(given, &first, Settlement::Release).await?;
@@ -182,7 +188,8 @@ pub(super) async fn an_emptied_mailbox_goes_on_above_its_claims(given: &Given) -
     expect(anew.number.incarnation > first.number.incarnation, "the incarnation is the same")
 }
 
-/// What an interrupt superseded is met by no claim; an empty mailbox and an unknown thread give nothing at once.
+/// A claim returns at once with nothing if the mailbox is empty, the thread is unknown, or an interrupt superseded
+/// everything.
 pub(super) async fn an_empty_mailbox_gives_nothing(given: &Given) -> Verdict {
     nothing_to_claim(given).await?;
     expect_eq(ids(&mailbox(given)?.claim(request().of_thread(id("unknown"))).await?), "")?;

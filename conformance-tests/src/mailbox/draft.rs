@@ -1,4 +1,4 @@
-//! Short ways to write down work, claims and settlements.
+//! Helpers that build dispatches, claims and settlements for cases, and check them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,33 +14,33 @@ use crate::{
     log::writer::join,
 };
 
-/// The lease of the claims of cases.
+/// The length of the leases in cases.
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
-/// A millisecond.
+/// One millisecond.
 pub(crate) const TICK: Duration = Duration::from_millis(1);
 
-/// The mailbox of the tenant `default`.
+/// Returns the mailbox of the tenant `default`.
 pub(crate) fn mailbox(given: &Given) -> Result<Arc<dyn MailboxStore>, Failure> {
     given.stores()?.mailbox.ok_or_else(|| Failure::new("the store has no mailbox"))
 }
 
-/// Work of this id for a thread, for the run `r`.
+/// Returns a dispatch with this id, for a thread and the run `r`.
 pub(crate) fn work(thread: &str, name: &str) -> NewDispatch {
     NewDispatch::new(id(thread), id("r")).with_id(id(name))
 }
 
-/// The same, so much later.
+/// Returns a dispatch with this id that becomes available after `delay`.
 pub(crate) fn later(thread: &str, name: &str, delay: Duration) -> NewDispatch {
     work(thread, name).available(When::In(delay))
 }
 
-/// The same under a key.
+/// Returns a dispatch with this id and this dedupe key.
 pub(super) fn keyed(thread: &str, name: &str, key: &str) -> NewDispatch {
     work(thread, name).with_dedupe_key(id(key))
 }
 
-/// Enqueues one after the other; all must be accepted.
+/// Enqueues dispatches in one call. All must be accepted.
 pub(crate) async fn put(
     given: &Given,
     drafts: impl IntoIterator<Item = NewDispatch>,
@@ -49,13 +49,14 @@ pub(crate) async fn put(
     Ok(answers.into_iter().collect::<Result<_, _>>()?)
 }
 
-/// What becomes of the enqueue of one dispatch.
+/// Enqueues one dispatch, and returns the answer for it.
 pub(super) async fn try_put(given: &Given, draft: NewDispatch) -> Result<store_core::Result<Enqueued>, Failure> {
     let answers = mailbox(given)?.enqueue(vec![draft]).await?;
     expect_some(answers.into_iter().next(), "answer")
 }
 
-/// Wants an enqueue to be refused because another dispatch has its id or else its key, which the error names.
+/// Checks that an enqueue is refused because the dispatch `other` has its id or its dedupe key. The error must name
+/// that dispatch, and the key if the key is the cause.
 pub(super) async fn taken_by(given: &Given, draft: NewDispatch, other: &str) -> Verdict {
     let is_other = draft.id.as_ref().is_none_or(|id| id.as_str() != other);
     let key = draft.dedupe_key.as_ref().filter(|_| is_other).map(|key| key.as_str().to_owned());
@@ -63,12 +64,12 @@ pub(super) async fn taken_by(given: &Given, draft: NewDispatch, other: &str) -> 
     expect_eq(error.detail(), &Detail::AlreadyExists { what: Subject::new("dispatch", other), key })
 }
 
-/// A claim by the worker `w`.
+/// Returns a claim request of the worker `w`.
 pub(crate) fn request() -> ClaimRequest {
     ClaimRequest::new(id("w"), LEASE)
 }
 
-/// The ids of what a claim gave, with a blank between them.
+/// Returns the ids of the dispatches that were claimed, separated by blanks.
 pub(super) fn ids(claims: &Claims) -> String {
     join(claims.claimed.iter().map(|claimed| claimed.dispatch.id.as_str()))
 }
@@ -78,7 +79,7 @@ pub(crate) async fn claim_next(given: &Given) -> Result<Option<ClaimedDispatch>,
     Ok(mailbox(given)?.claim(request()).await?.claimed.pop())
 }
 
-/// Claims one dispatch, which must be this one.
+/// Claims one dispatch, which must have this id.
 pub(crate) async fn claim(given: &Given, name: &str) -> Result<ClaimedDispatch, Failure> {
     let claimed = expect_some(claim_next(given).await?, "dispatch")?;
     expect_eq(claimed.dispatch.id.as_str(), name)?;
@@ -91,12 +92,12 @@ pub(crate) async fn held(given: &Given, name: &str) -> Result<ClaimedDispatch, F
     claim(given, name).await
 }
 
-/// Wants a claim to give nothing.
+/// Checks that a claim gets nothing.
 pub(crate) async fn nothing_to_claim(given: &Given) -> Verdict {
     expect_eq(ids(&mailbox(given)?.claim(request().up_to(100)).await?), "")
 }
 
-/// Claims and acks one by one until there is nothing left. Gives the ids in their order.
+/// Claims and acknowledges dispatches one by one until nothing can be claimed. Returns their ids in that order.
 pub(super) async fn drain(given: &Given) -> Result<String, Failure> {
     let mut order = Vec::new();
     while let Some(claimed) = claim_next(given).await? {
@@ -106,17 +107,17 @@ pub(super) async fn drain(given: &Given) -> Result<String, Failure> {
     Ok(order.join(" "))
 }
 
-/// A settlement that ends the work.
+/// Returns a settlement that acknowledges a dispatch.
 pub(crate) const fn ack() -> Settlement {
     Settlement::Ack { result: None }
 }
 
-/// A settlement that has it tried again.
+/// Returns a settlement after which the dispatch is tried again.
 pub(crate) fn retry(after: Duration) -> Settlement {
     Settlement::Retry { after, error: "failed".to_owned() }
 }
 
-/// What becomes of a settlement.
+/// Settles a claim, and returns the answer for it.
 pub(crate) async fn try_settle(
     given: &Given,
     claimed: &ClaimedDispatch,
@@ -126,7 +127,7 @@ pub(crate) async fn try_settle(
     expect_some(answers.into_iter().next(), "answer")
 }
 
-/// Settles a claim, which must be accepted.
+/// Settles a claim. The settlement must be accepted.
 pub(crate) async fn settle(
     given: &Given,
     claimed: &ClaimedDispatch,
@@ -135,7 +136,8 @@ pub(crate) async fn settle(
     Ok(try_settle(given, claimed, settlement).await??)
 }
 
-/// Wants every write of a holder to be refused, and to leave the dispatch as it is then.
+/// Checks that every write of a holder is refused. The first refused write may supersede the dispatch (MB-33), so the
+/// dispatch is compared only after the settlements.
 pub(super) async fn refuse_holder(given: &Given, claimed: &ClaimedDispatch, kind: ErrorKind) -> Verdict {
     let (store, name) = (mailbox(given)?, claimed.dispatch.id.as_str());
     for settlement in [ack(), retry(Duration::ZERO), Settlement::Release, Settlement::Snooze { after: TICK }] {
@@ -148,12 +150,12 @@ pub(super) async fn refuse_holder(given: &Given, claimed: &ClaimedDispatch, kind
     expect_eq(load(given, name).await?, before)
 }
 
-/// A dispatch that must be there.
+/// Loads a dispatch, which must exist.
 pub(crate) async fn load(given: &Given, name: &str) -> Result<Dispatch, Failure> {
     expect_some(mailbox(given)?.load_dispatch(&id(name)).await?, "dispatch")
 }
 
-/// Wants a dispatch to be in a status, and gives it.
+/// Checks that a dispatch has this status, and returns the dispatch.
 pub(crate) async fn is_now(given: &Given, name: &str, status: DispatchStatus) -> Result<Dispatch, Failure> {
     let dispatch = load(given, name).await?;
     expect_eq(dispatch.status, status).map_err(|failure| failure.about(name))?;
@@ -167,13 +169,13 @@ pub(crate) async fn interrupt(given: &Given) -> Result<Interrupted, Failure> {
     Ok(mailbox(given)?.interrupt(Interrupt::new(id("t")).because("stop")).await?)
 }
 
-/// Wants the counts of the thread `t`: queued, claimed, acked, cancelled, superseded, dead letters.
+/// Checks the counts of the thread `t`: queued, claimed, acked, cancelled, superseded, dead letters.
 pub(super) async fn expect_counts(given: &Given, wanted: [u64; 6]) -> Verdict {
     let thread: ThreadId = id("t");
     expect_eq(numbers(&mailbox(given)?.count_dispatches(Some(&thread)).await?), wanted)
 }
 
-/// Counts in the order of the statuses.
+/// Returns the counts in the order of the statuses.
 pub(super) fn numbers(counts: &DispatchCounts) -> [u64; 6] {
     let mut numbers = [0; 6];
     for (at, status) in DispatchStatus::ALL.iter().enumerate() {
@@ -182,7 +184,7 @@ pub(super) fn numbers(counts: &DispatchCounts) -> [u64; 6] {
     numbers
 }
 
-/// The ids of a list in small pages, with a blank between them.
+/// Lists dispatches in small pages, and returns their ids, separated by blanks.
 pub(super) async fn listed(given: &Given, query: DispatchQuery) -> Result<String, Failure> {
     let store = &mailbox(given)?;
     let page = |page| store.list_dispatches(query.clone().with_page(page));
@@ -190,22 +192,22 @@ pub(super) async fn listed(given: &Given, query: DispatchQuery) -> Result<String
     Ok(join(all.iter().map(|dispatch| dispatch.id.as_str())))
 }
 
-/// The same of a filter, in an order.
+/// Lists the dispatches that a filter finds in this order, and returns their ids, separated by blanks.
 pub(super) async fn in_order(given: &Given, filter: DispatchFilter, order: DispatchOrder) -> Result<String, Failure> {
     listed(given, DispatchQuery::new(filter).ordered(order, store_core::Direction::Forward)).await
 }
 
-/// The thread `t`.
+/// Returns a filter for the thread `t`.
 pub(super) fn of_t() -> DispatchFilter {
     DispatchFilter::of_thread(id("t"))
 }
 
-/// Ids from text.
+/// Returns the ids that these texts name.
 pub(super) fn names<const N: usize>(names: [&str; N]) -> Vec<DispatchId> {
     names.into_iter().map(id).collect()
 }
 
-/// The kind of a refusal, or `None`.
+/// Returns the kind of the error, or none if the call succeeded.
 pub(super) fn kind<T>(result: &store_core::Result<T>) -> Option<ErrorKind> {
     result.as_ref().err().map(Error::kind)
 }

@@ -1,4 +1,4 @@
-//! Enqueueing and cancelling.
+//! Cases of enqueueing and cancelling.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
     log::draft::json,
 };
 
-/// A dispatch with everything that can be given.
+/// Returns a dispatch in which everything is set that a caller can give.
 fn full() -> NewDispatch {
     let at = Timestamp::from_millis(1_900_000_000_000).unwrap_or_default();
     keyed("t", "full", "k")
@@ -25,7 +25,7 @@ fn full() -> NewDispatch {
         .with_max_attempts(3)
 }
 
-/// An enqueued dispatch is queued without attempts, under the epoch of its thread, and has every field as given.
+/// An enqueued dispatch is queued, has no attempts, has the epoch of its thread, and has every field as it was given.
 pub(super) async fn a_dispatch_is_as_it_was_given(given: &Given) -> Verdict {
     super::draft::interrupt(given).await?;
     let answers = put(given, [full(), work("t", "plain")]).await?;
@@ -43,7 +43,7 @@ pub(super) async fn a_dispatch_is_as_it_was_given(given: &Given) -> Verdict {
     load(given, unnamed[0].id.as_str()).await.map(drop)
 }
 
-/// Several dispatches of one call each have their own answer, in their order, whatever becomes of the others.
+/// Each dispatch of a call has its own answer, in the order given. The result of one does not affect the others.
 pub(super) async fn answers_are_independent(given: &Given) -> Verdict {
     put(given, [work("t", "a")]).await?;
     let other = work("t", "a").with_priority(1);
@@ -59,7 +59,8 @@ pub(super) async fn answers_are_independent(given: &Given) -> Verdict {
     expect_eq(mailbox(given)?.enqueue(vec![]).await?.len(), 0)
 }
 
-/// An id is used once; an enqueue equal in all that was given gets the first answer, whatever became of the dispatch.
+/// An id is used once. An enqueue that gives the same as the first one gets the first answer, whatever happened to
+/// the dispatch since then. Any other enqueue with the id is refused.
 pub(super) async fn an_equal_enqueue_gets_the_first_answer(given: &Given) -> Verdict {
     let draft = || keyed("t", "a", "k").available(When::In(Duration::ZERO));
     let first = put(given, [draft()]).await?.remove(0);
@@ -83,7 +84,8 @@ pub(super) async fn an_equal_enqueue_gets_the_first_answer(given: &Given) -> Ver
     expect_counts(given, [0, 0, 1, 0, 0, 0]).await
 }
 
-/// A dedupe key is taken by a queued and by a claimed dispatch of the thread, and free on another.
+/// A dedupe key is taken while a queued or claimed dispatch of the thread has it. Another thread can use the same
+/// key.
 pub(super) async fn a_key_is_taken_until_its_dispatch_is_over(given: &Given) -> Verdict {
     put(given, [keyed("t", "a", "k")]).await?;
     taken_by(given, keyed("t", "b", "k"), "a").await?;
@@ -100,7 +102,7 @@ pub(super) async fn a_key_is_taken_until_its_dispatch_is_over(given: &Given) -> 
     put(given, [keyed("t", "d", "k")]).await.map(drop)
 }
 
-/// An interrupt frees the keys of what it supersedes, not that of a claimed one.
+/// An interrupt releases the keys of the dispatches that it supersedes, but not the key of the claimed one.
 pub(super) async fn an_interrupt_frees_the_keys_of_what_was_queued(given: &Given) -> Verdict {
     put(given, [keyed("t", "held", "h")]).await?;
     let held = claim(given, "held").await?;
@@ -113,8 +115,8 @@ pub(super) async fn an_interrupt_frees_the_keys_of_what_was_queued(given: &Given
     put(given, [keyed("t", "c", "h")]).await.map(drop)
 }
 
-/// An enqueue that needs the key of a claim whose lease is over ends that attempt first; if it leaves the dispatch
-/// queued, the key stays taken.
+/// An enqueue that wants the key of a claim whose lease has expired ends that attempt first. If the dispatch is
+/// queued then, its key stays taken.
 pub(super) async fn a_lost_lease_gives_up_its_key_with_the_last_attempt(given: &Given) -> Verdict {
     for (name, attempts) in [("more", 2), ("last", 1)] {
         put(given, [keyed(name, name, "k").with_max_attempts(attempts)]).await?;
@@ -133,7 +135,7 @@ pub(super) async fn a_lost_lease_gives_up_its_key_with_the_last_attempt(given: &
     expect_eq(super::draft::ids(&again), "more")
 }
 
-/// A dispatch without attempts is refused; thread and run need not exist.
+/// A dispatch with a `max_attempts` of 0 is refused. The thread and the run need not exist.
 pub(super) async fn a_dispatch_has_an_attempt_and_needs_no_thread(given: &Given) -> Verdict {
     expect_kind(try_put(given, work("t", "a").with_max_attempts(0)).await?, ErrorKind::Invalid)?;
     expect_eq(mailbox(given)?.load_dispatch(&id("a")).await?, None)?;
@@ -141,8 +143,8 @@ pub(super) async fn a_dispatch_has_an_attempt_and_needs_no_thread(given: &Given)
     claim(given, "a").await.map(drop)
 }
 
-/// A queued dispatch is cancelled; a claimed or final one is refused naming it and its status, an unknown one is not
-/// found.
+/// A queued dispatch can be cancelled. For a claimed or finished dispatch the call is refused, and the error names
+/// the dispatch and its status. An unknown dispatch is not found.
 pub(super) async fn only_what_is_queued_is_cancelled(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     expect_kind(store.cancel(&id("unknown")).await, ErrorKind::NotFound)?;
@@ -164,7 +166,7 @@ pub(super) async fn only_what_is_queued_is_cancelled(given: &Given) -> Verdict {
 
 const LATER: Duration = Duration::from_secs(60);
 
-/// A call has 1,000 dispatches at most; a payload is a record.
+/// A call enqueues at most 1,000 dispatches, or settles at most 1,000 claims.
 pub(super) async fn a_call_has_a_thousand_dispatches_at_most(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     let many = |count: usize| (0..count).map(|_| NewDispatch::new(id("t"), id("r"))).collect::<Vec<_>>();
@@ -178,7 +180,7 @@ pub(super) async fn a_call_has_a_thousand_dispatches_at_most(given: &Given) -> V
     expect_counts(given, [999, 1, 0, 0, 0, 0]).await
 }
 
-/// A payload and a result of the largest size are taken, one byte more is refused.
+/// A payload and a result of exactly the largest size are accepted; one byte more is refused.
 pub(super) async fn a_payload_has_a_limit(given: &Given) -> Verdict {
     let given = given.with_limits(|limits| limits.record_bytes = 2_000).await?;
     let text = |bytes: usize| json(&format!("\"{}\"", "x".repeat(bytes - 2)));

@@ -1,4 +1,4 @@
-//! Interrupts.
+//! Cases of interrupts.
 
 use store_core::{
     ClaimToken, Commit, DispatchOrder, DispatchStatus, ErrorKind, Expect, Interrupt, NewEntry, Settlement, ThreadId,
@@ -15,8 +15,8 @@ use crate::{
     log::draft::user,
 };
 
-/// An interrupt raises the epoch and supersedes what is queued, at once for every reader: it shows the interrupt's time
-/// and reason. What is claimed stays so.
+/// An interrupt raises the epoch and supersedes the queued dispatches. From then on every reader sees them
+/// superseded, with the time and the reason of the interrupt. The claimed dispatch stays claimed.
 pub(super) async fn an_interrupt_supersedes_what_is_queued(given: &Given) -> Verdict {
     let claimed = held(given, "held").await?;
     put(given, [work("t", "a"), later("t", "b", LEASE), keyed("t", "c", "k")]).await?;
@@ -56,7 +56,8 @@ pub(super) async fn each_shows_its_own_interrupt(given: &Given) -> Verdict {
     expect_counts(given, [0, 0, 0, 0, 3, 0]).await
 }
 
-/// The same key gives the first answer and interrupts nothing; the last twenty keys are remembered.
+/// A repeat of an interrupt with its key returns the first answer and interrupts nothing. The last 20 keys of a
+/// thread are remembered.
 pub(super) async fn a_key_makes_an_interrupt_repeatable(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     let keyed = |key: &str| store.interrupt(Interrupt::new(id("t")).with_key(id(key)));
@@ -78,7 +79,8 @@ pub(super) async fn a_key_makes_an_interrupt_repeatable(given: &Given) -> Verdic
     expect_eq(store.load_epoch(&id("t")).await?, 21)
 }
 
-/// An interrupt of an unknown thread begins epoch 1, and epochs outlive what they superseded.
+/// The first interrupt of an unknown thread begins epoch 1. The epoch stays when the dispatches that were superseded
+/// are purged.
 pub(super) async fn epochs_never_fall(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     expect_eq(store.load_epoch(&id("t")).await?, 0)?;
@@ -92,7 +94,8 @@ pub(super) async fn epochs_never_fall(given: &Given) -> Verdict {
     expect_eq(put(given, [work("t", "b")]).await?[0].epoch, 2)
 }
 
-/// What is enqueued after an interrupt is of the new epoch, and given out once the thread is free.
+/// A dispatch that is enqueued after an interrupt has the new epoch, and can be claimed as soon as the thread is
+/// free.
 pub(super) async fn what_comes_after_an_interrupt_is_claimable(given: &Given) -> Verdict {
     let claimed = held(given, "held").await?;
     put(given, [work("t", "old")]).await?;
@@ -106,7 +109,7 @@ pub(super) async fn what_comes_after_an_interrupt_is_claimable(given: &Given) ->
     expect_counts(given, [0, 0, 1, 0, 2, 0]).await
 }
 
-/// An enqueue racing with an interrupt is superseded or of the new epoch.
+/// If an enqueue and an interrupt run at the same time, the dispatch is superseded or has the new epoch.
 pub(super) async fn an_enqueue_races_with_an_interrupt(given: &Given) -> Verdict {
     for round in 0..30 {
         let (thread, name) = (format!("t{round}"), format!("d{round}"));
@@ -125,7 +128,7 @@ pub(super) async fn an_enqueue_races_with_an_interrupt(given: &Given) -> Verdict
     Ok(())
 }
 
-/// An interrupt leaves other threads alone.
+/// An interrupt affects only its own thread.
 pub(super) async fn an_interrupt_is_of_one_thread(given: &Given) -> Verdict {
     put(given, [work("t", "a"), work("u", "b")]).await?;
     interrupt(given).await?;
@@ -134,7 +137,8 @@ pub(super) async fn an_interrupt_is_of_one_thread(given: &Given) -> Verdict {
     nothing_to_claim(given).await
 }
 
-/// After an interrupt every write of the holder is refused with `StaleEpoch`; the first of them ends its claim.
+/// After an interrupt every write of the holder is refused with `StaleEpoch`. The first of these writes supersedes
+/// the dispatch.
 pub(super) async fn a_holder_loses_its_claim_to_an_interrupt(given: &Given) -> Verdict {
     for write in 0..3 {
         let name = format!("d{write}");
@@ -155,7 +159,8 @@ pub(super) async fn a_holder_loses_its_claim_to_an_interrupt(given: &Given) -> V
     Ok(())
 }
 
-/// A stale claim whose lease is over is superseded by whoever meets it, and not given out again.
+/// If a thread was interrupted and the lease of its claim has expired, the next claim supersedes the dispatch and
+/// does not get it.
 pub(super) async fn a_stale_lease_is_superseded(given: &Given) -> Verdict {
     held(given, "a").await?;
     interrupt(given).await?;
@@ -165,7 +170,8 @@ pub(super) async fn a_stale_lease_is_superseded(given: &Given) -> Verdict {
     expect_eq((dispatch.attempts, dispatch.reason.as_deref()), (0, Some("stop")))
 }
 
-/// An interrupt that takes over ends the claimed dispatch too: the thread is free, its holder stale.
+/// An interrupt that takes over also supersedes the claimed dispatch. The thread is free, and the holder gets
+/// `StaleEpoch`.
 pub(super) async fn a_take_over_frees_the_thread(given: &Given) -> Verdict {
     let claimed = held(given, "a").await?;
     let store = mailbox(given)?;
@@ -182,7 +188,8 @@ pub(super) async fn a_take_over_frees_the_thread(given: &Given) -> Verdict {
     settle(given, &next, Settlement::Release).await.map(drop)
 }
 
-/// What took over can write its thread until the next claim, and the old holder cannot.
+/// With its fence, the caller of an interrupt that took over can write to the thread until the next claim. The old
+/// holder cannot.
 pub(super) async fn a_take_over_is_a_fence(given: &Given) -> Verdict {
     let claimed = held(given, "a").await?;
     let done = mailbox(given)?.interrupt(Interrupt::new(id("t")).taking_over()).await?;
@@ -193,7 +200,7 @@ pub(super) async fn a_take_over_is_a_fence(given: &Given) -> Verdict {
     let late = commit("late", user("b")).fenced(claimed.fence());
     expect_kind(given.commits()?.commit(late).await, ErrorKind::StaleEpoch)?;
     given.accept(commit("again", user("c")).fenced(fence.clone())).await?;
-    // Its claim number without its token proves nothing.
+    // The claim number proves nothing without the token.
     let mut forged = fence.clone();
     forged.token = ClaimToken::new("forged");
     let refused = given.commits()?.commit(commit("forged", user("f")).fenced(forged)).await;
@@ -205,7 +212,7 @@ pub(super) async fn a_take_over_is_a_fence(given: &Given) -> Verdict {
     expect(matches!(error.kind(), ErrorKind::ClaimLost | ErrorKind::StaleEpoch), format!("{error:?}"))
 }
 
-/// What an interrupt superseded is found by epoch.
+/// The dispatches that an interrupt superseded are found by their epoch.
 pub(super) async fn what_was_superseded_is_found_by_epoch(given: &Given) -> Verdict {
     put(given, [work("t", "a"), work("t", "b")]).await?;
     interrupt(given).await?;

@@ -1,4 +1,4 @@
-//! Leases: how long a claim lasts, and what becomes of one that is lost.
+//! Cases of leases: how long a claim lasts, and what happens when it is lost.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::{
     given::{id, race},
 };
 
-/// Exactly at its end a lease is over: the next claim takes the dispatch, counts the attempt, and the old token is
-/// dead. Until then it reads as claimed.
+/// At exactly `lease_until` a lease has expired. The next claim takes the dispatch and counts the lost attempt, and
+/// the old token is invalid. Until that claim the dispatch is read as claimed.
 pub(super) async fn a_lease_that_is_over_is_claimable(given: &Given) -> Verdict {
     let first = held(given, "a").await?;
     given.advance(LEASE - TICK).await;
@@ -34,7 +34,7 @@ pub(super) async fn a_lease_that_is_over_is_claimable(given: &Given) -> Verdict 
     settle(given, &second, ack()).await.map(drop)
 }
 
-/// A dispatch whose leases were lost as often as it may is a dead letter, and not given out again.
+/// A dispatch whose last attempt is lost with its lease becomes a dead letter, and is not claimed again.
 pub(super) async fn the_last_lost_lease_makes_a_dead_letter(given: &Given) -> Verdict {
     put(given, [work("t", "a").with_max_attempts(2), work("t", "b")]).await?;
     for _ in 0..2 {
@@ -47,7 +47,8 @@ pub(super) async fn the_last_lost_lease_makes_a_dead_letter(given: &Given) -> Ve
     expect_counts(given, [0, 1, 0, 0, 0, 1]).await
 }
 
-/// The holder of a lease that is over, but was not taken by anyone, may still extend and settle.
+/// The holder of a lease that has expired can still extend and settle, as long as no other caller has taken the
+/// dispatch.
 pub(super) async fn the_token_decides_and_not_the_clock(given: &Given) -> Verdict {
     let claimed = held(given, "a").await?;
     given.advance(LEASE * 3).await;
@@ -62,7 +63,8 @@ pub(super) async fn the_token_decides_and_not_the_clock(given: &Given) -> Verdic
     nothing_to_claim(given).await
 }
 
-/// `extend` moves the end of the lease to store time and the extension, nearer too; with any other token it is lost.
+/// `extend` moves the end of the lease to store time plus the extension, even if the old end was later. With any
+/// other token it is refused with `ClaimLost`.
 pub(super) async fn an_extension_counts_from_now(given: &Given) -> Verdict {
     let claimed = held(given, "a").await?;
     let store = mailbox(given)?;
@@ -81,8 +83,8 @@ pub(super) async fn an_extension_counts_from_now(given: &Given) -> Verdict {
     claim(given, "a").await.map(drop)
 }
 
-/// Once somebody else has claimed, every write of the old holder is refused and changes nothing, however late, and also
-/// when the dispatch is settled or free again.
+/// Once another holder has claimed the dispatch, every write of the old holder is refused and changes nothing, even
+/// after the dispatch was released or settled.
 pub(super) async fn an_old_holder_writes_nothing(given: &Given) -> Verdict {
     let first = held(given, "a").await?;
     given.advance(LEASE).await;
@@ -98,7 +100,8 @@ pub(super) async fn an_old_holder_writes_nothing(given: &Given) -> Verdict {
     is_now(given, "a", DispatchStatus::Acked).await.map(drop)
 }
 
-/// The same if both settle in one call, whoever is first in it.
+/// If an old holder and the new holder of a thread settle in one call, in whatever order, the old one is refused and
+/// the new one is accepted.
 pub(super) async fn an_old_holder_is_refused_beside_the_new_one(given: &Given) -> Verdict {
     for (old, new, turned) in [("a", "b", false), ("c", "d", true)] {
         put(given, [work("t", old).with_max_attempts(1), work("t", new)]).await?;
@@ -122,7 +125,7 @@ pub(super) async fn an_old_holder_is_refused_beside_the_new_one(given: &Given) -
     expect_counts(given, [0, 0, 2, 0, 0, 2]).await
 }
 
-/// Of a settlement and a claim that come when the lease is over one wins: never both.
+/// If the holder settles while another worker claims, after the lease has expired, exactly one of the two succeeds.
 pub(super) async fn a_settlement_races_with_a_claim(given: &Given) -> Verdict {
     for round in 0..20 {
         let claimed = held(given, &format!("d{round}")).await?;
@@ -147,7 +150,8 @@ pub(super) async fn a_settlement_races_with_a_claim(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// `start` records what works on it and since when, once; the same again is accepted, another one refused.
+/// `start` records once what works on the dispatch and since when. The same instance may call it again; another
+/// instance is refused.
 pub(super) async fn work_is_started_once(given: &Given) -> Verdict {
     let claimed = held(given, "a").await?;
     let (store, claim) = (mailbox(given)?, claimed.claim());
@@ -169,7 +173,8 @@ pub(super) async fn work_is_started_once(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// `reclaim` ends leases that are over as a claim would, says what became of each, and takes no more than it may.
+/// `reclaim` ends claims whose lease has expired as a claim would, up to a given number, and reports what each
+/// dispatch became.
 pub(super) async fn a_reclaim_ends_what_is_over(given: &Given) -> Verdict {
     let drafts = [("a", "a1", 2), ("b", "b1", 1), ("t", "c1", 2), ("z", "d1", 2)];
     put(given, drafts.map(|(thread, name, attempts)| work(thread, name).with_max_attempts(attempts))).await?;
@@ -189,7 +194,7 @@ pub(super) async fn a_reclaim_ends_what_is_over(given: &Given) -> Verdict {
     is_now(given, "d1", DispatchStatus::Claimed).await.map(drop)
 }
 
-/// Concurrent reclaims count each lost lease once.
+/// If several reclaims run at the same time, each ended claim is counted by one of them.
 pub(super) async fn reclaims_count_each_once(given: &Given) -> Verdict {
     put(given, (0..40).map(|at| work(&format!("t{at}"), &format!("d{at}")))).await?;
     let store = mailbox(given)?;
@@ -209,7 +214,7 @@ pub(super) async fn reclaims_count_each_once(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// What was lost or put back shows nothing of the attempt but in its history and its last error.
+/// Nothing of a lost attempt, or of a dead letter that was requeued, shows except in `history` and `last_error`.
 pub(super) async fn a_lost_attempt_leaves_no_trace_beside_history(given: &Given) -> Verdict {
     let first = held(given, "a").await?;
     let store = mailbox(given)?;
@@ -229,7 +234,7 @@ pub(super) async fn a_lost_attempt_leaves_no_trace_beside_history(given: &Given)
     expect_eq(ends, vec![AttemptEnd::LeaseExpired, AttemptEnd::DeadLettered])
 }
 
-/// Times that jump end a lease early or late, and never give one dispatch two holders.
+/// A jump of store time may end a lease early or late, and never gives one dispatch two holders.
 pub(super) async fn jumps_of_time_give_no_two_holders(given: &Given) -> Verdict {
     let first = held(given, "a").await?;
     given.set_back(Duration::from_hours(1)).await;

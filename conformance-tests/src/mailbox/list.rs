@@ -1,4 +1,4 @@
-//! Reading: lists, counts, ready threads.
+//! Cases of reading a mailbox: lists, counts, ready threads.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use crate::{
     log::writer::join,
 };
 
-/// Dispatches in every status, and of two threads: `q` queued, `c` claimed, `a` acked, `x` cancelled, `s` superseded,
-/// `d` dead; `u` of another thread.
+/// Creates dispatches in every status. Those of the thread `t` are `q` queued, `c` claimed, `a` acked, `x` cancelled,
+/// `s` superseded and `d` a dead letter. `u` is a queued dispatch of the thread `u`.
 async fn some_of_each(given: &Given) -> Verdict {
     put(given, [work("t", "s")]).await?;
     interrupt(given).await?;
@@ -40,7 +40,8 @@ async fn some_of_each(given: &Given) -> Verdict {
     put(given, [work("t", "q"), work("u", "u")]).await.map(drop)
 }
 
-/// Filters let through what they name: thread, run, statuses, worker, epoch, dedupe key, and all of them together.
+/// Dispatches are filtered by thread, run, statuses, worker, epoch and dedupe key. Filters that are given together
+/// must all hold.
 pub(super) async fn filters_name_what_is_wanted(given: &Given) -> Verdict {
     use DispatchStatus::{Acked, Claimed, DeadLetter, Queued, Superseded};
     some_of_each(given).await?;
@@ -75,7 +76,8 @@ pub(super) async fn filters_name_what_is_wanted(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// By end stands what is over, superseded or not, in the order in which it ended; backwards it is the same in reverse.
+/// The order by end has the finished dispatches in the order in which they ended, including superseded ones. Listed
+/// backwards, each order is the same in reverse.
 pub(super) async fn orders_by_creation_and_end(given: &Given) -> Verdict {
     some_of_each(given).await?;
     put(given, [work("u", "v"), work("u", "w")]).await?;
@@ -89,7 +91,8 @@ pub(super) async fn orders_by_creation_and_end(given: &Given) -> Verdict {
     expect_eq(in_order(given, of_t(), DispatchOrder::End).await?, "s a x d")
 }
 
-/// What several threads ended in one moment is listed by id, whether an interrupt ended it or a settlement.
+/// Dispatches of several threads that ended at the same time are listed by id, whether an interrupt or a settlement
+/// ended them.
 pub(super) async fn what_ended_in_one_moment_is_in_order(given: &Given) -> Verdict {
     let store = &mailbox(given)?;
     put(given, [work("w", "b")]).await?;
@@ -110,7 +113,8 @@ pub(super) async fn what_ended_in_one_moment_is_in_order(given: &Given) -> Verdi
     expect_eq(listed(given, query).await?, names.iter().rev().copied().collect::<Vec<_>>().join(" "))
 }
 
-/// The order of claims is that of one thread: what is queued, by priority and number, due or not.
+/// The order of claims exists within one thread only. It has the queued dispatches by priority and number, due or
+/// not.
 pub(super) async fn the_order_of_claims_is_that_of_a_thread(given: &Given) -> Verdict {
     put(given, [work("t", "old")]).await?;
     interrupt(given).await?;
@@ -125,7 +129,7 @@ pub(super) async fn the_order_of_claims_is_that_of_a_thread(given: &Given) -> Ve
     expect_eq(store.load_dispatch(&id("unknown")).await?, None)
 }
 
-/// Counts by status are exact, of a thread and of the tenant, whatever superseded.
+/// Counts by status are exact, for a thread and for the tenant, also after an interrupt.
 pub(super) async fn counts_are_exact(given: &Given) -> Verdict {
     some_of_each(given).await?;
     let store = mailbox(given)?;
@@ -137,7 +141,7 @@ pub(super) async fn counts_are_exact(given: &Given) -> Verdict {
     expect_eq(store.count_dispatches(None).await?.total(), 7)
 }
 
-/// Ready threads are those that a claim could take now.
+/// The ready threads are those from which a claim would get a dispatch now.
 pub(super) async fn ready_threads_are_those_that_a_claim_takes(given: &Given) -> Verdict {
     let store = &mailbox(given)?;
     let ready = || async {
@@ -154,7 +158,7 @@ pub(super) async fn ready_threads_are_those_that_a_claim_takes(given: &Given) ->
     expect_eq(ready().await?, "")?;
     given.advance(LEASE).await;
     expect_eq(ready().await?, "c1 a1 b1")?;
-    // One that was settled and is queued again is there once, also when its old lease would be over.
+    // A thread whose dispatch was released is listed once, even when its old lease would have expired.
     let held = store.claim(request().of_thread(id("a"))).await?.claimed;
     settle(given, expect_some(held.first(), "dispatch")?, Settlement::Release).await?;
     given.advance(LEASE).await;

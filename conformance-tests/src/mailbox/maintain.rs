@@ -1,4 +1,4 @@
-//! Purging, requeueing, and what outlives a reopen.
+//! Cases of purging and requeueing.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::{
     given::id,
 };
 
-/// A purge removes what ended strictly before its bound, up to its limit, and says how many; a dry run changes nothing.
-/// What is queued or claimed stays, and so do epochs and claim numbers.
+/// A purge removes dispatches that ended strictly before a given time, up to a limit, and says how many. A dry run
+/// changes nothing. Queued and claimed dispatches stay.
 pub(super) async fn a_purge_removes_what_ended_before(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     let mut ends = Vec::new();
@@ -44,7 +44,8 @@ pub(super) async fn a_purge_removes_what_ended_before(given: &Given) -> Verdict 
     put(given, [work("t", "a").with_priority(1)]).await.map(drop)
 }
 
-/// What an interrupt superseded ended with it, and is purged by that time, one by one if the limit says so.
+/// A superseded dispatch ended at the time of its interrupt, and is purged by that time. The limit of a purge counts
+/// each of them.
 pub(super) async fn what_was_superseded_is_purged_by_its_interrupt(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     put(given, [keyed("t", "a", "k"), work("t", "b"), later("t", "c", LEASE)]).await?;
@@ -64,8 +65,8 @@ pub(super) async fn what_was_superseded_is_purged_by_its_interrupt(given: &Given
     expect_eq(store.interrupt(Interrupt::new(id("t"))).await?.epoch, 2)
 }
 
-/// A dead letter goes back into the queue with all its attempts and its history, under the epoch of its thread; each
-/// has its own answer.
+/// A dead letter that is requeued has all its attempts available again, keeps its history, and has the current epoch
+/// of its thread. Each dead letter has its own answer.
 pub(super) async fn dead_letters_go_back_into_the_queue(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     put(given, [work("t", "a").with_max_attempts(1), work("t", "b")]).await?;
@@ -84,7 +85,8 @@ pub(super) async fn dead_letters_go_back_into_the_queue(given: &Given) -> Verdic
     expect_counts(given, [0, 0, 0, 0, 1, 1]).await
 }
 
-/// Requeueing by filter takes the oldest that it lets through; one whose dedupe key is taken is refused.
+/// A requeue by filter takes the oldest dead letters that match; the statuses of the filter are ignored. A dead
+/// letter whose dedupe key was taken meanwhile is refused.
 pub(super) async fn requeueing_respects_keys_and_filters(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     for (thread, name) in [("t", "a"), ("t", "b"), ("u", "c"), ("t", "d")] {

@@ -1,4 +1,4 @@
-//! Many at once.
+//! Cases of concurrent calls on a mailbox.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -11,7 +11,7 @@ use crate::{
     given::{id, race},
 };
 
-/// Of concurrent enqueues with one key exactly one is accepted.
+/// Of several concurrent enqueues with one key, exactly one is accepted.
 pub(super) async fn one_key_has_one_winner(given: &Given) -> Verdict {
     for round in 0..20 {
         let store = mailbox(given)?;
@@ -25,7 +25,7 @@ pub(super) async fn one_key_has_one_winner(given: &Given) -> Verdict {
     expect_counts(given, [20, 0, 0, 0, 0, 0]).await
 }
 
-/// Concurrent enqueues lose nothing, and each caller gets its own answers.
+/// Concurrent enqueues all take effect, and each caller gets the answers to its own enqueues.
 pub(super) async fn enqueues_lose_nothing(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     let ends = race(8, |task| {
@@ -48,7 +48,7 @@ pub(super) async fn enqueues_lose_nothing(given: &Given) -> Verdict {
     expect_counts(given, [200, 0, 0, 0, 0, 0]).await
 }
 
-/// Purges at the same time remove each dispatch once, count it once, and leave what came meanwhile.
+/// Concurrent purges remove and count each dispatch once, and leave dispatches that are enqueued meanwhile.
 pub(super) async fn purges_that_meet_remove_each_once(given: &Given) -> Verdict {
     let store = mailbox(given)?;
     for round in 0..20 {
@@ -72,7 +72,8 @@ pub(super) async fn purges_that_meet_remove_each_once(given: &Given) -> Verdict 
     Ok(())
 }
 
-/// Claims and settles until there is nothing left; gives what it held, and whether a thread was ever held twice.
+/// Claims and acknowledges dispatches until none is left, and returns their ids. Fails if a thread that has a claim
+/// gets another one.
 async fn work_off(store: Arc<dyn MailboxStore>, worker: usize) -> Result<Vec<String>, Failure> {
     let mut done = Vec::new();
     let request = || ClaimRequest::new(id(&format!("w{worker}")), LEASE).up_to(2);
@@ -93,7 +94,7 @@ async fn work_off(store: Arc<dyn MailboxStore>, worker: usize) -> Result<Vec<Str
     }
 }
 
-/// Of concurrent claims each dispatch goes to exactly one, and no thread has two at once.
+/// Each dispatch goes to exactly one of several concurrent claims, and no thread has two claims at a time.
 pub(super) async fn a_dispatch_goes_to_one_claimant(given: &Given) -> Verdict {
     let drafts: Vec<_> = (0..120).map(|at| work(&format!("t{}", at % 10), &format!("d{at}"))).collect();
     put(given, drafts).await?;
@@ -107,7 +108,7 @@ pub(super) async fn a_dispatch_goes_to_one_claimant(given: &Given) -> Verdict {
     expect_eq(numbers(&store.count_dispatches(None).await?), [0, 0, 120, 0, 0, 0])
 }
 
-/// Of claims that come when one lease is over, one takes the dispatch.
+/// Of several claims that run at the same time after a lease has expired, one gets the dispatch.
 pub(super) async fn a_lost_lease_has_one_winner(given: &Given) -> Verdict {
     put(given, [work("t", "a").with_max_attempts(100)]).await?;
     let store = mailbox(given)?;

@@ -1,4 +1,4 @@
-//! What a mailbox still has when it is started again.
+//! Cases of reopening: what a mailbox still has when it is started again.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::{
     given::id,
 };
 
-/// Everything about a mailbox is there after a reopen: dispatches, claims, keys, epochs, claim numbers, history.
+/// After a reopen a mailbox has everything that it had: dispatches, claims, keys, epochs, claim numbers, history.
 pub(super) async fn a_mailbox_outlives_a_reopen(given: &Given) -> Verdict {
     put(given, [work("t", "old")]).await?;
     interrupt(given).await?;
@@ -44,7 +44,7 @@ pub(super) async fn a_mailbox_outlives_a_reopen(given: &Given) -> Verdict {
     expect(again.number > claimed.number, "a claim number is used again")
 }
 
-/// The work of a worker that is gone is claimed by another when its lease is over.
+/// Another worker can claim the dispatch of a lost worker when the lease has expired.
 pub(super) async fn the_work_of_a_lost_worker_goes_on(given: &Given) -> Verdict {
     let lost = held(given, "a").await?;
     given.reopen().await?;
@@ -57,7 +57,7 @@ pub(super) async fn the_work_of_a_lost_worker_goes_on(given: &Given) -> Verdict 
     is_now(given, "a", DispatchStatus::Acked).await.map(drop)
 }
 
-/// Everything that can be read of the mailbox.
+/// Returns everything that can be read of the mailbox.
 async fn seen(given: &Given) -> Result<Vec<String>, Failure> {
     let (store, t): (_, &ThreadId) = (mailbox(given)?, &id("t"));
     let mut all = everything(&given.stores()?).await?;
@@ -69,14 +69,14 @@ async fn seen(given: &Given) -> Result<Vec<String>, Failure> {
     Ok(all)
 }
 
-/// Starts the mailbox again behind a change, and wants it to be as it was.
+/// Reopens the store after a change, and checks that the mailbox is as it was.
 async fn outlives(given: &Given, change: &str) -> Verdict {
     let before = seen(given).await?;
     given.reopen().await?;
     expect_eq(seen(given).await?, before).map_err(|failure| failure.about(change))
 }
 
-/// What becomes of a claim, short of its end, is there when the mailbox is started again.
+/// After a reopen the mailbox has every change of a claim that does not finish its dispatch.
 pub(super) async fn every_step_of_a_claim_outlives_a_reopen(given: &Given) -> Verdict {
     put(given, [work("t", "a"), keyed("t", "b", "k"), later("t", "c", LEASE)]).await?;
     outlives(given, "enqueue").await?;
@@ -99,7 +99,7 @@ pub(super) async fn every_step_of_a_claim_outlives_a_reopen(given: &Given) -> Ve
     expect_kind(try_settle(given, &lost, ack()).await?, ErrorKind::ClaimLost).map(drop)
 }
 
-/// The end of work, and what undoes or removes it, is there when the mailbox is started again.
+/// After a reopen the mailbox has every end of a dispatch, and every requeue and purge after it.
 pub(super) async fn every_end_outlives_a_reopen(given: &Given) -> Verdict {
     let last = held(given, "a").await?;
     settle(given, &last, Settlement::DeadLetter { error: "broken".to_owned() }).await?;
@@ -119,7 +119,7 @@ pub(super) async fn every_end_outlives_a_reopen(given: &Given) -> Verdict {
     outlives(given, "purge").await
 }
 
-/// A refusal that changes something changes it for good: what a holder lost by trying stays superseded.
+/// A dispatch that a refused write of its holder superseded is still superseded after a reopen.
 pub(super) async fn a_loss_by_trying_outlives_a_reopen(given: &Given) -> Verdict {
     let claimed = held(given, "a").await?;
     interrupt(given).await?;
@@ -130,7 +130,7 @@ pub(super) async fn a_loss_by_trying_outlives_a_reopen(given: &Given) -> Verdict
     nothing_to_claim(given).await
 }
 
-/// The keys of interrupts are remembered: one that is repeated interrupts nothing.
+/// After a reopen the keys of interrupts are remembered: a repeat interrupts nothing.
 pub(super) async fn the_keys_of_interrupts_outlive_a_reopen(given: &Given) -> Verdict {
     let keyed = || Interrupt::new(id("t")).with_key(id("k"));
     put(given, [work("t", "a")]).await?;
@@ -142,7 +142,7 @@ pub(super) async fn the_keys_of_interrupts_outlive_a_reopen(given: &Given) -> Ve
     claim(given, "b").await.map(drop)
 }
 
-/// No claim number comes twice, also where a mailbox was emptied and started again, in either order.
+/// No claim number is used twice, even if the mailbox was emptied and reopened, in either order.
 pub(super) async fn claim_numbers_grow_over_emptying_and_reopening(given: &Given) -> Verdict {
     let mut last: Option<ClaimedDispatch> = None;
     for round in 0..6 {

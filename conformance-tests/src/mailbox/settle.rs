@@ -1,4 +1,4 @@
-//! Settlements.
+//! Cases of settlements.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Each settlement makes of a claimed dispatch what the table says.
+/// Each settlement changes a claimed dispatch as the table of the contract says.
 pub(super) async fn a_settlement_does_what_the_table_says(given: &Given) -> Verdict {
     let text = || "why".to_owned();
     for (settlement, status, attempts, end) in [
@@ -40,7 +40,7 @@ pub(super) async fn a_settlement_does_what_the_table_says(given: &Given) -> Verd
     Ok(())
 }
 
-/// A retry without attempts left makes a dead letter, whose error is kept.
+/// A retry makes the dispatch a dead letter if no attempt is left. Its error is kept.
 pub(super) async fn the_last_retry_makes_a_dead_letter(given: &Given) -> Verdict {
     put(given, [work("t", "a").with_max_attempts(3)]).await?;
     for attempt in 1..=3 {
@@ -55,7 +55,7 @@ pub(super) async fn the_last_retry_makes_a_dead_letter(given: &Given) -> Verdict
     expect_counts(given, [0, 0, 0, 0, 0, 1]).await
 }
 
-/// What snoozes or is released loses no attempt, however often.
+/// A snooze or a release uses up no attempt, however often it is repeated.
 pub(super) async fn putting_off_costs_no_attempt(given: &Given) -> Verdict {
     put(given, [work("t", "a").with_max_attempts(1)]).await?;
     for _ in 0..3 {
@@ -69,7 +69,7 @@ pub(super) async fn putting_off_costs_no_attempt(given: &Given) -> Verdict {
     expect_eq(is_now(given, "a", DispatchStatus::Queued).await?.attempts, 0)
 }
 
-/// Several settlements of one call each have their own answer.
+/// Each settlement of a call has its own answer.
 pub(super) async fn settlements_are_independent(given: &Given) -> Verdict {
     put(given, ["a", "b", "c"].map(|name| work(name, name))).await?;
     let store = mailbox(given)?;
@@ -85,8 +85,8 @@ pub(super) async fn settlements_are_independent(given: &Given) -> Verdict {
     is_now(given, "b", DispatchStatus::Claimed).await.map(drop)
 }
 
-/// The same token and settlement again get the first answer, also when the dispatch went on since; another settlement
-/// is lost.
+/// A repeat of a settlement with its token returns the first answer, even if the dispatch has changed since then. A
+/// different settlement with that token is refused with `ClaimLost`.
 pub(super) async fn a_repeat_gets_the_first_answer(given: &Given) -> Verdict {
     let first = held(given, "a").await?;
     let mut wanted = settle(given, &first, retry(Duration::ZERO)).await?;
@@ -106,7 +106,8 @@ pub(super) async fn a_repeat_gets_the_first_answer(given: &Given) -> Verdict {
     expect_counts(given, [0, 0, 1, 0, 0, 0]).await
 }
 
-/// The last 20 attempts are remembered; an older one is lost.
+/// The last 20 attempts of a dispatch are remembered. A repeat of the settlement of an older one is refused with
+/// `ClaimLost`.
 pub(super) async fn twenty_attempts_are_remembered(given: &Given) -> Verdict {
     put(given, [work("t", "a")]).await?;
     let mut claims = Vec::new();
@@ -122,7 +123,8 @@ pub(super) async fn twenty_attempts_are_remembered(given: &Given) -> Verdict {
     expect_kind(try_settle(given, &claims[1], Settlement::Release).await?, ErrorKind::ClaimLost).map(drop)
 }
 
-/// A retried dispatch is not given out before its time, and is then.
+/// A dispatch that is retried or snoozed after a delay cannot be claimed before the delay has passed, and then it
+/// can.
 pub(super) async fn a_retry_waits_its_time(given: &Given) -> Verdict {
     for settlement in [retry(MINUTE), Settlement::Snooze { after: MINUTE }] {
         let claimed = held(given, &format!("{:?}", std::mem::discriminant(&settlement))).await?;
@@ -136,7 +138,7 @@ pub(super) async fn a_retry_waits_its_time(given: &Given) -> Verdict {
     Ok(())
 }
 
-/// Result, error and reason come back as given; a long error is cut and ends in `…`.
+/// A result, an error and a reason are read back as given. A long error is cut and ends in `…`.
 pub(super) async fn outcomes_come_back_as_given(given: &Given) -> Verdict {
     let result = json("{\"b\":1.50,\"a\":[1e3],\"b\":2}");
     let a = held(given, "a").await?;
@@ -154,7 +156,7 @@ pub(super) async fn outcomes_come_back_as_given(given: &Given) -> Verdict {
     expect(error.len() <= 1 << 10 && error.ends_with('…') && error.starts_with("éé"), error)
 }
 
-/// A settled thread is free for its next dispatch at once, however it was settled.
+/// Once a dispatch is settled, its thread is free for the next one, however it was settled.
 pub(super) async fn a_settled_thread_is_free(given: &Given) -> Verdict {
     let settlements = [ack(), retry(MINUTE), Settlement::Cancel { reason: "no".to_owned() }];
     put(given, (0..4).map(|at| work("t", &format!("d{at}")))).await?;

@@ -1,4 +1,4 @@
-//! Making, changing and deleting threads (TH).
+//! Creating, changing, deleting and pruning threads (TH).
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -19,7 +19,7 @@ use super::{
 /// How long a deleted id is remembered (TH-25).
 const REMEMBERED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Makes a thread.
+/// Creates a thread.
 pub(super) fn create(tenant: &mut Tenant, new: NewThread, setting: &Setting<'_>) -> Result<Thread> {
     shape::check_fields(&new.fields, setting.limits)?;
     if new.at.is_some_and(|at| at > setting.now) {
@@ -42,7 +42,7 @@ pub(super) fn create(tenant: &mut Tenant, new: NewThread, setting: &Setting<'_>)
     Ok(thread)
 }
 
-/// Whether `parent` may be the parent of `thread` (TH-10, TH-11).
+/// Refuses a `parent` that may not be the parent of `thread` (TH-10, TH-11).
 pub(super) fn check_parent(tenant: &Tenant, thread: &ThreadId, parent: &ThreadId, bug: Option<Bug>) -> Result<()> {
     if bug == Some(Bug::ParentUnchecked) {
         return Ok(());
@@ -56,7 +56,7 @@ pub(super) fn check_parent(tenant: &Tenant, thread: &ThreadId, parent: &ThreadId
     Ok(())
 }
 
-/// Changes a thread's own fields.
+/// Changes the fields of a thread.
 pub(super) fn update(
     tenant: &mut Tenant,
     id: &ThreadId,
@@ -127,7 +127,7 @@ fn patched(thread: &Thread, patch: &ThreadPatch, bug: Option<Bug>) -> ThreadFiel
     fields
 }
 
-/// Counts a change of own fields (TH-5).
+/// Raises the revision of a thread after a change of its fields, and sets its times (TH-5).
 fn changed(slot: &mut Slot, setting: &Setting<'_>) {
     slot.last_time = slot.last_time.max(setting.now);
     slot.thread.revision = slot.thread.revision.plus(1);
@@ -191,7 +191,8 @@ fn remove(tenant: &mut Tenant, id: &ThreadId, setting: &Setting<'_>) {
     }
 }
 
-/// Deletes threads that nobody wrote for a while (TH-25 to TH-28), children before parents.
+/// Deletes the threads that were not written for the given time (TH-26 to TH-28), children before their parents.
+/// Also forgets old ids of deleted threads (TH-25).
 pub(super) fn prune(tenant: &mut Tenant, request: PruneRequest, setting: &Setting<'_>) -> Result<Pruned> {
     if !(1..=1_000).contains(&request.limit) {
         return Err(Error::invalid("limit", "it must be from 1 to 1000"));

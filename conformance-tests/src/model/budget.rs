@@ -1,10 +1,11 @@
-//! What goes when a context is too large (CX-19).
+//! What a context leaves out so that it fits its budget (CX-19).
 
 use store_core::{Budget, EntryId, Role};
 
 use super::context::Piece;
 
-/// Leaves out the oldest turns until the rest fits. The newest turn stays, whatever its size.
+/// Leaves out the oldest turns until the rest fits. The newest turn stays, whatever its size. Returns the messages
+/// that stay, and the entries of those that were left out.
 pub(super) fn within(pieces: Vec<Piece>, budget: Option<&Budget>) -> (Vec<Piece>, Vec<EntryId>) {
     let Some(budget) = budget else { return (pieces, Vec::new()) };
     let size = |piece: &Piece| match budget {
@@ -37,8 +38,12 @@ pub(super) fn within(pieces: Vec<Piece>, budget: Option<&Budget>) -> (Vec<Piece>
     (kept.into_iter().map(|(_, piece)| piece).collect(), named)
 }
 
-/// The number of each message's turn, from 0; none for what always stays. A turn begins with a user message behind
-/// another one's answer; an earlier summary is a turn of its own, and the last one parts turns.
+/// Returns the number of each message's turn, from 0. Messages that always stay have no number: system
+/// messages and the last summary.
+///
+/// A turn begins with a user message that comes after a message of another role. A tool message belongs to the turn
+/// of the message before it. An earlier summary is a turn of its own. The messages before and after the last
+/// summary belong to different turns.
 fn turns(pieces: &[Piece]) -> Vec<Option<usize>> {
     let last_summary = pieces.iter().rfind(|piece| piece.is_summary()).map(|piece| &piece.entry);
     let mut turns: Vec<Option<usize>> = Vec::new();

@@ -1,4 +1,4 @@
-//! The commit, step by step in the order of CM-43, on a copy of the thread that is put at the end.
+//! The commit, step by step in the order of CM-43. It changes a copy of the thread, which is stored at the end.
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ use super::{
     world::{Memory, Slot, Tenant, blank_thread, record},
 };
 
-/// What a write is judged with.
+/// What a decision depends on, besides the request and the stored data.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Setting<'a> {
     /// Store time.
     pub(super) now: Timestamp,
     /// The limits.
     pub(super) limits: &'a Limits,
-    /// Where ids come from that nobody gives.
+    /// Generates the ids that the caller does not give.
     pub(super) ids: &'a dyn IdSource,
-    /// What is wrong with the store.
+    /// The planted bug of the store, if it has one.
     pub(super) bug: Option<Bug>,
-    /// What cursors of events are bound to, and sealed with.
+    /// The tenant that cursors of events are bound to, and the key that seals them.
     pub(super) sealer: (&'a TenantId, &'a CursorKey),
 }
 
@@ -40,7 +40,7 @@ pub(super) fn commit(tenant: &mut Tenant, commit: &Commit, setting: Setting<'_>)
     result
 }
 
-/// Every check first, in order; then one write.
+/// Makes all checks of a commit in their order, then writes it.
 pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, setting: Setting<'_>) -> Result<Receipt> {
     shape::check(commit, setting.limits)?;
     let stored = tenant.threads.get(&commit.thread).cloned();
@@ -86,7 +86,7 @@ pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, setting: Setting<'_>)
     let outbox = outbox::append(tenant, commit, &setting);
     if let Some(request) = &commit.events {
         check_events(&slot, commit)?;
-        // Events are judged before rows, but are not there if those are refused.
+        // Errors of events come before errors of rows (CM-43). If only the rows are refused, the events are removed.
         let before = outbox.is_err().then(|| (tenant.events.clone(), tenant.ids.clone()));
         let appended = events::append(tenant, request, &setting, (commit.at, setting.sealer))?;
         if let Some(before) = before {
@@ -107,13 +107,13 @@ pub(super) fn decide(tenant: &mut Tenant, commit: &Commit, setting: Setting<'_>)
     Ok(receipt)
 }
 
-/// Ends the claim under which a commit is written, if it says how (CM-33).
+/// Settles the claim under which a commit is written, if the commit has a settlement (CM-33).
 pub(super) fn settle(tenant: &mut Tenant, commit: &Commit, setting: &Setting<'_>) -> Result<()> {
     let (Some(fence), Some(settlement)) = (&commit.fence, &commit.settle) else { return Ok(()) };
     mailbox::settle(&mut tenant.mail, &ClaimRef::from(fence), settlement, setting).map(drop)
 }
 
-/// The runs that events name are of the thread (CM-21).
+/// Refuses events that name another thread, or a run that is not of the thread (CM-21).
 fn check_events(slot: &Slot, commit: &Commit) -> Result<()> {
     let own = |scope: &Scope| match scope {
         Scope::Thread(thread) => *thread == commit.thread,
@@ -127,7 +127,7 @@ fn check_events(slot: &Slot, commit: &Commit) -> Result<()> {
     Ok(())
 }
 
-/// The receipt of the same commit, if its key was used before (CM-10 to CM-12).
+/// Returns the receipt of the earlier commit with this key and content, if there is one (CM-10 to CM-12).
 fn repeated(
     tenant: &Tenant,
     stored: Option<&Slot>,
@@ -149,14 +149,14 @@ fn repeated(
     let mut receipt = receipt.clone();
     receipt.deduplicated = true;
     for event in &mut receipt.events {
-        // One that was trimmed has no place any more.
+        // An event that was trimmed since has no cursors.
         let found = tenant.events.load(&event.id, sealer);
         event.cursors = found.map(|event| event.cursors).unwrap_or_default();
     }
     Ok(Some(receipt))
 }
 
-/// The content of a commit: everything but its guard and its fence, maps without order (CM-11).
+/// Returns the content of a commit: everything except guard and fence, with the state changes sorted by key (CM-11).
 fn content(commit: &Commit) -> Commit {
     let mut content = commit.clone();
     content.expect = Expect::Any;
@@ -167,7 +167,7 @@ fn content(commit: &Commit) -> Commit {
     content
 }
 
-/// Refuses a claim that is older than one that wrote, and remembers a newer one (CM-32).
+/// Refuses a claim number lower than one that wrote before, and remembers a higher one (CM-32).
 pub(super) fn check_fence(memory: &mut Memory, fence: Option<&Fence>, bug: Option<Bug>) -> Result<()> {
     let Some(fence) = fence else { return Ok(()) };
     if let Some(highest) = memory.fence.filter(|highest| *highest > fence.claim && bug != Some(Bug::FenceIgnored)) {
@@ -194,7 +194,7 @@ fn check_guard(stored: Option<&Slot>, commit: &Commit, bug: Option<Bug>) -> Resu
     if expected == actual || nearly { Ok(()) } else { Err(Error::conflict("version", expected, actual)) }
 }
 
-/// Whether the thread had this version at the time of its last entry.
+/// Whether the entry at this version has the same time as the last entry.
 fn same_time(slot: &Slot, version: Version) -> bool {
     let at = |number: usize| number.checked_sub(1).and_then(|at| slot.entries.get(at)).map(|entry| entry.timestamp);
     usize::try_from(version.number()).ok().and_then(at) == at(slot.entries.len())
@@ -213,7 +213,7 @@ fn make(tenant: &Tenant, commit: &Commit, memory: &Memory, setting: &Setting<'_>
     new_slot(&commit.thread, fields, memory, (commit.at.unwrap_or(setting.now), setting))
 }
 
-/// A new thread of these fields (TH-1, TH-24).
+/// Returns a new thread with these fields (TH-1, TH-24).
 pub(super) fn new_slot(
     id: &ThreadId,
     fields: ThreadFields,
@@ -232,7 +232,7 @@ pub(super) fn new_slot(
     Ok(slot)
 }
 
-/// The thread after the commit.
+/// Returns the thread as it is after the commit, and the receipt.
 fn written(tenant: &Tenant, mut slot: Slot, commit: &Commit, setting: &Setting<'_>) -> Result<(Slot, Receipt)> {
     let change = commit.state.as_ref();
     if let Some(expected) = change.and_then(|change| change.expect_revision)
@@ -288,7 +288,7 @@ fn written(tenant: &Tenant, mut slot: Slot, commit: &Commit, setting: &Setting<'
     Ok((slot, receipt))
 }
 
-/// The receipt of a commit after which the thread is this.
+/// Returns the receipt of a commit that leaves the thread in this state.
 pub(super) fn receipt(thread: &Thread, now: Timestamp) -> Result<Receipt> {
     let mut receipt: Receipt = record(&json!({
         "thread": thread.id, "version": thread.version.number(), "generation": thread.version.generation(),
@@ -298,7 +298,8 @@ pub(super) fn receipt(thread: &Thread, now: Timestamp) -> Result<Receipt> {
     Ok(receipt)
 }
 
-/// Entries name runs of their thread, and spend nothing for one that was done before.
+/// Refuses entries that name a run the thread does not have, and entries that spend tokens for a run
+/// that was done before the commit.
 fn check_producers(slot: &Slot, written: Option<&Run>, new: &[Arc<Entry>]) -> Result<()> {
     for (index, entry) in new.iter().enumerate() {
         let Some(id) = entry.run.as_ref().filter(|id| written.is_none_or(|run| run.id != **id)) else { continue };
@@ -313,7 +314,7 @@ fn check_producers(slot: &Slot, written: Option<&Run>, new: &[Arc<Entry>]) -> Re
     Ok(())
 }
 
-/// Limits on the commit as it is stored, and on totals of what is stored.
+/// Checks the limits on the stored size of the commit and on the number of open runs.
 fn check_totals(slot: &Slot, run: Option<&Run>, first: usize, commit: (&Commit, &Limits)) -> Result<()> {
     let (commit, limits) = commit;
     let entries: usize = slot.entries.iter().skip(first).map(|entry| entry.encode().len()).sum();

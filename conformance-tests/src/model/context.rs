@@ -1,4 +1,4 @@
-//! The context of a path (CX-1 to CX-10, CX-17), in as many plain passes as there are rules.
+//! The context of a path (CX-1 to CX-10, CX-17), made in several passes that each apply a few rules.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,13 +9,13 @@ use store_core::{
 
 use super::{budget::within, bug::Bug, entries::interval, pairing::paired, tree::Tree};
 
-/// A message on its way into the context, with the entry that it comes from.
+/// A message of a context that is being made, with the entry that it comes from.
 #[derive(Debug, Clone)]
 pub(super) struct Piece {
     pub(super) entry: EntryId,
-    /// Whether the log holds no such message.
+    /// Whether the message is not the body of an entry, but was made from a compaction or by a repair.
     pub(super) synthetic: bool,
-    /// Entries that were merged into it.
+    /// The entries that were merged into this one.
     pub(super) merged: Vec<EntryId>,
     pub(super) message: Message,
 }
@@ -25,13 +25,14 @@ impl Piece {
         Self { entry, synthetic, merged: Vec::new(), message }
     }
 
-    /// Whether it stands for what a compaction covers: answers that nobody recorded are tool messages.
+    /// Whether the message replaces what a compaction covers. The only other synthetic messages are results that
+    /// were added to open calls, which are tool messages.
     pub(super) fn is_summary(&self) -> bool {
         self.synthetic && self.message.role != Role::Tool
     }
 }
 
-/// What the path of `at` sends to a model.
+/// Returns the context of the path of `at`.
 pub(super) fn context(tree: Tree<'_>, at: Option<&EntryId>, request: &ContextRequest, bug: Option<Bug>) -> Context {
     let path = tree.path(at);
     let mut repairs = Vec::new();
@@ -51,7 +52,8 @@ pub(super) fn context(tree: Tree<'_>, at: Option<&EntryId>, request: &ContextReq
     context
 }
 
-/// The provider and model last in effect: as a message says, else a compaction's replacement.
+/// Returns the provider and model that were last in effect: those of the last message of the path that names any. If
+/// no message does, the replacement messages of compactions decide.
 fn origin(path: &[&Arc<Entry>]) -> Option<Origin> {
     let origin = |message: &Message| message.provenance.as_ref()?.origin.clone();
     let replaced = |entry: &&Arc<Entry>| match &*entry.body {
@@ -62,7 +64,7 @@ fn origin(path: &[&Arc<Entry>]) -> Option<Origin> {
     said.or_else(|| path.iter().rev().find_map(replaced))
 }
 
-/// The messages of the path, with summaries where intervals are covered (CX-2 to CX-5).
+/// Returns the messages of the path, with a summary in place of each covered interval (CX-2 to CX-5).
 fn pieces(tree: Tree<'_>, path: &[&Arc<Entry>], bug: Option<Bug>) -> Vec<Piece> {
     let of = |entry: &Arc<Entry>| match &*entry.body {
         Body::Compaction(compaction) => Some((Arc::clone(entry), compaction.clone())),
@@ -105,8 +107,8 @@ fn pieces(tree: Tree<'_>, path: &[&Arc<Entry>], bug: Option<Bug>) -> Vec<Piece> 
     pieces
 }
 
-/// The compaction without `covers` that stands before the first message: the latest, unless it lies inside of what is
-/// covered from the beginning of the path on.
+/// Returns the compaction whose summary comes before the first message: the latest one without `covers`. There is
+/// none if this compaction lies in an interval that is covered from the beginning of the path.
 fn opening<'a>(
     path: &[&Arc<Entry>],
     compactions: &'a [(Arc<Entry>, Compaction)],
@@ -117,7 +119,7 @@ fn opening<'a>(
     covered_to.is_none_or(|to| to < place).then_some(found)
 }
 
-/// What stands for a covered interval.
+/// Returns the messages that replace a covered interval.
 fn summary(entry: &Arc<Entry>, compaction: &Compaction) -> Vec<Piece> {
     let messages = match &compaction.replacement {
         Some(messages) => messages.clone(),
@@ -132,7 +134,7 @@ fn summary(entry: &Arc<Entry>, compaction: &Compaction) -> Vec<Piece> {
     messages.into_iter().map(piece).collect()
 }
 
-/// Assistant entries of one provider's message, with nothing but results between them, are one (CX-17).
+/// Merges assistant entries that belong to one message of a provider and have only results between them (CX-17).
 fn merged(pieces: Vec<Piece>, repairs: &mut Vec<Repair>) -> Vec<Piece> {
     let mut out: Vec<Piece> = Vec::new();
     for piece in pieces {

@@ -1,4 +1,4 @@
-//! New entries: where they hang, and what they may refer to (EN-3 to EN-7, EN-16, EN-21 to EN-25).
+//! New entries: which parents they get, and what they may refer to (EN-3 to EN-7, EN-16, EN-21 to EN-25).
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use super::{bug::Bug, commit::Setting, state, tree::Tree, world::record};
 pub(super) struct Draft<'a> {
     /// The log before the commit.
     stored: &'a [Arc<Entry>],
-    /// The log so far.
+    /// The log with the entries that were appended so far.
     pub(super) entries: Vec<Arc<Entry>>,
-    /// Where the next entry hangs.
+    /// The parent of the next entry, unless that entry names another one.
     head: Option<EntryId>,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// An entry that must exist, and lie on a path if `on_path`.
+    /// Returns the entry with this id. Refuses an id that does not exist and, if `on_path` is set, a side entry.
     fn named(&self, what: &'static str, id: &EntryId, on_path: bool) -> Result<&Arc<Entry>> {
         match Tree(&self.entries).find(id) {
             None => Err(Error::invalid(what, format!("entry {} does not exist", quoted(id)))),
@@ -117,7 +117,7 @@ impl<'a> Draft<'a> {
         self.entries.iter().filter(|entry| matches!(*entry.body, Body::Checkpoint(_))).count() as u64
     }
 
-    /// Where a rewind moves the head. Checkpoints are looked for in the log as it was before the commit.
+    /// Returns the head after a rewind. Checkpoints are searched for in the log as it was before the commit.
     fn rewind(&self, to: &RewindTo) -> Result<Option<EntryId>> {
         let tree = Tree(self.stored);
         let path = tree.path(tree.head().as_ref());
@@ -142,7 +142,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// A compaction covers part of its own path, and cuts through no earlier one (EN-24).
+    /// Refuses a compaction that covers entries outside of its own path, or that overlaps an earlier interval
+    /// without lying inside of it or containing it (EN-24).
     fn check_cover(&self, compaction: &Compaction, parent: Option<&EntryId>) -> Result<()> {
         let Some(covers) = &compaction.covers else { return Ok(()) };
         let refuse = |reason: &str| Err(Error::invalid("compaction", reason));
@@ -167,7 +168,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// An id in backticks, cut at 64 bytes (ER-6).
+/// Returns the id in backticks, cut to at most 64 bytes (ER-6).
 fn quoted(id: &EntryId) -> String {
     let mut text = id.to_string();
     while text.len() > 64 {
@@ -176,14 +177,15 @@ fn quoted(id: &EntryId) -> String {
     format!("`{text}`")
 }
 
-/// The places on a path of the first and last entry that a compaction covers; none if it covers nothing of it.
+/// Returns the places on a path of the first and the last entry that a compaction covers. Returns none if the
+/// compaction has no `covers`, or if one of the two entries is not on the path.
 pub(super) fn interval(path: &[&Arc<Entry>], compaction: &Compaction) -> Option<(usize, usize)> {
     let covers = compaction.covers.as_ref()?;
     let place = |id: &EntryId| path.iter().position(|entry| entry.id == *id);
     Some((place(&covers.from)?, place(&covers.to)?))
 }
 
-/// The message as the store keeps it.
+/// Returns the message as the store keeps it. Only a broken store changes it.
 fn kept(message: &Message, bug: Option<Bug>) -> Message {
     let mut message = message.clone();
     let texts = message.blocks.iter_mut().filter_map(|Block { kind, .. }| match kind {

@@ -1,4 +1,4 @@
-//! Events (EV): one list for a tenant; a scope is what of it names the scope, from its floor on.
+//! Events (EV). Each scope has a list of its events. A trim raises the floor of a scope and leaves the list as it is.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,36 +21,36 @@ use super::{
     world::{Tenant, record},
 };
 
-/// How long the key of an append is remembered at least (EV-5).
+/// The shortest time for which the key of an append is remembered (EV-5).
 const REMEMBERED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Everything about events of a tenant.
+/// The events of a tenant.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Log {
-    /// Every event ever appended, without cursors.
+    /// Every event that was ever appended, without cursors: a read adds them.
     events: BTreeMap<EventId, Arc<Event>>,
-    /// Those of each scope, in order.
+    /// The events of each scope in their order, including trimmed ones.
     scopes: BTreeMap<Scope, Vec<Arc<Event>>>,
-    /// How many of each scope are trimmed.
+    /// How many events of each scope were trimmed.
     floors: BTreeMap<Scope, u64>,
-    /// When something was last appended to each scope.
+    /// The time of the last append to each scope.
     times: BTreeMap<Scope, Timestamp>,
     keys: BTreeMap<(WriterId, EventKey), Remembered>,
-    /// Those that a broken store does not show yet.
+    /// The events that a broken store does not list yet.
     hidden: BTreeSet<EventId>,
 }
 
-/// What is remembered of a key: the drafts, the events of them, and when.
+/// What is remembered about a key: the drafts, the ids of their events, and the time of the append.
 type Remembered = (Vec<NewEvent>, Vec<EventId>, Timestamp);
 
 impl Log {
-    /// The events of a scope, each with its sequence number.
+    /// Returns the events of a scope, each with its sequence number.
     fn scope(&self, scope: &Scope) -> impl Iterator<Item = (u64, &Event)> {
         let events = self.scopes.get(scope).into_iter().flatten();
         (1..).zip(events.map(|event| &**event))
     }
 
-    /// The sequence number of an event in a scope.
+    /// Returns the sequence number of an event in a scope.
     fn seq(&self, scope: &Scope, id: &EventId) -> Option<u64> {
         self.scope(scope).find(|(_, own)| own.id == *id).map(|(seq, _)| seq)
     }
@@ -71,17 +71,17 @@ impl Log {
         self.floors.get(scope).copied().unwrap_or_default()
     }
 
-    /// Does not show these, as a broken store does.
+    /// Hides these events from lists. Only a broken store does this.
     pub(super) fn hide(&mut self, events: &[Event]) {
         self.hidden.extend(events.iter().map(|event| event.id.clone()));
     }
 
-    /// Shows them again.
+    /// Shows hidden events again.
     pub(super) fn show(&mut self, events: &[Event]) {
         self.hidden.retain(|id| events.iter().all(|event| event.id != *id));
     }
 
-    /// Whether anything is there.
+    /// Whether all events were trimmed from all their scopes, or none was appended.
     pub(super) fn is_empty(&self) -> bool {
         !self.events.values().any(|event| self.is_there(event))
     }
@@ -135,7 +135,7 @@ impl Log {
         Ok(Page { items: all.iter().map(|(_, event)| self.seal(event, sealer)).collect(), next: next.flatten() })
     }
 
-    /// A cursor is of an event that was appended.
+    /// Refuses a cursor behind the last event of the scope (EV-10).
     fn check_known(&self, scope: &Scope, after: Option<u64>) -> Result<()> {
         let is_known = after.is_none_or(|after| after <= self.count(scope));
         if is_known { Ok(()) } else { Err(Error::new(Detail::InvalidCursor { reason: "no such event" })) }
@@ -151,7 +151,7 @@ impl Log {
         ScopeInfo::new(count, self.floor(scope), (count > 0).then(|| cursor(scope, count, sealer)))
     }
 
-    /// The sequence number that a subscription begins behind.
+    /// Returns the sequence number behind which a subscription begins.
     pub(super) fn start(&self, request: &Subscribe, sealer: (&TenantId, &CursorKey), bug: Option<Bug>) -> Result<u64> {
         let floor = self.floor(&request.scope);
         match &request.start {
@@ -166,7 +166,7 @@ impl Log {
         }
     }
 
-    /// The next event of a subscription behind a sequence number, and its own.
+    /// Returns the next event of a subscription behind a sequence number, with its own sequence number.
     pub(super) fn next(
         &self,
         request: &Subscribe,
@@ -276,7 +276,7 @@ pub(super) fn append(
     Ok(AppendedEvents::new(events, false))
 }
 
-/// Drafts with their scopes in one order.
+/// Returns the drafts with their scopes sorted: the order of the scopes does not count (EV-6).
 fn ordered(drafts: &[NewEvent]) -> Vec<NewEvent> {
     let mut drafts = drafts.to_vec();
     drafts.iter_mut().for_each(|draft| draft.scopes.sort());

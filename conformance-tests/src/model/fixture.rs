@@ -1,4 +1,4 @@
-//! The model for the suite, whole or broken.
+//! The fixture that opens the model for the suite, with or without a planted bug.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,25 +11,25 @@ use crate::{
     fixture::{Fixture, Gap, Lack, Opened},
 };
 
-/// When a model's clock starts: in November 2025.
+/// The time at which the clock of a model starts, in milliseconds: in November 2025.
 const START: u64 = 1_763_700_000_000;
 
 /// Opens models.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ModelFixture {
-    /// What is wrong with them.
+    /// The planted bug of the models, if they have one.
     pub bug: Option<Bug>,
 }
 
 impl ModelFixture {
-    /// Opens models that are broken so.
+    /// Returns a fixture that opens models with this planted bug.
     #[must_use]
     pub const fn broken(bug: Bug) -> Self {
         Self { bug: Some(bug) }
     }
 
     fn opened(store: ModelStore) -> Opened {
-        // What is opened again when the store itself is gone.
+        // Through this second handle the fixture moves the clock, and opens the store again after it was closed.
         let guard = store.reopened();
         Opened::new(Arc::new(store), guard)
     }
@@ -104,9 +104,10 @@ impl Fixture for ModelFixture {
     }
 }
 
-/// How the case `name` ends on models broken by `bug`, or whole ones. Every list that holds it runs it.
+/// Runs the case `name` on models with this planted bug, or without one, and returns how the case ended.
 ///
-/// None if there is no such case.
+/// If several contracts list the case, it runs for each of them, and the first result that is not `Passed` is
+/// returned. Returns none if there is no such case.
 pub async fn verdict(name: &str, bug: Option<Bug>) -> Option<Status> {
     let fixture: Arc<dyn Fixture> = Arc::new(ModelFixture { bug });
     let mut verdict = None;

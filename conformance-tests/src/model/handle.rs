@@ -1,4 +1,4 @@
-//! The handle of a tenant: each call is one look at the world, or one change of it.
+//! The handle of a tenant. Each call reads or changes the data of the model in one step, under its lock.
 
 use std::{
     future::poll_fn,
@@ -32,7 +32,7 @@ use super::{
     world::{Tenant, World},
 };
 
-/// A tenant of the model.
+/// A handle of a tenant of the model.
 #[derive(Clone)]
 pub(super) struct Handle {
     pub(super) shared: Arc<Shared>,
@@ -50,7 +50,7 @@ impl Handle {
         if closed || (deleted && bug != Some(Bug::DeletedTenantAnswers)) { Err(Error::closed()) } else { Ok(()) }
     }
 
-    /// Refuses to go on if it was closed.
+    /// Refuses the call if the handle was closed or its tenant was deleted.
     pub(super) fn check(&self) -> Result<()> {
         self.check_open(&self.shared.world())
     }
@@ -85,7 +85,7 @@ impl Handle {
         write(tenant, setting)
     }
 
-    /// Handles of other tenants, for broken stores that mistake their names.
+    /// Returns handles of the other tenants whose names `is_meant` accepts, for broken stores that confuse tenants.
     pub(super) fn mistaken(&self, is_meant: impl Fn(&str) -> bool) -> Vec<Self> {
         let world = self.shared.world();
         let names = world.tenants.keys().filter(|name| **name != self.tenant && is_meant(name.as_str()));
@@ -96,7 +96,8 @@ impl Handle {
         names.map(handle).collect()
     }
 
-    /// The handle that a subscription reads through. A broken store takes `a*` for a pattern.
+    /// Returns the handle that a subscription reads through. A broken store treats a
+    /// tenant's name like `a*` as a pattern.
     fn followed(&self, request: &Subscribe) -> Self {
         let stem = self.tenant.as_str().strip_suffix('*');
         let others = match (self.shared.bug, &request.start, stem) {
@@ -106,7 +107,7 @@ impl Handle {
         others.into_iter().next().unwrap_or_else(|| self.clone())
     }
 
-    /// The id as the store looks it up.
+    /// Returns the id under which the store looks up a thread.
     pub(super) fn key(&self, id: &ThreadId) -> Result<ThreadId> {
         match self.shared.bug {
             Some(Bug::CaseFolded) => ThreadId::new(id.as_str().to_lowercase()),
@@ -114,7 +115,7 @@ impl Handle {
         }
     }
 
-    /// A commit whose guard is looked at before the lock is taken: others come between.
+    /// Commits, but checks the guard before it takes the lock for the write: other calls can write in between.
     async fn commit_unlocked(&self, mut commit: Commit) -> Result<Receipt> {
         let mut copy = self.shared.world().tenants.get(&self.tenant).cloned().unwrap_or_default();
         let seen = self.write(|_, setting| commit::commit(&mut copy, &commit, setting))?;
@@ -129,7 +130,7 @@ impl Handle {
         })
     }
 
-    /// A commit that puts everything back when it is refused, whoever wrote it.
+    /// Commits. After a refusal, restores the tenant as it was before the call, and so undoes what other calls wrote.
     async fn commit_with_rollback(&self, commit: &Commit) -> Result<Receipt> {
         let before = self.shared.world().tenants.get(&self.tenant).cloned().unwrap_or_default();
         step_aside().await;
@@ -142,7 +143,7 @@ impl Handle {
         })
     }
 
-    /// A commit that is decided on a copy, which every fourth entry ends with.
+    /// Commits on a copy of the tenant. A copy with new entries is discarded if the new version is divisible by four.
     fn commit_nearly_always(&self, commit: &Commit) -> Result<Receipt> {
         self.write(|tenant, setting| {
             let mut copy = tenant.clone();
@@ -155,7 +156,7 @@ impl Handle {
         })
     }
 
-    /// A commit that settles its claim before it writes the rest: others come between.
+    /// Settles the claim of a commit, and writes the rest in a second step: other calls can write in between.
     async fn commit_behind_its_settlement(&self, mut commit: Commit) -> Result<Receipt> {
         if commit.settle.is_some() {
             let _refused = self.write(|tenant, setting| commit::settle(tenant, &commit, &setting));
@@ -165,7 +166,8 @@ impl Handle {
         self.write(|tenant, setting| commit::commit(tenant, &commit, setting))
     }
 
-    /// An append that is decided before others write: ids that came into the log meanwhile are pending, too.
+    /// Decides about an append, and writes its inputs later. An id that enters the log in between is also pending
+    /// then.
     async fn append_early(&self, request: &AppendPending) -> Result<Appended> {
         let mut copy = self.shared.world().tenants.get(&self.tenant).cloned().unwrap_or_default();
         let appended = self.write(|_, setting| pending::append(&mut copy, request, &setting))?;
@@ -189,7 +191,7 @@ impl Handle {
         }
     }
 
-    /// An append whose events nobody sees before it returns, though those behind them are seen.
+    /// Appends events that are hidden until the call returns, while later events are already visible.
     async fn append_unseen(&self, request: AppendEvents) -> Result<AppendedEvents> {
         let sealer = (&self.tenant, self.shared.cursors.key());
         let appended = self.write(|tenant, setting| {
@@ -220,7 +222,7 @@ pub(super) async fn step_aside() {
     .await;
 }
 
-/// Everything of the tenants whose names begin with `name`.
+/// Returns the threads, the mailbox and the outbox of all tenants whose names begin with `name`, as one tenant.
 fn by_prefix(world: &World, name: &TenantId) -> Tenant {
     let mut all = Tenant::default();
     for (_, tenant) in world.tenants.iter().filter(|(other, _)| other.as_str().starts_with(name.as_str())) {
@@ -274,7 +276,7 @@ impl PendingStore for Handle {
             let first = AppendPending::new(request.thread.clone(), request.inputs.iter().take(1).cloned());
             let _written = self.write(|tenant, setting| pending::append(tenant, &first, &setting));
             step_aside().await;
-            // What is there already is no append any more.
+            // The first input is left out: as it is already pending, an append that contains it would be refused.
             let rest = AppendPending::new(request.thread.clone(), request.inputs.iter().skip(1).cloned());
             return self.write(|tenant, setting| pending::append(tenant, &rest, &setting));
         }

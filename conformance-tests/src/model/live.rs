@@ -1,4 +1,4 @@
-//! The live channel and wake-ups: a list of what was sent, and a mailbox, that are looked at again and again.
+//! The live channel and wake-ups (LV). Callers poll: the list of the commands that were sent, or the mailbox.
 
 use std::{collections::BTreeMap, future::Future, sync::Arc, time::Duration};
 
@@ -13,21 +13,21 @@ use tokio::time::{sleep, timeout};
 
 use super::{bug::Bug, handle::Handle, store::Shared};
 
-/// After which time something is looked at again.
+/// The interval at which callers poll.
 const AGAIN: Duration = Duration::from_millis(1);
 
-/// Whose target it is: the tenant, and how often that was deleted before.
+/// A target, with its tenant and how often the tenant had been deleted.
 type Address = (TenantId, u64, LiveTarget);
 
-/// What is on its way.
+/// The receivers of a model, and the commands on their way to them.
 #[derive(Debug, Default)]
 pub(super) struct Wires {
     last: u64,
-    /// How often somebody waited for work: only a broken store asks.
+    /// How often a caller waited for work. Only a broken store reads this.
     pub(super) waits: u64,
     /// The number of the receiver of each target.
     receivers: BTreeMap<Address, u64>,
-    /// What was sent, the first first.
+    /// The commands that were sent, the oldest first.
     sent: Vec<Sent>,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Wires {
 struct Sent {
     number: u64,
     address: Address,
-    /// The receiver that it was sent to; none if there was none, which only a broken store keeps.
+    /// The receiver that the command was sent to. Only a broken store keeps commands without a receiver.
     to: Option<u64>,
     text: String,
     is_taken: bool,
@@ -56,7 +56,7 @@ impl Wires {
         receiver.is_some_and(|receiver| self.receivers.values().any(|open| *open == receiver))
     }
 
-    /// The first that a receiver did not take yet.
+    /// Takes the oldest command that a receiver has not taken yet: its number, its receiver and its text.
     fn take(&mut self, at: &Listening) -> Option<(u64, Option<u64>, String)> {
         let bug = at.handle.shared.bug;
         let is_its = |sent: &Sent| match bug {
@@ -70,7 +70,7 @@ impl Wires {
     }
 }
 
-/// Looks until there is something.
+/// Polls until `look` finds something.
 async fn found<T>(mut look: impl FnMut() -> Result<Option<T>> + Send) -> Result<T> {
     loop {
         if let Some(found) = look()? {
@@ -80,12 +80,12 @@ async fn found<T>(mut look: impl FnMut() -> Result<Option<T>> + Send) -> Result<
     }
 }
 
-/// The same for so long at most.
+/// Waits for `found`, but no longer than `time`. Returns none when the time has passed.
 async fn within<T>(time: Duration, found: impl Future<Output = Result<T>> + Send) -> Result<Option<T>> {
     timeout(time, found).await.ok().transpose()
 }
 
-/// Who receives for a target.
+/// The open receiver of a target.
 struct Listening {
     handle: Handle,
     address: Address,
@@ -93,7 +93,7 @@ struct Listening {
 }
 
 impl Listening {
-    /// The next letter; none when another one receives.
+    /// Returns the next letter, or none after another receiver has opened the target.
     async fn next(&self) -> Result<Option<LiveLetter>> {
         let shared = &self.handle.shared;
         found(|| {
@@ -128,7 +128,8 @@ fn letter(shared: &Arc<Shared>, (number, to, text): (u64, Option<u64>, String)) 
         if let Some(sent) = wires.find(number).filter(|_| is_open) {
             sent.answer = Some(answer);
         }
-        // Whether its sender still waits it does not know, as over a network.
+        // As over a network, the receiver does not know whether the sender still waits. But no answer of a receiver
+        // that has ended reaches the sender.
         is_open
     })
 }
@@ -144,7 +145,7 @@ impl Handle {
         }
     }
 
-    /// How a delivery ends.
+    /// Waits for the answer of the receiver. A command whose receiver is gone counts as dropped.
     async fn answered(&self, number: u64) -> Result<LiveAnswer> {
         found(|| {
             self.check()?;

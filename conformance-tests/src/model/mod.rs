@@ -1,9 +1,9 @@
-//! A model of the contract: the plainest store that keeps it, written from the contract's text and not from core's
-//! rules, so that the two check each other.
+//! A model of the contract: the simplest store that keeps all promises. It is written from the text of the contract
+//! and not from core's rules, so that each checks the other.
 //!
 //! - [`ModelStore`]: maps and lists behind one lock; [`ModelFixture`] opens it for the suite
-//! - [`Bug`]: what the model can be broken with; a case that rejects none of the broken stores shows nothing
-//! - `model_test` (feature `random`): random operations, on a store and on the model at once
+//! - [`Bug`]: the planted bugs with which the model can be opened; a case that fails for none of them shows nothing
+//! - `model_test` (feature `random`): runs the same random operations on a store and on the model
 
 mod admin;
 mod budget;

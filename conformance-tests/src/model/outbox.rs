@@ -1,4 +1,4 @@
-//! The outbox (OB): one list of rows for a tenant, looked through from its beginning by every call.
+//! The outbox (OB): a list of rows for each tenant. Every call searches the list from its beginning.
 
 use async_trait::async_trait;
 use serde_json::json;
@@ -17,14 +17,14 @@ use super::{
     world::{Tenant, record},
 };
 
-/// A row, with what was given for it.
+/// A row, with the draft that it was made from.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
     row: OutboxRow,
     draft: NewOutboxRow,
     /// The token of its last claim.
     token: Option<ClaimToken>,
-    /// Its place among those with its order key.
+    /// Its place among the rows with its order key.
     order: u64,
 }
 
@@ -60,7 +60,7 @@ impl Row {
     }
 }
 
-/// Refuses drafts that nobody can accept.
+/// Refuses drafts that exceed a limit, and drafts without attempts.
 pub(super) fn check(commit: &Commit, limits: &store_core::Limits) -> Result<()> {
     check_limit("outbox rows", commit.outbox.len() as u64, limits.commit_outbox)?;
     for (at, draft) in commit.outbox.iter().enumerate() {
@@ -73,7 +73,7 @@ pub(super) fn check(commit: &Commit, limits: &store_core::Limits) -> Result<()> 
     Ok(())
 }
 
-/// The rows of a commit, behind those that are there, and the id of each draft.
+/// Returns the rows of the outbox followed by the new rows of a commit, and the id of the row of each draft.
 pub(super) fn append(tenant: &Tenant, commit: &Commit, setting: &Setting<'_>) -> Result<(Vec<Row>, Vec<OutboxId>)> {
     let (mut rows, mut ids) = (tenant.outbox.clone(), Vec::new());
     for (at, draft) in commit.outbox.iter().enumerate() {
@@ -127,7 +127,7 @@ fn check_lease(lease: std::time::Duration) -> Result<()> {
     if lease.is_zero() || lease > day { Err(Error::invalid("lease", "it is up to a day")) } else { Ok(()) }
 }
 
-/// Gives rows to a consumer.
+/// Claims rows for a consumer, after it has ended the claims whose leases have expired.
 fn claim(tenant: &mut Tenant, request: &ClaimOutbox, setting: &Setting<'_>) -> Result<ClaimedOutbox> {
     check_count(request.limit)?;
     check_lease(request.lease)?;
@@ -243,7 +243,7 @@ fn load(tenant: &Tenant, id: &OutboxId) -> Option<OutboxRow> {
     tenant.outbox.iter().find(|row| row.row.id == *id).map(|row| row.row.clone())
 }
 
-/// A page of rows by creation.
+/// Returns a page of rows, ordered by creation.
 fn list(view: &View<'_>, query: &OutboxQuery) -> Result<Page<OutboxRow>> {
     let walk = view.walk("list_outbox", &query.binding(), &query.page)?;
     let rows = view.tenant.outbox.iter().filter(|row| row.passes(&query.filter)).map(|row| row.row.clone());
@@ -307,7 +307,7 @@ fn purge(tenant: &mut Tenant, request: &PurgeOutbox, bug: Option<Bug>) -> Result
     Ok(rows.len() as u64)
 }
 
-/// After a commit was refused, its rows stay with a store that is broken so.
+/// Writes the rows of a refused commit. Only a broken store does this.
 pub(super) fn leave(tenant: &mut Tenant, commit: &Commit, setting: &Setting<'_>) {
     if let Ok((rows, _)) = append(tenant, commit, setting) {
         tenant.outbox = rows;

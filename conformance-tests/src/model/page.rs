@@ -1,4 +1,4 @@
-//! Pages, in the plainest way: the whole list is sorted, and a page begins behind the key that its cursor stands for.
+//! Pages, in the simplest way: the whole list is sorted, and a page begins behind the key that its cursor stands for.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,7 +6,7 @@ use store_core::{Cursor, CursorKey, CursorScope, Error, Page, PageRequest, Posit
 
 use super::bug::Bug;
 
-/// The cursors that were given out: each holds the number of a position in this list, sealed.
+/// The positions of the cursors that were returned. A cursor contains the sealed number of its position in this list.
 #[derive(Debug)]
 pub(super) struct Cursors {
     key: CursorKey,
@@ -14,12 +14,12 @@ pub(super) struct Cursors {
 }
 
 impl Cursors {
-    /// No cursors yet, sealed by this key.
+    /// Makes an empty list. The key seals the cursors.
     pub(super) const fn new(key: CursorKey) -> Self {
         Self { key, positions: Mutex::new(Vec::new()) }
     }
 
-    /// What seals cursors of events, which say where they stand themselves.
+    /// Returns the key. It also seals the cursors of events, which contain their positions themselves.
     pub(super) const fn key(&self) -> &CursorKey {
         &self.key
     }
@@ -38,15 +38,15 @@ impl Cursors {
     }
 }
 
-/// One page of a list.
+/// One page of a list while it is read.
 #[derive(Debug)]
 pub(super) struct Walk<'a> {
-    /// What cursors are bound to.
+    /// What the cursors are bound to.
     scope: CursorScope,
     cursors: &'a Cursors,
     request: &'a PageRequest,
     bug: Option<Bug>,
-    /// Where the page begins.
+    /// The position behind which the page begins. The first page has none.
     after: Option<Position>,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Walk<'a> {
 pub(super) type Keyed<T> = ((u64, String), T);
 
 impl<'a> Walk<'a> {
-    /// Checks limit and cursor (PG-1, PG-6, PG-7).
+    /// Checks the limit and the cursor of a request (PG-1, PG-6, PG-7).
     pub(super) fn open(scope: CursorScope, request: &'a PageRequest, with: (&'a Cursors, Option<Bug>)) -> Result<Self> {
         let (cursors, bug) = with;
         if request.limit.is_some_and(|limit| limit == 0 || limit > 1_000) {
@@ -64,12 +64,13 @@ impl<'a> Walk<'a> {
         Ok(Self { scope, cursors, request, bug, after })
     }
 
-    /// What [`page`](Self::page) was told to leave out on the first page of this walk.
+    /// Returns the `bound` that was passed to [`page`](Self::page) for the page before; none for the first page.
     pub(super) fn bound(&self) -> Option<u64> {
         self.after.as_ref().map(|after| after.bound)
     }
 
-    /// The page of `records`: sorted by key, and from the last to the first if `backward`.
+    /// Returns the page of `records`, sorted by key, in descending order if `backward` is set. The cursor keeps
+    /// `bound` for the next page.
     pub(super) fn page<T>(self, mut records: Vec<Keyed<T>>, backward: bool, bound: u64) -> Page<T> {
         if self.bug != Some(Bug::InsertionOrder) {
             records.sort_by(|a, b| a.0.cmp(&b.0));

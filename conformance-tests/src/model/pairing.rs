@@ -1,4 +1,4 @@
-//! Every call gets one result, directly behind its message (CX-6 to CX-8).
+//! The pairing of calls and results: every call gets one result, directly behind its message (CX-6 to CX-8).
 
 use store_core::{
     Block, BlockKind, EntryId, Message, OpenCalls, Repair, RepairKind, Role, ToolResult, context::NO_RESULT,
@@ -6,7 +6,7 @@ use store_core::{
 
 use super::{bug::Bug, context::Piece};
 
-/// A place in the list of pieces: the message, and the block in it.
+/// The place of a block in a list of pieces: the index of the message, and that of the block in the message.
 type Place = (usize, usize);
 
 /// A call and the result that answers it.
@@ -17,7 +17,7 @@ struct Call {
     result: Option<Place>,
 }
 
-/// Puts results behind their calls, and treats calls without one as `open` says.
+/// Puts results behind their calls, and treats calls without a result as `open` says.
 pub(super) fn paired(pieces: &[Piece], open: OpenCalls, bug: Option<Bug>, repairs: &mut Vec<Repair>) -> Vec<Piece> {
     let calls = answered(pieces, repairs);
     let mut used = Vec::new();
@@ -55,8 +55,8 @@ pub(super) fn paired(pieces: &[Piece], open: OpenCalls, bug: Option<Bug>, repair
     out
 }
 
-/// Every call with the last result that belongs to it: a result belongs to the nearest call of its id before it, else
-/// to the first one after it.
+/// Returns every call with the last result that belongs to it. A result belongs to the nearest call with its id in an
+/// earlier message. If there is none, it belongs to the first call with its id.
 fn answered(pieces: &[Piece], repairs: &mut Vec<Repair>) -> Vec<Call> {
     let mut found: Vec<Call> = Vec::new();
     for (place, kind) in blocks(pieces) {
@@ -91,7 +91,7 @@ fn blocks(pieces: &[Piece]) -> impl Iterator<Item = (Place, &BlockKind)> {
     places.filter_map(|place| Some((place, &pieces.get(place.0)?.message.blocks.get(place.1)?.kind)))
 }
 
-/// A result is moved if its message does not stand behind that of its call, with nothing but results between.
+/// Reports results as moved, unless only tool messages lie between their message and that of their calls.
 fn note_moved(pieces: &[Piece], from: (usize, usize), wanted: &[usize], repairs: &mut Vec<Repair>) {
     let (tool, call) = from;
     let behind = pieces.iter().take(tool).rposition(|piece| piece.message.role != Role::Tool);
@@ -104,7 +104,8 @@ fn note_moved(pieces: &[Piece], from: (usize, usize), wanted: &[usize], repairs:
     }
 }
 
-/// The results that are wanted of a tool message; what is no result comes with the first ones.
+/// Returns a tool message with the wanted results only. Its other blocks are included if these are the first results
+/// that are taken from it.
 fn taken(source: &Piece, wanted: &[usize], first: bool) -> Piece {
     let mut piece = source.clone();
     let is_result = |block: &Block| matches!(block.kind, BlockKind::ToolResult(_));
@@ -114,7 +115,8 @@ fn taken(source: &Piece, wanted: &[usize], first: bool) -> Piece {
     piece
 }
 
-/// A message with calls that nothing answers, and what answers them instead.
+/// Treats the calls of a message that have no result as `open` says. Returns the message, and a message with the
+/// results that were added, if any.
 fn treat(
     mut piece: Piece,
     unanswered: &[String],

@@ -1,4 +1,4 @@
-//! Pending input (PI): a list in its order, and what was decided.
+//! Pending input (PI): the queue of a thread, and the decisions on tickets.
 
 use serde_json::json;
 use store_core::{
@@ -14,7 +14,7 @@ use super::{
     world::{Memory, Slot, Tenant, record},
 };
 
-/// A decision that was made, and the input that it came as.
+/// A decision on a ticket, and the input that contained it.
 #[derive(Debug, Clone)]
 pub(super) struct Decided {
     decision: Decision,
@@ -73,7 +73,8 @@ pub(super) fn append(tenant: &mut Tenant, request: &AppendPending, setting: &Set
     Ok(Appended::new(refs, false))
 }
 
-/// What is appended can be consumed: there is room for what the entry has besides.
+/// Refuses an input that could be too large as an entry. 8 KiB are left for the other fields of the entry, so that
+/// every input that was appended can be consumed.
 fn check_size(body: &PendingBody, delivery: &Delivery, setting: &Setting<'_>) -> Result<()> {
     let bytes = body.encode().len() + delivery.encode().len() + (8 << 10);
     check_limit("record bytes", bytes as u64, setting.limits.record_bytes)
@@ -111,7 +112,7 @@ fn check(request: &AppendPending, setting: &Setting<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The input that was appended before just like this.
+/// Returns the earlier input that equals this one, if there is one. Refuses an id or a ticket that is already in use.
 fn find(slot: &Slot, input: &NewInput, bug: Option<Bug>) -> Result<Option<InputRef>> {
     if let PendingBody::Decision(decision) = &input.body {
         let same =
@@ -131,7 +132,7 @@ fn find(slot: &Slot, input: &NewInput, bug: Option<Bug>) -> Result<Option<InputR
     in_log(slot, id, bug).map_or(Ok(None), Err)
 }
 
-/// The refusal of an input that is in the log.
+/// Returns the refusal of an id that is in the log; none if it is not there.
 fn in_log(slot: &Slot, id: &EntryId, bug: Option<Bug>) -> Option<Error> {
     let found = Tree(&slot.entries).find(id).is_some() && bug != Some(Bug::ConsumedIdIsFree);
     found.then(|| Error::new(Detail::AlreadyConsumed { id: id.to_string() }))
@@ -146,8 +147,8 @@ fn check_ticket(tenant: &Tenant, slot: &Slot, decision: &Decision) -> Result<()>
     if waits { Ok(()) } else { Err(Error::invalid("decision", "its run does not wait for it")) }
 }
 
-/// Where an input stands that may be changed.
-/// The place of an input; a decision stays as it is, or as long as its run is open.
+/// Returns the place of an input that may be changed or, if `retracts` is set, removed. A decision is never changed,
+/// and is removed only when its run is done (RU-16).
 fn place(slot: &Slot, id: &EntryId, bug: Option<Bug>, retracts: bool) -> Result<usize> {
     match slot.queue.iter().position(|pending| pending.id == *id) {
         Some(place) if slot.queue.get(place).is_some_and(|input| stays(slot, input, retracts)) => {
@@ -220,7 +221,7 @@ pub(super) fn retract(
     Ok(removed)
 }
 
-/// Gives the queue another order.
+/// Changes the order of the queue.
 pub(super) fn reorder(tenant: &mut Tenant, request: &Reorder, setting: &Setting<'_>) -> Result<u64> {
     let unknown = || Error::not_found("thread", &request.thread);
     let mut slot = tenant.threads.get(&request.thread).cloned().ok_or_else(unknown)?;
@@ -253,7 +254,7 @@ pub(super) fn reorder(tenant: &mut Tenant, request: &Reorder, setting: &Setting<
     Ok(revision)
 }
 
-/// The entries that a commit consumes, taken out of the queue (CM-27, CM-28).
+/// Takes the inputs that a commit consumes out of the queue, and returns them as entries (CM-27, CM-28).
 pub(super) fn take(slot: &mut Slot, commit: &Commit, bug: Option<Bug>) -> Result<Vec<NewEntry>> {
     let mut entries = Vec::new();
     for (index, input) in commit.consume.iter().enumerate() {
@@ -280,7 +281,7 @@ pub(super) fn take(slot: &mut Slot, commit: &Commit, bug: Option<Bug>) -> Result
     Ok(entries)
 }
 
-/// The id of a new entry is none that is pending (EN-16).
+/// Refuses a new entry with the id of a pending input (EN-16).
 pub(super) fn check_unused(slot: &Slot, commit: &Commit, bug: Option<Bug>) -> Result<()> {
     let taken = |id: &&EntryId| slot.queue.iter().any(|pending| pending.id == **id);
     match commit.entries.iter().filter_map(|entry| entry.id.as_ref()).find(taken) {

@@ -1,4 +1,4 @@
-//! Reads: lists are whole lists, filtered and sorted, of which a page is cut.
+//! Reads. For a page, the whole list is filtered and sorted, and a part of it is returned.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl<'a> View<'a> {
         Walk::open(CursorScope::new(self.name, method, query), page, (self.cursors, self.bug))
     }
 
-    /// A page of what belongs to a thread. A cursor of a thread that is gone is refused (TH-24).
+    /// Returns a page of a list of a thread. A new thread with the id of a deleted one refuses its cursors (TH-24).
     fn walk_of<T>(
         &self,
         thread: &ThreadId,
@@ -47,13 +47,13 @@ impl<'a> View<'a> {
         Ok(walk.page(records, direction == Direction::Backward, 0))
     }
 
-    /// A page of dispatches.
+    /// Returns a page of dispatches.
     pub(super) fn dispatches(&self, query: &'a DispatchQuery, records: Vec<Keyed<Dispatch>>) -> Result<Page<Dispatch>> {
         let walk = self.walk("dispatches", &query.binding(), &query.page)?;
         Ok(walk.page(records, query.direction == Direction::Backward, 0))
     }
 
-    /// A page of threads that could be claimed from.
+    /// Returns a page of the threads from which a claim would get a dispatch.
     pub(super) fn ready_threads(
         &self,
         page: &'a PageRequest,
@@ -65,7 +65,7 @@ impl<'a> View<'a> {
     pub(super) fn threads(&self, query: &'a ThreadQuery) -> Result<Page<Thread>> {
         let ThreadQuery { filter, order, direction, .. } = query;
         let walk = self.walk("threads", &format!("{:?}", (filter, order, direction)), &query.page)?;
-        // What was written after the first page is left out of an ascending walk by activity (PG-5).
+        // An ascending walk by activity leaves out the threads that were written after its first page (PG-5).
         let bound = walk.bound().unwrap_or(self.tenant.writes);
         let ascending = *order == ThreadOrder::LastActivity && *direction == Direction::Forward;
         let mut slots: Vec<_> = self.tenant.threads.values().collect();
@@ -82,7 +82,7 @@ impl<'a> View<'a> {
         Ok(walk.page(keyed, *direction == Direction::Backward, bound))
     }
 
-    /// What cursors of events are bound to, and sealed with.
+    /// Returns the tenant that cursors of events are bound to, and the key that seals them.
     pub(super) const fn sealer(&self) -> (&'a TenantId, &'a CursorKey) {
         (self.name, self.cursors.key())
     }

@@ -1,4 +1,4 @@
-//! Runs: what a commit makes of one (RU-3 to RU-13).
+//! Runs: how a commit creates and changes them (RU-3 to RU-13).
 
 use serde_json::json;
 use store_core::{
@@ -12,7 +12,7 @@ use super::{
     world::{Slot, Tenant, record},
 };
 
-/// The run of the commit after it.
+/// Returns the run of a commit as it is after the commit.
 pub(super) fn change(tenant: &Tenant, slot: &Slot, commit: &Commit, setting: &Setting<'_>) -> Result<Option<Run>> {
     let Some(change) = &commit.run else { return Ok(None) };
     let mut found = tenant.run(&change.id).filter(|(other, _)| other.thread.id != commit.thread);
@@ -83,7 +83,7 @@ fn new(commit: &Commit, change: &RunChange, now: Timestamp) -> Result<Run> {
     Ok(run)
 }
 
-/// The table of the contract: what a status may become.
+/// Refuses a change of status that is not in the table of the contract (RU-3).
 fn check_transition(stored: &Run, change: &RunChange, bug: Option<Bug>) -> Result<()> {
     let (from, to) = (stored.status.phase(), change.status.phase());
     let allowed: &[RunPhase] = match from {
@@ -117,7 +117,7 @@ const fn falls(old: &TokenCounts, new: &TokenCounts) -> bool {
         || new.reasoning < old.reasoning
 }
 
-/// Ranges that touch are one.
+/// Adds new ranges to old ones. A range that begins directly behind the last one extends it.
 fn joined(old: &[EntryRange], new: &[EntryRange]) -> Vec<EntryRange> {
     let mut all: Vec<EntryRange> = old.to_vec();
     for range in new {
@@ -129,7 +129,7 @@ fn joined(old: &[EntryRange], new: &[EntryRange]) -> Vec<EntryRange> {
     all
 }
 
-/// Error texts are cut at their limit (ER-10).
+/// Cuts the error text of a failed run at its limit (ER-10).
 fn cut(status: &RunStatus, limits: &Limits) -> RunStatus {
     let mut status = status.clone();
     if let RunStatus::Done(completion) = &mut status

@@ -1,4 +1,4 @@
-//! What broken stores do beside a commit: see [`Bug`].
+//! What broken stores do in addition to a commit: see [`Bug`].
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{
     world::{Slot, Tenant},
 };
 
-/// After a commit was refused, nothing may have happened.
+/// Writes what a broken store writes of a commit that it has refused.
 pub(super) fn after_refusal(tenant: &mut Tenant, commit: &Commit, why: ErrorKind, with: (Bug, Setting<'_>)) {
     let (bug, setting) = with;
     match bug {
@@ -50,7 +50,7 @@ pub(super) fn after_refusal(tenant: &mut Tenant, commit: &Commit, why: ErrorKind
     }
 }
 
-/// After a commit was applied, nothing else may have happened.
+/// Makes the changes that a broken store adds to a commit.
 pub(super) fn after_commit(slot: &mut Slot, commit: &Commit, first: usize, with: (Bug, &Setting<'_>)) {
     let (bug, setting) = with;
     match bug {
@@ -62,7 +62,7 @@ pub(super) fn after_commit(slot: &mut Slot, commit: &Commit, first: usize, with:
     }
 }
 
-/// Removes what lies behind the target of a rewind.
+/// Removes the entries after the target of a rewind.
 fn delete_rewound(slot: &mut Slot, commit: &Commit) {
     for entry in &commit.entries {
         let NewBody::Rewind(to) = &entry.body else { continue };
@@ -74,7 +74,7 @@ fn delete_rewound(slot: &mut Slot, commit: &Commit) {
     }
 }
 
-/// Hangs what was below the parent of a fork below the fork.
+/// Makes a fork the parent of the earlier children of its parent.
 fn take_branch(slot: &mut Slot, commit: &Commit, first: usize) {
     let forked = commit.entries.iter().position(|entry| matches!(entry.parent, ParentRef::Entry(_)));
     let Some(fork) = forked.and_then(|at| slot.entries.get(first + at)).cloned() else { return };

@@ -1,4 +1,4 @@
-//! What is wrong with a commit, whatever is stored: shape and limits, the first step of CM-43.
+//! The checks of a commit that do not depend on stored data: shape and limits, the first step of CM-43.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use store_core::{
     ThreadFields, check_limit, log::check_body,
 };
 
-/// Refuses what no store can accept.
+/// Refuses a commit with a wrong shape, or above a limit.
 pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
     let Commit { create, key, fence, entries, run, state, consume, .. } = commit;
     let new = entries.len() + consume.len();
@@ -62,7 +62,7 @@ pub(super) fn check(commit: &Commit, limits: &Limits) -> Result<()> {
     state.as_ref().map_or(Ok(()), |state| check_state(state, limits)).map_err(|e| e.in_part("state"))
 }
 
-/// Whether a commit changes state: an expected revision alone is a guard.
+/// Whether a commit changes the state. An expected revision alone is only a guard.
 pub(super) fn changes_state(commit: &Commit) -> bool {
     commit.state.as_ref().is_some_and(|state| state.clear || !state.changes.is_empty())
 }
@@ -74,7 +74,7 @@ pub(super) fn check_fields(fields: &ThreadFields, limits: &Limits) -> Result<()>
     check_limit("metadata bytes", map_bytes(&fields.metadata)?, limits.metadata_bytes)
 }
 
-/// The length of a map as one JSON object; 0 if it is empty.
+/// Returns the length of a map as JSON text; 0 if the map is empty.
 fn map_bytes(map: &JsonMap) -> Result<u64> {
     if map.is_empty() { Ok(0) } else { Ok(store_core::Json::of(map)?.as_str().len() as u64) }
 }

@@ -1,4 +1,4 @@
-//! Thread state, key by key (CM-24 to CM-26, CM-39).
+//! Changes of a thread's state by key (CM-24 to CM-26, CM-39).
 
 use store_core::{
     Error, Json, JsonMap, Limits, Result, StateChange, StateOp, check_limit,
@@ -7,7 +7,7 @@ use store_core::{
 
 use super::bug::Bug;
 
-/// The state after `change`.
+/// Returns the state after `change`.
 pub(super) fn apply(state: &JsonMap, change: &StateChange, with: (&Limits, Option<Bug>)) -> Result<JsonMap> {
     let (limits, bug) = with;
     let mut after = if change.clear { JsonMap::new() } else { state.clone() };
@@ -21,7 +21,7 @@ pub(super) fn apply(state: &JsonMap, change: &StateChange, with: (&Limits, Optio
     Ok(after)
 }
 
-/// Refuses a state that is too large, or a value of it.
+/// Refuses a state that is too large, or that has a value that is too large.
 pub(super) fn check_totals(state: &JsonMap, limits: &Limits) -> Result<()> {
     let check = |value: &Json| check_limit("record bytes", value.as_str().len() as u64, limits.record_bytes);
     state.values().try_for_each(check)?;
@@ -60,7 +60,8 @@ fn number(old: Option<&Json>) -> Result<Option<i64>> {
     old.map(parse).transpose()
 }
 
-/// One level deep: a field of `new` stands where the one of that name stood, else at the end.
+/// Merges two objects one level deep. A field of `new` replaces the old field with its name in
+/// its place, or comes at the end.
 fn merge(old: Option<&Json>, new: &Json) -> Result<Json> {
     let mut merged: Vec<(String, Json)> = Vec::new();
     for object in old.into_iter().chain([new]) {
@@ -82,7 +83,7 @@ fn merge(old: Option<&Json>, new: &Json) -> Result<Json> {
     Json::parse(&text)
 }
 
-/// What a store makes of a value that it reads as numbers and writes again.
+/// Returns a value as a broken store writes it, after it has parsed the numbers.
 pub(super) fn rewritten(value: &Json) -> Result<Json> {
     let value: serde_json::Value = value.to()?;
     Json::of(&value)

@@ -1,4 +1,4 @@
-//! The model as a store: everything behind one lock.
+//! The model as a store, with all data behind one lock.
 
 use std::{
     fmt,
@@ -22,7 +22,7 @@ use super::{
     world::World,
 };
 
-/// What all handles of a model share, over reopens too.
+/// What all handles of a model share, also after the store was opened again.
 pub(super) struct Shared {
     pub(super) clock: ManualClock,
     pub(super) limits: Limits,
@@ -43,8 +43,10 @@ impl Shared {
     }
 }
 
-/// A store that is obviously right: plain maps behind one lock, and every rule as the contract words it. Slow, and
-/// meant to be.
+/// The model: a store that is simple enough to be obviously correct.
+///
+/// Its data is in plain maps behind one lock, and it implements every rule as the contract
+/// words it. It need not be fast.
 pub struct ModelStore {
     pub(super) shared: Arc<Shared>,
     capabilities: Capabilities,
@@ -66,7 +68,7 @@ impl Drop for ModelStore {
 }
 
 impl ModelStore {
-    /// An empty store with these limits, broken by `bug` if there is one.
+    /// Makes an empty store with these limits, and with the planted bug `bug` if there is one.
     #[must_use]
     pub fn new(limits: Limits, clock: ManualClock, bug: Option<Bug>) -> Self {
         let mut key = [0; 32];
@@ -83,13 +85,14 @@ impl ModelStore {
         Self { shared, capabilities, closed: Arc::default() }
     }
 
-    /// What a model with these limits gives. It survives what the suite does to it: being closed and opened again.
+    /// Returns the capabilities of a model with these limits. Its data survives what the suite does to it: closing
+    /// the store and opening it again in the same process.
     #[must_use]
     pub const fn capabilities_with(limits: &Limits) -> Capabilities {
         Capabilities::new(Survives::Process, limits.record_bytes).delivering(EventDelivery::Push).fencing()
     }
 
-    /// Another handle of the same store, as after closing and opening it.
+    /// Returns a store with the same data, as if this one were closed and opened again.
     #[must_use]
     pub fn reopened(&self) -> Self {
         if self.shared.bug == Some(Bug::ReopenForgetsKeys) {
@@ -100,7 +103,7 @@ impl ModelStore {
         Self::over(Arc::clone(&self.shared))
     }
 
-    /// The clock that the store asks for the time.
+    /// Returns the clock that the store decides by.
     #[must_use]
     pub fn clock(&self) -> &ManualClock {
         &self.shared.clock

@@ -1,4 +1,4 @@
-//! The tree of a log, walked in the plainest way: every question looks at every entry.
+//! The tree of a log, searched in the simplest way: every question looks at every entry.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,12 +12,12 @@ use store_core::{Body, BranchPoint, Entry, EntryId, Leaf, Snapshot, TokenCounts}
 pub(super) struct Tree<'a>(pub(super) &'a [Arc<Entry>]);
 
 impl<'a> Tree<'a> {
-    /// An entry.
+    /// Returns the entry with this id.
     pub(super) fn find(self, id: &EntryId) -> Option<&'a Arc<Entry>> {
         self.0.iter().find(|entry| entry.id == *id)
     }
 
-    /// Where the next entry hangs: the last entry on a path, or where the last rewind went (EN-5, EN-7).
+    /// Returns the head: the last entry that is not a side entry, or the target of a rewind after it (EN-5, EN-7).
     pub(super) fn head(self) -> Option<EntryId> {
         let mut head = None;
         for entry in self.0 {
@@ -30,7 +30,7 @@ impl<'a> Tree<'a> {
         head
     }
 
-    /// The path of an entry, from its root (EN-12). A side entry lies on no path: its path is that of its parent.
+    /// Returns the path of an entry, from its root (EN-12). For a side entry this is the path of its parent.
     pub(super) fn path(self, at: Option<&EntryId>) -> Vec<&'a Arc<Entry>> {
         let by_id: BTreeMap<_, _> = self.0.iter().map(|entry| (&entry.id, entry)).collect();
         let mut path = Vec::new();
@@ -45,20 +45,20 @@ impl<'a> Tree<'a> {
         path
     }
 
-    /// Entries on paths without a child on one, by sequence (EN-11).
+    /// Returns the leaves: the entries on paths that have no child on a path, by sequence number (EN-11).
     pub(super) fn leaves(self) -> Vec<&'a Arc<Entry>> {
         let on_paths = || self.0.iter().filter(|entry| !entry.side);
         let parents: BTreeSet<_> = on_paths().filter_map(|entry| entry.parent.as_ref()).collect();
         on_paths().filter(|entry| !parents.contains(&entry.id)).collect()
     }
 
-    /// What is said of an entry that ends a path.
+    /// Returns an entry as a leaf, with the length of its path.
     pub(super) fn describe(self, entry: &Entry) -> Leaf {
         let length = self.path(Some(&entry.id)).len() as u64;
         Leaf::new(entry.id.clone(), entry.seq, length, entry.timestamp)
     }
 
-    /// Where the log branches, with the sequence number that the list is ordered by (EN-31).
+    /// Returns the branch points of the log, each with the sequence number by which the list is ordered (EN-31).
     pub(super) fn branch_points(self) -> Vec<(u64, BranchPoint)> {
         let mut children: BTreeMap<Option<&EntryId>, u32> = BTreeMap::new();
         for entry in self.0.iter().filter(|entry| !entry.side) {
@@ -71,7 +71,7 @@ impl<'a> Tree<'a> {
         points
     }
 
-    /// The name of a checkpoint that is in force: the newest label's, else its own (EN-25, EN-30).
+    /// Returns the current name of a checkpoint: that of its newest label, or else its own (EN-25, EN-30).
     pub(super) fn name(self, checkpoint: &Entry) -> Option<String> {
         let Body::Checkpoint(body) = &*checkpoint.body else { return None };
         let label = self.0.iter().rev().find_map(|entry| match &*entry.body {
@@ -81,7 +81,7 @@ impl<'a> Tree<'a> {
         label.unwrap_or_else(|| body.label.clone())
     }
 
-    /// Checkpoints with a name, by name, then by sequence (EN-30).
+    /// Returns the checkpoints that have a name, by name and then by sequence number (EN-30).
     pub(super) fn snapshots(self) -> Vec<Snapshot> {
         let named = self.0.iter().filter_map(|entry| match &*entry.body {
             Body::Checkpoint(body) => Some(Snapshot::new(self.name(entry)?, body.number, self.describe(entry))),
@@ -92,7 +92,7 @@ impl<'a> Tree<'a> {
         snapshots
     }
 
-    /// The number of the next checkpoint below an entry (EN-21); none behind the largest number.
+    /// Returns the number of the next checkpoint below an entry (EN-21); none after the largest possible number.
     pub(super) fn next_checkpoint(self, at: Option<&EntryId>) -> Option<u64> {
         let nearest = self.path(at).into_iter().rev().find_map(|entry| match &*entry.body {
             Body::Checkpoint(checkpoint) => Some(checkpoint.number),
@@ -101,8 +101,10 @@ impl<'a> Tree<'a> {
         nearest.map_or(Some(0), |number| number.checked_add(1))
     }
 
-    /// The newest context size of a path since its last compaction (EN-29). What was recorded beside the path counts
-    /// for the entries that were committed after it; of a side entry that is up to itself.
+    /// Returns the newest context size of a path since its last compaction (EN-29).
+    ///
+    /// A side entry with a size counts if it was committed before the next entry of the path. If `at` is itself a
+    /// side entry, only side entries up to it count.
     pub(super) fn context_size(self, at: Option<&EntryId>) -> Option<u64> {
         let side = at.and_then(|at| self.find(at)).filter(|entry| entry.side);
         if let Some(Body::Usage(usage)) = side.map(|entry| &*entry.body)
@@ -141,7 +143,7 @@ fn context_size(tokens: &TokenCounts) -> u64 {
     [tokens.cache_read, tokens.cache_write, tokens.output].into_iter().fold(tokens.input, u64::saturating_add)
 }
 
-/// What an entry adds to sums (EN-26).
+/// Returns the tokens that an entry adds to the sums (EN-26).
 pub(super) fn spent(entry: &Entry) -> Option<&TokenCounts> {
     match &*entry.body {
         Body::Message(message) => message.usage.as_ref().map(|usage| &usage.tokens),
@@ -150,7 +152,7 @@ pub(super) fn spent(entry: &Entry) -> Option<&TokenCounts> {
     }
 }
 
-/// A sum of token counts.
+/// Adds up token counts.
 pub(super) fn sum<'a>(counts: impl Iterator<Item = &'a TokenCounts>) -> TokenCounts {
     let mut sum = TokenCounts::default();
     for count in counts {

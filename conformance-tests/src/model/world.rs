@@ -1,4 +1,4 @@
-//! What the model keeps: plain maps and lists. What can be worked out is worked out at each read.
+//! The data of the model: plain maps and lists. Derived data is not stored, but computed at each read.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,21 +21,21 @@ use super::{
     tree::{Tree, spent, sum},
 };
 
-/// Everything that is kept.
+/// All data of a model.
 #[derive(Debug, Clone, Default)]
 pub(super) struct World {
-    /// What each tenant holds.
+    /// The data of each tenant.
     pub(super) tenants: BTreeMap<TenantId, Tenant>,
-    /// What each tenant held before its last write: only a broken store reads it.
+    /// The data of each tenant before its last write or its deletion. Only broken stores use it.
     pub(super) before: BTreeMap<TenantId, Tenant>,
-    /// How often a tenant was deleted: handles from before are closed.
+    /// How often each tenant was deleted. Handles that were made before the last deletion are closed.
     pub(super) deletions: BTreeMap<TenantId, u64>,
 }
 
-/// What a tenant holds.
+/// The data of a tenant.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tenant {
-    /// What is remembered of thread ids.
+    /// What is remembered about thread ids, also after a deletion.
     pub(super) ids: BTreeMap<ThreadId, Memory>,
     /// The threads.
     pub(super) threads: BTreeMap<ThreadId, Slot>,
@@ -43,54 +43,54 @@ pub(super) struct Tenant {
     pub(super) events: Log,
     /// The mailbox.
     pub(super) mail: Mail,
-    /// The outbox, as its rows were made.
+    /// The rows of the outbox, in the order in which they were written.
     pub(super) outbox: Vec<Row>,
-    /// Counts writes to threads.
+    /// The number of writes to threads.
     pub(super) writes: u64,
 }
 
-/// What is remembered of a thread id.
+/// What is remembered about a thread id.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Memory {
-    /// How many threads had the id.
+    /// How many threads have had the id.
     pub(super) generation: u64,
-    /// The highest claim that wrote.
+    /// The highest claim number that wrote.
     pub(super) fence: Option<ClaimNumber>,
-    /// When its thread was deleted, unless it has one.
+    /// When the last thread with the id was deleted; none while a thread has the id.
     pub(super) deleted_at: Option<Timestamp>,
-    /// The log of the thread that was deleted: only a broken store keeps it.
+    /// The log of the deleted thread. Only a broken store keeps it.
     pub(super) remains: Option<Vec<Arc<Entry>>>,
 }
 
-/// A thread with all that is gone with it.
+/// A thread with all data that is deleted together with it.
 #[derive(Debug, Clone)]
 pub(super) struct Slot {
-    /// Own fields and times. What the log, the runs and the state tell stands in [`Slot::view`] only.
+    /// The thread's fields and times. [`Slot::view`] adds the values that follow from the log and the runs.
     pub(super) thread: Thread,
-    /// The log, in its order.
+    /// The log.
     pub(super) entries: Vec<Arc<Entry>>,
-    /// The runs, in the order in which they were made.
+    /// The runs, in the order in which they were created.
     pub(super) runs: Vec<Run>,
     /// The state.
     pub(super) state: JsonMap,
     /// The pending inputs, in their order.
     pub(super) queue: Vec<PendingInput>,
-    /// Changes of the queue.
+    /// The revision of the queue.
     pub(super) queue_revision: u64,
-    /// What was decided about tickets.
+    /// The decisions on tickets.
     pub(super) decisions: Vec<Decided>,
-    /// Commits with a key, as they were given.
+    /// The commits with a key as they were given, with their receipts.
     pub(super) keys: BTreeMap<CommitKey, (Commit, Receipt)>,
     /// Store time of the last write.
     pub(super) last_time: Timestamp,
-    /// The count of [`Tenant::writes`] at the last write.
+    /// The value of [`Tenant::writes`] at the last write.
     pub(super) written: u64,
-    /// The count of [`Tenant::writes`] at the first one.
+    /// The value of [`Tenant::writes`] at the first write.
     pub(super) made: u64,
 }
 
 impl Slot {
-    /// A thread that was just made.
+    /// Makes a thread with an empty log.
     pub(super) const fn new(thread: Thread, last_time: Timestamp) -> Self {
         Self {
             thread,
@@ -107,7 +107,7 @@ impl Slot {
         }
     }
 
-    /// The thread as a read gives it.
+    /// Returns the thread as a read returns it.
     pub(super) fn view(&self, bug: Option<Bug>) -> Thread {
         let tree = Tree(&self.entries);
         let mut thread = self.thread.clone();
@@ -128,7 +128,7 @@ impl Slot {
         thread
     }
 
-    /// A run as a read gives it.
+    /// Returns a run as a read returns it.
     pub(super) fn view_run(&self, run: &Run) -> Run {
         let produced = self.entries.iter().filter(|entry| entry.run.as_ref() == Some(&run.id));
         let mut run = run.clone();
@@ -138,18 +138,18 @@ impl Slot {
 }
 
 impl Tenant {
-    /// A run, with the thread that it belongs to.
+    /// Returns a run, with the thread that it belongs to.
     pub(super) fn run(&self, id: &store_core::RunId) -> Option<(&Slot, &Run)> {
         self.threads.values().find_map(|slot| slot.runs.iter().find(|run| run.id == *id).map(|run| (slot, run)))
     }
 
-    /// The direct children of a thread.
+    /// Returns the ids of the direct children of a thread.
     pub(super) fn children(&self, parent: &ThreadId) -> Vec<ThreadId> {
         let is_child = |slot: &&Slot| slot.thread.parent_thread_id.as_ref() == Some(parent);
         self.threads.values().filter(is_child).map(|slot| slot.thread.id.clone()).collect()
     }
 
-    /// A thread and all below it.
+    /// Returns the ids of a thread and of all its descendants.
     pub(super) fn family(&self, id: &ThreadId) -> BTreeSet<ThreadId> {
         let mut family = BTreeSet::from([id.clone()]);
         loop {
@@ -162,7 +162,7 @@ impl Tenant {
         }
     }
 
-    /// Puts a thread that was written.
+    /// Stores a thread that was written, and counts the write.
     pub(super) fn put(&mut self, mut slot: Slot) {
         self.writes += 1;
         slot.written = self.writes;
@@ -171,12 +171,12 @@ impl Tenant {
     }
 }
 
-/// A record of core from its document: outside of core those records have no constructor.
+/// Makes a record of core from JSON: outside of core, these records have no constructor.
 pub(super) fn record<T: DeserializeOwned>(document: &serde_json::Value) -> Result<T> {
     Json::of(document)?.to()
 }
 
-/// A thread without anything.
+/// Makes a thread that has nothing but an id, a generation and times.
 pub(super) fn blank_thread(id: &ThreadId, generation: u64, at: Timestamp) -> Result<Thread> {
     record(&json!({
         "id": id, "metadata": {}, "created_at": at, "updated_at": at, "version": 0, "generation": generation,

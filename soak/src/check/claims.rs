@@ -1,4 +1,4 @@
-//! The claims of one thread, by their numbers.
+//! Checks the claims of one thread, in the order of their numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,19 +7,20 @@ use agentstore::ClaimNumber;
 use super::{Rule, Violation, named};
 use crate::record::{Act, Claim, Did, Line};
 
-/// All claims of a thread that somebody wrote down.
+/// All claims of a thread that a worker recorded.
 pub(super) struct Claims(BTreeMap<ClaimNumber, Held>);
 
 struct Held {
     claim: Claim,
     called: u64,
     answered: u64,
-    /// By store time, as far as its holder was told.
+    /// The beginning of the lease, by store time in milliseconds.
     since: u64,
+    /// The end of the lease, by store time in milliseconds, as far as the holder was told.
     until: u64,
-    /// When something was first called that may have ended it.
+    /// When the first call was made that may have ended the claim.
     may_end: Option<u64>,
-    /// When the first commit under it was answered.
+    /// When the first accepted commit under the claim was answered.
     committed: Option<u64>,
 }
 
@@ -41,7 +42,7 @@ impl Claims {
     }
 
     fn read_writes(&mut self, lines: &[&Line]) {
-        // Calls of which it is known that they did not end their claims.
+        // The calls that certainly did not end their claims.
         let mut harmless = BTreeSet::new();
         for Line { called, answered, did } in lines.iter().copied() {
             let (claim, goes_on) = match did {
@@ -54,7 +55,7 @@ impl Claims {
                     }
                     (claim, !act.ends())
                 }
-                // A holder that was interrupted ends its claim when it writes.
+                // After an interrupt, a write of the holder is refused, and this write may end the claim.
                 Did::Refused { claim, kind, .. } => (claim, kind != "stale_epoch"),
                 _ => continue,
             };
@@ -70,7 +71,7 @@ impl Claims {
         }
     }
 
-    /// Numbers grow with time, and no claim begins before the one before it is over.
+    /// Checks that numbers grow with time, and that no claim begins before the claim before it has ended.
     pub(super) fn check(&self, violations: &mut Vec<Violation>) {
         let mut earliest: Option<&Held> = None;
         for held in self.0.values().rev() {
@@ -96,8 +97,8 @@ impl Claims {
         }
     }
 
-    /// Nothing is accepted under a claim behind a newer one. Two stores cannot judge a commit before the newer holder
-    /// wrote to the thread (CM-32).
+    /// Checks that nothing is accepted under a claim after a newer claim was made. If threads and mailbox are in two
+    /// stores, a commit may still be accepted until a newer holder has committed to the thread (CM-32).
     pub(super) fn check_writes(&self, lines: &[&Line], is_fenced: bool, violations: &mut Vec<Violation>) {
         let claimed = self.earliest_from(|held| Some(held.answered));
         let committed = self.earliest_from(|held| held.committed);
@@ -112,7 +113,7 @@ impl Claims {
         }
     }
 
-    /// For each claim the first moment at which it or a newer one had got so far.
+    /// Returns, for each claim, the earliest `moment` of that claim and of all newer claims.
     fn earliest_from(&self, moment: impl Fn(&Held) -> Option<u64>) -> BTreeMap<ClaimNumber, u64> {
         let (mut first, mut all) = (None::<u64>, BTreeMap::new());
         for (number, held) in self.0.iter().rev() {

@@ -1,9 +1,10 @@
-//! The interrupts of one thread: each begins an epoch, and nothing of an earlier one comes behind it.
+//! Checks the interrupts of one thread: each begins an epoch, and nothing of an earlier epoch is claimed or accepted
+//! after it.
 
 use super::{Rule, Violation, named};
 use crate::record::{Did, Line};
 
-/// When interrupts were called and answered, and what epochs they began, in the order of these.
+/// The interrupts, in the order of their epochs: the epoch that each began, and when it was called and answered.
 pub(super) struct Epochs(Vec<(u64, u64, u64)>);
 
 impl Epochs {
@@ -52,7 +53,7 @@ impl Epochs {
         }
     }
 
-    /// The epoch that had begun for certain at some time.
+    /// Returns the latest epoch that had certainly begun before this time.
     fn at(&self, time: u64) -> u64 {
         self.0.iter().filter(|(.., answered)| *answered < time).map(|(epoch, ..)| *epoch).max().unwrap_or_default()
     }

@@ -1,8 +1,9 @@
-//! Whether what the processes wrote down and what the store holds are right together.
+//! Checks that the logs of the processes and the content of the store agree, and that no rule was broken.
 //!
-//! What is inferred holds whatever the schedule was: of two calls only one that was answered before the other was
-//! called is known to be first; leases are compared by store time; and who was killed may have done what it was about
-//! to do.
+//! The conclusions hold for every schedule of the processes:
+//! - One call is known to come before another only if it was answered before the other was made.
+//! - Leases are compared by store time.
+//! - A process that was killed may have done what it was about to do.
 
 mod claims;
 mod epochs;
@@ -24,40 +25,41 @@ use crate::{
     record::{Claim, Did, Line, Name},
 };
 
-/// All that is known of a soak.
+/// Everything that is known about a run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Evidence {
-    /// So many jobs, each in a dispatch, or in several if interrupts superseded them.
+    /// The number of jobs. A job has one dispatch, or several if interrupts superseded the earlier ones.
     pub(crate) jobs: u32,
-    /// Whether threads and mailbox are of one store, which then judges commits by the claim itself.
+    /// Whether threads and mailbox are in one store. Such a store checks a commit against the claim itself.
     pub(crate) is_fenced: bool,
     pub(crate) lines: Vec<Line>,
     pub(crate) dispatches: BTreeMap<Name, Kept>,
-    /// Those that were there again when they had ended and were removed.
+    /// The dispatches that were in the store again after they had ended and had been removed.
     pub(crate) came_back: BTreeSet<Name>,
     pub(crate) threads: BTreeMap<u32, KeptThread>,
 }
 
-/// What must not be.
+/// The kinds of violations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rule {
-    /// A dispatch that was accepted is not there, or not done in the end.
+    /// An accepted dispatch is missing, was not done by the end of the run, or left no entry in its thread.
     Lost,
-    /// A write that was acknowledged is not there.
+    /// A claim or an accepted write is missing from the store.
     Forgotten,
-    /// A job was done more than once, or may be: its dispatch came back.
+    /// A job was done more than once; or its dispatch came back after its removal, so that it can be done again.
     Twice,
-    /// Two claims of one thread have one number, or were live at a time.
+    /// Two claims of one thread have the same number, or had unexpired leases at the same time.
     TwoClaims,
     /// A later claim has a smaller number.
     Backwards,
-    /// A write was accepted from a claim behind a newer one.
+    /// A write was accepted from a claim after a newer claim was made.
     Stale,
-    /// An epoch is not the number of interrupts, or what came before one was given out or accepted behind it.
+    /// The epoch of a thread is not the number of its interrupts; or something of an earlier epoch was enqueued,
+    /// claimed or accepted after the interrupt.
     Epoch,
 }
 
-/// Something that must not be, and where it was found.
+/// A violation, and where it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Violation {
     pub(crate) rule: Rule,
@@ -76,20 +78,20 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What the logs tell of how the work went.
+/// Figures from the logs about how the work went.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Seen {
-    /// Claims whose holder wrote them down.
+    /// Claims that their holders recorded.
     claims: usize,
-    /// Dispatches that were claimed again.
+    /// Repeated claims: all claims of a dispatch except its first.
     redelivered: usize,
-    /// Writes under claims that were refused, as the claim was lost.
+    /// Writes under claims that the store refused.
     refused: usize,
-    /// Writes under claims whose outcome nobody was told.
+    /// Writes under claims whose outcome is not recorded.
     unknown: usize,
 }
 
-/// Everything that is wrong, and how the work went.
+/// Returns how the work went, and all violations.
 pub(crate) fn check(evidence: &Evidence) -> (Seen, Vec<Violation>) {
     let mut violations = Vec::new();
     let mut threads = BTreeMap::<u32, Vec<&Line>>::new();
@@ -127,7 +129,7 @@ fn seen(evidence: &Evidence) -> Seen {
     seen
 }
 
-/// A claim as messages name it.
+/// Returns a claim in the form in which messages name it.
 fn named(claim: &Claim) -> String {
     format!("{} of {} in thread {}", claim.number, claim.dispatch, claim.thread)
 }

@@ -1,4 +1,4 @@
-//! Logs that are wrong in one way each: the checker names the way.
+//! Tests of the checker with logs that contain one mistake each. The checker must find the violated rule.
 
 use agentstore::{AttemptEnd, ClaimNumber, DispatchStatus};
 
@@ -19,19 +19,19 @@ fn name(job: u32) -> Name {
     Name { job, round: 0 }
 }
 
-/// The claim with this number, of thread 0.
+/// Returns the claim of thread 0 with this number.
 fn claim(counter: u64, job: u32) -> Claim {
     Claim { thread: 0, number: number(counter), dispatch: name(job), epoch: 0 }
 }
 
-/// What happens to thread 0, one call after the other: the time of the host is that of the store, in milliseconds.
+/// The calls about thread 0, one after the other. Host time and store time are the same, in milliseconds.
 struct Story {
     time: u64,
     evidence: Evidence,
 }
 
 impl Story {
-    /// So many jobs were enqueued in one store that keeps threads, too.
+    /// Begins with `jobs` enqueued jobs, in one store that keeps threads and the mailbox.
     fn of(jobs: u32) -> Self {
         let mut story = Self { time: 1, evidence: Evidence { jobs, is_fenced: true, ..Evidence::default() } };
         story.evidence.threads.insert(0, KeptThread { epoch: 0, said: Some(Vec::new()) });
@@ -64,7 +64,7 @@ impl Story {
         self.note(Did::Claimed { claim, since, until });
     }
 
-    /// Something is called, and nobody hears the answer.
+    /// Records a call. If no answer is recorded after it, its answer was lost.
     fn tries(&mut self, claim: Claim, act: Act) {
         self.evidence.lines.push(Line { called: self.time, answered: self.time, did: Did::Tries { claim, act } });
     }
@@ -80,7 +80,7 @@ impl Story {
         self.note(Did::Refused { claim, act, kind: kind.to_owned() });
     }
 
-    /// The store keeps the end of a dispatch, and the entry that came with it.
+    /// Makes the store hold the end of a dispatch, and the entry that was committed with it.
     fn keeps_end(&mut self, claim: Claim) {
         let done_by = DoneBy { dispatch: claim.dispatch, claim: claim.number };
         let kept = self.kept(claim.dispatch);
@@ -90,7 +90,7 @@ impl Story {
         self.thread().said.as_mut().unwrap().push(done_by);
     }
 
-    /// A claim that is committed and settled as it should.
+    /// Records a claim whose dispatch is committed and settled correctly.
     fn does(&mut self, claim: Claim) {
         self.claims(claim);
         self.accepted(claim, Act::SayAndAck);
@@ -107,7 +107,7 @@ impl Story {
         self.time += LEASE + 1;
     }
 
-    /// What is found wrong, each rule once.
+    /// Returns the violated rules, each once.
     fn rules(&self) -> Vec<Rule> {
         let mut rules: Vec<_> = check(&self.evidence).1.into_iter().map(|violation| violation.rule).collect();
         rules.sort_unstable();
@@ -116,7 +116,7 @@ impl Story {
     }
 }
 
-/// Jobs that were done, one of them in the second attempt, and one in the next epoch.
+/// All jobs were done, one of them in its second attempt, and one in the next epoch.
 #[test]
 fn what_is_right_is_not_objected_to() {
     let mut story = Story::of(3);
@@ -138,7 +138,8 @@ fn what_is_right_is_not_objected_to() {
     assert_eq!((seen.claims, seen.redelivered, seen.refused, seen.unknown), (4, 1, 1, 0));
 }
 
-/// A holder that was killed may have done what it was about to do, and one that was interrupted ends its claim.
+/// A holder that was killed may have done what it was about to do. A holder that was interrupted ends its claim when
+/// it writes.
 #[test]
 fn what_may_have_happened_is_not_objected_to() {
     let mut story = Story::of(2);
@@ -266,7 +267,7 @@ fn writes_of_stale_claims_are_found() {
     assert_eq!(story.rules(), [Rule::Stale], "the result is of somebody else");
 }
 
-/// With two stores an attempt may write until a later one has taken the thread over, and nothing behind that.
+/// On two stores, an attempt may write until a later attempt has taken the thread over, and not after that.
 #[test]
 fn two_stores_judge_commits_from_the_take_over_on() {
     let two_stores = |takes_over| {

@@ -1,4 +1,4 @@
-//! What became of each dispatch, and of what was said under its claims.
+//! Checks how each dispatch ended, and which entries were written under its claims.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +46,7 @@ pub(super) fn check(evidence: &Evidence, violations: &mut Vec<Violation>) {
     }
 }
 
-/// Whether what somebody was told is in the store.
+/// Returns a violation if the store does not hold what the answer to a call said.
 fn line_is_kept(evidence: &Evidence, line: &Line) -> Option<Violation> {
     match &line.did {
         Did::Enqueued { dispatch, thread, epoch } => {
@@ -64,7 +64,7 @@ fn line_is_kept(evidence: &Evidence, line: &Line) -> Option<Violation> {
             let said = evidence.threads.get(&claim.thread).and_then(|kept| kept.said.as_ref());
             let is_said = || {
                 let by = DoneBy { dispatch: claim.dispatch, claim: claim.number };
-                // What was said before, and is only repeated, may be of an earlier claim.
+                // If the commit was deduplicated, an earlier claim may have written the entry.
                 *again || said.is_none_or(|said| said.contains(&by))
             };
             let is_there = (!act.acks() || acked == Some(claim.number)) && (!act.says() || is_said());
@@ -75,7 +75,7 @@ fn line_is_kept(evidence: &Evidence, line: &Line) -> Option<Violation> {
     }
 }
 
-/// Whether a dispatch ended as it may, by the claim that its result names.
+/// Returns a violation if a dispatch did not end as it must, or not under the claim that its result names.
 fn ended(evidence: &Evidence, name: Name, kept: &Kept) -> Option<Violation> {
     let newest = evidence.threads.get(&kept.thread).map(|thread| thread.epoch).unwrap_or_default();
     match kept.status {
@@ -93,7 +93,8 @@ fn ended(evidence: &Evidence, name: Name, kept: &Kept) -> Option<Violation> {
     }
 }
 
-/// The dispatches that the log of a thread speaks of: whether it was written under growing claims, once for each.
+/// Returns the dispatches that have an entry in the log of a thread, or `None` if no threads are kept. Also checks
+/// that the entries were written under growing claim numbers, and once for each dispatch.
 fn said(
     evidence: &Evidence,
     thread: u32,
@@ -112,7 +113,8 @@ fn said(
             violations.push(Violation::new(Rule::Twice, format!("{} is said twice in thread {thread}", by.dispatch)));
         }
         let acked = evidence.dispatches.get(&by.dispatch).and_then(Kept::acked_by);
-        // In one store an entry and the end of its dispatch are one commit; with two the end may be of a later claim.
+        // In one store, one commit writes the entry and ends the dispatch. On two stores, a later claim may have
+        // ended it.
         if evidence.is_fenced && acked != Some(by.claim) {
             let what = format!("{} said in thread {thread} that {} is done, which is {acked:?}", by.claim, by.dispatch);
             violations.push(Violation::new(Rule::Stale, what));

@@ -1,4 +1,4 @@
-//! Commits under claims.
+//! A commit coordinator that records the commits under claims.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Claims, and what is done with them.
+//! A mailbox that records claims, and the writes under them.
 
 use std::{
     collections::HashMap,
@@ -20,7 +20,7 @@ use crate::record::{Act, Claim, Did, Line, now, thread_of};
 pub(super) struct LoggedMailbox {
     inner: Arc<dyn MailboxStore>,
     notes: Notes,
-    /// What this process claimed, by token.
+    /// The claims of this process, by token.
     held: Mutex<HashMap<String, Claim>>,
 }
 
@@ -33,13 +33,13 @@ impl LoggedMailbox {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The claim of a token that this process got.
+    /// Returns the claim that a token proves, if this process made it.
     fn claim_of(&self, claim: &ClaimRef) -> Result<Claim> {
         let held = self.held().get(claim.token.as_str()).copied();
         held.ok_or_else(|| Error::invalid("token", "it is none of this process"))
     }
 
-    /// Calls something that answers with the lease, and notes it.
+    /// Makes a call that returns the lease of a claim, and records it.
     async fn lease(
         &self,
         claim: Claim,

@@ -1,4 +1,4 @@
-//! A store that writes down what is done under claims.
+//! A store that records what is done under claims.
 
 mod commits;
 mod mailbox;
@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use self::{commits::LoggedCommits, mailbox::LoggedMailbox};
 use crate::record::{Act, Claim, Did, Line, Log, now};
 
-/// The same store; whatever is claimed, and written under claims, is in the log.
+/// A store that passes each call on to another store. It records claims, and the writes under them, in a log.
 pub(crate) struct Logged {
     inner: Arc<dyn Store>,
     notes: Notes,
@@ -60,11 +60,11 @@ impl Store for Logged {
     }
 }
 
-/// Where calls are noted.
+/// The log that calls are recorded in.
 #[derive(Clone)]
 struct Notes(Arc<Log>);
 
-/// What an accepted call tells.
+/// What the answer to an accepted call says.
 #[derive(Clone, Copy, Default)]
 struct Told {
     until: Option<u64>,
@@ -72,20 +72,21 @@ struct Told {
 }
 
 impl Notes {
-    /// A worker that cannot write its log is no witness: it ends.
+    /// Records lines. Panics if the log cannot be written, because a write without a record would look like a fault
+    /// of the store.
     #[expect(clippy::expect_used, reason = "what is not noted would be taken for a fault of the store")]
     fn note(&self, lines: &[Line]) {
         self.0.note(lines).expect("a log that can be written");
     }
 
-    /// Notes that something is about to be called, and when.
+    /// Records that a call is about to be made. Returns the time of the call.
     fn tries(&self, claim: Claim, act: Act) -> u64 {
         let called = now();
         self.note(&[Line { called, answered: called, did: Did::Tries { claim, act } }]);
         called
     }
 
-    /// Notes what became of it. If nobody knows there is nothing to be noted.
+    /// Records the answer to a call, unless the answer leaves the outcome unknown.
     fn ended(&self, (claim, act): (Claim, Act), called: u64, end: Result<Told, &Error>) {
         let did = match end {
             Ok(Told { until, again }) => Did::Accepted { claim, act, until, again },

@@ -1,5 +1,5 @@
-//! Workers that are killed, stopped and interrupted, and servers that are killed: what the logs and the store say is
-//! right.
+//! Workers are killed and stopped, threads are interrupted, and servers are killed. The logs and the store must
+//! agree.
 
 use std::{
     process::{Command, Output, Stdio},
@@ -19,13 +19,13 @@ fn is_long() -> bool {
     Length::from_env() == Length::Long
 }
 
-/// Runs a soak with these arguments, and says what it found.
+/// Runs the soak with these arguments, and prints and checks its figures.
 fn soak(args: &[&str]) {
     soak_while(args, 400, |_| {});
 }
 
-/// The same, in full with so many ms from one kill to the next, while something is done to a server, which is told for
-/// how long it has been going on.
+/// Runs the soak as `soak` does. Meanwhile calls `meanwhile` again and again, with the time since the start. In the
+/// long form, the mean time from one fault to the next is `every` ms.
 #[expect(clippy::disallowed_methods, reason = "servers are killed in real time")]
 fn soak_while(args: &[&str], every: u32, mut meanwhile: impl FnMut(Duration)) {
     let size = if is_long() {
@@ -52,9 +52,9 @@ fn soak_while(args: &[&str], every: u32, mut meanwhile: impl FnMut(Duration)) {
     }
 }
 
-/// A server and a schema on it, which goes when it is dropped.
+/// A server, and a schema on it, which is removed when this value is dropped.
 struct Server {
-    /// Its own one with durable settings, if everything is tested at length.
+    /// In the long form, a server of its own with durable settings.
     _own: Option<Postgres>,
     url: String,
 }
@@ -81,37 +81,40 @@ fn sqlite(folder: &tempfile::TempDir) -> String {
     format!("sqlite:{}", folder.path().join("mailbox.db").display())
 }
 
-/// SQ-1, and LC2 and LC3 among processes.
+/// Shows SQ-1, and LC2 and LC3 among processes.
 #[test]
 fn work_survives_its_workers_in_a_sqlite_mailbox() {
     let folder = tempfile::tempdir().unwrap();
     soak(&["--store", &sqlite(&folder)]);
 }
 
-/// LC2 and LC3 among processes; LK1: the clocks of the workers are years off, or stand still (PR-4).
+/// Shows LC2 and LC3 among processes; also LK1, because the clocks of the workers are years off or stand still
+/// (PR-4).
 #[test]
 fn work_survives_its_workers_on_postgres_whatever_their_clocks_show() {
     let library = test_servers::faketime().unwrap().display().to_string();
     soak(&["--store", &Server::new().url, "--skew", &library]);
 }
 
-/// WK-6: what is late is refused by its claim number.
+/// Shows WK-6: late writes are refused by their claim numbers.
 #[test]
 fn work_survives_its_workers_in_two_stores() {
     let folder = tempfile::tempdir().unwrap();
     soak(&["--store", &Server::new().url, "--mailbox", &sqlite(&folder)]);
 }
 
-/// How long it is from one kill to the next on NATS: a worker that begins reads the log, which takes seconds at last.
+/// The mean time from one fault to the next on NATS, in ms. A worker that starts reads the log, which takes seconds
+/// towards the end of a run.
 const READING: u32 = 10_000;
 
-/// The place of a mailbox on servers that are killed. They need not sync for that: what they wrote outlives them.
+/// Returns the URL of a mailbox on servers that are killed. They need not sync, because the data that a process has
+/// written survives a kill of the process.
 fn nats(servers: &[Nats]) -> String {
     format!("{}?allow_unsafe=true&prefix=soak&replicas={}", Nats::url_of(servers), servers.len())
 }
 
-/// NA-7, and LC2 and LC3 among processes: the server is killed, too, and the clocks of the workers are years off, or
-/// stand still (LK1).
+/// Shows NA-7, and LC2 and LC3 among processes. The server is killed as well, and the clocks of the workers are
+/// years off or stand still (LK1).
 #[test]
 fn work_survives_its_workers_and_their_server_on_nats() {
     let mut server = Nats::start("").unwrap();
@@ -131,14 +134,15 @@ fn work_survives_its_workers_and_their_server_on_nats() {
     server.stop().unwrap();
 }
 
-/// WK-6 and CM-32: threads on one server, the mailbox in a cluster of which one is killed.
+/// Shows WK-6 and CM-32. The threads are on PostgreSQL, and the mailbox is in a NATS cluster. One server of the
+/// cluster at a time is killed.
 #[test]
 fn work_survives_its_workers_on_postgres_and_nats() {
     let mut servers = Nats::start_cluster("").unwrap();
     let mailbox = nats(&servers);
     let mut kills: u32 = 0;
     soak_while(&["--store", &Server::new().url, "--mailbox", &mailbox], READING, |elapsed| {
-        // A cluster needs up to 9 s for another leader, and goes on for a while.
+        // A cluster needs up to 9 s to elect a leader. The rest of the 30 s is left for work.
         if elapsed >= Duration::from_secs(5 + 30 * u64::from(kills)) {
             let server = &mut servers[kills as usize % 3];
             server.kill().unwrap();

@@ -1,5 +1,5 @@
-//! `cargo xtask test`: what must hold, step by step, stopping at the first that does not. `cargo xtask faults`: the
-//! faults, histories and schedules at length. `cargo xtask matrix`: the page of the backends.
+//! `cargo xtask test` checks everything that must hold, and stops at the first step that fails. `cargo xtask faults`
+//! tests faults, histories and schedules at length. `cargo xtask matrix` writes the page about the backends.
 
 mod times;
 
@@ -17,19 +17,19 @@ use test_servers::{NATS_CLUSTER_URL, NATS_URL, Nats, POOLER_URL, PgBouncer, Post
 use self::times::Times;
 use crate::{features, tidy};
 
-/// What `cargo xtask test` is asked for.
+/// The options of `cargo xtask test`.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
-    /// The packages to test, or none for all.
+    /// The packages to test; empty for all.
     pub(crate) packages: Vec<String>,
-    /// Whether to repeat what shows the same again.
+    /// Whether to run also the tests that show the same promises again.
     pub(crate) is_full: bool,
-    /// Whether to write down where the time went.
+    /// Whether to write the times into docs/testing.md.
     pub(crate) records: bool,
 }
 
 impl Options {
-    /// Which packages cargo is to look at.
+    /// Returns the arguments that tell cargo which packages to use.
     fn scope(&self) -> Vec<&str> {
         if self.packages.is_empty() {
             return vec!["--workspace"];
@@ -38,7 +38,7 @@ impl Options {
     }
 }
 
-/// Runs the steps in the workspace at `root`, and says where the time went.
+/// Runs the steps in the workspace at `root`, and prints where the time went.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let mut times = Times::begin();
     let scope = options.scope();
@@ -80,13 +80,15 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Says how long tests go on that repeat something.
+/// The environment variable with the length of the tests that repeat something: `quick`, `full` or `long`.
 const LENGTH: &str = "AGENTSTORE_TEST_LENGTH";
 
-/// Settings of servers that no test kills: without syncs, and without a compiler whose start each session pays for.
+/// The settings of PostgreSQL servers that no test kills. They do not sync, and they do not use the JIT compiler,
+/// which each session would have to start.
 const OF_TESTS: [&str; 2] = ["fsync=off", "jit=off"];
 
-/// Where faults, crashes and histories are tested; random histories are the same ones on every backend.
+/// The names of the tests of faults, crashes and histories. The last one is the test of random histories, which has
+/// this name in every backend.
 const FAULTS: [&str; 11] = [
     "faults::",
     "histories::",
@@ -101,7 +103,7 @@ const FAULTS: [&str; 11] = [
     "it_agrees_with_the_model",
 ];
 
-/// Runs what goes wrong at length, one test after the other, and shows what each found.
+/// Runs the tests of faults at length, one after the other, and shows what each of them prints.
 pub(crate) fn faults(root: &Path) -> Result<()> {
     let run =
         ["test", "--release", "--workspace", "--tests", "--no-fail-fast", "--", "--nocapture", "--test-threads=1"];
@@ -113,13 +115,13 @@ pub(crate) fn faults(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes the page of what the backends give.
+/// Writes docs/backends.md, the page about what the backends can do.
 pub(crate) fn matrix(root: &Path) -> Result<()> {
     let run = ["test", "--package", "cli", "--test", "it", "--quiet", "--", "matrix::"];
     cargo_with(root, "matrix", &run, [("AGENTSTORE_WRITE_MATRIX", "1".to_owned())])
 }
 
-/// The benchmarks beside other queues have a lock file of their own: it must fit their manifest.
+/// Checks the benchmarks of other queues. They have a lock file of their own, which must fit their manifest.
 fn benchmarks(root: &Path) -> Result<()> {
     let check =
         ["check", "--quiet", "--locked", "--manifest-path", "benches/queues/Cargo.toml", "--target-dir", "target"];
@@ -163,7 +165,8 @@ fn doc_tests(root: &Path, packages: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Whether a package has a library: cargo refuses doc tests of one that has none.
+/// Returns whether a package has a library with doc tests. Cargo refuses to run the doc tests of a package without
+/// one.
 fn has_library(root: &Path, package: &str) -> Result<bool> {
     let metadata = ["metadata", "--no-deps", "--format-version", "1"];
     let output = Command::new(env!("CARGO")).args(metadata).current_dir(root).output()?;
@@ -175,8 +178,8 @@ fn has_library(root: &Path, package: &str) -> Result<bool> {
     Ok(targets.any(|target| target.get("doctest").is_some_and(|it| it == true)))
 }
 
-/// Runs the store in memory under a schedule checker. That is another build of all that it is made of: it goes to a
-/// folder of its own, so that the usual one stays as it is.
+/// Runs the memory store under a schedule checker. The checker needs another build of the store and its
+/// dependencies. That build goes to a folder of its own, so that the usual build is kept.
 fn schedules(root: &Path, how: &[&str], length: Option<&str>) -> Result<()> {
     let run = ["test", "--package", "store-memory", "--test", "schedules", "--target-dir", "target/schedules"];
     let flags = env::var("RUSTFLAGS").unwrap_or_default();
@@ -185,8 +188,8 @@ fn schedules(root: &Path, how: &[&str], length: Option<&str>) -> Result<()> {
     cargo_with(root, "schedules", &[&run[..], how].concat(), length.into_iter().chain([flags]))
 }
 
-/// Runs what the suite and others ask of PostgreSQL on its newest version as well, unless the environment names a
-/// server.
+/// Runs the conformance suite and other tests of `store-postgres` also on the newest PostgreSQL, unless the
+/// environment names a server.
 fn on_the_newest(root: &Path) -> Result<()> {
     if env::var_os(URL).is_some() {
         return Ok(());
@@ -198,7 +201,8 @@ fn on_the_newest(root: &Path) -> Result<()> {
     server.stop().and(passed)
 }
 
-/// Runs tests with a PostgreSQL, a pooler, a NATS and a cluster of it of their own, unless the environment names some.
+/// Starts PostgreSQL, a pooler, NATS and a NATS cluster, except those that the environment names. Calls `run` with
+/// the variables that name them, and stops them.
 fn with_servers(run: impl FnOnce(&mut dyn Iterator<Item = (&'static str, String)>) -> Result<()>) -> Result<()> {
     let named = [URL, POOLER_URL].map(|name| env::var_os(name).is_some());
     if named[0] != named[1] {

@@ -1,4 +1,4 @@
-//! Where the time of a run goes: by step, by crate and by group of tests.
+//! Measures where the time of a run goes: by step, by crate and by group of tests.
 
 use std::{
     collections::BTreeMap,
@@ -9,13 +9,13 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// Between these lines of the page stands what a run took.
+/// The lines of the page between which the times of a run are written.
 const BEGIN: &str = "<!-- times: begin -->";
 const END: &str = "<!-- times: end -->";
-/// Groups that took less are counted together.
+/// Groups of tests that took less than this are counted together.
 const SMALL: Duration = Duration::from_secs(3);
 
-/// What the steps and the tests of a run took.
+/// The times of the steps and of the tests of a run.
 #[derive(Debug)]
 pub(super) struct Times {
     last: Instant,
@@ -23,7 +23,7 @@ pub(super) struct Times {
     groups: BTreeMap<(String, String), Group>,
 }
 
-/// Tests of one crate and module.
+/// The tests of one module of a crate.
 #[derive(Debug, Default)]
 struct Group {
     tests: usize,
@@ -37,7 +37,7 @@ impl Times {
         Self { last: Instant::now(), steps: Vec::new(), groups: BTreeMap::new() }
     }
 
-    /// A step has ended that began when the one before it ended.
+    /// Records the end of a step, which began when the step before it ended.
     #[expect(clippy::disallowed_methods, reason = "how long a run takes is real time")]
     pub(super) fn step(&mut self, name: &'static str) {
         let now = Instant::now();
@@ -47,7 +47,7 @@ impl Times {
         self.last = now;
     }
 
-    /// Reads what nextest wrote down of each test. Without nextest nothing is known of them.
+    /// Reads the report of nextest about the tests. Without a report, the tests are not in the tables.
     pub(super) fn tests(&mut self, root: &Path, is_full: bool) -> Result<()> {
         let path = root.join("target/nextest").join(if is_full { "full" } else { "default" }).join("junit.xml");
         let Ok(text) = fs::read_to_string(&path) else { return Ok(()) };
@@ -77,7 +77,8 @@ impl Times {
     }
 }
 
-/// The first part of a test's path; the second, too, where the first only says that the suite runs.
+/// Returns the group of a test: the first part of its path, and also the second if the first is `conformance` or
+/// `tests`.
 fn module(name: &str) -> &str {
     let parts = if name.starts_with("conformance::") || name.starts_with("tests::") { 2 } else { 1 };
     let mut ends = name.match_indices("::").map(|(at, _)| at);

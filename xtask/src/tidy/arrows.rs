@@ -1,4 +1,4 @@
-//! Which crate may depend on which: store-core, backends, facade, command.
+//! Checks which crates of the workspace depend on which others.
 
 use std::{fs, path::Path};
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 const BACKENDS: &[&str] = &["store-memory", "store-file", "store-postgres", "store-sqlite-mailbox", "store-nats"];
 
-/// For each package, those of our own that it may depend on, apart from dev-dependencies.
+/// Returns the packages of the workspace that a package may depend on. Dev-dependencies are not checked.
 fn allowed(package: &str) -> Vec<&'static str> {
     match package {
         "store-core" => Vec::new(),
@@ -40,7 +40,7 @@ pub(super) fn check(root: &Path) -> Result<Vec<String>> {
                 objections.push(format!("{name}: may not depend on {dependency}"));
             }
         }
-        // What is among the examples needs not say so in the name of its folder.
+        // The name of an example ends with `-example`, and that of its folder does not.
         let wanted = if folder.starts_with(&examples) { name.strip_suffix("-example") } else { Some(name.as_str()) };
         if folder != root && folder.file_name().is_some_and(|folder| Some(&*folder.to_string_lossy()) != wanted) {
             objections.push(format!("{name}: its folder has another name"));
@@ -58,7 +58,7 @@ fn package(folder: &Path) -> Result<String> {
     name.map(str::to_owned).with_context(|| format!("{} names no package", path.display()))
 }
 
-/// The names in `[dependencies]`.
+/// Returns the names in `[dependencies]` of a manifest.
 fn dependencies(manifest: &str) -> Vec<&str> {
     let lines = manifest.lines().skip_while(|line| line.trim() != "[dependencies]").skip(1);
     let lines = lines.take_while(|line| !line.starts_with('['));

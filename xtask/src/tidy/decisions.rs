@@ -1,4 +1,4 @@
-//! Decisions: their numbers are unique, and each is short.
+//! Checks that the numbers of the decisions are unique, and that each decision is short.
 
 use std::{collections::BTreeMap, fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: habits that no compiler checks.
+//! `cargo xtask tidy`: checks what no compiler checks.
 
 mod arrows;
 mod decisions;
@@ -12,13 +12,13 @@ use anyhow::{Context, Result, bail};
 
 /// A source file of the workspace.
 pub(crate) struct Source {
-    /// Its path from the root, with `/`.
+    /// The path from the root, with `/` between the names.
     pub(crate) path: String,
-    /// Its text.
+    /// The text of the file.
     pub(crate) text: String,
 }
 
-/// Runs all checks and prints what they object to.
+/// Runs all checks and prints their objections.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let sources = load(root)?;
     let mut objections = sources::check(&sources);

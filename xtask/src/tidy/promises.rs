@@ -1,4 +1,5 @@
-//! Every promise of the contract has a case, a fault test or a benchmark that names it, and every case a promise.
+//! Checks that a case, a test or a benchmark names each promise of the contract, and that each id in a case is that
+//! of a promise.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -7,7 +8,7 @@ use conformance_tests::{ELSEWHERE, Place};
 
 use super::Source;
 
-/// Promises that wait for a part that is not there yet, or for their test. The list only shrinks.
+/// Promises that nothing shows yet, and the part that each of them waits for. The list only shrinks.
 const WAITING: &[(&str, &str)] = &[
     ("FI-14", "cold logs"),
     ("CP-5", "decorators"),
@@ -17,10 +18,10 @@ const WAITING: &[(&str, &str)] = &[
     ("VF-6", "copy"),
 ];
 
-/// Tests that only the full run repeats: what they name is shown by others, too.
+/// Tests that only the full run executes, each with the reason. Other tests must name the same promises.
 const ONLY_IN_FULL: &[(&str, &str)] = &[("store-memory/tests/schedules/", "another build, under a schedule checker")];
 
-/// What a backend's tests are made of: the suite of each of its contracts.
+/// The conformance suites, one for each contract.
 const SUITES: &[&str] = &[
     "thread_run_store",
     "commit_coordinator",
@@ -31,7 +32,7 @@ const SUITES: &[&str] = &[
     "live_channel",
 ];
 
-/// The backends, and whether they keep more than a mailbox.
+/// The backends, and whether they keep more than mailboxes.
 const BACKENDS: &[(&str, bool)] = &[
     ("store-memory", true),
     ("store-file", true),
@@ -40,7 +41,7 @@ const BACKENDS: &[(&str, bool)] = &[
     ("store-nats", false),
 ];
 
-/// Whether the usual run holds each backend to all of the suite that is for it.
+/// Checks that the tests of each backend run every suite of its contracts.
 fn check_suites(sources: &[Source], objections: &mut Vec<String>) {
     for (backend, keeps_threads) in BACKENDS {
         let path = format!("{backend}/tests/it/conformance.rs");
@@ -53,7 +54,8 @@ fn check_suites(sources: &[Source], objections: &mut Vec<String>) {
     }
 }
 
-/// Compares the contract with what shows it, and says how many of each there are.
+/// Compares the promises of the contract with the cases, tests and benchmarks that name them. Returns a summary of
+/// the numbers.
 pub(super) fn check(root: &Path, sources: &[Source], objections: &mut Vec<String>) -> Result<String> {
     let path = root.join("docs/contract.md");
     let text = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
@@ -85,7 +87,7 @@ pub(super) fn check(root: &Path, sources: &[Source], objections: &mut Vec<String
     Ok(format!("{} promises, {waiting} of them waiting, {} cases", promises.len(), conformance_tests::cases().len()))
 }
 
-/// The id of a line that promises something: `- TH-6 …`.
+/// Returns the id of a line that makes a promise: `- TH-6 …`.
 fn promise(line: &str) -> Option<&str> {
     let id = line.strip_prefix("- ")?.split(' ').next()?;
     is_id(id).then_some(id)
@@ -106,7 +108,7 @@ fn is_test(path: &str) -> bool {
         && !path.starts_with("conformance-tests/src/")
 }
 
-/// The ids that a file names, alone or as ends of a range.
+/// Returns the ids that a file names. Of a range it names the ends only.
 fn mentioned(source: &Source) -> impl Iterator<Item = &str> {
     let words = source.text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
     words.filter(|word| is_id(word))

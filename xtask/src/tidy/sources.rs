@@ -1,12 +1,12 @@
-//! Each source file: its first line, its size, and what must not stand in it.
+//! Checks each source file: its first line, its length, and what it must not contain.
 
 use super::Source;
 
-/// A file longer than this has a seam somewhere.
+/// The largest number of lines of a file. A longer file can be divided.
 const MAX_LINES: usize = 500;
 const MAX_COLUMNS: usize = 120;
 
-/// Files that are longer, each with its reason. The list only shrinks.
+/// Files that may be longer, each with its reason. The list only shrinks.
 const LONG: &[(&str, &str)] = &[];
 
 pub(super) fn check(sources: &[Source]) -> Vec<String> {
@@ -26,7 +26,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<String> {
         for (at, line) in text.lines().enumerate() {
             let number = at + 1;
             let code = line.trim_start();
-            // The formatter keeps code within its columns, and leaves comments alone.
+            // The formatter limits the width of code, but not that of comments.
             if code.starts_with("//") && line.chars().count() > MAX_COLUMNS {
                 objections.push(format!("{path}:{number}: a comment longer than {MAX_COLUMNS} columns"));
             }

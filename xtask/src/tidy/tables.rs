@@ -1,4 +1,4 @@
-//! The table of the contract that says what may become of a dispatch, compared with core's rule cell by cell.
+//! Compares the table of the contract that says what can become of a dispatch with the rule of core, cell by cell.
 
 use std::{fs, path::Path};
 
@@ -9,7 +9,7 @@ use store_core::{
 };
 
 const HEADING: &str = "| From | Act | To | What comes with it |";
-/// What acts are called there.
+/// The names of acts in the table.
 const ACTS: &[(&str, &[Act])] = &[
     ("enqueue", &[Act::Enqueue]),
     ("claim", &[Act::Claim]),
@@ -44,11 +44,11 @@ const LAST: &str = " if that was the last attempt";
 /// A line of the table.
 struct Line {
     from: Option<DispatchStatus>,
-    /// Whether it is about a thread that was interrupted since, or was not; none where that does not matter.
+    /// Whether the line is about a dispatch whose thread was interrupted since. `None` if this does not matter.
     is_stale: Option<bool>,
     acts: &'static [Act],
     to: DispatchStatus,
-    /// What it becomes instead with its last attempt.
+    /// The status that follows if this was the last attempt.
     last: DispatchStatus,
 }
 
@@ -69,7 +69,7 @@ impl Line {
             Some(both) => both.split_once(", or ")?,
             None => (to, to),
         };
-        // What is queued in an interrupted thread reads as superseded.
+        // A queued dispatch of a thread that was interrupted since is read as superseded.
         let is_stale = if from == Some(DispatchStatus::Queued) { Some(false) } else { is_stale };
         Some(Self { from, is_stale, acts, to: status(to)?, last: status(last)? })
     }
@@ -86,7 +86,7 @@ fn status(cell: &str) -> Option<DispatchStatus> {
     cell.strip_prefix('`')?.strip_suffix('`')?.parse().ok()
 }
 
-/// What the table does not say as the rule does.
+/// Returns the differences between the table and the rule.
 pub(super) fn check(root: &Path) -> Result<Vec<String>> {
     let path = root.join("docs/contract.md");
     let text = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;

@@ -1,5 +1,5 @@
-//! Operations around a long history beside the same around a short one: events of a scope with many, pending input of a
-//! queue with much (PR-15).
+//! Compares the cost of calls on a scope with many events and on one with few, and on a long and a short queue of
+//! pending input (PR-15).
 
 use std::time::Duration;
 
@@ -15,23 +15,23 @@ use crate::{
     side::{Backend, Side, turns},
 };
 
-/// How many events a short scope has, and how many inputs a short queue.
+/// The number of events in the short scope, and of inputs in the short queue.
 const SHORT: u64 = 100;
-/// How many inputs a long queue has: the limit allows 10,000.
+/// The number of inputs in the long queue. The limit is 10,000.
 const QUEUE: u64 = 9_000;
-/// How many events or inputs one call of [`filled`] appends.
+/// The number of events or inputs that [`filled`] appends with one call.
 const BATCH: u64 = 500;
-/// The size of a page.
+/// The number of records in a page.
 const PAGE: u32 = 50;
 
-/// A thread with its events and its queue.
+/// A thread that has events and a queue of pending input.
 struct Around {
     id: ThreadId,
-    /// What was queued last.
+    /// The input that was queued last.
     last: EntryId,
 }
 
-/// What is done in turns.
+/// The measured operations. Each sample measures them in this order.
 const STEPS: [&str; 8] = [
     "append an event",
     "commit an event",
@@ -127,7 +127,8 @@ async fn act(side: &Side, thread: &mut Around, step: usize, sample: usize) -> Re
             done.map(|_| took).map_err(Into::into)
         }
         _ => {
-            // What step 5 queued: the queue stays as long as it is.
+            // The commit consumes the input that step 5 queued, so that the queue keeps its length. An update that
+            // changes nothing returns the input with its present revision.
             let input = pending.update_pending(PendingUpdate::new(id.clone(), thread.last.clone())).await?.as_ref();
             let commit = Commit::new(id).with_key(CommitKey::new(format!("take-{sample}"))?).consuming([input]);
             let (took, done) = timed(commits.commit(commit)).await;

@@ -1,5 +1,5 @@
-//! Operations on a long history beside the same on a short one: appending, pages from both ends, rewinding and forking
-//! at any distance, the context behind a compaction (PR-15, EN-10, EN-14, CX-12).
+//! Compares the cost of calls on a long and on a short history: appends, pages from both ends, rewinds and forks
+//! near the head and far from it, and the context after a compaction (PR-15, EN-10, EN-14, CX-12).
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ use crate::{
     side::{Backend, Side, turns},
 };
 
-/// The length of a short thread.
+/// The number of entries in a short thread.
 const SHORT: u64 = 100;
 
-/// After so many samples the next short thread has its turn: each one makes it grow.
+/// The number of samples that are taken on each short thread, because each sample makes the thread longer.
 const SAMPLES_EACH: usize = 5;
 
-/// How far behind the head is near.
+/// The number of entries in a page.
 const PAGE: u32 = 50;
 
-/// A store with its threads: one that is long, or as many as are needed of those that are short.
+/// A store and the threads that are measured in it: one long thread, or as many short threads as the samples need.
 struct History {
     side: Side,
     threads: Vec<Filled>,
@@ -40,7 +40,7 @@ pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<R
         small.push(compacted(side.commits()?, &format!("short-{number}"), SHORT).await?);
     }
     let large = vec![compacted(side.commits()?, "long", options.entries).await?];
-    // In one store: only the histories differ, not what else has to be looked through.
+    // All threads are in one store. Only the lengths of the histories differ, and not the size of the store.
     let side = side.ready(backend, &path).await?;
     let mut histories = [small, large].map(|threads| History { side: side.clone(), threads });
     let mut rows = Vec::new();
@@ -96,7 +96,8 @@ async fn page(history: &History, direction: Direction, on_path: bool) -> Result<
     Ok(took)
 }
 
-/// What is written in turns. Each step ends where the next one begins.
+/// The measured writes. Each sample makes them in this order, so that each write begins where the one before it left
+/// the thread.
 const STEPS: [&str; 6] = [
     "append",
     "append, with a key",

@@ -1,5 +1,6 @@
-//! Claims and interrupts beside much that is queued, and beside the same with little: on other threads, on the same
-//! one, ended (MB-28), and after many claims.
+//! Compares the cost of calls on a mailbox with many dispatches and on one with few (MB-28). The dispatches are on
+//! other threads, on the same thread, or finished. Also compares interrupts of long and short queues, and the last
+//! claims of a long queue with its first ones.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,26 +16,26 @@ use crate::{
     side::{Backend, Side, turns},
 };
 
-/// How many dispatches the small side has.
+/// The number of dispatches in the small mailbox.
 const FEW: u64 = 100;
-/// How many of them one call enqueues.
+/// The number of dispatches that one call enqueues.
 const BATCH: u64 = 500;
 const PAGE: u32 = 50;
 const LEASE: Duration = Duration::from_secs(600);
 
-/// Where the dispatches are that a claim has nothing to do with.
+/// Where the dispatches are that fill a mailbox before the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beside {
     /// Each on a thread of its own.
     Others,
-    /// On the thread that is claimed from.
+    /// On the thread that the measured calls use.
     Same,
-    /// On the thread that is claimed from, ended.
+    /// On the thread that the measured calls use, and cancelled.
     Ended,
 }
 
 impl Beside {
-    /// What is done in turns.
+    /// Returns the names of the measured calls, in the order in which each sample makes them.
     const fn steps(self) -> &'static [&'static str] {
         match self {
             Self::Others => &[
@@ -50,7 +51,7 @@ impl Beside {
     }
 }
 
-/// The mailboxes of two tenants of a store.
+/// Returns the mailboxes of the small and of the large tenant of a store.
 fn mailboxes(side: &Side) -> Result<[Arc<dyn MailboxStore>; 2]> {
     let of = |tenant: &str| side.store.tenant(&TenantId::new(tenant)?)?.mailbox.context("the store keeps no mailbox");
     Ok([of("small")?, of("large")?])
@@ -109,7 +110,8 @@ async fn claim(mailbox: &dyn MailboxStore) -> Result<(Duration, store_core::Clai
     Ok((took, claims?.claimed.pop().context("nothing was claimed")?))
 }
 
-/// One dispatch comes, one is claimed and settled: the mailbox stays as full as it is.
+/// Enqueues one dispatch, and claims and settles one, so that the mailbox stays as full as it was. Returns how long
+/// each call took.
 async fn turn(mailbox: &dyn MailboxStore, beside: Beside, sample: usize) -> Result<Vec<Duration>> {
     let thread = if beside == Beside::Others { format!("more-{sample}") } else { "t".to_owned() };
     let (enqueued, done) = timed(enqueue(mailbox, vec![work(&ThreadId::new(thread)?)?])).await;
@@ -130,7 +132,8 @@ async fn turn(mailbox: &dyn MailboxStore, beside: Beside, sample: usize) -> Resu
     Ok(took)
 }
 
-/// An interrupt of a thread with a tenth of the queued dispatches, beside that of one with ten.
+/// Compares the interrupt of a thread that has a tenth of all dispatches with the interrupt of a thread that has ten
+/// dispatches.
 pub(crate) async fn measure_interrupts(backend: Backend, options: &Options) -> Result<Vec<Row>> {
     const THREADS: u64 = 10;
     let folder = tempfile::tempdir_in(&options.folder)?;
@@ -162,7 +165,7 @@ pub(crate) async fn measure_interrupts(backend: Backend, options: &Options) -> R
     Ok(vec![taken.row("interrupt, queue long", backend.name(), Kind::Flat)])
 }
 
-/// The last claims of a queue that was long beside its first ones.
+/// Compares the last claims of a long queue with its first ones.
 pub(crate) async fn measure_drain(backend: Backend, options: &Options) -> Result<Vec<Row>> {
     let folder = tempfile::tempdir_in(&options.folder)?;
     let path = folder.path().join("root");

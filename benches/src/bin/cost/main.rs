@@ -1,8 +1,9 @@
-//! The cost of operations on a long history against a short one, and beside other tenants (PR-15, EN-10, EN-14, CX-12,
-//! TN-6), or beside much queued work (MB-28).
+//! Compares the cost of calls on a long and on a short history, with and without other tenants in the store (PR-15,
+//! EN-10, EN-14, CX-12, TN-6), and on a mailbox with many and with few dispatches (MB-28).
 //!
-//! Samples of both sizes take turns in one loop, so that what else the machine does hits both. A line is too much if
-//! its medians have a ratio above 1.2 and differ by more than 2 µs; the command then ends with 1.
+//! The samples of both sizes are taken in turns in one loop, so that other load of the machine affects both. A line
+//! of the table says "too much" if its medians differ by more than 2 µs and their ratio is above 1.2, or above 3.0
+//! for an operation that walks a path. The exit code is then 1.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
@@ -39,13 +40,13 @@ Options:
   --part NAME      only one part: history, around, threads, tenants, or of the mailbox: waiting, queue, ended, interrupts, drain
 ";
 
-/// Each with stores of its own; its lines are printed when it ends.
+/// The parts of the measurement. Each part opens its own stores. Its lines are printed when it has ended.
 const PARTS: [&str; 9] =
     ["history", "around", "threads", "waiting", "queue", "ended", "interrupts", "drain", "tenants"];
-/// Those about threads and what goes with them.
+/// The parts that need a store with threads.
 const OF_THREADS: [&str; 4] = ["history", "around", "threads", "tenants"];
 
-/// What is measured.
+/// The options of the command line.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) folder: PathBuf,

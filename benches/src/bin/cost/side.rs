@@ -1,4 +1,4 @@
-//! One of the two stores that are compared.
+//! The stores that are measured: the backends, and how a store is opened.
 
 use std::{path::Path, sync::Arc};
 
@@ -10,19 +10,19 @@ use store_nats::{NatsConfig, NatsStore, TestPrefix};
 use store_postgres::{PostgresConfig, PostgresStore, TestSchema};
 use store_sqlite_mailbox::{SqliteConfig, SqliteMailbox, Synchronous};
 
-/// Which store.
+/// A backend, and the durability with which it is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backend {
     Memory,
-    /// On files, without waiting for the disk: what the processor has to do.
+    /// The file store without syncs. It shows the cost without the disk.
     File,
-    /// On files, each commit synced.
+    /// The file store with a sync of each commit.
     FileSync,
-    /// A mailbox in a file of SQLite.
+    /// A mailbox in an SQLite file.
     Sqlite,
-    /// In the PostgreSQL that AGENTSTORE_TEST_POSTGRES_URL names.
+    /// PostgreSQL, on the server that AGENTSTORE_TEST_POSTGRES_URL names.
     Postgres,
-    /// A mailbox on the servers that AGENTSTORE_TEST_NATS_URL names.
+    /// A mailbox on the NATS servers that AGENTSTORE_TEST_NATS_URL names.
     Nats,
 }
 
@@ -41,17 +41,18 @@ impl Backend {
         }
     }
 
-    /// Whether it is on a server, which is measured if it is asked for.
+    /// Returns whether the backend needs a server. Such a backend is measured only if `--only` names it.
     pub(crate) const fn is_server(self) -> bool {
         matches!(self, Self::Postgres | Self::Nats)
     }
 
-    /// Whether it keeps work and nothing else.
+    /// Returns whether the backend keeps mailboxes only.
     pub(crate) const fn is_mailbox(self) -> bool {
         matches!(self, Self::Sqlite | Self::Nats)
     }
 
-    /// How many of the wanted samples are taken: syncs take their time.
+    /// Returns the number of samples to take if `wanted` are wanted. A backend that syncs or needs a server gets a
+    /// quarter of them, because its calls are slow.
     pub(crate) fn samples(self, wanted: usize) -> usize {
         if matches!(self, Self::Memory | Self::File) { wanted } else { wanted.div_ceil(4) }
     }
@@ -62,11 +63,11 @@ impl Backend {
 pub(crate) struct Side {
     pub(crate) store: Arc<dyn Store>,
     stores: TenantStores,
-    /// Goes with the last of its handles.
+    /// What is removed from the server when the last clone of this value is dropped.
     _place: Option<Arc<Place>>,
 }
 
-/// What is removed from a server in the end.
+/// A schema or a prefix on a server. It is removed when this value is dropped.
 enum Place {
     Schema(TestSchema),
     Prefix(TestPrefix),
@@ -85,18 +86,19 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // In a thread without a runtime. What stays is in the way of nobody.
+        // `block_on` panics inside of a runtime, so a new OS thread does the removal. A failure is ignored: what
+        // remains on the server disturbs no other run.
         std::thread::scope(|scope| drop(scope.spawn(|| self.remove()).join()));
     }
 }
 
 impl Side {
-    /// Opens a store to be filled: nothing is synced for that.
+    /// Opens a store that is to be filled. A store on files does not sync its commits, so that this is fast.
     pub(crate) async fn to_fill(backend: Backend, path: &Path) -> Result<Self> {
         Self::open(if backend == Backend::FileSync { Backend::File } else { backend }, path, false).await
     }
 
-    /// The store as it is measured, once it is filled.
+    /// Returns the filled store as it is measured. `FileSync` and `Sqlite` are opened again, now with syncs.
     pub(crate) async fn ready(self, backend: Backend, path: &Path) -> Result<Self> {
         if !matches!(backend, Backend::FileSync | Backend::Sqlite) {
             return Ok(self);
@@ -140,23 +142,23 @@ impl Side {
         Ok(Self { store, stores, _place: place })
     }
 
-    /// What writes to its threads.
+    /// Returns the coordinator that writes to the threads of the default tenant.
     pub(crate) fn commits(&self) -> Result<&dyn CommitCoordinator> {
         self.stores.commits.as_deref().context("the store keeps no threads")
     }
 
-    /// Its threads.
+    /// Returns the threads of the default tenant.
     pub(crate) fn threads(&self) -> Result<&dyn ThreadRunStore> {
         self.stores.threads.as_deref().context("the store keeps no threads")
     }
 }
 
-/// What writes to a tenant.
+/// Returns the coordinator that writes to the threads of a tenant.
 pub(crate) fn commits(store: &dyn Store, tenant: &TenantId) -> Result<Arc<dyn CommitCoordinator>> {
     store.tenant(tenant)?.commits.context("the store keeps no threads")
 }
 
-/// Which of two sides has its turn first: now one, now the other.
+/// Returns the order in which a sample measures the two sides. `true` is the large side. The order alternates.
 pub(crate) const fn turns(sample: usize) -> [bool; 2] {
     if sample.is_multiple_of(2) { [false, true] } else { [true, false] }
 }

@@ -1,4 +1,5 @@
-//! A small tenant alone in a store, and beside many tenants with many threads (PR-15, TN-6).
+//! Compares the cost of calls of a small tenant that is alone in a store with one that shares a store with many
+//! tenants (PR-15, TN-6).
 
 use anyhow::{Context, Result};
 use benches::{Filled, Kind, Row, Samples, fill, message, timed};
@@ -9,8 +10,9 @@ use crate::{
     side::{Backend, Side, commits, turns},
 };
 
-/// How many threads the small tenant has, and how many each of the others.
+/// The number of threads of the small tenant.
 const THREADS: usize = 60;
+/// The number of threads of each other tenant.
 const THREADS_OF_OTHERS: usize = 100;
 const PAGE: u32 = 50;
 
@@ -26,7 +28,8 @@ pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<R
         let path = folder.path().join(name);
         let side = Side::to_fill(backend, &path).await?;
         let mut threads = Vec::new();
-        // In the middle, so that others stand before and behind it.
+        // The name of the small tenant sorts between the names of the others, and its threads are created between
+        // theirs.
         for tenant in 0..others / 2 {
             other(&side, &format!("a-{tenant}")).await?;
         }
@@ -49,7 +52,8 @@ async fn other(side: &Side, tenant: &str) -> Result<()> {
         let _ = fill(&*commits, &format!("t-{number}"), 1).await?;
     }
     if side.store.capabilities().survives != Survives::Nothing {
-        // A store keeps the files of threads open that are not durable yet.
+        // The file store keeps the log of a thread open until the thread is durable. The sync limits how many are
+        // open.
         side.store.sync().await?;
     }
     Ok(())

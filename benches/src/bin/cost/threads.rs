@@ -1,4 +1,4 @@
-//! A tenant with few threads and one with many, in one store: pages of their lists (PR-15).
+//! Compares pages of the list of threads of a tenant with few threads and of one with many, in one store (PR-15).
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::{
     side::{Backend, Side, turns},
 };
 
-/// How many threads the small tenant has.
+/// The number of threads of the small tenant.
 const FEW: usize = 100;
 const PAGE: u32 = 50;
 
-/// What is done in turns.
+/// The measured pages. Each sample reads them in this order.
 const STEPS: [&str; 3] = ["first page of threads", "last page of threads", "page of roots by creation"];
 
 pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<Row>> {
@@ -30,7 +30,8 @@ pub(crate) async fn measure(backend: Backend, options: &Options) -> Result<Vec<R
         for number in 0..threads {
             drop(reader.create_thread(NewThread::new(ThreadId::new(format!("t-{number}"))?)).await?);
             if number % 1_000 == 999 && side.store.capabilities().survives != Survives::Nothing {
-                // A store keeps the files of threads open that are not durable yet.
+                // The file store keeps the log of a thread open until the thread is durable. The sync limits how
+                // many are open.
                 side.store.sync().await?;
             }
         }

@@ -1,5 +1,5 @@
-//! The mailbox while a long transaction keeps the server from removing what is dead: what a call costs, minute by
-//! minute.
+//! Measures what the calls of the mailbox cost over time, while a long transaction keeps PostgreSQL from removing
+//! dead rows.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
@@ -75,7 +75,7 @@ fn run(options: &Options) -> Result<()> {
     benches::in_new_schema(&options.url, async |_, store| measure(options, store).await)
 }
 
-/// A transaction that stays open until this is dropped.
+/// A transaction that stays open until this value is dropped.
 struct Open(Child);
 
 impl Open {
@@ -97,7 +97,7 @@ impl Drop for Open {
     }
 }
 
-/// How long the calls of one line took.
+/// The durations of the calls that one line of the output is about.
 #[derive(Debug, Default)]
 struct Line {
     enqueue: Vec<Duration>,

@@ -1,4 +1,5 @@
-//! The other process: it says that it listens, and then when it has heard of something, until it is killed.
+//! The process that learns of writes. It prints that it listens, and then the time at which it receives each event
+//! or dispatch, until it is killed.
 
 use std::time::Duration;
 

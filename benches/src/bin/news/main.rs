@@ -1,4 +1,5 @@
-//! How soon another process has what one wrote: an event that it follows (EV-21), work that it waits for (LV-9).
+//! Measures how soon a process learns of what another process wrote: an event that it follows (EV-21), or a dispatch
+//! that it waits for (LV-9).
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
@@ -31,10 +32,10 @@ Options:
   --times N   how often [default: 200]
 ";
 
-/// What the other process has time for before the next comes.
+/// The pause before each write. The other process needs it to finish its work for the write before.
 const PAUSE: Duration = Duration::from_millis(30);
 
-/// What the other process hears of.
+/// What the other process learns of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Events,
@@ -75,7 +76,7 @@ fn run() -> Result<()> {
     while let Some(arg) = parser.next()? {
         match arg {
             Arg::Long("times") => times = parser.value()?.parse()?,
-            // What this program calls itself with, in another process.
+            // This program starts itself with this option, in another process.
             Arg::Long("hear") => {
                 let [part, url, tenant] = [parser.value()?, parser.value()?, parser.value()?].map(ValueExt::string);
                 let (part, url, tenant) = (part?, url?, tenant?);
@@ -95,7 +96,8 @@ fn run() -> Result<()> {
     let stores = runtime.block_on(agentstore::open(&url))?;
     let tenant = TenantId::new(format!("bench-{}", Uuids.next_id()))?;
     for part in Part::ALL {
-        // The one process that may open a folder for writing is this one.
+        // Only one process may open a root for writing, and this process has opened it. No other process can claim
+        // there.
         let is_alone = part == Part::Work && url.starts_with("file:");
         if !is_alone && part.is_kept(&stores.tenant(&tenant)?) {
             measure(&runtime, (&stores, &url, &tenant), part, times)?;
@@ -108,18 +110,18 @@ fn run() -> Result<()> {
     Ok(())
 }
 
-/// As most programs have it.
+/// Makes a multi-threaded runtime, which most programs use.
 fn runtime() -> Result<Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
 }
 
-/// Microseconds since the host started, for all its processes.
+/// Returns the microseconds since the host started. All processes of the host share this clock.
 fn now() -> i64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec * 1_000_000 + time.tv_nsec / 1_000
 }
 
-/// The thread of what is written.
+/// Returns the thread that all events and dispatches belong to.
 fn thread() -> Result<ThreadId> {
     Ok(ThreadId::new("news")?)
 }
@@ -163,7 +165,7 @@ async fn write(part: Part, stores: &TenantStores, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The process that hears, until it is dropped.
+/// The process that listens. It is killed when this value is dropped.
 struct Other {
     process: Child,
     said: BufReader<ChildStdout>,

@@ -1,7 +1,8 @@
-//! Opening a large store on files: with its index, after a kill, and without it (FI-10).
+//! Measures how long a large file store takes to open: after a clean close, after a kill, and without its index
+//! (FI-10).
 //!
-//! Each opening happens in a process of its own, which tells how much memory it took at most. The files are warm: they
-//! were written or read just before.
+//! Each opening happens in a process of its own, which reports its peak memory. The files are in the cache of the
+//! system, because they were written or read just before.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
@@ -24,7 +25,7 @@ Options:
   --json           the figures as one JSON document
 ";
 
-/// What is measured.
+/// The options of the command line.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) folder: PathBuf,
@@ -52,7 +53,7 @@ fn run() -> Result<()> {
             Arg::Long("threads") => options.threads = parser.value()?.parse()?,
             Arg::Long("entries") => options.entries = parser.value()?.parse()?,
             Arg::Long("json") => options.json = true,
-            // What this command calls itself with, in another process.
+            // This program starts itself with these words, in another process.
             Arg::Value(part) if part == "open" => return opened::open(&PathBuf::from(parser.value()?)),
             Arg::Value(part) if part == "work" => return opened::work(&PathBuf::from(parser.value()?)),
             Arg::Long("help") | Arg::Short('h') => {

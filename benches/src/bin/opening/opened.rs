@@ -1,4 +1,4 @@
-//! Opening times and memory, each in a process of its own.
+//! Measures opening times and memory. Each opening happens in a process of its own.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
@@ -18,14 +18,15 @@ use store_file::{Durability, FileConfig, FileStore};
 
 use crate::Options;
 
-/// How often each opening is measured; a rebuild takes long enough to be measured less often.
+/// How often each opening with an index is measured.
 const OPENINGS: usize = 5;
+/// How often an opening without an index is measured: less often, because it takes long.
 const REBUILDS: usize = 2;
 
-/// How many commits a process makes before it is killed.
+/// The number of commits that a process makes before it is killed.
 const COMMITS: u64 = 1_000;
 
-/// What a process tells of its opening.
+/// What a process reports about its opening.
 struct Opened {
     took: Duration,
     peak_kib: u64,
@@ -66,7 +67,7 @@ pub(crate) fn measure(options: &Options) -> Result<Value> {
     Ok(Value::Object(figures))
 }
 
-/// The bytes of all files below a folder, but for those of an index.
+/// Returns the bytes of all files below a folder, except those of an index.
 fn bytes_below(folder: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(folder)? {
@@ -84,7 +85,7 @@ fn rounded(number: impl Into<Figure>) -> f64 {
     (number.into().0 * 10.0).round() / 10.0
 }
 
-/// A number of milliseconds, or of KiB as MiB.
+/// A number of milliseconds as it is, or a number of KiB as MiB.
 struct Figure(f64);
 
 impl From<f64> for Figure {
@@ -105,19 +106,20 @@ async fn build(root: &Path, options: &Options) -> Result<()> {
     for number in 0..options.threads {
         let _ = fill(&*commits, &format!("t-{number}"), options.entries).await?;
         if number % 1_000 == 999 {
-            // A store keeps the files of threads open that are not durable yet.
+            // The store keeps the log of a thread open until the thread is durable. The sync limits how many are
+            // open.
             store.sync().await?;
         }
     }
     Ok(store.close().await?)
 }
 
-/// What writes to the tenant that is measured.
+/// Returns the coordinator that writes to the default tenant.
 fn commits(store: &FileStore) -> Result<std::sync::Arc<dyn CommitCoordinator>> {
     store.tenant(&TenantId::default_tenant())?.commits.context("the store keeps no threads")
 }
 
-/// Lets another process open the store, and close it.
+/// Starts another process that opens and closes the store. Returns what the process reports.
 fn open_elsewhere(root: &Path) -> Result<Opened> {
     let output = Command::new(std::env::current_exe()?).arg("open").arg(root).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -132,7 +134,7 @@ fn open_elsewhere(root: &Path) -> Result<Opened> {
     })
 }
 
-/// Opens the store in this process, says how that went, and closes it.
+/// Opens and closes the store in this process, and prints the report that [`open_elsewhere`] reads.
 #[expect(clippy::print_stdout, reason = "this is how a process tells another")]
 pub(crate) fn open(root: &Path) -> Result<()> {
     let start = Instant::now();
@@ -146,7 +148,7 @@ pub(crate) fn open(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Lets another process work with the store, and kills it.
+/// Starts another process that writes to the store, and kills it.
 fn kill(root: &Path) -> Result<()> {
     let mut child = Command::new(std::env::current_exe()?).arg("work").arg(root).stdout(Stdio::piped()).spawn()?;
     let said = BufReader::new(child.stdout.take().context("what it says")?).lines().next().transpose();
@@ -156,7 +158,7 @@ fn kill(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Commits to some threads, says so, and goes on until it is killed.
+/// Commits to threads of the store until this process is killed. Prints a line after [`COMMITS`] commits.
 #[expect(clippy::print_stdout, reason = "this is how a process tells another")]
 pub(crate) fn work(root: &Path) -> Result<()> {
     let store =
@@ -180,7 +182,7 @@ fn peak_of_nothing() -> Result<u64> {
     peak_in(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// The most memory that this process had so far.
+/// Returns the peak memory of this process so far, in KiB.
 fn peak_kib() -> Result<u64> {
     peak_in(&fs::read_to_string("/proc/self/status").context("a system with /proc")?)
 }

@@ -1,4 +1,4 @@
-//! Committers, each to a thread of its own, that wait for each answer.
+//! Committers that wait for each answer. Each of them writes to a thread of its own.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
@@ -16,14 +16,14 @@ use store_postgres::PostgresStore;
 
 use crate::BODY;
 
-/// What a commit brings.
+/// What a commit contains.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Shape {
-    /// An entry.
+    /// One entry.
     Entry,
-    /// The same with a key and a run.
+    /// An entry, a commit key and a run.
     Run,
-    /// The same with an event and a row of the outbox.
+    /// An entry, a commit key, a run, an event and an outbox row.
     Whole,
 }
 
@@ -56,7 +56,7 @@ impl Shape {
     }
 }
 
-/// How many commits a second so many committers reach.
+/// Returns the commits per second that `count` committers reach together.
 pub(crate) async fn rate(
     store: &PostgresStore,
     shape: Shape,

@@ -1,4 +1,5 @@
-//! Commits per second in PostgreSQL, as ratios to bare INSERTs of the same bytes by pgbench, and dispatches per second.
+//! Measures commits per second in PostgreSQL, as ratios to bare INSERTs of as many bytes by pgbench. Also measures
+//! dispatches per second.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
@@ -28,7 +29,7 @@ Options:
   --rounds N       how often all parts run, in turns; the middle one counts [default: 3]
 ";
 
-/// The bytes that a message says.
+/// The size of the text of a message, in bytes.
 const BODY: usize = 600;
 const COMMITTERS: [usize; 3] = [1, 8, 64];
 const CLIENTS: [usize; 2] = [1, 8];

@@ -1,4 +1,4 @@
-//! The machine's own limit: one INSERT per transaction, by pgbench with prepared statements.
+//! Measures the machine's own limit: pgbench makes one INSERT per transaction, with prepared statements.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use tempfile::NamedTempFile;
 
 use crate::{BODY, Options};
 
-/// A table of its own in the store's schema, and the script.
+/// A bare table in the schema of the store, and the script with which pgbench inserts into it.
 pub(crate) struct Bare<'a> {
     options: &'a Options,
     script: NamedTempFile,
@@ -24,7 +24,7 @@ impl<'a> Bare<'a> {
         Ok(bare)
     }
 
-    /// How many transactions a second so many clients reach.
+    /// Returns the transactions per second that `clients` clients reach together.
     pub(crate) fn rate(&self, clients: usize) -> Result<f64> {
         let said = self.run(
             &self.script,
@@ -38,12 +38,13 @@ impl<'a> Bare<'a> {
         Ok(line.split_whitespace().next().context("pgbench names no rate")?.parse()?)
     }
 
-    /// How many bytes the server has written to its WAL.
+    /// Returns how many bytes the server has written to its WAL so far.
     pub(crate) fn wal_bytes(&self) -> Result<f64> {
         Ok(self.ask("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")?.trim().parse()?)
     }
 
-    /// Lets the server look at its tables, as it does by itself within a minute: until then it plans for empty ones.
+    /// Lets the server analyze its tables. It does so by itself within a minute, but until then it plans for empty
+    /// tables.
     pub(crate) fn analyze(&self) -> Result<()> {
         self.ask("ANALYZE").map(drop)
     }

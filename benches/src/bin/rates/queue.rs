@@ -1,4 +1,4 @@
-//! Work for threads that waits in the mailbox, is claimed and done, in batches.
+//! Measures how many dispatches are enqueued, claimed and settled, in batches.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
@@ -11,13 +11,13 @@ use anyhow::{Context, Result};
 use store_core::{ClaimRequest, MailboxStore, NewDispatch, RunId, Settlement, Store, TenantId, ThreadId, WorkerId};
 use store_postgres::PostgresStore;
 
-/// So many workers enqueue, claim and settle.
+/// The number of workers that enqueue, claim and settle.
 pub(crate) const WORKERS: usize = 8;
-/// So many dispatches in a call, each of a thread of its own.
+/// The number of dispatches in a call, each for a thread of its own.
 pub(crate) const BATCH: usize = 100;
 const LEASE: Duration = Duration::from_secs(60);
 
-/// How many dispatches a second go the whole way: enqueued, claimed, settled.
+/// Returns how many dispatches per second are enqueued, claimed and settled.
 pub(crate) async fn rate(store: &PostgresStore, round: usize, during: Duration) -> Result<f64> {
     let mailbox = store.tenant(&TenantId::default_tenant())?.mailbox.context("the store has no mailbox")?;
     let workers: Vec<_> =

@@ -1,6 +1,9 @@
-//! The machine's own limits, under the settings of the mailbox: one thread that writes for as many dispatches in a
-//! transaction as there are callers. Once the same rows of the same tables, which is what SQLite takes of the mailbox's
-//! work; once one row of as many bytes to a table with one index.
+//! Measures the machine's own limits: bare SQLite with the settings of the mailbox. One OS thread writes, and each
+//! of its transactions is for as many dispatches as there are callers.
+//!
+//! The first limit writes the same rows to the same tables as the mailbox, and shows which part of the mailbox's
+//! work is that of SQLite. The second limit writes one row of as many bytes for each dispatch, to a table with one
+//! index.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
@@ -16,19 +19,20 @@ use store_core::{IdSource, Uuids};
 
 use crate::Options;
 
-/// What a mailbox has for each dispatch, once all were acknowledged.
+/// Texts as long as those that a mailbox stores for a dispatch on average, after all dispatches were acknowledged;
+/// and the schema of the mailbox.
 #[derive(Debug, Clone)]
 pub(crate) struct Texts {
     body: String,
     payload: String,
     thread: String,
     state: String,
-    /// Its tables and indexes.
+    /// The statements that create the tables and indexes of the mailbox.
     schema: Vec<String>,
 }
 
 impl Texts {
-    /// Those of this mailbox.
+    /// Reads the lengths and the schema from the mailbox in `file`.
     pub(crate) fn of(file: &Path) -> Result<Self> {
         let conn = Connection::open(file)?;
         let text = |column: &str, table: &str| {
@@ -51,7 +55,7 @@ impl Texts {
 fn open(file: &Path) -> Result<Connection> {
     let conn = Connection::open(file)?;
     conn.set_prepared_statement_cache_capacity(64);
-    // The mailbox, too, brings its log into the database when it has 4,096 pages.
+    // The mailbox also moves its log into the database when the log has 4,096 pages.
     conn.execute_batch(
         "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA mmap_size = 0;
          PRAGMA cache_size = -16384; PRAGMA wal_autocheckpoint = 4096;",
@@ -59,10 +63,11 @@ fn open(file: &Path) -> Result<Connection> {
     Ok(conn)
 }
 
-/// What is done for a dispatch of this number.
+/// What is done for the dispatch with the given number.
 type Step<'a> = Box<dyn FnMut(u32) -> Result<()> + 'a>;
 
-/// How long the steps take, each as often in a transaction as there are callers.
+/// Returns how long each step takes for all dispatches. One transaction does the step for as many dispatches as
+/// there are callers.
 fn measure(options: &Options, conn: &Connection, mut steps: [Step<'_>; 3]) -> Result<[Duration; 3]> {
     let mut took = [Duration::ZERO; 3];
     for wave in options.waves() {
@@ -89,7 +94,8 @@ const CLAIM: &str = "UPDATE jobs SET status = 1, state = ?1
     WHERE no = (SELECT no FROM jobs INDEXED BY queued WHERE status = 0 ORDER BY no LIMIT 1) RETURNING body";
 const ACKNOWLEDGE: &str = "UPDATE jobs SET status = 2, state = ?1 WHERE no = ?2";
 
-/// One row of as many bytes: enqueues, claims, acknowledgements.
+/// Measures one row of as many bytes for each dispatch. Returns the times of the enqueues, claims and
+/// acknowledgements.
 pub(crate) fn one_row(options: &Options, file: &Path, texts: &Texts) -> Result<[Duration; 3]> {
     let conn = open(file)?;
     conn.execute_batch(TABLE)?;
@@ -131,7 +137,8 @@ const END_DISPATCH: &str = "UPDATE dispatches SET status = 2, ended = ?3, state 
     WHERE tenant = 1 AND id = ?1";
 const FREE_MAILBOX: &str = "UPDATE mailboxes SET record = ?2, lease = NULL WHERE no = ?1";
 
-/// The same rows in the same tables, without rules, checksums, or callers: enqueues, claims, acknowledgements.
+/// Measures the same rows in the same tables, without rules, checksums or callers. Returns the times of the
+/// enqueues, claims and acknowledgements.
 pub(crate) fn same_rows(options: &Options, file: &Path, texts: &Texts) -> Result<[Duration; 3]> {
     let conn = open(file)?;
     for text in &texts.schema {
@@ -141,7 +148,7 @@ pub(crate) fn same_rows(options: &Options, file: &Path, texts: &Texts) -> Result
     let held: RefCell<Vec<(i64, String)>> = RefCell::default();
     let enqueue = |at| {
         let name = format!("thread-{at}");
-        // Whoever enqueues has to know whether the thread is there, and what its record says.
+        // An enqueue has to know whether the thread exists, and what its record says.
         anyhow::ensure!(!conn.prepare_cached(MAILBOX)?.exists([&name])?, "the thread is there");
         conn.prepare_cached(ADD_MAILBOX)?.execute((name, thread, at))?;
         let mailbox = conn.last_insert_rowid();

@@ -1,4 +1,4 @@
-//! Callers who wait for each answer: one dispatch each, of a thread of its own.
+//! Callers of the mailbox that wait for each answer. Each call is about one dispatch, of a thread of its own.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 
@@ -21,7 +21,7 @@ use crate::Options;
 
 const LEASE: Duration = Duration::from_mins(10);
 
-/// Work for a thread.
+/// Returns a dispatch for a thread.
 fn work(thread: &str) -> Result<NewDispatch> {
     let payload = Json::parse(r#"{"task":"index the repository","branch":"main","files":1200}"#)?;
     Ok(NewDispatch::new(ThreadId::new(thread)?, "run".parse()?).with_payload(payload))
@@ -31,7 +31,7 @@ fn mailbox(store: &dyn Store) -> Result<Arc<dyn MailboxStore>> {
     store.tenant(&TenantId::default_tenant())?.mailbox.context("the store keeps no mailbox")
 }
 
-/// What each of them does.
+/// What the callers do.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Enqueue,
@@ -43,11 +43,11 @@ enum Step {
 struct Crowd {
     mailbox: Arc<dyn MailboxStore>,
     next: AtomicUsize,
-    /// The first that was claimed is the first that ends.
+    /// The claims that are not settled yet. The oldest one is settled first.
     held: Mutex<VecDeque<ClaimRef>>,
 }
 
-/// How long they take for all: enqueues, claims, acknowledgements.
+/// Measures how long the callers take for all dispatches: for the enqueues, the claims and the acknowledgements.
 pub(crate) async fn measure(options: &Options, file: PathBuf) -> Result<[Duration; 3]> {
     let store = crate::open(file).await?;
     let crowd = Arc::new(Crowd { mailbox: mailbox(&store)?, next: AtomicUsize::new(0), held: Mutex::default() });

@@ -1,4 +1,4 @@
-//! The SQLite mailbox beside bare SQLite.
+//! Compares the SQLite mailbox with bare SQLite.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line program")]
 
@@ -26,10 +26,10 @@ Options:
   --rounds N        how often both do so, in turns; the middle one counts [default: 3]
 ";
 
-/// How many dispatches wait at once.
+/// The largest number of dispatches that wait at the same time.
 const WAVE: usize = 2_000;
 
-/// What is measured.
+/// The options of the command line.
 #[derive(Debug, Clone)]
 struct Options {
     folder: PathBuf,
@@ -39,7 +39,8 @@ struct Options {
 }
 
 impl Options {
-    /// The numbers of those that are enqueued, then claimed, then acknowledged, before the next of them are.
+    /// Returns the numbers of the dispatches in waves. The dispatches of a wave are enqueued, then claimed, then
+    /// acknowledged, before the next wave begins.
     fn waves(&self) -> impl Iterator<Item = Range<usize>> {
         (0..self.dispatches).step_by(WAVE).map(|first| first..self.dispatches.min(first + WAVE))
     }
@@ -74,7 +75,7 @@ fn run() -> Result<()> {
     beside_bare(&options)
 }
 
-/// As most programs have it.
+/// Makes a multi-threaded runtime, which most programs use.
 fn runtime() -> Result<Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
 }
@@ -84,7 +85,7 @@ async fn open(file: PathBuf) -> Result<SqliteMailbox> {
 }
 
 fn beside_bare(options: &Options) -> Result<()> {
-    // Of each call: the mailbox, the same rows, one row.
+    // For each of the three calls, the times of the mailbox, of the same rows, and of one row.
     let mut found = [const { [const { Vec::new() }; 3] }; 3];
     for _ in 0..options.rounds {
         let folder = tempfile::tempdir_in(&options.folder)?;

@@ -1,4 +1,4 @@
-//! Claims, and leases that are over.
+//! Claims, and expired leases.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use store_core::{
 use super::{Job, Mail, produce::check_batch};
 use crate::model::{bug::Bug, commit::Setting, world::record};
 
-/// A lease is more than nothing and at most a day (MB-24).
+/// Refuses a lease of length zero, and one of more than 24 hours (MB-24).
 pub(super) fn check_lease(lease: Duration) -> Result<()> {
     let fits = lease > Duration::ZERO && lease <= Duration::from_hours(24);
     if fits { Ok(()) } else { Err(Error::invalid("lease", "it is nothing, or above 24 hours")) }
@@ -42,7 +42,8 @@ impl Mail {
             None => self.threads.keys().cloned().collect(),
         };
         for thread in &threads {
-            // Among all threads a lease is judged before anything of its thread is read.
+            // A claim among all threads compares a lease with store time itself, as a store does that finds expired
+            // leases in an index. A claim of a named thread uses the time of the thread, which can be later.
             if request.thread.is_some() || self.lease_of(thread).is_some_and(|end| self.is_past(end, setting)) {
                 self.end_lease(thread, setting)?;
             }
@@ -55,7 +56,7 @@ impl Mail {
         Ok(claims)
     }
 
-    /// When the lease of a thread is over.
+    /// Returns the time at which the lease of a thread ends.
     fn lease_of(&self, thread: &ThreadId) -> Option<Timestamp> {
         let job = self.jobs.get(self.running(thread)?)?;
         job.dispatch.claim.as_ref().map(|claim| claim.lease_until)
@@ -66,7 +67,7 @@ impl Mail {
         end.as_millis() <= setting.now.as_millis() + early
     }
 
-    /// Ends the claim of a thread if its lease is over.
+    /// Ends the claim of a thread if its lease has expired, and returns the place of the dispatch.
     fn end_lease(&mut self, thread: &ThreadId, setting: &Setting<'_>) -> Result<Option<usize>> {
         let now = self.time(thread, setting.now);
         let is_over = |at: &usize| self.jobs.get(*at).is_some_and(|job| job.is_over(now, setting.bug));
@@ -74,7 +75,7 @@ impl Mail {
         self.lapse(at, now, setting.bug).map(|()| Some(at))
     }
 
-    /// Why a dispatch cannot be claimed.
+    /// Returns why a dispatch cannot be claimed, or none if it can.
     fn objection(&self, at: usize) -> Option<Missed> {
         let job = self.jobs.get(at)?;
         match self.running(&job.dispatch.thread).and_then(|at| self.jobs.get(at)) {
@@ -84,7 +85,7 @@ impl Mail {
         }
     }
 
-    /// Where a thread that is free stands among those that are ready, and what it would give out.
+    /// Returns the key that orders a ready thread among the others, and the place of the dispatch to claim.
     fn ready_place(&self, thread: &ThreadId, setting: &Setting<'_>) -> Option<(u8, Timestamp, ThreadId, usize)> {
         if self.running(thread).is_some() && setting.bug != Some(Bug::BusyThreadsGiveMore) {
             return None;
@@ -128,7 +129,7 @@ impl Mail {
         Ok(ClaimedDispatch::new(dispatch, token, number))
     }
 
-    /// Counts the attempts whose lease is over.
+    /// Counts the attempts whose lease has expired. Only a broken store does this.
     pub(super) fn count_lost(&mut self, setting: &Setting<'_>) {
         let over = self.jobs.iter_mut().filter(|job| job.is_over(setting.now, setting.bug));
         over.for_each(|job| job.dispatch.attempts += 1);
@@ -152,7 +153,7 @@ impl Mail {
         Ok(reclaimed)
     }
 
-    /// What a claim could take, with its place in the list.
+    /// Returns the threads from which a claim would get a dispatch now, each with its key in the list.
     pub(super) fn ready(&self, setting: &Setting<'_>) -> Result<Vec<((u64, String), ReadyThread)>> {
         let mut ready = Vec::new();
         for thread in self.threads.keys() {

@@ -1,4 +1,4 @@
-//! The mailbox (MB): a list of dispatches for a tenant, and what is known of each thread. An interrupt changes every
+//! The mailbox (MB): a list of the dispatches of a tenant, and a record for each thread. An interrupt changes every
 //! dispatch that it supersedes.
 
 mod claim;
@@ -18,42 +18,42 @@ use store_core::{
 pub(super) use self::settle::{check_fence, check_settlement, settle};
 use super::{bug::Bug, world::record};
 
-/// Everything about the mailbox of a tenant.
+/// The mailbox of a tenant.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Mail {
-    /// How often the tenant was made.
+    /// The incarnation in claim numbers: one more than the number of times that the tenant was deleted.
     pub(super) incarnation: u64,
     threads: BTreeMap<ThreadId, Post>,
     jobs: Vec<Job>,
 }
 
-/// What is known of a thread.
+/// What the mailbox knows about a thread.
 #[derive(Debug, Clone, Default)]
 struct Post {
     epoch: u64,
-    /// Interrupts with a key, in their order.
+    /// The last 20 interrupts that had a key, with their answers, in their order.
     keys: Vec<(InterruptKey, Interrupted)>,
     claims: u64,
     last_number: u64,
     free_since: Timestamp,
     last_time: Timestamp,
-    /// What took over, until the next claim or interrupt.
+    /// The fence of an interrupt that took over. It is valid until the next claim or interrupt.
     over: Option<Fence>,
 }
 
-/// The settlement that ended a claim, if one did, and its answer.
+/// The settlement that ended a claim, with its answer; none if something else ended the claim.
 type Answered = Option<(Settlement, Settled)>;
 
-/// A dispatch, and what nobody sees of it.
+/// A dispatch, with data that callers do not see.
 #[derive(Debug, Clone)]
 struct Job {
     dispatch: Dispatch,
     given: NewDispatch,
-    /// The epoch at its enqueue.
+    /// The epoch of its thread when it was enqueued.
     first_epoch: u64,
-    /// The token of its claim.
+    /// The token of its current claim.
     token: Option<ClaimToken>,
-    /// Claims that ended: token, how, and by which settlement with which answer.
+    /// Its last 20 ended claims: the token, how the claim ended, and the settlement with its answer.
     ended: Vec<(ClaimToken, AttemptEnd, Answered)>,
 }
 
@@ -62,7 +62,7 @@ impl Job {
         !self.dispatch.status.is_final()
     }
 
-    /// Whether its lease is over.
+    /// Whether its lease has expired.
     fn is_over(&self, now: Timestamp, bug: Option<Bug>) -> bool {
         let Some(claim) = &self.dispatch.claim else { return false };
         let end = claim.lease_until;
@@ -73,14 +73,14 @@ impl Job {
         }
     }
 
-    /// Sets a status, with the times that go with it.
+    /// Changes its status, and sets the times that depend on the status.
     fn becomes(&mut self, status: DispatchStatus, now: Timestamp) {
         self.dispatch.status = status;
         self.dispatch.updated_at = self.dispatch.updated_at.max(now);
         self.dispatch.finished_at = status.is_final().then_some(now);
     }
 
-    /// Ends its claim.
+    /// Ends its claim, and adds the attempt to its history.
     fn ends(&mut self, end: AttemptEnd, settlement: Answered, now: Timestamp) -> Result<()> {
         let (Some(claim), Some(token)) = (self.dispatch.claim.take(), self.token.take()) else { return Ok(()) };
         let attempt: Attempt = record(&json!({
@@ -101,7 +101,7 @@ impl Mail {
         self.threads.is_empty()
     }
 
-    /// Takes in what another one holds: only a broken store does.
+    /// Adds the data of another mailbox. Only a broken store does this.
     pub(super) fn take_in(&mut self, other: &Self) {
         self.threads.extend(other.threads.clone());
         self.jobs.extend(other.jobs.iter().cloned());
@@ -111,7 +111,7 @@ impl Mail {
         self.threads.entry(thread.clone()).or_insert_with(|| Post { free_since: now, ..Post::default() })
     }
 
-    /// Store time for a thread (PR-22).
+    /// Returns store time, raised to the time of the last write to the thread (PR-22).
     fn time(&self, thread: &ThreadId, now: Timestamp) -> Timestamp {
         self.threads.get(thread).map_or(now, |post| post.last_time.max(now))
     }
@@ -124,13 +124,13 @@ impl Mail {
         self.jobs.iter().position(|job| job.dispatch.id == *id)
     }
 
-    /// The claimed dispatch of a thread.
+    /// Returns the place of the claimed dispatch of a thread.
     fn running(&self, thread: &ThreadId) -> Option<usize> {
         let claimed = |job: &Job| job.dispatch.status == DispatchStatus::Claimed && job.dispatch.thread == *thread;
         self.jobs.iter().position(claimed)
     }
 
-    /// The thread was written, and freed if it says so.
+    /// Records a write to the thread, and if `freed` is set, that the thread is free from now on.
     fn touch(&mut self, thread: &ThreadId, now: Timestamp, freed: bool) {
         let post = self.post(thread, now);
         post.last_time = now;
@@ -139,7 +139,7 @@ impl Mail {
         }
     }
 
-    /// Ends the claim of a dispatch whose lease is over, by the table.
+    /// Ends the claim of a dispatch whose lease has expired, as the table of the contract says.
     fn lapse(&mut self, at: usize, now: Timestamp, bug: Option<Bug>) -> Result<()> {
         let Some(epoch) = self.jobs.get(at).map(|job| self.epoch(&job.dispatch.thread)) else { return Ok(()) };
         let Some(job) = self.jobs.get_mut(at) else { return Ok(()) };
@@ -158,7 +158,7 @@ impl Mail {
         Ok(())
     }
 
-    /// Ends the claim of a dispatch whose thread was interrupted since.
+    /// Supersedes a claimed dispatch whose thread was interrupted since.
     fn supersede(&mut self, at: usize, now: Timestamp) -> Result<()> {
         let Some(job) = self.jobs.get_mut(at) else { return Ok(()) };
         job.becomes(DispatchStatus::Superseded, now);

@@ -52,7 +52,8 @@ impl Mail {
         answer
     }
 
-    /// Who holds the key of a new dispatch. A lease that is over, and was the last, gives it up.
+    /// Returns the dispatch that has the dedupe key of a new dispatch. If its lease has expired and it would not be
+    /// queued again, its claim is ended, and the key is free.
     fn holder(&mut self, new: &NewDispatch, now: Timestamp, bug: Option<Bug>) -> Result<Option<DispatchId>> {
         let Some(key) = &new.dedupe_key else { return Ok(None) };
         let holds = |job: &Job| match bug {
@@ -116,7 +117,7 @@ impl Mail {
                 job.dispatch.reason.clone_from(&request.reason);
                 done.superseded += 1;
             } else if job.dispatch.status == DispatchStatus::Claimed && job.dispatch.epoch == old {
-                // What it shows when its claim ends.
+                // The dispatch shows the reason when its claim ends.
                 job.dispatch.reason.clone_from(&request.reason);
             }
         }
@@ -135,7 +136,7 @@ impl Mail {
         Ok(done)
     }
 
-    /// Uses up a claim number.
+    /// Uses up a claim number, and returns the fence with this number (MB-53).
     fn take_over(&mut self, of: &ThreadId, claimed: Option<DispatchId>, setting: &Setting<'_>) -> Result<Fence> {
         let dispatch = match claimed {
             Some(id) => id,
@@ -175,7 +176,7 @@ impl Mail {
         Ok(dispatch)
     }
 
-    /// The dispatches that a requeue names.
+    /// Returns the ids of the dispatches that a requeue names or that its filter selects.
     pub(super) fn chosen(&self, request: &Requeue) -> Result<Vec<DispatchId>> {
         match &request.choice {
             RequeueChoice::Ids(ids) => check_limit("dispatches", ids.len() as u64, 1_000).map(|()| ids.clone()),
@@ -222,7 +223,7 @@ fn answer(job: &Job, deduplicated: bool) -> Result<Enqueued> {
     }))
 }
 
-/// A batch has 1 to 1,000 items.
+/// Refuses a batch of no items, and one of more than 1,000.
 pub(super) fn check_batch(limit: u32) -> Result<()> {
     if (1..=1_000).contains(&limit) { Ok(()) } else { Err(Error::invalid("limit", "it is not from 1 to 1000")) }
 }

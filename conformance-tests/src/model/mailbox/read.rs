@@ -1,4 +1,4 @@
-//! Lists and counts.
+//! Lists and counts of dispatches.
 
 use store_core::{
     Dispatch, DispatchCounts, DispatchId, DispatchOrder, DispatchQuery, DispatchStatus, Error, Result, ThreadId,
@@ -23,7 +23,7 @@ impl Mail {
         self.epoch(thread)
     }
 
-    /// What a list holds, each with its place.
+    /// Returns the dispatches of a list, each with its key in the list.
     pub(super) fn list(&self, query: &DispatchQuery) -> Result<Vec<((u64, String), Dispatch)>> {
         let filter = &query.filter;
         if query.order == DispatchOrder::Claim && filter.thread.is_none() {
@@ -40,7 +40,7 @@ impl Mail {
     }
 }
 
-/// A dispatch as everybody sees it: a claimed one shows no reason yet.
+/// Returns a dispatch as callers see it. A claimed dispatch does not show the reason of an interrupt yet.
 fn view(job: &Job) -> Dispatch {
     let mut dispatch = job.dispatch.clone();
     if job.is_open() {

@@ -1,4 +1,4 @@
-//! What the holder of a claim does, and what is written under a claim.
+//! The calls of the holder of a claim, and the check of a fence.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn stale(epoch: u64) -> Error {
     Error::new(Detail::StaleEpoch { expected, actual: "a later one".to_owned() })
 }
 
-/// Refuses a settlement that no store can accept.
+/// Refuses a settlement with a result that is too large.
 pub(in crate::model) fn check_settlement(settlement: &Settlement, limits: &Limits) -> Result<()> {
     match settlement {
         Settlement::Ack { result: Some(result) } => {
@@ -31,7 +31,8 @@ pub(in crate::model) fn check_settlement(settlement: &Settlement, limits: &Limit
 }
 
 impl Mail {
-    /// The dispatch that a token holds. `Err(true)` stands for a claim that an interrupt ended, or is to end.
+    /// Returns the place of the dispatch that a token holds. `Err(Some(place))` stands for a claim that an interrupt
+    /// ended or will end, and `Err(None)` for any other claim that is lost.
     fn held(&self, claim: &ClaimRef, bug: Option<Bug>) -> std::result::Result<usize, Option<usize>> {
         let at = self.find(&claim.dispatch).ok_or(None)?;
         let Some(job) = self.jobs.get(at) else { return Err(None) };
@@ -46,7 +47,8 @@ impl Mail {
         if by_interrupt { Err(Some(at)) } else { Err(None) }
     }
 
-    /// The dispatch that a holder writes to; a stale claim ends by that (MB-33).
+    /// Returns the place of the dispatch that a holder writes to, and store time for it. If the thread was
+    /// interrupted since, the write is refused and supersedes the dispatch (MB-33).
     fn writing(&mut self, claim: &ClaimRef, setting: &Setting<'_>) -> Result<(usize, Timestamp)> {
         let time = |mail: &Self, at: usize| {
             mail.jobs.get(at).map_or(setting.now, |job| mail.time(&job.dispatch.thread, setting.now))
@@ -110,7 +112,7 @@ impl Mail {
         Ok(held)
     }
 
-    /// The first answer to an equal settlement (MB-39).
+    /// Returns the first answer to an equal settlement with the same token (MB-39).
     fn first_answer(&self, claim: &ClaimRef, settlement: &Settlement) -> Option<Settled> {
         let job = self.jobs.get(self.find(&claim.dispatch)?)?;
         let ended = job.ended.iter().rev().filter(|(token, ..)| *token == claim.token);
@@ -122,7 +124,7 @@ impl Mail {
     }
 }
 
-/// Ends an attempt.
+/// Settles a claim.
 pub(in crate::model) fn settle(
     mail: &mut Mail,
     claim: &ClaimRef,
@@ -152,7 +154,7 @@ pub(in crate::model) fn settle(
     Ok(settled)
 }
 
-/// What a settlement makes of a dispatch.
+/// Changes a dispatch as a settlement says, and returns how the attempt ended.
 fn apply(job: &mut Job, settlement: &Settlement, now: Timestamp, setting: &Setting<'_>) -> AttemptEnd {
     let cut = |text: &String| {
         let most = usize::try_from(setting.limits.text_bytes).unwrap_or(usize::MAX);
@@ -201,7 +203,8 @@ fn apply(job: &mut Job, settlement: &Settlement, now: Timestamp, setting: &Setti
     }
 }
 
-/// Refuses a write to a thread under a claim of this mailbox that is lost or stale (CM-31).
+/// Refuses a write to a thread under a claim of this mailbox that is lost or from an earlier epoch (CM-31). Accepts a
+/// claim that this mailbox has not given out: the claim belongs to another mailbox.
 pub(in crate::model) fn check_fence(
     mail: &Mail,
     thread: &ThreadId,

@@ -1,4 +1,4 @@
-//! Bodies of new entries from operations.
+//! Makes the bodies of new entries from operations.
 
 use store_core::{
     Block, Compaction, Custom, EntryId, Interval, Label, Message, NewBody, Origin, Provenance, RewindTo, Role,
@@ -10,7 +10,7 @@ use super::{
     ops::{BodyOp, To},
 };
 
-/// The body; places are those of `log`, and of a compaction mostly those of `path`.
+/// Makes a body. Its places are places in `log`; those of a compaction are mostly places in `path`.
 pub(super) fn body(op: &BodyOp, log: &[EntryId], path: &[EntryId]) -> NewBody {
     match op {
         BodyOp::User(number) => Message::user(text(*number)).into(),

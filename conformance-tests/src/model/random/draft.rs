@@ -1,4 +1,4 @@
-//! Requests from operations.
+//! Makes requests from operations.
 
 use std::{iter, time::Duration};
 
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::given::id;
 
-/// The guard as a caller gives it who has seen `thread`, for the counter that `counter` takes from it.
+/// Makes the guard of a caller that has read `thread`. `counter` returns the counter that the guard is about.
 pub(super) fn expect(guard: Guard, thread: Option<&Thread>, counter: fn(&Thread) -> Version) -> Expect {
     let Some(seen) = thread.map(counter) else { return unseen(guard) };
     let with = |number, generation| Expect::Version(Version::new(number, generation, seen.incarnation()));
@@ -31,7 +31,7 @@ pub(super) fn expect(guard: Guard, thread: Option<&Thread>, counter: fn(&Thread)
     }
 }
 
-/// The guard of a caller who has seen no thread.
+/// Makes the guard of a caller that has found no thread.
 const fn unseen(guard: Guard) -> Expect {
     match guard {
         Guard::Any => Expect::Any,
@@ -40,13 +40,13 @@ const fn unseen(guard: Guard) -> Expect {
     }
 }
 
-/// The claim with this number.
+/// Makes a fence with this claim number.
 pub(super) fn fence(number: u8) -> Fence {
     let claim = store_core::ClaimNumber { incarnation: 0, counter: u64::from(number) };
     Fence::new(id("dispatch"), store_core::ClaimToken::new("token"), 0, claim)
 }
 
-/// So long before `now`; the longest time is one that is still to come.
+/// Returns the time `millis` milliseconds before `now`. The value 255 stands for a time in the future.
 pub(super) fn ago(now: Timestamp, millis: u16) -> Timestamp {
     if millis == 255 { now.saturating_add(Duration::from_secs(3600)) } else { earlier(now, millis) }
 }
@@ -80,27 +80,27 @@ pub(super) fn patch(op: &Patch) -> ThreadPatch {
     patch
 }
 
-/// What a commit is drafted with.
+/// The data of a thread that requests are made from.
 #[derive(Debug)]
 pub(super) struct Desk<'a> {
     /// The ids of the thread's log.
     pub(super) log: Vec<EntryId>,
     /// The ids of the path of its head.
     pub(super) path: Vec<EntryId>,
-    /// Its pending inputs.
+    /// The pending inputs of the thread.
     pub(super) queue: Vec<PendingInput>,
-    /// The ids of its runs.
+    /// The ids of the thread's runs.
     pub(super) runs: Vec<RunId>,
-    /// How many entries were drafted so far: each gets an id of its own.
+    /// How many entries and inputs were drafted so far. Each gets an id of its own.
     pub(super) drafted: &'a mut u64,
-    /// The state's revision.
+    /// The revision of the thread's state.
     pub(super) state_revision: u64,
     /// Store time.
     pub(super) now: Timestamp,
 }
 
 impl Desk<'_> {
-    /// The commit, without its guard.
+    /// Makes a commit, without its guard.
     pub(super) fn commit(&mut self, op: &CommitOp) -> Commit {
         let mut commit = Commit::new(named("t", op.thread));
         commit.key = op.key.map(|key| named("k", key));
@@ -116,7 +116,8 @@ impl Desk<'_> {
         commit
     }
 
-    /// An input that is pending, or none, as it was some revisions ago.
+    /// Returns the pending input at a place, with its revision lowered by `behind`. If there is
+    /// none, the id is that of an entry.
     pub(super) fn pending(&self, place: u8, behind: u8) -> InputRef {
         let found = self.queue.get(usize::from(place)).map(PendingInput::as_ref);
         let mut found = found.unwrap_or_else(|| InputRef::new(entry_at(&self.log, place), 1));
@@ -173,7 +174,7 @@ impl Desk<'_> {
         body(&op.body, &self.log, &self.path)
     }
 
-    /// A run of the thread, or one of another thread or none.
+    /// Returns a run of the thread; none if it has no runs. The number 255 stands for a run that does not exist.
     fn run(&self, number: u8) -> Option<RunId> {
         match number {
             255 => Some(named("r", number)),

@@ -1,5 +1,5 @@
-//! Futures that are dropped before their end: the call had its whole effect or none (PR-11), and which of the two it
-//! was is found out by reading.
+//! Commits whose futures are dropped before they end. The call must have had its whole effect or none (PR-11). Reads
+//! find out which of the two it was.
 
 use std::{
     sync::Arc,
@@ -16,7 +16,7 @@ use super::{
 use crate::check::Failure;
 
 impl Pair {
-    /// A commit whose future is polled `polls` times, then dropped.
+    /// Runs a commit whose future is polled `polls` times and then dropped.
     pub(super) async fn dropped(&mut self, op: &CommitOp, polls: u8) -> Outcome {
         let (ours, theirs) = self.drafted(op).await?;
         let thread = ours.thread.clone();
@@ -52,7 +52,7 @@ impl Pair {
     }
 }
 
-/// What can be seen of a thread.
+/// Returns what a caller can read of a thread and of the outbox, as text.
 async fn everything(side: &Side, thread: &ThreadId) -> Outcome<String> {
     let entries = EntryQuery::all().with_page(PageRequest::first(1_000));
     let events = EventQuery::new(Scope::Thread(thread.clone())).with_page(PageRequest::first(1_000));

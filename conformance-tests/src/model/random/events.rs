@@ -1,4 +1,4 @@
-//! Events on both sides.
+//! Steps with events, on both sides.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,10 +15,10 @@ use super::{
 };
 use crate::{Failure, event::next, given::id};
 
-/// How long an event that is there may take to come.
+/// How long a subscription may take to deliver a stored event.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The events of the thread of a commit that `op` is about.
+/// Makes an append of events. Events that name no thread of their own get `thread`.
 pub(super) fn of_commit(op: &[EventOp], thread: u8) -> AppendEvents {
     AppendEvents::new(op.iter().map(|event| draft(event, thread)))
 }
@@ -53,7 +53,7 @@ pub(super) fn filter(op: &FactsOp, pair: &Pair) -> EventFilter {
 }
 
 impl Pair {
-    /// A step that is about events.
+    /// Runs a step that is about events.
     pub(super) async fn event(&mut self, op: &Op) -> Outcome {
         let (real, twin) = (Arc::clone(&self.real.events), Arc::clone(&self.twin.events));
         match op {
@@ -115,7 +115,8 @@ impl Pair {
         Ok(request)
     }
 
-    /// What a subscriber gets who begins with the first event of a scope: all that is there, in order.
+    /// Checks that a subscription from the beginning of a scope delivers the same events as a list, in the same
+    /// order.
     pub(super) async fn follow_scope(&self, of: ScopeOp) -> Outcome {
         let (real, of) = (&self.real.events, scope(of));
         let info = real.load_scope(&of).await?;
@@ -132,7 +133,7 @@ impl Pair {
     }
 }
 
-/// The event at a place of a scope, counted from the newest.
+/// Returns one of the ten newest events of a scope. Places are counted from the newest event.
 async fn nth(events: &dyn EventStore, of: &Scope, place: u8) -> Outcome<Option<Event>> {
     let query = EventQuery::new(of.clone()).with_direction(Direction::Backward);
     let page: Page<Event> = events.list_events(query.with_page(PageRequest::first(10))).await?;
@@ -140,7 +141,7 @@ async fn nth(events: &dyn EventStore, of: &Scope, place: u8) -> Outcome<Option<E
     Ok(page.items.into_iter().nth(place))
 }
 
-/// The events of both sides have ids of their own.
+/// Returns an event without its id and its cursors, which differ between the two sides.
 pub(super) fn plain(event: &Event) -> Event {
     let mut event = event.clone();
     event.id = id("event");

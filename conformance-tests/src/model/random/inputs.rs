@@ -1,4 +1,4 @@
-//! Pending input on both sides.
+//! Steps with pending input, on both sides.
 
 use store_core::{AppendPending, Delivery, EntryId, Message, PendingUpdate, Reorder, ThreadId};
 
@@ -9,7 +9,7 @@ use super::{
 };
 
 impl Pair {
-    /// A step that changes a queue.
+    /// Runs a step that changes a queue.
     pub(super) async fn input(&mut self, op: &Op) -> Outcome {
         match op {
             Op::Append { thread, inputs } => {
@@ -55,7 +55,7 @@ impl Pair {
         }
     }
 
-    /// The model's time, after inputs were appended.
+    /// Sets the model's time to that of the last input, after inputs were appended.
     async fn follow_queue(&self, thread: &ThreadId, appended: bool) -> Outcome {
         if appended {
             let last = self.real.pending.load_queue(thread).await?.inputs.pop();

@@ -1,11 +1,11 @@
-//! What a test looks up in the model, past its contracts.
+//! What a test reads from the model directly, without its contracts.
 
 use store_core::{EntryId, PendingInput, RunId, TenantId, ThreadId};
 
 use crate::model::{ModelStore, tree::Tree, world::Slot};
 
 impl ModelStore {
-    /// A store of its own that holds the same.
+    /// Returns an independent store with the same data.
     pub(super) fn forked(&self) -> Self {
         let copy = Self::new(self.shared.limits.clone(), self.shared.clock.clone(), self.shared.bug);
         *copy.shared.world() = self.shared.world().clone();
@@ -18,12 +18,12 @@ impl ModelStore {
         slot.map(look).unwrap_or_default()
     }
 
-    /// The ids of the entries of a thread of the tenant `default`, by sequence.
+    /// Returns the ids of the entries of a thread of the tenant `default`, by sequence number.
     pub(super) fn log(&self, thread: &ThreadId) -> Vec<EntryId> {
         self.slot(thread, |slot| slot.entries.iter().map(|entry| entry.id.clone()).collect())
     }
 
-    /// The ids of the path of its head.
+    /// Returns the ids of the path of the thread's head.
     pub(super) fn path(&self, thread: &ThreadId) -> Vec<EntryId> {
         self.slot(thread, |slot| {
             let tree = Tree(&slot.entries);
@@ -31,12 +31,12 @@ impl ModelStore {
         })
     }
 
-    /// Its pending inputs.
+    /// Returns the pending inputs of the thread.
     pub(super) fn queue(&self, thread: &ThreadId) -> Vec<PendingInput> {
         self.slot(thread, |slot| slot.queue.clone())
     }
 
-    /// The ids of its runs.
+    /// Returns the ids of the thread's runs.
     pub(super) fn runs(&self, thread: &ThreadId) -> Vec<RunId> {
         self.slot(thread, |slot| slot.runs.iter().map(|run| run.id.clone()).collect())
     }

@@ -1,4 +1,4 @@
-//! The mailbox on both sides.
+//! Steps of the mailbox, on both sides.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn settlement(op: SettleOp) -> Settlement {
     }
 }
 
-/// What an operation without claims asks of one side, as text.
+/// Runs an operation that refers to no claim on one side, and returns its answer as text.
 async fn ask(side: &dyn MailboxStore, op: &MailOp, now: store_core::Timestamp) -> String {
     match op {
         MailOp::Enqueue { dispatch, thread, priority, key, delay, attempts } => {
@@ -69,7 +69,7 @@ async fn ask(side: &dyn MailboxStore, op: &MailOp, now: store_core::Timestamp) -
 }
 
 impl Pair {
-    /// A step of the mailbox; none if the store has no mailbox.
+    /// Runs a step of the mailbox. Does nothing if the store has no mailbox.
     pub(super) async fn mail(&mut self, op: &MailOp) -> Outcome {
         let (Some(real), Some(twin)) = (self.real.mailbox.clone(), self.twin.mailbox.clone()) else { return Ok(()) };
         match op {
@@ -118,7 +118,7 @@ impl Pair {
         }
     }
 
-    /// One of the claims that there ever were, the last ones more often.
+    /// Returns one of all claims so far, as each side returned it. The last three are chosen more often.
     fn claim_at(&self, which: u8) -> Option<(ClaimedDispatch, ClaimedDispatch)> {
         let recent = if which < 160 { 3 } else { usize::MAX };
         let from = self.held.len().saturating_sub(recent);
@@ -127,7 +127,7 @@ impl Pair {
     }
 }
 
-/// Claim numbers count alike; incarnations are free.
+/// The counters of claim numbers must be equal. Their incarnations may differ.
 impl Seen for Dispatch {
     fn seen(&self) -> String {
         let mut dispatch = self.clone();

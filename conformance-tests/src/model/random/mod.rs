@@ -1,4 +1,4 @@
-//! Random operations, on a store and on the model at once: results are equal, and errors are of equal kinds.
+//! Random operations on a store and on the model. The results must be equal, and the errors of the same kind.
 
 mod body;
 mod draft;
@@ -32,29 +32,32 @@ use crate::{
     random::{random_seed, seed},
 };
 
-/// How many histories of how many steps, and from which seed.
+/// The size and the seed of a test that compares a store with the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModelTest {
     /// How many histories.
     pub cases: u32,
     /// How many steps a history has.
     pub steps: usize,
-    /// Where the random numbers begin.
+    /// The seed of the random numbers.
     pub seed: u64,
-    /// How many tries there are to make a history that shows a difference shorter.
+    /// How often the test tries to shorten a history that shows a difference.
     pub shrinks: u32,
 }
 
 impl ModelTest {
-    /// So many histories of so many steps, from a random seed.
+    /// Returns a test of `cases` histories with `steps` steps each, and with a random seed.
     #[must_use]
     pub fn new(cases: u32, steps: usize) -> Self {
         Self { cases, steps, seed: random_seed(), shrinks: 4_000 }
     }
 
-    /// What the environment says: `AGENTSTORE_MODEL_CASES` (15, in full 150, at length 1,000),
-    /// `AGENTSTORE_MODEL_STEPS` (50) and `AGENTSTORE_MODEL_SEED`: a number (1, so that a change is judged by the
-    /// histories that the last one was), or `random`.
+    /// Returns the test that the environment describes.
+    ///
+    /// - `AGENTSTORE_MODEL_CASES`: the number of histories. The default is 15, for the length `full` 150 and
+    ///   for the length `long` 1,000.
+    /// - `AGENTSTORE_MODEL_STEPS`: the number of steps in each. The default is 50.
+    /// - `AGENTSTORE_MODEL_SEED`: a number, or `random`. The default is 1, so that each run plays the same histories.
     #[must_use]
     pub fn from_env() -> Self {
         let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -64,7 +67,7 @@ impl ModelTest {
         Self { seed: seed("AGENTSTORE_MODEL_SEED"), ..random }
     }
 
-    /// The same with at least so many histories where tests run at length.
+    /// Returns the test with at least `cases` histories if the environment asks for the length `long`.
     #[must_use]
     pub fn at_length(mut self, cases: u32) -> Self {
         if Length::from_env() == Length::Long {
@@ -73,14 +76,13 @@ impl ModelTest {
         self
     }
 
-    /// Runs the histories on new stores of `fixture`, until one shows a difference; that one is then made as short as
-    /// can be.
+    /// Runs the histories on new stores of `fixture`, until one shows a difference, and then shortens that history.
     ///
     /// # Errors
-    /// The shortest history that shows a difference.
+    /// The shortest history found that shows a difference.
     ///
     /// # Panics
-    /// If there is no runtime to be had.
+    /// If no runtime can be started.
     pub fn run(self, fixture: impl Fixture) -> Result<(), Box<Divergence>> {
         let fixture: Arc<dyn Fixture> = Arc::new(fixture);
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
@@ -113,17 +115,17 @@ impl ModelTest {
     }
 }
 
-/// Where a store and the model disagree.
+/// A difference between a store and the model.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Divergence {
-    /// The options, with the seed that leads there again.
+    /// The options of the test, with the seed that shows the difference again.
     pub test: ModelTest,
-    /// The store.
+    /// The name of the store.
     pub store: String,
     /// The shortest history that was found, step by step.
     pub history: Vec<String>,
-    /// What differs after the last step.
+    /// What differs, and at which step.
     pub why: String,
 }
 
@@ -144,10 +146,10 @@ impl fmt::Display for Divergence {
 
 impl std::error::Error for Divergence {}
 
-/// Random histories on new stores of `fixture` and on the model at once.
+/// Runs random histories on new stores of `fixture` and on the model.
 ///
 /// # Panics
-/// If they disagree; that is how a test fails.
+/// If a store and the model disagree. This makes the test fail.
 #[expect(clippy::panic, reason = "a test fails by panicking")]
 pub fn model_test(fixture: impl Fixture, cases: u32, steps: usize) {
     if let Err(divergence) = (ModelTest { cases, steps, ..ModelTest::from_env() }).run(fixture) {
@@ -155,9 +157,11 @@ pub fn model_test(fixture: impl Fixture, cases: u32, steps: usize) {
     }
 }
 
-/// Random histories on a backend and on the model at once, as a test. The fixture is an expression that makes one, by a
-/// path from the root: `crate::fixture()`. How many: [`ModelTest::from_env`], and `in full` at least as many as are
-/// stated behind it.
+/// Defines a test that runs random histories on a backend and on the model.
+///
+/// The fixture is an expression with a path from the root of the crate: `crate::fixture()`.
+/// [`ModelTest::from_env`] says how many histories are run. After `in full`, a number can be given: at least so
+/// many histories are run at the length `long`.
 #[macro_export]
 macro_rules! model {
     ($fixture:expr) => {
@@ -172,7 +176,7 @@ macro_rules! model {
     };
 }
 
-/// Plays a history on both sides, and compares everything at its end.
+/// Runs a history on both sides, and compares everything at its end.
 async fn play(fixture: &Arc<dyn Fixture>, history: &[Op]) -> Outcome {
     let mut pair = Pair::open(Arc::clone(fixture)).await?;
     for (at, op) in history.iter().enumerate() {
@@ -182,7 +186,7 @@ async fn play(fixture: &Arc<dyn Fixture>, history: &[Op]) -> Outcome {
     pair.close().await
 }
 
-/// Every list, every entry and the context of every entry.
+/// Compares every list, every entry and the context of every entry.
 async fn compare_all(pair: &mut Pair) -> Outcome {
     let (order, direction) = (ThreadOrder::LastActivity, Direction::Backward);
     pair.walk(&List::Threads { filter: ThreadsOp::default(), order, direction }, 1_000, None).await?;

@@ -1,4 +1,4 @@
-//! Operations as data: small numbers that stand for ids, places and values, so that a history can be shrunk and told.
+//! Operations as data. Small numbers stand for ids, places and values: a history can be shortened and printed.
 
 use store_core::{
     Boundary, ChildStrategy, Direction, DispatchOrder, DispatchStatus, OpenCalls, OutboxStatus, RunPhase, ThreadOrder,
@@ -33,7 +33,7 @@ pub(super) enum Op {
         thread: u8,
         inputs: Vec<InputOp>,
     },
-    /// The input at a place of the queue is changed.
+    /// Changes the input at a place of the queue.
     ChangeInput {
         thread: u8,
         place: u8,
@@ -45,27 +45,28 @@ pub(super) enum Op {
         thread: u8,
         place: u8,
     },
-    /// The queue turned by so many places, with one of them left out or named twice, now and then.
+    /// Rotates the queue by `turn` places. `wrong` names an input twice if it is true, and
+    /// leaves one out if it is false.
     Reorder {
         thread: u8,
         turn: u8,
         behind: u8,
         wrong: Option<bool>,
     },
-    /// An append of events.
+    /// Appends events.
     Emit(EmitOp),
-    /// An earlier append with a key, once more.
+    /// Repeats an earlier append that had a key.
     EmitAgain {
         which: u8,
     },
-    /// The oldest events of a scope are removed: up to one of the newest, or what is so old.
+    /// Trims a scope: up to one of its newest events, or the events from more than `older` milliseconds ago.
     Trim {
         scope: ScopeOp,
         place: u8,
         older: Option<u8>,
         dry_run: bool,
     },
-    /// How a scope stands, and one of its newest events.
+    /// Reads the counters of a scope, and one of its newest events.
     Scope {
         scope: ScopeOp,
         filter: FactsOp,
@@ -73,15 +74,15 @@ pub(super) enum Op {
     },
     /// A step of the mailbox.
     Mail(MailOp),
-    /// Something about the outbox.
+    /// A step of the outbox.
     Rows(RowsOp),
     Commit(CommitOp),
-    /// A commit whose future is polled so often, then dropped.
+    /// A commit whose future is polled `polls` times and then dropped.
     Dropped {
         commit: CommitOp,
         polls: u8,
     },
-    /// An earlier commit with a key, once more.
+    /// Repeats an earlier commit that had a key.
     Repeat {
         which: u8,
     },
@@ -100,7 +101,7 @@ pub(super) enum Op {
         open: OpenCalls,
         budget: Option<u8>,
     },
-    /// A list, page by page, with writes in between.
+    /// Reads a list page by page, with a commit between pages if there is one.
     Walk {
         list: List,
         limit: u8,
@@ -115,7 +116,7 @@ pub(super) enum Op {
     Reopen,
 }
 
-/// A step of the mailbox. Claims are named by their place among all that there ever were.
+/// A step of the mailbox. `which` is the place of a claim among all earlier claims.
 #[derive(Debug, Clone)]
 pub(super) enum MailOp {
     Enqueue {
@@ -156,7 +157,7 @@ pub(super) enum MailOp {
     Write {
         which: u8,
         number: u8,
-        /// Whether it wants there to be no thread.
+        /// Whether the commit expects that the thread does not exist.
         absent: bool,
         settlement: Option<SettleOp>,
     },
@@ -171,7 +172,7 @@ pub(super) enum MailOp {
     Requeue {
         dispatch: u8,
     },
-    /// Counts, epoch and one dispatch.
+    /// Reads the counts, the epoch and one dispatch.
     Look {
         thread: u8,
         dispatch: u8,
@@ -189,7 +190,7 @@ pub(super) enum SettleOp {
     Cancel,
 }
 
-/// The fields that the maker of a thread chooses.
+/// The fields of a new thread.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fields {
     pub(super) resource: Option<u8>,
@@ -198,7 +199,7 @@ pub(super) struct Fields {
     pub(super) metadata: Vec<(u8, u8)>,
 }
 
-/// A change of a thread's own fields.
+/// A change of a thread's fields.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Patch {
     pub(super) resource: Option<Option<u8>>,
@@ -208,12 +209,12 @@ pub(super) struct Patch {
     pub(super) fence: Option<u8>,
 }
 
-/// What is expected of a version or revision.
+/// The expected version or revision.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Guard {
     Any,
     Absent,
-    /// The present one, minus so much.
+    /// The current one minus this number.
     Behind(u8),
     Ahead,
     OtherGeneration,
@@ -226,13 +227,13 @@ pub(super) struct CommitOp {
     pub(super) guard: Guard,
     pub(super) key: Option<u8>,
     pub(super) fence: Option<u8>,
-    /// So long ago.
+    /// How many milliseconds ago the commit is stated to have happened.
     pub(super) at: Option<u16>,
     pub(super) create: Option<Fields>,
     pub(super) entries: Vec<EntryOp>,
     pub(super) run: Option<RunOp>,
     pub(super) state: Option<StateChangeOp>,
-    /// Places of the queue, and how far behind their revisions are.
+    /// Places in the queue, each with the number by which the given revision is too low.
     pub(super) consume: Vec<(u8, u8)>,
     pub(super) events: Vec<EventOp>,
     pub(super) outbox: Vec<RowOp>,
@@ -246,12 +247,12 @@ pub(super) struct RowOp {
     pub(super) payload: u8,
     pub(super) key: Option<u8>,
     pub(super) order: Option<u8>,
-    /// Not before so long from now.
+    /// After how many milliseconds the row is available.
     pub(super) later: Option<u16>,
     pub(super) attempts: u8,
 }
 
-/// What is done about the outbox. Rows that were given out are counted from the newest.
+/// A step of the outbox. `which` is the place of a claimed row, counted from the newest.
 #[derive(Debug, Clone)]
 pub(super) enum RowsOp {
     Claim { lane: u8, target: Option<u8>, limit: u8, lease: u16 },
@@ -280,7 +281,7 @@ pub(super) enum ScopeOp {
 /// A new event.
 #[derive(Debug, Clone)]
 pub(super) struct EventOp {
-    /// Whether it is of a thread: of this one, or of the commit's.
+    /// Whether the event has the scope of a thread: that of `thread` or, if it is none, that of the commit.
     pub(super) in_thread: bool,
     pub(super) thread: Option<u8>,
     pub(super) run: Option<u8>,
@@ -293,7 +294,7 @@ pub(super) struct EventOp {
 pub(super) struct EmitOp {
     pub(super) events: Vec<EventOp>,
     pub(super) key: Option<u8>,
-    /// The counter of the first scope, minus so much.
+    /// The expected counter of the first scope is the current one minus this number.
     pub(super) expect: Option<u8>,
     pub(super) fence: Option<u8>,
 }
@@ -310,24 +311,25 @@ pub(super) struct FactsOp {
 /// A new input.
 #[derive(Debug, Clone)]
 pub(super) struct InputOp {
-    /// The id of an entry, or of an input, that exists, by its place.
+    /// The place of an entry whose id the input gets.
     pub(super) logged: Option<u8>,
+    /// The place of a pending input whose id the input gets.
     pub(super) pending: Option<u8>,
-    /// Just as that input is.
+    /// Whether everything else is also that of the pending input.
     pub(super) again: bool,
     pub(super) text: u8,
     pub(super) boundary: Boundary,
     pub(super) target: Option<u8>,
-    /// A decision about the ticket of a run.
+    /// A decision on the ticket of a run: the run, and whether the decision is to cancel.
     pub(super) decision: Option<(u8, bool)>,
 }
 
-/// A new entry. Places are taken modulo the length of the log; the largest are those of entries that do not exist.
+/// A new entry. Places are taken modulo the length of the log; the largest stand for an entry that does not exist.
 #[derive(Debug, Clone)]
 pub(super) struct EntryOp {
-    /// The id of an entry that exists, by its place.
+    /// The place of an entry whose id the new entry gets.
     pub(super) taken: Option<u8>,
-    /// The id of a pending input, by its place.
+    /// The place of a pending input whose id the new entry gets.
     pub(super) pending: Option<u8>,
     pub(super) parent: Parent,
     pub(super) side: Option<bool>,
@@ -336,7 +338,7 @@ pub(super) struct EntryOp {
     pub(super) body: BodyOp,
 }
 
-/// Where an entry hangs.
+/// The parent of an entry.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Parent {
     Head,
@@ -344,7 +346,7 @@ pub(super) enum Parent {
     Entry(u8),
 }
 
-/// What an entry holds.
+/// The body of an entry.
 #[derive(Debug, Clone)]
 pub(super) enum BodyOp {
     User(u8),
@@ -352,7 +354,7 @@ pub(super) enum BodyOp {
     Aside(u8),
     /// A message without blocks.
     Empty,
-    /// A call where none may stand.
+    /// A call in a message of a user, which is not allowed.
     Misplaced,
     Assistant {
         text: Option<u8>,
@@ -382,7 +384,7 @@ pub(super) enum BodyOp {
     Unknown(u8),
 }
 
-/// Where a rewind goes.
+/// The target of a rewind.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum To {
     Start,
@@ -410,13 +412,13 @@ pub(super) struct RunOp {
 /// A change of thread state.
 #[derive(Debug, Clone)]
 pub(super) struct StateChangeOp {
-    /// The expected revision: the present one minus so much.
+    /// The expected revision is the current one minus this number.
     pub(super) behind: Option<u8>,
     pub(super) clear: bool,
     pub(super) changes: Vec<(u8, KeyOp)>,
 }
 
-/// What happens to a key of the state.
+/// The change of one key of the state.
 #[derive(Debug, Clone)]
 pub(super) enum KeyOp {
     Set(u8),
@@ -427,7 +429,7 @@ pub(super) enum KeyOp {
     Merge(u8),
 }
 
-/// A list.
+/// A list, with its query.
 #[derive(Debug, Clone)]
 pub(super) enum List {
     Threads { filter: ThreadsOp, order: ThreadOrder, direction: Direction },
@@ -449,8 +451,9 @@ pub(super) struct ThreadsOp {
     pub(super) resource: Option<u8>,
     pub(super) parent: Option<Option<u8>>,
     pub(super) open_runs: Option<bool>,
-    /// Active after, or created before, so long ago.
+    /// The thread was active at most this many milliseconds ago.
     pub(super) active_after: Option<u16>,
+    /// The thread was created more than this many milliseconds ago.
     pub(super) created_before: Option<u16>,
     pub(super) metadata: Option<(u8, u8)>,
 }

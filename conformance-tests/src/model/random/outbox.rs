@@ -1,4 +1,4 @@
-//! The outbox on both sides.
+//! Steps of the outbox, on both sides.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use super::{
     pair::{Outcome, Pair, agree},
 };
 
-/// A row of a commit.
+/// Makes a row of a commit.
 pub(super) fn row(op: &RowOp, now: Timestamp) -> NewOutboxRow {
     let mut row = NewOutboxRow::new(named("lane", op.lane), named("target", op.target), value(op.payload));
     row.dedupe_key = op.key.map(|key| named("d", key));
@@ -46,7 +46,7 @@ fn millis_of(millis: u16) -> Duration {
 }
 
 impl Pair {
-    /// A step that is about the outbox.
+    /// Runs a step that is about the outbox.
     pub(super) async fn outbox(&mut self, op: &RowsOp) -> Outcome {
         let (real, twin) = (Arc::clone(&self.real.outbox), Arc::clone(&self.twin.outbox));
         match op {
@@ -94,24 +94,24 @@ impl Pair {
         }
     }
 
-    /// One of the rows that were given out, as each side gave it: the newest is the likeliest.
+    /// Returns a claimed row as each side returned it. Places are counted from the newest.
     fn nth_claimed(&self, which: u8) -> Option<(ClaimedOutboxRow, ClaimedOutboxRow)> {
         let count = self.claimed.len();
         self.claimed.get(count.checked_sub(1 + usize::from(which) % count.max(1))?).cloned()
     }
 }
 
-/// Every status, for lists of nothing else.
+/// The statuses that filters choose from.
 pub(super) const STATUSES: &[OutboxStatus] = OutboxStatus::ALL;
 
-/// The rows of both sides have ids of their own.
+/// Returns a row without its id, which differs between the two sides.
 pub(super) fn plain(row: &OutboxRow) -> OutboxRow {
     let mut row = row.clone();
     row.id = crate::given::id("row");
     row
 }
 
-/// What can be seen of the outbox of a tenant.
+/// Returns the rows of the outbox of a tenant.
 pub(super) async fn all(outbox: &dyn OutboxStore) -> store_core::Result<store_core::Page<OutboxRow>> {
     outbox.list_outbox(store_core::OutboxQuery::default().with_page(store_core::PageRequest::first(1_000))).await
 }

@@ -1,4 +1,4 @@
-//! A store and the model, side by side: every step is done on both, and what callers see is compared.
+//! A store and the model as a pair. Every step runs on both sides, and what callers see is compared.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::{
     model::ModelStore,
 };
 
-/// A step that the two sides do not agree on, or that cannot be done.
+/// The result of a step. A step fails if the two sides disagree, or if it cannot be run.
 pub(super) type Outcome<T = ()> = std::result::Result<T, Failure>;
 
 /// The handles of one side.
@@ -55,24 +55,24 @@ impl Side {
     }
 }
 
-/// The two sides, and what steps refer to.
+/// The two sides, and what later steps refer to.
 pub(super) struct Pair {
     fixture: Arc<dyn Fixture>,
     opened: Option<Opened>,
     pub(super) real: Side,
     pub(super) model: ModelStore,
     pub(super) twin: Side,
-    /// Entries drafted so far.
+    /// How many entries and inputs were drafted so far.
     drafted: u64,
-    /// Commits with a key, as each side got them.
+    /// Commits with a key, as each side received them.
     keyed: Vec<(Commit, Commit)>,
     /// Appends of events with a key.
     pub(super) emitted: Vec<AppendEvents>,
-    /// Claims, as each side got them.
+    /// Claimed dispatches, as each side returned them.
     pub(super) held: Vec<(ClaimedDispatch, ClaimedDispatch)>,
-    /// Rows of the outbox that were given out, as each side gave them.
+    /// Claimed rows of the outbox, as each side returned them.
     pub(super) claimed: Vec<(ClaimedOutboxRow, ClaimedOutboxRow)>,
-    /// Store time was read here: it is not set back behind it.
+    /// Store time is not set back to before this time.
     floor: Timestamp,
 }
 
@@ -83,7 +83,7 @@ impl fmt::Debug for Pair {
 }
 
 impl Pair {
-    /// A new and empty store, and a new model at the store's time.
+    /// Opens a new store, and makes a model whose clock shows the store's time.
     pub(super) async fn open(fixture: Arc<dyn Fixture>) -> Outcome<Self> {
         let opened = fixture.open(Limits::default()).await?;
         let real = Side::of(&*opened.store)?;
@@ -114,19 +114,19 @@ impl Pair {
         Ok(())
     }
 
-    /// The model's time, which is the store's.
+    /// Returns the model's time, which is also the store's.
     pub(super) fn now(&self) -> Timestamp {
         store_core::Clock::now(self.model.clock())
     }
 
-    /// With a server's time the model follows what the store says.
+    /// If the store uses the time of a server, moves the model's clock on to a time that the store has returned.
     pub(super) fn follow(&self, time: Option<Timestamp>) {
         if let (TimeSource::Server, Some(time)) = (self.fixture.capabilities().time, time) {
             self.model.clock().set(time.max(self.now()));
         }
     }
 
-    /// One step on both sides.
+    /// Runs one step on both sides, and compares the answers.
     pub(super) async fn step(&mut self, op: &Op) -> Outcome {
         match op {
             Op::Create { thread, fields, at } => self.create(draft::new_thread(*thread, fields, *at, self.now())).await,
@@ -189,12 +189,12 @@ impl Pair {
         agree(&real, &self.twin.threads.delete_thread(id, theirs).await)
     }
 
-    /// A thread as each side has it.
+    /// Loads a thread from each side.
     pub(super) async fn both_threads(&self, id: &ThreadId) -> Outcome<(Option<Thread>, Option<Thread>)> {
         Ok((self.real.threads.load_thread(id).await?, self.twin.threads.load_thread(id).await?))
     }
 
-    /// What a request about a thread is drafted with.
+    /// Returns the data of a thread that requests are made from. `theirs` is the thread in the model.
     pub(super) fn desk(&mut self, thread: u8, theirs: Option<&Thread>) -> Desk<'_> {
         let thread = named("t", thread);
         Desk {
@@ -208,7 +208,7 @@ impl Pair {
         }
     }
 
-    /// The commit, as each side gets it.
+    /// Makes a commit for each side. The two differ only in their guards.
     pub(super) async fn drafted(&mut self, op: &CommitOp) -> Outcome<(Commit, Commit)> {
         let (ours, theirs) = self.both_threads(&named("t", op.thread)).await?;
         let commit = self.desk(op.thread, theirs.as_ref()).commit(op);
@@ -229,7 +229,7 @@ impl Pair {
         agree(&ours, &theirs)
     }
 
-    /// Commits on the model what ended so on the store.
+    /// Commits on the model, and compares the answer with that of the store.
     pub(super) async fn commit_twin(&self, real: Result<Receipt>, theirs: Commit) -> Outcome {
         self.follow(real.as_ref().ok().filter(|receipt| !receipt.deduplicated).map(|receipt| receipt.time));
         agree(&real, &self.twin.commits.commit(theirs).await)
@@ -250,7 +250,8 @@ impl Pair {
         Ok(())
     }
 
-    /// A walk that leaves out what is written later begins a new millisecond, in which nothing was written yet.
+    /// Begins a new millisecond, in which nothing has been written yet. A walk that leaves out what is written after
+    /// its first page calls this after that page, so that the times of later writes are greater.
     pub(super) async fn next_millisecond(&mut self) -> Outcome {
         self.advance(Duration::from_millis(1)).await?;
         self.floor = self.now();
@@ -280,7 +281,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Takes another model in its place.
+    /// Replaces the model.
     pub(super) fn take_model(&mut self, model: ModelStore) -> Outcome {
         self.twin = Side::of(&model)?;
         self.model = model;
@@ -288,7 +289,7 @@ impl Pair {
     }
 }
 
-/// Wants both sides to show a caller the same.
+/// Fails unless a caller sees the same on both sides.
 #[track_caller]
 pub(super) fn agree<T: Seen>(real: &T, twin: &T) -> Outcome {
     let (real, twin) = (real.seen(), twin.seen());

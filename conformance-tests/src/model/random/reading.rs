@@ -16,11 +16,11 @@ use super::{
 };
 use crate::check::Failure;
 
-/// More pages than any list of a history has.
+/// A number of pages that no list of a history reaches.
 const MOST_PAGES: usize = 2_000;
 
 impl Pair {
-    /// A step that only reads, or only writes between pages.
+    /// Runs a step that reads. A walk can also write between its pages.
     pub(super) async fn read(&mut self, op: &Op) -> Outcome {
         match op {
             Op::Load { thread, entry, run } => {
@@ -58,7 +58,7 @@ impl Pair {
         agree(&real, &self.twin.threads.load_context(thread, request).await)
     }
 
-    /// Every page of a list, with a write after the first ones if there is one.
+    /// Compares every page of a list. If there is a commit, it is written after each of the first two pages.
     pub(super) async fn walk(&mut self, list: &List, limit: u32, between: Option<&CommitOp>) -> Outcome {
         match list {
             List::Threads { filter, order, direction } => {
@@ -128,7 +128,7 @@ impl Pair {
         }
     }
 
-    /// The same for the lists of a mailbox; none if the store has no mailbox.
+    /// Compares every page of a list of the mailbox. Does nothing if the store has no mailbox.
     async fn walk_mailbox(&mut self, list: &List, limit: u32, between: Option<&CommitOp>) -> Outcome {
         if self.real.mailbox.is_none() {
             return Ok(());

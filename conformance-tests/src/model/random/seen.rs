@@ -1,4 +1,4 @@
-//! What a caller sees of a result, as text to compare: without what stores are free to choose.
+//! What a caller sees of a result, as text that is compared. The text leaves out what a store is free to choose.
 
 use std::fmt::Debug;
 
@@ -9,7 +9,7 @@ use store_core::{
 
 /// A result as a caller sees it.
 pub(super) trait Seen {
-    /// The text.
+    /// Returns the text.
     fn seen(&self) -> String;
 }
 
@@ -22,12 +22,13 @@ impl<T: Seen> Seen for Result<T> {
     }
 }
 
-/// Kind and part of an error; which of several reasons a message names is free.
+/// Returns the kind and the outcome of an error. The rest may differ: a store chooses
+/// which of several reasons it names.
 fn refusal(error: &Error) -> String {
     format!("refused: {:?}, {:?}", error.kind(), error.outcome())
 }
 
-/// Without the incarnation: a store begins with any.
+/// Returns a version without its incarnation, which a store chooses freely.
 fn plain(version: Version) -> Version {
     Version::new(version.number(), version.generation(), 0)
 }
@@ -100,14 +101,14 @@ impl Seen for AppendedEvents {
     }
 }
 
-/// Cursors are opaque.
+/// Cursors are opaque: only whether there is one is compared.
 impl Seen for ScopeInfo {
     fn seen(&self) -> String {
         format!("{} {} {} {}", self.appended, self.floor, self.events, self.last.is_some())
     }
 }
 
-/// The order in which repairs are listed is free.
+/// The repairs may be in any order.
 impl Seen for ThreadContext {
     fn seen(&self) -> String {
         let mut context = self.clone();
@@ -121,7 +122,7 @@ impl Seen for ThreadContext {
     }
 }
 
-/// The order in which threads are named is free.
+/// The threads may be in any order.
 impl Seen for Deletion {
     fn seen(&self) -> String {
         let mut deletion = self.clone();
@@ -139,7 +140,7 @@ impl Seen for Pruned {
     }
 }
 
-/// Cursors are opaque: only whether there is one counts.
+/// Cursors are opaque: only whether there is a next page is compared.
 impl<T: Seen> Seen for Page<T> {
     fn seen(&self) -> String {
         let items: Vec<_> = self.items.iter().map(Seen::seen).collect();
@@ -153,7 +154,7 @@ impl<T: Seen> Seen for Option<T> {
     }
 }
 
-/// What is compared as it is.
+/// Implements [`Seen`] for types that are compared as they are.
 macro_rules! as_it_is {
     ($($type:ty),+ $(,)?) => {$(
         impl Seen for $type {

@@ -1,4 +1,4 @@
-//! Random steps of the outbox and the mailbox.
+//! Generates steps of the outbox and the mailbox.
 
 use proptest::{collection::vec, prelude::*, sample::select, strategy::BoxedStrategy};
 
@@ -10,7 +10,7 @@ use super::{
     few, rarely, thread,
 };
 
-/// A commit of rows of the outbox and hardly anything else, which nothing refuses but its rows.
+/// A commit of outbox rows and sometimes a fence, so that little else than the rows can lead to a refusal.
 pub(super) fn delivering() -> BoxedStrategy<Op> {
     (thread(), rarely(4, few()), vec(row(), 1..4))
         .prop_map(|(thread, fence, outbox)| {
@@ -93,7 +93,7 @@ pub(super) fn outbox() -> BoxedStrategy<Op> {
     .boxed()
 }
 
-/// A row that was given out, counted from the newest.
+/// The place of a claimed row, counted from the newest.
 fn newest() -> impl Strategy<Value = u8> {
     prop_oneof![4 => Just(0_u8), 2 => 0_u8..3, 1 => any::<u8>()]
 }

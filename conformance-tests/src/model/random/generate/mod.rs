@@ -1,4 +1,5 @@
-//! Random histories. Most steps are legal and most references lead somewhere; the rest is wrong in one way or another.
+//! Generates random histories. Most steps are legal, and most references name something that exists. The
+//! others are wrong in various ways.
 
 mod delivery;
 
@@ -10,25 +11,27 @@ use super::ops::{
     BodyOp, CommitOp, EmitOp, EntriesOp, EntryOp, EventOp, FactsOp, Fields, Guard, InputOp, KeyOp, List, Op, Parent,
     Patch, RunOp, RunsOp, ScopeOp, StateChangeOp, ThreadsOp, To,
 };
-/// So many threads, runs, keys, names and values there are.
+/// How many different threads, runs, keys, names and values most operations choose from.
 pub(super) const FEW: u8 = 4;
 
 fn few() -> impl Strategy<Value = u8> {
     0..FEW
 }
 
-/// One thread has most of the history.
+/// A thread. Most steps are about thread 0.
 fn thread() -> impl Strategy<Value = u8> {
     prop_oneof![6 => Just(0_u8), 3 => Just(1), 2 => few()]
 }
 
-/// One time in `of`, a value; nearly always if `of` is 1.
+/// Makes a value with the probability 1 / `of`, but at most 0.9, and otherwise none.
 fn rarely<S: Strategy>(of: u32, strategy: S) -> impl Strategy<Value = Option<S::Value>> {
     option::weighted((1.0 / f64::from(of)).min(0.9), strategy)
 }
 
-/// Histories of `steps` steps, of which one in a thousand is left out: so a history that is made shorter leaves out
-/// more. Most are about everything, some mainly about one part.
+/// Histories of `steps` steps. Most histories use all operations; some are mainly about the outbox or the mailbox.
+///
+/// One step in a thousand is left out. As every step can be left out, a history is
+/// shortened by leaving out more steps.
 pub(super) fn histories(steps: usize) -> impl Strategy<Value = Vec<Op>> {
     let delivery = prop_oneof![10 => outbox(), 6 => delivering(), 2 => commits(), 1 => reads(), 5 => world()];
     let mail = prop_oneof![20 => mail(), 2 => commits(), 2 => reads(), 4 => world()];
