@@ -1,4 +1,4 @@
-//! Blocks as several formats write them: calls with arguments of any kind, media, and what nobody knows.
+//! Builds the blocks that several formats have: calls with arguments of any kind, media, and blocks of unknown types.
 
 use store_core::{Block, BlockKind, Json, Media, MediaSource, Message, Opaque, Origin, ToolUse};
 
@@ -8,7 +8,7 @@ use crate::{
     lines::bad_field,
 };
 
-/// The blocks of one message as they are read, and where issues belong.
+/// The blocks of one message while they are read, and the line that their issues concern.
 pub(crate) struct Blocks<'a> {
     pub(crate) line: u64,
     pub(crate) origin: Origin,
@@ -25,14 +25,14 @@ impl<'a> Blocks<'a> {
         self.list.push(Block::text(text));
     }
 
-    /// A block that only its origin understands: of a kind that is not known.
+    /// Adds a block of an unknown type. It is opaque: only its origin understands it.
     pub(crate) fn unknown(&mut self, raw: &str) {
         let kind = Object::parse(raw).and_then(|object| object.text("type")).unwrap_or_default();
         self.issues.add(self.line, Code::UnknownType, format!("a block of the type `{kind}`"), "an opaque block");
         self.opaque(raw);
     }
 
-    /// A block of a known kind with a wrong field.
+    /// Adds a block of a known type with a wrong field, as an opaque block.
     pub(crate) fn bad(&mut self, raw: &str, detail: impl Into<String>) {
         bad_field(self.issues, self.line, detail);
         self.opaque(raw);
@@ -43,12 +43,13 @@ impl<'a> Blocks<'a> {
         self.list.push(Block::new(BlockKind::Opaque(Opaque::new(self.origin.clone(), data))));
     }
 
-    /// Whether there is a call of this id.
+    /// Whether the message already contains a call with this id.
     pub(crate) fn has_call(&self, id: &str) -> bool {
         self.list.iter().any(|block| matches!(&block.kind, BlockKind::ToolUse(call) if call.id == id))
     }
 
-    /// A call. What no message may hold becomes an opaque block.
+    /// Adds a call, and returns its block. A call that a message must not contain becomes an opaque block, and the
+    /// result is `None`: a call without an id or a name, or with an id that the message already contains.
     pub(crate) fn call(&mut self, raw: &str, call: Call<'_>) -> Option<&mut Block> {
         let Call { id, name, arguments } = call;
         let (Some(id), Some(name)) =
@@ -66,7 +67,8 @@ impl<'a> Blocks<'a> {
         self.list.last_mut()
     }
 
-    /// A call whose arguments may be text that is JSON, or is not.
+    /// Builds a call. If its arguments are text, the call keeps the text, and its input is the JSON in the text, or
+    /// else an empty object.
     pub(crate) fn tool_use(&mut self, id: String, name: String, arguments: Option<&str>) -> ToolUse {
         let empty = || Json::parse("{}").unwrap_or_else(|_| Json::null());
         let Some(raw) = arguments.filter(|raw| *raw != "null") else { return ToolUse::new(id, name, empty()) };
@@ -87,7 +89,7 @@ impl<'a> Blocks<'a> {
         call
     }
 
-    /// An image of inline bytes.
+    /// Adds an image with inline bytes.
     pub(crate) fn image(&mut self, raw: &str, data: Option<String>, media_type: Option<String>) {
         match data {
             Some(data) => {
@@ -99,7 +101,7 @@ impl<'a> Blocks<'a> {
     }
 }
 
-/// A call as it stands in a source.
+/// A call as a source contains it.
 pub(crate) struct Call<'a> {
     pub(crate) id: Option<String>,
     pub(crate) name: Option<String>,
@@ -115,7 +117,7 @@ pub(crate) fn joined_text(blocks: &[Block]) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// Text of at most 1 KiB, as titles and labels are.
+/// Cuts a text to at most 1 KiB, the limit for titles and labels.
 pub(crate) fn cut(text: &str) -> String {
     let mut end = text.len().min(1 << 10);
     while !text.is_char_boundary(end) {
@@ -124,7 +126,7 @@ pub(crate) fn cut(text: &str) -> String {
     text.get(..end).unwrap_or_default().to_owned()
 }
 
-/// The same message with where it comes from.
+/// Returns the message with this origin and this format as its provenance.
 pub(crate) fn with_origin(mut message: Message, origin: Option<&Origin>, format: Option<&str>) -> Message {
     if origin.is_some() || format.is_some() {
         let mut provenance = store_core::Provenance::default();

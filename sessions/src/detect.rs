@@ -1,4 +1,5 @@
-//! Recognises formats by content: the first 50 lines that are JSON objects, never the name of a file.
+//! Recognises the format of a file by its content: its first 50 lines that are JSON objects. Only `context.jsonl`,
+//! the context of a session folder, is recognised by its name.
 
 use std::path::{Path, PathBuf};
 
@@ -12,28 +13,28 @@ use crate::{
 
 const LOOKED_AT: usize = 50;
 
-/// What a source is.
+/// What a source was recognised as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detected {
-    /// A format that is read, and the version if it is not known.
+    /// A format that this release reads.
     Known(FormatName),
-    /// A known format that this release does not read, and what to do instead.
+    /// A known format that this release does not read: its name, and a hint for the user.
     Unsupported(&'static str, &'static str),
-    /// A format that is told apart, but no session format of ours.
+    /// A format that is recognised only so that it is not taken for another one.
     Foreign(&'static str),
-    /// Nothing but blank lines.
+    /// A source without lines, or with blank lines only.
     Empty,
-    /// No format that is known.
+    /// No known format.
     Unknown,
 }
 
-/// What a path holds: the sources below it, in order.
+/// Returns the sources at this path or below it, in the order of their names.
 pub(crate) fn sources(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         let is_context = path.file_name().is_some_and(|name| name == "context.jsonl");
         let folder = path.parent().filter(|_| is_context && path.exists());
         let folder = folder.map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });
-        // The folder of a context file is the session, unless it holds nothing else of one.
+        // If the folder of a context file contains other files of a session, the source is the whole folder.
         return Ok(match folder {
             Some(folder) if kimi_cli::is_session(folder)? => vec![folder.to_owned()],
             _ => vec![path.to_owned()],
@@ -50,7 +51,7 @@ pub(crate) fn sources(path: &Path) -> Result<Vec<PathBuf>> {
     below.sort_by(|a, b| a.0.cmp(&b.0));
     let mut found = Vec::new();
     for (path, kind) in below {
-        // A link may lead anywhere, also in a circle.
+        // Links to folders are not followed: a link may lead anywhere, even in a circle.
         if kind.is_dir() {
             found.extend(sources(&path)?);
         } else if is_session_file(&path) && (kind.is_file() || path.is_file()) {
@@ -60,7 +61,7 @@ pub(crate) fn sources(path: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Whether a file below a folder is looked at: those named as session files are, whatever they turn out to be.
+/// Whether a file below a folder is a source. Only its name decides; its content may turn out to be anything.
 fn is_session_file(path: &Path) -> bool {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     [".jsonl", ".jsonl.gz", ".jsonl.zst"].iter().any(|end| name.ends_with(end))
@@ -85,7 +86,7 @@ pub(crate) fn detect(path: &Path, options: &ImportOptions) -> Result<Detected> {
                     texts.push(text);
                 }
             }
-            // A line over the limit says nothing here; the first pass refuses the file.
+            // A line over the limit is skipped here. The first pass refuses the file.
             Next::Long(_) => is_empty = false,
             Next::End => break,
         }
@@ -94,7 +95,7 @@ pub(crate) fn detect(path: &Path, options: &ImportOptions) -> Result<Detected> {
     Ok(if is_empty { Detected::Empty } else { of_lines(&objects) })
 }
 
-/// The rules, in order: the first that holds decides.
+/// Applies the rules in order. The first one that holds decides.
 fn of_lines(lines: &[Object<'_>]) -> Detected {
     let Some(first) = lines.first() else { return Detected::Unknown };
     let any = |test: fn(&Object<'_>) -> bool| lines.iter().any(test);
@@ -125,7 +126,7 @@ fn kind(line: &Object<'_>) -> String {
     line.text("type").unwrap_or_default()
 }
 
-/// The version of a pi header; one that is not known is read as the newest that is.
+/// The version in a pi header. An unknown version is read as the newest known one.
 fn pi_version(header: &Object<'_>) -> FormatName {
     match header.raw("version") {
         None | Some("null" | "1") => FormatName::PiV1,

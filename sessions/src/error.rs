@@ -1,4 +1,4 @@
-//! What ends an import or export: the source cannot be read, or the store refuses.
+//! The errors that end an import or export: a source cannot be read, or the store refuses or fails.
 
 use std::{
     io,
@@ -7,28 +7,28 @@ use std::{
 
 use thiserror::Error as ThisError;
 
-/// Why an import or export ended.
+/// The error that ended an import or export.
 ///
-/// A source that no format fits, or that is refused, is no error: its [`Report`](crate::Report) names no thread and
-/// says why.
+/// A source of an unknown format, or one that is refused, is no error: its [`Report`](crate::Report) names no thread
+/// and contains the reason.
 #[derive(Debug, ThisError)]
 #[non_exhaustive]
 pub enum Error {
     /// A source cannot be read, or a target cannot be written.
     #[error("`{path}`: {source}")]
     Io {
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
-        /// What happened.
+        /// The error of the operating system or the decoder.
         source: io::Error,
     },
-    /// A source was written to elsewhere than at its end while it was read; the import can be repeated.
+    /// A source changed while it was read, in a place other than its end. The import can be repeated.
     #[error("`{path}` changed while it was read; import it again")]
     Changed {
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
     },
-    /// The store refused or failed.
+    /// The store refused a call or failed.
     #[error(transparent)]
     Store(#[from] store_core::Error),
     /// A thread cannot be written in this format.
@@ -38,15 +38,15 @@ pub enum Error {
         thread: String,
         /// The format.
         format: &'static str,
-        /// What stands against it, and what can be done.
+        /// The reason, and what the caller can do instead.
         reason: &'static str,
     },
     /// No format has this name.
     #[error("no session format is called `{name}`; known are {known}")]
     UnknownFormat {
-        /// The name.
+        /// The unknown name.
         name: String,
-        /// The names that there are.
+        /// The names of the known formats.
         known: String,
     },
 }

@@ -1,10 +1,10 @@
-//! Facts: what is remembered of the files that a thread was imported from, in its `import.line` entries.
+//! Facts: what a thread remembers of the files that it was imported from, in its `import.line` entries.
 
 use store_core::{Custom, Entry, EntryId, ImportOrigin, Json, NewEntry, ParentRef, codec::Object as Writer};
 
 use crate::{json::Object, source::hex};
 
-/// The kind of entries that hold lines which are no conversation, and facts of files.
+/// The kind of entries that contain facts of files, or lines that are no part of the conversation.
 pub(crate) const IMPORT_LINE: &str = "import.line";
 
 /// Line numbers as ranges, both ends included.
@@ -12,7 +12,7 @@ pub(crate) const IMPORT_LINE: &str = "import.line";
 pub(crate) struct Ranges(Vec<(u64, u64)>);
 
 impl Ranges {
-    /// Adds a line after all others.
+    /// Adds a line. It must come after all others.
     pub(crate) fn push(&mut self, line: u64) {
         match self.0.last_mut() {
             Some((_, to)) if *to + 1 == line => *to = line,
@@ -29,16 +29,17 @@ impl Ranges {
         self.0.is_empty()
     }
 
-    /// How many lines.
+    /// The number of lines.
     pub(crate) fn count(&self) -> u64 {
         self.0.iter().map(|(from, to)| to - from + 1).sum()
     }
 }
 
-/// The known bytes of one file: how long they are, their hash, and what lines do not say themselves.
+/// What is remembered of one file: the length and the hash of its imported bytes, and what its lines alone do not
+/// show.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct FileFacts {
-    /// The name in its folder; absent for a lone file.
+    /// The name of the file in its folder. It is absent if the source is a single file.
     pub(crate) name: Option<String>,
     pub(crate) bytes: u64,
     pub(crate) sha256: String,
@@ -48,21 +49,21 @@ pub(crate) struct FileFacts {
     pub(crate) crlf: Ranges,
     /// Blank lines.
     pub(crate) blank: Ranges,
-    /// The white space of blank lines that have some.
+    /// The white space of those blank lines that contain some.
     pub(crate) spaces: Vec<(u64, String)>,
-    /// The last line: what its end is.
+    /// How the last line ends.
     pub(crate) last: LastLine,
-    /// Lines that were imported without their end and were other lines later.
+    /// Lines that were imported before they were complete, and whose content differed later.
     pub(crate) retaken: Vec<Retaken>,
 }
 
-/// How the known bytes end.
+/// How the imported bytes end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum LastLine {
     /// With a line end.
     #[default]
     Ended,
-    /// With a whole line without its end.
+    /// With a complete line that has no line end.
     Open,
     /// With part of a line.
     Torn,
@@ -78,11 +79,11 @@ impl LastLine {
     }
 }
 
-/// A line that was imported, and then became another line because the file had ended within it.
+/// A line that was imported while the file ended within it, and that later became a different line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Retaken {
     pub(crate) line: u64,
-    /// Whether what was imported first was part of a line.
+    /// Whether that import saw only a part of the line, which was no JSON object.
     pub(crate) torn: bool,
 }
 
@@ -142,33 +143,33 @@ impl FileFacts {
         })
     }
 
-    /// What stands on a blank line.
+    /// The white space of a blank line.
     pub(crate) fn spaces_of(&self, line: u64) -> &str {
         self.spaces.iter().find(|(at, _)| *at == line).map_or("", |(_, text)| text)
     }
 }
 
-/// The known bytes of all files of a session.
+/// The facts of all files of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Facts(pub(crate) Vec<FileFacts>);
 
 impl Facts {
-    /// The facts of a lone file.
+    /// The facts of a single file.
     pub(crate) fn of(file: FileFacts) -> Self {
         Self(vec![file])
     }
 
-    /// The lone file, or the first one.
+    /// The only file, or the first of several.
     pub(crate) fn file(&self) -> Option<&FileFacts> {
         self.0.first()
     }
 
-    /// The file of this name.
+    /// The file with this name.
     pub(crate) fn named(&self, name: &str) -> Option<&FileFacts> {
         self.0.iter().find(|file| file.name.as_deref() == Some(name))
     }
 
-    /// SHA-256 of the known bytes: of the only file, or of the names and hashes of all.
+    /// The SHA-256 of the imported bytes: that of a single file, or that of the names and hashes of all files.
     pub(crate) fn digest(&self) -> String {
         if let [file] = self.0.as_slice()
             && file.name.is_none()
@@ -183,7 +184,7 @@ impl Facts {
         hex(&hash.finalize())
     }
 
-    /// The body of an entry that remembers these facts.
+    /// The body of an entry that stores these facts.
     pub(crate) fn to_custom(&self) -> Custom {
         let mut out = "{\"files\":[".to_owned();
         for (at, file) in self.0.iter().enumerate() {
@@ -196,7 +197,7 @@ impl Facts {
         Custom::new(IMPORT_LINE, Json::parse(&out).unwrap_or_else(|_| Json::null()))
     }
 
-    /// The facts that an entry remembers, if it does.
+    /// The facts that an entry stores, if it stores any.
     pub(crate) fn read(entry: &Entry) -> Option<Self> {
         let store_core::Body::Custom(custom) = &*entry.body else { return None };
         if custom.kind != IMPORT_LINE {
@@ -206,7 +207,8 @@ impl Facts {
         object.list("files")?.into_iter().map(FileFacts::read).collect::<Option<_>>().map(Self)
     }
 
-    /// A made entry that remembers these facts: for a format without a header, and for a file that has grown.
+    /// An entry that stores these facts and corresponds to no line. It is used for a file without a header, and for a
+    /// file that has grown.
     pub(crate) fn to_entry(&self, id: EntryId, format: &str) -> NewEntry {
         NewEntry::new(self.to_custom())
             .with_id(id)

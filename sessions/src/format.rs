@@ -1,4 +1,4 @@
-//! The seam between the import and the formats: what a format gives, and what the import does with it.
+//! The interface between the import and the formats: what a format provides, and what the import does with it.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -10,52 +10,57 @@ use crate::{
     issue::Issues,
 };
 
-/// One thread to be: a session that was looked through once.
+/// A session that the first pass has read. It becomes one thread.
 ///
 /// # How to add a format
-/// 1. Write a function that looks through a source once (ids, parents, hashes, lengths, everything that needs the whole
-///    file) and gives a [`Surveyed`] for each thread that comes of it. A format whose lines form a tree implements
-///    [`LineFormat`](crate::lines::LineFormat) instead and gets this from [`survey`](crate::lines::survey).
-/// 2. Give the entries in [`Session::drafts`], in the order in which they are to be appended, each with an id that is
-///    the same in every import of the same bytes, an explicit parent (`ParentRef::Entry` or `Root`; side entries too),
-///    and an `ImportOrigin`. The first draft holds the facts ([`Facts::to_entry`], [`Facts::to_custom`]).
-/// 3. Name it in [`FormatName`](crate::FormatName), recognise it in `detect.rs`, and call its survey in `import.rs`.
+/// 1. Write a function for the first pass. It reads a source once, finds everything that needs the whole file (ids,
+///    parents, hashes, lengths), and returns a [`Surveyed`] for each thread that the source becomes. A format whose
+///    lines form a tree implements [`LineFormat`](crate::lines::LineFormat) instead, and uses the function
+///    [`survey`](crate::lines::survey).
+/// 2. Return the entries from [`Session::drafts`], in the order in which they are appended. Each has an id that is the
+///    same in every import of the same bytes, an explicit parent (`ParentRef::Entry` or `Root`, also for a side entry),
+///    and an `ImportOrigin`. The first draft contains the facts ([`Facts::to_entry`], [`Facts::to_custom`]).
+/// 3. Add the format to [`FormatName`](crate::FormatName), recognise it in `detect.rs`, and call the function of the
+///    first pass in `import.rs`.
 ///
-/// The import leaves out drafts whose ids are stored already, cuts the others into batches, commits each under its key,
-/// moves the head to [`Session::head`] at the end, and writes the report.
+/// The import leaves out drafts whose ids are already stored. It commits the others in batches, each under a commit
+/// key, then moves the head to [`Session::head`], and writes the report.
 pub(crate) trait Session: Send + Sync {
-    /// What is known after the first pass.
+    /// What the first pass found out.
     fn about(&self) -> &About;
 
-    /// The same, to be filled in: which thread is the parent.
+    /// The same, for changes: the import fills in the parent of the thread.
     fn about_mut(&mut self) -> &mut About;
 
-    /// Whether the source begins with the bytes that a thread was made of.
+    /// Whether the source begins with the bytes that a thread was imported from. `known` are the facts of that
+    /// thread.
     fn continues(&self, known: &Facts) -> Result<bool>;
 
-    /// Takes over what cannot be otherwise any more because it is stored: an entry whose parent was not in the file
-    /// when it was imported stays a root. Called once, before the second pass.
+    /// Adopts the decisions of earlier imports, because stored entries cannot change. For example, an entry whose
+    /// parent was not in the file when it was imported stays a root. The import calls this once, before the second
+    /// pass.
     fn adopt(&mut self, _stored: &Stored) {}
 
-    /// The second pass: every entry, also those that are stored already.
+    /// Starts the second pass. It returns every entry, including those that are already stored.
     fn drafts<'a>(&'a self, stored: &'a Stored) -> Result<Box<dyn Drafts + 'a>>;
 
-    /// Where the source's writer stands: an id of a draft that is no side entry.
+    /// The entry after which the program that writes the source would continue: a draft that is no side entry. `None`
+    /// means before the first entry.
     fn head(&self, stored: &Stored) -> Option<EntryId>;
 }
 
-/// A stream of entries to be. Issues that only show in the second pass are noted on the way.
+/// A stream of drafts. Reading it notes the issues that only the second pass can find.
 pub(crate) trait Drafts: Send {
-    /// The next entry; none at the end.
+    /// Returns the next draft, or `None` at the end.
     fn next(&mut self, issues: &mut Issues) -> Result<Option<Draft>>;
 }
 
-/// An entry to be.
+/// An entry that is not committed yet.
 #[derive(Debug, Clone)]
 pub(crate) struct Draft {
     /// The entry; its id is set.
     pub(crate) entry: NewEntry,
-    /// Bytes of the source that it stands for, to size batches.
+    /// How many bytes of the source the entry represents. The sizes of batches are computed from this.
     pub(crate) bytes: u64,
 }
 
@@ -64,35 +69,35 @@ pub(crate) struct Draft {
 pub(crate) struct About {
     /// The file or folder, as reports name it.
     pub(crate) file: PathBuf,
-    /// The name of the format, as origins have it.
+    /// The name of the format, as in `ImportOrigin`.
     pub(crate) format: &'static str,
     /// The version that the source names.
     pub(crate) version: Option<String>,
-    /// The wanted thread id; it gets a suffix if other content has it.
+    /// The preferred thread id. It gets a suffix if a thread with other content has this id.
     pub(crate) thread: ThreadId,
-    /// Whether it is a child of the first session of the same source.
+    /// Whether the thread is a child of the first thread of the same source.
     pub(crate) is_child: bool,
-    /// The own fields of the thread.
+    /// The title, metadata and parent of the thread.
     pub(crate) fields: ThreadFields,
-    /// When the session was made.
+    /// When the session was created.
     pub(crate) at: Option<Timestamp>,
-    /// The files, as they are now.
+    /// The facts of the files, as the files are now.
     pub(crate) facts: Facts,
 }
 
 impl About {
-    /// Lines of all files.
+    /// The number of lines of all files.
     pub(crate) fn lines(&self) -> u64 {
         self.facts.0.iter().map(|file| file.lines).sum()
     }
 
-    /// Bytes of all files.
+    /// The number of bytes of all files.
     pub(crate) fn bytes(&self) -> u64 {
         self.facts.0.iter().map(|file| file.bytes).sum()
     }
 }
 
-/// A session, and what was wrong with it so far.
+/// A session, and the issues that the first pass found.
 pub(crate) struct Surveyed {
     /// The session.
     pub(crate) session: Box<dyn Session>,
@@ -100,20 +105,20 @@ pub(crate) struct Surveyed {
     pub(crate) issues: Issues,
 }
 
-/// What comes of looking through a source.
+/// The result of the first pass over a source.
 pub(crate) enum Outcome {
-    /// The threads to be, parents first.
+    /// The sessions that become threads, parents first.
     Sessions(Vec<Surveyed>),
-    /// Nothing: the issues say why.
+    /// The source is refused. The issues say why.
     Refused(Issues),
 }
 
-/// What the thread of a session holds already; empty for a new one.
+/// What the thread of a session already contains. It is empty for a new thread.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stored {
     /// Entries that were imported.
     pub(crate) imported: BTreeMap<EntryId, Imported>,
-    /// Entries that are no import: their ids are taken.
+    /// Entries that were not imported from this format. Their ids are in use.
     pub(crate) foreign: Vec<EntryId>,
     /// The newest facts; none for a new thread.
     pub(crate) facts: Option<Facts>,
@@ -125,16 +130,18 @@ impl Stored {
         self.imported.contains_key(id)
     }
 
-    /// The lines of a file that were imported before they were whole. `ends` is where its lines end now, `prefix` what
-    /// the ids of their entries begin with.
+    /// The lines of a file that were imported before they were complete. `known` are the stored facts of the file,
+    /// `ends` are the offsets at which its lines end now, and the ids of the entries of its lines begin with
+    /// `prefix`.
     pub(crate) fn retaken(&self, known: Option<&FileFacts>, ends: &[u64], prefix: &str) -> Vec<Retaken> {
         let Some(known) = known else { return Vec::new() };
         let mut retaken = known.retaken.clone();
         let end = usize::try_from(known.lines).ok().and_then(|lines| ends.get(lines.checked_sub(1)?));
-        // What may be half of a CR LF is no part of the line.
+        // A CR at the end may be half of a CR LF, so it is not part of the line.
         let end_then = known.bytes.saturating_sub(u64::from(known.crlf.contains(known.lines)));
         let has_grown = known.last != LastLine::Ended && end.is_some_and(|end| *end > end_then);
-        // Facts come before lines: an import that was cut off may not have come to the last one.
+        // The facts are stored before the lines. If the earlier import was interrupted, it may not have reached its
+        // last line.
         let before = retaken.iter().filter(|retaken| retaken.line == known.lines).count();
         if has_grown && self.times(known.lines, prefix) > before {
             retaken.push(Retaken { line: known.lines, torn: known.last == LastLine::Torn });
@@ -153,11 +160,11 @@ impl Stored {
 #[derive(Debug, Clone)]
 pub(crate) struct Imported {
     pub(crate) parent: Option<EntryId>,
-    /// The line that it stands for; 0 for none.
+    /// The line that it represents, or 0 for none.
     pub(crate) line: u64,
 }
 
-/// A thread id of the first of these texts that can be one.
+/// Makes a thread id of the first of these texts that is a valid id.
 pub(crate) fn thread_id(texts: &[&str]) -> Result<ThreadId> {
     let mut found = ThreadId::new("");
     for text in texts {
@@ -166,7 +173,7 @@ pub(crate) fn thread_id(texts: &[&str]) -> Result<ThreadId> {
     Ok(found?)
 }
 
-/// The first 12 digits of a hash: enough to tell the states of one file apart.
+/// The first 12 digits of a hash. They are enough to distinguish the states of one file.
 pub(crate) fn short(digest: &str) -> &str {
     digest.get(..12).unwrap_or(digest)
 }

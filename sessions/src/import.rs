@@ -1,4 +1,4 @@
-//! The import: recognises sources, looks through them, finds their threads and writes what is new.
+//! The import: recognises sources, reads them, finds their threads and writes what is new.
 
 use std::path::Path;
 
@@ -25,20 +25,24 @@ use crate::{
 
 /// Imports a file, a session folder, or every session file below a folder.
 ///
-/// What is imported already is not imported again: the same bytes change nothing, a file that has grown adds its new
-/// lines, and an import that was cut off goes on. There is one report for each thread, and for each file that is
-/// refused; a refused file changes nothing. A thread whose parent is not there gets it when a later import brings it;
-/// until then its metadata names it as `import.parent`.
+/// Nothing is imported twice: the same bytes change nothing, a file that has grown adds its new lines, and the same
+/// call after an interrupted import continues it. The result has one report for each thread, and one for each file
+/// that is refused. A refused file changes nothing.
+///
+/// If the parent of a thread does not exist, the metadata of the thread names it as `import.parent`. A later import
+/// sets the parent as soon as it exists.
 ///
 /// # Errors
-/// [`Error::Io`](crate::Error::Io) if a source cannot be read, [`Error::Store`](crate::Error::Store) if the store
-/// fails. What was written until then stays, and the same import again goes on.
+/// [`Error::Io`](crate::Error::Io) if a source cannot be read, [`Error::Changed`](crate::Error::Changed) if it
+/// changed meanwhile, [`Error::Store`](crate::Error::Store) if the store fails. What was written before the error
+/// stays, and the same call continues the import.
 pub async fn import(commits: &dyn CommitCoordinator, path: &Path, options: &ImportOptions) -> Result<Vec<Report>> {
     let threads = commits.threads();
     let target = Target { commits, threads: &*threads, options };
     let mut reports = Vec::new();
     let done = import_all(&target, path, &mut reports).await;
-    // A parent may be a file that came later, and a source that fails takes none away.
+    // The parents are set last, because the file of a parent may come after that of its child. This also happens
+    // after an error, for the threads that were written before it.
     if reports.iter().any(|report| report.added > 0) {
         parents::link_all(&*threads).await?;
     }
@@ -129,7 +133,7 @@ fn refused(path: &Path, format: Option<&'static str>, issues: Issues) -> Report 
     }
 }
 
-/// Where sessions are written to.
+/// The store that sessions are written to, and the options.
 struct Target<'a> {
     commits: &'a dyn CommitCoordinator,
     threads: &'a dyn ThreadRunStore,
@@ -159,7 +163,7 @@ impl Target<'_> {
         Ok(report(session.about(), Some(thread), &tally, issues))
     }
 
-    /// Says below which parent a new thread stands.
+    /// Decides which parent a new thread gets.
     async fn place(&self, about: &mut About, first: Option<&ThreadId>) -> Result<()> {
         if about.is_child {
             about.fields.parent_thread_id = first.cloned();
@@ -168,7 +172,7 @@ impl Target<'_> {
         parents::wait(self.threads, &mut about.fields).await
     }
 
-    /// The thread of a session: one that was made of the beginning of the same bytes, or else a new one.
+    /// Finds the thread of a session: one that was imported from the beginning of the same bytes, or else a new one.
     async fn find(&self, session: &dyn Session, issues: &mut Issues) -> Result<(ThreadId, Stored)> {
         let about = session.about();
         let mut met = None;
@@ -209,7 +213,7 @@ impl Target<'_> {
         }
     }
 
-    /// The ids that a thread holds.
+    /// The ids and parents of the entries of a thread.
     async fn stored(&self, thread: &ThreadId, facts: Facts, format: &str) -> Result<Stored> {
         let mut stored = Stored { facts: Some(facts), ..Stored::default() };
         let mut query = EntryQuery::all().with_page(PageRequest::first(MAX_PAGE));
@@ -229,8 +233,8 @@ impl Target<'_> {
         }
     }
 
-    /// Gives a known thread its parent if it waits for that, and one that has grown the title and the metadata that
-    /// its source has now.
+    /// Sets the parent of a known thread that waits for it. A thread that has grown also gets the title and the
+    /// metadata that its source has now.
     async fn refresh(&self, session: &dyn Session, id: &ThreadId, has_grown: bool) -> Result<()> {
         let Some(thread) = self.threads.load_thread(id).await? else { return Ok(()) };
         parents::link(self.threads, &thread).await?;
@@ -252,7 +256,7 @@ impl Target<'_> {
     }
 }
 
-/// The id itself, then the id with a suffix.
+/// The candidate number `n` for a thread id: the id itself, then the id with the suffix `-n`.
 fn candidate(id: &ThreadId, n: u32) -> Result<ThreadId> {
     if n == 1 {
         return Ok(id.clone());

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
-/// How many issues of one code are listed; the others are counted.
+/// How many issues of one code are listed. The others are only counted.
 const LISTED: u64 = 100;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
-        /// What kind of thing was wrong.
+        /// The kind of an issue.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum Code {
@@ -17,7 +17,7 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// The name, as reports give it.
+            /// The name, as reports contain it.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -31,23 +31,23 @@ macro_rules! codes {
 codes! {
     /// The last line is cut off.
     TornLastLine = "torn_last_line",
-    /// The last line is whole, its line end is missing.
+    /// The last line is complete, but its line end is missing.
     NoFinalNewline = "no_final_newline",
     /// A line is no JSON object.
     MalformedLine = "malformed_line",
-    /// A known shape with a wrong field.
+    /// A line or a block of a known type has a wrong field.
     BadField = "bad_field",
-    /// An unknown type, role, kind or block.
+    /// A type, a role or a block is unknown, or a file is no part of the conversation.
     UnknownType = "unknown_type",
-    /// A newer version than is known.
+    /// The version of the format is unknown.
     UnknownVersion = "unknown_version",
-    /// An id stands twice, on equal lines.
+    /// Equal lines have the same id.
     DuplicateLine = "duplicate_line",
-    /// An id stands twice, on different lines.
+    /// Different lines have the same id.
     DuplicateId = "duplicate_id",
-    /// A parent is not in the file.
+    /// The parent of a line is not in the file.
     DanglingParent = "dangling_parent",
-    /// A parent stands later in the file.
+    /// The parent of a line comes later in the file.
     ForwardParent = "forward_parent",
     /// Parents form a cycle.
     ParentCycle = "parent_cycle",
@@ -69,11 +69,11 @@ codes! {
     Bom = "bom",
     /// Lines that end in CR LF.
     Crlf = "crlf",
-    /// A line over the limit.
+    /// A line is longer than the limit.
     LongLine = "long_line",
     /// A time that is missing or cannot be read.
     BadTime = "bad_time",
-    /// JSON nested too deep.
+    /// JSON is nested too deeply.
     DeepJson = "deep_json",
     /// A file without the header that its format has.
     MissingHeader = "missing_header",
@@ -81,9 +81,9 @@ codes! {
     UnsupportedFormat = "unsupported_format",
     /// Nothing but blank lines.
     EmptyFile = "empty_file",
-    /// No format that is known.
+    /// The format is unknown.
     UnknownFormat = "unknown_format",
-    /// The file was imported before and has changed elsewhere than at its end.
+    /// The file was imported before, and it has changed in a place other than its end.
     ChangedFile = "changed_file",
     /// The id of the session belongs to a thread with other content.
     TakenId = "taken_id",
@@ -95,24 +95,24 @@ impl Serialize for Code {
     }
 }
 
-/// Something that was wrong.
+/// Something that was wrong with a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Issue {
-    /// The file, where the source is a folder.
+    /// The file, if the source is a folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The line, from 1; absent for what concerns the whole file.
+    /// The line, from 1. It is absent if the issue concerns the whole file.
     pub line: Option<u64>,
-    /// What kind of thing.
+    /// The kind of the issue.
     pub code: Code,
-    /// What it is.
+    /// What was wrong.
     pub detail: String,
     /// What was done about it.
     pub action: &'static str,
 }
 
-/// The issues of one source, in the order of their lines.
+/// The issues of one source, in the order in which they were noted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Issues {
     file: Option<String>,
@@ -121,7 +121,7 @@ pub(crate) struct Issues {
 }
 
 impl Issues {
-    /// From here on issues concern this file of a folder.
+    /// Sets the file of a folder that the following issues concern.
     pub(crate) fn set_file(&mut self, file: Option<String>) {
         self.file = file;
     }
@@ -144,12 +144,12 @@ impl Issues {
         }
     }
 
-    /// Whether nothing was wrong.
+    /// Whether there are no issues.
     pub(crate) fn is_empty(&self) -> bool {
         self.listed.is_empty()
     }
 
-    /// The listed issues by file and line, and how many there are of each code.
+    /// The listed issues, sorted by file and line, and the number of all issues of each code.
     pub(crate) fn into_parts(mut self) -> (Vec<Issue>, BTreeMap<Code, u64>) {
         self.listed.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
         (self.listed, self.counts)

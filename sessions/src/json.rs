@@ -8,17 +8,17 @@ use store_core::{Json, codec::Fields};
 pub(crate) struct Object<'a>(Vec<(String, &'a str)>);
 
 impl<'a> Object<'a> {
-    /// Reads an object; none if `text` is none.
+    /// Parses an object. Returns `None` if `text` is no JSON object.
     pub(crate) fn parse(text: &'a str) -> Option<Self> {
         Some(Self(Fields::parse(text).ok()?.into_pairs().collect()))
     }
 
-    /// A field's raw value; of a repeated field the last.
+    /// The raw value of a field. If the name is repeated, the last field counts.
     pub(crate) fn raw(&self, name: &str) -> Option<&'a str> {
         self.0.iter().rev().find(|(key, _)| key == name).map(|(_, raw)| *raw)
     }
 
-    /// Whether there is such a field and it is not null.
+    /// Whether the field exists and is not null.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.raw(name).is_some_and(|raw| raw != "null")
     }
@@ -43,12 +43,12 @@ impl<'a> Object<'a> {
         Self::parse(self.raw(name)?)
     }
 
-    /// A field that is a list: its items, raw.
+    /// The raw items of a field that is a list.
     pub(crate) fn list(&self, name: &str) -> Option<Vec<&'a str>> {
         list(self.raw(name)?)
     }
 
-    /// A field as it is.
+    /// The value of a field, of any type.
     pub(crate) fn json(&self, name: &str) -> Option<Json> {
         Json::parse(self.raw(name)?).ok()
     }
@@ -70,18 +70,18 @@ impl<'a> Object<'a> {
     }
 }
 
-/// The text of a JSON string; none for anything else.
+/// The text of a JSON string, or `None` for any other value.
 pub(crate) fn text(raw: &str) -> Option<String> {
     if raw.starts_with('"') { serde_json::from_str(raw).ok() } else { None }
 }
 
-/// The items of a JSON array, raw; none for anything else.
+/// The raw items of a JSON array, or `None` for any other value.
 pub(crate) fn list(raw: &str) -> Option<Vec<&str>> {
     let items: Vec<&RawValue> = serde_json::from_str(raw).ok()?;
     Some(items.into_iter().map(RawValue::get).collect())
 }
 
-/// A text as JSON.
+/// A text as a JSON string.
 pub(crate) fn quote(text: &str) -> Json {
     Json::of(text).unwrap_or_else(|_| Json::null())
 }

@@ -1,4 +1,4 @@
-//! Makes strict JSON of a line that a strict parser refuses but whose meaning is clear.
+//! Changes a line that a strict JSON parser would refuse, but whose meaning is clear, so that the parser accepts it.
 
 use std::{borrow::Cow, collections::BTreeSet};
 
@@ -6,16 +6,17 @@ use store_core::MAX_JSON_DEPTH;
 
 use crate::issue::Code;
 
-/// A line as it can be parsed, and what was odd about it.
+/// The text of a line for a strict parser, and what was odd about the line.
 #[derive(Debug)]
 pub(crate) struct Lenient<'a> {
-    /// The text: invalid bytes and lone surrogates are U+FFFD, raw control characters in strings are escaped.
+    /// The text. Invalid bytes and lone surrogates are replaced by U+FFFD, and raw control characters in strings are
+    /// escaped.
     pub(crate) text: Cow<'a, str>,
     /// What was odd.
     pub(crate) odd: BTreeSet<Code>,
 }
 
-/// Looks at every byte of a line once.
+/// Finds and replaces what is odd in a line. It looks at every byte once.
 pub(crate) fn read(bytes: &[u8]) -> Lenient<'_> {
     let text = String::from_utf8_lossy(bytes);
     let mut scan = Scan::default();
@@ -28,7 +29,7 @@ pub(crate) fn read(bytes: &[u8]) -> Lenient<'_> {
     Lenient { text, odd }
 }
 
-/// What stands instead of the bytes from `.0` to `.1`.
+/// A replacement: the text `.2` for the bytes from `.0` to `.1`.
 type Patch = (usize, usize, String);
 
 fn patched(text: &str, patches: &[Patch]) -> String {

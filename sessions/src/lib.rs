@@ -1,15 +1,17 @@
-//! Session files of other agent tools, in and out of agentstore without loss.
+//! Imports session files of other agent tools into agentstore, and exports threads to such files.
 //!
-//! Every line of a source ends up in a thread, and an untouched thread gives its file back byte for byte. What is wrong
-//! with a source is listed in the [`Report`], never a reason to lose a line.
+//! A thread contains every line of the source that it was imported from. A thread that did not change since its
+//! import gives its file back byte for byte; only the folders of kimi-cli cannot be written. The [`Report`] lists
+//! what is wrong with a source, and no line is lost because of it.
 //!
 //! # Layout
-//! - `import`, `detect`, `write`: the driver: recognise, look through, find the thread, write what is new
-//! - `format`: the seam between driver and formats; start there to add one
-//! - `lines`, `tree`: formats whose lines form a tree; `source`, `lenient`, `json`, `time`: how lines are read
-//! - `facts`: what is remembered of a file; `issue`, `report`: what is said about it
-//! - `parents`: what is remembered of a parent that is not there yet
-//! - `agent_core`, `kimi_cli`, `pi`: the formats; `export`: back to files
+//! - `import`, `detect`, `write`: the driver: it recognises and reads a source, finds its thread and writes new entries
+//! - `format`: the interface between the driver and the formats; start there to add a format
+//! - `lines`, `tree`: formats whose lines form a tree
+//! - `source`, `scan`, `lenient`, `json`, `time`, `blocks`: how lines and their parts are read
+//! - `facts`: what is remembered of a file; `issue`, `report`: what is reported about it
+//! - `parents`: threads whose parent does not exist yet
+//! - `agent_core`, `kimi_cli`, `pi`: the formats; `export`: how threads are written to files
 //!
 //! ```no_run
 //! # async fn show(commits: &dyn store_core::CommitCoordinator) -> sessions::Result<()> {

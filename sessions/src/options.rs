@@ -1,4 +1,4 @@
-//! What can be asked of an import or export.
+//! The options of imports and exports.
 
 use std::str::FromStr;
 
@@ -14,9 +14,9 @@ pub enum FormatName {
     PiV1,
     /// pi, version 2.
     PiV2,
-    /// pi, version 3, OpenClaw included.
+    /// pi, version 3, which OpenClaw also writes.
     PiV3,
-    /// kimi-cli: a folder, or a lone context file.
+    /// kimi-cli: a session folder, or a single context file.
     KimiCli,
 }
 
@@ -24,7 +24,7 @@ impl FormatName {
     /// Every format.
     pub const ALL: &'static [Self] = &[Self::AgentCore, Self::PiV1, Self::PiV2, Self::PiV3, Self::KimiCli];
 
-    /// The name.
+    /// The name of the format, such as `pi-v3`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -53,13 +53,13 @@ impl FromStr for FormatName {
     }
 }
 
-/// Where the head of an imported thread stands.
+/// Which entry becomes the head of an imported thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum HeadChoice {
-    /// Where the source's writer stands.
+    /// The entry after which the program that wrote the source would continue.
     #[default]
     Writer,
-    /// At the first leaf in file order, which Agent Core's own loader takes.
+    /// The first leaf in file order, as Agent Core's own loader chooses it.
     FirstLeaf,
 }
 
@@ -67,13 +67,13 @@ pub enum HeadChoice {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImportOptions {
-    /// The format; absent: recognised by content.
+    /// The format. If it is absent, it is recognised by content.
     pub format: Option<FormatName>,
-    /// Whether any issue refuses the source before anything is written.
+    /// Whether a source with any issue is refused before anything is written.
     pub strict: bool,
-    /// Where the head stands.
+    /// Which entry becomes the head. A kimi-cli session always uses [`HeadChoice::Writer`].
     pub head: HeadChoice,
-    /// The longest line, in bytes.
+    /// The length of the longest line that is read, in bytes. A source with a longer line is refused.
     pub max_line: u64,
 }
 
@@ -84,28 +84,28 @@ impl Default for ImportOptions {
 }
 
 impl ImportOptions {
-    /// The same with this format, not recognised.
+    /// Sets the format, so that it is not recognised by content.
     #[must_use]
     pub const fn with_format(mut self, format: FormatName) -> Self {
         self.format = Some(format);
         self
     }
 
-    /// The same, refusing sources with issues.
+    /// Makes the import refuse sources with issues.
     #[must_use]
     pub const fn strict(mut self) -> Self {
         self.strict = true;
         self
     }
 
-    /// The same with the head there.
+    /// Sets which entry becomes the head.
     #[must_use]
     pub const fn with_head(mut self, head: HeadChoice) -> Self {
         self.head = head;
         self
     }
 
-    /// The same with this limit on lines.
+    /// Sets the length of the longest line that is read, in bytes.
     #[must_use]
     pub const fn with_max_line(mut self, bytes: u64) -> Self {
         self.max_line = bytes;

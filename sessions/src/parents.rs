@@ -1,4 +1,4 @@
-//! Parents of threads: one that is not there yet is remembered in the metadata until it comes.
+//! Parents of threads. While a parent does not exist, the metadata of its child names it.
 
 use store_core::{
     Direction, ErrorKind, Expect, Json, MAX_PAGE, PageRequest, ParentFilter, Thread, ThreadFields, ThreadFilter,
@@ -10,11 +10,11 @@ use crate::{
     json::{quote, text},
 };
 
-/// The metadata of a thread that waits for its parent: the parent's id. It goes when the parent is set, so what is
-/// changed by hand after that stays.
+/// The metadata key of a thread that waits for its parent. Its value is the id of the parent. It is removed when the
+/// parent is set, so that an import never undoes a later change of the parent.
 const WAITS_FOR: &str = "import.parent";
 
-/// Makes the fields of a new thread wait for the parent that they name, if that is not there.
+/// If the parent in the fields of a new thread does not exist, makes the thread wait for it.
 pub(crate) async fn wait(threads: &dyn ThreadRunStore, fields: &mut ThreadFields) -> Result<()> {
     let Some(parent) = fields.parent_thread_id.take() else { return Ok(()) };
     if threads.load_thread(&parent).await?.is_some() {
@@ -25,7 +25,7 @@ pub(crate) async fn wait(threads: &dyn ThreadRunStore, fields: &mut ThreadFields
     Ok(())
 }
 
-/// Gives every thread that waits for its parent the parent, if that is there.
+/// Sets the parent of every thread that waits for it, if the parent exists.
 pub(crate) async fn link_all(threads: &dyn ThreadRunStore) -> Result<()> {
     let mut filter = ThreadFilter::default();
     filter.parent = Some(ParentFilter::Root);
@@ -41,7 +41,7 @@ pub(crate) async fn link_all(threads: &dyn ThreadRunStore) -> Result<()> {
     }
 }
 
-/// Gives a thread that waits for its parent the parent, if that is there.
+/// Sets the parent of a thread that waits for it, if the parent exists.
 pub(crate) async fn link(threads: &dyn ThreadRunStore, thread: &Thread) -> Result<()> {
     let Some(parent) = thread.metadata.get(WAITS_FOR).filter(|_| thread.parent_thread_id.is_none()).and_then(id) else {
         return Ok(());
@@ -49,7 +49,8 @@ pub(crate) async fn link(threads: &dyn ThreadRunStore, thread: &Thread) -> Resul
     let mut patch = ThreadPatch::default().with_parent(Some(parent));
     patch.metadata.insert(WAITS_FOR.to_owned(), None);
     match threads.update_thread(&thread.id, patch, Expect::Version(thread.revision)).await {
-        // It is not there yet, it is a descendant, or somebody else changed the thread just now.
+        // The parent does not exist yet, it is a descendant of the thread, or another process has just changed the
+        // thread. The thread then keeps waiting.
         Err(e) if !matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Invalid | ErrorKind::Conflict) => Err(e.into()),
         Ok(_) | Err(_) => Ok(()),
     }

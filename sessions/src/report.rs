@@ -14,28 +14,29 @@ use crate::issue::{Code, Issue};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// The file or folder. In documents what is no UTF-8 of it is shown as `\u{fffd}`.
+    /// The file or folder. In the serialized report, the parts of the path that are not UTF-8 are replaced by
+    /// `\u{fffd}`.
     #[serde(serialize_with = "as_text")]
     pub file: PathBuf,
-    /// The format that was recognised, also one that is refused.
+    /// The format that was recognised, even if it is refused.
     pub format: Option<&'static str>,
-    /// The version of the format, where it names one.
+    /// The version of the format, if the source names one.
     pub version: Option<String>,
-    /// The thread; absent if nothing was imported.
+    /// The thread. It is absent if nothing was imported.
     pub thread: Option<ThreadId>,
-    /// Lines of the source.
+    /// The number of lines of the source.
     pub lines: u64,
-    /// Entries that stand for the source in the thread.
+    /// The number of entries that represent the source in the thread.
     pub entries: u64,
-    /// Those of them that this import added; 0 if it was all there.
+    /// How many of these entries this import added. It is 0 if all of them existed.
     pub added: u64,
-    /// Bytes of the source, after decompression.
+    /// The number of bytes of the source, after decompression.
     pub bytes: u64,
-    /// Messages among the entries.
+    /// The number of messages among the entries.
     pub messages: u64,
-    /// Ends of branches.
+    /// The number of leaves among the entries.
     pub leaves: u64,
-    /// What was wrong: at most 100 of each code.
+    /// What was wrong, with at most 100 issues of each code.
     pub issues: Vec<Issue>,
     /// How many issues there are of each code.
     pub issue_counts: BTreeMap<Code, u64>,

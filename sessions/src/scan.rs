@@ -1,4 +1,4 @@
-//! The first reading of one JSONL file: its facts, the ends of its lines, and what is odd about them.
+//! Reads one JSONL file in the first pass: its facts, the ends of its lines, and what is odd about them.
 
 use crate::{
     error::Result,
@@ -12,7 +12,7 @@ use crate::{
 /// What a line is.
 #[derive(Debug)]
 pub(crate) enum Seen<'a> {
-    /// Nothing but white space.
+    /// White space only.
     Blank,
     /// No JSON object.
     Broken,
@@ -24,11 +24,11 @@ pub(crate) enum Seen<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     pub(crate) facts: FileFacts,
-    /// Where each line ends, without its line end.
+    /// The offset at which each line ends, without its line end.
     pub(crate) ends: Vec<u64>,
 }
 
-/// Reads a file; none if a line is over the limit.
+/// Reads a file, and passes each line to `take`. Returns `None` if a line is longer than the limit.
 pub(crate) fn scan(
     source: &Source,
     name: Option<&String>,
@@ -118,7 +118,7 @@ impl Scan {
     }
 }
 
-/// What an odd character is called, and what happens to it.
+/// The detail and the action of the issue for something odd in a line.
 const fn oddity(code: Code) -> (&'static str, &'static str) {
     match code {
         Code::InvalidUtf8 => ("bytes that are not UTF-8", "read as U+FFFD; raw bytes kept"),

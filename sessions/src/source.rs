@@ -1,4 +1,4 @@
-//! Sources: files that are read line by line, compressed or not, and never changed or locked.
+//! Sources: files that are read line by line, compressed or not. They are never changed or locked.
 
 use std::{
     fs::File,
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// A file, read as its content where it is compressed.
+/// A file. If it is compressed, its decompressed content is read.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
     path: PathBuf,
@@ -33,7 +33,7 @@ impl Source {
         &self.path
     }
 
-    /// The bytes of the content, from the beginning.
+    /// Opens the content, from the beginning.
     fn open(&self) -> Result<Box<dyn Read + Send>> {
         let mut file = BufReader::new(File::open(&self.path).map_err(Error::io(&self.path))?);
         let magic = file.fill_buf().map_err(Error::io(&self.path))?;
@@ -46,7 +46,7 @@ impl Source {
         Ok(Box::new(file))
     }
 
-    /// The lines, from the first; at most so many bytes of them.
+    /// The lines of the first `bytes` bytes of the content.
     pub(crate) fn lines(&self, bytes: u64) -> Result<Lines> {
         Ok(Lines {
             reader: BufReader::new(Whole { inner: self.open()?.take(bytes), cut: false }),
@@ -58,7 +58,7 @@ impl Source {
         })
     }
 
-    /// SHA-256 of the first bytes; none if there are fewer.
+    /// The SHA-256 of the first `bytes` bytes, or `None` if there are fewer.
     pub(crate) fn hash_of(&self, bytes: u64) -> Result<Option<String>> {
         let mut hash = Sha256::new();
         let mut reader = Whole { inner: self.open()?.take(bytes), cut: false };
@@ -74,7 +74,7 @@ impl Source {
         }
     }
 
-    /// The first bytes, for a message about them.
+    /// The first `bytes` bytes as text, for a message about them.
     pub(crate) fn start(&self, bytes: u64) -> Result<String> {
         let mut start = Vec::new();
         let mut reader = Whole { inner: self.open()?.take(bytes), cut: false };
@@ -83,7 +83,7 @@ impl Source {
     }
 }
 
-/// A stream that simply ends where a compressed one was cut off.
+/// A stream that ends without an error where a compressed stream was cut off.
 struct Whole<R> {
     inner: R,
     cut: bool,
@@ -104,13 +104,13 @@ impl<R: Read> Read for Whole<R> {
 /// A line of a source. Only LF ends a line.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
-    /// From 1.
+    /// The number of the line, from 1.
     pub(crate) number: u64,
-    /// Without byte order mark and line end.
+    /// The bytes of the line, without byte order mark and line end.
     pub(crate) bytes: Vec<u8>,
-    /// Where the next line begins.
+    /// The offset at which the next line begins.
     pub(crate) end: u64,
-    /// Whether a byte order mark stood before it.
+    /// Whether a byte order mark comes before it.
     pub(crate) bom: bool,
     /// How it ends.
     pub(crate) ending: Ending,
@@ -122,7 +122,7 @@ impl Ending {
         matches!(self, Self::Cr | Self::None)
     }
 
-    /// How many bytes it has.
+    /// The number of its bytes.
     pub(crate) const fn len(self) -> u64 {
         match self {
             Self::CrLf => 2,
@@ -139,14 +139,14 @@ pub(crate) enum Ending {
     Lf,
     /// CR LF.
     CrLf,
-    /// The file ends without LF, perhaps between CR and LF.
+    /// The file ends with CR, perhaps because it was cut between CR and LF.
     Cr,
-    /// The file ends without LF.
+    /// The file ends without CR or LF.
     None,
 }
 
 impl Line {
-    /// Whether there is nothing but white space.
+    /// Whether the line contains only white space.
     pub(crate) fn is_blank(&self) -> bool {
         self.bytes.iter().all(u8::is_ascii_whitespace)
     }
@@ -166,7 +166,7 @@ pub(crate) struct Lines {
 pub(crate) enum Next {
     /// A line.
     Line(Line),
-    /// A line over the limit.
+    /// A line that is longer than the limit, with its number.
     Long(u64),
     /// The end.
     End,
@@ -176,7 +176,8 @@ impl Lines {
     /// The next line.
     pub(crate) fn next(&mut self) -> Result<Next> {
         let mut bytes = Vec::new();
-        // Two more bytes are read for the line's end, and one to notice that the line is too long.
+        // Two more bytes than the limit are read, for a line end of CR LF. A line that is longer even without its
+        // line end is too long.
         let limit = self.max_line.saturating_add(2);
         let read = self.reader.by_ref().take(limit).read_until(b'\n', &mut bytes).map_err(Error::io(&self.path))?;
         if read == 0 {

@@ -1,11 +1,12 @@
-//! Times as session files write them: ISO 8601, float seconds, whole seconds or milliseconds.
+//! Reads and writes times as session files contain them: ISO 8601, seconds with a fraction, whole seconds or
+//! milliseconds.
 
 use store_core::Timestamp;
 
-/// Whole numbers below this are seconds, others milliseconds.
+/// Numbers below this are seconds, others milliseconds.
 const FIRST_MILLIS: u64 = 100_000_000_000;
 
-/// Reads a time from a JSON value; none if it is no time.
+/// Reads a time from a JSON value. Returns `None` if the value is no time.
 pub(crate) fn read(raw: &str) -> Option<Timestamp> {
     if raw.starts_with('"') {
         return iso(&serde_json::from_str::<String>(raw).ok()?);
@@ -29,7 +30,7 @@ fn millis(fraction: &str) -> Option<u64> {
     digits.parse().ok()
 }
 
-/// `YYYY-MM-DD(T| )hh:mm(:ss(.fff))?(Z|±hh(:?mm))?`; without a zone it is UTC.
+/// Reads `YYYY-MM-DD(T| )hh:mm(:ss(.fff))?(Z|±hh(:?mm))?`. A time without a zone is in UTC.
 fn iso(text: &str) -> Option<Timestamp> {
     let (date, clock) = text.split_once(['T', 't', ' '])?;
     let mut date = date.splitn(3, '-').map(digits);
@@ -71,7 +72,7 @@ fn offset(zone: &str) -> Option<i64> {
 
 /// Days since the Unix epoch, by the proleptic Gregorian calendar.
 const fn days(year: i64, month: i64, day: i64) -> i64 {
-    // Years begin in March, so that the leap day is the last of its year.
+    // Years begin in March here, so that the leap day is the last day of its year.
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);

@@ -1,32 +1,32 @@
-//! The tree that the lines of a file form: ids, parents, cycles, and who lies on whose path.
+//! The tree that the lines of a file form: ids, parents, cycles and paths.
 
 use std::collections::HashMap;
 
 use crate::issue::{Code, Issues};
 
-/// Where a line says that it hangs.
+/// What a line says about its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Parent {
-    /// Nowhere.
+    /// It has no parent.
     Root,
     /// It says nothing.
     Missing,
-    /// Below the line with this id.
+    /// Its parent is the line with this id.
     Named(String),
 }
 
 /// A line of the tree.
 #[derive(Debug)]
 pub(crate) struct Node<D> {
-    /// The line, from 1.
+    /// The number of the line, from 1.
     pub(crate) line: u64,
-    /// The id that it gives itself.
+    /// The id that the line contains.
     pub(crate) given: Option<String>,
-    /// Where it says that it hangs.
+    /// What the line says about its parent.
     pub(crate) says: Parent,
-    /// Where it hangs: a position in the tree's list.
+    /// The position of its parent in the tree.
     pub(crate) parent: Option<usize>,
-    /// What the format knows of it.
+    /// The data of the format about the line.
     pub(crate) data: D,
     enter: usize,
     leave: usize,
@@ -38,14 +38,14 @@ impl<D> Node<D> {
     }
 }
 
-/// How names of parents are understood beyond ids of lines.
+/// What names of parents mean if they are not ids of lines.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    /// Whether a line without a parent hangs below the line before it.
+    /// Whether the line before is the parent of a line that says nothing about its parent.
     pub(crate) chain: bool,
-    /// A name that means the root.
+    /// A name that means that the line is a root.
     pub(crate) root: Option<String>,
-    /// Names that mean an earlier line: ids of calls, with the positions of the lines that hold them.
+    /// Names that mean an earlier line: ids of calls, with the positions of the lines that contain the calls.
     pub(crate) calls: HashMap<String, Vec<usize>>,
 }
 
@@ -87,18 +87,18 @@ impl<D> Tree<D> {
         self.get(at)?.parent
     }
 
-    /// The ancestors of a node, from itself to its root.
+    /// The node and its ancestors, up to its root.
     pub(crate) fn path(&self, at: usize) -> impl Iterator<Item = usize> {
         std::iter::successors(Some(at), |at| self.parent(*at))
     }
 
-    /// Whether `above` lies on the path of `at`, itself included.
+    /// Whether `above` is on the path of `at`, which includes `at` itself.
     pub(crate) fn is_on_path(&self, at: usize, above: usize) -> bool {
         let (Some(at), Some(above)) = (self.get(at), self.get(above)) else { return false };
         above.enter <= at.enter && at.leave <= above.leave
     }
 
-    /// The first node that nothing hangs below.
+    /// The first node without children.
     pub(crate) fn first_leaf(&self) -> Option<usize> {
         let mut has_child = vec![false; self.nodes.len()];
         for parent in self.nodes.iter().filter_map(|node| node.parent) {
@@ -109,7 +109,7 @@ impl<D> Tree<D> {
         has_child.iter().position(|has_child| !has_child)
     }
 
-    /// Finds every parent, and cuts cycles. Gives the nodes in an order in which parents come first.
+    /// Finds every parent, and cuts cycles. Returns the nodes in an order in which parents come first.
     pub(crate) fn settle(&mut self, names: &Names, issues: &mut Issues) -> Vec<usize> {
         let ids = Ids::of(&self.nodes);
         for at in 0..self.nodes.len() {
@@ -122,7 +122,7 @@ impl<D> Tree<D> {
         self.number()
     }
 
-    /// Hangs every node below the given parent. Gives the order anew.
+    /// Sets the parent of every node. Returns the new order.
     pub(crate) fn hang(&mut self, parents: &[Option<usize>]) -> Vec<usize> {
         for (node, parent) in self.nodes.iter_mut().zip(parents) {
             node.parent = *parent;
@@ -131,7 +131,7 @@ impl<D> Tree<D> {
     }
 
     fn cut_cycles(&mut self, issues: &mut Issues) {
-        // 0: not seen; else the number of the walk that came by.
+        // 0 for a node that was not visited, else the number of the walk that visited it first.
         let mut seen = vec![0_usize; self.nodes.len()];
         for start in 0..self.nodes.len() {
             let mut at = Some(start);
@@ -165,7 +165,7 @@ impl<D> Tree<D> {
         }
     }
 
-    /// Numbers the nodes as they are entered and left, so that a path can be asked for in one step.
+    /// Numbers the nodes in depth-first order, so that `is_on_path` needs no walk. Returns this order.
     fn number(&mut self) -> Vec<usize> {
         let mut children: Vec<Vec<usize>> = vec![Vec::new(); self.nodes.len()];
         let mut open = Vec::new();
@@ -195,7 +195,7 @@ impl<D> Tree<D> {
     }
 }
 
-/// The lines that give themselves an id, by that id, in file order.
+/// The positions of lines by the ids that the lines contain, in file order.
 struct Ids(HashMap<String, Vec<usize>>);
 
 impl Ids {

@@ -1,4 +1,4 @@
-//! Writes a session to its thread: batches of new entries, each under its key, and the head at the end.
+//! Writes a session to its thread: new entries in batches, each under a commit key, and the head at the end.
 
 use std::collections::BTreeSet;
 
@@ -16,21 +16,21 @@ use crate::{
 const MAX_ENTRIES: usize = 1_000;
 const MAX_BYTES: u64 = 8 << 20;
 
-/// What a session came to.
+/// What the drafts of a session contain, and what was written of them.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// Entries that stand for the source.
+    /// The number of entries that represent the source.
     pub(crate) entries: u64,
-    /// Those that were written.
+    /// How many of them were written.
     pub(crate) added: u64,
-    /// Messages among them.
+    /// How many of them are messages.
     pub(crate) messages: u64,
     leaves: BTreeSet<EntryId>,
     last: Option<EntryId>,
 }
 
 impl Tally {
-    /// Ends of branches.
+    /// The number of leaves.
     pub(crate) fn leaves(&self) -> u64 {
         u64::try_from(self.leaves.len()).unwrap_or(u64::MAX)
     }
@@ -53,7 +53,7 @@ impl Tally {
     }
 }
 
-/// Goes through the drafts and writes nothing: to find every issue first.
+/// Reads all drafts and writes nothing, to find every issue before anything is written.
 pub(crate) fn rehearse(session: &dyn Session, stored: &Stored, issues: &mut Issues) -> Result<Tally> {
     let mut drafts = session.drafts(stored)?;
     let mut tally = Tally::default();
@@ -63,7 +63,7 @@ pub(crate) fn rehearse(session: &dyn Session, stored: &Stored, issues: &mut Issu
     Ok(tally)
 }
 
-/// Writes what the thread does not hold yet.
+/// Writes the entries that the thread does not contain yet.
 pub(crate) async fn write(
     commits: &dyn CommitCoordinator,
     session: &dyn Session,
@@ -96,7 +96,7 @@ pub(crate) async fn write(
     Ok(tally)
 }
 
-/// The made entry that moves the head to where the source's writer stands.
+/// Makes the entry that moves the head to `head`, or to the start. The entry corresponds to no line.
 fn rewind(about: &About, head: Option<EntryId>) -> Option<Draft> {
     let to = head.map_or(RewindTo::Start, RewindTo::Entry);
     let id = EntryId::new(format!("L0#head.{}", short(&about.facts.digest()))).ok()?;
@@ -135,8 +135,9 @@ impl<'a> Batches<'a> {
         Ok(())
     }
 
-    /// Commits what has gathered. A batch is known by where it begins among all drafts: an import that was killed goes
-    /// on with the first that is missing, which is where a batch began.
+    /// Commits the batch. Its commit key names the position of its first entry among all drafts. An interrupted
+    /// import continues with the first missing entry, which is where one of its batches began, so that the keys of
+    /// both imports agree.
     async fn flush(&mut self) -> Result<()> {
         if self.entries.is_empty() {
             return Ok(());
@@ -161,7 +162,8 @@ impl<'a> Batches<'a> {
         let commit = commit.expecting(Expect::Absent).creating(self.about.fields.clone());
         let Some(at) = self.about.at else { return Ok(self.commits.commit(commit).await?) };
         match self.commits.commit(commit.clone().at(at)).await {
-            // A session of a machine whose clock is ahead is made now.
+            // The store refuses a creation time after its own time, which a machine whose clock is ahead may have
+            // written. The thread is then created with the time of the store.
             Err(e) if matches!(e.detail(), Detail::Invalid { what, .. } if what == "at") => {
                 Ok(self.commits.commit(commit).await?)
             }

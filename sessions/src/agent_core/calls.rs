@@ -1,11 +1,11 @@
-//! Which `tool` line is a call, and which call a result without an id answers.
+//! Decides which `tool` lines are calls, and which call a result without an id answers.
 
 use std::collections::HashMap;
 
 use super::{CallRole, Data};
 use crate::{json::Object, lines::ObjectLine, tree::Tree};
 
-/// What a line is to calls, and the ids of calls and results in it.
+/// Returns the role of a line among calls, and the ids of the calls and results in it.
 pub(super) fn sketch(line: &ObjectLine<'_>, id: Option<&str>) -> (CallRole, Vec<String>, Vec<String>) {
     let object = &line.object;
     let call = object.text("toolCallId");
@@ -29,7 +29,7 @@ pub(super) fn sketch(line: &ObjectLine<'_>, id: Option<&str>) -> (CallRole, Vec<
     }
 }
 
-/// Ids of calls of an assistant line, wherever they stand in it.
+/// The ids of the calls of an assistant line, from every field that may contain calls.
 fn declared(object: &Object<'_>) -> Vec<String> {
     let mut calls = Vec::new();
     for field in ["toolCalls", "tool_calls", "functionCalls", "content"] {
@@ -43,7 +43,8 @@ fn declared(object: &Object<'_>) -> Vec<String> {
     calls
 }
 
-/// Finds what only the paths say.
+/// Decides what depends on the path of a line: whether a `tool` line is the call itself, and which call a result
+/// without an id answers.
 pub(super) fn settle(tree: &mut Tree<Data>, order: &[usize]) {
     let mut declared: HashMap<String, Vec<usize>> = HashMap::new();
     for &at in order {
@@ -76,7 +77,7 @@ pub(super) fn settle(tree: &mut Tree<Data>, order: &[usize]) {
     }
 }
 
-/// The nearest call above without an id that no result in between answers.
+/// Returns the nearest earlier call on the path that names no id and that no result in between answers.
 fn nearest_open(tree: &Tree<Data>, at: usize) -> Option<String> {
     let mut answered = 0_usize;
     for above in tree.path(at).skip(1) {

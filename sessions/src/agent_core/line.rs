@@ -1,12 +1,15 @@
-//! Entries become lines: the fields in the order in which the format's own writer has them.
+//! Encodes entries as lines. The fields have the order in which the format's own writer puts them.
 
 use store_core::{Block, BlockKind, Body, Custom, Json, Message, Role, ToolResult, codec::Object as Writer};
 
 use super::{METADATA, TOOL};
 use crate::{blocks::joined_text, json::Object, lines::Typed};
 
-/// The line of an entry. A message with several results has one line for each and is not written here. The format has
-/// no lines beside the path: a reader would take them for the conversation.
+/// Encodes an entry as a line.
+///
+/// Returns `None` for a tool message that is not exactly one result: the export writes each of its results with
+/// [`encode_result`]. A side entry becomes a `metadata` line, because the format has no side entries: a reader would
+/// take any other line for part of the conversation.
 pub(crate) fn encode(entry: &Typed<'_>) -> Option<String> {
     match entry.body {
         Body::Message(message) if !entry.side => encode_message(entry, message),
@@ -94,7 +97,7 @@ fn metadata(out: &mut Writer<'_>, message: &Message) {
     }
 }
 
-/// One result, as a line of its own.
+/// Encodes one result as a line of its own.
 pub(crate) fn encode_result(entry: &Typed<'_>, result: &ToolResult) -> String {
     line(entry, "tool_result", |out| {
         out.field("toolCallId", &result.tool_use_id).field("output", &joined_text(&result.blocks));
@@ -127,7 +130,7 @@ fn encode_tool(entry: &Typed<'_>, custom: &Custom) -> Option<String> {
     }))
 }
 
-/// Everything that the format has no line for, in a form that our importer turns back.
+/// Encodes an entry for which the format has no line, in a form that the importer of this crate reads back.
 fn encode_ours(entry: &Typed<'_>, body: &Body) -> String {
     let mut ours = String::new();
     let mut object = Writer::open(&mut ours);
@@ -136,7 +139,7 @@ fn encode_ours(entry: &Typed<'_>, body: &Body) -> String {
     agentstore(entry, &ours)
 }
 
-/// The line that says where the head stands, when that is not the last line.
+/// Encodes the line that names the head, for a thread whose head is not its last line.
 pub(crate) fn encode_head(entry: &Typed<'_>) -> String {
     agentstore(entry, "{\"head\":true}")
 }

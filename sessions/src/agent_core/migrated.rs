@@ -1,4 +1,4 @@
-//! Lines that its migration wrote: content as blocks, parts, and calls in the shape of some provider.
+//! Reads lines that Agent Core's migration wrote: content as blocks or parts, and calls in the form of a provider.
 
 use store_core::{Block, BlockKind, Media, MediaSource, Opaque, Origin, Thinking};
 
@@ -9,14 +9,14 @@ use crate::{
 
 type Read = Result<(), String>;
 
-/// The message as its provider had it, where the line still holds it: the best source.
+/// The message in the provider's own form, if the line still contains it. It is preferred to the other fields.
 pub(super) fn original<'a>(object: &Object<'a>) -> Option<Object<'a>> {
     let normalized = || object.object("normalized")?.object("metadata");
     let from = |metadata: Object<'a>| metadata.object("originalFormat");
     object.object("metadata").and_then(from).or_else(|| normalized().and_then(from))
 }
 
-/// Who signed what the line holds.
+/// The provider and the model that signed the content of the line.
 pub(super) fn signer(object: &Object<'_>) -> Option<Origin> {
     let metadata = object.object("metadata");
     let normalized = object.object("normalized").and_then(|normalized| normalized.object("metadata"));
@@ -27,13 +27,13 @@ pub(super) fn signer(object: &Object<'_>) -> Option<Origin> {
     Some(origin)
 }
 
-/// Whether a line holds more than the format's own fields.
+/// Whether the migration wrote the line: it has fields that the format itself does not have, or a list as `content`.
 pub(super) fn is_migrated(object: &Object<'_>) -> bool {
     ["parts", "functionCalls", "tool_calls", "normalized"].iter().any(|field| object.has(field))
         || object.list("content").is_some()
 }
 
-/// Everything that a provider's message says: content or parts, then the calls that do not stand in them.
+/// Reads all of a provider's message: thinking, then content or parts, then the calls that these do not contain.
 pub(super) fn all(object: &Object<'_>, blocks: &mut Blocks<'_>) -> Read {
     if let Some(text) = object.text("thinking") {
         blocks.list.push(Block::new(BlockKind::Thinking(Thinking::new(text))));
@@ -59,7 +59,7 @@ pub(super) fn all(object: &Object<'_>, blocks: &mut Blocks<'_>) -> Read {
     Ok(())
 }
 
-/// `content`: text, or a list of blocks.
+/// Reads `content`: text, or a list of blocks.
 pub(super) fn content(object: &Object<'_>, blocks: &mut Blocks<'_>) -> Read {
     let raw = object.raw("content").unwrap_or("null");
     if let Some(text) = text(raw) {
@@ -74,7 +74,7 @@ pub(super) fn content(object: &Object<'_>, blocks: &mut Blocks<'_>) -> Read {
     Ok(())
 }
 
-/// A block of an Anthropic or chat message.
+/// Reads a block of an Anthropic message or of an OpenAI chat message.
 fn block(raw: &str, blocks: &mut Blocks<'_>) {
     let Some(item) = Object::parse(raw) else {
         return match text(raw) {
@@ -117,7 +117,7 @@ fn image(raw: &str, item: &Object<'_>, blocks: &mut Blocks<'_>) {
     }
 }
 
-/// A part of a Gemini message.
+/// Reads a part of a Gemini message.
 fn part(raw: &str, blocks: &mut Blocks<'_>) {
     let Some(item) = Object::parse(raw) else { return blocks.unknown(raw) };
     let before = blocks.list.len();
@@ -135,14 +135,15 @@ fn part(raw: &str, blocks: &mut Blocks<'_>) {
         blocks.unknown(raw);
     }
     let signed = item.text("thoughtSignature").filter(|_| blocks.list.len() > before);
-    // A part of an unknown type is kept whole, its signature with it.
+    // An opaque block contains the whole part, including its signature.
     let block = blocks.list.last_mut().filter(|block| !matches!(block.kind, BlockKind::Opaque(_)));
     if let (Some(signature), Some(block)) = (signed, block) {
         block.opaque = Some(Opaque::new(blocks.origin.clone(), quote(&signature)));
     }
 }
 
-/// A call that may have no id: then it is known by its place. One that stands here already is the same call.
+/// Reads a call. If it has no id, its id is made from its line and its position. A call that `blocks` already
+/// contains is the same call and is not added again.
 fn function_call(raw: &str, blocks: &mut Blocks<'_>) {
     let Some(item) = Object::parse(raw) else { return blocks.bad(raw, "a call that is no object") };
     let name = item.text("name");

@@ -1,4 +1,5 @@
-//! Agent Core JSONL: one object per line, no header; the tree is in `parentId`.
+//! The format Agent Core JSONL: one JSON object in each line, and no header. The field `parentId` makes the lines a
+//! tree.
 
 mod calls;
 mod line;
@@ -29,32 +30,32 @@ pub(crate) struct AgentCore {
     at: Option<Timestamp>,
 }
 
-/// What is kept of a line between the passes.
+/// What the import keeps of a line between the two passes.
 #[derive(Debug, Default)]
 pub(crate) struct Data {
-    /// What it is to calls.
+    /// The role of the line among calls.
     role: CallRole,
-    /// Provider and model that it names.
+    /// The provider and model that the line puts into effect.
     names: Option<Origin>,
-    /// Provider and model that are in effect.
+    /// The provider and model that are in effect at the line.
     origin: Option<Arc<Origin>>,
 }
 
-/// What a line is to calls.
+/// The role of a line among calls.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum CallRole {
-    /// Nothing.
+    /// It is neither a call nor a result.
     #[default]
     Other,
-    /// It declares calls of these ids.
+    /// It declares the calls with these ids.
     Declares(Vec<String>),
-    /// A `tool` line: the call ran, or is made here.
+    /// A `tool` line. It is a note that a declared call ran, or it is the call itself.
     Tool {
-        /// The call; made where the line names none.
+        /// The id of the call. If the line names none, the id is made from the line.
         id: String,
-        /// Whether the line names it.
+        /// Whether the line names the id.
         is_named: bool,
-        /// Whether the line is the call, because nothing above declares it.
+        /// Whether the line is the call itself, because no earlier line on its path declares the call.
         is_call: bool,
     },
     /// A result that names its call.
@@ -125,7 +126,7 @@ impl LineFormat for AgentCore {
     }
 }
 
-/// Provider and model that a `metadata` line puts into effect.
+/// The provider and model that a `metadata` line puts into effect.
 fn names(object: &Object<'_>) -> Option<Origin> {
     if object.text("type")? != "metadata" {
         return None;

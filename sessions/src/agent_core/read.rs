@@ -1,4 +1,4 @@
-//! Lines become messages and other entries.
+//! Turns lines into messages and other entries.
 
 use store_core::{
     Block, Body, Compaction, Custom, Json, JsonMap, Label, Message, NewBody, Origin, RewindTo, Role, Thinking,
@@ -14,7 +14,7 @@ use crate::{
     time,
 };
 
-/// Second pass: the body of a line and its time.
+/// The second pass: returns the body and the time of a line.
 pub(super) fn draft(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) -> Drafted {
     let time = match line.object.raw("timestamp") {
         None => Time::Left,
@@ -31,7 +31,8 @@ pub(super) fn draft(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut
     Drafted { body, time }
 }
 
-/// A line that is nothing we know, or nothing that a message may be: its own type, with all its fields.
+/// The body of a line that is of an unknown type, or that the rules of messages do not allow: a custom body of the
+/// line's own type, with all its other fields.
 fn own_type(line: &ObjectLine<'_>) -> NewBody {
     let kind = line.object.text("type").unwrap_or_else(|| "line".to_owned());
     Custom::new(format!("agent-core.{kind}"), rest(line)).into()
@@ -59,7 +60,7 @@ fn message(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) 
     }
 }
 
-/// A user or system line.
+/// Reads a user or system line.
 fn plain(line: &ObjectLine<'_>, role: Role, issues: &mut Issues) -> Read {
     let mut blocks = Blocks::new(line.number, Origin::new("agent-core"), issues);
     migrated::content(&line.object, &mut blocks)?;
@@ -102,7 +103,8 @@ fn assistant(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues
     Ok(with_origin(message, effect, None).into())
 }
 
-/// The format's own list of calls. In a migrated line those that stand in the content too are the same calls.
+/// Reads `toolCalls`, the format's own list of calls. In a migrated line the list may repeat calls of the content.
+/// These are the same calls and are not added again.
 fn calls(object: &Object<'_>, blocks: &mut Blocks<'_>, is_migrated: bool) {
     for raw in object.list("toolCalls").unwrap_or_default() {
         let Some(item) = Object::parse(raw) else {
@@ -116,7 +118,7 @@ fn calls(object: &Object<'_>, blocks: &mut Blocks<'_>, is_migrated: bool) {
     }
 }
 
-/// A `tool` line: a note that a call ran, or the call itself.
+/// Reads a `tool` line: a note that a call ran, or the call itself.
 fn tool(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) -> Read {
     let Some(CallRole::Tool { id, is_call, .. }) = place.data().map(|data| &data.role) else {
         return Err("a `tool` line without a call".to_owned());
@@ -152,15 +154,15 @@ fn result(line: &ObjectLine<'_>, place: &Place<'_, Data>) -> Read {
     Ok(Message::new(Role::Tool, vec![Block::new(store_core::BlockKind::ToolResult(result))]).into())
 }
 
-/// An entry that our own export wrote, as `metadata.agentstore`.
+/// What the export of this crate wrote into a line, as `metadata.agentstore`.
 pub(super) enum Ours {
-    /// Where the head stands.
+    /// The parent of the line is the head.
     Head,
-    /// A body, and whether it lies beside the path.
+    /// A body, and whether its entry is a side entry.
     Body(Box<Body>, bool),
 }
 
-/// What a line is, if our own export wrote it.
+/// Reads `metadata.agentstore` of a line, if the export of this crate wrote the line.
 pub(super) fn ours(object: &Object<'_>) -> Option<Ours> {
     if object.text("type")? != "metadata" {
         return None;
@@ -174,7 +176,7 @@ pub(super) fn ours(object: &Object<'_>) -> Option<Ours> {
 }
 
 impl Ours {
-    /// Its part in the file.
+    /// The part of the line in its file.
     pub(super) fn part(&self, object: &Object<'_>) -> Part<Data> {
         match self {
             Self::Head => Part::Rewind(object.text("parentId")),
@@ -214,7 +216,8 @@ impl Ours {
     }
 }
 
-/// A compaction whose interval names entries of this thread, on this path.
+/// Replaces the ids in the interval of a compaction by those of entries of this thread. They must be on the path of
+/// the line.
 fn covers(mut compaction: Compaction, place: &Place<'_, Data>) -> Result<Compaction, String> {
     let Some(covers) = compaction.covers.take() else { return Ok(compaction) };
     let on_path = |id: &str| {

@@ -1,4 +1,5 @@
-//! Any thread as Agent Core JSONL: lines in the order of the log, and where the head stands.
+//! Writes any thread as Agent Core JSONL: lines in the order of the log, and a last line that names the head if a
+//! reader would take another entry for it.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -17,7 +18,7 @@ use crate::{
     options::FormatName,
 };
 
-/// Writes the thread and gives what was lost.
+/// Writes the thread, and returns what was lost.
 pub(super) async fn write(threads: &dyn ThreadRunStore, thread: &Thread, out: &mut Out<'_>) -> Result<Vec<Loss>> {
     let mut writer = Writer { out, losses: Vec::new(), line_of: HashMap::new(), last: None, has_root: false };
     if thread.title.is_some() || !thread.metadata.is_empty() {
@@ -39,15 +40,15 @@ pub(super) async fn write(threads: &dyn ThreadRunStore, thread: &Thread, out: &m
 struct Writer<'a, 'b> {
     out: &'a mut Out<'b>,
     losses: Vec<Loss>,
-    /// Where children of an entry hang, if that is not the line of its own id.
+    /// The id that children of an entry name as their parent, if it is not the id of the entry.
     line_of: HashMap<EntryId, String>,
-    /// The line that its reader takes for the head.
+    /// The entry that a reader of the lines so far takes for the head.
     last: Option<EntryId>,
-    /// Whether a root was written.
+    /// Whether the line of a root was written.
     has_root: bool,
 }
 
-/// An object with more fields at its beginning.
+/// Inserts fields at the beginning of a JSON object.
 fn with_fields<'a>(line: &'a str, fields: &str) -> Cow<'a, str> {
     match line.trim_start().strip_prefix('{') {
         Some(rest) if !fields.is_empty() => Cow::Owned(format!("{{{fields}{rest}")),
@@ -83,7 +84,8 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// A line of the format itself. In a file with parents it needs those that the order of lines had said.
+    /// Writes the raw bytes of a line that was imported from this format. If the line has no id or no parent of its
+    /// own, because the order of the lines gave them, they are inserted.
     fn raw(&mut self, entry: &Entry, raw: &[u8]) -> Result<()> {
         let text = std::str::from_utf8(raw).ok();
         let Some((text, object)) = text.and_then(|text| Some((text, Object::parse(text)?))) else {
@@ -103,8 +105,8 @@ impl Writer<'_, '_> {
         self.line(entry, &with_fields(text, &named))
     }
 
-    /// A line. Where there is more than one root, those behind the first say so, or a reader would take the order of
-    /// the lines for a chain.
+    /// Writes a line. Each root after the first gets an explicit `parentId` of null. Without it, a reader of a file
+    /// in which no line names a parent would take the lines for a chain.
     fn line(&mut self, entry: &Entry, line: &str) -> Result<()> {
         let is_root = entry.parent.is_none() && !entry.side;
         let is_later = is_root && std::mem::replace(&mut self.has_root, true);
@@ -113,7 +115,7 @@ impl Writer<'_, '_> {
         self.out.line(line.as_bytes(), b"\n")
     }
 
-    /// What a reader of the lines so far takes for the head.
+    /// Notes which entry a reader takes for the head after the line of this entry.
     fn follow(&mut self, entry: &Entry) {
         match &*entry.body {
             Body::Rewind(rewind) => self.last.clone_from(&rewind.to),
@@ -122,7 +124,8 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// A body whose references lead to the last line of an entry that became several.
+    /// Returns the body with changed references: an entry that became several lines is referred to by the last of
+    /// them.
     fn renamed<'b>(&self, body: &'b Body) -> Cow<'b, Body> {
         let last = |id: &EntryId| EntryId::new(self.line_of.get(id)?).ok();
         let mut body = Cow::Borrowed(body);
@@ -149,7 +152,7 @@ impl Writer<'_, '_> {
         Some(self.line_of.get(parent).cloned().unwrap_or_else(|| parent.as_str().to_owned()))
     }
 
-    /// One line for each result, each below the one before it.
+    /// Writes one line for each result. Each line is the parent of the next.
     fn results(&mut self, entry: &Entry, message: &store_core::Message) -> Result<()> {
         let results = message.blocks.iter().filter_map(|block| match &block.kind {
             BlockKind::ToolResult(result) => Some(result),
@@ -180,7 +183,7 @@ impl Writer<'_, '_> {
         if entry.run.is_some() {
             losses.add("/run", ("run", "the format has none", "dropped"));
         }
-        // Beside the path a body is written as it is.
+        // The body of a side entry is written as it is, so nothing of it is lost.
         let Some(message) = entry.message().filter(|_| !entry.side) else { return };
         losses.message(message);
         if message.role == Role::Tool {
@@ -195,7 +198,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// The format has no place for what a thread itself holds.
+    /// Notes that the title and the metadata of the thread are lost, because the format has no place for them.
     fn thread(&mut self, thread: &Thread) {
         if let Some(head) = &thread.head {
             let what = ("thread", "the format has no title and no metadata of a session", "dropped");
@@ -203,7 +206,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Says where the head stands, if a reader would take another line for it.
+    /// Writes a line that names the head, if a reader would take another entry for it.
     fn head(&mut self, thread: &Thread) -> Result<()> {
         let Some(head) = thread.head.as_ref().filter(|head| Some(*head) != self.last.as_ref()) else { return Ok(()) };
         let id = format!("{head}#head.{}", thread.version.number());

@@ -1,4 +1,4 @@
-//! Losses: what a message holds that a format has no place for.
+//! Losses: what a message contains and a format cannot represent.
 
 use serde::Serialize;
 use store_core::{Block, BlockKind, EntryId, Message, Role, Visibility};
@@ -9,17 +9,18 @@ use store_core::{Block, BlockKind, EntryId, Message, Role, Visibility};
 pub struct Loss {
     /// The entry.
     pub entry: EntryId,
-    /// Where in its message: a JSON pointer.
+    /// A JSON pointer to what was lost, in the message or, for a field of the entry, in the entry. It is empty for
+    /// the whole entry.
     pub path: String,
-    /// What kind of thing.
+    /// The kind of what was lost, such as `signature`.
     pub kind: &'static str,
     /// Why it was lost.
     pub reason: &'static str,
-    /// What happened: dropped, text, moved, replaced or made.
+    /// What the export did about it: `dropped`, `moved` or `replaced`.
     pub action: &'static str,
 }
 
-/// Gathers the losses of one entry.
+/// Collects the losses of one entry.
 pub(super) struct Losses<'a> {
     entry: &'a EntryId,
     list: &'a mut Vec<Loss>,
@@ -35,7 +36,7 @@ impl<'a> Losses<'a> {
         self.list.push(Loss { entry: self.entry.clone(), path: path.into(), kind, reason, action });
     }
 
-    /// What a message loses as lines of Agent Core.
+    /// Notes what a message loses when it becomes lines of Agent Core.
     pub(super) fn message(&mut self, message: &Message) {
         let usual = if message.role == Role::System { Visibility::Aside } else { Visibility::All };
         if message.visibility != usual {
@@ -99,7 +100,7 @@ impl<'a> Losses<'a> {
     }
 }
 
-/// The format has thinking, then text, then calls; what stood otherwise is moved.
+/// The parts of a message so far. The format has thinking, then text, then calls. Blocks in another order are moved.
 #[derive(Default)]
 struct Order {
     texts: u32,

@@ -1,4 +1,5 @@
-//! The export: an untouched import gives its own file back byte for byte; any thread can become Agent Core JSONL.
+//! The export. A thread that did not change since its import gives its file back byte for byte. Any thread can be
+//! written as Agent Core JSONL.
 
 mod agent_core;
 mod loss;
@@ -32,20 +33,20 @@ pub struct Exported {
     pub lines: u64,
     /// Bytes that were written.
     pub bytes: u64,
-    /// Whether these are the bytes that the thread was imported from.
+    /// Whether the written bytes are those that the thread was imported from.
     pub exact: bool,
-    /// What the format could not hold.
+    /// What the format could not represent.
     pub losses: Vec<Loss>,
 }
 
 /// Writes a thread as a file of this format.
 ///
-/// A thread that was imported from the format and was not written to since gives the same bytes. Any other thread can
-/// be written as [`FormatName::AgentCore`], with a list of what was lost.
+/// A thread that was imported from this format and did not change since gives the bytes that were imported. Any other
+/// thread can be written as [`FormatName::AgentCore`], and the result lists what was lost.
 ///
 /// # Errors
-/// [`Error::NotExportable`] for a format that the thread cannot be written in; [`Error::Store`] for an unknown thread
-/// and what reading ends with; [`Error::Io`] if `out` cannot be written.
+/// [`Error::NotExportable`] if the thread cannot be written in this format; [`Error::Store`] if the thread does not
+/// exist or the store fails; [`Error::Io`] if `out` cannot be written.
 pub async fn export(
     threads: &dyn ThreadRunStore,
     thread: &ThreadId,
@@ -80,7 +81,7 @@ pub async fn export(
     Ok(Exported { thread: thread.clone(), format: format.name(), lines: out.lines, bytes: out.bytes, exact, losses })
 }
 
-/// The newest facts of a thread that holds nothing but an import from this format.
+/// The newest facts of a thread, if all its entries were imported from this format.
 async fn untouched(threads: &dyn ThreadRunStore, thread: &ThreadId, format: &str) -> Result<Option<Facts>> {
     let mut facts = None;
     let mut query = all();
@@ -101,7 +102,7 @@ fn all() -> EntryQuery {
     EntryQuery::all().with_page(PageRequest::first(MAX_PAGE))
 }
 
-/// Where lines are written to.
+/// The output, with the number and the hash of the written bytes.
 struct Out<'a> {
     inner: &'a mut (dyn Write + Send),
     lines: u64,
@@ -125,10 +126,10 @@ impl Out<'_> {
     }
 }
 
-/// A format and the facts of a file of it.
+/// A format, and the facts of a file in this format.
 type Own<'a, F> = (&'a F, &'a Facts);
 
-/// The line of an entry in its own format: its raw bytes, or what its typed form gives.
+/// The line of an entry in its own format: its raw bytes if they were kept, else its encoded typed form.
 fn line_of<F: LineFormat>(format: &F, entry: &store_core::Entry) -> Option<Vec<u8>> {
     if let Some(raw) = entry.origin.as_ref().and_then(|origin| origin.raw.as_ref()) {
         return Some(raw.to_vec());

@@ -1,4 +1,4 @@
-//! Lines in the order of their file, with its line ends, blank lines and byte order mark.
+//! Writes lines in the order of their file, with its line ends, blank lines and byte order mark.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::{
     source::hex,
 };
 
-/// Writes an untouched import.
+/// Writes a thread that did not change since its import.
 pub(super) async fn write<F: LineFormat>(
     threads: &dyn ThreadRunStore,
     thread: &ThreadId,
@@ -31,7 +31,7 @@ pub(super) async fn write<F: LineFormat>(
         let page = threads.list_entries(thread, query.clone()).await?;
         for entry in &page.items {
             let number = entry.origin.as_ref().map_or(0, |origin| origin.line);
-            // Line 0 stands for entries that no line stands for.
+            // An entry that corresponds to no line has line 0.
             if number > 0 && lines.is_newest(number) {
                 let bytes = line_of(format, entry).ok_or_else(|| missing(thread, number))?;
                 lines.waiting.insert(number, bytes);
@@ -55,10 +55,10 @@ fn missing(thread: &ThreadId, line: u64) -> Error {
     store_core::Error::corrupt(format!("thread `{thread}`: line {line} of its import")).into()
 }
 
-/// Lines that wait until those before them are written.
+/// Holds lines until the lines before them are written.
 struct Lines<'a> {
     file: &'a FileFacts,
-    /// How many older entries of a line are still to come: one for each time that it was imported before it was whole.
+    /// How many outdated entries of a line are still to come. Each import of the incomplete line left one.
     older: BTreeMap<u64, u64>,
     waiting: BTreeMap<u64, Vec<u8>>,
     next: u64,
@@ -85,7 +85,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Blank lines have no entry.
+    /// Adds the blank lines that come next, because no entry represents them.
     fn blank(&mut self) {
         let mut line = self.next;
         while line <= self.file.lines && self.file.blank.contains(line) {

@@ -1,4 +1,5 @@
-//! Matches the lines of contexts with the records of the wire: when a line was written, and whether a tool failed.
+//! Matches the lines of contexts with the records of the wire, to find out when a line was written and whether a tool
+//! failed.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,22 +10,22 @@ use super::{
     wire::{Event, Record},
 };
 
-/// File and line of the history, from 0.
+/// A place in the history: the file and the line, both from 0.
 pub(super) type At = (usize, usize);
 
-/// What the wire says about lines.
+/// What the records of the wire say about the lines.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
     /// When lines were written.
     pub(super) times: HashMap<At, Timestamp>,
-    /// Whether the tools failed whose results lines hold.
+    /// Whether the tool failed, for lines that contain a result.
     pub(super) failures: HashMap<At, bool>,
-    /// The line that each record speaks about or follows.
+    /// For each record, the line that it matches. A record without a match has the line of the last match before it.
     pub(super) lines: Vec<Option<At>>,
 }
 
 impl Clock {
-    /// Goes through the lines that are new in their files, in order.
+    /// Matches the lines that repeat no line of an earlier file, in order.
     pub(super) fn of(lines: &[(At, &Row)], records: &[Record]) -> Self {
         let mut hand = Hand {
             records,
@@ -50,14 +51,14 @@ impl Clock {
 
 struct Hand<'a> {
     records: &'a [Record],
-    /// The records that turns begin with, by the line of what the user said.
+    /// The record that begins a turn, by the line of the user message of the turn.
     turns: HashMap<At, usize>,
-    /// Of call ids that only one record and one line answer: the record.
+    /// The record that answers a call, for each call id that exactly one record and one line answer.
     only: HashMap<&'a str, usize>,
-    /// The records of the turn, from the one that was matched last.
+    /// The first record of the current turn, and the end of the turn. The range is empty while no turn is known.
     range: (usize, usize),
     used: HashSet<usize>,
-    /// The lines that records speak about.
+    /// The line that each record matches.
     found: HashMap<usize, At>,
     clock: Clock,
 }
@@ -73,7 +74,7 @@ impl Hand<'_> {
         match row.kind {
             Kind::Message(Role::Assistant) => self.spoken(at, row),
             Kind::Message(Role::Tool) => self.answered(at, row),
-            // A user message that no turn is known of ends the turn before it.
+            // A user message without a known turn ends the turn before it.
             Kind::Message(Role::User) => self.range = (0, 0),
             _ => {}
         }
@@ -87,7 +88,7 @@ impl Hand<'_> {
         }
     }
 
-    /// The first record of the turn that fits.
+    /// The first record of the current turn that fits and has no match yet.
     fn search(&self, fits: impl Fn(&Event) -> bool) -> Option<usize> {
         let (from, to) = self.range;
         let mut records = self.records.iter().enumerate().take(to).skip(from);
@@ -98,7 +99,7 @@ impl Hand<'_> {
         if !row.calls.is_empty() {
             let calls: Vec<_> =
                 row.calls.iter().filter_map(|id| self.search(|event| *event == Event::Call(id.clone()))).collect();
-            // All of them are part of it; it was whole with the last.
+            // All of these calls are part of the line. It was complete with the last one, whose time it gets.
             return calls.into_iter().for_each(|call| self.note(call, at));
         }
         let Some(first) = self.search(|event| *event == Event::Part) else { return };
@@ -120,7 +121,7 @@ impl Hand<'_> {
     }
 }
 
-/// Of call ids that one record and one line answer: the record.
+/// The record that answers a call, for each call id that exactly one record and one line answer.
 fn only<'a>(lines: &[(At, &Row)], records: &'a [Record]) -> HashMap<&'a str, usize> {
     let mut answers: HashMap<&str, usize> = HashMap::new();
     for id in lines.iter().filter_map(|(_, row)| row.answers.as_deref()) {
@@ -139,8 +140,8 @@ fn only<'a>(lines: &[(At, &Row)], records: &'a [Record]) -> HashMap<&'a str, usi
     found.into_iter().filter_map(single).collect()
 }
 
-/// Which turn each user message begins: in order, the same text first; what is left between two such pairs belongs
-/// together if it is as many on both sides.
+/// Finds the turn that each user message begins. First, messages and turns with the same text are paired, in order.
+/// The messages and turns between two such pairs are then paired, in order, if there are equally many of both.
 fn turns(lines: &[(At, &Row)], records: &[Record]) -> HashMap<At, usize> {
     let said: Vec<_> = lines.iter().filter(|(_, row)| row.kind == Kind::Message(Role::User)).collect();
     let turns = records.iter().enumerate().filter_map(|(at, record)| match record.event {
@@ -180,7 +181,7 @@ mod tests {
         wire::{Event, Record},
     };
 
-    /// `U:text` the user, `A` the assistant, `A:id` with a call, `T:id` a result.
+    /// Makes a row: `U:text` is a user message, `A` an assistant message, `A:id` one with a call, `T:id` a result.
     fn row(text: &str) -> Row {
         let (role, what) = text.split_once(':').unwrap_or((text, ""));
         let mut row = Row {
@@ -200,7 +201,8 @@ mod tests {
         row
     }
 
-    /// `U:text` a turn, `S` a step, `P` a part, `C:id` a call, `R:id` a result, `E:id` a failure; each a second later.
+    /// Makes a record: `U:text` is a turn, `S` a step, `P` a part, `C:id` a call, `R:id` a result, `E:id` the result
+    /// of a failed call. Its time is `at` milliseconds.
     fn record(at: usize, text: &str) -> Record {
         let (kind, what) = text.split_once(':').unwrap_or((text, ""));
         let result = |is_error| Event::Result { id: what.to_owned(), is_error: Some(is_error) };
@@ -215,7 +217,8 @@ mod tests {
         Record { time: Timestamp::from_millis(at as u64).ok(), event }
     }
 
-    /// `expected`: for each line the record whose time it has, `-` for none, `!` behind a failure.
+    /// Checks the matches. `expected` has for each line the number of the record whose time it gets, or `-` for none,
+    /// and then `!` if the tool failed.
     fn check(lines: &[&str], records: &[&str], expected: &str) {
         let rows: Vec<_> = lines.iter().map(|text| row(text)).collect();
         let rows: Vec<(At, &Row)> = rows.iter().enumerate().map(|(at, row)| ((0, at), row)).collect();
@@ -232,7 +235,7 @@ mod tests {
     fn turns_match_in_order() {
         check(&["U:a", "U:a", "U:b"], &["U:a", "U:a", "U:b"], "0 1 2");
         check(&["U:a", "U:b"], &["U:x", "U:a", "U:b"], "1 2");
-        // What the wire does not know has no time, and takes none away.
+        // A message that is not on the wire gets no time, and the other messages keep theirs.
         check(&["U:old", "U:a"], &["U:a"], "- 0");
         check(&["U:a", "U:changed", "U:c"], &["U:a", "U:b", "U:c"], "0 1 2");
         check(&["U:a", "U:x", "U:y", "U:c"], &["U:a", "U:b", "U:c"], "0 - - 2");
@@ -242,11 +245,11 @@ mod tests {
     fn calls_and_results_match_within_their_turn() {
         let turn = ["U:a", "S", "C:1", "C:2", "E:2", "R:1", "S", "P", "P"];
         check(&["U:a", "A:1", "T:1", "T:2", "A"], &turn, "0 2 5 4! 8");
-        // After a revert ids come again.
+        // After a revert, the same call ids are used again.
         let records = ["U:a", "S", "C:1", "E:1", "U:a", "S", "C:1", "R:1"];
         check(&["U:a", "A:1", "T:1", "U:a", "A:1", "T:1"], &records, "0 2 3! 4 6 7");
         check(&["U:a", "A:1", "T:1", "U:b", "A:1", "T:1"], &["U:a", "C:1", "E:1"], "0 1 2! - - -");
-        // An id that is there once is found without its turn.
+        // A result is found without its turn if its call id is unique.
         check(&["U:old", "A:1", "T:1"], &["U:x", "U:y", "C:1", "E:1"], "- - 3!");
     }
 }

@@ -1,4 +1,5 @@
-//! The second pass over one context file: references for what it repeats, entries for what is new.
+//! The second pass over one context file. A line that repeats an earlier file becomes a reference, and a new line
+//! becomes an entry.
 
 use std::collections::VecDeque;
 
@@ -26,10 +27,10 @@ use crate::{
     source::Line,
 };
 
-/// The kind of entries that refer to the entry of an equal line of an earlier file.
+/// The kind of references: entries that refer to the entry of the same line in an earlier file.
 const SHARED: &str = "kimi-cli.shared";
 
-/// The time of the entry before, and where drafts go.
+/// The time that an entry gets, and the queue to which its draft is added.
 type Out<'a> = (Option<Timestamp>, &'a mut VecDeque<Draft>);
 
 pub(super) struct ContextDrafts<'a> {
@@ -37,15 +38,16 @@ pub(super) struct ContextDrafts<'a> {
     file: usize,
     ids: &'a Ids,
     placed: &'a Placed,
-    /// Instructions before a summary that says them again.
+    /// The system messages of the file so far. A compaction that restates them puts them into its replacement.
     instructions: Vec<Message>,
-    /// The summary, until the references to what is kept are there: a part of them alone would say nothing.
+    /// The draft of the summary, held until the references to the lines that it keeps are drafted. An interrupted
+    /// import then never stores a summary with only some of its references.
     held: Option<Draft>,
     rewound: bool,
 }
 
 impl<'a> ContextDrafts<'a> {
-    /// The drafts of the file at this position of the history.
+    /// Creates the drafts of the file at this position of the history.
     pub(super) fn new(session: &'a KimiSession, file: usize) -> Option<Self> {
         let (ids, placed) = (session.plan.ids.get(file)?, session.plan.history.files().get(file)?);
         Some(Self { session, file, ids, placed, instructions: Vec::new(), held: None, rewound: false })
@@ -62,7 +64,7 @@ impl<'a> ContextDrafts<'a> {
         }
     }
 
-    /// The entries of a line.
+    /// Adds the drafts of a line to `ready`.
     pub(super) fn line(&mut self, line: Line, time: Option<Timestamp>, ready: &mut VecDeque<Draft>) -> Result<()> {
         let row = index(line.number);
         let Some(spot) = self.placed.spots.get(row).copied() else { return Ok(()) };
@@ -91,7 +93,7 @@ impl<'a> ContextDrafts<'a> {
         Ok(())
     }
 
-    /// What is left to say at the end of the file.
+    /// Adds the drafts that remain at the end of the file to `ready`.
     pub(super) fn end(&mut self, time: Option<Timestamp>, ready: &mut VecDeque<Draft>) -> Result<()> {
         if let Some(Join::Rewind { shared, is_open }) = &self.placed.join {
             self.rewind(*shared, *is_open, (time, &mut *ready))?;
@@ -100,7 +102,8 @@ impl<'a> ContextDrafts<'a> {
         Ok(())
     }
 
-    /// The made entry that goes back to behind the lines that the file repeats, once.
+    /// Adds, once, the entry that rewinds the thread to the end of the lines that the file repeats. The entry
+    /// corresponds to no line.
     fn rewind(&mut self, shared: usize, is_open: bool, out: Out<'_>) -> Result<()> {
         if std::mem::replace(&mut self.rewound, true) {
             return Ok(());
@@ -171,13 +174,13 @@ impl<'a> ContextDrafts<'a> {
         let lenient = lenient::read(&line.bytes);
         let is_deep = lenient.odd.contains(&crate::issue::Code::DeepJson);
         match Object::parse(&lenient.text).filter(|_| !is_deep) {
-            // What is wrong with it was noted in the first pass.
+            // The first pass has already noted the issues of the line.
             Some(object) => line::read(line.number, &object, &mut Issues::default()).body,
             None => Custom::new(IMPORT_LINE, Json::null()).into(),
         }
     }
 
-    /// The wire knows better than the text whether a tool failed.
+    /// Sets whether a tool failed, if the wire says so. The wire is more reliable than the text of the result.
     fn note_failure(&self, at: (usize, usize), body: &mut NewBody) {
         let Some(&is_error) = self.plan().clock.failures.get(&at) else { return };
         if let NewBody::Message(message) = body

@@ -1,4 +1,4 @@
-//! The second pass: lines of contexts, records of the wire and whole files become drafts.
+//! The second pass: turns lines of contexts, records of the wire and whole files into drafts.
 
 use std::collections::VecDeque;
 
@@ -28,29 +28,30 @@ pub(super) struct KimiDrafts<'a> {
     session: &'a KimiSession,
     ready: VecDeque<Draft>,
     stage: Stage<'a>,
-    /// The time of the entry before.
+    /// The time of the previous entry.
     time: Option<Timestamp>,
 }
 
-/// Which file is read.
+/// The file that is read.
 enum Stage<'a> {
-    /// The next is the context at this position.
+    /// The context at this position comes next.
     Before(usize),
     Context(usize, Open, Box<ContextDrafts<'a>>),
     Wire(Open),
-    /// The next is the whole file at this position.
+    /// The whole file at this position comes next.
     Wholes(usize),
     End,
 }
 
-/// A file that is being read, and what it must turn out to be.
+/// A file that is being read, and the facts that its bytes must match.
 struct Open {
     lines: Lines,
     facts: FileFacts,
 }
 
 impl Open {
-    /// A context may be renamed at any time, so its bytes are looked at before any of it is written.
+    /// Opens a file. kimi-cli may rename the current context at any time, so the bytes of this file are checked
+    /// before any of its lines is written.
     fn new<T>(file: &Lined<T>) -> Result<Self> {
         let facts = file.facts.clone();
         let is_renamed =
@@ -61,7 +62,8 @@ impl Open {
         Ok(Self { lines: file.source.lines(facts.bytes)?, facts })
     }
 
-    /// The next line; none at the end, if what was read is what the first pass had read.
+    /// Returns the next line, or `None` at the end. It is an error if the bytes are not those that the first pass
+    /// read.
     fn next<T>(&mut self, file: &Lined<T>) -> Result<Option<Line>> {
         if let Next::Line(line) = self.lines.next()? {
             return Ok(Some(line));
@@ -112,7 +114,7 @@ impl<'a> KimiDrafts<'a> {
         Ok(())
     }
 
-    /// Goes on by a line, or to the next file.
+    /// Processes the next line, or goes to the next file.
     fn step(&mut self) -> Result<()> {
         let session = self.session;
         let stage = std::mem::replace(&mut self.stage, Stage::End);
@@ -217,7 +219,7 @@ pub(super) fn index(line: u64) -> usize {
     usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX)
 }
 
-/// An entry that stands for a line.
+/// The parts of an entry that represents a line.
 pub(super) struct Made {
     pub(super) id: EntryId,
     pub(super) parent: Option<EntryId>,
@@ -226,7 +228,7 @@ pub(super) struct Made {
 }
 
 impl KimiSession {
-    /// The draft of a line, with its bytes where the typed form does not give them.
+    /// Makes the draft of a line. It keeps the raw bytes if the typed form does not reproduce them.
     pub(super) fn draft(
         &self,
         made: Made,

@@ -1,4 +1,4 @@
-//! Entries become lines again, where their typed form says everything: as kimi-cli spells them.
+//! Encodes entries as lines in the spelling of kimi-cli, if their typed form contains everything.
 
 use store_core::{
     Block, BlockKind, Body, Media, MediaSource, Message, Opaque, Role, ToolUse,
@@ -8,7 +8,7 @@ use store_core::{
 use super::message::PROMPT;
 use crate::json::{Object, text};
 
-/// The line of an entry of a context; none where only the raw bytes say what it was.
+/// Encodes an entry of a context. Returns `None` if only the raw bytes can reproduce the line.
 pub(super) fn line(body: &Body) -> Option<String> {
     match body {
         Body::Checkpoint(checkpoint) if checkpoint.label.is_none() => {
@@ -22,7 +22,7 @@ pub(super) fn line(body: &Body) -> Option<String> {
     }
 }
 
-/// A line of the wire: its data with a space behind every colon and comma.
+/// Encodes a record of the wire: its data, with a space after every colon and comma outside of strings.
 pub(super) fn wire(body: &Body) -> Option<String> {
     let Body::Custom(custom) = body else { return None };
     let mut out = String::with_capacity(custom.data.as_str().len() * 9 / 8);
@@ -71,7 +71,7 @@ fn call(block: &Block) -> Option<&ToolUse> {
     }
 }
 
-/// A lone text is written as a string.
+/// Writes `content`. A single text is written as a string.
 fn content<'a>(object: &mut Writer<'_>, parts: impl Iterator<Item = &'a Block>) -> Option<()> {
     let parts: Vec<_> = parts.collect();
     if let [Block { kind: BlockKind::Text(text), opaque: None, .. }] = parts.as_slice() {

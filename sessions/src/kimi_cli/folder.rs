@@ -9,45 +9,45 @@ use store_core::Timestamp;
 
 use crate::error::{Error, Result};
 
-/// The context that is written to.
+/// The current context, to which kimi-cli appends.
 pub(super) const CONTEXT: &str = "context.jsonl";
 
-/// The file of what went over the wire.
+/// The wire, which is the record of events.
 pub(super) const WIRE: &str = "wire.jsonl";
 
-/// The settings and the title.
+/// The file with the settings and the title.
 const STATE: &str = "state.json";
 
 /// The files of a session.
 #[derive(Debug, Default)]
 pub(super) struct Folder {
-    /// Contexts, the oldest first.
+    /// The contexts, the oldest first.
     pub(super) contexts: Vec<Found>,
-    /// What went over the wire.
+    /// The wire.
     pub(super) wire: Option<Found>,
-    /// The settings and the title.
+    /// The file with the settings and the title.
     pub(super) state: Option<Found>,
-    /// Folders of subagents.
+    /// The folders of subagents.
     pub(super) subagents: Vec<Found>,
-    /// All other files, also of folders below.
+    /// All other files, including those in subfolders.
     pub(super) others: Vec<Found>,
 }
 
-/// A file or folder, by its name in the session.
+/// A file or folder of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Found {
-    /// The name; absent for a lone file.
+    /// The path below the folder of the session. It is absent if the source is a single file.
     pub(super) name: Option<String>,
     pub(super) path: PathBuf,
 }
 
 impl Folder {
-    /// A context file without a folder.
+    /// A single context file without a folder.
     pub(super) fn lone(path: &Path) -> Self {
         Self { contexts: vec![Found { name: None, path: path.to_owned() }], ..Self::default() }
     }
 
-    /// Looks into a session folder.
+    /// Lists the files of a session folder.
     pub(super) fn list(path: &Path) -> Result<Self> {
         let mut folder = Self::default();
         folder.collect(path, "")?;
@@ -65,7 +65,7 @@ impl Folder {
         children.sort_by(|a, b| a.0.cmp(&b.0));
         for (name, path, kind) in children {
             let found = Found { name: Some(format!("{below}{name}")), path };
-            // A link may lead anywhere, also in a circle.
+            // Links to folders are not followed: a link may lead anywhere, even in a circle.
             if kind.is_dir() {
                 self.folder(found, below)?;
             } else if kind.is_file() || (below.is_empty() && found.path.is_file()) {
@@ -94,7 +94,7 @@ impl Folder {
     }
 }
 
-/// Whether a folder holds more of a session than the context that is written to.
+/// Whether a folder contains other files of a session besides the current context.
 pub(crate) fn is_session(folder: &Path) -> Result<bool> {
     for entry in fs::read_dir(folder).map_err(Error::io(folder))? {
         let name = entry.map_err(Error::io(folder))?.file_name().to_string_lossy().into_owned();
@@ -110,17 +110,18 @@ fn has_content(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0)
 }
 
-/// Whether a file of this name, or a lone one, holds a context.
+/// Whether a file with this name is a context. A single file, which has no name, always is.
 pub(super) fn is_context(name: Option<&str>) -> bool {
     name.is_none_or(|name| rotation(name).is_some())
 }
 
-/// Sorts contexts by age, the oldest first.
+/// The sort key of a context, by which the oldest comes first.
 fn age(name: Option<&str>) -> Option<(u8, i64)> {
     rotation(name.unwrap_or(CONTEXT))
 }
 
-/// `context.jsonl.N`, highest N first, then `context_1.jsonl` and so on, and `context.jsonl` last.
+/// The place of a context among the others: first `context.jsonl.N` with the highest N first, then `context_1.jsonl`
+/// and so on, and last `context.jsonl`. It is `None` for a file that is no context.
 fn rotation(name: &str) -> Option<(u8, i64)> {
     if name == CONTEXT {
         return Some((2, 0));
@@ -135,7 +136,7 @@ fn rotation(name: &str) -> Option<(u8, i64)> {
     Some((1, number(digits)?))
 }
 
-/// When a file was last written to.
+/// When a file was last written.
 pub(super) fn modified(path: &Path) -> Option<Timestamp> {
     let time = fs::metadata(path).ok()?.modified().ok()?;
     let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;

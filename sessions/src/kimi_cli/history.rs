@@ -1,4 +1,4 @@
-//! The history of a session over all its context files: one tree, and what each line is in it.
+//! The history of a session over all its context files: one tree, and the place of each line in it.
 
 use super::{
     join::{self, Compaction, Join},
@@ -13,42 +13,43 @@ pub(super) struct Node {
     /// The line, from 0.
     pub(super) row: usize,
     pub(super) parent: Option<usize>,
-    /// Entries of its path, itself included.
+    /// The number of entries on its path, including itself.
     pub(super) depth: usize,
-    /// Whether it stands for earlier ones.
+    /// Whether it is a compaction, which replaces earlier entries.
     pub(super) is_compaction: bool,
 }
 
-/// What a line is in the tree.
+/// The place of a line in the tree.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spot {
-    /// File and line that it repeats; its own if it is new.
+    /// The file and line that it repeats, or its own file and line if it is new.
     pub(super) original: (usize, usize),
-    /// The entry that stands for it; none for what lies beside the tree.
+    /// The entry of the tree that represents the line. It is `None` for a line that is not in the tree.
     pub(super) node: Option<usize>,
-    /// The entry that the next line hangs below.
+    /// The entry that becomes the parent of the next line.
     pub(super) tip: Option<usize>,
-    /// Whether the path of that entry says what the file says up to here.
+    /// Whether the path of `tip` says the same as the file up to this line.
     pub(super) is_exact: bool,
 }
 
-/// A file of the history.
+/// A file of the history, and the places of its lines.
 #[derive(Debug, Default)]
 pub(super) struct Placed {
     pub(super) join: Option<Join>,
     pub(super) spots: Vec<Spot>,
 }
 
-/// What is imported already, and cannot be decided otherwise any more.
+/// An entry that an earlier import may have stored. If it is stored, the import must decide in the same way again.
+/// The first number is the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
-    /// The line of this file as an entry of its own.
+    /// The line is an entry of its own.
     Line(usize, usize),
-    /// The line of this file as a reference.
+    /// The line is a reference.
     Shared(usize, usize),
-    /// The rewind of this file to behind so many leading lines.
+    /// The rewind of the file to the end of its first lines. The second number counts these lines.
     Rewind(usize, usize),
-    /// The same of a file that said nothing else.
+    /// The same rewind, stored while the file had no other lines.
     Open(usize, usize),
 }
 
@@ -60,7 +61,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Puts the files of a session together, the oldest first.
+    /// Joins the files of a session, the oldest first. `is_stored` says what earlier imports have stored.
     pub(super) fn of(files: &[&[Row]], is_stored: &dyn Fn(Mark) -> bool) -> Self {
         let mut history = Self::default();
         let mut before: Option<&[Row]> = None;
@@ -84,12 +85,12 @@ impl History {
         self.files.get(file)?.spots.get(row)
     }
 
-    /// Whether a line is no repetition of an earlier one.
+    /// Whether a line repeats no earlier line.
     pub(super) fn is_new(&self, at: (usize, usize)) -> bool {
         self.spot(at.0, at.1).is_some_and(|spot| spot.original == at)
     }
 
-    /// Where the session's writer stands.
+    /// The entry after which kimi-cli would continue the session.
     pub(super) fn head(&self) -> Option<usize> {
         self.files.last()?.spots.last()?.tip
     }
@@ -99,7 +100,7 @@ impl History {
         std::iter::successors(at, |at| self.node(*at)?.parent)
     }
 
-    /// Entries of the path that ends here.
+    /// The number of entries on the path of an entry.
     pub(super) fn depth(&self, at: Option<usize>) -> usize {
         at.and_then(|at| self.node(at)).map_or(0, |node| node.depth)
     }
@@ -122,7 +123,7 @@ impl History {
         self.files.push(Placed { join, spots });
     }
 
-    /// Places the lines up to the last that is kept.
+    /// Places the lines of a file that begins with a summary, up to the last line that the summary keeps.
     fn compact(&mut self, placing: &mut Placing<'_>, compaction: &mut Compaction, before: &[Spot]) {
         if !compaction.restates {
             placing.spots.extend(before.iter().take(compaction.at));
@@ -145,7 +146,7 @@ impl History {
         }
     }
 
-    /// Places lines as new ones, up to this one.
+    /// Places lines as new ones, up to the line `to`, which is not included.
     fn append(&mut self, placing: &mut Placing<'_>, to: usize) {
         for (row, found) in placing.rows.iter().enumerate().take(to).skip(placing.spots.len()) {
             let mut node = None;

@@ -1,6 +1,7 @@
-//! Entry ids: lines have none of their own, so an id says which file of the history and which line.
+//! Entry ids. Lines have no ids of their own, so an id names the file of the history and the line.
 //!
-//! Files are counted in the order in which they were written and not by name, because a rotation renames them.
+//! A file is identified by its position in the order in which the files were written, because a rotation changes
+//! names.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -11,7 +12,7 @@ use store_core::EntryId;
 
 use crate::{error::Result, facts::Retaken, format::Stored};
 
-/// What ids of lines of the wire begin with.
+/// The prefix of the ids of lines of the wire.
 pub(super) const WIRE_PREFIX: &str = "wire.";
 
 /// The ids of the lines of one file.
@@ -19,27 +20,27 @@ pub(super) const WIRE_PREFIX: &str = "wire.";
 pub(super) struct Ids {
     prefix: String,
     taken: Arc<HashSet<String>>,
-    /// Lines that were imported before they were whole, and how often.
+    /// How often a line was imported before it was complete.
     again: HashMap<u64, usize>,
 }
 
 impl Ids {
-    /// The ids that entries of somebody else have.
+    /// The ids of entries that the import did not write.
     pub(super) fn taken(stored: &Stored) -> Arc<HashSet<String>> {
         Arc::new(stored.foreign.iter().map(|id| id.as_str().to_owned()).collect())
     }
 
-    /// What ids of the context at this position begin with.
+    /// The prefix of the ids of the context at this position.
     pub(super) fn prefix(position: usize) -> String {
         if position == 0 { String::new() } else { format!("{}.", position + 1) }
     }
 
-    /// Ids of the context at this position of the history, from 0.
+    /// The ids of the context at this position of the history, from 0.
     pub(super) fn context(position: usize, taken: &Arc<HashSet<String>>, retaken: &[Retaken]) -> Self {
         Self::new(Self::prefix(position), taken, retaken)
     }
 
-    /// Ids of what went over the wire.
+    /// The ids of the records of the wire.
     pub(super) fn wire(taken: &Arc<HashSet<String>>, retaken: &[Retaken]) -> Self {
         Self::new(WIRE_PREFIX.to_owned(), taken, retaken)
     }
@@ -52,32 +53,32 @@ impl Ids {
         Self { prefix, taken: Arc::clone(taken), again }
     }
 
-    /// The id of a line, from 1.
+    /// The id of a line. Lines are counted from 1.
     pub(super) fn line(&self, line: u64) -> Result<EntryId> {
         self.free(&format!("{}L{line}", self.prefix), self.again.get(&line).copied().unwrap_or_default())
     }
 
-    /// The id of a reference that stands for a line which an earlier file has.
+    /// The id of a reference, which represents a line that an earlier file contains.
     pub(super) fn shared(&self, line: u64) -> Result<EntryId> {
         self.free(&format!("{}L{line}.shared", self.prefix), self.again.get(&line).copied().unwrap_or_default())
     }
 
-    /// The id of the rewind to behind so many leading lines.
+    /// The id of the rewind to the end of the first `shared` lines.
     pub(super) fn rewind(&self, shared: usize) -> Result<EntryId> {
         self.free(&format!("{}L0#rewind.{shared}", self.prefix), 0)
     }
 
-    /// The id of the rewind to there while the file says nothing else: it may still become anything.
+    /// The id of the same rewind while the file has no other lines. A later import may then decide otherwise.
     pub(super) fn open(&self, shared: usize) -> Result<EntryId> {
         self.free(&format!("{}L0#open.{shared}", self.prefix), 0)
     }
 
-    /// The id of an entry that no line stands for.
+    /// The id of an entry that corresponds to no line.
     pub(super) fn named(&self, name: &str) -> Result<EntryId> {
         self.free(name, 0)
     }
 
-    /// An id that nothing else has: the text itself, or with a number.
+    /// An id that no other entry has: the text itself, or the text with a number. It leaves out `skip` candidates.
     fn free(&self, text: &str, skip: usize) -> Result<EntryId> {
         let made = (1..).map(|n| if n == 1 { text.to_owned() } else { format!("{text}#{n}") });
         let free = made.skip(skip).find(|id| !self.taken.contains(id));

@@ -1,21 +1,21 @@
-//! How a file of the history goes on from the one before it: a compaction, a revert, or a clear.
+//! Decides how a file of the history continues the previous file: after a compaction, a revert, or a clear.
 
 use super::{
     history::{History, Mark, Node, Spot},
     row::{Kind, Row},
 };
 
-/// How a file goes on.
+/// How a file continues the previous file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Join {
-    /// It repeats so many leading lines and goes on behind them; after a clear it repeats none.
+    /// It repeats the first lines of the previous file and continues after them. After a clear it repeats none.
     Rewind {
-        /// The lines.
+        /// How many lines it repeats.
         shared: usize,
-        /// Whether it says nothing else yet, and may become anything.
+        /// Whether it has no other lines yet. A later import may then decide otherwise.
         is_open: bool,
     },
-    /// It begins with a summary of what was before.
+    /// It begins with a summary of the previous file.
     Compaction(Compaction),
 }
 
@@ -24,16 +24,17 @@ pub(super) enum Join {
 pub(super) struct Compaction {
     /// The line of the summary.
     pub(super) at: usize,
-    /// The lines of the file before that stand behind the summary once more.
+    /// The lines of the previous file that this file repeats after the summary.
     pub(super) kept: Vec<usize>,
-    /// The entries that the summary stands for: the first and the last.
+    /// The first and the last entry that the summary replaces.
     pub(super) covers: (usize, usize),
-    /// Whether the lines before the summary are other ones than before: then the summary stands for the whole path, and
-    /// says them again.
+    /// Whether the lines before the summary differ from the first lines of the previous file. The compaction then
+    /// covers the whole path, and its replacement contains the new instructions.
     pub(super) restates: bool,
 }
 
-/// The first rule that fits: a summary, lines in common, else a clear. What is stored stays as it was decided.
+/// Decides how a file continues the previous file. The first rule that fits decides: a summary, lines in common, else
+/// a clear. A decision that an earlier import has stored stays as it is.
 pub(super) fn join(history: &History, before: &[Row], rows: &[Row], is_stored: &dyn Fn(Mark) -> bool) -> Join {
     let file = history.files().len();
     let shared = before.iter().zip(rows).take_while(|(a, b)| a.bytes == b.bytes).count();
@@ -52,7 +53,7 @@ struct File<'a> {
     history: &'a History,
     before: &'a [Row],
     rows: &'a [Row],
-    /// Leading lines that are equal in both files.
+    /// How many leading lines are equal in both files.
     shared: usize,
     file: usize,
     is_stored: &'a dyn Fn(Mark) -> bool,
@@ -63,12 +64,14 @@ impl File<'_> {
         self.history.spot(self.file.checked_sub(1)?, row)
     }
 
-    /// The entry that a line of the file before leaves off at.
+    /// The last entry on the path after the first `lines` lines of the previous file.
     fn tip(&self, lines: usize) -> Option<usize> {
         self.spot(lines.checked_sub(1)?)?.tip
     }
 
-    /// Behind the lines in common, but not before those that were taken for common already.
+    /// Continues after the lines in common. If only opening lines are in common and other lines follow, as after a
+    /// clear, the file repeats nothing, except the first `taken` lines, which an earlier import has stored as
+    /// repeated.
     fn rewind(&self, taken: usize) -> Join {
         let is_exact =
             |shared: &usize| shared.checked_sub(1).is_none_or(|row| self.spot(row).is_some_and(|spot| spot.is_exact));
@@ -81,7 +84,7 @@ impl File<'_> {
 
     fn compaction(&self) -> Option<Compaction> {
         let at = self.rows.iter().position(|row| row.kind.is_message())?;
-        // A summary that the file before has too was copied by a revert.
+        // If the previous file also has this summary, a revert copied it.
         if self.rows.get(at)?.kind != Kind::Summary || self.shared > at {
             return None;
         }
@@ -100,8 +103,8 @@ impl File<'_> {
         Some(Compaction { at, kept, covers: (from, to), restates: false })
     }
 
-    /// The lines of the file before that stand behind the summary again: its last two messages of user or assistant and
-    /// what is between and behind them.
+    /// The lines of the previous file that this file repeats after the summary: its last two messages of the user or
+    /// the assistant, and the messages between and after them.
     fn kept(&self, at: usize, lead_depth: usize) -> Option<Vec<usize>> {
         let messages = |rows: &[Row]| -> Vec<usize> {
             rows.iter().enumerate().filter(|(_, row)| row.kind.is_message()).map(|(row, _)| row).collect()
@@ -121,7 +124,8 @@ impl File<'_> {
         is_free.then_some(tail)
     }
 
-    /// Whether entries of their own stand for these lines, and something before them is left to cover.
+    /// Whether each of these lines has an entry that is no compaction, and an entry before them is left for the
+    /// summary to replace.
     fn are_entries(&self, tail: &[usize], lead_depth: usize) -> bool {
         let node = |row: &usize| -> Option<&Node> { self.history.node(self.spot(*row)?.node?) };
         let has_more = |first: &Node| first.depth > lead_depth + 1;
@@ -139,7 +143,9 @@ mod tests {
     };
     use store_core::Role;
 
-    /// `s` instructions, digits checkpoints, `=` a summary, upper case the assistant, lower case the user, `_` usage.
+    /// Makes a row of each character: `s` and `z` are instructions, digits are checkpoints, `=` and `#` summaries,
+    /// other upper case letters messages of the assistant, other lower case letters messages of the user, and `_` is
+    /// usage.
     fn rows(text: &str) -> Vec<Row> {
         let row = |char: char| {
             let kind = match char {
@@ -162,7 +168,8 @@ mod tests {
         History::of(&rows, &|mark| stored.contains(&mark))
     }
 
-    /// The path of the head: entries of the tree as file and character; a summary as what it covers.
+    /// Checks the path of the head. `path` names each entry by its character and the number of its file, and gives
+    /// the interval that a summary covers.
     fn check(files: &[&str], stored: &[Mark], path: &str) {
         let history = history(files, stored);
         let name = |at: usize| {
@@ -213,9 +220,9 @@ mod tests {
     #[test]
     fn a_second_summary_stands_for_the_first_too() {
         check(&["s0a1B2cD", "s0=cD3eF", "s0#eF4g"], &[], "s1 01 a1 11 B1 21 c1 D1 =2(a1-21) 32 e2 F2 #3(a1-32) 43 g3");
-        // What is kept reaches back to what the first had kept.
+        // The second summary keeps a line that the first one had kept.
         check(&["s0aBcD", "s0=cDe", "s0#De"], &[], "s1 01 a1 B1 c1 D1 =2(a1-B1) e2 #3(a1-c1)");
-        // The first summary itself is said again.
+        // The first summary itself is repeated. It is then a new line, because a kept line must not be a compaction.
         check(&["s0aB", "s0=e", "s0#=e"], &[], "s1 01 a1 B1 =2(a1-B1) e2 #3(a1-e2) =3 e3");
     }
 
@@ -229,7 +236,7 @@ mod tests {
     fn a_revert_copies_the_summary_too() {
         check(&["s0aBcD", "s0=cD1e2F", "s0=cD1g"], &[], "s1 01 a1 B1 c1 D1 =2(a1-B1) 12 g3");
         check(&["s0aBcD", "s0=cD1e", "s0=cD1"], &[], "s1 01 a1 B1 c1 D1 =2(a1-B1) 12");
-        // Where what is kept is cut, nothing stands for the summary alone.
+        // The revert cuts the kept lines. No entry says the same as a summary with only some of them.
         check(&["s0aBcD", "s0=cD1e", "s0=cx"], &[], "s3 03 =3 c3 x3");
     }
 

@@ -1,4 +1,4 @@
-//! Lines of a context file become bodies of entries.
+//! Turns lines of a context file into bodies of entries.
 
 use store_core::{Custom, NewBody, UsageRecord, log::check_message};
 
@@ -9,11 +9,11 @@ use crate::{
     lines::bad_field,
 };
 
-/// The body of a line, and its part in the file.
+/// The body of a line, and whether its entry is a side entry.
 #[derive(Debug)]
 pub(super) struct Typed {
     pub(super) body: NewBody,
-    /// Whether it lies beside the conversation.
+    /// Whether the entry is a side entry.
     pub(super) side: bool,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn read(line: u64, object: &Object<'_>, issues: &mut Issues) -> Typed
     })
 }
 
-/// An entry of the line's own type, with all its fields.
+/// A side entry of the line's own type, with all its other fields.
 fn own_type(kind: &str, object: &Object<'_>) -> Typed {
     Typed::beside(Custom::new(format!("kimi-cli.{kind}"), object.without(&["role"])).into())
 }

@@ -1,4 +1,4 @@
-//! Messages of a context file.
+//! Reads the messages of a context file.
 
 use store_core::{Block, BlockKind, Json, JsonMap, Message, Opaque, Role, ToolResult};
 
@@ -9,17 +9,18 @@ use crate::{
     json::{Object, list, text},
 };
 
-/// The role of the line that holds the instructions; its message is told apart by this format.
+/// The role of the line with the instructions. The format in the provenance of its message names this role, which
+/// distinguishes it from other system messages.
 pub(super) const PROMPT: &str = "_system_prompt";
 
 /// The first part of the message that a compaction leaves.
 pub(super) const COMPACTED: &str =
     "<system>Previous context has been compacted. Here is the compaction output:</system>";
 
-/// How the text of a failed call begins.
+/// The beginning of the text of a failed result.
 pub(super) const FAILED: &str = "<system>ERROR:";
 
-/// The message of a line whose role is `role`; none if no message has this role.
+/// Reads the message of a line with this role. Returns `None` if no message has this role.
 pub(super) fn read(line: u64, role: &str, object: &Object<'_>, issues: &mut Issues) -> Option<Result<Message, String>> {
     let mut reader = Reader { line, object, issues };
     Some(match role {
@@ -76,14 +77,15 @@ impl Reader<'_, '_> {
         let mut blocks = Blocks::new(self.line, parts::origin(), self.issues);
         parts::read(content, &mut blocks)?;
         let mut result = ToolResult::new(call, blocks.list);
-        // Who writes a result says so of every failure; the wire, where it is kept, knows better.
+        // kimi-cli writes this marker into the result of every failed call. If the wire has the result, its value
+        // replaces this one later.
         result.is_error = Some(first_text(&result.blocks).is_some_and(|text| text.starts_with(FAILED)));
         let mut message = Message::new(Role::Tool, vec![Block::new(BlockKind::ToolResult(result))]);
         message.metadata = self.others(&["role", "content", "tool_call_id"]);
         Ok(message)
     }
 
-    /// The fields that the message does not hold otherwise.
+    /// The fields that no other part of the message contains.
     fn others(&self, held: &[&str]) -> JsonMap {
         let others = self.object.iter().filter(|(name, _)| !held.contains(name));
         others.filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect()
@@ -100,7 +102,7 @@ fn call(raw: &str, blocks: &mut Blocks<'_>) {
     }
 }
 
-/// The text of the first block, if it is one.
+/// The text of the first block, if that is a text block.
 pub(super) fn first_text(blocks: &[Block]) -> Option<&str> {
     match &blocks.first()?.kind {
         BlockKind::Text(text) => Some(text),
@@ -108,7 +110,8 @@ pub(super) fn first_text(blocks: &[Block]) -> Option<&str> {
     }
 }
 
-/// What a message says, for comparing it: a lone text is the same as a list of this one part, and nulls say nothing.
+/// What a message says, for comparisons. Content that is a string equals a list with this text as its only part, null
+/// fields are left out, and the order of fields does not matter.
 pub(super) fn sameness(object: &Object<'_>) -> String {
     let mut fields: Vec<_> = object.iter().filter(|(_, raw)| *raw != "null").collect();
     fields.sort_unstable();
@@ -132,7 +135,7 @@ fn lone_text(raw: &str) -> Option<Json> {
     Json::of(&text).ok()
 }
 
-/// The text that a message or the input of a turn says, for comparing it; none if there is none.
+/// The text of a message or of the input of a turn, for comparisons. It is `None` if there is no text.
 pub(super) fn said(content: &str) -> Option<String> {
     if let Some(text) = text(content) {
         return Some(text);

@@ -1,4 +1,5 @@
-//! kimi-cli: a folder with the context that is written to, those before it, what went over the wire, and subagents.
+//! The format of kimi-cli: a folder with the current context, earlier contexts, the wire (a record of events), and
+//! subagents.
 //!
 //! ```text
 //! context_1 … context_N, context   lines of a history each; join, history: how they make one tree

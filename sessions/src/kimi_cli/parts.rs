@@ -1,4 +1,4 @@
-//! Parts of messages: text, thinking and media.
+//! Reads the parts of messages: text, thinking and media.
 
 use store_core::{Block, BlockKind, Json, Media, MediaSource, Opaque, Origin, Thinking};
 
@@ -7,7 +7,8 @@ use crate::{
     json::{Object, list, text},
 };
 
-/// Who understands what only kimi-cli does: a file does not say which provider it talked to.
+/// The origin of signatures and opaque data. A file does not say which provider kimi-cli used, so the origin is
+/// kimi-cli itself.
 pub(super) fn origin() -> Origin {
     Origin::new("kimi-cli")
 }
@@ -71,7 +72,7 @@ fn media(raw: &str, item: Option<Object<'_>>, kind: fn(Media) -> BlockKind, bloc
     blocks.list.push(block);
 }
 
-/// Media type and data of a `data:` url in base64.
+/// The media type and the data of a base64 `data:` URL.
 fn inline(url: &str) -> Option<(&str, &str)> {
     let (media_type, data) = url.strip_prefix("data:")?.split_once(";base64,")?;
     (!media_type.is_empty()).then_some((media_type, data))

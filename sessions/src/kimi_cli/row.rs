@@ -1,4 +1,4 @@
-//! What is kept of each line of a context file between the passes.
+//! What the import keeps of each line of a context file between the two passes.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -14,13 +14,13 @@ use crate::{json::Object, source::Line};
 #[derive(Debug, Clone)]
 pub(super) struct Row {
     pub(super) kind: Kind,
-    /// Of its bytes, and how many they are: lines with equal ones are equal.
+    /// The hash and the number of its bytes. Lines for which both are equal count as equal.
     pub(super) bytes: (u64, usize),
-    /// Of a message: what it says, whatever its spelling.
+    /// For a message: a hash of what it says, which does not depend on its spelling.
     pub(super) same: u64,
-    /// Of a user message: its text.
+    /// For a user message: a hash of its text.
     pub(super) said: Option<u64>,
-    /// Ids of calls in it.
+    /// The ids of the calls in it.
     pub(super) calls: Vec<String>,
     /// The id of the call that it answers.
     pub(super) answers: Option<String>,
@@ -29,9 +29,9 @@ pub(super) struct Row {
 /// What a line of a context file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Nothing.
+    /// A blank line.
     Blank,
-    /// Beside the conversation: usage, what nobody knows, and what is no JSON object.
+    /// A line that becomes a side entry: usage, a line of an unknown type, or no JSON object.
     Beside,
     /// The instructions.
     Prompt,
@@ -39,14 +39,14 @@ pub(super) enum Kind {
     Checkpoint(u64),
     /// A message.
     Message(Role),
-    /// A user message that the tool made: a reminder, a checkpoint.
+    /// A user message that kimi-cli itself made, such as a reminder or a checkpoint.
     Injected,
-    /// What a compaction leaves.
+    /// The message with the summary of a compaction.
     Summary,
 }
 
 impl Kind {
-    /// Whether an entry of the conversation's tree stands for it.
+    /// Whether an entry of the tree represents it.
     pub(super) const fn is_node(self) -> bool {
         !matches!(self, Self::Blank | Self::Beside)
     }
@@ -56,7 +56,7 @@ impl Kind {
         matches!(self, Self::Message(_) | Self::Injected | Self::Summary)
     }
 
-    /// Whether it is one of the messages that a compaction counts.
+    /// Whether it is one of the messages of which a compaction keeps the last two.
     pub(super) const fn is_spoken(self) -> bool {
         matches!(self, Self::Message(Role::User | Role::Assistant) | Self::Injected | Self::Summary)
     }
@@ -68,14 +68,14 @@ impl Kind {
 }
 
 impl Row {
-    /// A line that is no JSON object, or nothing.
+    /// The row of a line that is blank or no JSON object.
     pub(super) fn bare(line: &Line) -> Self {
         let kind = if line.is_blank() { Kind::Blank } else { Kind::Beside };
         let bytes = (hash(&line.bytes), line.bytes.len());
         Self { kind, bytes, same: 0, said: None, calls: Vec::new(), answers: None }
     }
 
-    /// A line that is an object.
+    /// The row of a line that is an object.
     pub(super) fn of(line: &Line, object: &Object<'_>, typed: &Typed) -> Self {
         let mut row = Self::bare(line);
         if typed.side {
@@ -112,7 +112,7 @@ impl Row {
     }
 }
 
-/// A hash that is the same in every build and run of this release: nothing of it is stored.
+/// A hash for comparisons within one import. It is never stored.
 pub(super) fn hash<T: Hash + ?Sized>(value: &T) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! A session that was looked through: what it gives to the import.
+//! A session that the first pass has read, as the import uses it.
 
 use store_core::{EntryId, Timestamp};
 
@@ -23,28 +23,28 @@ use crate::{
 pub(super) struct Lined<T> {
     pub(super) source: Source,
     pub(super) facts: FileFacts,
-    /// Where each line ends, without its line end.
+    /// The offset at which each line ends, without its line end.
     pub(super) ends: Vec<u64>,
-    /// When it was last written to.
+    /// When it was last written.
     pub(super) modified: Option<Timestamp>,
-    /// What is kept of each line.
+    /// What the import keeps of each line between the two passes.
     pub(super) rows: Vec<T>,
 }
 
 /// A session.
 pub(super) struct KimiSession {
     pub(super) about: About,
-    /// Contexts that hold something, the oldest first.
+    /// The contexts that are not empty, the oldest first.
     pub(super) contexts: Vec<Lined<Row>>,
     pub(super) wire: Option<Lined<Record>>,
-    /// The state, and files that nobody knows.
+    /// The state and the unknown files, each with the prefix of the id of its entry.
     pub(super) wholes: Vec<(&'static str, Whole)>,
-    /// Whether the context that is written to holds nothing.
+    /// Whether the current context is empty.
     pub(super) is_cleared: bool,
     pub(super) plan: Plan,
 }
 
-/// How the files of a session make one thread.
+/// How the files of a session form one thread.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     pub(super) history: History,
@@ -57,7 +57,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The id of the entry that stands for a line of a context.
+    /// The id of the entry that represents a line of a context.
     pub(super) fn line_id(&self, (file, row): At) -> Result<Option<EntryId>> {
         let line = u64::try_from(row).unwrap_or(u64::MAX).saturating_add(1);
         self.ids.get(file).map(|ids| ids.line(line)).transpose()
@@ -73,7 +73,7 @@ impl Plan {
 }
 
 impl KimiSession {
-    /// Puts the files together, with what is stored as it is.
+    /// Plans how the files form one thread. What is already stored stays as it is.
     pub(super) fn plan(&self, stored: &Stored) -> Plan {
         let taken = Ids::taken(stored);
         let known: Vec<_> = stored.facts.iter().flat_map(contexts_of).collect();
@@ -120,8 +120,8 @@ impl Session for KimiSession {
         &mut self.about
     }
 
-    /// Contexts are told apart by their position, since a rotation renames them. The state is written anew at every
-    /// change, so it says nothing here.
+    /// Compares contexts by their position, because a rotation renames them. The state is not compared, because
+    /// kimi-cli rewrites it at every change.
     fn continues(&self, known: &Facts) -> Result<bool> {
         let contexts: Vec<_> = contexts_of(known).collect();
         if contexts.len() > self.contexts.len() {
@@ -153,7 +153,7 @@ impl Session for KimiSession {
     }
 }
 
-/// The contexts that hold something, the oldest first.
+/// The facts of the contexts that are not empty, the oldest first.
 fn contexts_of(facts: &Facts) -> impl Iterator<Item = &FileFacts> {
     facts.0.iter().filter(|file| is_context(file.name.as_deref()) && file.bytes > 0)
 }

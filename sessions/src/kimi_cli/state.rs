@@ -1,4 +1,4 @@
-//! Files that are taken as a whole: `state.json` (settings and the title), and files that nobody knows.
+//! Files that become one entry each: `state.json` (settings and the title), and unknown files.
 
 use std::{
     fs::File,
@@ -22,13 +22,14 @@ use crate::{
     source::hex,
 };
 
-/// A state beyond this stands in its entry only: metadata of a thread is small.
+/// The largest state, in bytes, that the metadata of the thread contains. A larger one is only in its entry, because
+/// the metadata of a thread has a limit.
 const MAX_METADATA: usize = 32 << 10;
 
-/// The largest file that is kept in an entry.
+/// The largest file, in bytes, that is kept in an entry.
 const MAX_WHOLE: u64 = 1 << 20;
 
-/// A file that is taken as a whole.
+/// A file that becomes one entry.
 #[derive(Debug, Clone)]
 pub(super) struct Whole {
     pub(super) facts: FileFacts,
@@ -36,17 +37,17 @@ pub(super) struct Whole {
     content: Content,
 }
 
-/// Where the bytes of a file are between the passes.
+/// Where the bytes of a file are between the two passes.
 #[derive(Debug, Clone)]
 enum Content {
-    /// Here: a state is written anew at every change.
+    /// In memory, because kimi-cli rewrites the state at every change.
     Held(Bytes),
-    /// In the file: there may be many.
+    /// In the file, because there may be many files.
     File(PathBuf),
 }
 
 impl Whole {
-    /// Looks at a file that nobody knows; none if it is too large.
+    /// Reads an unknown file. Returns `None` if it is too large.
     pub(super) fn read(found: &Found) -> Result<Option<Self>> {
         let Some(bytes) = small(&found.path)? else { return Ok(None) };
         let name = Json::of(&found.name).map(|name| format!("{{\"name\":{name}}}"));
@@ -55,7 +56,7 @@ impl Whole {
         Ok(Some(Self { facts: facts(found, &bytes), custom, content: Content::File(found.path.clone()) }))
     }
 
-    /// The bytes that the first pass had read.
+    /// The bytes that the first pass read. It is an error if the file has changed since.
     pub(super) fn bytes(&self) -> Result<Bytes> {
         let path = match &self.content {
             Content::Held(bytes) => return Ok(bytes.clone()),
@@ -66,7 +67,7 @@ impl Whole {
     }
 }
 
-/// The content of a file; none if it is too large to be kept.
+/// The content of a file, or `None` if it is too large to be kept.
 fn small(path: &Path) -> Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(Error::io(path))?;
@@ -87,13 +88,13 @@ fn facts(found: &Found, bytes: &[u8]) -> FileFacts {
 #[derive(Debug, Clone)]
 pub(super) struct State {
     pub(super) whole: Whole,
-    /// For the thread's metadata.
+    /// The value for the metadata of the thread.
     pub(super) metadata: Option<Json>,
     pub(super) title: Option<String>,
 }
 
 impl State {
-    /// Reads the state; what is no JSON object is kept as it is. None if it is too large.
+    /// Reads the state. If it is no JSON object, only its bytes are kept. Returns `None` if it is too large.
     pub(super) fn read(found: &Found, issues: &mut Issues) -> Result<Option<Self>> {
         let Some(bytes) = small(&found.path)?.map(Bytes::from) else { return Ok(None) };
         let custom = Custom::new(IMPORT_LINE, Json::null());

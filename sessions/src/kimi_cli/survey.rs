@@ -27,7 +27,7 @@ use crate::{
     source::{Line, Source},
 };
 
-/// Looks through a session folder, or a lone context file.
+/// Runs the first pass over a session folder or a single context file.
 pub(crate) fn survey(path: &Path, options: &ImportOptions) -> Result<Outcome> {
     let folder = if path.is_dir() { Folder::list(path)? } else { Folder::lone(path) };
     let mut open = vec![(path.to_owned(), name_of(path), folder)];
@@ -45,7 +45,8 @@ pub(crate) fn survey(path: &Path, options: &ImportOptions) -> Result<Outcome> {
     Ok(Outcome::Sessions(sessions))
 }
 
-/// The name of a session folder, also of one that only its context is taken of, or of a lone file without its ends.
+/// The name of a session: that of its folder, also if only the `context.jsonl` in it is imported, or else that of the
+/// single file without its extensions.
 fn name_of(path: &Path) -> String {
     if path.file_name().is_some_and(|name| name == CONTEXT)
         && let Ok(whole) = std::path::absolute(path)
@@ -69,7 +70,7 @@ fn name_of(path: &Path) -> String {
 struct Reader<'a> {
     options: &'a ImportOptions,
     issues: Issues,
-    /// Of all files, in the order in which their entries are.
+    /// The facts of all files, in the order of their entries.
     facts: Vec<FileFacts>,
     contexts: Vec<Lined<Row>>,
     wire: Option<Lined<Record>>,
@@ -92,7 +93,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads every file; false if the session is refused.
+    /// Reads every file. Returns false if the session is refused.
     fn read(&mut self, folder: &Folder) -> Result<bool> {
         for found in &folder.contexts {
             let Some(read) = lined(found, self.options, &mut self.issues, row)? else { return Ok(false) };
@@ -175,7 +176,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads a file of lines; none if one of them is too long.
+/// Reads a file of lines. Returns `None` if one of them is too long.
 fn lined<T>(
     found: &Found,
     options: &ImportOptions,
@@ -189,7 +190,7 @@ fn lined<T>(
     Ok(Some(Lined { source, facts, ends, modified: modified(&found.path), rows }))
 }
 
-/// What is kept of a line of a context.
+/// Makes the row of a line of a context.
 fn row(line: &Line, seen: Seen<'_>, issues: &mut Issues) -> Row {
     match seen {
         Seen::Object(object) => Row::of(line, &object, &line::read(line.number, &object, issues)),
@@ -197,7 +198,8 @@ fn row(line: &Line, seen: Seen<'_>, issues: &mut Issues) -> Row {
     }
 }
 
-/// Calls and results that have no partner in their file. A file holds a whole history, so what it repeats counts.
+/// Notes calls without a result and results without a call. A file contains a whole history, so both are looked for
+/// in the same file, and its repeated lines count.
 fn note_pairs(session: &KimiSession, issues: &mut Issues) {
     for (file, context) in session.contexts.iter().enumerate() {
         issues.set_file(context.facts.name.clone());

@@ -1,4 +1,4 @@
-//! Every file of a session can be written again from its entries, byte for byte.
+//! Tests that every file of a session can be written again from its entries, byte for byte.
 
 use std::{collections::HashMap, path::Path};
 
@@ -25,7 +25,7 @@ fn drafts(session: &dyn Session) -> Vec<NewEntry> {
     entries
 }
 
-/// The bytes of the line that an entry stands for.
+/// The bytes of the line that an entry represents.
 fn line(entry: &NewEntry, by_id: &HashMap<&str, &NewEntry>) -> Vec<u8> {
     if let Some(raw) = entry.origin.as_ref().and_then(|origin| origin.raw.as_ref()) {
         return raw.to_vec();
@@ -63,7 +63,8 @@ fn file(facts: &FileFacts, prefix: &str, entries: &[NewEntry]) -> Vec<u8> {
     out
 }
 
-/// Gives how many lines of contexts and wires keep their bytes, and how many there are.
+/// Checks every file of a session. Returns how many lines of contexts and wires keep their raw bytes, and how many
+/// lines there are.
 fn check(path: &Path) -> (usize, usize) {
     let Outcome::Sessions(sessions) = survey(path, &ImportOptions::default()).unwrap() else { panic!("refused") };
     let mut counts = (0, 0);
@@ -151,7 +152,7 @@ fn files_are_read_when_it_is_their_turn() {
     let mut drafts = sessions[0].session.drafts(&stored).unwrap();
     let mut next = || drafts.next(&mut Issues::default());
     let raw = |entry: NewEntry| entry.origin.unwrap().raw.unwrap();
-    // The facts and the line.
+    // The first two drafts are the facts and the line.
     let _before = (next().unwrap().unwrap(), next().unwrap().unwrap());
     assert_eq!(raw(next().unwrap().unwrap().entry), "a.bin");
     std::fs::write(path("c.bin"), "other").unwrap();

@@ -1,4 +1,5 @@
-//! What went over the wire: one record a line, the only place that knows times and failures.
+//! Reads the wire, which has one record of an event in each line. Only this file contains times, and only it says
+//! reliably whether a tool failed.
 
 use store_core::{Custom, NewBody, Timestamp};
 
@@ -10,10 +11,10 @@ use crate::{
     time,
 };
 
-/// The version of a wire that names none.
+/// The version of a wire file that names none.
 pub(super) const FIRST_VERSION: &str = "1.1";
 
-/// A record, as far as the import needs it between the passes.
+/// What the import keeps of a record between the two passes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) time: Option<Timestamp>,
@@ -33,7 +34,7 @@ pub(super) enum Event {
     Call(String),
     /// A tool answers.
     Result {
-        /// The call.
+        /// The id of the call.
         id: String,
         /// Whether the tool failed.
         is_error: Option<bool>,
@@ -43,12 +44,12 @@ pub(super) enum Event {
 }
 
 impl Record {
-    /// A line that is no JSON object, or nothing.
+    /// A line without a record, such as a blank line.
     pub(super) const fn other() -> Self {
         Self { time: None, event: Event::Other }
     }
 
-    /// Reads a record; what a line is wrong about is noted.
+    /// Reads a record, and notes what is wrong with its line.
     pub(super) fn read(line: u64, object: &Object<'_>, issues: &mut Issues) -> Self {
         if is_metadata(object) {
             return Self::other();
@@ -86,7 +87,7 @@ fn event(kind: &str, payload: &Object<'_>) -> Option<Event> {
     })
 }
 
-/// Whether a line says which version this is.
+/// Whether a line is the metadata of the file, which names the version.
 fn is_metadata(object: &Object<'_>) -> bool {
     object.text("type").as_deref() == Some("metadata")
 }
@@ -96,7 +97,7 @@ pub(super) fn version(object: &Object<'_>) -> Option<String> {
     object.text("protocol_version").filter(|_| is_metadata(object))
 }
 
-/// The body of a record: all of its line.
+/// The body of a record. It contains all fields of the line.
 pub(super) fn body(object: &Object<'_>) -> NewBody {
     let kind = match object.object("message").and_then(|message| message.text("type")) {
         Some(kind) => kind,

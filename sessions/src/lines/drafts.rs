@@ -1,4 +1,4 @@
-//! The second pass: lines become drafts, each after its parent.
+//! The second pass: turns lines into drafts, each after the draft of its parent.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -22,7 +22,7 @@ pub(super) struct LineDrafts<'a, F: LineFormat> {
     lines: Lines,
     facts: Facts,
     ready: VecDeque<Draft>,
-    /// Lines whose parent comes later, by their parent.
+    /// Lines whose parent has no draft yet, by the position of the parent in the tree.
     waiting: HashMap<usize, Vec<(usize, Line)>>,
     appended: Vec<bool>,
     last: Option<usize>,
@@ -73,7 +73,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         Ok(drafts)
     }
 
-    /// The end, if what was read is what the first pass had read.
+    /// Ends the pass. It is an error if the bytes are not those that the first pass read.
     fn end(&mut self) -> Result<Option<Draft>> {
         let known = self.session.about.facts.file().map(|file| (file.bytes, file.sha256.as_str()));
         let (bytes, hash) = self.lines.so_far();
@@ -162,7 +162,8 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         self.push(line, body, Spot::beside(parent));
     }
 
-    /// The body of a line, with its time noted. What the store would refuse becomes an entry of the line's own type.
+    /// Returns the body of a line, and notes its time. A body that the store would refuse becomes a custom body of
+    /// the line's own type.
     fn draft(&mut self, line: &Line, at: Option<usize>, issues: &mut Issues) -> Option<NewBody> {
         let lenient = lenient::read(&line.bytes);
         let object = Object::parse(&lenient.text)?;
@@ -200,9 +201,10 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
         self.ready.push_back(Draft { entry, bytes });
     }
 
-    /// Whether the typed form gives the line's bytes.
+    /// Whether the typed form reproduces the bytes of the line.
     fn comes_back(&self, line: &Line, id: &EntryId, body: &NewBody, spot: &Spot) -> bool {
-        // The store's own time is not known here, and an entry that has it gives another line.
+        // An entry without a time gets the time of the store. This time is not known here, and it would be part of
+        // the encoded line.
         let Some(body) = body_of(body).filter(|_| self.time.is_some()) else { return false };
         let parent = match &spot.parent {
             ParentRef::Entry(parent) => Some(parent.as_str()),
@@ -213,7 +215,7 @@ impl<'a, F: LineFormat> LineDrafts<'a, F> {
     }
 }
 
-/// Where an entry hangs.
+/// The parent of an entry, and whether it is a side entry.
 struct Spot {
     parent: ParentRef,
     side: bool,

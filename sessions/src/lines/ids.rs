@@ -1,4 +1,4 @@
-//! Entry ids of lines: the source's own where it can be, and the same in every import of the same bytes.
+//! Entry ids of lines. An id is the source's own if possible, and it is the same in every import of the same bytes.
 
 use std::collections::HashSet;
 
@@ -6,14 +6,14 @@ use store_core::EntryId;
 
 use crate::{facts::Retaken, format::Stored};
 
-/// What a line is, and the id that it gives itself.
+/// What a line is, and its own id.
 #[derive(Debug)]
 pub(crate) enum Row {
-    /// Nothing.
+    /// A blank line.
     Blank,
     /// The header, or a line that is no JSON object.
     Nameless,
-    /// A node of the tree, or a line beside it.
+    /// A node of the tree or a side entry, and the id that the line contains, if any.
     Named(Option<String>),
 }
 
@@ -22,7 +22,8 @@ pub(crate) enum Row {
 pub(crate) struct Ids(Vec<Option<EntryId>>);
 
 impl Ids {
-    /// Gives every line that is not blank an id that no other line and no entry of somebody else has.
+    /// Assigns an id to every line that is not blank. No other line and no entry that the import did not write has
+    /// this id.
     pub(crate) fn assign(rows: &[Row], stored: &Stored, retaken: &[Retaken]) -> Self {
         let mut taken: HashSet<String> = stored.foreign.iter().map(|id| id.as_str().to_owned()).collect();
         let mut give = |(at, row): (usize, &Row)| {
@@ -40,14 +41,14 @@ impl Ids {
         Self(rows.iter().enumerate().map(&mut give).collect())
     }
 
-    /// The id of a line, from 1.
+    /// The id of a line. Lines are counted from 1.
     pub(crate) fn of(&self, line: u64) -> Option<&EntryId> {
         self.0.get(usize::try_from(line.checked_sub(1)?).ok()?)?.as_ref()
     }
 }
 
-/// The ids that a line may have, the best first. A line whose beginning was imported before it was whole keeps off the
-/// id that its beginning got.
+/// The ids that a line may get, the best first. If the line was imported before it was complete, the ids that this
+/// incomplete line got are left out.
 fn candidates<'a>(line: u64, given: Option<&'a str>, again: &[&Retaken]) -> impl Iterator<Item = EntryId> + 'a {
     let given = given.filter(|id| EntryId::new(id).is_ok());
     let own = given.into_iter().flat_map(move |id| [id.to_owned(), format!("{id}#L{line}")]);

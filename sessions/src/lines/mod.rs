@@ -1,4 +1,4 @@
-//! Formats whose lines form a tree: one file, one thread, one entry for each line.
+//! Formats whose lines form a tree. One file becomes one thread, and each line that is not blank becomes one entry.
 
 mod drafts;
 mod ids;
@@ -23,53 +23,53 @@ use crate::{
 
 /// A format whose lines form a tree.
 ///
-/// The framework reads lines (line ends, blank, torn and malformed ones, odd characters), gives ids, finds parents,
-/// keeps raw bytes where [`encode`](Self::encode) does not give the line back, and remembers times. The format says
-/// what a line is.
+/// This module reads the lines (line ends, blank, torn and malformed lines, odd characters), assigns ids, finds
+/// parents, keeps the raw bytes if [`encode`](Self::encode) does not reproduce the line, and gives a line without a
+/// time that of the line before it. The format says what a line is.
 pub(crate) trait LineFormat: Send + Sync {
-    /// What is kept of each line of the tree between the passes.
+    /// What the import keeps of each line of the tree between the two passes.
     type Data: Send + Sync;
 
-    /// The name, as origins have it.
+    /// The name of the format, as in `ImportOrigin`.
     fn name(&self) -> &'static str;
 
-    /// The name that kinds of entries begin with, as `pi` in `pi.custom`.
+    /// The name with which the kinds of entries begin, such as `pi` in `pi.custom`.
     fn family(&self) -> &'static str;
 
-    /// First pass: what a line is, and what it refers to.
+    /// In the first pass: says what a line is, and what it refers to.
     fn sketch(&mut self, line: &ObjectLine<'_>, issues: &mut Issues) -> Sketch<Self::Data>;
 
-    /// Between the passes: how names of parents are understood.
+    /// Between the passes: says what names of parents mean.
     fn names(&mut self, tree: &Tree<Self::Data>) -> Names;
 
-    /// Between the passes: what follows along paths. `order` has parents before children. Called again, with other
-    /// parents, for a file that has grown.
+    /// Between the passes: derives the data that depends on paths. `order` has parents before children. It is called
+    /// again, with the stored parents, for a file that was imported before.
     fn settle(&mut self, _tree: &mut Tree<Self::Data>, _order: &[usize]) {}
 
     /// What is known of the thread after the first pass.
     fn thread(&self) -> About;
 
-    /// The line that a line beside the tree names as its parent.
+    /// The id that the line of a side entry names as its parent.
     fn side_parent(&self, _line: &ObjectLine<'_>) -> Option<String> {
         None
     }
 
-    /// Whether the messages of nodes are to be kept for later lines (`Earlier::messages`).
+    /// Whether the messages of nodes must be kept for later lines (`Earlier::messages`).
     fn keeps_messages(&self) -> bool {
         false
     }
 
-    /// Second pass: the body of a line.
+    /// In the second pass: returns the body and the time of a line.
     fn draft(&self, line: &ObjectLine<'_>, place: &Place<'_, Self::Data>, issues: &mut Issues) -> Drafted;
 
-    /// The line that the typed form gives; none if it gives none.
+    /// Encodes the typed form as a line. Returns `None` if the format has no such line.
     fn encode(&self, entry: &Typed<'_>) -> Option<String>;
 }
 
 /// A line that is a JSON object.
 #[derive(Debug)]
 pub(crate) struct ObjectLine<'a> {
-    /// From 1.
+    /// The number of the line, from 1.
     pub(crate) number: u64,
     /// The object.
     pub(crate) object: Object<'a>,
@@ -78,15 +78,15 @@ pub(crate) struct ObjectLine<'a> {
 /// What a line is, as the first pass sees it.
 #[derive(Debug)]
 pub(crate) struct Sketch<D> {
-    /// Its own id.
+    /// The id that the line contains.
     pub(crate) id: Option<String>,
-    /// Where it hangs.
+    /// What it says about its parent.
     pub(crate) parent: Parent,
     /// Its part in the file.
     pub(crate) part: Part<D>,
-    /// Ids of calls in it.
+    /// The ids of the calls in it.
     pub(crate) calls: Vec<String>,
-    /// Ids of calls that it answers.
+    /// The ids of the calls that it answers.
     pub(crate) results: Vec<String>,
 }
 
@@ -97,26 +97,26 @@ pub(crate) enum Part<D> {
     Header,
     /// A node of the tree.
     Node(D),
-    /// Beside the tree: it hangs below its parent, or else below the line before it.
+    /// A side entry. Its parent is the node that it names, or else the node before it.
     Side,
-    /// Beside the tree: it moves the writer to the line with this id, or to before the first one.
+    /// A side entry that moves the head of the source to the line with this id, or to before the first line.
     Rewind(Option<String>),
 }
 
 /// What is known of the thread after the first pass.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct About {
-    /// The id that the file gives its session.
+    /// The id of the session, as the file contains it.
     pub(crate) id: Option<String>,
-    /// The version that it names.
+    /// The version that the file names.
     pub(crate) version: Option<String>,
     /// The title.
     pub(crate) title: Option<String>,
     /// Its metadata.
     pub(crate) metadata: JsonMap,
-    /// The thread that it comes from.
+    /// The parent of the thread.
     pub(crate) parent: Option<ThreadId>,
-    /// When it was made.
+    /// When the session was created.
     pub(crate) at: Option<Timestamp>,
 }
 
@@ -129,11 +129,11 @@ impl About {
     }
 }
 
-/// Where a line stands, for the second pass.
+/// The place of a line, for the second pass.
 pub(crate) struct Place<'a, D> {
     /// The tree.
     pub(crate) tree: &'a Tree<D>,
-    /// The line's position in the tree; of a line beside it the one that it hangs below.
+    /// The position of the line in the tree. For a side entry it is that of the node before it.
     pub(crate) at: Option<usize>,
     /// The ids of all lines.
     pub(crate) ids: &'a Ids,
@@ -142,7 +142,7 @@ pub(crate) struct Place<'a, D> {
 }
 
 impl<D> Place<'_, D> {
-    /// What the format knows of this line.
+    /// The data of the format about this line.
     pub(crate) fn data(&self) -> Option<&D> {
         Some(&self.tree.get(self.at?)?.data)
     }
@@ -152,12 +152,12 @@ impl<D> Place<'_, D> {
         self.ids.of(self.tree.get(at)?.line).cloned()
     }
 
-    /// The entry of the nearest line before this one in the log that gives itself this id.
+    /// The entry of the nearest line that contains `given` as its id and comes before this line in the log.
     pub(crate) fn earlier(&self, given: &str) -> Option<EntryId> {
         self.id_of(self.earlier_node(given)?)
     }
 
-    /// The same line's position in the tree.
+    /// The position of that line in the tree.
     pub(crate) fn earlier_node(&self, given: &str) -> Option<usize> {
         self.earlier.by_given.get(given).copied()
     }
@@ -166,9 +166,9 @@ impl<D> Place<'_, D> {
 /// What comes before a line in the log.
 #[derive(Debug, Default)]
 pub(crate) struct Earlier {
-    /// Nodes by the ids that lines give themselves: of a repeated id the nearest.
+    /// The positions of nodes by the ids that their lines contain. For a repeated id it is the nearest node.
     pub(crate) by_given: HashMap<String, usize>,
-    /// Messages of nodes that a later line needs.
+    /// The messages of nodes, if later lines need them.
     pub(crate) messages: HashMap<usize, Message>,
 }
 
@@ -184,11 +184,11 @@ pub(crate) struct Drafted {
 /// The time of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Time {
-    /// As the line says.
+    /// The time that the line contains.
     At(Timestamp),
-    /// Missing or unreadable: an issue.
+    /// Missing or unreadable, which is an issue.
     Bad,
-    /// Left out by the rules of the format.
+    /// Missing, which the format allows.
     Left,
 }
 
@@ -199,7 +199,7 @@ pub(crate) struct Typed<'a> {
     pub(crate) id: &'a str,
     /// The id of the parent.
     pub(crate) parent: Option<&'a str>,
-    /// Whether it lies beside the path.
+    /// Whether it is a side entry.
     pub(crate) side: bool,
     /// The time.
     pub(crate) timestamp: Option<Timestamp>,
@@ -208,7 +208,7 @@ pub(crate) struct Typed<'a> {
 }
 
 impl<'a> Typed<'a> {
-    /// A stored entry.
+    /// The typed form of a stored entry.
     pub(crate) fn of(entry: &'a Entry) -> Self {
         Self {
             id: entry.id.as_str(),
@@ -220,12 +220,12 @@ impl<'a> Typed<'a> {
     }
 }
 
-/// Notes a wrong field of a known shape.
+/// Notes a wrong field in a line or a block of a known type.
 pub(crate) fn bad_field(issues: &mut Issues, line: u64, detail: impl Into<String>) {
     issues.add(line, Code::BadField, detail, "kept raw");
 }
 
-/// The body that a draft will have in the log.
+/// The body that a draft will have in the log, or `None` for a body whose line is always kept raw.
 pub(crate) fn body_of(body: &NewBody) -> Option<Body> {
     Some(match body {
         NewBody::Message(message) => Body::Message(message.clone()),

@@ -1,4 +1,4 @@
-//! A file that was looked through: what it gives to the import.
+//! A file that the first pass has read, as the import uses it.
 
 use std::collections::HashMap;
 
@@ -13,23 +13,23 @@ use crate::{
     tree::Tree,
 };
 
-/// A file that was looked through.
+/// A file that the first pass has read.
 pub(super) struct LineSession<F: LineFormat> {
     pub(super) format: F,
     pub(super) source: Source,
     pub(super) about: format::About,
     pub(super) tree: Tree<F::Data>,
     pub(super) rows: Vec<Row>,
-    /// The position of each line in the tree.
+    /// The position of each line in the tree, by the number of the line.
     pub(super) nodes: HashMap<u64, usize>,
-    /// Where each line ends, without its line end.
+    /// The offset at which each line ends, without its line end.
     pub(super) ends: Vec<u64>,
     pub(super) has_header: bool,
     pub(super) head: Option<usize>,
 }
 
 impl<F: LineFormat> LineSession<F> {
-    /// Lines that were imported before they were whole.
+    /// The lines that were imported before they were complete.
     fn retaken(&self, stored: &Stored) -> Vec<Retaken> {
         stored.retaken(stored.facts.as_ref().and_then(Facts::file), &self.ends, "")
     }

@@ -1,4 +1,4 @@
-//! The first pass: ids, parents, line ends and hashes of a file, in one reading.
+//! The first pass: reads a file once and finds its ids, parents, line ends and hashes.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -19,7 +19,7 @@ use crate::{
     tree::{Node, Tree},
 };
 
-/// Looks through a file of this format.
+/// Runs the first pass over a file of this format.
 pub(crate) fn survey<F: LineFormat + 'static>(format: F, source: Source, options: &ImportOptions) -> Result<Outcome> {
     let mut survey = Survey::new(format);
     let mut issues = Issues::default();
@@ -38,7 +38,8 @@ struct Survey<F: LineFormat> {
     seen: HashMap<String, HashSet<u64>>,
     calls: Vec<(String, u64, Option<usize>)>,
     results: Vec<(String, u64)>,
-    /// The line that the writer was moved to after the last node.
+    /// The id of the line to which the head was moved after the last node, if it was moved. The inner `None` means
+    /// before the first line.
     rewound: Option<Option<String>>,
 }
 
@@ -136,7 +137,7 @@ impl<F: LineFormat> Survey<F> {
         Ok(LineSession { format, source, about, tree, rows, nodes, ends: scan.ends, has_header, head })
     }
 
-    /// The node where the source's writer stands.
+    /// The node after which the program that writes the source would continue.
     fn writer(&self) -> Option<usize> {
         let last = self.tree.len().checked_sub(1);
         match &self.rewound {

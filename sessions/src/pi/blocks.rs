@@ -1,4 +1,4 @@
-//! Content blocks of pi.
+//! Reads the content blocks of pi.
 
 use store_core::{Block, BlockKind, Opaque, Thinking};
 
@@ -52,7 +52,7 @@ fn block(raw: &str, is_assistant: bool, blocks: &mut Blocks<'_>) {
     }
 }
 
-/// What the provider attached to the last block.
+/// Attaches a signature of the provider to the last block.
 fn attach(signature: Option<String>, blocks: &mut Blocks<'_>) {
     let origin = blocks.origin.clone();
     if let (Some(signature), Some(block)) = (signature, blocks.list.last_mut()) {

@@ -1,4 +1,4 @@
-//! Compactions: of a path only the last counts, and it keeps what comes from one entry on.
+//! Compactions of pi. Only the last compaction on a path counts, and it keeps the entries from a certain one on.
 
 use std::collections::HashMap;
 
@@ -12,16 +12,16 @@ use crate::{
     tree::Tree,
 };
 
-/// From where on a compaction keeps entries.
+/// The first entry that a compaction keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FirstKept {
-    /// From the entry with this id.
+    /// The entry with this id.
     Id(String),
-    /// From this JSON object of the file, the header being 0.
+    /// The JSON object of the file with this number, where the header is 0.
     Object(u64),
-    /// It holds the messages that it keeps.
+    /// The compaction contains the messages that it keeps.
     Tail,
-    /// It does not say.
+    /// The compaction does not say.
     Nothing,
 }
 
@@ -37,21 +37,23 @@ impl FirstKept {
     }
 }
 
-/// What a compaction comes to on its path, by positions in the tree.
+/// What a compaction covers on its path, as positions in the tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Compacted {
     /// It covers nothing.
     #[default]
     Nothing,
-    /// It covers an interval.
+    /// It covers the interval from the first to the second position.
     Covers(usize, usize),
-    /// It covers everything before it because what it keeps is not on its path.
+    /// It covers everything before it, because the first entry that it keeps is not on its path.
     Lost(usize, usize),
-    /// It covers everything before it, and gives back what it keeps: a root on, or its own tail.
+    /// It covers everything before it, and its replacement contains what it keeps: everything from the root on, or
+    /// the messages in the compaction.
     Replaces(usize, usize),
 }
 
-/// Finds out what each compaction comes to. Says whether one of them gives back messages of earlier lines.
+/// Finds out what each compaction covers. Returns whether the replacement of one of them contains messages of earlier
+/// lines.
 pub(super) fn settle(tree: &mut Tree<Data>, order: &[usize]) -> bool {
     let mut by_id: HashMap<String, Vec<usize>> = HashMap::new();
     let mut by_object: HashMap<usize, usize> = HashMap::new();
@@ -61,7 +63,7 @@ pub(super) fn settle(tree: &mut Tree<Data>, order: &[usize]) -> bool {
             by_id.entry(given.clone()).or_default().push(at);
         }
     }
-    // Of each node the root of its path, and whether there is a compaction on the path.
+    // For each node: the root of its path, and whether the path contains a compaction.
     let mut above: HashMap<usize, (usize, bool)> = HashMap::new();
     let mut gives_back = false;
     for &at in order {
@@ -89,7 +91,8 @@ pub(super) fn settle(tree: &mut Tree<Data>, order: &[usize]) -> bool {
             None => Compacted::Lost(root, parent),
             Some(kept) => match tree.parent(kept) {
                 Some(before) => Compacted::Covers(root, before),
-                // Everything is kept: an interval of nothing. Only an earlier compaction has to be undone.
+                // Everything is kept, so there is nothing to cover. Only the effect of an earlier compaction must be
+                // undone.
                 None if has_compaction => {
                     gives_back = true;
                     Compacted::Replaces(root, parent)
@@ -104,7 +107,7 @@ pub(super) fn settle(tree: &mut Tree<Data>, order: &[usize]) -> bool {
     gives_back
 }
 
-/// The body of a compaction.
+/// Makes the body of a compaction.
 pub(super) fn draft(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) -> Result<NewBody, String> {
     let summary = line.object.text("summary").ok_or("`summary` is no text")?;
     let data = place.data().ok_or("a compaction beside the tree")?;
@@ -133,7 +136,7 @@ pub(super) fn draft(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut
     Ok(compaction.into())
 }
 
-/// The summary, and what is kept.
+/// Makes the replacement: the summary, and the messages that are kept.
 fn replacement(line: &ObjectLine<'_>, place: &Place<'_, Data>, summary: &[Block], issues: &mut Issues) -> Vec<Message> {
     let marker = std::iter::once(Block::text(SUMMARY_MARKER));
     let mut messages = Vec::new();

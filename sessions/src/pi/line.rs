@@ -1,4 +1,5 @@
-//! Entries become lines again, where their typed form says everything: the fields in the order in which pi writes them.
+//! Encodes entries as lines, if their typed form contains everything. The fields have the order in which pi writes
+//! them.
 
 use store_core::{
     Block, BlockKind, Body, Json, JsonMap, MediaSource, Message, Role, ToolResult,
@@ -11,7 +12,7 @@ use crate::{
     time,
 };
 
-/// The line of an entry; none where only the raw bytes say what it was.
+/// Encodes an entry. Returns `None` if only the raw bytes can reproduce the line.
 pub(super) fn encode(entry: &Typed<'_>, is_chain: bool) -> Option<String> {
     if entry.side {
         return None;
@@ -78,7 +79,7 @@ fn encode_message(message: &Message) -> Option<String> {
     Some(out)
 }
 
-/// The other fields of a message: its time first.
+/// Writes the other fields of a message, its time first.
 fn others(object: &mut Writer<'_>, fields: &JsonMap, written: &[&str]) {
     object.maybe("timestamp", fields.get("timestamp"));
     for (name, value) in fields.iter().filter(|(name, _)| *name != "timestamp" && !written.contains(&name.as_str())) {
@@ -123,7 +124,7 @@ fn encode_block(out: &mut String, block: &Block) -> Option<()> {
         opaque.data.write(out);
         return Some(());
     }
-    // What pi writes is a signature: a text.
+    // The opaque data of a block of pi is a signature, which is a text.
     let signature = match &block.opaque {
         Some(opaque) => Some(text(opaque.data.as_str())?),
         None => None,

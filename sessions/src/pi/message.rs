@@ -1,4 +1,4 @@
-//! Messages of pi: roles, usage, and the texts that pi makes of what is no plain message.
+//! Reads the messages of pi: roles, usage, and the texts that pi makes of lines that are no plain messages.
 
 use store_core::{Block, BlockKind, Json, JsonMap, Message, Origin, Role, TokenCounts, ToolResult, Usage, Visibility};
 
@@ -10,11 +10,11 @@ use crate::{
     lines::bad_field,
 };
 
-/// What stands around the summary of a branch when pi sends it.
+/// The text before and the text after the summary of a branch when pi sends it.
 pub(super) const BRANCH_SUMMARY: (&str, &str) =
     ("The following is a summary of a branch that this conversation came back from:\n\n<summary>\n", "</summary>");
 
-/// Ids of calls and results in a line.
+/// The ids of the calls and of the results in a line.
 pub(super) fn calls(line: &Object<'_>) -> (Vec<String>, Vec<String>) {
     let Some(message) = line.object("message") else { return (Vec::new(), Vec::new()) };
     let results = match message.text("role").as_deref() {
@@ -29,7 +29,7 @@ pub(super) fn calls(line: &Object<'_>) -> (Vec<String>, Vec<String>) {
     (content.iter().filter_map(call).collect(), results)
 }
 
-/// A message; `effect` is the provider and model in effect.
+/// Reads a message. `effect` is the provider and model in effect.
 pub(super) fn read(
     line: u64,
     object: &Object<'_>,
@@ -53,7 +53,7 @@ pub(super) fn read(
     }
 }
 
-/// Whether `role` is one that is read.
+/// Whether `read` accepts this role.
 pub(super) fn is_known(role: &str) -> bool {
     ["user", "assistant", "toolResult", "bashExecution", "custom", "hookMessage", "system"].contains(&role)
 }
@@ -133,7 +133,7 @@ impl Reader<'_, '_> {
         Ok(message)
     }
 
-    /// A command that the user ran: pi sends it as this text.
+    /// Reads a command that the user ran, with the text that pi sends for it.
     fn bash(&mut self) -> Result<Message, String> {
         let command = self.object.text("command").ok_or("`command` is no text")?;
         let output = self.object.text("output").unwrap_or_default();
@@ -165,14 +165,14 @@ impl Reader<'_, '_> {
         Ok(message)
     }
 
-    /// The fields that the message does not hold otherwise.
+    /// The fields that no other part of the message contains.
     fn others(&self, held: &[&str]) -> JsonMap {
         let others = self.object.iter().filter(|(name, _)| !held.contains(name));
         others.filter_map(|(name, raw)| Some((name.to_owned(), Json::parse(raw).ok()?))).collect()
     }
 }
 
-/// A line of the type `custom_message`: the message stands in the line itself.
+/// Reads a line of the type `custom_message`. The line itself has the fields of the message.
 pub(super) fn custom_line(line: u64, object: &Object<'_>, issues: &mut Issues) -> Result<Message, String> {
     let mut message = Reader { line, object, issues }.custom("pi.custom_message")?;
     for held in ["type", "id", "parentId", "timestamp"] {
@@ -181,7 +181,7 @@ pub(super) fn custom_line(line: u64, object: &Object<'_>, issues: &mut Issues) -
     Ok(message)
 }
 
-/// A line of the type `branch_summary`.
+/// Reads a line of the type `branch_summary`.
 pub(super) fn branch_summary(object: &Object<'_>) -> Result<Message, String> {
     let summary = object.text("summary").ok_or("`summary` is no text")?;
     let (before, after) = BRANCH_SUMMARY;

@@ -1,4 +1,4 @@
-//! pi, versions 1 to 3, OpenClaw included: a header, then one node of the tree on every line.
+//! The format of pi, versions 1 to 3, which OpenClaw also writes: a header, then one node of the tree in each line.
 
 mod blocks;
 mod compaction;
@@ -26,7 +26,7 @@ use crate::{
 pub(crate) struct Pi {
     version: FormatName,
     header: Option<Header>,
-    /// JSON objects so far, the header included: what version 1 counts by.
+    /// The number of JSON objects so far, including the header. Version 1 refers to a line by this number.
     objects: usize,
     title: Option<String>,
     keeps_messages: bool,
@@ -40,22 +40,22 @@ struct Header {
     at: Option<Timestamp>,
     cwd: Option<String>,
     parent: Option<String>,
-    /// Provider and model at the start, in version 1.
+    /// The provider and model at the start, which version 1 names.
     origin: Option<Arc<Origin>>,
 }
 
-/// What is kept of a line between the passes.
+/// What the import keeps of a line between the two passes.
 #[derive(Debug, Default)]
 pub(crate) struct Data {
-    /// Which JSON object of the file it is, the header being 0.
+    /// The number of the JSON object in the file, where the header is 0.
     object: usize,
-    /// Provider and model that it puts into effect.
+    /// The provider and model that the line puts into effect.
     names: Option<Origin>,
-    /// Provider and model in effect.
+    /// The provider and model in effect at the line.
     origin: Option<Arc<Origin>>,
-    /// Of a compaction: what it keeps.
+    /// For a compaction: the first entry that it keeps.
     keeps: Option<FirstKept>,
-    /// Of a compaction: what it comes to on its path.
+    /// For a compaction: what it covers on its path.
     compacted: Compacted,
 }
 
@@ -201,14 +201,14 @@ impl LineFormat for Pi {
     }
 }
 
-/// Provider and model of a `model_change`.
+/// The provider and model of a `model_change` line.
 fn model(object: &Object<'_>) -> Option<Origin> {
     let mut origin = Origin::new(object.text("provider")?);
     origin.model = object.text("modelId");
     Some(origin)
 }
 
-/// The session that a path `…/<time>_<id>.jsonl` holds.
+/// The id of the session in the file `…/<time>_<id>.jsonl`.
 fn session_of(path: &str) -> Option<ThreadId> {
     let name = path.rsplit(['/', '\\']).next()?;
     let stem = name.strip_suffix(".jsonl").unwrap_or(name);

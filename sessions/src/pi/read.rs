@@ -1,4 +1,4 @@
-//! Lines become entries.
+//! Turns lines into entries.
 
 use store_core::{Custom, Json, Label, NewBody};
 
@@ -10,7 +10,7 @@ use crate::{
     time,
 };
 
-/// Second pass: the body of a line and its time.
+/// The second pass: returns the body and the time of a line.
 pub(super) fn draft(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut Issues) -> Drafted {
     let time = line.object.raw("timestamp").and_then(time::read).map_or(Time::Bad, Time::At);
     let body = body(line, place, issues).unwrap_or_else(|detail| {
@@ -20,13 +20,13 @@ pub(super) fn draft(line: &ObjectLine<'_>, place: &Place<'_, Data>, issues: &mut
     Drafted { body, time }
 }
 
-/// An entry of the line's own type, with all its fields.
+/// A custom body of the line's own type, with all its other fields.
 fn own_type(line: &ObjectLine<'_>) -> NewBody {
     let kind = line.object.text("type").unwrap_or_else(|| "line".to_owned());
     Custom::new(format!("pi.{kind}"), rest(line)).into()
 }
 
-/// The fields that are not the entry's own.
+/// All fields of the line except its type, id, parent and time.
 fn rest(line: &ObjectLine<'_>) -> Json {
     line.object.without(&["type", "id", "parentId", "timestamp"])
 }

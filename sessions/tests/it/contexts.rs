@@ -1,4 +1,5 @@
-//! The context of imported threads, written by hand from the rules of the formats.
+//! Tests of the context of imported threads. The expected contexts were written by hand from the rules of the
+//! formats.
 
 use std::path::Path;
 
@@ -13,7 +14,7 @@ async fn check(name: &str, at: Option<&str>, golden: &str) {
     check_thread(&*commits, report.thread.as_ref().unwrap(), at, golden).await;
 }
 
-/// Compares the context of an entry, or of the head, with what is written down.
+/// Compares the context of an entry, or of the head, with a golden file.
 pub(crate) async fn check_thread(commits: &dyn CommitCoordinator, thread: &ThreadId, at: Option<&str>, golden: &str) {
     let request = at.map_or_else(ContextRequest::head, |at| ContextRequest::at(EntryId::new(at).unwrap()));
     let context = commits.threads().load_context(thread, request).await.unwrap().context;

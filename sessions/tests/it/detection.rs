@@ -1,4 +1,4 @@
-//! What is recognised, and what is refused by name.
+//! Tests of what is recognised, and of what is refused with the name of its format.
 
 use sessions::{Code, FormatName, ImportOptions, import};
 

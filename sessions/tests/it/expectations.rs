@@ -1,4 +1,4 @@
-//! Every file has the facts that its expectation names, and comes back byte for byte.
+//! Tests that every file has the facts that its expectation names, and that it is exported byte for byte.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use sessions::{Code, FormatName, Report};
 
 use crate::given::{entries, exported, fixtures, head_path, imported, json, store, text_hash};
 
-/// The files of formats of lines below a folder that is laid out as `fixtures` is.
+/// The `.jsonl` files with an expectation below a folder with the layout of `fixtures`, without kimi-cli sessions.
 pub(crate) fn files(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for folder in ["agent-core", "pi", "bad"] {
@@ -31,7 +31,7 @@ fn numbers(expect: &Value, name: &str) -> Vec<u64> {
     expect[name].as_array().map_or_else(Vec::new, |list| list.iter().map(|n| n.as_u64().unwrap()).collect())
 }
 
-/// The facts of a file that are seen in its report.
+/// Checks the facts of a file that its report contains.
 fn check_report(path: &Path, expect: &Value, report: &Report) {
     let name = path.display();
     assert_eq!(
@@ -69,7 +69,7 @@ fn check_report(path: &Path, expect: &Value, report: &Report) {
     }
 }
 
-/// The facts of a file that are seen in its thread.
+/// Checks the facts of a file that its thread contains.
 async fn check_thread(path: &Path, expect: &Value, commits: &dyn store_core::CommitCoordinator, report: &Report) {
     let name = path.display();
     let id = report.thread.as_ref().unwrap();
@@ -86,13 +86,13 @@ async fn check_thread(path: &Path, expect: &Value, commits: &dyn store_core::Com
     assert_eq!(hash, expect["main_path_text_sha256"].as_str().unwrap(), "{name}");
     let roots = entries(commits, id).await.iter().filter(|entry| !entry.side && entry.parent.is_none()).count();
     assert_eq!(roots as u64, expect["roots"].as_u64().unwrap_or(1), "{name}");
-    // Every message is one: what other kinds of lines become messages is counted apart.
+    // Every line with a message becomes one. Lines of other types that become messages are counted separately.
     let roles: u64 = expect["messages_by_role"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
     let also: u64 = ["branch_summary", "custom_message"]
         .iter()
         .map(|kind| expect["entries_by_type"][kind].as_u64().unwrap_or_default())
         .sum();
-    // A `tool` line that nothing declares is the call itself.
+    // A `tool` line whose call no other line declares is the call itself.
     let made = expect["calls_made_of_tool_entries"].as_u64().unwrap_or_default();
     assert_eq!(report.messages, roles + also + made, "{name}");
     let blank = numbers(expect, "blank_lines").len() as u64;
@@ -100,7 +100,8 @@ async fn check_thread(path: &Path, expect: &Value, commits: &dyn store_core::Com
     assert_eq!(sourced as u64, report.lines - blank, "{name}");
 }
 
-/// Imports and exports a file, and compares each with its expectation. Gives its format, if it is one that is read.
+/// Imports and exports a file, and compares the result of each with what is expected. Returns its format, or `None`
+/// if the format is not read.
 pub(crate) async fn check_file(path: &Path) -> Option<FormatName> {
     let expect = json(&path.with_extension("expect.json"));
     let format: FormatName = expect["format"].as_str().unwrap().parse().ok()?;
@@ -133,7 +134,7 @@ async fn raw_bytes_are_kept_only_where_the_typed_form_does_not_give_them() {
         ("pi/v2-branches", 3),
         // Times in seconds.
         ("agent-core/linear-tools", 5),
-        // A chain of arguments as text and an orphan are written as they were.
+        // Arguments that are text, a result without its call, and the other lines are all encoded as they were.
         ("agent-core/open-calls", 0),
     ] {
         let commits = store();

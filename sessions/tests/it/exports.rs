@@ -1,4 +1,4 @@
-//! Exports: Agent Core JSONL of any thread, and what is refused.
+//! Tests of exports: any thread as Agent Core JSONL, and what is refused.
 
 use sessions::{Error, FormatName, Loss, export};
 use store_core::{
@@ -151,7 +151,7 @@ async fn every_import_goes_out_as_agent_core() {
         let roles =
             |context: &store_core::Context| -> Vec<Role> { context.messages.iter().map(|m| m.message.role).collect() };
         assert_eq!(one.at, two.at, "{name}");
-        // Failed turns lose that they stand aside; the report says so.
+        // A failed turn loses its visibility, and the report says so. Its message is then part of the context.
         if !name.contains("tree") && !name.contains("turns") {
             assert_eq!(roles(&one.context), roles(&two.context), "{name}");
         }

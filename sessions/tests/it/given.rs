@@ -1,4 +1,4 @@
-//! Stores, files and what a thread holds.
+//! Helpers of the tests: stores, files, and the entries of a thread.
 
 use std::{
     path::{Path, PathBuf},
@@ -31,7 +31,7 @@ pub(crate) async fn imported(commits: &dyn CommitCoordinator, path: &Path) -> Re
     reports.remove(0)
 }
 
-/// A file of these bytes.
+/// Writes a file with these bytes.
 pub(crate) fn file(folder: &Path, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
     let path = folder.join(name);
     std::fs::write(&path, bytes).unwrap();
@@ -63,7 +63,7 @@ async fn all(commits: &dyn CommitCoordinator, thread: &ThreadId, query: EntryQue
     }
 }
 
-/// The bytes that an export gives, and whether it says that they are the imported ones.
+/// Exports a thread. Returns the bytes, and whether the export says that they are the imported ones.
 pub(crate) async fn exported(
     commits: &dyn CommitCoordinator,
     thread: &ThreadId,
@@ -75,7 +75,7 @@ pub(crate) async fn exported(
     (out, report.exact)
 }
 
-/// SHA-256 of the texts of a path, as the README of the fixtures counts them.
+/// The number and the SHA-256 of the texts on a path, as the README of the fixtures defines them.
 pub(crate) fn text_hash(path: &[Arc<Entry>]) -> (usize, String) {
     let mut pieces = Vec::new();
     for message in path.iter().filter_map(|entry| entry.message()) {
@@ -107,19 +107,19 @@ pub(crate) fn kind(entry: &Entry) -> &str {
     }
 }
 
-/// A JSON file.
+/// Reads a JSON file.
 pub(crate) fn json(path: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
-/// A coordinator that dies after some commits.
+/// A coordinator that fails after some commits, as if its process had been killed.
 pub(crate) struct Killed<'a> {
     inner: &'a dyn CommitCoordinator,
     left: std::sync::atomic::AtomicI64,
 }
 
 impl<'a> Killed<'a> {
-    /// Dies after `commits` of them.
+    /// Creates a coordinator that fails after `commits` commits.
     pub(crate) fn after(inner: &'a dyn CommitCoordinator, commits: i64) -> Self {
         Self { inner, left: commits.into() }
     }

@@ -1,4 +1,4 @@
-//! Files that grow, change, or were imported in part.
+//! Tests of files that grow, change, or were imported in part.
 
 use sessions::{Code, ImportOptions, Report, import};
 use store_core::{CommitCoordinator, NewEntry, ThreadId};
@@ -177,7 +177,7 @@ async fn a_killed_import_may_not_have_come_to_its_last_line() {
     let line = |n: u32| format!("{{\"id\":\"m{n}\",\"type\":\"user\",\"content\":\"{n}\",\"timestamp\":{n}}}");
     let whole: String = (1..=1202).map(|n| format!("{}{} \n", if n == 1201 { " " } else { "" }, line(n))).collect();
     let start = whole.find("{\"id\":\"m1201\"").unwrap();
-    // Blank so far, torn, a whole line without its end.
+    // The last line is empty so far, torn, or complete without its line end.
     for cut in [0, 20, line(1201).len()] {
         let folder = tempdir().unwrap();
         let commits = store();

@@ -1,4 +1,4 @@
-//! kimi-cli sessions: every fixture has the facts of its expectation, and gives the context that kimi-cli would send.
+//! Tests that every kimi-cli session has the facts of its expectation, and that a second import changes nothing.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use crate::given::{entries, fixtures, json, kind, store};
 /// The text before a summary.
 const COMPACTED: &str = "<system>Previous context has been compacted. Here is the compaction output:</system>";
 
-/// The session folders below a folder that is laid out as `fixtures` is: those with an expectation beside them.
+/// The session folders below a folder with the layout of `fixtures`. A session folder has an expectation beside it.
 pub(crate) fn folders(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![root.join("kimi-cli"), root.join("bad")];
@@ -41,13 +41,13 @@ pub(crate) async fn session(commits: &dyn CommitCoordinator, folder: &Path) -> V
     import(commits, folder, &ImportOptions::default()).await.unwrap()
 }
 
-/// What stands for each line of a file of a thread: the entry, or the one that a reference names.
+/// The entry that represents each line of a file. For a reference it is the entry that the reference names.
 struct File {
     lines: BTreeMap<u64, Arc<Entry>>,
 }
 
 impl File {
-    /// `prefix` is what the ids of the file begin with.
+    /// Collects the entries of a file, whose ids begin with `prefix`.
     fn of(all: &[Arc<Entry>], prefix: &str) -> Self {
         let named = |id: &str| all.iter().find(|entry| entry.id.as_str() == id).unwrap();
         let mut lines = BTreeMap::new();
@@ -72,7 +72,7 @@ impl File {
         Self { lines }
     }
 
-    /// Entries by the role of their line.
+    /// The number of entries for each role of their lines.
     fn by_role(&self) -> BTreeMap<String, u64> {
         let mut counts = BTreeMap::new();
         for entry in self.lines.values().filter(|entry| kind(entry) != "import.line") {
@@ -135,7 +135,7 @@ fn lines(report: &Report, file: &str, code: Code) -> Value {
     found.filter_map(|issue| issue.line).collect::<Vec<_>>().into()
 }
 
-/// The facts of one context file.
+/// Checks the facts of one context file.
 fn check_context(file: &File, expect: &Value, name: &str) {
     assert_eq!(json!(file.by_role()), expect["entries_by_type"], "{name}");
     let mut roles = file.by_role();
@@ -156,7 +156,7 @@ fn check_context(file: &File, expect: &Value, name: &str) {
         Body::Checkpoint(checkpoint) => Some(checkpoint.number),
         _ => None,
     });
-    // One that is no number is no checkpoint.
+    // A checkpoint line whose id is no number becomes no checkpoint. The last checkpoint then has the number 0.
     let expected = expect["last_checkpoint"].as_u64().or(expect["last_checkpoint"].as_str().map(|_| 0));
     assert_eq!(checkpoint, expected, "{name}");
     let tokens = last(|body| match body {
@@ -166,7 +166,7 @@ fn check_context(file: &File, expect: &Value, name: &str) {
     assert_eq!(json!(tokens), expect["last_token_count"], "{name}");
 }
 
-/// The issues of one file, and what they are about.
+/// Checks the issues of one file.
 fn check_issues(report: &Report, expect: &Value, file: &str) {
     for (code, field) in [
         (Code::MalformedLine, "malformed_lines"),

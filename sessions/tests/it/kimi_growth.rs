@@ -1,4 +1,5 @@
-//! kimi-cli sessions that go on between imports: grown files, lone files, and what stands beside them.
+//! Tests of kimi-cli sessions that continue between imports: grown files, single context files, and other files of a
+//! session.
 
 use std::{fs, path::Path};
 
@@ -40,7 +41,7 @@ async fn a_grown_session_adds_its_new_lines() {
         file(&folder, "wire.jsonl", cut(&wire, lines));
         let report = imported(&*commits, &folder).await;
         assert_eq!((report.thread.unwrap().as_str(), report.lines), ("grown", lines as u64 * 2));
-        // The lines, and the facts of the files.
+        // Each import adds the two lines and the facts of the files. The first one also adds the state.
         assert_eq!(report.added, if lines == 1 { 4 } else { 3 }, "{lines} lines");
         known += report.added;
     }
@@ -154,7 +155,7 @@ async fn a_context_takes_its_folder_only_if_that_is_a_session() {
     let lone = imported(&*commits, &path).await;
     assert_eq!((&lone.file, lone.thread.as_ref().unwrap().as_str()), (&path, "Downloads"));
     let all = entries(&*commits, lone.thread.as_ref().unwrap()).await;
-    // The facts and the line.
+    // The two entries are the facts and the line.
     assert_eq!(all.len(), 2, "{all:?}");
     for name in ["wire.jsonl", "state.json", "context_1.jsonl"] {
         let beside = file(&folder, name, "{\"role\":\"user\",\"content\":\"one\"}\n");
@@ -192,7 +193,7 @@ async fn an_import_that_was_killed_goes_on() {
         let killed = Killed::after(&*commits, commits_before);
         assert!(import(&killed, &folder, &ImportOptions::default()).await.is_err());
         let report = check(&*commits, &folder).await.unwrap();
-        // Facts and rewind are no lines.
+        // The facts and the rewind are entries that correspond to no line.
         assert_eq!((report.entries, report.lines), (3302, 3300));
         let all = entries(&*commits, &report.thread.unwrap()).await;
         assert_eq!(all.len() as u64, report.entries);
@@ -207,7 +208,7 @@ async fn a_killed_import_may_not_have_come_to_a_last_line() {
     let lines: String = (1..=1200).map(|n| format!("{{\"role\":\"user\",\"content\":\"{n}\"}}\n")).collect();
     let wire =
         "{\"type\": \"metadata\"}\n{\"timestamp\": 1.5, \"message\": {\"type\": \"StepBegin\", \"payload\": {}}}\n";
-    // Torn, whole lines without their ends.
+    // The last lines are torn, or complete without their line ends.
     for cut in [9, 1] {
         let commits = store();
         file(&folder, "context_1.jsonl", "{\"role\":\"user\",\"content\":\"earlier\"}\n".repeat(1200));

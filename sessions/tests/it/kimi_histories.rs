@@ -1,4 +1,5 @@
-//! kimi-cli sessions with random histories, imported at any step: the context is what the tool would send.
+//! Tests of kimi-cli sessions with random histories that are imported at any step. The context must be what kimi-cli
+//! would send.
 
 use std::{fs, path::Path};
 
@@ -9,7 +10,7 @@ use tempfile::tempdir;
 
 use crate::given::{entries, kind, store};
 
-/// What a model gets: roles and blocks.
+/// What a model receives: roles and blocks.
 pub(crate) async fn context(commits: &dyn CommitCoordinator, thread: &ThreadId) -> Value {
     let context = commits.threads().load_context(thread, ContextRequest::head()).await.unwrap().context;
     let messages = context.messages.iter().map(|found| {
@@ -19,7 +20,8 @@ pub(crate) async fn context(commits: &dyn CommitCoordinator, thread: &ThreadId) 
     messages.collect()
 }
 
-/// What kimi-cli sends of a context file, for messages of text. A compaction's mark may be ours or its own.
+/// What kimi-cli sends for a context file that has only messages of text. The marker of a compaction is that of
+/// kimi-cli, and `plain` makes it equal to ours.
 fn sent(path: &Path) -> Value {
     let text = fs::read_to_string(path).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -42,7 +44,7 @@ fn plain(context: &Value) -> String {
     context.to_string().replace(theirs, ours)
 }
 
-/// A session that is written to as kimi-cli does it.
+/// Writes to a session as kimi-cli does.
 struct Writer<'a> {
     folder: &'a Path,
     rotations: u32,
@@ -70,7 +72,7 @@ impl Writer<'_> {
     }
 
     fn message(&mut self, role: &str) {
-        // Texts come again, so that equal lines are no rare thing.
+        // Some texts are repeated, so that equal lines are frequent.
         self.said += 1;
         let text = if self.random(3) == 0 { "again".to_owned() } else { format!("text {}", self.said) };
         self.append(&format!(r#"{{"role":"{role}","content":"{text}"}}"#));
@@ -90,7 +92,7 @@ impl Writer<'_> {
         lines
     }
 
-    /// The next thing that happens, as steps: an import may come after each.
+    /// Chooses and begins the next action. Returns the lines that it still appends: an import may run before each.
     fn steps(&mut self) -> Vec<String> {
         let prompt = r#"{"role":"_system_prompt","content":"be brief"}"#.to_owned();
         let first = r#"{"role": "_checkpoint", "id": 0}"#.to_owned();
@@ -133,7 +135,7 @@ impl Writer<'_> {
     }
 }
 
-/// Imports a session, and compares its context with what the tool sends.
+/// Imports a session, and compares its context with what kimi-cli sends.
 pub(crate) async fn check(commits: &dyn CommitCoordinator, folder: &Path) -> Option<Report> {
     let mut reports = import(commits, folder, &ImportOptions::default()).await.unwrap();
     let report = reports.remove(0);
@@ -154,7 +156,7 @@ async fn whatever_happens_between_imports_the_context_is_what_the_tool_sends() {
         writer.append(r#"{"role":"_system_prompt","content":"be brief"}"#);
         writer.checkpoint();
         let commits = store();
-        // From an import at every step to one at the end.
+        // Depending on the seed, an import runs at every step, at some steps, or almost only at the end.
         let pause = [1, 3, 20, 1000][usize::try_from(seed % 4).unwrap()];
         for _ in 0..60 {
             let steps = writer.steps();
@@ -173,7 +175,7 @@ async fn whatever_happens_between_imports_the_context_is_what_the_tool_sends() {
         assert_eq!(commits.threads().count_threads(&store_core::ThreadFilter::default()).await.unwrap(), 1);
         let again = check(&*commits, &folder).await.unwrap();
         assert_eq!(again.added, 0, "seed {seed}");
-        // Every line stands for itself, once.
+        // Exactly one entry represents each line.
         let all = entries(&*commits, report.thread.as_ref().unwrap()).await;
         let lines = all.iter().filter(|entry| entry.origin.as_ref().unwrap().line > 0).count();
         assert_eq!(lines as u64, report.lines, "seed {seed}");

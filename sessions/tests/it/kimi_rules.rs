@@ -1,4 +1,4 @@
-//! What kimi-cli files become: rotations, damage, media, times, failures, state.
+//! Tests of what kimi-cli files become: rotations, damage, media, times, failures, state.
 
 use std::{path::Path, sync::Arc};
 
@@ -16,7 +16,7 @@ fn find<'a>(all: &'a [Arc<Entry>], id: &str) -> &'a Entry {
     all.iter().find(|entry| entry.id.as_str() == id).unwrap()
 }
 
-/// Entries of the first thread of a session.
+/// Imports a session. Returns the report and the entries of its first thread.
 async fn read(folder: &Path) -> (Report, Vec<Arc<Entry>>) {
     let commits = store();
     let report = session(&*commits, folder).await.remove(0);
@@ -91,7 +91,7 @@ async fn the_wire_knows_times_and_failures() {
         ["L3", "L7", "L7", "L9"].map(|id| Some(id.into()))
     );
     let (_, all) = read(&fixtures().join("kimi-cli/media")).await;
-    // The text differs, the order says which turn it is.
+    // The text differs from that of the turn, but the order shows which turn it is.
     assert_eq!(find(&all, "L10").timestamp.as_millis(), 1_767_690_212_125);
     let (_, all) = read(&fixtures().join("kimi-cli/rotated")).await;
     assert_eq!((is_error(find(&all, "L8")), is_error(find(&all, "2.L8"))), (Some(true), Some(false)));
@@ -141,7 +141,8 @@ async fn a_rotated_session_is_one_tree() {
     let context = commits.threads().load_context(thread, request).await.unwrap();
     assert_eq!((context.context_size, context.next_checkpoint), (Some(60), 2));
     let all = entries(&*commits, thread).await;
-    // What the summary leaves is there before it: a part of that would say something else.
+    // The references to the lines that the summary keeps are stored before the summary. With only some of the
+    // references, the summary would mean something else.
     let seq = |id: &str| find(&all, id).seq;
     assert!(seq("3.L4.shared") < seq("3.L3") && seq("3.L5.shared") < seq("3.L3"));
     let rewinds: Vec<_> = all.iter().filter(|entry| matches!(&*entry.body, Body::Rewind(_))).collect();

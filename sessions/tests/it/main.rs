@@ -1,4 +1,4 @@
-//! Imports and exports of real and damaged session files.
+//! Tests of imports and exports, with valid and damaged session files.
 
 #![expect(
     clippy::print_stdout,

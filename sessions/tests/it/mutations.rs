@@ -1,4 +1,4 @@
-//! Damage of every kind: what is imported comes back byte for byte, and is never imported twice.
+//! Tests of randomly damaged files. What is imported is exported byte for byte, and it is never imported twice.
 
 use sessions::{FormatName, ImportOptions, import};
 use tempfile::tempdir;
@@ -15,7 +15,7 @@ impl Dice {
     }
 }
 
-/// Changes some bytes: flips, drops, doubles, cuts, and puts in what parsers stumble over.
+/// Damages some bytes: changes, removes, repeats or cuts them, and inserts what parsers often handle wrongly.
 fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) {
     const ODD: &[&[u8]] = &[
         b"\n",
@@ -85,7 +85,7 @@ async fn damaged_files_come_back_byte_for_byte() {
             let options = ImportOptions::default().with_format(format);
             let report = import(&*commits, &path, &options).await.unwrap().remove(0);
             let Some(thread) = &report.thread else { continue };
-            // The header decides which version of pi it is.
+            // The header decides the version of pi, so the format may differ from the given one.
             let found = report.format.unwrap().parse().unwrap();
             let (back, exact) = exported(&*commits, thread, found).await;
             assert!(exact && back == bytes, "{name}, round {round}:\n{}", String::from_utf8_lossy(&bytes));

@@ -1,5 +1,6 @@
-//! Session files that other projects wrote. They are no part of this repository: `AGENTSTORE_FIXTURES` names a folder
-//! whose `sessions` is laid out as `fixtures` is here, and without it they are looked for beside the repository.
+//! Tests with session files that other projects wrote. These files are not part of this repository.
+//! `AGENTSTORE_FIXTURES` names a folder whose subfolder `sessions` has the layout of `fixtures`. Without this
+//! variable, the tests look for the files beside the repository.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,7 @@ use crate::{
     kimi::{check_session, folders},
 };
 
-/// Where they are, if they are there.
+/// The folder of the session files of other projects, if it exists.
 fn theirs() -> Option<PathBuf> {
     let named = std::env::var_os("AGENTSTORE_FIXTURES").map(PathBuf::from);
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures");
@@ -24,12 +25,12 @@ fn theirs() -> Option<PathBuf> {
     None
 }
 
-/// The name of a file in the folder that they are in.
+/// The path of a file, relative to the folder `root`.
 fn below<'a>(root: &Path, path: &'a Path) -> std::path::Display<'a> {
     path.strip_prefix(root).unwrap().display()
 }
 
-/// Refuses a file of a format that is not read, and leaves nothing of it.
+/// Checks that the import refuses a file of a format that is not read.
 async fn refuse(root: &Path, path: &Path) {
     let commits = store();
     let report = imported(&*commits, path).await;

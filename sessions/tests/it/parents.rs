@@ -1,4 +1,4 @@
-//! Threads whose parent comes later, or not at all.
+//! Tests of threads whose parent is imported later, or never.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ fn id(text: &str) -> ThreadId {
     ThreadId::new(text).unwrap()
 }
 
-/// A session of this id that names a parent.
+/// Writes a session with this id that names a parent.
 fn session(folder: &Path, id: &str, parent: &str) -> PathBuf {
     let time = "2026-01-05T10:00:00.000Z";
     let header = format!(
@@ -25,7 +25,7 @@ async fn load(commits: &dyn CommitCoordinator, thread: &str) -> Thread {
     commits.threads().load_thread(&id(thread)).await.unwrap().unwrap()
 }
 
-/// The parent of a thread, and whom it waits for.
+/// The parent of a thread, and the parent that it waits for.
 async fn parent(commits: &dyn CommitCoordinator, thread: &str) -> (Option<String>, Option<String>) {
     let thread = load(commits, thread).await;
     let waits_for = thread.metadata.get("import.parent").map(|value| value.as_str().to_owned());
@@ -43,7 +43,7 @@ async fn a_parent_may_come_with_a_later_import() {
     let _report = imported(&*commits, &session(folder.path(), "late", "late")).await;
     assert_eq!(parent(&*commits, "child").await, (Some("late".to_owned()), None));
     assert_eq!(parent(&*commits, "late").await, (None, None));
-    // What is changed by hand stays.
+    // A later import does not undo a change of the parent.
     let patch = ThreadPatch::default().with_parent(None);
     let _thread = commits.threads().update_thread(&id("child"), patch, Expect::Any).await.unwrap();
     let _reports = import(&*commits, folder.path(), &ImportOptions::default()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Single rules: codes of bad input, provenance, short forms, migrated lines.
+//! Tests of single rules: codes of bad input, provenance, short forms, migrated lines.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::given::{entries, exported, file, imported, kind, store};
 
 const PI: &str = r#"{"type":"session","version":3,"id":"s","timestamp":"2026-01-05T10:00:00.000Z","cwd":"/x"}"#;
 
-/// Imports these lines and checks that they come back.
+/// Imports these lines, and checks that the export has the same bytes.
 async fn read(lines: &[&str]) -> (Arc<dyn CommitCoordinator>, Report, Vec<Arc<Entry>>) {
     let folder = tempdir().unwrap();
     let text = lines.join("\n") + "\n";
